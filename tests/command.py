@@ -50,3 +50,11 @@ def run_alone(*arguments: object) -> "subprocess.CompletedProcess[str]":
     """In a process of its own."""
     command = [*DENIABLE, *map(str, arguments)]
     return subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE)
+
+
+def deniable(*arguments: str) -> dict[str, Any]:
+    """Run a command alone, and return the JSON that it prints."""
+    done = run_alone(*arguments, "--json")
+    assert done.returncode == 0, done.stderr
+    document: dict[str, Any] = json.loads(done.stdout)
+    return document

@@ -5,9 +5,8 @@ from collections.abc import Callable
 from functools import cache
 from typing import Any
 
-from deniable.shared.privacy.epsilon import Epsilon
+from deniable.shared.privacy.epsilon import ONE, Epsilon
 from deniable.shared.privacy.mechanisms import OptimalTable
-from deniable.shared.privacy.thresholds import ONE
 from deniable.shared.survey.document import parse_toml, render_document
 from tests.survey_texts import number, survey_text
 

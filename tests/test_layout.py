@@ -140,7 +140,7 @@ BREACHES = {
     ),
     "the state imports what an app calls": (
         CLIENT,
-        "client/state/people.py",
+        "client/state/ledger.py",
         "import deniable.client.client",
     ),
     "privacy imports survey": (

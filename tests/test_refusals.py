@@ -23,7 +23,7 @@ def table(header: str) -> list[str]:
 
 
 def test_the_protocol_lists_every_code_and_no_other() -> None:
-    assert sorted(table("meaning | for the sender")) == sorted(OF_ENVELOPES)
+    assert sorted(table("meaning | what the sender does")) == sorted(OF_ENVELOPES)
     assert sorted(table("status | meaning")) == sorted(OF_REQUESTS)
 
 

@@ -1,9 +1,9 @@
-"""A desktop script that runs a program and answers whether the program ended well.
+"""A desktop script that runs a program and reports whether it succeeded.
 
     python client/examples/desktop.py --survey app-health.json -- make test
 
-It asks for consent once, in the survey's own words, and answers for every run, good or bad: an
-answer only after a crash would reveal the crash. Its exit code is that of the program.
+It asks for consent once, in the survey's own words. It answers for every run, good or bad, because
+an answer only after a crash would reveal the crash. Its exit code is that of the program.
 """
 
 from __future__ import annotations
@@ -40,9 +40,9 @@ def main() -> int:
 
 
 def ask_once(client: Client, shipped: bytes) -> None:
-    told = client.describe("app-health", shipped=shipped)
-    if client.consented is None and isinstance(told, Description) and sys.stdin.isatty():
-        print(told.text, file=sys.stderr)
+    description = client.describe("app-health", shipped=shipped)
+    if client.consented is None and isinstance(description, Description) and sys.stdin.isatty():
+        print(description.text, file=sys.stderr)
         print("Send such reports? yes/no ", end="", file=sys.stderr, flush=True)
         client.consent(sys.stdin.readline().strip() == "yes")
 

@@ -2,11 +2,11 @@
 
     DENIABLE_SURVEY=app-health.json uvicorn --app-dir client/examples fastapi_app:app --port 5000
 
-    GET  /consent    whether to ask, and the text to show
-    PUT  /consent    true or false
-    POST /health     the answers, in the body: access logs omit bodies
+    GET  /consent    return whether to ask, and the text to show
+    PUT  /consent    record true or false
+    POST /health     take the answers from the body, which access logs omit
 
-X-User stands for the id from your login; never take an id from the request itself.
+X-User is a placeholder for the id from your login. Never take an id from the request itself.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def opened() -> tuple[Client, bytes]:
 
 @asynccontextmanager
 async def lifespan(app: FastAPI) -> AsyncIterator[None]:
-    """Keep one client for the process, and send the waiting reports at its end."""
+    """Keep one client for the process, and send the waiting reports when it exits."""
     app.state.client, app.state.shipped = opened()
     yield
     app.state.client.close()
@@ -54,9 +54,9 @@ CurrentPerson = Annotated[Person, Depends(current_person)]
 
 @app.get("/consent")
 def asked(request: Request, person: CurrentPerson) -> dict[str, Any]:
-    told = request.app.state.client.describe("app-health", shipped=request.app.state.shipped)
-    ask = person.consented is None and isinstance(told, Description)
-    return {"ask": ask, "text": told.text if isinstance(told, Description) else ""}
+    description = request.app.state.client.describe("app-health", shipped=request.app.state.shipped)
+    ask = person.consented is None and isinstance(description, Description)
+    return {"ask": ask, "text": description.text if isinstance(description, Description) else ""}
 
 
 @app.put("/consent")
@@ -65,7 +65,7 @@ def consent(person: CurrentPerson, agreed: Annotated[bool, Body(strict=True)]) -
 
 
 @app.post("/health")
-async def health(person: CurrentPerson, said: dict[str, Any]) -> dict[str, str]:
-    """Pass None for a missing answer: a refusal for a value would reveal the value."""
-    answers = {name: said.get(name) for name in ASKED}
+async def health(person: CurrentPerson, body: dict[str, Any]) -> dict[str, str]:
+    """Pass None for a missing answer: refusing a request because of a value would reveal it."""
+    answers = {name: body.get(name) for name in ASKED}
     return {"status": (await person.aanswer("app-health", **answers)).status}

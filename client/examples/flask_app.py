@@ -2,8 +2,8 @@
 
     DENIABLE_SURVEY=app-health.json flask --app client/examples/flask_app.py run --port 5000
 
-The file is the survey that ships with the app: client/README.md, "Examples", shows how to make it.
-Anyone can sign in here under any name; your app takes the id from its own login.
+The file is the survey that ships with the app. Section "Examples" of client/README.md shows how to
+make it. Anyone can sign in here under any name; your app takes the id from its own login.
 """
 
 from __future__ import annotations
@@ -45,9 +45,9 @@ def create_app() -> Flask:
     def page() -> str:
         if "user" not in session:
             return LOGIN
-        told = client.describe("app-health", shipped=shipped)
-        if person().consented is None and isinstance(told, Description):
-            return ASK.format(escape(told.text), AGREE)
+        description = client.describe("app-health", shipped=shipped)
+        if person().consented is None and isinstance(description, Description):
+            return ASK.format(escape(description.text), AGREE)
         return LEAVE.format(escape(getattr(person().sent(), "text", "")))
 
     @app.post("/login")
@@ -62,7 +62,7 @@ def create_app() -> Flask:
 
     @app.post("/leave")
     def leave() -> Response:
-        """Answer for everyone, whatever is true: a call must reveal nothing."""
+        """Answer for everyone, whatever the true answer is, so that the call reveals nothing."""
         person().answer("app-health", crashed=False, minutes=12, browser=_browser())
         session.clear()
         return redirect("/")

@@ -1,4 +1,4 @@
-"""`python -m deniable`: the command, where its script is not on the PATH."""
+"""`python -m deniable`: run the command where its script is not on the PATH."""
 
 import sys
 

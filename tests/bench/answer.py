@@ -27,7 +27,7 @@ from tempfile import TemporaryDirectory
 from deniable.client import Client, Policy
 from deniable.client.net.transport import Transport
 from deniable.client.state import ledger
-from deniable.client.state.people import Identity, write_setting
+from deniable.client.state.ledger import Identity, write_setting
 from deniable.shared.survey.keys import public_hex
 from tests.bench.measure import Measurement, seconds
 from tests.bench.start import over_bare

@@ -22,13 +22,13 @@ import numpy as np
 
 from deniable.client import Client, Policy
 from deniable.shared.envelope import CONTENT_TYPE, Envelope, encode_report
-from deniable.shared.privacy.epsilon import Epsilon
+from deniable.shared.privacy.epsilon import ONE, Epsilon
+from deniable.shared.privacy.mechanism import kernel_draw
 from deniable.shared.privacy.mechanisms import RandomizedResponse
-from deniable.shared.privacy.randomness import kernel_draw
-from deniable.shared.privacy.thresholds import ONE
 from deniable.shared.survey.document import Survey, parse_toml
-from deniable.simulations.demo.server_process import RunningServer, deniable, running_server
+from deniable.simulations.demo.server_process import RunningServer, running_server
 from tests.bench.measure import Measurement
+from tests.command import deniable
 from tests.survey_texts import bit, survey_text
 
 PEOPLE, ROUNDS, DEVICES = 300, 360, 40

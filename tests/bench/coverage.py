@@ -23,11 +23,10 @@ import numpy.typing as npt
 if __name__ == "__main__":
     sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
-from deniable.server.estimation.intervals import at_pole, bounded_mean
-from deniable.shared.privacy.epsilon import Epsilon
+from deniable.server.estimation.mean_limits import at_pole, bounded_mean
+from deniable.shared.privacy.epsilon import ONE, Epsilon
 from deniable.shared.privacy.families.number_table import NumberTable
 from deniable.shared.privacy.mechanisms import LocalLaplace, OneBitMean
-from deniable.shared.privacy.thresholds import ONE
 from tests.bench.measure import Measurement
 
 Array = npt.NDArray[np.float64]

@@ -27,10 +27,9 @@ from deniable.server.estimation.distribution import (
     worst_variance,
 )
 from deniable.server.surveys.survey_file import parse_survey_file
-from deniable.shared.privacy.epsilon import Epsilon
+from deniable.shared.privacy.epsilon import Epsilon, exp_interval
 from deniable.shared.privacy.families.number_table import NumberTable
 from deniable.shared.privacy.mechanisms import LocalLaplace, SquareWave
-from deniable.shared.privacy.thresholds import exp_interval
 from tests.bench.measure import Measurement
 from tests.server.estimation.places import SHAPES, Places, misses, on_grid, rows_of
 from tests.survey_texts import number, survey_text

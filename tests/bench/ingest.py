@@ -17,9 +17,9 @@ from tempfile import TemporaryDirectory
 from deniable.server.store import Place
 from deniable.shared.envelope import CONTENT_TYPE, Envelope
 from deniable.shared.survey.document import parse_toml
-from deniable.simulations.demo.server_process import deniable
 from tests.bench.load import Make, ask, post
 from tests.bench.measure import Measurement, compare
+from tests.command import deniable
 from tests.server.postgres import cluster
 from tests.server.world import serving
 from tests.survey_texts import ALWAYS, bit, survey_text

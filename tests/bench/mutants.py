@@ -33,8 +33,8 @@ EQUIVALENT = {
     "more digits than are kept, or the last of those that are": (
         "PROOF_PRECISION = (383)",
         "PROOF_PRECISION = (385)",
-        "bits = (127)",
-        "bits = (129)",
+        "ODDS_PRECISION_BITS = (127)",
+        "ODDS_PRECISION_BITS = (129)",
         "context = Context(prec=(59))",
         "context = Context(prec=(61))",
         "VALUE_BITS = (95)",
@@ -45,10 +45,10 @@ EQUIVALENT = {
         "adjacent = (vector[i - 1] if i > 0 else 0) + (vector[i + 1] if i < last else (-1))",
     ),
     "the number of reports scales what is compared, and so does not change which is least": (
-        "errors = [each.predicted_error((2)) for each in fitting]",
+        "errors = [mechanism.predicted_error((2)) for mechanism in fitting]",
     ),
     "the sides are never equal: e^ε is no ratio, and 0.001 % no multiple of 2^-64": (
-        "return (larger << PROOF_PRECISION < exp_interval(*epsilon.ratio, PROOF_PRECISION).low * smaller)",  # noqa: E501
+        "return (larger << bits < exp_interval(*epsilon.ratio, bits).low * smaller)",
         'return f"{share:.3g} %" if (share > 0.001) else "under 0.001 %"',
     ),
     "(a - b)^2 is (a + b)^2 less 4 a b: over a b, least for the same size": (
@@ -63,24 +63,23 @@ EQUIVALENT = {
     ),
     "reports are counted in another way, or in other portions: to the same counts": (
         "if (encoding.cells < FEW_SYMBOLS):",
-        "FEW_SYMBOLS, FEW_ROWS = (2), 1_024 # up to which counting one by one is quicker",
-        "FEW_SYMBOLS, FEW_ROWS = (4), 1_024 # up to which counting one by one is quicker",
-        "FEW_SYMBOLS, FEW_ROWS = 3, (1023) # up to which counting one by one is quicker",
-        "FEW_SYMBOLS, FEW_ROWS = 3, (1025) # up to which counting one by one is quicker",
+        "FEW_SYMBOLS, FEW_ROWS = (2), 1_024",
+        "FEW_SYMBOLS, FEW_ROWS = (4), 1_024",
+        "FEW_SYMBOLS, FEW_ROWS = 3, (1023)",
+        "FEW_SYMBOLS, FEW_ROWS = 3, (1025)",
         "if (len(column) < FEW_ROWS):",
         "if (not (len(column) <= FEW_ROWS)):",
-        "ROWS = (254) # set bits of this many rows still fit in one byte",
+        "ROWS = (254)",
     ),
     "where it differs, its result is not used": (
-        "found = beta_quantile(np.maximum(successes, (0)), trials - successes + 1, tail)",
-        "failures > 0, beta_quantile(successes + 1, np.maximum(failures, (0)), 1 - tail), 1.0",
+        "low = beta_quantile(np.maximum(successes, (0)), trials - successes + 1, tail)",
+        "high = beta_quantile(successes + 1, np.maximum(failures, (0)), 1 - tail)",
     ),
     "of one, or of several that are alike, the last is the first": (
         "published, number = uploads[(-1)].survey, uploads[0].round",
         "published, number = uploads[0].survey, uploads[(-1)].round",
         "return counts[(-1)] if len(counts) == 1 else np.concatenate(counts)",
-        "counts = np.bincount(columns[:, (-1)], minlength=encoding.cells)",
-        'np.ascontiguousarray(columns).view("<u2")[:, (-1)], minlength=encoding.cells',
+        'symbols = np.ascontiguousarray(columns).view(f"<u{columns.shape[1]}")[:, (-1)]',
     ),
 }
 
@@ -116,7 +115,8 @@ def mutants(source: str) -> Iterator[Mutant]:
         first, last = lines[node.lineno - 1], lines[node.end_lineno]
 
         def shown(middle: bytes) -> str:
-            return " ".join((encoded[first:begin] + middle + encoded[end:last]).decode().split())
+            line = (encoded[first:begin] + middle + encoded[end:last]).decode()
+            return " ".join(line.split()).partition(" # ")[0]  # a comment may change
 
         changed = encoded[:begin] + after.encode() + encoded[end:]
         before = shown(encoded[begin:end])

@@ -23,12 +23,12 @@ from statistics import mean, stdev
 import numpy as np
 import numpy.typing as npt
 
-from deniable.server.estimation.point_estimates import shares
+from deniable.server.estimation.shares import shares
 from deniable.server.intake.tally import tally
 from deniable.shared.envelope import encode_report
 from deniable.shared.privacy.epsilon import Epsilon
+from deniable.shared.privacy.mechanism import kernel_draw
 from deniable.shared.privacy.mechanisms import support_design
-from deniable.shared.privacy.randomness import kernel_draw
 from deniable.shared.survey.document import parse_toml
 from tests.bench.measure import Measurement
 from tests.survey_texts import choice, survey_text

@@ -17,7 +17,7 @@ if __name__ == "__main__":
     sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 from deniable.shared.privacy.epsilon import Epsilon
-from deniable.shared.privacy.mechanism import Mechanism
+from deniable.shared.privacy.mechanism import Mechanism, kernel_draw
 from deniable.shared.privacy.mechanisms import (
     KRandomizedResponse,
     LocalLaplace,
@@ -25,7 +25,6 @@ from deniable.shared.privacy.mechanisms import (
     RandomizedResponse,
     Unary,
 )
-from deniable.shared.privacy.randomness import kernel_draw
 from deniable.simulations.population import drawn, fixed, whole_people
 from tests.bench.measure import Measurement, seconds
 

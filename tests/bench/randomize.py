@@ -8,6 +8,7 @@ from typing import TypeVar
 
 from deniable.server.surveys.optimal_table import optimal_table
 from deniable.shared.privacy.epsilon import Epsilon
+from deniable.shared.privacy.mechanism import Draw, kernel_draw
 from deniable.shared.privacy.mechanisms import (
     KRandomizedResponse,
     OneBitMean,
@@ -17,7 +18,6 @@ from deniable.shared.privacy.mechanisms import (
     Unary,
     number_table,
 )
-from deniable.shared.privacy.randomness import Draw, kernel_draw
 from tests.bench.measure import Measurement, compare
 
 CALLS = 20_000

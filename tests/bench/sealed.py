@@ -16,10 +16,10 @@ from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey, X
 from deniable.shared.envelope import Envelope
 from deniable.shared.sealed_envelope import SEALED_TYPE, seal, unseal
 from deniable.shared.survey.keys import create_sealing_key, public_hex
-from deniable.simulations.demo.server_process import deniable
 from tests.bench.ingest import bare, upload
 from tests.bench.load import Make, ask, post
 from tests.bench.measure import ROUNDS, Measurement, compare
+from tests.command import deniable
 from tests.server.relays import relaying
 from tests.server.world import serving
 from tests.survey_texts import ALWAYS, bit, survey_text

@@ -22,7 +22,7 @@ import numpy as np
 from deniable.server.store import PublishedSurvey, SqliteStore
 from deniable.server.surveys.catalogue import Catalogue
 from deniable.shared.envelope import CONTENT_TYPE
-from deniable.shared.survey.periods import PERIODS
+from deniable.shared.survey.document import PERIODS
 from tests.bench.answer import percentile
 from tests.bench.load import Make, ask, post
 from tests.bench.measure import Measurement, compare

@@ -19,16 +19,15 @@ import numpy.typing as npt
 if __name__ == "__main__":
     sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
-from deniable.server.estimation import anytime_valid, finite_population
-from deniable.server.estimation.intervals import clopper_pearson as rate_limits
-from deniable.server.estimation.point_estimates import unbiased_share
+from deniable.server.estimation import share_limits
+from deniable.server.estimation.shares import clopper_pearson as rate_limits
+from deniable.server.estimation.shares import unbiased_share
 from deniable.server.results import EstimateCache
 from deniable.server.results.answers import question_rounds
 from deniable.server.results.estimate_cache import Counts
-from deniable.shared.privacy.epsilon import Epsilon
+from deniable.shared.privacy.epsilon import ONE, Epsilon
 from deniable.shared.privacy.families.support import SupportDesign
 from deniable.shared.privacy.mechanisms import KRandomizedResponse, RandomizedResponse, Unary
-from deniable.shared.privacy.thresholds import ONE
 from deniable.shared.survey.kinds.choice import Choice
 from tests.bench.measure import Measurement
 from tests.server.estimation.fixed import EPSILONS, designs, law
@@ -62,7 +61,7 @@ def widths_of_bits() -> Iterator[tuple[str, float]]:
     counts, people = np.array([5_000]), 10_000
     for epsilon in EPSILONS:
         design = RandomizedResponse(Epsilon(epsilon))
-        low, high = finite_population.share_limits(counts, people, design, 0.95)
+        low, high = share_limits.share_limits(counts, people, design, 0.95)
         rates = rate_limits(counts, people, 0.95)
         like = np.subtract(*(unbiased_share(rate, design) for rate in rates[::-1]))
         yield (
@@ -88,7 +87,7 @@ def _over_exact(people: int, design: SupportDesign, share: float) -> float:
         int(np.searchsorted(np.cumsum(probabilities), at)) for at in (0.1, 0.3, 0.5, 0.7, 0.9)
     ]
     seen = counts[places]
-    low, high = finite_population.share_limits(seen, people, design, 0.95)
+    low, high = share_limits.share_limits(seen, people, design, 0.95)
     mirrored = _Mirrored(design)
     exact = [
         people - least(int(people - count), people, mirrored) - least(int(count), people, design)  # type: ignore[arg-type]  # has what `law` reads
@@ -129,7 +128,7 @@ def looks() -> Iterator[tuple[str, float]]:
         yield f"all of {LOOKS:,} looks, these people, ε {epsilon}: covered %", 100 * (1 - these)
         yield f"all of {LOOKS:,} looks, people like these, ε {epsilon}: covered %", 100 * (1 - like)
     count = np.array([LOOKS // 2])
-    wide = np.subtract(*anytime_valid.rates(count, LOOKS, 0.95)[::-1])
+    wide = np.subtract(*share_limits.anytime_rates(count, LOOKS, 0.95)[::-1])
     once = np.subtract(*rate_limits(count, LOOKS, 0.95)[::-1])
     yield "width at many looks over that at one, n 10,000", float(wide[0] / once[0])
 

@@ -7,22 +7,22 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from deniable.server.estimation.estimate import CONFIDENCE
-from deniable.server.estimation.estimators import counted
+from deniable.server.estimation.statements import CONFIDENCE
 from deniable.server.intake.tally import tally
 from deniable.shared.envelope import Envelope, encode_report, parse_envelopes
 from deniable.shared.privacy.epsilon import Epsilon
 from deniable.shared.privacy.families.support import SupportDesign
+from deniable.shared.privacy.mechanism import kernel_draw
 from deniable.shared.privacy.mechanisms import (
     KRandomizedResponse,
     ProjectiveGeometry,
     SubsetSelection,
     Unary,
 )
-from deniable.shared.privacy.randomness import kernel_draw
 from deniable.shared.survey.document import Survey, parse_toml
 from deniable.shared.survey.kinds.choice import Choice
 from tests.bench.measure import Measurement, compare, seconds
+from tests.server.estimation.single import counted
 from tests.survey_texts import bit, choice, number, survey_text
 
 REPORTS = 10_000

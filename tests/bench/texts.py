@@ -13,7 +13,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from deniable.server.estimation.text_estimates import found
+from deniable.server.estimation.frequent_texts import found
 from deniable.shared.survey.document import parse_toml
 from deniable.shared.survey.kinds.text import MAX_TEXT_BYTES, Text
 from deniable.simulations.population import text_tally

@@ -27,14 +27,12 @@ from numpy.typing import NDArray
 from scipy.stats import rankdata
 
 from deniable.shared.privacy.epsilon import Epsilon
+from deniable.shared.privacy.mechanism import kernel_draw
 from deniable.shared.privacy.mechanisms import LocalLaplace, mechanisms
-from deniable.shared.privacy.randomness import kernel_draw
 from deniable.shared.survey.kinds.base import Question
-from deniable.shared.survey.kinds.beginnings import FINAL, Beginnings
-from deniable.shared.survey.kinds.bit import Bit
-from deniable.shared.survey.kinds.choice import Choice
+from deniable.shared.survey.kinds.choice import Bit, Choice
 from deniable.shared.survey.kinds.number import Number
-from deniable.shared.survey.kinds.text import Text
+from deniable.shared.survey.kinds.text import FINAL, Beginnings, Text
 from deniable.shared.survey.kinds.vector import Vector
 from tests.bench.measure import Measurement
 from tests.shared.test_same_operations import EarlyReturn, asking

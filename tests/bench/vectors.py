@@ -15,11 +15,10 @@ import numpy as np
 
 from deniable.server.intake.tally_kernels import codeword_sums
 from deniable.shared.privacy.codewords import along, codeword
-from deniable.shared.privacy.epsilon import Epsilon
+from deniable.shared.privacy.epsilon import ONE, Epsilon
 from deniable.shared.privacy.families.vector_design import AXIS
+from deniable.shared.privacy.mechanism import kernel_draw
 from deniable.shared.privacy.mechanisms import KClosest
-from deniable.shared.privacy.randomness import kernel_draw
-from deniable.shared.privacy.thresholds import ONE
 from deniable.shared.survey.kinds.vector import Vector
 from tests.bench.measure import Measurement
 

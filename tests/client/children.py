@@ -16,7 +16,7 @@ from types import FrameType
 from deniable.client import Client, Policy
 from deniable.client.net import surveys
 from deniable.client.state import database
-from deniable.shared.privacy.randomness import kernel_draw
+from deniable.shared.privacy.mechanism import kernel_draw
 from tests.eventually import PATIENCE, eventually
 
 DAY = datetime(2026, 12, 10, 12, tzinfo=UTC)
@@ -210,6 +210,25 @@ def orphan(url: str, state: str, key: str, caps: str, first: str) -> None:
     os._exit(0)
 
 
+def resumed(url: str, state: str, key: str) -> None:
+    """Prints the statuses of a child that was forked in C from a client that only sends."""
+    policy = Policy(keys=[key])
+    client = Client(url, policy=policy, state=state, now=lambda: DAY, send_within=0)
+    eventually(lambda: client._uploader._backoff.until > 0)
+    rest(client)
+    reading, writing = os.pipe()
+    if _fork_in_c() == 0:
+        signal.alarm(int(2 * PATIENCE))
+        status = client.answer("second", crashed=True).status
+        os.write(writing, json.dumps([status, client.flush(PATIENCE)]).encode())
+        os._exit(0)
+    os.close(writing)
+    with os.fdopen(reading) as pipe:
+        print(pipe.read())
+    sys.stdout.flush()
+    os._exit(0)
+
+
 if __name__ == "__main__":
     surveys.FETCH_SECONDS = database.LOCK_WAIT_SECONDS = PATIENCE  # the machine may be busy
     programs: dict[str, Callable[..., None]] = {
@@ -217,5 +236,6 @@ if __name__ == "__main__":
         "kills": kills,
         "forks": forks,
         "orphan": orphan,
+        "resumed": resumed,
     }
     programs[sys.argv[1]](*sys.argv[2:])

@@ -17,8 +17,8 @@ from deniable.client.net.survey_list import read_list
 from deniable.client.net.transport import HttpTransport, Reply, Unreachable
 from deniable.client.state import outbox
 from deniable.client.state.database import State
+from deniable.client.state.ledger import OWN
 from deniable.client.state.outbox import HistoryEntry, ReportedSymbol
-from deniable.client.state.people import OWN
 from deniable.shared.survey.keys import public_hex
 from tests.client.conftest import MakeClient
 from tests.client.scripted import ANSWERS, KEY, OTHER_KEY, Answer, Script, Ticks, document, entry

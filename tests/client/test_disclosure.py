@@ -195,6 +195,19 @@ def test_what_was_sent_and_what_is_left_are_told_without_a_network(
     left = client_of(policy=smaller).budget()
     assert isinstance(left, Budget)
     assert (left.spent, left.left) == ("0.6", "0")
+    total = Policy(
+        keys=policy.keys,
+        questions=policy.questions,
+        max_epsilon="0.8",
+        max_epsilon_per_question="0.7",
+    )
+    left = client_of(policy=total).budget()
+    assert isinstance(left, Budget)
+    assert [(row.name, row.left) for row in left.questions] == [
+        ("crashed", "0.2"),
+        ("froze", "0.2"),
+        ("slow", "0.2"),
+    ], "no question has more left than the whole"
 
 
 def test_before_consent_there_is_nothing_to_show_and_nothing_is_made(

@@ -18,14 +18,14 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from deniable.client import Client, Policy
+from deniable.client import Client, Outcome, Policy
 from deniable.client.disclosure import Description, read_summary
 from deniable.client.net.transport import Reply, Unreachable
 from deniable.client.state import outbox
 from deniable.client.state.database import DATABASE
 from deniable.shared.envelope import Envelope, parse_envelopes
-from deniable.shared.privacy.randomness import kernel_draw
-from deniable.shared.privacy.thresholds import ONE, exp_interval
+from deniable.shared.privacy.epsilon import ONE, exp_interval
+from deniable.shared.privacy.mechanism import kernel_draw
 from deniable.shared.survey.document import Survey, parse_document
 from deniable.shared.survey.keys import public_hex
 from tests.client.conftest import MakeClient
@@ -81,6 +81,32 @@ def queued(folder: Path) -> list[Envelope]:
     with closing(sqlite3.connect(folder / DATABASE)) as db:
         rows = db.execute("SELECT envelope FROM outbox ORDER BY number").fetchall()
     return [parse_envelopes(bytes(row[0]))[0] for row in rows]
+
+
+def answered_after(
+    first: int, second: int, script: Script, client: Client, clock: Clock
+) -> tuple[str, Outcome]:
+    """Answer a survey whose reports last for `first` rounds, then one of the same questions."""
+    before = script.publish(document(opens="2026-12-10", period="day", repeat_rounds=first))
+    assert client.answer("app-health", **ANSWERS).status == "queued"
+    clock.now += timedelta(hours=2)
+    script.publish(document(opens="2026-12-10", period="day", repeat_rounds=second))
+    return before, client.answer("app-health", **ANSWERS)
+
+
+def test_a_latched_report_says_all_that_its_round_is_asked(
+    script: Script, client_of: MakeClient, clock: Clock
+) -> None:
+    before, outcome = answered_after(3, 1, script, client_of(), clock)
+    assert outcome.status == "already-answered"
+    assert f"under the id {before}" in outcome.detail
+
+
+def test_one_round_s_report_says_less_than_a_latched_survey_asks(
+    script: Script, client_of: MakeClient, clock: Clock
+) -> None:
+    """It asks for the rounds after that one, too."""
+    assert answered_after(1, 3, script, client_of(), clock)[1].status == "queued"
 
 
 # What it gives away, exactly

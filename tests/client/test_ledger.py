@@ -18,10 +18,9 @@ from deniable.client import Client, Policy
 from deniable.client.disclosure import read_summary
 from deniable.client.net.transport import Reply, Unreachable
 from deniable.client.state import Transaction, ledger
-from deniable.client.state.database import DATABASE
-from deniable.client.state.ledger import Ledger
-from deniable.client.state.people import Identity
-from deniable.shared.privacy.randomness import kernel_draw
+from deniable.client.state.database import DATABASE, MARKER
+from deniable.client.state.ledger import Identity, Ledger
+from deniable.shared.privacy.mechanism import kernel_draw
 from deniable.shared.survey.keys import public_hex
 from tests.client.conftest import MakeClient
 from tests.client.scripted import KEY, TODAY, Clock, Script, bit, document, entry
@@ -263,6 +262,25 @@ def test_one_drawn_question_costs_the_install_the_largest_and_each_question_its_
     assert ledger.total == 500_000_000
     assert dict(ledger.questions) == {"a": 500_000_000, "b": 200_000_000}
     assert "each is charged" in read_summary(tmp_path / "other").text
+
+
+def test_the_marker_counts_a_charge_before_its_noise_is_drawn(
+    script: Script, client_of: MakeClient, tmp_path: Path, clock: Clock
+) -> None:
+    """Otherwise an older database, put back after a crash just then, would not be noticed."""
+    lengths = list[int]()
+
+    def draw(bits: int) -> int:
+        lengths.append((tmp_path / "state" / MARKER).stat().st_size)
+        return kernel_draw(bits)
+
+    script.publish(document(questions=bit("a", "0.5"), period="day"))
+    client = client_of(draw=draw)
+    for day in range(3):
+        clock.now = TODAY + timedelta(days=day)
+        assert client.answer("app-health", a=True).status == "queued"
+        assert set(lengths) == {day + 1}
+        lengths.clear()
 
 
 def test_a_question_whose_cap_is_reached_stops_the_round_before_any_is_drawn(

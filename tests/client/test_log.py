@@ -12,7 +12,7 @@ import pytest
 from deniable.client import Client
 from deniable.client.disclosure import read_summary
 from deniable.client.state.database import DATABASE, MARKER, State
-from deniable.shared.privacy.randomness import kernel_draw
+from deniable.shared.privacy.mechanism import kernel_draw
 from tests.client.conftest import MakeClient
 from tests.client.scripted import ACCEPTED, LATER, Clock, Nobody, Script, bit, document
 from tests.client.test_processes import result, start

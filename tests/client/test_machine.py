@@ -24,11 +24,11 @@ from deniable.client.net import uploader
 from deniable.client.net.transport import Reply, Unreachable
 from deniable.client.net.uploader import Backoff, Uploader
 from deniable.client.pipeline import AnswerPipeline
-from deniable.client.state import Transaction, ledger, outbox, schedule
+from deniable.client.state import Transaction, ledger, outbox
 from deniable.client.state.database import State
-from deniable.client.state.people import Consent, Consents, Identity
+from deniable.client.state.ledger import Consent, Consents, Identity
 from deniable.shared.envelope import Envelope, parse_envelopes
-from deniable.shared.privacy.randomness import Draw, kernel_draw
+from deniable.shared.privacy.mechanism import Draw, kernel_draw
 from deniable.shared.survey.document import Report, Survey
 from deniable.shared.survey.keys import public_hex
 from tests.client.scripted import KEY, OTHER_KEY, Clock, Ticks, bit, document, entry
@@ -238,7 +238,7 @@ class Machine(RuleBasedStateMachine):
         for name in ("FIRST_PAUSE_SECONDS", "MAX_PAUSE_SECONDS"):
             self.patch.setattr(uploader, name, 1e9)  # a flush tries until the first failure
         self.patch.setattr(Backoff.__init__, "__defaults__", (lambda _, most: most,))
-        for module in (outbox, schedule):
+        for module in (outbox, outbox):
             self.patch.setattr(module, "_uniform", lambda _, most: most)
         self.patch.setattr(State, "_connect", connecting(State._connect))
         self.installs = [Install(True), Install("neither")]
@@ -447,14 +447,14 @@ def noise_comes_before_the_charge(patch: pytest.MonkeyPatch) -> None:
 
 
 def tries_have_no_end(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(schedule, "MAX_TRIES", 1000)
+    patch.setattr(outbox, "MAX_TRIES", 1000)
     few, many = "tries < 10", "tries < 1000"
-    patch.setattr(schedule, "_CANDIDATES", schedule._CANDIDATES.replace(few, many))
+    patch.setattr(outbox, "_CANDIDATES", outbox._CANDIDATES.replace(few, many))
 
 
 def servers_are_not_told_apart(patch: pytest.MonkeyPatch) -> None:
-    for_any = schedule._CANDIDATES.replace("server = :server", ":server != ''")
-    patch.setattr(schedule, "_CANDIDATES", for_any)
+    for_any = outbox._CANDIDATES.replace("server = :server", ":server != ''")
+    patch.setattr(outbox, "_CANDIDATES", for_any)
 
 
 def a_withdrawal_leaves_reports(patch: pytest.MonkeyPatch) -> None:
@@ -466,8 +466,8 @@ def nobody_s_consent_is_needed(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Consent, "is_given", lambda *_: True)
     any_person = outbox.SENDABLE.replace(outbox.SENDABLE.split(" AND ", 1)[1], "1")
     for statement in ("_CANDIDATES", "SENDABLE"):
-        sendable = getattr(schedule, statement)
-        patch.setattr(schedule, statement, sendable.replace(outbox.SENDABLE, any_person))
+        sendable = getattr(outbox, statement)
+        patch.setattr(outbox, statement, sendable.replace(outbox.SENDABLE, any_person))
     patch.setattr(outbox, "SENDABLE", any_person)
 
 

@@ -21,7 +21,7 @@ from deniable.client import Client, InvalidPerson, Person, Policy
 from deniable.client.disclosure import Summary, read_summary
 from deniable.client.state import ledger, outbox
 from deniable.client.state.database import DATABASE
-from deniable.client.state.people import OWN, Identity
+from deniable.client.state.ledger import OWN, Identity
 from deniable.shared.survey.keys import public_hex
 from tests.client.conftest import MakeClient
 from tests.client.scripted import ACCEPTED, KEY, LATER, Clock, Script, bit, document
@@ -219,7 +219,8 @@ def test_an_id_is_in_no_file_no_log_no_repr_and_no_error(
     lost = person.answer("app-health", crashed=True)
     assert lost.status == "unavailable"
     kept = b"".join(path.read_bytes() for path in tmp_path.rglob("*") if path.is_file())
-    shown = repr((outcome, lost, person, vars(person), vars(person._consent), client._consents))
+    held = vars(person), vars(person._consent), client._state.consents
+    shown = repr((outcome, lost, person, *held))
     assert b"app-health" in kept, "the scan reads what is there"
     assert "unmistakable" not in shown + caplog.text
     assert b"unmistakable" not in kept
@@ -316,7 +317,7 @@ def test_people_take_no_memory_for_good(
         client.person(f"user-{number}").consent(True)
         client.person(f"user-{number}").answer("app-health", crashed=True)
         assert len(client._state._db.verified) <= 3  # type: ignore[union-attr] # it is open
-    assert not client._consents.unwritten
+    assert not client._state.consents.unwritten
 
 
 # What is shown

@@ -20,7 +20,7 @@ from deniable.client import Client, Policy
 from deniable.client.outcome import Outcome
 from deniable.client.state.database import DATABASE
 from deniable.shared.errors import InvalidPolicy
-from deniable.shared.privacy.randomness import kernel_draw
+from deniable.shared.privacy.mechanism import kernel_draw
 from deniable.shared.survey.keys import public_hex
 from tests.client.conftest import MakeClient
 from tests.client.scripted import (

@@ -201,6 +201,23 @@ def test_a_child_forked_in_c_from_an_open_client_refuses_to_work(
     assert len(script.posts) == 1
 
 
+def test_a_child_forked_in_c_from_a_client_that_only_resumed_answers_and_sends(
+    script: Script, client_of: MakeClient, tmp_path: Path, policy_key: str
+) -> None:
+    """An earlier process left a report. The parent has tried to send it, and written nothing else,
+    so no connection is open at the fork."""
+    for name in ("first", "second"):
+        script.publish(document(name, questions=bit("crashed", "0.1")))
+    script.replies = [LATER, LATER]
+    client = client_of()
+    assert client.answer("first", crashed=True).status == "queued"
+    assert client.flush(PATIENCE) == 1
+    client.close()
+    told = result(start("resumed", script.url, str(tmp_path / "state"), policy_key))
+    assert told == ["queued", 0]
+    assert len({post.body for post in script.posts}) == 2
+
+
 def forked(script: Script, folder: Path, policy_key: str, how: str) -> Any:
     for name in ("last", *(f"s{number}" for number in range(13))):
         script.publish(document(name, questions=bit("crashed", "0.1")))

@@ -11,7 +11,7 @@ import pytest
 
 from deniable.client import Client
 from deniable.client.net.transport import HttpTransport, Reply, Unreachable
-from deniable.client.state import schedule
+from deniable.client.state import outbox
 from deniable.client.state.database import State
 from deniable.shared.envelope import parse_envelopes
 from deniable.shared.errors import InvalidPolicy
@@ -48,19 +48,19 @@ def test_a_server_that_never_says_yes_sees_an_id_ten_times_and_then_once_a_day(
     server, taken = server_of(queued), dict[int, list[float]]()
     for _ in range(2 * 365 * 24):
         with queued.transaction() as db:
-            one = schedule.take(db, server, clock.now, 10**9, 60.0)
+            one = outbox.take(db, server, clock.now, 10**9, 60.0)
         if one is not None:
             taken.setdefault(one.number, []).append(clock.now.timestamp())
         clock.now += timedelta(hours=1)
     assert len(taken) == 10
     for moments in taken.values():
-        late = moments[schedule.MAX_TRIES - 1 :]
-        assert min(b - a for a, b in pairwise(late)) >= schedule.DAY_SECONDS
+        late = moments[outbox.MAX_TRIES - 1 :]
+        assert min(b - a for a, b in pairwise(late)) >= outbox.DAY_SECONDS
         assert 10 + 365 < len(moments) < 10 + 730
 
 
 def test_the_bounds_of_sending() -> None:
-    assert (schedule.MAX_TRIES, schedule.DAY_SECONDS) == (10, 86_400)
+    assert (outbox.MAX_TRIES, outbox.DAY_SECONDS) == (10, 86_400)
 
 
 def test_tries_are_counted_over_restarts_and_flushes(
@@ -123,7 +123,7 @@ def test_a_moment_may_be_weeks_ahead(script: Script, client_of: MakeClient) -> N
     """Twelve that wait within a year, by a clock that stands. False alarm: a draw of 0 to the
     clock's last digit, below 1e-12."""
     script.always = BUSY
-    client = client_of(send_within=365 * schedule.DAY_SECONDS)
+    client = client_of(send_within=365 * outbox.DAY_SECONDS)
     for number in range(12):
         script.publish(document(f"s{number}", questions=bit("crashed", "0.1")))
     for number in range(12):
@@ -188,7 +188,7 @@ def test_a_clock_set_back_does_not_hold_a_report_for_years(queued: State, clock:
     server = server_of(queued)
     clock.now -= timedelta(days=400)
     with queued.transaction() as db:
-        assert schedule.take(db, server, clock.now, 0, 60.0) is not None
+        assert outbox.take(db, server, clock.now, 0, 60.0) is not None
 
 
 @pytest.mark.parametrize("seconds", [-1, math.nan, math.inf])

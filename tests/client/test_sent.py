@@ -13,8 +13,8 @@ import pytest
 
 from deniable.client.disclosure import read_summary
 from deniable.client.state.outbox import describe_report
+from deniable.shared.privacy.epsilon import ONE
 from deniable.shared.privacy.mechanisms import mechanisms
-from deniable.shared.privacy.thresholds import ONE
 from deniable.shared.survey.document import parse_document
 from tests.asked import question
 from tests.client.conftest import MakeClient

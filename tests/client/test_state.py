@@ -8,6 +8,9 @@ import re
 import resource
 import shutil
 import sqlite3
+import threading
+import time
+from contextlib import nullcontext
 from datetime import timedelta
 from pathlib import Path
 
@@ -17,8 +20,8 @@ import deniable.client
 from deniable.client import Client, Policy
 from deniable.client import client as client_module
 from deniable.client.disclosure import read_summary
-from deniable.client.state import schema
-from deniable.client.state.database import DATABASE, MARKER, State
+from deniable.client.state import database, schema
+from deniable.client.state.database import DATABASE, LOCK_WAIT_SECONDS, MARKER, State
 from deniable.shared.errors import StoreUnusable
 from deniable.shared.survey.keys import public_hex
 from tests.client.conftest import MakeClient
@@ -326,6 +329,45 @@ def test_a_database_locked_by_another_means_no_report(
     other.execute("ROLLBACK")
     other.close()
     assert client.answer("app-health", crashed=True).status == "queued"
+
+
+@pytest.mark.parametrize("held", ["by another process", "by another thread"])
+def test_an_answer_waits_for_a_lock_for_a_quarter_second(
+    client_of: MakeClient, used: Path, monkeypatch: pytest.MonkeyPatch, held: str
+) -> None:
+    """And then returns, in whatever request of the app it was called."""
+    monkeypatch.setattr(database, "LOCK_WAIT_SECONDS", LOCK_WAIT_SECONDS)
+    client = client_of(consent=False, policy=POLICY)
+    other = sqlite3.connect(used / DATABASE, isolation_level=None)
+    with client._state._gate if held == "by another thread" else nullcontext():
+        if held == "by another process":
+            other.execute("BEGIN IMMEDIATE")
+        begin = time.monotonic()
+        assert client.answer("app-health", crashed=True).status == "unavailable"
+        assert 0.2 < time.monotonic() - begin < 2
+    other.close()
+    assert client.answer("app-health", crashed=True).status == "queued"
+
+
+def test_a_report_that_is_paid_for_waits_longer_for_a_lock(
+    client_of: MakeClient, used: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another process writes between the charge and the report. The report is not lost."""
+    monkeypatch.setattr(database, "LOCK_WAIT_SECONDS", LOCK_WAIT_SECONDS)
+    client = client_of(consent=False, policy=POLICY)
+    other = sqlite3.connect(used / DATABASE, isolation_level=None, check_same_thread=False)
+    release = threading.Timer(3 * LOCK_WAIT_SECONDS, other.execute, ["ROLLBACK"])
+    note_charges = client._state.note_charges
+
+    def write_meanwhile(charges: int) -> None:
+        note_charges(charges)
+        other.execute("BEGIN IMMEDIATE")
+        release.start()
+
+    monkeypatch.setattr(client._state, "note_charges", write_meanwhile)
+    assert client.answer("app-health", crashed=True).status == "queued"
+    release.join()
+    other.close()
 
 
 def test_a_disk_that_cannot_be_written_means_no_report(client_of: MakeClient, used: Path) -> None:

@@ -10,8 +10,8 @@ import pytest
 from deniable.client.cli import audit as verb
 from deniable.client.testing.transcripts import audit_transcripts, transcript
 from deniable.shared.cli import command
-from deniable.shared.privacy import audit as audits
-from deniable.shared.privacy.audit import Audited
+from deniable.shared.privacy import verification as audits
+from deniable.shared.privacy.verification import Audited
 
 History = Sequence[Mapping[str, object]]
 FRESH = verb.SURVEY.format("", "1").encode()

@@ -20,7 +20,7 @@ from deniable.client.disclosure import read_summary
 from deniable.client.net.delivery import delivery_result, retry_after_seconds
 from deniable.client.net.transport import Reply
 from deniable.client.net.uploader import FIRST_PAUSE_SECONDS, MAX_PAUSE_SECONDS, Backoff
-from deniable.client.state import Transaction, outbox, schedule
+from deniable.client.state import Transaction, outbox
 from tests.client.conftest import MakeClient
 from tests.client.scripted import (
     ACCEPTED,
@@ -462,8 +462,8 @@ def test_a_flush_ends_when_a_pass_finds_nothing_to_send(
     script.publish(document())
     client = client_of(send_within=3600.0, monotonic=ticks)
     assert client.answer("app-health", **ANSWERS).status == "queued"
-    monkeypatch.setattr(schedule, "take", lambda *_: None)
-    monkeypatch.setattr(schedule, "seconds_until_due", lambda *_: 0.0)
+    monkeypatch.setattr(outbox, "take", lambda *_: None)
+    monkeypatch.setattr(outbox, "seconds_until_due", lambda *_: 0.0)
     passes = count_passes(client, monkeypatch)
     assert client.flush(PATIENCE) == 1
     assert len(passes) <= 2

@@ -19,7 +19,7 @@ def check(claim: Check) -> Check:
 
 def same(what: str, got: object, wanted: object) -> None:
     if got != wanted:
-        raise Broken(f"{what}: got {got!r}, and it should be {wanted!r}")
+        raise Broken(f"{what}: got {got!r}, expected {wanted!r}")
 
 
 def no(what: str, found: object) -> None:

@@ -20,15 +20,14 @@ from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 from deniable.client import pipeline
 from deniable.client.net import delivery, exchange, survey_list, transport, uploader
 from deniable.client.policy import Policy
-from deniable.client.state import outbox, schedule, survey_cache
+from deniable.client.state import outbox, survey_cache
 from deniable.client.state.ledger import Ledger
 from deniable.shared import envelope, sealed_envelope
 from deniable.shared.errors import StoreUnusable
 from deniable.shared.privacy.mechanisms import OptimalTable, optimal_table
 from deniable.shared.survey import document, keys, questions
-from deniable.shared.survey.document import Report, Survey
-from deniable.shared.survey.labels import NO_LABELS
-from deniable.shared.survey.periods import PERIODS
+from deniable.shared.survey.document import PERIODS, Report, Survey
+from deniable.shared.survey.kinds.base import NO_LABELS
 from deniable.shared.survey.reader import Reader
 from tests.conformance.python_client import Adapter, Message, serve
 
@@ -347,9 +346,9 @@ def changes_the_id_of_a_retry() -> None:
 
 @fault("tries_are_few")
 def never_gives_up() -> None:
-    few = f"tries < {schedule.MAX_TRIES}"
-    put(schedule, "_CANDIDATES", schedule._CANDIDATES.replace(few, "tries < 1000"))
-    put(schedule, "MAX_TRIES", 1000)
+    few = f"tries < {outbox.MAX_TRIES}"
+    put(outbox, "_CANDIDATES", outbox._CANDIDATES.replace(few, "tries < 1000"))
+    put(outbox, "MAX_TRIES", 1000)
 
 
 @fault("a_pause_is_kept")

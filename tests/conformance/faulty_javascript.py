@@ -54,6 +54,26 @@ RULE_FAULTS: dict[str, tuple[str, Fault]] = {
         "a_report_is_due_at_a_random_moment",
         Fault("outbox.js", "+ uniform(this.#within);", "+ this.#within;"),
     ),
+    "sends_in_the_order_of_names": (
+        "waiting_reports_are_sent_in_random_order",
+        Fault("outbox.js", "shuffled(await this.waiting())", "await this.waiting()"),
+    ),
+    "reads_replies_without_end": (
+        "a_reply_that_is_too_long_settles_nothing",
+        Fault("transport.js", "if (size > limit) {", "if (false) {"),
+    ),
+    "believes_a_list_from_the_future": (
+        "a_list_from_the_future_is_fetched_again",
+        Fault("surveys.js", "kept && kept.fetched <= now &&", "kept &&"),
+    ),
+    "keeps_the_consent_before_a_withdrawal": (
+        "consent_after_a_withdrawal_is_another_consent",
+        Fault("client.js", "(this.#withdrawn || !before?.given)", "!before?.given"),
+    ),
+    "keeps_its_keys": (
+        "keys_are_destroyed_once_no_report_is_accepted",
+        Fault("client.js", '["key-", "closed-"].map(', '["closed-"].map('),
+    ),
     "charges_after_a_withdrawal": (
         "consent_is_read_again_before_the_charge",
         Fault("client.js", "if ((await this.#consent()) !== consent) return noConsent;", ""),
@@ -65,6 +85,10 @@ RULE_FAULTS: dict[str, tuple[str, Fault]] = {
     "sends_after_a_withdrawal": (
         "consent_is_read_again_before_sending",
         Fault("outbox.js", "|| report.consent !== consent) return true;", ") return true;"),
+    ),
+    "takes_every_mechanism_for_a_known_one": (
+        "an_unknown_survey_is_refused_with_a_sentence",
+        Fault("survey.js", "!Object.hasOwn(MECHANISMS, mechanism)", "false"),
     ),
 }
 

@@ -1,4 +1,4 @@
-/** The JavaScript client behind the line protocol of README.md: node javascript_client.mjs [SOURCE] */
+/** Adapter of the JavaScript client for the line protocol of README.md: node javascript_client.mjs [SOURCE] */
 
 import { createInterface } from "node:readline";
 import { pathToFileURL } from "node:url";

@@ -1,17 +1,18 @@
 /**
- * Rules of the JavaScript client that no server can see, each checked alone: node javascript_rules.mjs SOURCE
- * reads {"list", "key", "survey", "answers"} from standard input and writes {rule: null, or what is wrong}.
+ * Check rules of the JavaScript client that no server can observe: node javascript_rules.mjs SOURCE
+ * reads {"list", "key", "survey", "unknown", "answers"} from standard input and writes {rule: null, or the fault}.
+ * `unknown` lists surveys that no client knows: an id, and what is unknown.
  */
 
 import { readFileSync } from "node:fs";
 import { pathToFileURL } from "node:url";
 
 const { Client, Policy } = await import(new URL("index.js", `${pathToFileURL(process.argv[2])}/`));
-const { list, key, survey, answers } = JSON.parse(readFileSync(0, "utf8"));
+const { list, key, survey, unknown, answers } = JSON.parse(readFileSync(0, "utf8"));
 const NOW = Date.UTC(2026, 11, 10, 12), KINDS = { crashed: "bit" };
 const realValues = crypto.getRandomValues.bind(crypto);
 
-/** A client with a network, clocks, storage and uniform numbers that the rule controls. */
+/** A client whose network, clocks, storage and uniform numbers are controlled by the rule. */
 class World {
   records = new Map();
   requests = [];
@@ -20,7 +21,7 @@ class World {
   onDraw = () => {};
   onCreate = () => {};
   ticks = 0;
-  fraction = 0.5; // of every uniform number
+  fraction = 0.5; // the value of every uniform number
 
   constructor(options = {}) {
     globalThis.fetch = async (url, request) => {
@@ -38,7 +39,7 @@ class World {
       array instanceof Uint32Array ? array.fill(this.fraction * 2 ** 32) : realValues(array);
     this.client = new Client("https://stats.example.org", {
       policy: new Policy({ keys: [key], questions: KINDS }),
-      storage: this.storage(),
+      storage: this.disk = this.storage(),
       now: () => NOW,
       draw: (count) => {
         this.onDraw();
@@ -73,7 +74,7 @@ class World {
 }
 
 function equal(actual, expected, what) {
-  if (actual !== expected) throw new Error(`${what}: ${actual}, and it should be ${expected}`);
+  if (actual !== expected) throw new Error(`${what}: ${actual}, expected ${expected}`);
 }
 
 const RULES = {
@@ -127,6 +128,65 @@ const RULES = {
     }
   },
 
+  async waiting_reports_are_sent_in_random_order() {
+    for (const step of [-1, 1]) { // uniform numbers that fall, and that rise
+      const world = new World(), bodies = ["01", "02", "03"];
+      await world.client.consent(true);
+      const { id: consent } = world.records.get("consent");
+      for (const body of bodies) {
+        const report = { server: "https://stats.example.org", consent, body, due: 0 };
+        world.records.set(`report-${body}`, { ...report, until: NOW + 1 });
+      }
+      let number = 500;
+      Object.defineProperty(world, "fraction", { get: () => (number += step) / 1_000 });
+      await world.client.flush();
+      const sent = world.posts().map(({ body }) => `0${body[0]}`).join();
+      equal(sent, (step > 0 ? bodies : bodies.reverse()).join(), "reports in their order");
+    }
+  },
+
+  async keys_are_destroyed_once_no_report_is_accepted() {
+    let now = NOW;
+    const world = new World({ now: () => now }), end = Date.UTC(2027, 2, 15); // with its grace
+    equal(await world.answer(), "queued", "status");
+    for (const [time, keys] of [[end - 1, 1], [end, 0]]) {
+      now = time;
+      equal(await world.answer(), "closed", "status");
+      equal(world.names("key-").length, keys, `keys at ${new Date(time).toISOString()}`);
+    }
+  },
+
+  async a_reply_that_is_too_long_settles_nothing() {
+    for (const [size, left] of [[2 ** 16, 0], [2 ** 16 + 1, 1]]) {
+      const world = new World();
+      world.reply.body = world.reply.body.padEnd(size);
+      equal(await world.answer(), "queued", "status");
+      equal(await world.client.flush(), left, `reports that wait after ${size} bytes`);
+    }
+  },
+
+  async a_list_from_the_future_is_fetched_again() {
+    let now = NOW;
+    const world = new World({ now: () => now });
+    for (const [time, lists] of [[NOW, 1], [NOW + 1, 1], [NOW - 1, 2]]) {
+      now = time;
+      await world.answer();
+      equal(world.requests.length - world.posts().length, lists, "lists fetched");
+    }
+  },
+
+  async consent_after_a_withdrawal_is_another_consent() {
+    const world = new World();
+    await world.client.consent(true);
+    const { id } = world.records.get("consent");
+    const put = world.disk.put;
+    world.disk.put = () => Promise.reject(new Error("the disk is full"));
+    equal(await world.client.consent(false), false, "a withdrawal that is on disk");
+    world.disk.put = put;
+    equal(await world.client.consent(true), true, "consent");
+    equal(world.records.get("consent").id === id, false, "the same consent");
+  },
+
   async consent_is_read_again_before_the_charge() {
     const world = new World();
     world.onFetch = world.withdraw;
@@ -148,6 +208,22 @@ const RULES = {
     world.onCreate = (name) => name.startsWith("try-") && world.withdraw();
     await world.client.flush();
     equal(world.posts().length, 0, "posts");
+  },
+
+  async an_unknown_survey_is_refused_with_a_sentence() {
+    const world = new World();
+    await world.client.consent(true);
+    for (const [id, what] of unknown) {
+      const outcome = await world.client.answer(id, answers);
+      equal(outcome.status, "refused", "status");
+      const detail = `the survey ${what}, which this client does not know; ` +
+        "a newer version or the client in Python may answer it";
+      equal(outcome.detail, detail, "detail");
+    }
+    await world.client.flush();
+    equal(world.names("charge-").length + world.names("report-").length, 0, "records");
+    equal(world.posts().length, 0, "posts");
+    equal(await world.answer(), "queued", "the older survey of the same name");
   },
 };
 

@@ -9,9 +9,8 @@ from typing import Any
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 
 from deniable.shared.errors import InvalidEnvelope
-from deniable.shared.privacy.epsilon import Epsilon
+from deniable.shared.privacy.epsilon import ONE, Epsilon
 from deniable.shared.privacy.mechanisms import LocalLaplace
-from deniable.shared.privacy.thresholds import ONE
 from deniable.shared.sealed_envelope import SEALED_TYPE, parse_sealed, unseal
 from tests.client.scripted import (
     ANSWERS,

@@ -16,13 +16,24 @@ from tests.eventually import PATIENCE
 from tests.node import NODE
 
 HERE = Path(__file__).parent
+UNKNOWN = (
+    ("uses the mechanism", "mechanism", "hadamard-response"),
+    ("asks a question of kind", "kind", "rating"),
+)
 RULES = sorted({rule for rule, _ in RULE_FAULTS.values()})
 
 
 def results(source: Path) -> dict[str, str | None]:
     """Run every rule against a source; return what is wrong, by rule."""
-    listed = json.dumps({"surveys": [entry(document(questions=bit("crashed", "0.5")))]})
-    given = {"list": listed, "key": public_hex(KEY), "survey": "app-health"}
+    known = document(questions=bit("crashed", "0.5"))
+    entries, unknown = [entry(known)], []
+    for what, key, value in UNKNOWN:
+        other = json.loads(known)
+        other["question"][0][key] = value
+        entries.append(entry(json.dumps(other).encode()))
+        unknown.append([entries[-1]["id"], f"{what} {value}"])
+    given: dict[str, object] = {"list": json.dumps({"surveys": entries}), "key": public_hex(KEY)}
+    given |= {"survey": "app-health", "unknown": unknown}
     done = subprocess.run(
         [NODE, str(HERE / "javascript_rules.mjs"), str(source)],
         input=json.dumps(given | {"answers": {"crashed": True}}),

@@ -13,8 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from deniable.shared.privacy.mechanisms import mechanisms
-from deniable.shared.survey.document import parse_toml, render_document
-from deniable.shared.survey.periods import PERIODS
+from deniable.shared.survey.document import PERIODS, parse_toml, render_document
 from tests.conformance.claims import check
 from tests.conformance.device import Broken, Device, Stage
 from tests.survey_texts import YEARS, bit, survey_text
@@ -34,7 +33,7 @@ def told(stage: Stage, op: str, key: str, vectors: Iterable[dict[str, Any]]) -> 
         if "unsupported" in reply:  # the operation, or this mechanism
             continue
         if reply.get(key) != vector[key]:
-            raise Broken(f"{op} of {asked}: {reply}, and it should be {vector[key]!r}")
+            raise Broken(f"{op} of {asked}: {reply}, expected {vector[key]!r}")
 
 
 RESULTS = {

@@ -15,12 +15,10 @@ import pytest
 
 from deniable.shared.privacy import mechanisms as table
 from deniable.shared.privacy.encodings import WholeNumber
-from deniable.shared.privacy.epsilon import Epsilon
+from deniable.shared.privacy.epsilon import ONE, Epsilon, ceil_units
 from deniable.shared.privacy.families.support import SupportDesign
-from deniable.shared.privacy.mechanism import MULTINOMIAL
+from deniable.shared.privacy.mechanism import MULTINOMIAL, Draw
 from deniable.shared.privacy.mechanisms import number_table
-from deniable.shared.privacy.randomness import Draw
-from deniable.shared.privacy.thresholds import ONE, ceil_units
 from deniable.shared.survey import kinds
 from deniable.shared.survey.kinds.base import MeanQuestion, mechanism_name
 from deniable.shared.survey.reader import Reader
@@ -39,7 +37,7 @@ class HadamardResponse(SupportDesign):
     name = label = "hadamard-response"
     kind = "choice"
     sizes, proved_sizes = range(2, 1_025), (2, 3, 8, 33)
-    chosen_by_itself = False
+    is_default = False
     joint = MULTINOMIAL
 
     def __init__(self, epsilon: Epsilon, options: int) -> None:
@@ -89,7 +87,7 @@ class NegativeSurvey(SupportDesign):
     name = label = "negative-survey"
     kind = "choice"
     sizes, proved_sizes = range(2, 1_025), (2, 3, 8, 33)
-    chosen_by_itself = False
+    is_default = False
     joint = MULTINOMIAL
 
     def __init__(self, epsilon: Epsilon, options: int) -> None:

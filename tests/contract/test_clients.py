@@ -13,9 +13,8 @@ from typing import Any
 import pytest
 
 from deniable.shared.envelope import decode_report, parse_envelopes
-from deniable.shared.survey.document import parse_document, parse_toml, render_document
+from deniable.shared.survey.document import PERIODS, parse_document, parse_toml, render_document
 from deniable.shared.survey.kinds import KINDS
-from deniable.shared.survey.periods import PERIODS
 from tests.client.scripted import TODAY
 from tests.conformance.device import POLICY, Stage, stage
 from tests.node import NODE

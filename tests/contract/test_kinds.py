@@ -19,12 +19,12 @@ import numpy as np
 import pytest
 
 from deniable.client import Policy
-from deniable.server.estimation.estimators import ESTIMATORS, counted, estimates
+from deniable.server.estimation import ESTIMATORS, estimates
 from deniable.server.store import PublishedSurvey
 from deniable.server.surveys.survey_file import parse_survey_file
 from deniable.shared.cli.command import main
 from deniable.shared.errors import InvalidPolicy
-from deniable.shared.privacy.thresholds import ONE
+from deniable.shared.privacy.epsilon import ONE
 from deniable.shared.survey.document import Survey, parse_document, parse_toml, render_document
 from deniable.shared.survey.kinds import KINDS
 from deniable.shared.survey.kinds.base import ESTIMATIONS, MeanQuestion, Question, ShareQuestion
@@ -37,6 +37,7 @@ from tests.end_to_end.test_every_mechanism import (
     here,
     send_in_both_encodings,
 )
+from tests.server.estimation.single import counted
 from tests.server.world import World
 from tests.survey_texts import question, survey_text
 
@@ -249,7 +250,7 @@ def test_the_simulator_has_people_for_it(
         assert main(words) == 2
         assert "it: " in capsys.readouterr().err
         return
-    cells = [cell for cell in output(capsys, *words)["cells"] if not cell["forged"]]
+    cells = [cell for cell in output(capsys, *words)["rows"] if not cell["forged"]]
     assert {cell["label"] for cell in cells} == set(only(asked(kind)).labels)
     for cell in cells:
         assert cell["low"] < cell["truth"] < cell["high"]

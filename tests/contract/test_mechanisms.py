@@ -10,10 +10,9 @@ from operator import mul
 import mpmath
 import pytest
 
-from deniable.shared.privacy.certify import certify, grid
 from deniable.shared.privacy.encodings import BitSet, Encoding, WholeNumber
-from deniable.shared.privacy.epsilon import Epsilon
-from deniable.shared.privacy.families.grouped import GroupedDesign
+from deniable.shared.privacy.epsilon import ONE, Epsilon, exp_interval
+from deniable.shared.privacy.families.group_design import GroupedDesign
 from deniable.shared.privacy.families.number_table import NumberTable
 from deniable.shared.privacy.families.support import SupportDesign
 from deniable.shared.privacy.families.vector_design import VectorDesign
@@ -34,7 +33,7 @@ from deniable.shared.privacy.mechanisms import (
     support_design,
 )
 from deniable.shared.privacy.mechanisms.subset_selection import SLACK
-from deniable.shared.privacy.thresholds import ONE, exp_interval
+from deniable.shared.privacy.verification import certify, grid
 from tests.contract.extensions import DESIGNS
 from tests.plausible import assert_implausible, assert_plausible
 from tests.shared.contract import exact_rows, for_each, seeds, small_mechanisms

@@ -16,24 +16,24 @@ import numpy as np
 import pytest
 
 from deniable.server.estimation import forgery_test
-from deniable.server.estimation.crosstab import Pair, unbiased_shares
-from deniable.server.estimation.estimators import counted
-from deniable.server.estimation.point_estimates import support_counts
+from deniable.server.estimation.crosstab import PairCounts, unbiased_shares
+from deniable.server.estimation.shares import support_counts
 from deniable.server.intake.tally import tally
 from deniable.shared.cli.command import main
 from deniable.shared.envelope import encode_report
 from deniable.shared.errors import InvalidSurvey
-from deniable.shared.privacy.certify import refusal
-from deniable.shared.privacy.epsilon import Epsilon
+from deniable.shared.privacy.epsilon import Epsilon, decimal_text
 from deniable.shared.privacy.families.support import SupportDesign
 from deniable.shared.privacy.mechanism import Mechanism
-from deniable.shared.privacy.mechanisms import RandomizedResponse, mechanisms
+from deniable.shared.privacy.mechanisms import OneBitMean, RandomizedResponse, mechanisms
+from deniable.shared.privacy.verification import refusal
 from deniable.shared.survey.document import parse_toml
 from deniable.simulations.population import JOINT, fixed, rates
 from deniable.simulations.population.tallies import Sampler
 from tests.asked import survey
 from tests.contract.extensions import DESIGNS, NegativeSurvey, registered
 from tests.end_to_end.test_every_mechanism import ShoutedResponse, here, walk
+from tests.server.estimation.single import counted
 from tests.server.world import World
 from tests.survey_texts import bit, choice, survey_text
 
@@ -98,7 +98,7 @@ def test_crossed_questions_give_the_share_of_both(design: SupportDesign) -> None
     )
     scale = 2**192
     whole = np.array([[int(p * scale) for p in row] for row in both], object)
-    pair = Pair.of((design, other), (whole.sum(1), whole.sum(0)), whole, scale)
+    pair = PairCounts.of((design, other), (whole.sum(1), whole.sum(0)), whole, scale)
     shares = np.array(unbiased_shares(pair)).reshape(OPTIONS, 2)
     assert shares.tolist() == [[0, int(option == 2)] for option in range(OPTIONS)]
 
@@ -203,7 +203,7 @@ class Truthful(NegativeSurvey):
 @pytest.mark.parametrize("bad", [Loose, Silent])
 def test_an_excess_is_stated_as_a_multiple(bad: type[SupportDesign]) -> None:
     problem: Any = refusal(bad(EPSILON, OPTIONS))
-    assert "gives away 3.00 times its ε of 1" in problem
+    assert "spends 3.00 times its ε of 1" in problem
     assert refusal(NegativeSurvey(EPSILON, OPTIONS)) is None
     assert "private at no ε" in str(refusal(Truthful(EPSILON, OPTIONS)))
 
@@ -226,17 +226,31 @@ def test_a_mechanism_that_spends_more_is_not_simulated(
     assert says in capsys.readouterr().err
 
 
+class LooseBit(OneBitMean):
+    """Three times what it states, of a number."""
+
+    name = label = "loose-bit"
+
+    def __init__(self, epsilon: Epsilon, steps: int = 1) -> None:
+        super().__init__(Epsilon(decimal_text(3 * epsilon.billionths)), steps)
+        self.epsilon = epsilon
+
+
+def test_a_number_s_mechanism_that_spends_more_is_not_simulated(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    words = ["--mechanisms", f"{__name__}:LooseBit", "--people", "1000", "--repetitions", "2"]
+    assert main(["simulate", "mean", "--epsilon", "1", *words]) == 2
+    assert "3.00 times" in capsys.readouterr().err
+
+
 def test_own_mechanisms_of_a_new_family_are_simulated(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     paths = ",".join(f"{design.__module__}:{design.__qualname__}" for design in DESIGNS)
     words = ["--mechanisms", paths, "--people", "10000", "--options", "8", "--repetitions", "200"]
     assert main(["simulate", "histogram", "--epsilon", "1", *words, "--json"]) == 0
-    local = [
-        row
-        for row in json.loads(capsys.readouterr().out)["cells"]
-        if row.get("mechanism") and ":" in row["mechanism"]
-    ]
+    local = [row for row in json.loads(capsys.readouterr().out)["rows"] if ":" in row["estimator"]]
     assert len(local) == len(DESIGNS)
     for row in local:
-        assert abs(row["measured"] - row["exact"]) <= 6.5 * row["measured_error"]
+        assert abs(row["measured"] - row["exact"]) <= 6.5 * row["error"]

@@ -19,12 +19,13 @@ from deniable.shared.envelope import parse_envelopes
 from deniable.shared.errors import InvalidSurvey
 from deniable.shared.survey.document import (
     EARLY,
+    PERIODS,
+    Period,
     Survey,
     parse_document,
     parse_toml,
     render_document,
 )
-from deniable.shared.survey.periods import PERIODS, Period
 from tests.end_to_end.test_every_mechanism import InProcess, here
 from tests.node import NODE
 from tests.server.surveys import PUBLIC

@@ -18,7 +18,7 @@ import pytest
 
 from deniable.shared.errors import WrongUse
 from deniable.simulations import Study, simulate
-from deniable.simulations.engine.figures import formula_svg
+from deniable.simulations.engine.page import formula_svg
 from deniable.simulations.engine.study import STUDIES, load, summaries
 from deniable.simulations.engine.study_result import StudyResult
 from tests.command import run
@@ -102,7 +102,9 @@ def test_every_study_has_a_small_size() -> None:
 
 def check_that_the_command_prints_one_json_document(outcome: Outcome) -> None:
     document = json.loads(outcome.printed, parse_constant=refuse_constant)
-    again = json.loads(json.dumps(outcome.result.report.document))
+    assert list(document)[:3] == ["options", "rows", "findings"]
+    assert len(document["rows"]) == len(outcome.result.rows)
+    again = json.loads(json.dumps(outcome.result.document))
     if outcome.result.study.name == "mechanisms":  # its times are of one report each
         assert document.pop("rows")
         assert again.pop("rows")
@@ -160,6 +162,14 @@ def check_that_the_page_has_findings_figures_tables_and_formulas(outcome: Outcom
         assert (outcome.folder / f"{figure.name}.png").stat().st_size
 
 
+def check_that_every_curve_of_a_figure_has_its_own_look(outcome: Outcome) -> None:
+    for figure in outcome.result.report.figures:
+        canvas = outcome.result.figure(figure.name)
+        for legend in [*canvas.legends, *filter(None, (a.get_legend() for a in canvas.axes))]:
+            looks = [(h.get_color(), h.get_linestyle(), h.get_marker()) for h in legend.get_lines()]
+            assert len(set(looks)) == len(looks), figure.name
+
+
 def check_that_the_run_record_names_the_options(outcome: Outcome) -> None:
     record = tomllib.loads((outcome.folder / "run.toml").read_text("utf-8"))
     assert record["run"]["study"] == outcome.result.study.name
@@ -182,5 +192,6 @@ def test_a_study_keeps_its_contract(name: str, tmp_path: Path) -> None:
     check_that_rows_have_reference_values_and_keep_their_limits(outcome)
     check_that_text_begins_with_the_question_and_ends_with_the_findings(outcome)
     check_that_the_page_has_findings_figures_tables_and_formulas(outcome)
+    check_that_every_curve_of_a_figure_has_its_own_look(outcome)
     check_that_the_run_record_names_the_options(outcome)
     check_that_an_unknown_option_is_refused(outcome)

@@ -73,7 +73,7 @@ NOT_RUN = {
     ("shared/PROTOCOL.md", "4. Envelopes"): "a form; tests/vectors has whole ones",
     (
         "tests/conformance/README.md",
-        "The conformance kit: hold a client in any language to the protocol",
+        "The conformance kit: test a client in any language against the protocol",
     ): "tests/conformance/test_conformance.py runs both clients",
 }
 # How many blocks a section has, if not one: so many does the test know of.

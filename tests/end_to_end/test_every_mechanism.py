@@ -18,12 +18,18 @@ from deniable.client.net.transport import Reply
 from deniable.server.store import PublishedSurvey
 from deniable.shared.envelope import Envelope, encode_report, json_envelope
 from deniable.shared.privacy import mechanisms as table
-from deniable.shared.privacy.certify import grid
 from deniable.shared.privacy.encodings import UNIT, Grouped, WholeNumber
-from deniable.shared.privacy.mechanism import DEPENDENT, INDEPENDENT, MULTINOMIAL, SUMS, Mechanism
+from deniable.shared.privacy.epsilon import ONE
+from deniable.shared.privacy.mechanism import (
+    DEPENDENT,
+    INDEPENDENT,
+    MULTINOMIAL,
+    SUMS,
+    Mechanism,
+    kernel_draw,
+)
 from deniable.shared.privacy.mechanisms import KRandomizedResponse, mechanisms
-from deniable.shared.privacy.randomness import kernel_draw
-from deniable.shared.privacy.thresholds import ONE
+from deniable.shared.privacy.verification import grid
 from deniable.shared.survey.document import parse_toml
 from deniable.shared.survey.kinds import KINDS
 from deniable.simulations.engine.study import STUDIES, load

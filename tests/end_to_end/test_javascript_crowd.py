@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import requests
 
-from deniable.shared.privacy.thresholds import ONE
+from deniable.shared.privacy.epsilon import ONE
 from deniable.shared.survey.document import Survey, parse_document
 from deniable.simulations.demo.crowd import Person, make_crowd, truths
 from deniable.simulations.demo.server_process import running_server

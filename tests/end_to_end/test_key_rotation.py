@@ -12,7 +12,6 @@ from deniable.client import Client, Policy
 from deniable.shared.survey.keys import create_key, load_key, public_hex, sign
 from deniable.simulations.demo.server_process import running_server
 from tests.command import asked_json, run
-from tests.eventually import eventually
 from tests.survey_texts import ALWAYS, bit, survey_text
 
 
@@ -55,8 +54,7 @@ def test_both_keys_ship_before_the_new_one_signs_and_the_old_one_retires(tmp_pat
 
         def publishes(name: str, key: str) -> int:
             status = publish_over_http(tmp_path, name, key, server.dashboard, server.token)
-            if status == 201:  # intake, another process, lists it within half a second
-                eventually(lambda: is_listed(server.url, name))
+            assert is_listed(server.url, name) == (status == 201)  # by intake, another process
             return status
 
         assert publishes("first", "old") == 201

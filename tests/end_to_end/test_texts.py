@@ -14,7 +14,7 @@ import pytest
 from deniable.client import Client, Policy
 from deniable.client.disclosure import Description, Summary
 from deniable.server.results import survey_results
-from deniable.server.results.text_report import lines
+from deniable.server.results.export import report_lines
 from deniable.server.store import PublishedSurvey
 from deniable.shared.survey.document import parse_toml
 from deniable.shared.survey.kinds.text import Text
@@ -106,7 +106,7 @@ def test_hostile_words_are_shown_as_words(here: World) -> None:
     labels = {row["label"] for row in csv.DictReader(io.StringIO(table))}
     assert labels == {f"'{HOSTILE}"}
     tallies = here.store.tallies(published.sequence)
-    told = "\n".join(lines(survey_results(published, tallies, here.clock.now())))
+    told = "\n".join(report_lines(survey_results(published, tallies, here.clock.now())))
     assert "colour: A text that" in told
     assert told.replace("\n", "").isprintable()
 

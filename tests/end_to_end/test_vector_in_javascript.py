@@ -21,4 +21,4 @@ def test_a_survey_that_asks_for_a_vector_is_refused_in_words() -> None:
     done = subprocess.run(
         [NODE, "--input-type=module", "-e", script], capture_output=True, text=True, timeout=60
     )
-    assert "asks for a vector, which the client in Python answers" in done.stdout, done.stderr
+    assert "asks for a vector, which only the Python client can answer" in done.stdout, done.stderr

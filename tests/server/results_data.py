@@ -9,8 +9,8 @@ import numpy as np
 import numpy.typing as npt
 
 from deniable.server.store import PublishedSurvey, Store
+from deniable.shared.privacy.epsilon import ONE
 from deniable.shared.privacy.families.support import SupportDesign
-from deniable.shared.privacy.thresholds import ONE
 from deniable.shared.survey.kinds.base import Question, ShareQuestion
 from deniable.shared.survey.kinds.number import Number
 from deniable.shared.survey.kinds.text import Text

@@ -67,9 +67,9 @@ def test_people_needed_go_with_the_square_of_the_error(results: SurveyResults) -
 
 
 def test_what_is_not_there_is_said(results: SurveyResults) -> None:
-    with pytest.raises(Refused, match="it asks crashed, minutes, browser"):
+    with pytest.raises(Refused, match="its questions are crashed, minutes, browser"):
         results.estimate("colour")
-    with pytest.raises(Refused, match="no such round"):
+    with pytest.raises(Refused, match="does not have that round"):
         results.estimate("crashed", round=1)
     with pytest.raises(WrongUse, match="above 0"):
         results.people_needed(0)
@@ -87,7 +87,7 @@ def test_a_table_has_a_row_for_each_label(results: SurveyResults) -> None:
 
 
 def test_a_store_of_several_surveys_wants_a_name(here: World, tmp_path: Path) -> None:
-    with pytest.raises(WrongUse, match="there are 0 surveys"):
+    with pytest.raises(WrongUse, match="the store has 0 surveys"):
         open_results(tmp_path / "data")
     published = fill(here)
     assert open_results(tmp_path / "data").document.survey == published.id

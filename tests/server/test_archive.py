@@ -234,8 +234,11 @@ def rows(content: bytes) -> list[bytes | None]:
         (lambda content: rows(b"\xff" + content[1:]), "symbol out of range"),
         (lambda content: rows(content)[:-1], "reports, not"),
         (lambda content: [*rows(content)[:-1], None], "a report is missing"),
-        (lambda content: pa.array([b"12"] * (len(content) // 3), pa.binary(2)), "no column of 3"),
-        (lambda content: pa.array(rows(content), pa.binary()), "no column of 3"),
+        (
+            lambda content: pa.array([b"12"] * (len(content) // 3), pa.binary(2)),
+            "single column of 3",
+        ),
+        (lambda content: pa.array(rows(content), pa.binary()), "single column of 3"),
     ],
 )
 def test_what_no_client_sends_is_a_poisoned_part(
@@ -251,7 +254,7 @@ def test_what_is_no_parquet_is_a_poisoned_part(archive: Path) -> None:
     (path,) = archive.glob("*/661/part-00003.parquet")
     path.write_bytes(b"PAR1" + bytes(100) + b"PAR1")
     digest(path)
-    assert "it is not Parquet" in refused_by_recount(archive)
+    assert "not Parquet" in refused_by_recount(archive)
 
 
 def test_reports_exchanged_for_others_do_not_come_to_the_tally(archive: Path) -> None:
@@ -272,7 +275,7 @@ def test_a_manifest_names_files_of_its_own_folder_only(archive: Path, name: str)
     manifest = json.loads(file.read_text())
     manifest["parts"][0]["file"] = name
     file.write_text(json.dumps(manifest))
-    with pytest.raises(WrongUse, match="is not a round of an archive"):
+    with pytest.raises(WrongUse, match="is not an archived round"):
         rounds_of(archive)
 
 
@@ -444,4 +447,4 @@ def test_a_recount_says_how_far_it_is(archive: Path) -> None:
 
 
 def test_there_is_nothing_to_recount_in_a_folder_without_archive(tmp_path: Path) -> None:
-    assert "there is no archive at" in refused(2, "recount", tmp_path)
+    assert "no archive exists at" in refused(2, "recount", tmp_path)

@@ -10,10 +10,10 @@ from datetime import UTC, date, datetime
 import msgspec
 import pytest
 
-from deniable.server.planning.variances import half_width
+from deniable.server.planning.forecast import half_width
 from deniable.server.results import Results, survey_results
 from deniable.server.results.advice import describe, facts, warnings
-from deniable.server.results.text_report import lines
+from deniable.server.results.export import report_lines
 from deniable.server.store import PublishedSurvey
 from deniable.server.surveys.replacement import differences
 from deniable.shared.envelope import Envelope, encode_report
@@ -58,11 +58,11 @@ def test_a_round_has_all_reports_and_a_question_those_who_were_asked_it(here: Wo
     assert (results.epsilon, results.ask) == ("0.5", 1)
     assert any("one of the 3 questions" in note for note in results.notes)
     assert any("weighs 3 times its `leverage`" in note for note in results.notes)
-    printed = "\n".join(lines(results))
+    printed = "\n".join(report_lines(results))
     assert "asked one of the 3 questions" in printed
     assert all(f"{count}\n" in printed for count in asked)
     plain = here.publish(survey(HALF, name="plain"))
-    assert "one of the" not in "\n".join(lines(results_of(here, plain)))
+    assert "one of the" not in "\n".join(report_lines(results_of(here, plain)))
     assert msgspec.json.decode(msgspec.json.encode(results), type=Results) == results
 
 

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from deniable.server.estimation import intervals
+from deniable.server.estimation import mean_limits
 from deniable.server.estimation.roots import brent
 from deniable.server.results import SurveyEstimates, estimate_cache
 from deniable.server.store import PublishedSurvey, RoundTally
@@ -111,7 +111,7 @@ def test_a_search_that_minds_its_company_fails_the_same_check(
     def searched(function: Search, low: Array, high: Array, width: float) -> Array:
         return brent(function, low, high, width * len(low))
 
-    monkeypatch.setattr(intervals, "brent", searched)
+    monkeypatch.setattr(mean_limits, "brent", searched)
     number = all_of_them("each kind")[2]
     both = (encoded("each kind", some)[number] for some in ([number], all_of_them("each kind")))
     assert next(both) != next(both)

@@ -19,10 +19,10 @@ from deniable.server.results import (
     EstimateCache,
     SurveyEstimates,
     csv_chunks,
-    round_selection,
     select_rounds,
+    survey_estimates,
 )
-from deniable.server.results.round_selection import MAX_ROWS, rows_per_question
+from deniable.server.results.survey_estimates import MAX_ROWS, rows_per_question
 from deniable.server.store import PublishedSurvey, RoundTally
 from deniable.shared.survey.document import Survey
 from tests.server.results_data import NOW, fill
@@ -88,7 +88,7 @@ def test_json_csv_and_page_name_the_rounds_that_they_leave_out(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """With a limit of two rounds of three, and of four rows in a round."""
-    monkeypatch.setattr(round_selection, "MAX_ROWS", 2 * 7)
+    monkeypatch.setattr(survey_estimates, "MAX_ROWS", 2 * 7)
     monkeypatch.setattr(http_results, "MAX_ROWS", 4)
     monkeypatch.setattr(survey_page, "MAX_ROWS", 4)
     with world(tmp_path / "data", NOW) as here:

@@ -67,7 +67,7 @@ def test_a_clock_that_leaps_while_the_server_runs_is_doubted(tmp_path: Path) -> 
         calendar = Calendar(store, clock)
         for days, believed in [(0, True), (0.9, True), (2, False), (120, False), (-2, False)]:
             clock.time = NOON + timedelta(days=days)
-            assert (calendar.doubt() is None) == believed
+            assert (calendar.clock_fault() is None) == believed
         calendar.keep()
         assert store.latest_day() is None
         clock.time = NOON
@@ -81,12 +81,12 @@ def test_a_start_in_doubt_believes_a_clock_that_is_put_right_days_later(tmp_path
         store.keep_day(NOON.date())
         clock = Leaping(NOON + timedelta(days=120))
         calendar = Calendar(store, clock)
-        assert calendar.doubt() is not None
+        assert calendar.clock_fault() is not None
         clock.time = NOON + timedelta(days=6)
-        assert calendar.doubt() is None
+        assert calendar.clock_fault() is None
         calendar.keep()
         clock.time = NOON + timedelta(days=8)
-        assert calendar.doubt() is not None
+        assert calendar.clock_fault() is not None
 
 
 def test_time_that_passes_is_believed(tmp_path: Path) -> None:
@@ -94,7 +94,7 @@ def test_time_that_passes_is_believed(tmp_path: Path) -> None:
         clock = Hands()
         calendar = Calendar(store, clock)
         clock.pass_(days=400)
-        assert calendar.doubt() is None
+        assert calendar.clock_fault() is None
 
 
 def test_the_operator_can_say_that_the_clock_is_right(tmp_path: Path) -> None:

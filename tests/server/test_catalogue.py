@@ -99,7 +99,7 @@ def test_publishing_among_many_reads_one_row(
     assert rows == [1]
 
 
-def test_nothing_is_read_between_changes_but_the_mark(store: Watched) -> None:
+def test_between_changes_only_the_mark_is_read(store: Watched) -> None:
     clock = Hands()
     catalogue = Catalogue(store, clock)
     fill(store, catalogue, 3)
@@ -141,7 +141,7 @@ def test_a_change_by_another_process_is_seen_within_a_quarter_of_a_second(store:
     assert b'"state": "closed"' in catalogue.listing()
 
 
-def test_many_threads_publish_and_find_at_once(store: Watched) -> None:
+def test_many_threads_publish_and_find_simultaneously(store: Watched) -> None:
     catalogue = Catalogue(store)
 
     def work(number: int) -> bool:
@@ -188,16 +188,16 @@ def test_a_name_means_its_newest_open_survey(here: World) -> None:
     assert here.catalogue.find("app-health").id == spring.id  # none is open: the newest
 
 
-def test_an_id_is_found_by_six_digits_of_it(here: World) -> None:
+def test_a_survey_is_found_by_six_digits_of_its_id(here: World) -> None:
     asked = here.publish(survey())
     for text in (asked.id, asked.id[:6], asked.id[:20]):
         assert here.catalogue.find(text).id == asked.id
     for text in (asked.id[:5], asked.id[:6].upper() + "G", "", "ffffff", asked.id + "0"):
-        with pytest.raises(UnknownSurvey, match=r"there is no survey.*app-health"):
+        with pytest.raises(UnknownSurvey, match=r"no survey matches.*app-health"):
             here.catalogue.find(text)
 
 
-def test_a_beginning_of_several_ids_means_none_of_them(
+def test_an_ambiguous_beginning_of_ids_is_refused(
     store: Watched, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     fill(store, Catalogue(store), 2)
@@ -213,12 +213,12 @@ def test_a_beginning_of_several_ids_means_none_of_them(
     assert [catalogue.find(text[:7]).id for text in ids] == [*ids]
 
 
-def test_an_empty_store_says_how_to_publish(here: World) -> None:
+def test_an_empty_store_shows_how_to_publish(here: World) -> None:
     with pytest.raises(UnknownSurvey, match="deniable survey publish"):
         here.catalogue.find("app-health")
 
 
-def test_of_many_names_the_newest_are_said(here: World) -> None:
+def test_only_the_newest_of_many_names_are_listed(here: World) -> None:
     for number in range(NAMES_SHOWN + 2):
         here.publish(survey(name=f"name-{number}"))
     with pytest.raises(UnknownSurvey, match=r"published: name-11, name-10, .* name-2 and 2 more$"):

@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 from deniable.server.results import Round, survey_results
-from deniable.server.results.comparison import compared as compared_rounds
+from deniable.server.results.answers import compared as compared_rounds
 from deniable.server.results.estimate_cache import Counts, EstimateCache
-from deniable.server.results.text_report import lines
+from deniable.server.results.export import report_lines
 from deniable.server.store import PublishedSurvey
 from deniable.shared.cli.command import main
 from tests import survey_texts as texts
@@ -151,7 +151,7 @@ def test_the_command_says_what_is_told_and_folds_the_rest(here: World) -> None:
     published = here.publish(until_spring(asked, name="many", minimum_reports=100))
     add_round(here.store, published, 683, [[5_000, 5_000, *[0] * 48]])
     results = survey_results(published, here.store.tallies(published.sequence), NOW)
-    text = "\n".join(lines(results))
+    text = "\n".join(report_lines(results))
     assert "option 0" in text
     assert "48 others: too rare to measure (below" in text
     assert "Forgery check: passed (p: it" in text

@@ -1,15 +1,17 @@
-"""Where the marks of a chart go."""
+"""Positions of the marks of a chart, and headlines."""
 
 from __future__ import annotations
 
+import re
+
 import msgspec
 import pytest
+from jinja2 import Environment, PackageLoader
 
 from deniable.server.pages import charts
 from deniable.server.pages.charts import (
     LEFT,
     LINE_HEIGHT,
-    LONG,
     MAX_MARKS,
     MAX_NAMED_EVENTS,
     MAX_NAMES,
@@ -17,11 +19,9 @@ from deniable.server.pages.charts import (
     MIN_MARKS,
     PLOT,
     RIGHT,
-    SHORT,
     TREND_TOP,
     RoundFigures,
     Trend,
-    Words,
     trends,
 )
 from deniable.server.planning.planned_question import read
@@ -33,8 +33,10 @@ from deniable.server.results.display import (
     known_figures,
 )
 from deniable.server.results.document import Difference, Row
-from deniable.server.results.headlines import change, one_label, privacy_cost, several_labels
+from deniable.server.results.sentences import change, one_label, privacy_cost, several_labels
 from deniable.shared.survey.kinds.base import Statistic
+
+LOADER = PackageLoader("deniable.server.pages")
 
 
 def made(label: str, low: float, estimate: float, high: float) -> Row:
@@ -78,7 +80,7 @@ def across(value: float, low: float, high: float) -> float:
         ((-30.0, 40.0, 150.0), (-10, 120), -30, 150, "mean"),
     ],
 )
-def test_an_axis_shows_what_the_question_wants_and_every_interval(
+def test_an_axis_covers_the_question_s_range_and_every_interval(
     figures: tuple[float, float, float],
     least: tuple[float, float],
     low: float,
@@ -93,7 +95,7 @@ def test_an_axis_shows_what_the_question_wants_and_every_interval(
     assert all(LEFT <= tick.at <= RIGHT for tick in chart.ticks)
 
 
-def test_bars_begin_at_zero_where_zero_means_something() -> None:
+def test_bars_begin_at_zero_where_zero_has_a_meaning() -> None:
     share = charts.chart([row("a", -0.1, 0.1, 0.4)], (0, 0.1))
     mean = charts.chart([row("a", -0.1, 0.1, 0.4, "mean")], (0, 0.1))
     assert share is not None
@@ -112,12 +114,12 @@ def test_ticks_are_round_numbers_in_the_statistic_s_own_measure() -> None:
     assert [tick.anchor for tick in mean.ticks][::6] == ["start", "end"]
 
 
-def test_of_more_labels_than_have_room_those_told_from_none_are_drawn() -> None:
+def test_a_long_list_is_drawn_only_where_it_is_clearly_above_zero() -> None:
     """And some in any case, the highest first."""
     few = [row(f"{n}", n / 100 - 0.01, n / 100, n / 100 + 0.01) for n in range(MAX_MARKS)]
     assert charts.picked(few) == (few, ())
-    for told, drawn in ((0, MIN_MARKS), (7, 7), (30, MAX_MARKS)):
-        rows = [row(f"{n}", 0.01 * (n >= 40 - told), n / 100, 1) for n in range(40)]
+    for clear, drawn in ((0, MIN_MARKS), (7, 7), (30, MAX_MARKS)):
+        rows = [row(f"{n}", 0.01 * (n >= 40 - clear), n / 100, 1) for n in range(40)]
         shown, others = charts.picked(rows)
         assert [each.label for each in shown] == [f"{39 - n}" for n in range(drawn)]
         assert len(others) == 40 - drawn
@@ -132,11 +134,16 @@ def test_an_only_mark_needs_no_name() -> None:
     assert two.height > 2 * one.height - 24 * 2
 
 
-def test_what_a_phone_has_no_room_for_is_shortened() -> None:
-    words = Words("x" * 70)
-    assert (len(words.long), len(words.short)) == (LONG, SHORT)
-    assert words.long.endswith("…")
-    assert Words("short").long == Words("short").short == "short"
+def test_long_texts_are_shortened_for_a_phone() -> None:
+    source = '{% import "charts.html" as charts %}{{ charts.words(text, "", "") }}'
+    template = Environment(loader=LOADER, autoescape=True).from_string(source)
+
+    def drawn(text: str) -> list[str]:
+        return re.findall(r">([^<>]*\w[^<>]*)<", template.render(text=text))
+
+    assert drawn("short") == ["short"]
+    whole = "x " * 35 + "x"
+    assert drawn(whole) == [whole, "x " * 29 + "x…", whole, "x " * 9 + "x…"]
 
 
 def test_without_an_estimate_nothing_is_drawn() -> None:
@@ -157,9 +164,9 @@ def test_a_trend_shows_changes_and_for_shares_also_zero(
 
     for point, values in zip(trend.points, ((0.3, 0.2, 0.4), (0.5, 0.4, 0.6)), strict=True):
         wanted = [down(value) for value in values]
-        assert [point.y, point.y_low, point.y_high] == pytest.approx(wanted, abs=1e-3)
-        assert point.y_these == pytest.approx(wanted[1:], abs=1e-3)
-    assert trend.points[0].at < trend.points[1].at <= RIGHT
+        assert [point.at, point.low, point.high] == pytest.approx(wanted, abs=1e-3)
+        assert point.these == pytest.approx(wanted[1:], abs=1e-3)
+    assert trend.points[0].across < trend.points[1].across <= RIGHT
     assert not is_cut(trend)
 
 
@@ -167,35 +174,35 @@ def is_cut(trend: Trend) -> bool:
     return any(point.off or any(point.cut) for point in trend.points)
 
 
-def test_an_interval_that_would_squash_the_scale_is_cut_and_marked() -> None:
+def test_an_interval_much_wider_than_usual_is_cut_and_marked() -> None:
     usual = [row("a", 0.3, 0.4, 0.5)] * 6
     wide = row("a", 0.95 - 0.1 * MAX_STRETCH - 0.01, 0.95, 0.95 + 0.1 * MAX_STRETCH + 0.01)
     trend = only(*usual, wide)
     *_, last = trend.points
     assert last.cut == (False, True)
     assert last.off
-    assert last.y == last.y_high == trend.top
+    assert last.at == last.high == trend.top
     assert is_cut(trend)
-    assert trend.points[0].y == only(*usual).points[0].y
+    assert trend.points[0].at == only(*usual).points[0].at
     near = row("a", 0.4 - 0.1 * MAX_STRETCH, 0.4, 0.4 + 0.1 * MAX_STRETCH)
     assert not is_cut(only(*usual, near)), "so wide it still belongs to the scale"
 
 
-def test_panels_have_one_scale_and_each_its_label() -> None:
+def test_panels_share_a_scale_and_each_has_its_label() -> None:
     low = over(row("a", 0.0, 0.05, 0.1), row("a", 0.0, 0.05, 0.1))
     high = over(row("b", 0.7, 0.8, 0.9), row("b", 0.7, 0.8, 0.9))
     first, second = trends([low, high])
     assert (first.label, second.label) == ("a", "b")
     assert first.ticks == second.ticks
-    assert first.points[0].y > second.points[0].y
+    assert first.points[0].at > second.points[0].at
     assert first.height < only(row("a", 0, 1, 2), row("a", 0, 1, 2)).height
 
 
-def test_a_round_stands_where_its_time_is() -> None:
+def test_rounds_are_placed_in_proportion_to_time() -> None:
     """One that has no reports leaves its place empty."""
     rounds = [RoundFigures(n, f"{n}", row("a", 0.2, 0.3, 0.4)) for n in (10, 11, 14)]
     (trend,) = trends([rounds])
-    first, second, last = (point.at for point in trend.points)
+    first, second, last = (point.across for point in trend.points)
     assert (second - first) / (last - first) == pytest.approx(0.25, abs=1e-4)
 
 
@@ -205,12 +212,12 @@ def test_under_a_long_trend_the_first_and_the_last_round_are_named() -> None:
     assert len(trend.names) == MAX_NAMES == 3
 
 
-def test_what_happened_is_a_line_at_its_round_with_words_above() -> None:
+def test_an_event_is_a_line_at_its_round_with_words_above() -> None:
     rounds = over(*[row("a", 0.2, 0.3, 0.4)] * 10)
     happened = {-1: "before", 2: "early", 8: "late"} | {n: f"{n}" for n in (3, 4, 5)}
     (trend,) = trends([rounds], happened)
-    assert [line.words.whole for line in trend.lines] == ["late", "5", "4", "3", "early"]
-    assert [line.at for line in trend.lines] == [trend.points[n].at for n in (8, 5, 4, 3, 2)]
+    assert [line.words for line in trend.lines] == ["late", "5", "4", "3", "early"]
+    assert [line.at for line in trend.lines] == [trend.points[n].across for n in (8, 5, 4, 3, 2)]
     assert (trend.lines[0].anchor, trend.lines[-1].anchor) == ("end", "start")
     assert [line.y is None for line in trend.lines] == [False] * MAX_NAMED_EVENTS + [True]
     assert trend.top == TREND_TOP + MAX_NAMED_EVENTS * LINE_HEIGHT
@@ -219,7 +226,7 @@ def test_what_happened_is_a_line_at_its_round_with_words_above() -> None:
 
 
 def test_a_column_has_one_number_of_decimals() -> None:
-    """That of its middle margin."""
+    """The number that suits the median margin."""
     rows = [made("a", 0.1, 0.2, 0.3), made("b", 0.11, 0.12, 0.13), made("c", 0.2, 0.3011, 0.4)]
     assert [each.whole for each in known_figures(rows, "share")] == ["20 %", "12 %", "30 %"]
 
@@ -259,13 +266,13 @@ def test_noise_alone_is_shown_only_within_the_interval() -> None:
         ),
     ],
 )
-def test_of_several_it_is_said_who_leads_as_far_as_that_is_told(
+def test_the_headline_names_the_leader_if_the_intervals_allow(
     rows: list[tuple[str, float, float, float]], words: str
 ) -> None:
     assert several_labels([row(*each) for each in rows], 20) == words
 
 
-def test_a_rival_whose_interval_reaches_the_leader_s_leaves_the_lead_open() -> None:
+def test_overlapping_intervals_leave_the_lead_open() -> None:
     """Its estimate is clearly below the leader's interval, and its upper end decides. Twin: an
     interval that ends at the estimate."""
     leader, rival = row("a", 0.30, 0.40, 0.50), row("b", 0.10, 0.20, 0.31)
@@ -276,7 +283,7 @@ def test_a_rival_whose_interval_reaches_the_leader_s_leaves_the_lead_open() -> N
     assert several_labels([apart, leader], 20) == "a is first (40 %)."
 
 
-def test_an_only_label_is_a_sentence() -> None:
+def test_a_single_label_is_described_in_a_sentence() -> None:
     assert one_label(row("yes", 0.052, 0.08, 0.108)) == "8.0 % say yes, between 5.2 and 10.8."
     mean = row("mean", 33.5, 34.2, 34.9, "mean")
     assert one_label(mean) == "The mean is 34.20, between 33.50 and 34.90."
@@ -291,7 +298,7 @@ def test_an_only_label_is_a_sentence() -> None:
          "No clear change since May (difference: −0.4 to +2.4 points)."),
     ],
 )  # fmt: skip
-def test_a_change_is_said_as_far_as_it_is_told(
+def test_a_change_is_stated_only_if_it_is_clear(
     low: float, estimate: float, high: float, words: str
 ) -> None:
     found = Difference(
@@ -310,7 +317,7 @@ def test_every_statistic_has_a_style() -> None:
 
 
 @pytest.mark.parametrize("asked_one_of", [1, 3])
-def test_what_it_costs_is_said_in_one_sentence(asked_one_of: int) -> None:
+def test_the_privacy_cost_is_one_sentence(asked_one_of: int) -> None:
     """At ε 1/2 the noise of n answers is n times e^ε / (e^ε - 1)^2 = 3.917: as if it were of
     0.25 / (0.25 + 3.917) of them directly."""
     question = read({"name": "crashed", "kind": "bit", "epsilon": "0.5"})

@@ -51,7 +51,7 @@ def test_no_other_address_is_open_to_pages(here: World, role: str | None) -> Non
     assert opened == OPEN | {PREFLIGHT}
 
 
-def test_a_page_may_send_a_report_and_read_what_became_of_it(here: World) -> None:
+def test_a_page_of_another_origin_can_send_a_report_and_read_the_receipt(here: World) -> None:
     asks = ORIGIN | {
         "Access-Control-Request-Method": "POST",
         "Access-Control-Request-Headers": "content-type",

@@ -10,19 +10,25 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from deniable.server.estimation.crosstab import Joint, Pair, joint
+from deniable.server.estimation.crosstab import Joint, PairCounts, joint
 from deniable.server.http.context import COOKIE
 from deniable.server.intake.tally import empty_cells, tally
 from deniable.server.intake.tally_kernels import _counts
-from deniable.server.results import EstimateCache, Results, answers, csv_chunks, survey_results
+from deniable.server.results import (
+    EstimateCache,
+    Results,
+    csv_chunks,
+    round_details,
+    survey_results,
+)
 from deniable.server.results.advice import describe
-from deniable.server.results.answers import crossed_rounds
 from deniable.server.results.document import Crossed
+from deniable.server.results.round_details import crossed_rounds
 from deniable.server.store import PublishedSurvey, RoundTally
 from deniable.shared.envelope import encode_report
 from deniable.shared.errors import InvalidSurvey
 from deniable.shared.privacy.encodings import BitSet, Encoding
-from deniable.shared.privacy.randomness import kernel_draw
+from deniable.shared.privacy.mechanism import kernel_draw
 from deniable.shared.survey.document import Survey, parse_document, render_document
 from tests.command import run
 from tests.server.results_data import NOW
@@ -162,11 +168,11 @@ MANY = choice(600, "k-randomized-response")
         ),
         (EACH_KIND, [["crashed", "opera"]], {}, "no question is named 'opera'"),
         (EACH_KIND, [["crashed", "crashed"]], {}, "crossed with itself"),
-        (EACH_KIND, [PAIR, PAIR[::-1]], {}, "are there twice"),
+        (EACH_KIND, [PAIR, PAIR[::-1]], {}, "are repeated"),
         (EACH_KIND, [PAIR] * 11, {}, "at most 10 pairs, got 11"),
         (EACH_KIND, PAIR, {}, "must be a list of pairs of names"),
         (EACH_KIND, [[*PAIR, "minutes"]], {}, "must be a list of pairs of names"),
-        (BIT + MANY, [PAIR], {}, "have 1,200 counts together, more than 1,024"),
+        (BIT + MANY, [PAIR], {}, "have 1,200 combined counts, more than 1,024"),
     ],
 )
 def test_what_cannot_be_crossed_is_refused_in_words(
@@ -181,7 +187,7 @@ def test_an_encoding_without_a_counter_of_its_own_is_counted_report_by_report() 
         """What is said of it is all that is known."""
 
     class Other(Encoding):
-        cells, limit, most_cells = 4, 16, 4
+        cells, limit, max_cells = 4, 16, 4
         cells_of, is_symbol = BitSet(4).cells_of, BitSet(4).is_symbol
         symbols, symbol_in = BitSet(4).symbols, BitSet(4).symbol_in
         to_json, from_json = BitSet(4).to_json, BitSet(4).from_json
@@ -225,13 +231,13 @@ def test_a_page_shows_them(here: World) -> None:
 def test_a_page_and_its_figures_estimate_each_cross_table_once(
     here: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    published, asked = filled(here), list[Pair]()
+    published, asked = filled(here), list[PairCounts]()
 
-    def counted(pair: Pair, looks: bool) -> Joint:
+    def counted(pair: PairCounts, looks: bool) -> Joint:
         asked.append(pair)
         return joint(pair, looks=looks)
 
-    monkeypatch.setattr(answers, "joint", counted)
+    monkeypatch.setattr(round_details, "joint", counted)
     client = here.client
     client.set_cookie(COOKIE, here.session(here.token("analyst")))
     for path, so_far in (("/figures/crashed/round.svg", 1), ("", 1), ("", 1)):

@@ -17,7 +17,7 @@ from deniable.server.process.roles import _prepare
 from deniable.server.store import FILE, PublishedSurvey, SqliteStore, Store, Upload
 from deniable.server.store.sqlite import redo_file
 from deniable.server.surveys.catalogue import Catalogue
-from deniable.shared.errors import DeniableError
+from deniable.shared.errors import DeniableError, StoreUnusable
 from tests.server.surveys import BIT, DECEMBER, choice, envelope, published, survey
 
 LOG = f"{FILE}-wal"
@@ -113,7 +113,7 @@ def fault(data: Path, counts: Counts, log: pytest.LogCaptureFixture) -> str | No
         key in counts and all(a <= b for a, b in zip(found[key], counts[key], strict=True))
         for key in found
     )
-    cut_off = any("is not whole" in each.getMessage() for each in log.records)
+    cut_off = any("is incomplete" in each.getMessage() for each in log.records)
     wrong = {key[::2]: (found.get(key), of) for key, of in counts.items() if found.get(key) != of}
     return None if cut_off and less else f"shown and {'' if said else 'not '}said: {wrong}"
 
@@ -138,6 +138,31 @@ def test_one_turned_bit_is_never_shown(
     left: Left, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     assert faults(left, tmp_path, caplog, 60, seed=1) == []
+
+
+@pytest.mark.parametrize("place", ["'text'", "17"])
+def test_a_bucket_at_no_place_is_damage(left: Left, tmp_path: Path, place: str) -> None:
+    """One bit of a row's head changes the types of its columns."""
+    data = Path(shutil.copytree(left.data, tmp_path / "data"))
+    with open_recovered(data) as store:
+        assert isinstance(store, SqliteStore)
+        asked = Catalogue(store).find("one")
+        with store._writing("damage it") as driver:
+            driver.execute(
+                "DELETE FROM envelopes WHERE survey <> ? OR round <> ?", (asked.sequence, DECEMBER)
+            )
+            driver.execute(f"UPDATE OR IGNORE envelopes SET place = {place}")
+        with pytest.raises(StoreUnusable, match="damaged"):
+            check(store, asked)
+        store.seal(asked.sequence, [DECEMBER])
+        assert store.purge(32).rows > 0
+        assert store.purge(32).rows == 0
+
+
+def check(store: SqliteStore, asked: PublishedSurvey) -> None:
+    with store.transaction() as transaction:
+        commit(transaction, [upload(asked, 0, 0)])
+    list(store.envelopes(asked.sequence, DECEMBER))
 
 
 @pytest.mark.long

@@ -121,7 +121,7 @@ def test_the_end_of_a_write_that_was_cut_off_is_no_damage(
     assert found is not None
     assert not found.certain
     assert served(data) != {}
-    assert "is not whole, as after a kill or a power cut" in caplog.text
+    assert "is incomplete. After a kill or a power cut that is normal" in caplog.text
 
 
 def test_a_server_refuses_to_start_in_one_sentence(left: Left, tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""The pages over the real application: who sees them, what is on them, and what never is."""
+"""Pages of the real application: access, content, and what they must never contain."""
 
 import re
 from datetime import date, datetime, timedelta
@@ -17,7 +17,7 @@ from deniable.server.pages.charts import MIN_MARKS
 from deniable.server.pages.question_view import MAX_TABLE_ROWS, MAX_TREND_ROUNDS
 from deniable.server.pages.survey_page import MAX_LINKS
 from deniable.server.store import PublishedSurvey
-from deniable.shared.privacy.promises import lifetime_promise, round_promise
+from deniable.shared.privacy.epsilon import lifetime_promise, round_promise
 from tests import survey_texts
 from tests.server.results_data import (
     FIRST_ROUND,
@@ -49,7 +49,7 @@ def pages(here: World, analyst: str) -> FlaskClient:
 
 
 class Page(HTMLParser):
-    """What a browser would fetch or follow, and what it would run."""
+    """Addresses that a browser would fetch or follow, and scripts that it would run."""
 
     def __init__(self, html: str) -> None:
         super().__init__()
@@ -65,7 +65,7 @@ class Page(HTMLParser):
 
 
 def check_page(response: TestResponse) -> None:
-    """What holds for every page, whatever is on it."""
+    """Check the rules for every page: its policy, links and markup."""
     policy = response.headers["Content-Security-Policy"]
     assert policy.startswith("default-src 'none'; style-src 'self'")
     assert "unsafe" not in policy
@@ -129,7 +129,7 @@ def test_the_form_signs_in_and_the_button_signs_out(
 @pytest.mark.parametrize(
     ("token", "words"), [("x" * 40, "is unknown"), ("", "is unknown"), ("app", "for apps")]
 )
-def test_a_token_that_does_not_count_is_told_why(here: World, token: str, words: str) -> None:
+def test_a_refused_token_gets_the_reason(here: World, token: str, words: str) -> None:
     token = here.token("app") if token == "app" else token
     client = here.client
     for response in (
@@ -156,7 +156,7 @@ def test_a_token_that_does_not_count_is_told_why(here: World, token: str, words:
         "/\t/elsewhere.example",
     ],
 )
-def test_signing_in_never_leads_elsewhere(here: World, analyst: str, target: str) -> None:
+def test_signing_in_never_redirects_to_another_site(here: World, analyst: str, target: str) -> None:
     response = here.client.post("/sign-in", data={"token": analyst, "target": target})
     assert response.headers["Location"] == "/"
 
@@ -170,8 +170,10 @@ ELSEWHERE = [
 
 
 @pytest.mark.parametrize("headers", ELSEWHERE, ids=str)
-def test_another_site_signs_nobody_in(here: World, analyst: str, headers: dict[str, str]) -> None:
-    """Else it could sign its readers in as somebody it knows, and see what they do."""
+def test_another_site_cannot_sign_anyone_in(
+    here: World, analyst: str, headers: dict[str, str]
+) -> None:
+    """Otherwise it could sign its readers in under an account of its own, and watch them."""
     for response in (
         here.client.post("/sign-in", data={"token": analyst}, headers=headers),
         here.client.get(f"/?token={analyst}", headers=headers),
@@ -185,7 +187,9 @@ def test_another_site_signs_nobody_in(here: World, analyst: str, headers: dict[s
     "headers", [{"Sec-Fetch-Site": "same-origin"}, {"Sec-Fetch-Site": "none"},
                 {"Origin": "http://localhost"}], ids=str
 )  # fmt: skip
-def test_its_own_page_does(here: World, analyst: str, headers: dict[str, str]) -> None:
+def test_the_server_s_own_page_can_sign_in(
+    here: World, analyst: str, headers: dict[str, str]
+) -> None:
     response = here.client.post("/sign-in", data={"token": analyst}, headers=headers)
     assert response.status_code == 303
 
@@ -200,7 +204,7 @@ def test_a_copied_cookie_is_worth_nothing_after_signing_out(here: World, analyst
     assert here.client.get("/", headers={"Authorization": f"Bearer {analyst}"}).status_code == 200
 
 
-def test_a_session_ends_by_itself_and_with_its_token(here: World) -> None:
+def test_a_session_expires_and_ends_with_its_token(here: World) -> None:
     def revoke() -> None:
         for each in here.store.tokens():
             here.store.revoke_token(each.id)
@@ -216,7 +220,7 @@ def test_a_session_ends_by_itself_and_with_its_token(here: World) -> None:
         assert client.get("/").status_code == 401
 
 
-def test_sessions_take_a_bounded_number_of_places(
+def test_the_number_of_sessions_is_bounded(
     here: World, analyst: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("deniable.server.http.tokens.MAX_SESSIONS", 3)
@@ -241,7 +245,7 @@ def test_the_list_shows_every_survey(pages: FlaskClient, published: PublishedSur
     assert f'href="/surveys/{published.id}"' in response.text
 
 
-def test_a_surveys_page_says_what_is_asked_and_what_it_gives_away(
+def test_a_survey_s_page_states_the_questions_and_the_privacy_cost(
     pages: FlaskClient, published: PublishedSurvey
 ) -> None:
     response = pages.get(f"/surveys/{published.id}")
@@ -254,10 +258,10 @@ def test_a_surveys_page_says_what_is_asked_and_what_it_gives_away(
     assert "honest answers" in response.text
 
 
-def test_the_answers_come_before_what_is_behind_them(
+def test_the_results_come_before_the_details(
     pages: FlaskClient, published: PublishedSurvey
 ) -> None:
-    """Each question is its words, a sentence and a figure; who asks and what it costs follow."""
+    """Each question has its title, a sentence and a figure; the asker and the cost follow."""
     text = pages.get(f"/surveys/{published.id}?round=683").text
     order = ("<h1>", '<p class="answer">', "<svg", "How to read this", "Questions and purpose")
     places = [text.index(each) for each in order]
@@ -271,7 +275,7 @@ def test_the_answers_come_before_what_is_behind_them(
 def test_each_question_has_figures_with_words_in_them(
     pages: FlaskClient, published: PublishedSurvey
 ) -> None:
-    """Of a bit and a number their trend; of a choice its options, and a trend for each."""
+    """A bit and a number have a trend; a choice has its options, and a trend for each."""
     text = pages.get(f"/surveys/{published.id}?round=684").text
     assert text.count('role="img"') == 2 + 1 + 5 + 1  # and the choice's change
     assert text.count("<title id=") == text.count("<desc id=") == 9
@@ -293,7 +297,7 @@ def test_a_first_round_has_no_trend_and_no_change(pages: FlaskClient, here: Worl
     assert "since" not in text
 
 
-def test_rounds_are_held_against_the_one_before(
+def test_a_round_is_compared_with_the_one_before(
     pages: FlaskClient, published: PublishedSurvey
 ) -> None:
     text = pages.get(f"/surveys/{published.id}?round=684").text
@@ -302,7 +306,7 @@ def test_rounds_are_held_against_the_one_before(
     assert "Dec 2026 is told" not in pages.get(f"/surveys/{published.id}?round=683").text
 
 
-def test_what_people_call_it_stands_in_titles_figures_and_tables(
+def test_display_names_are_used_in_titles_figures_and_tables(
     pages: FlaskClient, here: World
 ) -> None:
     asked = (
@@ -355,7 +359,7 @@ def test_the_links_to_json_and_csv_work_with_the_same_cookie(
     assert {pages.get(link).status_code for link in links} == {200}
 
 
-def test_counters_are_shown_in_words(
+def test_outcomes_are_described_in_words(
     pages: FlaskClient, here: World, analyst: str, published: PublishedSurvey
 ) -> None:
     here.store.add_counters(
@@ -366,7 +370,7 @@ def test_counters_are_shown_in_words(
     assert re.search(r"after their round and its grace period</th><td>1,017<", text)
 
 
-def test_of_many_options_those_told_from_none_are_drawn_and_the_others_folded(
+def test_options_that_are_not_clearly_above_zero_are_folded(
     pages: FlaskClient, here: World
 ) -> None:
     questions = EACH_KIND.replace(choice(BROWSERS), choice(300))
@@ -388,8 +392,8 @@ def hostile(word: str) -> str:
     return f'<script id="{word}">alert("1")</script>&amp;'
 
 
-def test_what_a_survey_says_is_shown_and_never_run(pages: FlaskClient, here: World) -> None:
-    """Every text of a survey's author, in every place of a page where one stands."""
+def test_the_texts_of_a_survey_are_escaped_on_its_page(pages: FlaskClient, here: World) -> None:
+    """Every text of a survey's author, wherever a page shows it."""
     title, purpose, owner, *options = map(hostile, WORDS)
     questions = EACH_KIND.replace(choice(BROWSERS), choice([*options, "other"]))
     published = here.publish(until_spring(questions, title=title, purpose=purpose, owner=owner))
@@ -403,14 +407,14 @@ def test_what_a_survey_says_is_shown_and_never_run(pages: FlaskClient, here: Wor
             assert str(escape(hostile(word))) in response.text
 
 
-def test_what_an_address_says_is_shown_and_never_run(pages: FlaskClient) -> None:
+def test_the_text_of_an_address_is_escaped(pages: FlaskClient) -> None:
     response = pages.get("/surveys/<script>alert(1)<script>")
     assert response.status_code == 404
     assert "&lt;script&gt;alert" in response.text
     check_page(response)
 
 
-def test_a_name_that_a_template_gets_wrong_is_an_error(here: World) -> None:
+def test_an_undefined_name_in_a_template_is_an_error(here: World) -> None:
     with here.app.app_context(), pytest.raises(UndefinedError):
         render_template_string("{{ misspelt }}")
 
@@ -441,8 +445,8 @@ def test_a_page_s_links_and_trends_to_rounds_are_bounded(pages: FlaskClient, her
     assert text.count('class="point"') == MAX_TREND_ROUNDS
 
 
-def test_trends_are_of_what_is_counted_now(pages: FlaskClient, here: World) -> None:
-    """Rounds of as many reports are told apart; one that has ended from one that is open, too."""
+def test_trends_use_the_current_tallies(pages: FlaskClient, here: World) -> None:
+    """Rounds with equal numbers of reports are distinguished, and open from ended ones."""
     published = here.publish(until_spring(BIT))
     for number, yes in ((684, 100), (685, 900)):
         add_round(here.store, published, number, [[1_000 - yes, yes]])
@@ -476,13 +480,13 @@ def test_the_page_of_many_options_and_rounds_is_small(pages: FlaskClient, here: 
 # When there is nothing
 
 
-def test_without_a_survey_the_list_says_what_to_type(pages: FlaskClient, here: World) -> None:
+def test_an_empty_list_shows_the_commands_to_publish(pages: FlaskClient, here: World) -> None:
     response = pages.get("/")
     check_page(response)
     assert f"deniable survey publish survey.toml --data {here.store.data}" in response.text
 
 
-def test_without_a_report_a_surveys_page_says_how_an_app_answers(
+def test_without_reports_a_survey_s_page_shows_how_an_app_answers(
     pages: FlaskClient, here: World
 ) -> None:
     published = here.publish(until_spring())
@@ -496,7 +500,7 @@ def test_without_a_report_a_surveys_page_says_how_an_app_answers(
     assert "No report has been sent yet" in response.text
 
 
-def test_below_the_minimum_the_page_says_how_many_are_missing(
+def test_below_the_minimum_the_page_states_how_many_reports_are_missing(
     pages: FlaskClient, here: World
 ) -> None:
     published = here.publish(until_spring())
@@ -507,7 +511,9 @@ def test_below_the_minimum_the_page_says_how_many_are_missing(
     assert "<svg" not in text
 
 
-def test_before_its_first_day_a_page_says_when_it_begins(pages: FlaskClient, here: World) -> None:
+def test_before_its_first_day_a_survey_s_page_states_when_it_starts(
+    pages: FlaskClient, here: World
+) -> None:
     published = here.publish(until_spring(opens=date(2027, 3, 1)))
     text = pages.get(f"/surveys/{published.id}").text
     assert "Starts on 1 March 2027" in text
@@ -515,7 +521,7 @@ def test_before_its_first_day_a_page_says_when_it_begins(pages: FlaskClient, her
 
 
 @pytest.mark.parametrize("path", ["/surveys/none", "/surveys/app-health?round=1", "/nothing/here"])
-def test_what_is_not_there_is_a_page_with_a_way_back(
+def test_an_unknown_address_gets_a_page_with_a_link_back(
     pages: FlaskClient, published: PublishedSurvey, path: str
 ) -> None:
     response = pages.get(path, headers={"Accept": "text/html,*/*;q=0.8"})
@@ -539,7 +545,7 @@ def test_style_and_icon_are_served_from_here(pages: FlaskClient) -> None:
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_text_stands_out_from_what_is_behind_it(pages: FlaskClient, scheme: str) -> None:
+def test_text_has_enough_contrast(pages: FlaskClient, scheme: str) -> None:
     """WCAG 2.1 AA: a contrast of 4.5 for text, in both schemes."""
     blocks = re.findall(r":root \{(.*?)\}", _static(pages, "/static/style.css"), re.DOTALL)
     colours = dict(re.findall(r"--([\w-]+): (#[0-9a-f]{6})", blocks[scheme == "dark"]))

@@ -218,7 +218,7 @@ def test_who_reads_for_long_holds_up_neither_deletion_nor_the_other_nodes(
 
 def asked_in_time(store: PostgresStore) -> None:
     """Also where it would wait for ever."""
-    with suppress(StoreUnusable), store._reading("read") as connection:
+    with suppress(StoreUnusable), store._reading() as connection:
         connection.execute("SET LOCAL statement_timeout = 3000")
         connection.execute("SELECT count(*) FROM surveys")
         connection.execute("SELECT count(*) FROM counters")

@@ -12,7 +12,7 @@ from deniable.server.analysis import SurveyResults
 from deniable.server.pages.charts import CURVE_BOTTOM, CURVE_TOP, curve
 from deniable.server.results import Results, csv_chunks, survey_results
 from deniable.server.results.document import Distribution, Point
-from deniable.server.results.text_report import lines
+from deniable.server.results.export import report_lines
 from deniable.server.store import PublishedSurvey
 from tests.server.results_data import NOW, add_round
 from tests.server.surveys import until_spring
@@ -95,7 +95,7 @@ def test_a_table_that_cannot_tell_it_shows_none(here: World) -> None:
 def test_text_page_and_python_show_it_and_the_table_of_means_stays(here: World) -> None:
     published = fill(here)
     results = results_of(here, published)
-    text = " ".join(" ".join(lines(results)).split())
+    text = " ".join(" ".join(report_lines(results)).split())
     assert re.search(r"degrees: 25 % are below \d\.\d \(.* to .*\); 50 % are below", text)
     assert len("".join(csv_chunks(results, results.rounds)).splitlines()) == 1 + 2 * len(
         results.rounds

@@ -1,13 +1,13 @@
 """The cache never returns an entry for other counts, and stays within its size."""
 
+from collections.abc import Sequence
 from datetime import UTC, datetime
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 import pytest
 
-from deniable.server.estimation import estimators
-from deniable.server.estimation.statements import Statements
+from deniable.server.estimation.statements import Estimator, Statements
 from deniable.server.results import EstimateCache, survey_results
 from deniable.server.results import estimate_cache as module
 from deniable.server.results.estimate_cache import (
@@ -19,6 +19,7 @@ from deniable.server.results.estimate_cache import (
     statements,
 )
 from deniable.server.store import RoundTally
+from deniable.shared.survey.kinds.base import Question
 from tests.server.estimation.single import statements as expected_statements
 from tests.server.surveys import choice, survey
 from tests.server.world import World
@@ -121,13 +122,13 @@ def test_a_round_is_estimated_again_only_when_its_counts_or_its_state_change(
     here: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     estimated: list[int] = []
-    counted = estimators.counted
+    estimator = module._estimator
 
-    def recorded(question: Any, cells: Any, *rest: Any) -> Any:  # Any: handed on as it came
-        estimated.append(len(cells))
-        return counted(question, cells, *rest)
+    def recorded(question: Question, batch: Sequence[Counts]) -> Estimator:
+        estimated.append(len(batch))
+        return estimator(question, batch)
 
-    monkeypatch.setattr(module, "counted", recorded)
+    monkeypatch.setattr(module, "_estimator", recorded)
     asked, cache = here.publish(survey(minimum_reports=1)), EstimateCache()
     running, over = datetime(2026, 12, 20, tzinfo=UTC), datetime(2027, 6, 1, tzinfo=UTC)
     tallies = [RoundTally(683, 5, np.array(cells)) for cells in ([2, 3], [3, 2])]

@@ -17,6 +17,7 @@ from deniable.server.http.openapi import document
 from tests.server.devices import Loop
 from tests.server.test_openapi import ALWAYS, BEFORE, SLOW, listed, sent
 from tests.server.test_overload import altered, connections
+from tests.server.test_slow_bodies import post_as_granian
 from tests.server.world import World, serving
 
 FOLDER = Path(messages.__file__).parent
@@ -25,9 +26,7 @@ Line = tuple[str, int]  # a file and the number of a line
 
 
 @pytest.mark.parametrize("status", BEFORE)
-def test_what_is_said_before_the_application_is_asked_is_listed(
-    tmp_path: Path, status: str
-) -> None:
+def test_refusals_before_the_application_are_listed(tmp_path: Path, status: str) -> None:
     length = 9 if status == "408" else 0
     operations = {
         (path, method): operation
@@ -78,7 +77,8 @@ def test_every_refusal_in_the_source_has_been_answered(here: World) -> None:
 
 
 def others(here: World) -> None:
-    """Ask intake for what the document does not list."""
+    """Ask for what the document does not list: pages, and what intake has besides."""
+    assert post_as_granian(here, "/sign-in", "", b"token=", 9) == 400
     for path in ("/nothing", "/problems/none", "/public/none"):
         assert here.devices.get(path).status_code == 404
     here.front._public_pages = True
@@ -89,7 +89,7 @@ def others(here: World) -> None:
 
 
 def refusals() -> set[Line]:
-    """Where the API says no."""
+    """Lines of the source at which a request is refused."""
     return {
         (str(file), node.lineno)
         for file in FOLDER.glob("*.py")

@@ -39,7 +39,7 @@ def get(here: World, path: str, role: str = "analyst"):  # type: ignore[no-untyp
     return here.client.get(path, headers=here.bearer(role))
 
 
-def test_a_page_leads_to_each_of_its_figures(here: World, published: PublishedSurvey) -> None:
+def test_a_page_links_to_each_of_its_figures(here: World, published: PublishedSurvey) -> None:
     text = get(here, f"/surveys/{published.id}?round=684").text
     links = re.findall(r'href="/surveys/[0-9a-f]+/figures/(\w+)/(\w+)\.svg\?round=684"', text)
     assert links == [(question, name) for question in FIGURES for name in FIGURES[question]]
@@ -47,7 +47,9 @@ def test_a_page_leads_to_each_of_its_figures(here: World, published: PublishedSu
 
 
 @pytest.mark.parametrize("question", FIGURES)
-def test_a_file_is_whole_by_itself(here: World, published: PublishedSurvey, question: str) -> None:
+def test_a_figure_file_is_complete_without_other_files(
+    here: World, published: PublishedSurvey, question: str
+) -> None:
     """Well-formed, its style within it and allowed by its hash, nothing fetched and nothing run."""
     for name in FIGURES[question]:
         answer = get(here, f"/surveys/{published.id}/figures/{question}/{name}.svg?round=684")
@@ -108,7 +110,7 @@ def test_a_distribution_is_a_figure_too(here: World) -> None:
     ["none/round.svg", "crashed/none.svg", "crashed/change.svg", "crashed/round.svg?round=1",
      "crashed/round.png"],
 )  # fmt: skip
-def test_what_is_not_there_is_not_found(here: World, published: PublishedSurvey, path: str) -> None:
+def test_an_unknown_figure_is_not_found(here: World, published: PublishedSurvey, path: str) -> None:
     assert get(here, f"/surveys/{published.id}/figures/{path}").status_code == 404
 
 
@@ -119,7 +121,7 @@ def test_a_stranger_gets_no_figure(here: World, published: PublishedSurvey) -> N
         assert get(here, f"{path}.{form}", "app").status_code == 401
 
 
-def test_what_a_survey_says_is_text_in_a_figure(here: World) -> None:
+def test_the_texts_of_a_survey_are_escaped_in_a_figure(here: World) -> None:
     hostile = "</text><script>alert(1)</script>"
     published = here.publish(until_spring(choice([hostile, "=1+1"])))
     add_round(here.store, published, 683, [[600, 400]])
@@ -131,7 +133,7 @@ def test_what_a_survey_says_is_text_in_a_figure(here: World) -> None:
 
 
 def test_the_lines_of_python_read_the_same_numbers(tmp_path: Path) -> None:
-    """As they stand on the page of a real server, in a Python of their own."""
+    """Run the lines from the page of a real server, in a new Python process."""
     today = datetime.now(UTC).date()
     asked = survey(
         BIT + choice(BROWSERS), round="day", opens=today - timedelta(days=2), closes=today

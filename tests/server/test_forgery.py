@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 
 from deniable.server.http.context import COOKIE, parts_of
-from deniable.server.results import Results, csv_chunks, forgery, survey_results
-from deniable.server.results.text_report import lines
+from deniable.server.results import Results, csv_chunks, forgery_monitor, survey_results
+from deniable.server.results.export import report_lines
 from deniable.server.store import PublishedSurvey, RoundTally
 from deniable.shared.errors import StoreUnusable
 from tests.eventually import eventually
@@ -73,7 +73,7 @@ def test_table_command_and_page_say_it_before_the_figures(here: World) -> None:
     results = results_of(here, published)
     rows = list(csv.DictReader(io.StringIO("".join(csv_chunks(results, results.rounds)))))
     assert {row["round"] for row in rows if SAID in row["note"]} == {str(FIRST_ROUND + 1)}
-    text = "\n".join(lines(results))
+    text = "\n".join(report_lines(results))
     _, honest, forged, *_ = text.split("\nRound ")
     assert "WARNING" not in honest
     assert forged.index("WARNING: this round contains forged reports") < forged.index("estimate")
@@ -150,7 +150,7 @@ def test_metrics_no_longer_name_a_survey_whose_rounds_are_all_sealed(here: World
     watch.check()
     assert (gauge(here, published, "open"), gauge(here, published, "closed")) == (None, None)
     assert gauge(here, other, "open") == "1.0"
-    assert {survey for survey, _ in watch._checked} == {other.id}
+    assert {survey for survey, _ in watch._logged} == {other.id}
 
 
 @pytest.mark.parametrize("error", [StoreUnusable("the store is damaged"), ValueError("5ca1ab1e")])
@@ -158,7 +158,7 @@ def test_a_look_that_fails_ends_neither_the_others_nor_those_that_follow(
     here: World, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch, error: Exception
 ) -> None:
     """Whatever it is, at one survey or before any."""
-    monkeypatch.setattr(forgery, "CHECK_INTERVAL_SECONDS", 0.01)
+    monkeypatch.setattr(forgery_monitor, "CHECK_INTERVAL_SECONDS", 0.01)
     monkeypatch.setattr("threading.excepthook", lambda _: None)
     ours, theirs = here.publish(until_spring(LANGUAGES)), forge(here, name="next")
     add_round(here.store, ours, FIRST_ROUND, [[PEOPLE // 2, PEOPLE // 2, 0, 0, 0]])

@@ -73,7 +73,7 @@ def sent(server: Server, body: bytes, kind: str = CONTENT_TYPE, more: str = "") 
 
 
 def bodies(asked: PublishedSurvey) -> dict[str, tuple[bytes, str]]:
-    """By what is the matter with them; each once, and then it is a duplicate."""
+    """Bodies by their fault; each is sent once, and then it is a duplicate."""
     number = this_round(asked)
     good, two = (envelope(asked, each, round_number=number) for each in (1, 2))
     many = envelope(asked, 3, round_number=number, count=100)
@@ -123,7 +123,7 @@ def test_small_and_large_uploads_are_answered_alike(
         assert whole[1]["Access-Control-Allow-Origin"] == "*", name
 
 
-def test_a_length_that_is_said_beside_chunks_is_not_believed() -> None:
+def test_a_content_length_next_to_chunks_is_ignored() -> None:
     """The server of the protocol drops it by now; earlier ones kept what came first."""
     headers = {"content-length": "9"}
     assert declared_length(cast(Scope, SimpleNamespace(headers=headers))) == 9
@@ -173,7 +173,7 @@ def test_pages_may_read_the_front_s_refusals_of_reports_and_no_others(
         assert [opened(asked) for asked in CLOSED[status]] == [[]] * len(CLOSED[status])
 
 
-def test_no_page_may_read_that_it_is_alive(server: Server) -> None:
+def test_other_origins_cannot_read_the_health_check(server: Server) -> None:
     with connections(server, 1, f"GET /healthz HTTP/1.1\r\n{BROWSER}\r\n".encode()) as made:
         answer = made[0].recv(4_096).lower()
     assert answer.startswith(b"http/1.1 200")
@@ -183,7 +183,7 @@ def test_no_page_may_read_that_it_is_alive(server: Server) -> None:
 def test_a_revoked_app_token_is_soon_worth_nothing(
     server: Server, folder: Path, asked: PublishedSurvey
 ) -> None:
-    """By another process, while the app sends and sends."""
+    """Revoke it in another process, while the app keeps sending."""
     made = json.loads(run("token", "create", "--role", "app", "--data", folder, "--json").stdout)
     authorization = f"Authorization: Bearer {made['token']}\r\n"
     body = envelope(asked, 9, round_number=this_round(asked)).pack()

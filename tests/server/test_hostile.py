@@ -21,7 +21,7 @@ import pytest
 
 from deniable.server.http.messages import HttpError
 from deniable.server.http.tokens import new_token
-from deniable.server.http.uploads import Intake, Sent, decide
+from deniable.server.http.uploads import Intake, Sent, decide, parse
 from deniable.server.store import PublishedSurvey, Upload, create_store, open_store
 from deniable.shared.envelope import CONTENT_TYPE, HEADER, Envelope, decode_reports, json_envelope
 from tests.eventually import PATIENCE
@@ -90,7 +90,8 @@ def hostile(
 def decided(here: Intake, token: str | None, kind: str, body: bytes) -> list[Upload]:
     """What of it would be counted; nothing but a refusal may be in the way."""
     try:
-        decisions = decide(here, Sent(kind, token, body))
+        sent = Sent(kind, token, body)
+        decisions = decide(here, sent, parse(sent))
     except HttpError as error:
         if error.status >= 500:
             raise

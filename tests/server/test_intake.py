@@ -396,6 +396,18 @@ def test_a_token_that_is_sent_must_be_an_app_s(
     unchanged(here, asked)
 
 
+def test_a_revoked_app_token_is_trusted_for_a_quarter_of_a_second(
+    here: World, asked: PublishedSurvey
+) -> None:
+    headers = here.bearer("app")
+    assert here.post(envelope(asked, 1).pack(), headers=headers).status_code == 200
+    here.store.revoke_token(here.store.tokens()[0].id)
+    here.clock.pass_(seconds=0.2)
+    assert here.post(envelope(asked, 2).pack(), headers=headers).status_code == 200
+    here.clock.pass_(seconds=0.05)
+    problem(here.post(envelope(asked, 3).pack(), headers=headers), 401)
+
+
 def test_no_answer_repeats_a_payload(here: World, asked: PublishedSurvey) -> None:
     """A payload with a mark in it comes back in no form, binary or JSON, from any refusal."""
     mark = "5ca1ab1e"

@@ -28,8 +28,7 @@ from deniable.server.http.tokens import new_token
 from deniable.server.intake.commit import open_recovered
 from deniable.server.store import Place, PublishedSurvey, create_store
 from deniable.shared.envelope import CONTENT_TYPE, Envelope
-from deniable.shared.survey.document import Survey
-from deniable.shared.survey.periods import PERIODS
+from deniable.shared.survey.document import PERIODS, Survey
 from tests.eventually import PATIENCE, eventually
 from tests.server.surveys import choice, envelope, expected_cells, published, survey
 from tests.server.world import start

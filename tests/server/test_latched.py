@@ -8,7 +8,7 @@ import msgspec
 
 from deniable.server.results import Results, survey_results
 from deniable.server.results.advice import describe, facts, policy_line, warnings
-from deniable.server.results.text_report import lines
+from deniable.server.results.export import report_lines
 from deniable.server.store import PublishedSurvey
 from deniable.server.surveys.replacement import differences
 from deniable.shared.envelope import Envelope
@@ -45,8 +45,8 @@ def test_each_round_is_counted_by_itself_and_the_results_say_what_they_share(her
     assert [period.reports for period in results.rounds] == [1, 1]
     assert (results.epsilon, results.lifetime_epsilon, results.repeat_rounds) == ("1", "2", 2)
     assert "contain the same reports" in " ".join(results.notes)
-    assert "contain the same reports" in " ".join(lines(results)).replace("  ", " ")
-    assert ", ε 1 for 2 rounds" in " ".join(lines(results))
+    assert "contain the same reports" in " ".join(report_lines(results)).replace("  ", " ")
+    assert ", ε 1 for 2 rounds" in " ".join(report_lines(results))
     assert msgspec.json.decode(msgspec.json.encode(results), type=Results) == results
     assert published.survey.repeats
 

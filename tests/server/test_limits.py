@@ -1,14 +1,17 @@
-"""How many reports one neighbourhood may send without a token, and that nothing of it is kept."""
+"""Limits of reports without a token for each neighbourhood, which keep no address."""
 
 from __future__ import annotations
 
+import asyncio
 import urllib.error
 import urllib.request
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
+from deniable.server.http import rate_limit
 from deniable.server.intake import limits
 from deniable.server.intake.limits import Limits, neighbourhood
 from deniable.server.store import PublishedSurvey, create_store
@@ -22,6 +25,33 @@ from tests.server.world import PROBLEM, Hands, Server, World, serving
 
 NEAR_ADDRESS, FAR_ADDRESS = "192.0.2.1", "198.51.100.1"
 NEAR = neighbourhood(NEAR_ADDRESS)
+
+
+@pytest.mark.parametrize(("requests", "seconds"), [(1, 0.3), (0, rate_limit.MIN_REST_SECONDS)])
+def test_costly_work_leaves_three_times_as_long_to_requests_that_come(
+    requests: int, seconds: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now, share = [0.0], rate_limit.WorkShare()
+
+    async def sleep(duration: float) -> None:
+        now[0] += duration
+        share.cheap_requests += requests
+
+    async def work() -> None:
+        async with share:
+            now[0] += 0.1
+
+    monkeypatch.setattr(rate_limit, "time", SimpleNamespace(monotonic=lambda: now[0]))
+    monkeypatch.setattr(rate_limit, "asyncio", SimpleNamespace(sleep=sleep))
+    asyncio.run(work())
+    assert now[0] == pytest.approx(0.1 + seconds, rel=1e-9)
+
+
+def test_networks_next_to_each_other_are_different_neighbourhoods() -> None:
+    household = neighbourhood("2001:db8:0:1::7")
+    assert household == neighbourhood("2001:db8:0:1:ffff::1")
+    assert household != neighbourhood("2001:db8:0:2::7")
+    assert NEAR == neighbourhood("192.0.2.255") != neighbourhood("192.0.3.1")
 
 
 def send(
@@ -78,7 +108,7 @@ def test_a_token_is_not_limited(limited: World) -> None:
     assert sent == [200] * 9
 
 
-def test_what_is_refused_uses_nothing_up(limited: World) -> None:
+def test_refused_reports_use_up_no_quota(limited: World) -> None:
     asked = limited.publish(survey())
     for number in range(9):
         late = envelope(asked, number, round_number=1).pack()
@@ -86,7 +116,7 @@ def test_what_is_refused_uses_nothing_up(limited: World) -> None:
     assert send(limited, asked, 10).status_code == 200
 
 
-def test_no_header_says_where_a_request_comes_from(limited: World) -> None:
+def test_no_header_changes_the_sender_s_address(limited: World) -> None:
     asked = limited.publish(survey())
     forged = {"tests.sender": "x", "X-Forwarded-For": "203.0.113.9"}
     sent = [send(limited, asked, number, headers=forged).status_code for number in range(4)]

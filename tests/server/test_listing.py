@@ -64,23 +64,23 @@ def test_a_survey_is_listed_before_its_first_day_and_until_its_grace_is_over(her
     assert listed(here) == [waiting.id, closed.id]
 
 
-def test_what_is_over_is_still_served_by_its_id(here: World) -> None:
+def test_a_finished_survey_is_still_served_by_its_id(here: World) -> None:
     over = here.publish(survey())
     here.clock.time = OVER
     assert here.client.get(f"/v1/surveys/{over.id}").json["document"] == over.document.decode()
 
 
-def test_a_clock_in_doubt_empties_no_list(here: World) -> None:
+def test_a_distrusted_clock_empties_no_list(here: World) -> None:
     """Every device would take the empty one for the truth."""
     here.publish(survey())
     assert len(listed(here)) == 1
     here.clock.pass_(days=400)
-    here.writer.doubt = lambda: "the clock has leapt"  # type: ignore[method-assign]
+    here.writer.clock_fault = lambda: "the clock has leapt"  # type: ignore[method-assign]
     assert here.client.get("/v1/surveys").status_code == 503
 
 
 def test_a_document_has_at_most_256_kib_when_it_is_published(here: World) -> None:
-    """Clients go on to read larger ones, which were published before."""
+    """Clients still read larger ones, which were published before."""
     largest, larger = sized(MAX_PUBLISHED_BYTES), sized(MAX_PUBLISHED_BYTES + 1)
     assert len(render_document(largest)) == MAX_PUBLISHED_BYTES == 2**18 < MAX_DOCUMENT_BYTES
     assert here.publish(largest).id in listed(here)
@@ -144,7 +144,7 @@ def fill_up(here: World) -> list[str]:
             return [each.id for each in made]
 
 
-def test_the_verbs_say_why_they_refuse(tmp_path: Path) -> None:
+def test_the_verbs_state_why_they_refuse(tmp_path: Path) -> None:
     file = tmp_path / "survey.toml"
     options = json.dumps([f"option {number}" for number in range(20_000)])
     file.write_text(
@@ -157,7 +157,7 @@ def test_the_verbs_say_why_they_refuse(tmp_path: Path) -> None:
         assert (done.returncode, "more than 262,144, and every client" in done.stderr) == (2, True)
 
 
-def test_the_list_is_compressed_for_who_reads_that_and_the_same_for_all_who_do(
+def test_the_list_is_compressed_where_accepted_and_the_same_for_everyone(
     here: World,
 ) -> None:
     for number in range(20):

@@ -24,7 +24,7 @@ def log(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iter
     monkeypatch.setattr(sys, "stderr", written := StringIO())
     monkeypatch.setattr(logging, "_handlerList", [])  # those of other libraries are closed here
     before = {name: logging.getLogger(name).__dict__.copy() for name in ("_granian", "deniable")}
-    config = logging_config(as_json=request.param)
+    config = logging_config("serve", as_json=request.param)
     logging.config.dictConfig({"version": 1, "disable_existing_loggers": False, **config})
     try:
         yield written
@@ -56,7 +56,7 @@ def test_what_was_left_out_is_counted() -> None:
     assert [said("full"), said("full"), said("busy")] == ["full", None, None]
     assert (said("other", line=2), said("other", "file 2")) == ("other", "other")
     now = 60.0
-    assert said("full") == "full (and 2 times before)"
+    assert said("full") == "full (repeated 2 times)"
 
 
 def test_the_log_in_json_names_the_problem_document_and_no_more(
@@ -66,7 +66,7 @@ def test_the_log_in_json_names_the_problem_document_and_no_more(
     monkeypatch.setattr(logging, "_handlerList", [])  # those of other libraries are closed here
     app = here.bearer("app")
     asked = here.publish(survey())
-    config = logging_config(as_json=True)
+    config = logging_config("serve", as_json=True)
     state = logging.getLogger("deniable").__dict__.copy()
     try:
         logging.config.dictConfig({"version": 1, "disable_existing_loggers": False, **config})

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from deniable.server.results import survey_results
-from deniable.server.results.round_selection import MAX_ROUNDS, select_rounds
+from deniable.server.results.survey_estimates import MAX_ROUNDS, select_rounds
 from deniable.server.store import PublishedSurvey
 from tests.server.surveys import survey
 from tests.server.world import World, world

@@ -21,10 +21,10 @@ import psycopg
 import pytest
 
 from deniable.server.intake.commit import Outcome, commit
-from deniable.server.store import Database, PublishedSurvey
+from deniable.server.store import Database, Event, PublishedSurvey
 from deniable.server.store.postgres.postgres_store import PostgresStore
 from deniable.server.store.postgres.scrub import settle
-from deniable.server.store.tally_rows import Connection
+from deniable.server.store.records import Connection
 from deniable.shared.envelope import Envelope
 from tests.eventually import PATIENCE, eventually
 from tests.server.postgres import Cluster
@@ -171,7 +171,7 @@ def test_nodes_never_wait_for_each_other(pair: Pair) -> None:
     with pair.halfway(1, 2, 3):
         assert pair.take(4, 5) == ["accepted", "duplicates"]
     assert pair.counted() == 5
-    with pair.one._reading("read") as connection:
+    with pair.one._reading() as connection:
         rows = connection.execute("SELECT node, reports FROM tallies ORDER BY node")
         assert [*rows] == [("one", 3), ("other", 2)]
 
@@ -267,19 +267,18 @@ def test_whoever_knows_a_survey_knows_all_that_were_published_before(
     """A sequence that is seen before a smaller one would hide that for good."""
     known: list[list[int]] = []
 
-    add_survey = PostgresStore._add_survey
+    add_entry = PostgresStore._add_entry
 
     def and_meanwhile(
-        store: PostgresStore, connection: Connection, document: bytes, signature: str, key: str
-    ) -> str:
-        monkeypatch.setattr(PostgresStore, "_add_survey", add_survey)
-        added = add_survey(store, connection, document, signature, key)
+        store: PostgresStore, connection: Connection, event: Event, survey_id: str, key: str
+    ) -> None:
+        monkeypatch.setattr(PostgresStore, "_add_entry", add_entry)
+        add_entry(store, connection, event, survey_id, key)
         second.append(pair.meanwhile(partial(published, pair.other, survey(name="second"))))
         known.append([row.sequence for row in pair.one.surveys()])
-        return added
 
     second: list[Future[Any]] = []
-    monkeypatch.setattr(PostgresStore, "_add_survey", and_meanwhile)
+    monkeypatch.setattr(PostgresStore, "_add_entry", and_meanwhile)
     published(pair.one, survey(name="first"))
     second[0].result(PATIENCE)
     known.append([row.sequence for row in pair.one.surveys()])

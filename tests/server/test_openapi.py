@@ -1,6 +1,6 @@
 """The OpenAPI document says exactly what is sent: each address, status and key, and nothing more.
 
-Beside these tests the `here` of all others holds every answer against it.
+In all other tests, the `here` compares every answer with it.
 """
 
 from __future__ import annotations
@@ -90,7 +90,7 @@ def limited(here: World, sent: Envelope) -> Any:
 
 
 def statuses_of(here: World, ask: Ask, role: str | None, *others: Any) -> dict[str, Any]:
-    """What an address answers: to its role, to others, and when all is broken."""
+    """Answers of an address: to its role, to others, and when everything is broken."""
     headers = here.bearer(role) if role else {}
     answers = [ask(headers=headers), *others]
     if role:
@@ -138,12 +138,12 @@ def sent(here: World) -> dict[tuple[str, str], dict[str, Any]]:
         return [publish({}), publish(signed | {"document": "x"}), publish(signed | strange), full]
 
     def in_doubt() -> list[Any]:
-        """Of its clock, and of a key that is not here."""
+        """Answers while the clock is distrusted, and without a key."""
         lost = public_hex(X25519PrivateKey.generate())
         sealed = here.publish(survey(name="sealed", sealed_to=lost))
         missing = here.post(seal(envelope(sealed, 1), lost).pack(), SEALED_TYPE)
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(here.writer, "doubt", lambda: "it has leapt")
+            patch.setattr(here.writer, "clock_fault", lambda: "it has leapt")
             return [missing, upload({}), http.get(listed)]
 
     long, cut = {"CONTENT_LENGTH": "10000000"}, {"CONTENT_LENGTH": "100"}
@@ -263,7 +263,7 @@ def test_every_reference_of_the_document_leads_somewhere() -> None:
             part = part[step]
 
 
-def test_a_body_of_json_that_is_taken_is_one_that_is_described(here: World) -> None:
+def test_every_accepted_json_body_matches_the_document(here: World) -> None:
     from deniable.shared.envelope import json_envelope
 
     asked: PublishedSurvey = here.publish(mixed())
@@ -283,5 +283,5 @@ def test_a_body_of_json_that_is_taken_is_one_that_is_described(here: World) -> N
         ({"a": 1}, {"type": "object", "properties": {}, "additionalProperties": False}),
     ],
 )
-def test_the_check_itself_finds_what_is_wrong(value: object, schema: dict[str, Any]) -> None:
+def test_the_check_finds_planted_faults(value: object, schema: dict[str, Any]) -> None:
     assert unlike(value, schema)

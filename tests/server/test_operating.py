@@ -78,9 +78,7 @@ def test_the_pages_of_operators_are_pages(
         check_page(response)
 
 
-def test_an_analyst_is_told_that_it_takes_an_operator(
-    here: World, published: PublishedSurvey
-) -> None:
+def test_an_analyst_is_refused_with_the_reason(here: World, published: PublishedSurvey) -> None:
     analyst, secret = signed_in(here, "analyst"), form_token(signed_in(here, "operator"))
     before = state(here)
     paths = ["/operate", "/operate/check", f"/surveys/{published.id}/close"]
@@ -96,7 +94,9 @@ def test_an_analyst_is_told_that_it_takes_an_operator(
     assert "/operate" not in analyst.get("/").text
 
 
-def test_whoever_is_not_signed_in_is_asked_to(here: World, published: PublishedSurvey) -> None:
+def test_a_visitor_without_a_session_is_asked_to_sign_in(
+    here: World, published: PublishedSurvey
+) -> None:
     here.token("analyst")
     for path, form in acts(published, here):
         assert here.client.post(path, data=form).status_code == 401
@@ -115,7 +115,7 @@ def test_no_other_page_can_act_for_an_operator(
     before = state(here)
     for path, form in acts(published, here):
         answer = operator.post(path, data=form | {"form_token": sent}, headers=headers)
-        assert (answer.status_code, "one of your pages" in answer.text) == (403, True)
+        assert (answer.status_code, "not from your session" in answer.text) == (403, True)
     assert state(here) == before
 
 
@@ -138,7 +138,7 @@ def test_a_token_is_made_shown_once_and_revoked(here: World, operator: FlaskClie
 @pytest.mark.parametrize(
     "form", [{"role": "root", "days": "7"}, {"role": "app"}, {"role": "app", "days": "99999"}]
 )
-def test_a_token_that_cannot_be_is_refused(
+def test_an_impossible_token_is_refused(
     here: World, operator: FlaskClient, form: dict[str, str]
 ) -> None:
     before = state(here)
@@ -161,7 +161,7 @@ def test_a_survey_is_closed_by_typing_its_name(
     assert address not in operator.get(f"/surveys/{published.id}").text
 
 
-def test_what_happened_is_added_and_taken_away_on_its_page(
+def test_events_are_added_and_removed_on_the_page(
     here: World, operator: FlaskClient, published: PublishedSurvey
 ) -> None:
     page = f"/surveys/{published.id}"
@@ -189,7 +189,7 @@ def test_what_happened_is_added_and_taken_away_on_its_page(
     assert operator.post("/surveys/none/annotations", data=form).status_code == 404
 
 
-def test_a_draft_is_looked_at_and_not_kept(
+def test_a_draft_is_checked_and_not_stored(
     here: World, operator: FlaskClient, published: PublishedSurvey
 ) -> None:
     secret, before = {"form_token": form_token(operator)}, state(here)
@@ -203,7 +203,7 @@ def test_a_draft_is_looked_at_and_not_kept(
     assert "<b>" not in bad.text
 
 
-def test_health_says_what_became_of_reports_and_why_none_are_taken(
+def test_health_lists_outcomes_and_the_reason_for_refusing(
     here: World, operator: FlaskClient, published: PublishedSurvey
 ) -> None:
     here.store.add_counters({(published.sequence, "late"): 12})

@@ -1,4 +1,4 @@
-"""Tables made for a survey: proved anew from their document, and as good as can be had."""
+"""Tables made for a survey: proved again from their document, and with the least variance."""
 
 import json
 from fractions import Fraction
@@ -9,9 +9,9 @@ import mpmath
 import numpy as np
 import pytest
 
-from deniable.server.surveys import optimal_table, survey_file, table_search
+from deniable.server.surveys import optimal_table, survey_file
+from deniable.server.surveys.optimal_table import NoTable
 from deniable.server.surveys.survey_file import WORTHWHILE_GAIN, best_table, parse_survey_file
-from deniable.server.surveys.table_search import NoTable
 from deniable.shared.errors import InvalidSurvey
 from deniable.shared.privacy.epsilon import Epsilon
 from deniable.shared.privacy.mechanisms import OptimalTable, mechanisms, number_table
@@ -37,7 +37,7 @@ BEST = {  # n times the variance of the worst number in [-1, 1], and a limit for
 
 @cache
 def question(epsilon: str, steps: int | None = None) -> dict[str, Any]:
-    """As it is published."""
+    """Return the question as it is published."""
     text = survey_text(number(-3, 9, "optimal-table", epsilon=epsilon, grid=steps))
     (published,) = json.loads(render_document(parse_survey_file(text)))["question"]
     assert isinstance(published, dict)
@@ -72,7 +72,7 @@ def test_every_table_that_is_made_is_private_whole_and_unbiased(
 
 
 @pytest.mark.parametrize("epsilon", BEST)
-def test_the_worst_answer_has_the_least_variance_that_can_be_had(epsilon: str) -> None:
+def test_the_worst_answer_has_the_least_possible_variance(epsilon: str) -> None:
     """Within one per cent of what was computed elsewhere, from the document alone: the largest
     variance on a point between two, which is a parabola's, so at one of many places up to 1e-6."""
     published = question(epsilon)
@@ -97,7 +97,7 @@ def document(*questions: dict[str, Any]) -> bytes:
     return json.dumps(table | {"question": list(questions)}).encode()
 
 
-def test_a_survey_that_names_no_mechanism_gets_the_table_where_it_is_worth_it() -> None:
+def test_a_survey_without_a_mechanism_gets_the_table_where_it_gains_enough() -> None:
     """Better by two per cent of the variance than every formula; below that, as before."""
     chosen = {}
     for text in ("0.1", "0.3", "0.5", "1", "4", "12"):
@@ -110,7 +110,7 @@ def test_a_survey_that_names_no_mechanism_gets_the_table_where_it_is_worth_it() 
     assert list(chosen.values()) == ["one-bit-mean"] * 2 + ["optimal-table"] * 4
 
 
-def test_what_a_survey_states_stays() -> None:
+def test_a_stated_mechanism_stays() -> None:
     """A mechanism, or a grid that no such table has; and a grid that one has is kept."""
     for name in mechanisms("number"):
         (asked,) = parse_survey_file(survey_text(number(0, 1, name))).questions
@@ -135,13 +135,13 @@ def test_a_document_with_tables_is_small() -> None:
     assert len(render_document(parse_survey_file(survey_text(number(epsilon=largest))))) < 48 * 1024
 
 
-def test_the_same_table_is_made_again() -> None:
+def test_the_search_is_reproducible() -> None:
     optimal_table.optimal_table.cache_clear()
     again = best_table(Epsilon("1"), None, "optimal-table").integers
     assert list(map(str, again)) == question("1")["integers"]
 
 
-def test_whoever_asks_is_told_what_takes_a_moment() -> None:
+def test_slow_steps_are_reported_to_the_caller() -> None:
     told: list[str] = []
     parse_survey_file(
         survey_text(number(epsilon="1") + number(mechanism="ternary", name="b")), told.append
@@ -163,7 +163,7 @@ def test_whoever_asks_is_told_what_takes_a_moment() -> None:
         ("[[question]]", "[question]", "document.question"),
     ],
 )
-def test_a_mistake_beside_the_table_is_told_as_ever(old: str, new: str, key: str) -> None:
+def test_other_mistakes_are_still_reported_with_a_table(old: str, new: str, key: str) -> None:
     text = survey_text(number(mechanism="optimal-table"))
     assert old in text
     with pytest.raises(InvalidSurvey) as caught:
@@ -171,7 +171,7 @@ def test_a_mistake_beside_the_table_is_told_as_ever(old: str, new: str, key: str
     assert caught.value.key == key
 
 
-def test_where_no_table_is_found_a_formula_is_taken_or_the_cure_said(
+def test_without_a_table_a_formula_is_used_or_the_fix_is_named(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     def none(epsilon: Epsilon, steps: int) -> OptimalTable:
@@ -183,9 +183,9 @@ def test_where_no_table_is_found_a_formula_is_taken_or_the_cure_said(
         parse_survey_file(survey_text(number(mechanism="optimal-table")))
 
 
-def test_a_search_that_went_wrong_gives_no_table(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_failed_search_gives_no_table(monkeypatch: pytest.MonkeyPatch) -> None:
     """Whatever it finds is proved: here it forgot half of what each report says."""
-    found = table_search.search(1.0, 4)
+    found = optimal_table.search(1.0, 4)
     monkeypatch.setattr(optimal_table, "search", lambda epsilon, steps: found[: len(found) // 2])
     with pytest.raises(NoTable, match="ε 1 with 4 steps"):
         optimal_table.optimal_table.__wrapped__(Epsilon("1"), 4)

@@ -144,7 +144,7 @@ def test_old_states_of_tallies_go_too(attacked: Attacked) -> None:
     digests = []
     for install in crowd(4, 5):
         attacked.send([install])
-        with attacked.store._reading("read") as connection:
+        with attacked.store._reading() as connection:
             query = "SELECT digest FROM tallies ORDER BY survey"
             digests += [bytes(row[0]) for row in connection.execute(query)]
     assert all(map(attacked.has, digests))

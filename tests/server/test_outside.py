@@ -94,7 +94,7 @@ def test_every_link_stays_below_the_base_path(behind: tuple[Server, PublishedSur
         assert [each for each in found if not each.startswith("/stats/")] == []
 
 
-def test_signing_in_goes_on_below_it_and_the_cookie_is_for_nothing_else(
+def test_signing_in_and_its_cookie_stay_below_the_base_path(
     behind: tuple[Server, PublishedSurvey],
 ) -> None:
     server, asked = behind
@@ -112,7 +112,7 @@ def test_signing_in_goes_on_below_it_and_the_cookie_is_for_nothing_else(
 def test_a_real_proxy_s_headers_reach_the_pages(
     behind: tuple[Server, PublishedSurvey], tmp_path: Path
 ) -> None:
-    """Of a session's cookie, whether it is for https only; nobody but the proxy is believed."""
+    """The proxy alone decides whether a session's cookie is for https only."""
 
     def is_secure(server: Server) -> bool:
         signed = requests.get(

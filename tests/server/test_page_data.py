@@ -1,4 +1,4 @@
-"""Every page is there as JSON, too: the same facts, for whoever may see the page."""
+"""Every page exists as JSON, too: the same facts, for the same roles."""
 
 from __future__ import annotations
 
@@ -31,7 +31,9 @@ def test_a_page_names_the_address_of_its_data(
     read(here, address)
 
 
-def test_the_list_of_surveys_has_what_its_page_has(here: World, published: PublishedSurvey) -> None:
+def test_the_list_as_json_has_the_facts_of_its_page(
+    here: World, published: PublishedSurvey
+) -> None:
     (listed,) = read(here, "/surveys.json", "analyst")["surveys"]
     assert listed == {
         "id": published.id, "name": "app-health", "title": "How is the app doing?",
@@ -79,7 +81,7 @@ def test_a_kind_of_problem_is_explained_to_programs_too(here: World) -> None:
         ("/surveys/app-health.json?round=1", "analyst", 404),
     ],
 )
-def test_who_may_not_see_the_page_does_not_get_its_data(
+def test_the_data_of_a_page_need_the_role_of_the_page(
     here: World, published: PublishedSurvey, path: str, role: str | None, status: int
 ) -> None:
     answer = here.client.get(path, headers=here.bearer(role) if role else {})

@@ -1,4 +1,4 @@
-"""What a question will tell, before anyone is asked: by formulas that stand elsewhere."""
+"""Forecast of a question, compared with formulas from other sources."""
 
 import json
 import math
@@ -30,7 +30,7 @@ def planned(arguments: str) -> dict[str, Any]:
     return found
 
 
-def test_a_bit_has_the_least_variance_that_there_is() -> None:
+def test_a_bit_has_the_least_possible_variance() -> None:
     """Two points are all of it: e^ε / (e^ε - 1)^2; and 4.68 answers at ε 1 are worth one."""
     found = planned("--kind bit --epsilon 1 --people 10000")
     assert found["n_variance"] == pytest.approx(0.92067, rel=1e-5)
@@ -77,7 +77,7 @@ def test_a_vector_comes_within_two_per_cent_of_the_least_error(
     ("epsilon", "people", "deviation", "alone"),
     [("0.1", 10**3, 42.2, 0.73), ("0.1", 10**4, 47.7, 1.83), ("1", 10**4, 6.52, 5.47)],
 )
-def test_a_shuffled_bit_tells_what_was_computed_elsewhere(
+def test_a_shuffled_bit_has_independently_computed_figures(
     epsilon: str, people: int, deviation: float, alone: float
 ) -> None:
     """Standard deviations of a count, in people, at δ 1e-6; with fewer, δ would be 1e-5 or more."""
@@ -107,8 +107,8 @@ def test_shuffled_lies_between_devices_and_a_trusted_server(asked: dict[str, obj
     assert order[0] < order[1] < order[2]
 
 
-def test_only_what_fits_is_planned() -> None:
-    """Of 1,024 options subset selection takes 128 bytes; with 3, what takes 2 is chosen."""
+def test_only_reports_that_fit_are_planned() -> None:
+    """With 1,024 options, subset selection takes 128 bytes; with 3 allowed, one of 2 is chosen."""
     wide = "--kind choice --options 1024 --epsilon 3 --people 10000"
     best, short = planned(wide), planned(f"{wide} --bytes 3")
     assert best["payload_bytes"] == 128
@@ -117,7 +117,7 @@ def test_only_what_fits_is_planned() -> None:
     assert all(other["payload_bytes"] <= 3 for other in short["alternatives"])
     done = run("plan", *wide.split(), "--bytes", "1")
     assert (done.returncode, done.stdout) == (2, "")
-    assert "takes 128 bytes a report, and 1 are allowed" in done.stderr
+    assert "needs 128 bytes per report, but only 1 are allowed" in done.stderr
     done = run("plan", *wide.split(), "--bytes", "9", "--mechanism", "unary")
     assert done.returncode == 2
 
@@ -143,7 +143,7 @@ def test_no_mechanism_for_a_choice_is_below_the_limit(epsilon: str, options: int
 
 
 @pytest.mark.parametrize("epsilon", ["0.5", "3"])
-def test_as_many_people_as_are_said_to_be_enough_are_enough(epsilon: str) -> None:
+def test_the_stated_number_of_people_is_enough(epsilon: str) -> None:
     """And one less is too few."""
     asked = {**NUMBER, "epsilon": epsilon}
     enough = plan(asked, None, 0.75)["people_for_error"]
@@ -152,12 +152,12 @@ def test_as_many_people_as_are_said_to_be_enough_are_enough(epsilon: str) -> Non
     assert plan(asked, 10, 0.75)["people_for_error"] == enough
 
 
-def test_it_is_the_question_that_would_be_published() -> None:
+def test_the_planned_question_is_the_one_that_would_be_published() -> None:
     question = question_document(read({**NUMBER, "epsilon": "2"}))
     assert (question["mechanism"], question["grid"]) == ("optimal-table", 16)
 
 
-def test_people_read_a_table_and_two_sentences() -> None:
+def test_the_command_prints_a_table_and_two_sentences() -> None:
     asked = "--kind number --epsilon 1 --error 0.01"
     found, done = planned(asked), run("plan", *asked.split())
     lines = done.stdout.splitlines()
@@ -185,7 +185,7 @@ def test_people_read_a_table_and_two_sentences() -> None:
         ("--kind number --people 9 --epsilon 0", "above 0"),
     ],
 )
-def test_what_cannot_be_planned_is_said_in_a_line(arguments: str, says: str) -> None:
+def test_a_wrong_option_is_reported_in_one_line(arguments: str, says: str) -> None:
     done = run("plan", *arguments.split())
     assert (done.returncode, done.stdout) == (2, "")
     assert says in done.stderr

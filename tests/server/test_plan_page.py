@@ -40,7 +40,7 @@ def found(pages: FlaskClient, query: str) -> dict[str, Any]:
 
 
 def lines(text: str) -> dict[str, list[float]]:
-    """Of each model: how high its line begins and ends."""
+    """Heights at which the line of each model begins and ends."""
     drawn: dict[str, list[float]] = {}
     for model, start, end in re.findall(
         r'class="path (\w+)" x1="[\d.]+%" y1="([\d.]+)" x2="[\d.]+%" y2="([\d.]+)"', text
@@ -49,14 +49,14 @@ def lines(text: str) -> dict[str, list[float]]:
     return {model: [each[0], each[-1]] for model, each in drawn.items()}
 
 
-def test_it_is_for_those_who_are_signed_in(here: World) -> None:
+def test_the_planner_requires_signing_in(here: World) -> None:
     assert here.client.get("/plan").status_code == 401
     assert here.client.get("/plan.json").status_code == 401
     assert here.client.get("/plan.json", headers=here.bearer("app")).status_code == 403
 
 
 @pytest.mark.parametrize("kind", ["bit", "choice", "text", "vector", "number"])
-def test_every_kind_is_drawn_and_said(pages: FlaskClient, kind: str) -> None:
+def test_every_kind_has_a_chart_and_sentences(pages: FlaskClient, kind: str) -> None:
     """Down is less: a trusted server's line ends lowest, that of devices highest."""
     answer = pages.get(f"/plan?kind={kind}&people=1000000&epsilon=1")
     assert answer.status_code == 200
@@ -73,7 +73,7 @@ def plan_of(kind: str) -> dict[str, Any]:
     return plan(form.asked, form.people, form.error)
 
 
-def test_it_says_what_the_command_says(pages: FlaskClient) -> None:
+def test_the_page_has_the_figures_of_the_command(pages: FlaskClient) -> None:
     asked = {"name": "it", "kind": "number", "low": 0, "high": 120, "epsilon": "2"}
     query = "kind=number&low=0&high=120&epsilon=2&people=50000"
     assert found(pages, query) == json.loads(json.dumps(plan(asked, 50_000, None)))
@@ -89,7 +89,7 @@ def test_sliders_count_until_a_field_is_filled_in(pages: FlaskClient) -> None:
     assert (typed["epsilon"], typed["people"]) == ("0.123", 31_415)
 
 
-def test_an_error_asks_for_people(pages: FlaskClient) -> None:
+def test_a_wanted_error_gives_a_number_of_people(pages: FlaskClient) -> None:
     by_slider = found(pages, "kind=number&low=0&high=10&by=error&error_slider=-2")
     assert by_slider["half_width_95"] <= 0.1
     assert found(pages, "kind=number&low=0&high=10&error=0.1") == by_slider
@@ -97,7 +97,7 @@ def test_an_error_asks_for_people(pages: FlaskClient) -> None:
     assert found(pages, f"kind=number&low=0&high=10&people={fewer}")["half_width_95"] > 0.1
 
 
-def test_a_limit_of_bytes_leaves_out_what_is_longer(pages: FlaskClient) -> None:
+def test_a_limit_of_bytes_leaves_out_longer_reports(pages: FlaskClient) -> None:
     assert found(pages, CHOICE)["payload_bytes"] == 128
     assert found(pages, f"{CHOICE}&bytes=2")["payload_bytes"] == 2
 
@@ -105,7 +105,7 @@ def test_a_limit_of_bytes_leaves_out_what_is_longer(pages: FlaskClient) -> None:
 @pytest.mark.parametrize(
     ("query", "field", "says"),
     [
-        ("kind=nope", "kind", "A kind is one of"),
+        ("kind=nope", "kind", "The kind must be one of"),
         ("epsilon=x", "epsilon", "ε is written as decimal text"),
         ("epsilon=21", "epsilon", "at most 20"),
         ("people=-3", "people", "Enter a whole number"),
@@ -117,11 +117,11 @@ def test_a_limit_of_bytes_leaves_out_what_is_longer(pages: FlaskClient) -> None:
         ("kind=number&low=3&high=3", "high", "must be above low"),
         ("kind=text&length=99", "length", "4 to 32"),
         ("kind=vector&dimension=1", "dimension", "2 to 1024"),
-        (f"{CHOICE}&bytes=1", "bytes", "takes 128 bytes a report"),
+        (f"{CHOICE}&bytes=1", "bytes", "needs 128 bytes per report"),
         ("mechanism=unary", "mechanism", "must be one of"),
     ],
 )
-def test_what_cannot_be_planned_is_said_at_its_field(
+def test_a_wrong_value_is_reported_at_its_field(
     pages: FlaskClient, query: str, field: str, says: str
 ) -> None:
     answer = pages.get(f"/plan?{query}")
@@ -135,7 +135,7 @@ def test_what_cannot_be_planned_is_said_at_its_field(
     assert pages.get(f"/plan.json?{query}").status_code == 400
 
 
-def test_what_is_typed_is_never_markup(pages: FlaskClient) -> None:
+def test_typed_values_are_escaped(pages: FlaskClient) -> None:
     text = pages.get('/plan?epsilon="><script>alert(1)</script>&people=<b>&x="onload=').text
     assert "<script>alert" not in text
     assert "<b>" not in text
@@ -143,7 +143,7 @@ def test_what_is_typed_is_never_markup(pages: FlaskClient) -> None:
 
 
 @pytest.mark.parametrize("name", SLIDERS)
-def test_a_slider_stands_where_its_value_is(name: str) -> None:
+def test_a_slider_is_at_its_value(name: str) -> None:
     slider, steps = SLIDERS[name], 20
     for step in range(steps + 1):
         wanted = slider.low + round(step / steps * (slider.high - slider.low), 1)

@@ -154,8 +154,8 @@ def test_a_role_that_may_not_is_one_sentence(cluster: Cluster, database: Databas
 
 @pytest.mark.parametrize(
     ("theirs", "said"),
-    [("about (subject text)", "is not a database of deniable"),
-     ("surveys (subject text)", "tables of somebody else")],
+    [("about (subject text)", "is not a deniable database"),
+     ("surveys (subject text)", "another program's tables")],
 )  # fmt: skip
 def test_somebody_else_s_tables_are_left_alone(database: Database, theirs: str, said: str) -> None:
     import psycopg
@@ -235,7 +235,7 @@ def test_data_and_store_exclude_each_other(capsys: pytest.CaptureFixture[str]) -
     both = ("--data", "data", "--store", "postgresql:///name")
     assert "not allowed with" in command(capsys, "survey", "list", *both)[2]
     assert "one of the arguments --data --store" in command(capsys, "survey", "list")[2]
-    with pytest.raises(WrongUse, match="a store is written postgresql://"):
+    with pytest.raises(WrongUse, match="write a store as postgresql://"):
         Database("data")
 
 

@@ -34,14 +34,14 @@ def asked(here: World) -> PublishedSurvey:
     return fill(here)
 
 
-def test_it_says_who_asks_what_is_given_away_and_how_to_stop(
+def test_the_public_page_states_who_asks_the_privacy_cost_and_how_to_stop(
     here: World, asked: PublishedSurvey
 ) -> None:
     for address in (asked.name, asked.id, asked.id[:8]):
         answer = here.client.get(f"/public/{address}")
         assert answer.status_code == 200
-        for said in (asked.survey.title, asked.survey.purpose, asked.survey.owner, asked.key):
-            assert said in answer.text
+        for text in (asked.survey.title, asked.survey.purpose, asked.survey.owner, asked.key):
+            assert text in answer.text
         for question in asked.survey.questions:
             assert question.asked in answer.text
         assert "by a factor of at most" in answer.text
@@ -51,7 +51,7 @@ def test_it_says_who_asks_what_is_given_away_and_how_to_stop(
         )
 
 
-def test_it_is_the_same_for_everyone_and_any_cache_may_keep_it(
+def test_the_public_page_is_the_same_for_everyone_and_cacheable(
     here: World, asked: PublishedSurvey
 ) -> None:
     stranger = here.client.get(f"/public/{asked.id}")
@@ -69,14 +69,14 @@ def test_it_is_the_same_for_everyone_and_any_cache_may_keep_it(
     assert not {"script", "form"} & set(Page(stranger.text).tags)
 
 
-def test_it_holds_no_results(here: World, asked: PublishedSurvey) -> None:
+def test_the_public_page_has_no_results(here: World, asked: PublishedSurvey) -> None:
     for address in (f"/public/{asked.id}", f"/public/{asked.id}.json"):
         text = here.client.get(address).text
         assert [word for word in SECRETS if word in text] == []
         assert "20,000" not in text
 
 
-def test_as_json_it_has_the_same(here: World, asked: PublishedSurvey) -> None:
+def test_the_public_page_as_json_has_the_same_facts(here: World, asked: PublishedSurvey) -> None:
     said = here.client.get(f"/public/{asked.name}.json").json
     assert (said["survey"], said["owner"]) == (asked.id, asked.survey.owner)
     assert [q["name"] for q in said["questions"]] == [q.name for q in asked.survey.questions]
@@ -87,7 +87,7 @@ def test_as_json_it_has_the_same(here: World, asked: PublishedSurvey) -> None:
     assert [entry["event"] for entry in closed["register"]] == ["published", "closed"]
 
 
-def test_what_an_author_writes_is_never_markup(here: World) -> None:
+def test_the_author_s_texts_are_escaped(here: World) -> None:
     asked = here.publish(until_spring(purpose="<script>alert(1)</script>", owner='"><b>x'))
     text = here.client.get(f"/public/{asked.id}").text
     assert "<script" not in text
@@ -95,12 +95,14 @@ def test_what_an_author_writes_is_never_markup(here: World) -> None:
 
 
 @pytest.mark.parametrize("address", ["none", "..", "%00", "a" * 500])
-def test_what_is_not_there_is_not_there(here: World, asked: PublishedSurvey, address: str) -> None:
+def test_an_unknown_survey_has_no_public_page(
+    here: World, asked: PublishedSurvey, address: str
+) -> None:
     assert here.client.get(f"/public/{address}").status_code == 404
     assert here.client.get(f"/public/{address}.json").status_code == 404
 
 
-def test_without_the_operator_s_wish_there_is_none(tmp_path: Path) -> None:
+def test_public_pages_exist_only_with_the_option(tmp_path: Path) -> None:
     """And over HTTP with it."""
     with world(tmp_path / "data", NOW) as here:
         asked = fill(here)

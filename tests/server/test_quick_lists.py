@@ -12,7 +12,6 @@ from pathlib import Path
 
 import pytest
 
-from deniable.server.results import state_at
 from deniable.server.store import FILE, Database, create_store
 from tests.command import DENIABLE, asked_json, run
 from tests.server.surveys import BIT, survey
@@ -50,13 +49,13 @@ def test_lists_show_what_is_stored_while_the_server_runs_and_after(tmp_path: Pat
     assert listed == [asked_json(*verb, "--data", data) for verb in LISTS]
     now = datetime.now(UTC)
     assert [(row["id"], row["name"], row["state"]) for row in listed[0]["surveys"]] == [
-        (each.id, each.name, state_at(each, now)) for each in surveys
+        (each.id, each.name, each.state_at(now)) for each in surveys
     ]
     assert [row["id"] for row in listed[1]["tokens"]] == [token.id for token in tokens]
     assert {row["state"] for row in listed[2]["keys"]} == {"enrolled", "retired"}
     lines = run("survey", "list", "--data", data).stdout.splitlines()
     assert lines == [
-        f"{each.id[:12]}  {state_at(each, now):7}  {each.survey.opens} to {each.survey.closes}  "
+        f"{each.id[:12]}  {each.state_at(now):7}  {each.survey.opens} to {each.survey.closes}  "
         f"{each.name}"
         for each in surveys
     ]

@@ -22,7 +22,7 @@ def held(case: Case, look: Callable[[], str | None]) -> None:
 
 
 @pytest.mark.parametrize("reason", [None, "the disk is full"])
-def test_many_who_ask_share_a_look_until_it_is_stale(
+def test_simultaneous_readiness_checks_share_one_look(
     monkeypatch: pytest.MonkeyPatch, reason: str | None
 ) -> None:
     looks = list[None]()
@@ -43,7 +43,7 @@ def test_many_who_ask_share_a_look_until_it_is_stale(
     held(case, look)
 
 
-def test_who_waits_too_long_is_told_and_what_is_found_counts_then(
+def test_a_slow_readiness_check_is_answered_and_its_result_is_used_later(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(intake_front, "READINESS_PATIENCE_SECONDS", 0.02)
@@ -64,7 +64,7 @@ def test_who_waits_too_long_is_told_and_what_is_found_counts_then(
     held(case, look)
 
 
-def test_a_look_that_fails_is_not_taken_for_an_answer() -> None:
+def test_a_failed_look_is_not_an_answer() -> None:
     failing = [True]
 
     def look() -> None:

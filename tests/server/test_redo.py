@@ -258,7 +258,7 @@ def test_whoever_else_writes_gets_a_turn_while_groups_come_without_a_pause(
     busy = threading.Thread(target=crowd)
     busy.start()
     try:
-        eventually(lambda: store._writer._redo.pending, "groups come")
+        eventually(lambda: store._writer.redo.pending, "groups come")
         with SqliteStore.open(store.data) as other:
             for number in range(5):
                 other.keep_day(date(2026, 12, 1 + number))
@@ -319,3 +319,21 @@ def test_a_round_is_not_sealed_before_what_was_left_is_counted(store: SqliteStor
         eventually(lambda: again.unsealed_rounds() == {}, "sealed")
         writer.stop()
         assert again.report_totals() == {asked.sequence: 7}
+
+
+def test_the_file_is_made_page_by_page(store: SqliteStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The kernel may write again, for each group, all that was first written at once.
+
+    Memory shows no such writes; `tests/bench/written.py` measures them on a disk.
+    """
+    sizes = list[int]()
+    put = redo_file._put
+
+    def recorded(handle: int, content: bytes, offset: int) -> None:
+        sizes.append(len(content))
+        put(handle, content, offset)
+
+    monkeypatch.setattr(redo_file, "_put", recorded)
+    store._writer.redo.begin()
+    assert sum(sizes) == 2 * HALF_BYTES
+    assert max(sizes) <= os.sysconf("SC_PAGE_SIZE")

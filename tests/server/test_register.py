@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from deniable.server.analysis.sources import remote_register
+from deniable.server import analysis
+from deniable.server.analysis import remote_register
 from deniable.server.http import intake_front
+from deniable.server.http.openapi import Entry, Register
 from deniable.server.store import Place, RegisterEntry, create_store, first_fault, next_entry
 from deniable.server.surveys.catalogue import Catalogue
+from deniable.shared.errors import Refused
 from tests.command import asked_json, run
 from tests.server.surveys import PUBLIC, published, survey
 from tests.server.world import World, serving
@@ -48,9 +52,8 @@ def test_whatever_is_changed_in_an_entry_breaks_the_chain(field: str) -> None:
     entries = chain(5)
     other: dict[str, Any] = {"event": "closed", "number": 9}  # Any: a field of any type
     entries[2] = replace(entries[2], **{field: other.get(field, "f" * 64)})
-    assert (
-        first_fault(entries) == f"entry {entries[2].number} does not follow from what is before it"
-    )
+    number = entries[2].number
+    assert first_fault(entries) == f"entry {number} does not follow from the entries before it"
 
 
 def test_what_is_left_out_or_moved_breaks_the_chain() -> None:
@@ -79,7 +82,7 @@ def test_anyone_reads_it_over_http_part_by_part(
         here.publish(survey(name=name))
     first = here.client.get("/v1/register").json
     assert (len(first["entries"]), first["more"]) == (2, True)
-    assert "A head alone proves nothing" in first["note"]
+    assert "A single head proves nothing" in first["note"]
     rest = here.client.get("/v1/register?after=2").json
     assert (len(rest["entries"]), rest["more"]) == (1, False)
     entries = [RegisterEntry(**each) for each in first["entries"] + rest["entries"]]
@@ -119,6 +122,36 @@ def test_a_server_shows_what_its_folder_holds(tmp_path: Path) -> None:
     with serving(tmp_path / "data") as server:
         assert remote_register(server.url) == kept
         assert asked_json("register", "--server", server.url, "--check")["well"] is True
+
+
+@pytest.mark.parametrize(
+    ("numbers", "more", "says"),
+    [
+        ((), True, "entries after number 0, but sent none"),
+        ((1, 3), False, "sent entry 3 in place of entry 2"),
+        ((0,), True, "sent entry 0 in place of entry 1"),
+        (range(1, 9), True, "sent entry 1 in place of entry 9"),  # the same page again and again
+        (None, True, "more than 20 entries"),
+    ],
+)
+def test_a_register_without_an_end_is_refused(
+    numbers: Sequence[int] | None, more: bool, says: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`numbers` are those of each page; None: a server that invents entry after entry."""
+
+    def page(_: str, address: str, *__: object) -> Register:
+        after = int(address.rpartition("=")[2])
+        sent = range(after + 1, after + 8) if numbers is None else numbers
+        entries = tuple(
+            Entry(number=number, event="closed", survey="11" * 32, key="22" * 32, head="33" * 32)
+            for number in sent
+        )
+        return Register(entries=entries, more=more, note="")
+
+    monkeypatch.setattr(analysis, "MAX_REGISTER_ENTRIES", 20)
+    monkeypatch.setattr(analysis, "_fetched", page)
+    with pytest.raises(Refused, match=says):
+        remote_register("https://stats.example.org")
 
 
 def test_a_deleted_survey_leaves_every_catalogue(place: Place) -> None:

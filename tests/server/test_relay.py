@@ -24,7 +24,7 @@ from deniable.server.http import front
 from deniable.server.relay import forwarder, held_batches
 from deniable.server.relay.forwarder import Forwarder, Settings, bodies
 from deniable.server.relay.held_batches import Full, Holding
-from deniable.server.relay.relay_front import RelayFront
+from deniable.server.relay.relay_process import RelayFront
 from deniable.shared.envelope import Envelope
 from deniable.shared.sealed_envelope import SEALED_TYPE, SealedEnvelope, parse_sealed, seal
 from tests.client.scripted import Answer, Script
@@ -487,4 +487,4 @@ def test_a_folder_is_one_relay_s(relay: Server, tmp_path: Path) -> None:
     base = ["relay", "--to", "http://127.0.0.1:9", "--token", "x"]
     with relaying(tmp_path, "http://127.0.0.1:9"):
         said = run_alone(*base, "--data", tmp_path / "held")
-        assert (said.returncode, "another server serves" in said.stderr) == (3, True)
+        assert (said.returncode, "another server is using" in said.stderr) == (3, True)

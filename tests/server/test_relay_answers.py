@@ -53,6 +53,8 @@ GARBAGE = {
     "endless numbers": OK + b'\r\n{"accepted": 1e999, "duplicates": 0, "refused": []}',
     "long numbers": OK
     + b'\r\n{"accepted": 1%s, "duplicates": 9%s, "refused": []}' % (b"0" * 4_299, b"0" * 4_299),
+    "fewer than were sent": OK + b'\r\n{"accepted": 0, "duplicates": 0, "refused": []}',
+    "more than were sent": OK + b'\r\n{"accepted": 99, "duplicates": 0, "refused": []}',
     "no code": OK + b'\r\n{"accepted": 0, "duplicates": 0, "refused": [1]}',
 }
 
@@ -224,7 +226,7 @@ def test_no_token_is_logged_that_makes_no_header(
         Forwarder(tried.held, settings, stop).turn()
     (line,) = caplog.messages
     assert "secret" not in line
-    assert line.endswith("with the aggregator: ValueError")
+    assert line.endswith("with the aggregator failed: ValueError")
 
 
 def test_what_an_aggregator_calls_an_outcome_is_logged_in_one_line(

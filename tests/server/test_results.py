@@ -7,12 +7,15 @@ import math
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import pytest
 
 from deniable.server.results import Results, survey_results
+from deniable.server.results.annotations import parse_annotation
 from deniable.server.store import PublishedSurvey
+from deniable.server.store.sql_store import SqlReader
 from deniable.shared.cli.command import main
 from deniable.shared.errors import Refused
 from tests.server.results_data import FIRST_ROUND, NOW, add_round, fill
@@ -92,6 +95,29 @@ def test_a_round_is_open_until_its_grace_is_over(filled: Filled) -> None:
     closed = results_of(here, here.catalogue.close(published))
     assert not any(period.open for period in closed.rounds)
     assert closed.state == "closed"
+
+
+@pytest.mark.parametrize("name", ["tallies", "annotations", "survey_states"])
+def test_results_show_one_moment_of_the_store(
+    filled: Filled, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    """Whatever is written after one of the reads: reports, an annotation, the end of the survey."""
+    here, _ = filled
+    published, read = small(here, 100, 150), getattr(SqlReader, name)
+    path, headers = f"/v1/surveys/{published.id}/results", here.bearer("analyst")
+    before = here.client.get(path, headers=headers).data
+
+    def read_and_change(*args: Any) -> Any:  # Any: as the method has them
+        result = read(*args)
+        add_round(here.store, published, 684, [[150, 0]])
+        here.store.annotate(published.sequence, parse_annotation("2027-01-15", "Release 3"))
+        here.store.close_survey(published.sequence)
+        return result
+
+    with monkeypatch.context() as patched:
+        patched.setattr(SqlReader, name, read_and_change)
+        assert here.client.get(path, headers=headers).data == before
+    assert b"Release 3" in here.client.get(path, headers=headers).data
 
 
 def test_rounds_that_have_begun_are_listed_without_reports_too(filled: Filled) -> None:

@@ -7,6 +7,8 @@ import signal
 import socket
 import sqlite3
 import stat
+import subprocess
+import time
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
@@ -16,7 +18,7 @@ from pathlib import Path
 
 import pytest
 
-from deniable.server.store import SqliteStore, open_store
+from deniable.server.store import FILE, SqliteStore, open_store
 from deniable.shared.envelope import CONTENT_TYPE
 from tests.command import DENIABLE, asked_json, run, run_alone
 from tests.eventually import PATIENCE, eventually
@@ -78,6 +80,20 @@ def test_the_first_start_makes_an_operator_token_and_later_ones_do_not(data: Pat
         assert second.token is None
 
 
+@pytest.mark.parametrize("seconds", [0.0, 0.2, 0.4])
+def test_a_start_that_is_stopped_keeps_no_token_that_it_has_not_shown(
+    data: Path, seconds: float
+) -> None:
+    command = [*DENIABLE, "serve", "--data", str(data), "--port", "0", "--dashboard-port", "0"]
+    stopped = subprocess.Popen([*command, "--json"], stdout=subprocess.PIPE, text=True)
+    eventually((data / FILE).exists, "the store is made")
+    time.sleep(seconds)
+    stopped.terminate()
+    shown, _ = stopped.communicate(timeout=PATIENCE)
+    with serving(data) as next_start:
+        assert (next_start.token is None) == ('"token": "' in shown)
+
+
 def test_the_data_folder_is_its_owner_s_alone(server: Server, served: Path) -> None:
     assert stat.S_IMODE(served.stat().st_mode) == 0o700
     assert all(stat.S_IMODE(file.stat().st_mode) & 0o077 == 0 for file in served.iterdir())
@@ -114,7 +130,7 @@ def test_a_folder_that_another_server_serves_is_refused(server: Server, served: 
     done = run_alone("serve", "--data", served, "--port", 0)
     assert (done.returncode, done.stdout) == (3, "")
     assert done.stderr.count("\n") == 1
-    assert "another server serves" in done.stderr
+    assert "another server is using" in done.stderr
 
 
 @pytest.mark.parametrize("sign", [signal.SIGTERM, signal.SIGINT])
@@ -330,7 +346,7 @@ def test_start_finds_out_what_is_in_the_folder(data: Path) -> None:
     (data / "deniable.sqlite3").write_bytes(b"not a database at all" * 100)
     done = run_alone("serve", "--data", data, "--port", 0)
     assert done.returncode == 2
-    assert "is not a database of deniable" in done.stderr
+    assert "is not a deniable database" in done.stderr
     with pytest.raises(AssertionError, match="not a database"):
         start(data)
 

@@ -139,7 +139,7 @@ def test_what_is_left_of_a_log_is_kept_beside_the_database_that_it_was_of(
     code, found = doctor(data, "--repair")
     assert code == 1
     assert f"{LOG}.damaged, and {FILE}.damaged" in found[0]["says"]
-    assert "the next lines tell whether the rest of it is whole" in found[0]["says"]
+    assert "the next lines show whether the rest of it is intact" in found[0]["says"]
     assert found[0]["cure"].startswith("if the next lines find the database or a round damaged")
     faults = [each for each in found if not each["well"]]
     assert (len(faults) > 1) == checkpointed
@@ -182,7 +182,7 @@ def test_a_repair_without_room_changes_nothing_and_says_so(
     before = {each.name: each.read_bytes() for each in data.iterdir()}
     for _ in range(2):
         code, (found,) = limited(data, limit)
-        assert (code, f"{damaged} is as it was" in found["says"]) == (1, True)
+        assert (code, f"{damaged} is unchanged" in found["says"]) == (1, True)
         assert "make room" in found["cure"]
         after = {each.name: each.read_bytes() for each in data.iterdir()}
         assert after.pop("serve.lock") == b""
@@ -250,5 +250,5 @@ def test_a_database_that_finds_no_room_beside_it_leaves_no_copy_of_its_log(
     with (data / FILE).open("ab") as opened:
         opened.write(bytes(limit))
     code, found = limited(data, limit)
-    assert (code, f"{LOG} is as it was" in found[0]["says"]) == (1, True)
+    assert (code, f"{LOG} is unchanged" in found[0]["says"]) == (1, True)
     assert not [*data.glob("*.damaged*"), *data.glob("*.unfinished*")]

@@ -17,8 +17,7 @@ from pathlib import Path
 
 import pytest
 
-from deniable.shared.survey.document import parse_toml
-from deniable.shared.survey.periods import PERIODS
+from deniable.shared.survey.document import PERIODS, parse_toml
 from tests.command import DENIABLE, run
 from tests.eventually import PATIENCE, eventually
 from tests.server.test_archive import JANUARY, fill

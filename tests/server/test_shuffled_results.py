@@ -11,7 +11,7 @@ import pytest
 
 from deniable.server.http.context import COOKIE
 from deniable.server.results import EstimateCache, Results
-from deniable.server.results.notes import shuffle_sentences, shuffled
+from deniable.server.results.sentences import shuffle_sentences, shuffled
 from tests.server.surveys import BIT, EACH_KIND, survey
 from tests.server.world import World
 from tests.shared.test_sealing import PUBLIC
@@ -51,7 +51,7 @@ def test_where_it_would_not_be_true_nothing_is_stated(
 
 
 def test_it_is_in_the_document_the_text_and_the_page(here: World) -> None:
-    from deniable.server.results.text_report import lines
+    from deniable.server.results.export import report_lines
     from deniable.server.store import Upload
     from tests.server.surveys import envelope
 
@@ -66,7 +66,7 @@ def test_it_is_in_the_document_the_text_and_the_page(here: World) -> None:
     assert (stated.people, stated.among) == (50, "batch")
     (sentence,) = shuffle_sentences((stated,), "1")
     assert "If the relay is honest, and so are the 50 people" in sentence
-    assert sentence in " ".join(" ".join(lines(results)).split())
+    assert sentence in " ".join(" ".join(report_lines(results)).split())
     browser = here.app.test_client()
     browser.set_cookie(COOKIE, here.session(here.token("analyst")))
     page = browser.get(f"/surveys/{asked.id}").get_data(as_text=True)

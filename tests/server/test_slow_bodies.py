@@ -1,20 +1,28 @@
-"""Bodies that reach the reader slowly leave threads for everybody else."""
+"""Slow bodies, cut ones and idle connections do not keep the reader from everybody else."""
 
 from __future__ import annotations
 
+import re
 import socket
 from contextlib import ExitStack
 from datetime import UTC, datetime, timedelta
+from io import BytesIO
 from pathlib import Path
+from typing import Any
 
 import pytest
 import requests
+from flask.testing import FlaskClient
+from werkzeug.test import EnvironBuilder, run_wsgi_app
 
+from deniable.server.http.bounded_bodies import BoundedBodies
+from deniable.server.http.context import COOKIE
 from deniable.server.http.tokens import new_token
+from deniable.server.process.roles import READER_CONNECTIONS
 from deniable.server.store import create_store
 from tests.eventually import PATIENCE
 from tests.server.test_overload import head
-from tests.server.world import Server, serving
+from tests.server.world import Server, World, serving
 
 FORM = "application/x-www-form-urlencoded"
 MANY = 40  # more than the reader has threads
@@ -47,8 +55,44 @@ def test_slow_bodies_leave_threads_for_everybody_else(tmp_path: Path, path: str)
         base = f"http://127.0.0.1:{server.dashboard_port}"
         assert requests.get(f"{base}/healthz", timeout=SECONDS).status_code == 200
         bearer = {"Authorization": f"Bearer {token}"}
-        if path == "/sign-in":  # anyone may send one: publishing goes on
+        if path == "/sign-in":  # anyone may send one: publishing still works
             refused = requests.post(f"{base}/v1/surveys", "{}", headers=bearer, timeout=SECONDS)
             assert refused.status_code == 400
         one_more = requests.post(f"{base}{path}", {"token": "x"}, headers=bearer, timeout=SECONDS)
         assert one_more.status_code == 503
+
+
+def post_as_granian(here: World, path: str, cookie: str, body: bytes, length: int) -> int:
+    """The status of a form, whose body ends after these bytes whatever length it declares."""
+    builder = EnvironBuilder(path, method="POST", content_type=FORM, headers=[("Cookie", cookie)])
+    environ: dict[str, Any] = {
+        **builder.get_environ(),
+        "CONTENT_LENGTH": str(length),
+        "wsgi.input": BytesIO(body),
+        "wsgi.input_terminated": True,  # so that the framework does not count the bytes
+    }
+    _, status, _ = run_wsgi_app(BoundedBodies(here.app), environ, buffered=True)
+    return int(status.split()[0])
+
+
+def test_a_form_that_ends_early_does_nothing(here: World) -> None:
+    """A part of a form may be a form as well: here one with fewer days."""
+    browser, session = FlaskClient(here.app), here.session(here.token("operator"))
+    browser.set_cookie(COOKIE, session)
+    (sent,) = set(re.findall('name="form_token" value="([0-9a-f]+)"', browser.get("/operate").text))
+    form = f"form_token={sent}&role=analyst&days=10".encode()
+    cookie, tokens = f"{COOKIE}={session}", len(here.store.tokens())
+    for missing, status in ((1, 400), (0, 200)):
+        body = form[: len(form) - missing]
+        assert post_as_granian(here, "/operate/tokens", cookie, body, len(form)) == status
+        assert len(here.store.tokens()) == tokens + 1 - missing
+
+
+def test_idle_connections_delay_others_only_briefly(tmp_path: Path) -> None:
+    """More than the reader serves: those that send nothing are closed soon."""
+    with serving(tmp_path / "data") as server, ExitStack() as stack:
+        place = ("127.0.0.1", server.dashboard_port)
+        for _ in range(READER_CONNECTIONS + 50):
+            stack.enter_context(socket.create_connection(place, PATIENCE))
+        url = f"http://127.0.0.1:{server.dashboard_port}/healthz"
+        assert requests.get(url, timeout=8).status_code == 200  # 10 s is how long intake waits

@@ -18,7 +18,7 @@ def test_a_status_that_fails_once_is_written_the_next_time() -> None:
         return IntakeStatus(
             written=time.monotonic(),
             running=True,
-            doubt=None,
+            clock_fault=None,
             waiting=0,
             commits=[],
             sealing_marks=[],

@@ -5,11 +5,13 @@ import sqlite3
 from contextlib import closing
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
 from deniable.server.store import FILE, SqliteStore
+from deniable.server.store.records import is_whole, tally_row
 from deniable.server.store.sqlite.backup_file import back_up, restore
 from deniable.server.store.sqlite.sqlite_database import SCHEMA, VERSION
 from deniable.shared.errors import Refused, StoreUnusable, WrongUse
@@ -37,7 +39,7 @@ def test_another_version_is_refused_and_not_touched(data: Path, version: str) ->
     set_version(data, version)
     before = (data / FILE).read_bytes()
     for opening in (SqliteStore.open, SqliteStore.create):
-        with pytest.raises(StoreUnusable, match=r"schema version.*use the deniable.*Nothing"):
+        with pytest.raises(StoreUnusable, match=r"schema version.*use the version of.*Nothing"):
             opening(data)
     assert (data / FILE).read_bytes() == before
 
@@ -46,13 +48,13 @@ def test_somebody_else_s_database_is_refused(tmp_path: Path) -> None:
     with closing(sqlite3.connect(tmp_path / FILE)) as connection, connection:
         connection.execute("CREATE TABLE theirs (column)")
     before = (tmp_path / FILE).read_bytes()
-    with pytest.raises(StoreUnusable, match="is not a database of deniable"):
+    with pytest.raises(StoreUnusable, match="is not a deniable database"):
         SqliteStore.create(tmp_path)
     assert (tmp_path / FILE).read_bytes() == before
 
 
 def test_a_folder_without_data_is_not_made_by_reading_it(tmp_path: Path) -> None:
-    with pytest.raises(StoreUnusable, match="holds no data"):
+    with pytest.raises(StoreUnusable, match="holds no deniable data"):
         SqliteStore.open(tmp_path / "nothing")
     assert not (tmp_path / "nothing").exists()
 
@@ -66,11 +68,23 @@ def test_every_column_says_what_it_is() -> None:
             assert "  -- " in line, line
 
 
+@pytest.mark.parametrize(
+    "change",
+    [{"survey": 2}, {"round": DECEMBER + 1}, {"node": "b"}, {"reports": 8}, {"sealed": True},
+     {"cells": bytes(16)}],
+    ids=str,
+)  # fmt: skip
+def test_a_tally_that_differs_in_any_column_is_not_whole(change: dict[str, Any]) -> None:
+    row = tally_row(1, DECEMBER, "a", 7, False, bytes(15) + b"\1")
+    assert is_whole(row)
+    assert not is_whole(row._replace(**change))
+
+
 def test_commits_reach_the_disk(data: Path) -> None:
     """WAL with synchronous FULL (2): a commit survives a power cut."""
     with (
         SqliteStore.open(data) as store,
-        store._reading("read") as reader,
+        store._reading() as reader,
         store._writing("write") as writer,
     ):
         for driver in (reader, writer):
@@ -85,7 +99,7 @@ def test_a_reader_cannot_write(data: Path) -> None:
     with (
         SqliteStore.open(data) as store,
         pytest.raises(StoreUnusable, match="readonly"),
-        store._reading("write") as driver,
+        store._reading() as driver,
     ):
         driver.execute("INSERT INTO keys VALUES ('00')")
 

@@ -135,6 +135,21 @@ def test_one_bad_report_among_many_is_found_wherever_it_is() -> None:
             tally(asked, bad, 600)
 
 
+def test_a_group_that_there_is_not_is_found_among_many() -> None:
+    asked = survey(
+        '[[question]]\nname = "idea"\nkind = "text"\nlength = 4\nepsilon = "1"\n'
+        'mechanism = "grouped-k-randomized-response"\n'
+    )
+    (question,) = asked.questions
+    groups = 5 + 6  # of the first 4 to 8 digits, and six of the whole text
+    size = question.mechanism.payload_size
+    last = bytes([groups - 1]).ljust(size, b"\0")
+    assert tally(asked, last * 3, 3)[-1] == 3
+    for group in (groups, groups + 1, 255):
+        with pytest.raises(InvalidEnvelope, match="symbol out of range"):
+            tally(asked, last + bytes([group]).ljust(size, b"\0") + last, 3)
+
+
 def test_a_symbol_of_three_bytes_that_no_device_reports_is_found_among_many() -> None:
     asked = survey(choice(65_536, "projective-geometry"))
     limit = asked.questions[0].mechanism.symbols

@@ -105,7 +105,7 @@ def test_the_command_says_how_far_it_is_off_as_a_whole(
     [
         ("dimension = 300", "dimension = 1", "2 to 1024 coordinates"),
         ("dimension = 300", "dimension = 1025", "2 to 1024 coordinates"),
-        ("dimension = 300", "", "write how many coordinates"),
+        ("dimension = 300", "", "write the number of coordinates"),
         ("dimension = 300", "dimension = 300\nlow = 0", "low"),
         ("dimension = 300", 'dimension = 300\nintegers = ["60", "20", "1"]', "power of two"),
         ("dimension = 300", 'dimension = 300\nintegers = ["64", "22", "1"]', "integers"),

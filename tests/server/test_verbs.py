@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from deniable.shared.cli.command import main
-from deniable.shared.privacy.promises import lifetime_promise, round_promise
+from deniable.shared.privacy.epsilon import lifetime_promise, round_promise
 from deniable.shared.survey.document import parse_document, survey_id
 from tests.command import asked_json, run
 from tests.survey_texts import bit, survey_text
@@ -98,7 +98,7 @@ def test_check_says_what_a_report_gives_away_in_words(file: Path) -> None:
         ('round = "month"', 'round = "day"', "over its"),
         ('epsilon = "0.5"', 'epsilon = "0.05"', "ask more people"),
         ('epsilon = "0.5"', 'epsilon = "0.05"', "honest answers"),
-        ("opens = 2", "opens = 1999-01-01 #", "is over"),
+        ("opens = 2", "opens = 1999-01-01 #", "has passed"),
     ],
 )
 def test_check_warns_of_what_nobody_means(file: Path, old: str, new: str, warning: str) -> None:
@@ -116,7 +116,7 @@ def test_check_warns_of_what_nobody_means(file: Path, old: str, new: str, warnin
     [
         ('owner = "', 'ownre = "', "misspelt"),
         ('epsilon = "1"', "epsilon = 1", "decimal text"),
-        ('"safari", "edge"', '"safari", "safari"', "twice"),
+        ('"safari", "edge"', '"safari", "safari"', "repeated"),
         ("[survey]", "[survey", "not TOML"),
         ("grace_days = 14", "grace_days = -1", "grace_days"),
     ],
@@ -212,7 +212,7 @@ def test_the_store_is_found_in_the_environment(
     assert "app-health" in run("survey", "list").stdout
     assert data.is_dir()
     other = data.with_name("other")
-    assert f"{other} holds no data" in refused(2, "survey", "list", "--data", other)
+    assert f"{other} holds no deniable data" in refused(2, "survey", "list", "--data", other)
     monkeypatch.setenv("DENIABLE_DATA", "postgresql://u:secret@127.0.0.1:1/d")
     assert "secret" not in (said := refused(2, "survey", "list"))
     assert "127.0.0.1" in said

@@ -1,4 +1,4 @@
-"""The page that waits for reports: it turns by itself, shows how to send one, and tries one out."""
+"""The page before the first report: it refreshes, shows how to answer, makes test reports."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def everything(here: World) -> list[str]:
     return [line for line in kept if "token" not in line]
 
 
-def test_a_page_without_a_report_turns_with_a_script_or_without(
+def test_a_page_without_reports_refreshes_with_and_without_a_script(
     here: World, operator: FlaskClient, asked: PublishedSurvey
 ) -> None:
     page = operator.get(f"/surveys/{asked.id}")
@@ -106,14 +106,16 @@ def test_a_page_loads_what_it_uses(
     assert {name for name, mark in used.items() if mark in page.text} <= set(loaded)
 
 
-def test_what_turns_a_page_is_for_those_who_may_see_it(here: World, asked: PublishedSurvey) -> None:
+def test_the_refresh_check_needs_the_same_role_as_the_page(
+    here: World, asked: PublishedSurvey
+) -> None:
     address = f"/surveys/{asked.id}/waiting.json"
     assert here.client.get(address).status_code == 401
     assert here.client.get(address, headers=here.bearer("app")).status_code == 403
     assert here.client.get(address, headers=here.bearer("analyst")).status_code == 200
 
 
-def test_what_turns_a_page_reads_no_other_survey(here: World, asked: PublishedSurvey) -> None:
+def test_the_refresh_check_reads_no_other_survey(here: World, asked: PublishedSurvey) -> None:
     """Pages ask for it again and again; here, what others have counted is damaged."""
     other = here.publish(survey(name="other"))
     assert here.send(envelope(other, 1)).json["accepted"] == 1
@@ -125,7 +127,7 @@ def test_what_turns_a_page_reads_no_other_survey(here: World, asked: PublishedSu
     assert signed_in(here, "analyst").get("/").status_code == 503
 
 
-def test_a_closed_survey_waits_for_nothing(
+def test_a_closed_survey_s_page_does_not_refresh(
     here: World, operator: FlaskClient, asked: PublishedSurvey
 ) -> None:
     here.catalogue.close(asked)
@@ -136,7 +138,7 @@ def test_a_closed_survey_waits_for_nothing(
 
 
 @pytest.mark.parametrize("opens", [date(2026, 12, 1), date(2027, 3, 1)])
-def test_it_plans_with_the_survey_s_own_questions(
+def test_the_waiting_page_plans_the_survey_s_own_questions(
     here: World, operator: FlaskClient, opens: date
 ) -> None:
     """Before it opens, and while nothing has come."""
@@ -157,7 +159,7 @@ def test_it_plans_with_the_survey_s_own_questions(
 @pytest.mark.parametrize(
     "questions", [EACH_KIND, choice([str(n) for n in range(300)]), vector(5)], ids=len
 )
-def test_a_trial_says_that_a_report_would_be_counted_and_leaves_nothing(
+def test_a_test_report_would_be_counted_and_is_not_stored(
     here: World, operator: FlaskClient, questions: str
 ) -> None:
     asked = here.publish(until_spring(questions))
@@ -172,7 +174,7 @@ def test_a_trial_says_that_a_report_would_be_counted_and_leaves_nothing(
     assert everything(here) != before  # the look that saw nothing sees a report
 
 
-def test_the_id_of_a_trial_is_no_duplicate(
+def test_a_test_report_s_id_does_not_make_a_duplicate(
     here: World, operator: FlaskClient, asked: PublishedSurvey, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     sent = envelope(asked, 1)
@@ -182,20 +184,20 @@ def test_the_id_of_a_trial_is_no_duplicate(
     assert here.send(sent).json["accepted"] == 1
 
 
-def test_a_sealed_survey_is_tried_through_its_seal(tmp_path: Path) -> None:
+def test_a_test_report_of_a_sealed_survey_is_sealed(tmp_path: Path) -> None:
     with world(tmp_path / "data", sealing={mark_of(PUBLIC): KEY}) as here:
         asked = here.publish(survey(sealed_to=PUBLIC))
         assert "sealed, and was read" in tried(signed_in(here, "operator"), asked)
         assert here.tallies(asked) == {}
     with world(tmp_path / "data") as here:
         here.catalogue.refresh()
-        assert "the key to open this is not here" in tried(signed_in(here, "operator"), asked)
+        assert "server lacks the key to open this" in tried(signed_in(here, "operator"), asked)
 
 
 @pytest.mark.parametrize(
-    ("opens", "says"), [(date(2027, 3, 1), "is not one that has begun"), (None, "is closed")]
+    ("opens", "says"), [(date(2027, 3, 1), "has not begun"), (None, "is closed")]
 )
-def test_a_trial_says_why_a_report_would_be_refused(
+def test_a_test_report_states_why_it_would_be_refused(
     here: World, operator: FlaskClient, opens: date | None, says: str
 ) -> None:
     asked = here.publish(until_spring(opens=opens) if opens else until_spring())
@@ -206,7 +208,7 @@ def test_a_trial_says_why_a_report_would_be_refused(
     assert everything(here) == before
 
 
-def test_a_trial_says_that_the_disk_has_failed(
+def test_a_test_report_states_that_the_disk_has_failed(
     here: World, operator: FlaskClient, asked: PublishedSurvey
 ) -> None:
     here.writer.stop()
@@ -217,7 +219,7 @@ def test_a_trial_says_that_the_disk_has_failed(
 
 
 @pytest.mark.skipif(shutil.which("curl") is None, reason="the page shows curl")
-def test_the_shell_s_snippet_is_a_report_that_counts_and_turns_the_page(tmp_path: Path) -> None:
+def test_the_shell_command_sends_a_report_that_counts(tmp_path: Path) -> None:
     data = tmp_path / "data"
     with create_store(data) as store:
         asked = published(store, this_month())

@@ -3,10 +3,10 @@
 import sqlite3
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import closing, contextmanager
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 
 import numpy as np
@@ -17,6 +17,7 @@ from deniable.server.intake import writer as writing
 from deniable.server.intake.commit import Outcome, commit
 from deniable.server.intake.writer import Unavailable, Writer
 from deniable.server.store import PublishedSurvey, Purged, SqliteStore, Store, StoreLost, Upload
+from deniable.server.store.records import UploadKey
 from deniable.server.store.sqlite import bucket
 from deniable.server.store.sqlite.write_connection import SqliteTransaction
 from deniable.server.surveys.catalogue import Catalogue
@@ -47,6 +48,24 @@ class Faulty(SqliteStore):
             yield transaction
             if self.faults:
                 raise self.faults.pop(0)
+
+
+def test_a_group_is_written_in_the_order_of_its_rounds(
+    store: Faulty, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Not as they came: rows would lie in that order."""
+    asked, written = published(store, survey(opens=date(2026, 9, 1))), list[int]()
+    sent = [envelope(asked, n, round_number=n) for n in (DECEMBER, DECEMBER - 2, DECEMBER - 1)]
+    with store.transaction() as transaction:
+        insert = transaction.insert
+
+        def noted(uploads: Sequence[Upload]) -> set[UploadKey]:
+            written.extend(upload.round for upload in uploads)
+            return insert(uploads)
+
+        monkeypatch.setattr(transaction, "insert", noted)
+        commit(transaction, [Upload(asked, e.round, e.id, e.count, e.payload) for e in sent])
+    assert written == [DECEMBER - 2, DECEMBER - 1, DECEMBER]
 
 
 @pytest.fixture
@@ -195,7 +214,7 @@ def test_a_full_queue_is_refused_at_once(store: Faulty, monkeypatch: pytest.Monk
         taken = [hold(store, writer, pool, upload(asked, 0))]
         taken += [pool.submit(writer.write, [upload(asked, n)]) for n in (1, 2, 3)]
         eventually(lambda: writer.waiting == 3, "three requests wait")
-        with pytest.raises(Unavailable, match="waiting for the disk"):
+        with pytest.raises(Unavailable, match="the server is overloaded"):
             writer.write([upload(asked, 4)])  # although nothing is written before the gate opens
         opened(store)
         assert [answer.result(PATIENCE) for answer in taken] == [["accepted"]] * 4

@@ -23,7 +23,7 @@ from deniable.server.http.intake_front import IntakeFront
 from deniable.server.http.tokens import new_token
 from deniable.server.http.uploads import AppTokens, Intake
 from deniable.server.intake.limits import Limits
-from deniable.server.intake.metrics import Metrics
+from deniable.server.intake.status import Metrics
 from deniable.server.intake.writer import Writer
 from deniable.server.pages.public_pages import PagePublisher
 from deniable.server.store import Place, PublishedSurvey, SqliteStore, create_store

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from deniable.shared.privacy.epsilon import Epsilon
-from deniable.shared.privacy.families.grouped import GroupedDesign
+from deniable.shared.privacy.families.group_design import GroupedDesign
 from deniable.shared.privacy.mechanism import Mechanism
 from deniable.shared.privacy.mechanisms import mechanisms
 

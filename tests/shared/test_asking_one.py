@@ -13,9 +13,9 @@ import pytest
 
 from deniable.shared.envelope import decode_report, encode_report
 from deniable.shared.errors import InvalidEnvelope, InvalidSurvey
+from deniable.shared.privacy.epsilon import ONE, exp_interval
+from deniable.shared.privacy.mechanism import kernel_draw
 from deniable.shared.privacy.mechanisms import mechanisms
-from deniable.shared.privacy.randomness import kernel_draw
-from deniable.shared.privacy.thresholds import ONE, exp_interval
 from deniable.shared.survey.document import (
     Survey,
     Symbols,
@@ -209,7 +209,7 @@ def test_all_of_one_question_is_a_plain_survey() -> None:
     assert render_document(one) == render_document(plain)
     table = json.loads(render_document(plain))
     table["survey"]["ask"] = 1
-    with pytest.raises(InvalidSurvey, match="has superfluous ones"):
+    with pytest.raises(InvalidSurvey, match="has missing or superfluous keys"):
         parse_document(json.dumps(table).encode())
 
 

@@ -7,17 +7,16 @@ from fractions import Fraction
 
 import pytest
 
-from deniable.shared.privacy.audit import (
+from deniable.shared.privacy.epsilon import ONE, Epsilon
+from deniable.shared.privacy.mechanism import Mechanism
+from deniable.shared.privacy.mechanisms import RandomizedResponse, mechanisms
+from deniable.shared.privacy.verification import (
     audit,
     least_epsilon,
     lower_limit,
     telling_symbols,
     upper_limit,
 )
-from deniable.shared.privacy.epsilon import Epsilon
-from deniable.shared.privacy.mechanism import Mechanism
-from deniable.shared.privacy.mechanisms import RandomizedResponse, mechanisms
-from deniable.shared.privacy.thresholds import ONE
 
 TRIALS = 20_000
 MORE = 60_000  # where only a fiftieth is made
@@ -92,7 +91,7 @@ class HalfTheLies(RandomizedResponse):
     def __init__(self, epsilon: Epsilon) -> None:
         super().__init__(epsilon)
         self.lie //= 2
-        self.keep = self._add = ONE - self.lie
+        self.keep = ONE - self.lie
 
 
 def test_halved_lies_are_caught() -> None:

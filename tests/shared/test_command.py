@@ -11,8 +11,12 @@ import mpmath
 import pytest
 
 from deniable.shared.cli import command
+from deniable.shared.cli.command import main
 from deniable.shared.cli.verb import Verb
 from deniable.shared.errors import DeniableError, Refused, WrongUse
+from deniable.shared.privacy import verification
+from deniable.shared.privacy.epsilon import Epsilon
+from deniable.shared.privacy.mechanisms import RandomizedResponse
 from tests.command import run
 from tests.eventually import PATIENCE
 
@@ -135,6 +139,19 @@ def test_certify_proves_at_least_two_hundred_pairs_without_excess() -> None:
     assert report["pairs"] >= 200
     assert {row["worst_excess"] for row in report["mechanisms"]} == {"0"}
     assert all(float(row["worst_loss"]) < 1e-9 for row in report["mechanisms"])
+
+
+def test_certify_ends_with_a_finding_where_one_proof_fails(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A unit of 2^-64 moved from the lie to the truth, in one of two mechanisms."""
+    made = [RandomizedResponse(Epsilon("1")) for _ in range(2)]
+    made[1].lie, made[1].keep = made[1].lie - 1, made[1].keep + 1
+    monkeypatch.setattr(verification, "grid", lambda: iter(made))
+    assert main(["certify"]) == 1
+    assert "NOT all spend at most their ε" in capsys.readouterr().out
+    monkeypatch.setattr(verification, "grid", lambda: iter(made[:1]))
+    assert main(["certify"]) == 0
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,11 @@
 """The ground under every probability: decimals, e^x between integers, words that round outward."""
 
 import math
+import operator
+from collections.abc import Callable
 from fractions import Fraction
+from itertools import combinations_with_replacement, product
+from typing import Any
 
 import mpmath
 import pytest
@@ -9,16 +13,24 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from deniable.shared.errors import InvalidEpsilon
-from deniable.shared.privacy.epsilon import BILLION, Epsilon, decimal_text, parse_billionths
-from deniable.shared.privacy.promises import lifetime_promise, odds_factor, percent, round_promise
-from deniable.shared.privacy.randomness import kernel_draw
-from deniable.shared.privacy.thresholds import (
+from deniable.shared.privacy.epsilon import (
+    BILLION,
     ONE,
+    PROOF_PRECISION,
+    Epsilon,
+    Interval,
     ceil_units,
+    decimal_text,
     exp_interval,
     lie_units,
+    lifetime_promise,
+    odds_factor,
+    parse_billionths,
+    percent,
+    round_promise,
     within,
 )
+from deniable.shared.privacy.mechanism import kernel_draw
 
 billionths = st.integers(1, 20 * BILLION)
 
@@ -87,6 +99,17 @@ def test_the_exponential_s_ends_are_those_found_by_hand(
     assert (interval.low, interval.high) == ends
 
 
+@pytest.mark.parametrize("operation", [operator.add, operator.sub, operator.mul, operator.truediv])
+def test_every_operation_on_intervals_rounds_outward(operation: Callable[[Any, Any], Any]) -> None:
+    """Every operation widens by less than a unit at either end, for intervals of eighths."""
+    intervals = list(combinations_with_replacement((1, 2, 3, 5, 7, 8, 11, 23), 2))
+    for first, second in product(intervals, repeat=2):
+        made = operation(Interval(*first, 3), Interval(*second, 3))
+        exact = [8 * operation(Fraction(a, 8), Fraction(b, 8)) for a in first for b in second]
+        assert min(exact) - 1 < made.low <= min(exact)
+        assert max(exact) <= made.high < max(exact) + 1
+
+
 def test_precision_is_raised_until_both_ends_agree() -> None:
     """The rest of e after 300 binary digits: above 0, but too small to see with 192."""
     with mpmath.workprec(400):
@@ -110,6 +133,16 @@ def test_within_is_right_on_both_sides_of_the_edge(number: int) -> None:
         edge = int(mpmath.floor(mpmath.exp(mpmath.mpf(number) / BILLION) * 2**80))
     assert within(epsilon, edge, 2**80)
     assert not within(epsilon, edge + 1, 2**80)
+
+
+@given(billionths)
+def test_within_is_never_true_above_the_edge(number: int) -> None:
+    """Also by less than a unit of the proof's precision: there it cannot tell, and says no."""
+    epsilon, one = Epsilon(decimal_text(number)), 2**PROOF_PRECISION
+    with mpmath.workprec(PROOF_PRECISION + 200):
+        edge = int(mpmath.floor(mpmath.exp(mpmath.mpf(number) / BILLION) * one))
+    assert not within(epsilon, edge + 1, one)
+    assert within(epsilon, edge - 2**45, one)
 
 
 @given(st.integers(1, 30 * BILLION))

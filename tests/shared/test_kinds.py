@@ -5,6 +5,7 @@ import random
 from array import array
 from collections import deque
 from decimal import Decimal
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -20,8 +21,7 @@ from deniable.shared.privacy.mechanisms import (
     Unary,
 )
 from deniable.shared.survey.kinds.base import Question
-from deniable.shared.survey.kinds.bit import Bit
-from deniable.shared.survey.kinds.choice import Choice
+from deniable.shared.survey.kinds.choice import Bit, Choice
 from deniable.shared.survey.kinds.number import Number
 from deniable.shared.survey.kinds.vector import Vector
 
@@ -47,6 +47,18 @@ HALVES = Number("degrees", SplitSign(ONE), -40, 60)
 )
 def test_a_report_says_what_it_stands_for(question: Question, said: list[str]) -> None:
     assert [question.describe(symbol) for symbol in range(len(said))] == said
+
+
+@pytest.mark.parametrize(
+    ("third", "option"), [(0, 0), (1 - 1e-9, 0), (1, 1), (2 - 1e-9, 1), (2, 2), (3 - 1e-9, 2)]
+)
+def test_an_answer_that_does_not_fit_is_placed_at_every_option_alike(
+    third: float, option: int
+) -> None:
+    """The first number drawn places it, and the second, 0, has the place reported."""
+    options = Choice("browser", KRandomizedResponse(ONE, 3), ("firefox", "chrome", "lynx"))
+    numbers = iter([math.ceil(Fraction(third) * 2**64 / 3), 0])
+    assert options.report(None, lambda _: next(numbers)) == (option, False)
 
 
 @pytest.mark.parametrize(

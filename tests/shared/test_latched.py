@@ -9,7 +9,7 @@ import re
 import pytest
 
 from deniable.shared.errors import InvalidSurvey
-from deniable.shared.privacy.promises import lifetime_promise, odds_change, round_promise
+from deniable.shared.privacy.epsilon import lifetime_promise, odds_change, round_promise
 from deniable.shared.survey.document import Survey, parse_document, parse_toml, render_document
 from deniable.shared.survey.phrases import gives_away, repeated
 from tests.survey_texts import bit, question, survey_text, vector
@@ -35,7 +35,7 @@ def test_fresh_is_what_a_survey_without_the_key_is() -> None:
     assert render_document(asking(repeat="fresh")) == render_document(asking())
     table = json.loads(render_document(asking()))
     table["survey"]["repeat"] = "fresh"
-    with pytest.raises(InvalidSurvey, match="has superfluous ones"):
+    with pytest.raises(InvalidSurvey, match="has missing or superfluous keys"):
         parse_document(json.dumps(table).encode())
 
 
@@ -46,7 +46,9 @@ def test_spans_cover_each_round_once_from_the_first_to_the_last(
 ) -> None:
     """They begin with the survey's first round, whatever its number, and end with its last."""
     if repeat_rounds > rounds:
-        with pytest.raises(InvalidSurvey, match=r"repeat_rounds: . is more than the survey's"):
+        with pytest.raises(
+            InvalidSurvey, match=r"repeat_rounds: . exceeds the number of the survey's"
+        ):
             latched(
                 repeat_rounds, round="day", opens="2026-12-02", closes=f"2026-12-{rounds + 1:02}"
             )

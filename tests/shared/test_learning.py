@@ -75,9 +75,9 @@ def test_what_cannot_be_is_refused_in_words() -> None:
         mechanism("vector", "1", dimension=2)
     with pytest.raises(WrongUse, match="ε"):
         mechanism("bit", "0")
-    with pytest.raises(WrongUse, match="one symbol or more"):
+    with pytest.raises(WrongUse, match="pass one or more symbols"):
         ASKED["bit"].estimate([])
-    with pytest.raises(WrongUse, match="one symbol or more"):
+    with pytest.raises(WrongUse, match="pass one or more symbols"):
         ASKED["bit"].estimate([2])
     with pytest.raises(WrongUse, match="too many for a table"):
         _ = mechanism("choice", "1", options=list(map(str, range(40))), mechanism="unary").table

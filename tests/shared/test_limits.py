@@ -11,9 +11,9 @@ import pytest
 
 from deniable.shared.envelope import MAX_BODY_BYTES, MAX_REPORTS
 from deniable.shared.errors import InvalidSurvey, WrongUse
-from deniable.shared.privacy.certify import grid
 from deniable.shared.privacy.epsilon import Epsilon
 from deniable.shared.privacy.mechanisms import KRandomizedResponse, mechanisms
+from deniable.shared.privacy.verification import grid
 from deniable.shared.survey.document import Survey, parse_document, parse_toml, render_document
 
 VECTOR: dict[str, Any] = json.loads(

@@ -21,17 +21,14 @@ import numpy as np
 import pytest
 
 from deniable.shared.privacy.epsilon import Epsilon
-from deniable.shared.privacy.families.grouped import Options, grouped
-from deniable.shared.privacy.mechanism import Mechanism
+from deniable.shared.privacy.families.group_design import Options, grouped
+from deniable.shared.privacy.mechanism import Draw, Mechanism
 from deniable.shared.privacy.mechanisms import KRandomizedResponse, LocalLaplace, Unary, mechanisms
-from deniable.shared.privacy.randomness import Draw
 from deniable.shared.survey.document import Survey, parse_toml
 from deniable.shared.survey.kinds.base import Question
-from deniable.shared.survey.kinds.beginnings import FINAL, Beginnings
-from deniable.shared.survey.kinds.bit import Bit
-from deniable.shared.survey.kinds.choice import Choice
+from deniable.shared.survey.kinds.choice import Bit, Choice
 from deniable.shared.survey.kinds.number import Number
-from deniable.shared.survey.kinds.text import Text
+from deniable.shared.survey.kinds.text import FINAL, Beginnings, Text
 from deniable.shared.survey.kinds.vector import Vector
 
 Instruction = tuple[object, int]

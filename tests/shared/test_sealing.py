@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 
+from deniable.shared import sealed_envelope
 from deniable.shared.envelope import Envelope, encode_report, parse_envelopes
 from deniable.shared.errors import InvalidEnvelope, InvalidSurvey, WrongUse
 from deniable.shared.sealed_envelope import SIZES, SealedEnvelope, parse_sealed, seal, unseal
@@ -115,6 +116,19 @@ def test_no_changed_byte_is_opened() -> None:
         changed[place] ^= 128
         with pytest.raises(InvalidEnvelope):
             unseal(SealedEnvelope(sealed.mark, bytes(changed)), KEY)
+
+
+def test_the_padding_has_no_room_for_a_message() -> None:
+    """Refuse a one at any position in the padding, even if it is sealed well."""
+    packed, size = ENVELOPE.pack(), SIZES[0]
+    for position in range(len(packed), size):
+        padded = bytearray(packed.ljust(size, b"\0"))
+        padded[position] = 1
+        sealed = sealed_envelope._suite().encrypt(
+            bytes(padded), KEY.public_key(), info=sealed_envelope.CONTEXT
+        )
+        with pytest.raises(InvalidEnvelope):
+            unseal(SealedEnvelope(mark_of(PUBLIC), sealed), KEY)
 
 
 def test_every_truncation_is_refused() -> None:

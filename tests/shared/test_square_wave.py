@@ -5,9 +5,8 @@ from itertools import product
 
 import pytest
 
-from deniable.shared.privacy.epsilon import Epsilon
+from deniable.shared.privacy.epsilon import ONE, Epsilon, ceil_units, exp_interval, within
 from deniable.shared.privacy.mechanisms import SquareWave, number_table
-from deniable.shared.privacy.thresholds import ONE, ceil_units, exp_interval, within
 
 EPSILONS = ["0.000000001", "0.1", "0.5", "1", "2", "3", "4", "8", "20"]
 SIZES = [2, 3, 10, 31, 64, 100, 127, 128]

@@ -10,11 +10,10 @@ from math import comb
 
 import pytest
 
-from deniable.shared.privacy.epsilon import Epsilon
+from deniable.shared.privacy.epsilon import ONE, Epsilon
+from deniable.shared.privacy.mechanism import Draw
 from deniable.shared.privacy.mechanisms import SubsetSelection, subset_selection
 from deniable.shared.privacy.mechanisms.subset_selection import DIE_BITS, PLANES, SLACK
-from deniable.shared.privacy.randomness import Draw
-from deniable.shared.privacy.thresholds import ONE
 
 
 def small(options: int, chosen: int) -> SubsetSelection:

@@ -17,13 +17,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from deniable.shared.errors import InvalidSurvey, UntrustedSurvey, WrongUse
-from deniable.shared.privacy.randomness import kernel_draw
-from deniable.shared.privacy.thresholds import ONE
-from deniable.shared.survey.document import parse_document, parse_toml, render_document, survey_id
+from deniable.shared.privacy.epsilon import ONE
+from deniable.shared.privacy.mechanism import kernel_draw
+from deniable.shared.survey.document import (
+    PERIODS,
+    parse_document,
+    parse_toml,
+    render_document,
+    survey_id,
+)
 from deniable.shared.survey.keys import create_key, load_key, public_hex, sign, verify
+from deniable.shared.survey.kinds.base import NO_LABELS
 from deniable.shared.survey.kinds.number import Number
-from deniable.shared.survey.labels import NO_LABELS
-from deniable.shared.survey.periods import PERIODS
 from deniable.shared.survey.questions import question_document
 from tests.raising import Raising
 
@@ -95,18 +100,18 @@ def test_what_is_left_out_is_chosen_and_written_back() -> None:
         ('kind = "bit"', 'kind = "bits"', "question[1].kind", "bit, number, choice"),
         ('kind = "bit"', 'kind = "bit"\nlow = 1', "question[1].low", "remove it"),
         ('name = "crashed"', 'name = "app crashed"', "question[1].name", "underscores"),
-        ('name = "crashed"', 'name = "minutes"', "question.name", "there twice"),
+        ('name = "crashed"', 'name = "minutes"', "question.name", "is repeated"),
         ("high = 120", "high = 0", "question[2].high", "above low"),
         ("grid = 64", 'grid = "64"', "question[2].grid", "whole number"),
-        ('"local-laplace"', '"ternary"', "question[2].grid", "grid of its own; leave grid out"),
+        ('"local-laplace"', '"ternary"', "question[2].grid", "has a fixed grid; leave grid out"),
         ("high = 120", "high = nan", "question[2].high", "between"),
         ("high = 120", "high = 1e300", "question[2].high", "between"),
         ("high = 120", f"high = 1{400 * '0'}", "question[2].high", "between"),
         ('"1"\nmech', '"0.000000001"\nmech', "question[2].epsilon", "too small"),
         ('mechanism = "unary"', 'mechanism = "laplace"', "question[4].mechanism", "unary"),
-        ('"safari", ', '"chrome", ', "question[3].options", "'chrome' is there twice"),
-        ('"chrome", ', '"", ', "question[3].options", "not empty"),
-        ('other = "other"', 'other = "else"', "question[3].other", "none of the options"),
+        ('"safari", ', '"chrome", ', "question[3].options", "'chrome' is repeated"),
+        ('"chrome", ', '"", ', "question[3].options", "non-empty"),
+        ('other = "other"', 'other = "else"', "question[3].other", "not one of the options"),
         ('kind = "bit"', 'kind = "bit"\nunit = "s"', "question[1].unit", "for a number"),
         ('kind = "bit"', 'kind = "bit"\ntitle = " "', "question[1].title", "one line"),
         ('kind = "bit"', f'kind = "bit"\ntitle = "{201 * "x"}"', "question[1].title", "200"),
@@ -179,7 +184,7 @@ def test_a_published_survey_whose_integers_do_not_match_is_refused(change: dict[
 def test_a_published_survey_leaves_nothing_out() -> None:
     table = json.loads(VECTOR["document"])
     del table["question"][0]["integers"]
-    with pytest.raises(InvalidSurvey, match="lacks keys"):
+    with pytest.raises(InvalidSurvey, match="missing or superfluous keys"):
         parse_document(json.dumps(table).encode())
 
 

@@ -11,13 +11,11 @@ from typing import Any
 import pytest
 
 from deniable.shared.errors import InvalidSurvey
-from deniable.shared.privacy.epsilon import Epsilon
-from deniable.shared.privacy.families.grouped import grouped
+from deniable.shared.privacy.epsilon import ONE, Epsilon
+from deniable.shared.privacy.families.group_design import grouped
 from deniable.shared.privacy.mechanisms import Unary
-from deniable.shared.privacy.thresholds import ONE
 from deniable.shared.survey.document import parse_document, parse_toml, render_document
-from deniable.shared.survey.kinds.beginnings import FINAL, FIRST, Beginnings
-from deniable.shared.survey.kinds.text import Text
+from deniable.shared.survey.kinds.text import FINAL, FIRST, Beginnings, Text
 from tests.plausible import assert_implausible, assert_plausible
 from tests.survey_texts import question as in_toml
 from tests.survey_texts import survey_text
@@ -202,7 +200,7 @@ def test_a_floor_falls_with_the_root_of_the_people_and_rises_with_the_length() -
     assert floor(1_000_000) == pytest.approx(0.01483, rel=1e-3)
     assert asking(16, epsilon="2").mechanism.floor(10**6) == pytest.approx(0.02012, rel=1e-3)
     assert QUESTION.expected_findings(100) == "100 people are too few to find any text"
-    assert "texts that 14,828 or more answer" in asking(8, epsilon="2").expected_findings(10**6)
+    assert "texts that 14,828 or more give" in asking(8, epsilon="2").expected_findings(10**6)
 
 
 def test_a_group_is_drawn_from_64_bits() -> None:

@@ -3,9 +3,9 @@
 from fractions import Fraction
 from functools import cached_property
 
+from deniable.shared.privacy.epsilon import ONE, lie_units
 from deniable.shared.privacy.families.number_table import GatheredTable
 from deniable.shared.privacy.mechanisms import SubsetSelection
-from deniable.shared.privacy.thresholds import ONE, lie_units
 
 
 class HalfBit(GatheredTable):

@@ -6,25 +6,16 @@ It is what the documents point to: run by its name from the command line, in a p
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 import numpy as np
 
-from deniable.shared.privacy.epsilon import Epsilon
+from deniable.shared.privacy.epsilon import ONE, Epsilon
 from deniable.shared.privacy.mechanisms import RandomizedResponse
-from deniable.shared.privacy.thresholds import ONE
 from deniable.simulations import Figure, Option, Report, Study
 from deniable.simulations.engine import option
-from deniable.simulations.engine.comparison import number
-from deniable.simulations.engine.figures import new_figure
+from deniable.simulations.engine.estimators import Rows, grid
+from deniable.simulations.engine.figures import LOOKS, Panel, curve, draw
 from deniable.simulations.engine.study import Cell, Options, Row
-
-if TYPE_CHECKING:
-    import matplotlib.figure
-
-
-def cells(options: Options) -> Sequence[Cell]:
-    return [{"epsilon": e, "people": n} for e in options["epsilon"] for n in options["people"]]
 
 
 def run(cell: Cell, generator: np.random.Generator) -> Sequence[Row]:
@@ -35,15 +26,14 @@ def run(cell: Cell, generator: np.random.Generator) -> Sequence[Row]:
 
 def report(options: Options, rows: Sequence[Row]) -> Report:
     words = f"At ε {options['epsilon'][0]}, {rows[0]['exact']:.1%} of the people lie."
-    figure = Figure("liars", "Who lies, against ε.", lambda: draw(rows))
-    return Report([words], [figure], [], [], {"rows": [dict(row) for row in rows]})
-
-
-def draw(rows: Sequence[Row]) -> matplotlib.figure.Figure:
-    figure = new_figure()
-    figure.subplots().plot([str(r["epsilon"]) for r in rows], [number(r, "exact") for r in rows])
-    return figure
+    shown = Rows(rows).at(people=options["people"][0])
+    lies = [
+        curve(shown, LOOKS[0], "epsilon", "exact", "by formula", "line"),
+        curve(shown, LOOKS[0], "epsilon", "measured", "simulated", "points"),
+    ]
+    panel = Panel("", lies, "ε", "share who lie")
+    return Report([words], [Figure("liars", "Who lies, against ε.", lambda: draw([panel]))])
 
 
 OPTIONS: list[Option] = [option.epsilons("1,2"), option.people("1e3,1e6")]
-STUDY = Study("liars", "How many people lie?", OPTIONS, cells, run, report)
+STUDY = Study("liars", "How many people lie?", OPTIONS, grid("epsilon", "people"), run, report)

@@ -11,18 +11,16 @@ import mpmath
 import pytest
 
 from deniable.shared.errors import WrongUse
-from deniable.shared.privacy.epsilon import Epsilon
-from deniable.shared.privacy.thresholds import within
-from deniable.simulations.central import (
+from deniable.shared.privacy.epsilon import Epsilon, within
+from deniable.simulations.central.discrete_laplace import (
     Below,
     BoundedMean,
     DiscreteLaplace,
-    ExponentialMechanism,
     GeometricCounts,
-    PrivateQuantile,
     below,
     bernoulli_exp,
 )
+from deniable.simulations.central.selection import ExponentialMechanism, PrivateQuantile
 from tests.plausible import assert_implausible, assert_plausible
 from tests.simulations.tree import exact_distribution
 
@@ -115,6 +113,7 @@ def test_the_central_mean_is_unbiased_and_clamped() -> None:
     released = mechanism.release([-5, 3, 99], seeded_below())
     assert (released * 30).denominator == 1
     assert abs(released * 30 - 13) <= 10 * 25
+    assert released == mechanism.release([0, 3, 10], seeded_below())  # with the same noise
     assert mechanism.variance(1_000) == DiscreteLaplace(Epsilon("1"), 10).variance / 10_000**2
 
 

@@ -16,23 +16,30 @@ from deniable.shared.privacy.mechanisms import RandomizedResponse
 from deniable.shared.survey.questions import parse_question
 from deniable.shared.survey.reader import Reader
 from deniable.simulations.engine import option
-from deniable.simulations.engine.comparison import Series, error_figure, error_table, look
+from deniable.simulations.engine.estimators import THESE, Z95, Estimator, Rows, Unit
+from deniable.simulations.engine.figures import (
+    LOOKS,
+    distinct_looks,
+    error_figure,
+    price_curves,
+)
+from deniable.simulations.engine.sentences import error_tables
 from deniable.simulations.engine.study import Row
-from deniable.simulations.studies.survey import survey_report
 from deniable.simulations.studies.survey.survey_cells import people_needed
 from deniable.simulations.studies.survey.survey_people import people_of
-from deniable.simulations.studies.survey.survey_report import attack_figure, interval_figure
+from deniable.simulations.studies.survey.survey_report import attack_figure, few, interval_figure
 
 Z = NormalDist().inv_cdf(0.975)
-LOCAL = Series("local", "one", "one of local", look(0))
-CENTRAL = Series("central", "two", "two of central", look(1))
+LOCAL = Estimator("local", "one", "one of local", LOOKS[0])
+CENTRAL = Estimator("central", "two", "two of central", LOOKS[1])
+PERCENT = Unit("± points", 100 * Z95)
 Points = list[tuple[float, float]]
 
 
-def row(series: Series, people: int, exact: float) -> Row:
+def row(estimator: Estimator, people: int, exact: float) -> Row:
     return {
-        "model": series.model, "mechanism": series.mechanism, "epsilon": "1", "people": people,
-        "exact": exact, "measured": 1.21 * exact, "measured_error": 0.1 * exact, "repetitions": 9,
+        "model": estimator.model, "estimator": estimator.name, "epsilon": "1", "people": people,
+        "exact": exact, "measured": 1.21 * exact, "error": 0.1 * exact, "limit": exact / 4,
     }  # fmt: skip
 
 
@@ -76,25 +83,61 @@ def near(expected: Sequence[tuple[float, ...]]) -> list[object]:
     return [pytest.approx(one) for one in expected]
 
 
-def test_an_error_figure_draws_half_widths_by_formula_and_as_measured() -> None:
-    """As measured: the root of the error is 1.1 times the formula's."""
-    rows = [row(LOCAL, 100, 4.0), row(LOCAL, 10_000, 0.04), row(CENTRAL, 100, 0.25)]
-    axes = the_axes(error_figure(rows, [LOCAL, CENTRAL], "title", "± points", 100))
+ROWS = Rows([row(LOCAL, 100, 4.0), row(LOCAL, 10_000, 0.04), row(CENTRAL, 100, 0.25)])
+
+
+def test_an_error_figure_draws_errors_by_formula_as_measured_and_their_limits() -> None:
+    """The measured root of the error is 1.1 times the formula's; the limit's is half of it."""
+    figure = error_figure("a", "A.", ROWS, [LOCAL, CENTRAL], "title", PERCENT, targets=[THESE])
+    canvas = figure.draw()
+    axes = the_axes(canvas)
     assert (axes.get_xscale(), axes.get_yscale()) == ("log", "log")
     assert (axes.get_xlabel(), axes.get_ylabel()) == ("people", "± points")
-    assert axes.get_title() == "title"
-    local, central = lines(axes)
+    assert canvas.get_suptitle() == "title"
+    local, central, *limits = lines(axes)
     assert local == near([(100, 200 * Z), (10_000, 20 * Z)])
     assert central == near([(100, 50 * Z)])
+    assert sorted(limits, key=len) == [
+        near([(100, 25 * Z)]),
+        near([(100, 100 * Z), (10_000, 10 * Z)]),
+    ]
     (first, _), _ = bars(axes, upright=1)
     half = 3 * 220 * Z * 0.4 / (2 * 4.84)
     assert first == pytest.approx((220 * Z, 220 * Z - half, 220 * Z + half))
 
 
+def test_the_legend_has_each_curve_once_in_its_own_look() -> None:
+    figure = error_figure("a", "A.", ROWS, [LOCAL, CENTRAL], "title", PERCENT, targets=[THESE])
+    (legend,) = figure.draw().legends
+    looks = {
+        text.get_text(): (line.get_color(), line.get_linestyle(), line.get_marker())
+        for text, line in zip(legend.get_texts(), legend.get_lines(), strict=True)
+    }
+    assert set(looks) == {LOCAL.label, CENTRAL.label, "local limit", "central limit"}
+    assert len(set(looks.values())) == 4
+    assert looks["local limit"][0] == LOCAL.look.color
+
+
+@pytest.mark.parametrize("taken", [0, 2])
+def test_looks_differ_where_there_are_more_curves_than_colours(taken: int) -> None:
+    looks = distinct_looks(20 - taken, LOOKS[:taken])
+    assert len({*looks, *LOOKS[:taken]}) == 20
+
+
+def test_a_price_is_a_ratio_of_squared_errors_for_each_person() -> None:
+    line, points = price_curves(ROWS.at(people=100), LOCAL, CENTRAL)
+    assert line.points == near([(1, 16 / 100, 0)])
+    ((_, price, half),) = points.points
+    assert (price, half) == pytest.approx((0.16, 3 * 0.16 * 2**0.5 * 0.1 / 1.21))
+
+
 def test_an_error_table_has_the_same_half_widths() -> None:
-    table = error_table("Errors", [row(LOCAL, 100, 4.0)], [LOCAL, CENTRAL], 100, " points")
+    (table,) = error_tables(
+        "Of {target}", Rows(ROWS[:1]), [LOCAL, CENTRAL], PERCENT, targets=[THESE]
+    )
+    assert table.title == "Of these people"
     assert table.columns == ["ε", "people", "one of local", "two of central"]
-    assert table.rows == [["1", "100", "± 392 points", ""]]
+    assert table.rows == [["1", "100", "± 392", ""]]
 
 
 def test_intervals_are_drawn_around_their_middle_and_the_trusted_one_around_the_truth() -> None:
@@ -111,7 +154,7 @@ def test_the_attack_figure_has_percents_on_both_axes() -> None:
     shifts = {"shift_exact": 0.05, "shift_measured": 0.06, "shift_error": 0.004}
     rows = [survey_row("a", 0.2, forged=forged, **shifts) for forged in (0.01, 0.1)]
     rows = [{**one, "span": 0.5} for one in rows]
-    axes = the_axes(attack_figure(rows, 1_000))
+    axes = the_axes(attack_figure(Rows(rows), 1_000))
     assert (axes.get_xscale(), axes.get_yscale()) == ("log", "log")
     assert axes.get_xlabel() == "forged, % of the reports"
     assert [label.get_text() for label in axes.get_xticklabels()] == ["1", "10"]
@@ -129,7 +172,7 @@ def honest(labels: int) -> list[Row]:
 
 @pytest.mark.parametrize(("labels", "shown"), [(20, 20), (21, 20)])
 def test_a_question_shows_its_twenty_most_held_options(labels: int, shown: int) -> None:
-    found = survey_report._few(honest(labels))
+    found = few(Rows(honest(labels)))
     assert [one["label"] for one in found] == [
         f"option {n}" for n in range(labels - shown, labels)
     ], "the least held are left out, and the order is the survey's own"

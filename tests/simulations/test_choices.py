@@ -13,8 +13,8 @@ from itertools import combinations
 import numpy as np
 import pytest
 
-from deniable.server.estimation.point_estimates import shares, support_counts
-from deniable.server.planning.variances import least_n_variance
+from deniable.server.estimation.shares import shares, support_counts
+from deniable.server.planning.forecast import least_n_variance
 from deniable.shared.privacy.epsilon import Epsilon
 from deniable.shared.privacy.mechanisms import ProjectiveGeometry, SubsetSelection, support_design
 from deniable.shared.privacy.mechanisms.projective_geometry import (

@@ -12,24 +12,24 @@ from typing import Any
 import numpy as np
 import pytest
 
-from deniable.server.planning.variances import REPLACE_ONE
+from deniable.server.planning.forecast import REPLACE_ONE
 from deniable.shared.cli.command import main
 from deniable.shared.privacy.epsilon import Epsilon
 from deniable.shared.privacy.mechanisms import RandomizedResponse, Unary
-from deniable.simulations.central import GeometricCounts, PrivateQuantile
-from deniable.simulations.engine.comparison import Z95, figure, half_width
-from deniable.simulations.studies.bit import exact_price
-from deniable.simulations.studies.histogram.histogram_report import many_options_price
+from deniable.simulations.central.discrete_laplace import GeometricCounts
+from deniable.simulations.central.selection import PrivateQuantile
+from deniable.simulations.engine.estimators import POINTS, THESE, Z95, Unit
+from deniable.simulations.engine.sentences import figure
+from deniable.simulations.studies.histogram import many_options_price
 from deniable.simulations.studies.median.quantile_search import (
     CLIP,
     GROUPS,
-    LOCAL,
-    MEDIAN,
+    HALF,
     NONE,
+    SEARCH,
     Target,
     below,
     choose,
-    limit,
     one_round,
     quantile,
     search,
@@ -64,24 +64,27 @@ def test_what_is_measured_agrees_with_the_formula(
     name: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """In every cell within 6.5 Monte-Carlo errors of the exact error of what was simulated."""
-    cells = simulated(name, capsys)["cells"]
+    cells = simulated(name, capsys)["rows"]
     assert len(cells) >= 16
     for cell in cells:
-        assert abs(cell["measured"] - cell["exact"]) <= 6.5 * cell["measured_error"], cell
+        assert abs(cell["measured"] - cell["exact"]) <= 6.5 * cell["error"], cell
 
 
 def test_the_test_above_can_fail(capsys: pytest.CaptureFixture[str]) -> None:
     """Twin: local errors as if ε were a fifth larger are rejected in every cell."""
-    cells = [c for c in simulated("bit", capsys)["cells"] if c["model"] == "local"]
+    cells = [c for c in simulated("bit", capsys)["rows"] if c["model"] == "local"]
     for cell in cells:
-        assert abs(cell["measured"] - cell["exact"] / 1.44) > 6.5 * cell["measured_error"]
+        assert abs(cell["measured"] - cell["exact"] / 1.44) > 6.5 * cell["error"]
 
 
 @pytest.mark.parametrize("epsilon", ["0.01", "0.1", "0.5", "1", "2", "4", "10"])
 @pytest.mark.parametrize("people", [1, 100, 10**9])
 def test_the_price_of_locality_is_half_the_people_exactly(epsilon: str, people: int) -> None:
     """In fractions, no tolerance: the realised randomized response by geometric noise."""
-    assert exact_price(Epsilon(epsilon), people) == Fraction(people, 2)
+    response = RandomizedResponse(Epsilon(epsilon))
+    keep, lie = Fraction(response.keep, 2**64), Fraction(response.lie, 2**64)
+    a, local = keep / lie, keep * lie / (keep - lie) ** 2 / people
+    assert local / (2 * a / (a - 1) ** 2 / people**2) == Fraction(people, 2)
 
 
 def test_the_study_of_a_bit_shows_both_prices(capsys: pytest.CaptureFixture[str]) -> None:
@@ -104,8 +107,8 @@ def test_one_person_replaced_leaves_a_bin_and_enters_another(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     """Noise at e^(ε/2) against another answer, at e^ε only against a person more or fewer."""
-    for cell in simulated("histogram", capsys)["cells"]:
-        spread = float(cell["epsilon"]) / (2 if cell["mechanism"] == "geometric-replace-one" else 1)
+    for cell in simulated("histogram", capsys)["rows"]:
+        spread = float(cell["epsilon"]) / (2 if cell["estimator"] == "geometric-replace-one" else 1)
         if cell["model"] == "central":
             variance = 2 * math.exp(spread) / math.expm1(spread) ** 2 / cell["people"] ** 2
             assert cell["exact"] == pytest.approx(variance, rel=1e-12)
@@ -114,10 +117,10 @@ def test_one_person_replaced_leaves_a_bin_and_enters_another(
 def test_k_ary_response_wins_with_few_options_and_loses_with_many(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    cells = simulated("histogram", capsys)["cells"]
+    cells = simulated("histogram", capsys)["rows"]
     for options, better in ((4, True), (1024, False)):
         k_ary, unary = (
-            one(cells, options=options, epsilon="1", people=1_000, mechanism=m)["exact"]
+            one(cells, options=options, epsilon="1", people=1_000, estimator=m)["exact"]
             for m in ("k-randomized-response", "unary")
         )
         assert (k_ary < unary) is better
@@ -131,8 +134,8 @@ def test_local_means_stay_below_their_worst_case(
     mechanism: str, epsilon: str, worst: float, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """On [-1, 1] the worst variance of one person, so a quarter of it as a share of the range."""
-    cells = simulated("mean", capsys, "--epsilon", epsilon, "--population", "middle")["cells"]
-    cell = one(cells, mechanism=mechanism, people=1_000_000)
+    cells = simulated("mean", capsys, "--epsilon", epsilon, "--population", "middle")["rows"]
+    cell = one(cells, estimator=mechanism, people=1_000_000)
     assert 0.8 * worst / 4 < cell["exact"] * 1_000_000 <= worst / 4 * 1.0001
 
 
@@ -143,15 +146,16 @@ def test_the_median_approaches_its_limits(capsys: pytest.CaptureFixture[str]) ->
     document = simulated("median", capsys, "--quantile", "0.5,0.2", "--repetitions", "2000")
     for cell in document["rows"]:
         if cell["exact"] is None:
-            assert cell["measured"] > cell["limit"] - 6.5 * cell["measured_error"]
+            assert cell["measured"] > cell["limit"] - 6.5 * cell["error"]
             continue
-        away, error = cell["measured"] - cell["exact"], 6.5 * cell["measured_error"]
-        if cell["mechanism"] == "search":
+        away, error = cell["measured"] - cell["exact"], 6.5 * cell["error"]
+        if cell["estimator"] == "search":
             assert -error < away < 0.1 * cell["exact"] + error
         else:
             assert abs(away) < error + 0.02 * cell["exact"]
-    assert len(document["cells"]) == 2 * 2 * 3
-    assert {cell["mechanism"] for cell in document["cells"]} == {"search", "exponential", "median"}
+    models = [cell["model"] for cell in document["rows"] if cell["question"] == "quantile"]
+    assert len(models) == 2 * 2 * 2 * 5
+    assert set(models) == {"local", "central", "none"}
 
 
 @pytest.mark.parametrize(("share", "epsilon", "stated"), [(0.5, "1", 1.1707), (0.1, "0.5", 4.0077)])
@@ -161,7 +165,7 @@ def test_the_limit_of_a_quantile_is_what_one_bit_tells(
     """By the information of a report about the tilt v of 1 + v sign(x - q), in small differences:
     every report is a function of randomized response."""
     target, e = Target("quantile", share), math.exp(float(epsilon))
-    n_variance = target.limit(LOCAL, Epsilon(epsilon), 1) * target.density**2
+    n_variance = target.variance(SEARCH, Epsilon(epsilon), 1) * target.density**2
     assert n_variance == pytest.approx(stated, abs=1e-4)
     true, step = e / (1 + e), 1e-5  # who is below moves by `step`, and so does the rate of a yes
     rates = [share + sign * step for sign in (-1, 1)]
@@ -176,10 +180,10 @@ def test_the_limit_of_a_quantile_is_what_one_bit_tells(
 )
 def test_a_centre_by_its_sign_costs_what_theory_says(epsilon: str, times: float) -> None:
     target = Target("location", 0.5)
-    none = target.limit(NONE, Epsilon(epsilon), 1)
-    assert target.limit(LOCAL, Epsilon(epsilon), 1) / none == pytest.approx(times, rel=2e-3)
+    none = target.variance(NONE, Epsilon(epsilon), 1)
+    assert target.variance(SEARCH, Epsilon(epsilon), 1) / none == pytest.approx(times, rel=2e-3)
     if epsilon == "1":
-        assert target.limit(CLIP, Epsilon("1"), 1) / none == pytest.approx(42.1, rel=2e-3)
+        assert target.variance(CLIP, Epsilon("1"), 1) / none == pytest.approx(42.1, rel=2e-3)
 
 
 def test_who_is_asked_once_pays_for_every_level() -> None:
@@ -187,7 +191,7 @@ def test_who_is_asked_once_pays_for_every_level() -> None:
     epsilon, people, times = Epsilon("1"), 10**6, 4_000
     rng, target = np.random.default_rng(20261118), Target("quantile", 0.5)
     mechanism, tree = RandomizedResponse(epsilon), Unary(epsilon, 2)
-    least = target.limit(LOCAL, epsilon, people)
+    least = target.variance(SEARCH, epsilon, people)
     errors = [one_round(tree, people, times, target, rng) - target.truth]
     errors.append(two_groups(mechanism, tree, people, times, target, rng) - target.truth)
     asked_once, twice = (float((each**2).mean()) / least for each in errors)
@@ -213,8 +217,10 @@ def test_one_node_for_each_level_has_the_counts_of_real_reports() -> None:
 
 def test_the_price_of_a_median_is_the_square_of_c() -> None:
     for epsilon, price in (("0.5", 16.671), ("1", 4.6827), ("2", 1.7241), ("4", 1.0760)):
-        local = limit(LOCAL, Epsilon(epsilon), 10**6)
-        assert local / limit(NONE, Epsilon(epsilon), 1) * 10**6 == pytest.approx(price, rel=1e-4)
+        local = HALF.variance(SEARCH, Epsilon(epsilon), 10**6)
+        assert local / HALF.variance(NONE, Epsilon(epsilon), 1) * 10**6 == pytest.approx(
+            price, rel=1e-4
+        )
 
 
 def test_the_median_is_chosen_with_the_weights_that_would_be_released() -> None:
@@ -249,8 +255,8 @@ def test_the_search_finds_the_middle_by_asking_real_devices(share: float) -> Non
 
     (found,) = search(mechanism, people, 1, devices)
     assert sum(asked) == people
-    spread = math.sqrt(2 * limit(LOCAL, Epsilon("4"), people))
-    assert (abs(found - MEDIAN) < 6.5 * spread) == (share == 0.5)
+    spread = math.sqrt(2 * HALF.variance(SEARCH, Epsilon("4"), people))
+    assert (abs(found - HALF.truth) < 6.5 * spread) == (share == 0.5)
 
 
 def test_the_search_without_noise_ends_at_the_median() -> None:
@@ -266,11 +272,13 @@ def test_the_search_without_noise_ends_at_the_median() -> None:
             return np.asarray(size * (lie + (keep - lie) * (1 - below(threshold))))
 
         (found,) = search(mechanism, 10**6, 1, expected)
-        assert found == pytest.approx(MEDIAN, abs=1e-6)
+        assert found == pytest.approx(HALF.truth, abs=1e-6)
 
 
 def test_half_widths_hold_95_percent_of_a_normal_distribution() -> None:
-    assert half_width({"exact": 4.0}) == pytest.approx(2 * NormalDist().inv_cdf(0.975), rel=1e-12)
+    found = Unit("points", Z95).of(THESE)({"exact": 4.0})
+    assert found == pytest.approx(2 * NormalDist().inv_cdf(0.975), rel=1e-12)
+    assert pytest.approx(100 * Z95) == POINTS.factor
     assert pytest.approx(1.96, abs=1e-4) == Z95
 
 
@@ -327,4 +335,4 @@ def test_the_search_wastes_few_of_the_people(share: float, epsilon: str) -> None
     pull = (found[:-1] - found[-1]) / slip
     rate = lie + (keep - lie) * (1 - share)
     variance = float(pull @ pull) * rate * (1 - rate) * GROUPS / people
-    assert 1 <= variance / target.limit(LOCAL, Epsilon(epsilon), people) < 1.06
+    assert 1 <= variance / target.variance(SEARCH, Epsilon(epsilon), people) < 1.06

@@ -5,7 +5,7 @@ import math
 import pytest
 
 from deniable.simulations import simulate
-from deniable.simulations.studies.composition import privacy_accounts as accounts
+from deniable.simulations.studies import composition as accounts
 
 # ε, rounds; then added up, advanced, Rényi, exactly, central limit; δ 1e-6
 STATED = """

@@ -27,7 +27,7 @@ def test_the_command_reads_the_same_options(capsys: pytest.CaptureFixture[str]) 
     assert main(["simulate", "mean", *words, "--mechanisms", "ternary,split-sign", "--json"]) == 0
     printed = json.loads(capsys.readouterr().out)
     found = simulate("mean", **FEW, mechanisms=["ternary", "split-sign"], seed=1)
-    assert printed["cells"] == list(found.rows)
+    assert printed["rows"] == list(found.rows)
     assert printed["options"] == json.loads(json.dumps(found.options))
     assert found.rows != simulate("mean", **FEW, mechanisms="ternary,split-sign", seed=2).rows
 
@@ -81,7 +81,7 @@ def test_a_wrong_option_is_named_with_those_there_are() -> None:
         ({"people": [1.5]}, "people: a whole number"),
         ({"mechanisms": "tenary"}, "'tenary' is none of .*ternary"),
         ({"mechanisms": "tests.nowhere:X"}, "there is no tests.nowhere:X"),
-        ({"mechanisms": Sets}, "no mechanism for a question of the kind number"),
+        ({"mechanisms": Sets}, "is not a mechanism for a question of the kind number"),
         ({"population": [0.5, 7]}, "numbers from 0 to 1"),
         ({"population": "lo"}, "population is one of low"),
         ({"seed": -1}, "seed"),
@@ -98,7 +98,7 @@ def test_numbers_of_one_s_own_are_a_population_that_is_not_written(tmp_path: Pat
                      population=held, out=tmp_path)  # fmt: skip
     rows: Any = found.rows
     for row in rows:
-        assert abs(row["measured"] - row["exact"]) <= 6.5 * row["measured_error"]
+        assert abs(row["measured"] - row["exact"]) <= 6.5 * row["error"]
     for path in tmp_path.iterdir():
         assert b"0.125" not in path.read_bytes(), path
 
@@ -113,14 +113,14 @@ def test_own_studies_and_mechanisms_run_anywhere(where: str) -> None:
     if where != "local":
         few = {**FEW, "epsilon": 2, "people": 1e4, "on": where}
         (row, _) = simulate("mean", **few, mechanisms=HalfBit).rows
-        assert row["mechanism"] == "tests.simulations.own_mechanism:HalfBit"
+        assert row["estimator"] == "tests.simulations.own_mechanism:HalfBit"
 
 
 def test_own_mechanisms_stand_beside_ours() -> None:
     found = simulate("mean", **FEW, mechanisms=["one-bit-mean", HalfBit])
     ours, half = (pick(found.rows, m) for m in ("one-bit-mean", f"{HalfBit.__module__}:HalfBit"))
     assert half["exact"] > ours["exact"]
-    assert abs(half["measured"] - half["exact"]) <= 6.5 * half["measured_error"]
+    assert abs(half["measured"] - half["exact"]) <= 6.5 * half["error"]
     assert "half a bit" in repr(found)
     shares = simulate("histogram", **FEW, options=16, mechanisms=["subset-selection", Sets]).rows
     names = ("subset-selection", f"{Sets.__module__}:Sets")
@@ -128,7 +128,7 @@ def test_own_mechanisms_stand_beside_ours() -> None:
 
 
 def pick(rows: object, mechanism: str) -> Mapping[str, float]:
-    return next(r for r in rows if r["mechanism"] == mechanism)  # type: ignore[attr-defined]
+    return next(r for r in rows if r["estimator"] == mechanism)  # type: ignore[attr-defined]
 
 
 @pytest.mark.parametrize("where", ["pool", pytest.param("dask", marks=pytest.mark.long)])

@@ -7,20 +7,21 @@ from typing import Any
 
 import numpy as np
 import pytest
-from scipy import optimize
+from scipy import optimize, stats
 
-from deniable.server.planning.variances import (
+from deniable.server.planning.forecast import (
     largest_information,
     least_of_a_number,
     least_of_a_share,
 )
 from deniable.shared.cli.command import main
-from deniable.shared.privacy.epsilon import Epsilon
-from deniable.shared.privacy.mechanisms import mechanisms, support_design
+from deniable.shared.privacy.epsilon import ONE, Epsilon
+from deniable.shared.privacy.mechanisms import RandomizedResponse, mechanisms, support_design
 from deniable.simulations import simulate
-from deniable.simulations.engine.comparison import drawn_columns
-from deniable.simulations.studies.bit import drawn_price
-from deniable.simulations.studies.histogram.histogram_report import ADD, BEST, with_best
+from deniable.simulations.central.discrete_laplace import DiscreteLaplace
+from deniable.simulations.engine.estimators import mean_square
+from deniable.simulations.studies.bit import count_limit, drawn_price, share_limits
+from deniable.simulations.studies.histogram import ADD, BEST, with_best
 from tests.simulations.small_studies import SMALL
 
 Rows = Sequence[Mapping[str, Any]]  # Any: what rows hold
@@ -35,11 +36,11 @@ def test_curators_err_no_more_than_devices(name: str) -> None:
     """In every cell, for these people and for the population, at the same ε for one answer, and
     without a δ. In many of counts and of vectors a curator has to run what devices do."""
     rows: Any = simulate(name, on="local", **SMALL[name]).rows
-    rows = [row for row in rows if row.get("mechanism") != ADD.mechanism and not row.get("delta")]
+    rows = [row for row in rows if row["estimator"] != ADD.name and not row.get("delta")]
     keys = [key for key in SIZES if key in rows[0]]
     for cell in {tuple(row[key] for key in keys) for row in rows}:
         here = [row for row in rows if tuple(row[key] for key in keys) == cell]
-        for exact in ("exact", "exact_drawn") if "exact_drawn" in here[0] else ("first_order",):
+        for exact in ("first_order",) if "first_order" in here[0] else ("exact", "exact_drawn"):
             local, central = (
                 min(row[exact] for row in here if row["model"] == model and row[exact] is not None)
                 for model in ("local", "central")
@@ -61,9 +62,10 @@ def test_errors_about_the_population_are_as_exact(name: str) -> None:
 
 
 def test_columns_about_the_population_are_mean_squares() -> None:
-    found = drawn_columns(2.0, np.array([1.0, -2.0]))
-    assert found["measured_drawn"] == 2.5
-    assert found["error_drawn"] == pytest.approx(1.5)
+    assert mean_square(np.array([1.0, -2.0])) == pytest.approx((2.5, 1.5))
+    several = np.array([[1.0, 0.0], [2.0, 2.0]])
+    assert mean_square(several) == pytest.approx((2.25, 1.75))
+    assert mean_square(None) == (None, None)
 
 
 def test_the_price_of_a_share_has_two_answers(capsys: pytest.CaptureFixture[str]) -> None:
@@ -73,6 +75,97 @@ def test_the_price_of_a_share_has_two_answers(capsys: pytest.CaptureFixture[str]
     said = capsys.readouterr().out
     assert "500,000 times" in said
     assert "4.68 times" in said
+
+
+@pytest.mark.parametrize("people", [1, 2, 100, 1000, 10**6, 10**12])
+@pytest.mark.parametrize("epsilon", ["0.000001", "0.1", "1", "4", "20"])
+def test_limits_of_a_bit_are_below_every_estimator_that_is_known(epsilon: str, people: int) -> None:
+    """Below the errors of unbiased estimates, of always answering one half, and of estimates that
+    shrink towards it; and devices have no smaller limit than a server, which has no smaller one
+    than no privacy. Once the limit was .999 where one half has .25, for 100 people at ε .1."""
+    response = RandomizedResponse(Epsilon(epsilon))
+    keep, spread = response.keep / ONE, response.variance(people, 0.5)
+    count = count_limit(float(epsilon), people) / people**2
+    noise = DiscreteLaplace(Epsilon(epsilon)).variance / people**2
+    assert count <= min(noise, 0.25, spread) * (1 + 1e-9)
+    for share in (0.0, 0.3, 0.5, 1.0):
+        these, population = share_limits(keep, share, people)
+        sampled = share_limits(1.0, share, people)[1]
+        sampling = share * (1 - share) / people
+        assert these <= spread * 0.25 / (spread + 0.25) * (1 + 1e-9)
+        assert population <= min(spread + sampling, 0.25) * (1 + 1e-9)
+        assert sampled <= min(population * (1 + 1e-9), sampling + 1e-190)
+
+
+def test_limits_of_a_bit_are_reached_by_many_people() -> None:
+    """Within 1 % with a billion people: randomized response, geometric noise and the sample."""
+    response, people = RandomizedResponse(Epsilon("1")), 10**9
+    these, population = share_limits(response.keep / ONE, 0.3, people)
+    assert response.variance(people, 0.3) / these < 1.01
+    assert (response.variance(people, 0.3) + 0.21 / people) / population < 1.01
+    assert DiscreteLaplace(Epsilon("1")).variance / count_limit(1.0, people) < 1 + 1e-6
+
+
+@pytest.mark.parametrize(("epsilon", "people"), [(0.5, 1), (1.0, 3), (0.2, 6)])
+def test_no_private_release_of_a_uniform_count_has_less_error(epsilon: float, people: int) -> None:
+    """Linear programming over every mechanism that releases a number on a fine grid."""
+    places = np.linspace(0, people, 12 * people + 1)
+    counts = np.arange(people + 1)
+    cost = ((counts[:, None] - places) ** 2 / (people + 1)).ravel()
+    size, bound = len(places), []
+    for one in range(people):
+        for first, second in ((one, one + 1), (one + 1, one)):
+            block = np.zeros((size, size * (people + 1)))
+            block[:, first * size : (first + 1) * size] = np.eye(size)
+            block[:, second * size : (second + 1) * size] = -math.exp(epsilon) * np.eye(size)
+            bound.append(block)
+    whole = np.kron(np.eye(people + 1), np.ones(size))
+    found = optimize.linprog(
+        cost, A_ub=np.vstack(bound), b_ub=np.zeros(2 * people * size), A_eq=whole,
+        b_eq=np.ones(people + 1),
+    )  # fmt: skip
+    least = count_limit(epsilon, people)
+    assert found.fun is not None
+    assert least <= found.fun * (1 + 1e-9)
+    assert found.fun == pytest.approx(least, rel=0.02)  # the grid's
+
+
+def test_limits_of_a_share_hold_for_every_estimator_of_few_people() -> None:
+    """The least Bayes risk with the same prior, by the exact posterior of the number of yes. Twin:
+    the variance of randomized response exceeds it."""
+    keep, people = 0.6, 8
+    shares = np.linspace(0, 1, 2001)[1:-1]
+    prior = np.cos(np.pi * (shares - 0.5)) ** 2
+    yes = np.arange(people + 1)
+    rates = (1 - keep) + (2 * keep - 1) * shares
+    chances = stats.binom.pmf(yes[:, None], people, rates) * prior / prior.sum()
+    total = chances.sum(axis=1)
+    means = chances @ shares / total
+    risk = float((chances * (shares - means[:, None]) ** 2).sum())
+    assert share_limits(keep, 0.5, people)[1] <= risk
+    assert keep * (1 - keep) / (2 * keep - 1) ** 2 / people > risk
+    held = rates * 0
+    for reports in yes:  # the variance of these people's share, given the reports and theirs
+        kept = shares * keep / rates, shares * (1 - keep) / (1 - rates)
+        mean = (reports * kept[0] + (people - reports) * kept[1]) / people
+        spread = (
+            sum(n * k * (1 - k) for n, k in ((reports, kept[0]), (people - reports, kept[1])))
+            / people**2
+        )
+        centre = float(chances[reports] @ mean / total[reports])
+        held = held + chances[reports] * (spread + (mean - centre) ** 2)
+    assert share_limits(keep, 0.5, people)[0] <= float(held.sum())
+
+
+def test_numbers_of_a_row_do_not_change_with_another_mechanism() -> None:
+    """Each estimator draws from a generator of its own."""
+    asked: dict[str, Any] = {"epsilon": 1, "people": 1000, "repetitions": 20}
+    for name, one, two in (
+        ("mean", "ternary", "one-bit-mean"), ("histogram", "unary", "subset-selection"),
+    ):  # fmt: skip
+        alone: Any = simulate(name, **asked, mechanisms=one).rows
+        both: Any = simulate(name, **asked, mechanisms=[two, one]).rows
+        assert [row for row in both if row["estimator"] != two] == alone
 
 
 # Shares of k options
@@ -109,12 +202,12 @@ def test_two_options_are_a_yes_or_no_question() -> None:
     bits: Any = simulate("bit", **asked, share=0.5).rows
     choices: Any = with_best(simulate("histogram", **asked, options=2).rows)
     for bit in bits:
-        wanted = {"randomized-response": "k-randomized-response", "geometric": BEST.mechanism}
-        if bit["mechanism"] in wanted:
+        wanted = {"randomized-response": "k-randomized-response", "geometric": BEST.name}
+        if bit["estimator"] in wanted:
             (row,) = (
                 row
                 for row in choices
-                if row["mechanism"] == wanted[bit["mechanism"]]
+                if row["estimator"] == wanted[bit["estimator"]]
                 and row["model"] == bit["model"]
                 and (row["epsilon"], row["people"]) == (bit["epsilon"], bit["people"])
             )
@@ -130,7 +223,7 @@ def test_two_options_are_a_yes_or_no_question() -> None:
 def test_a_histogram_has_every_mechanism_there_is() -> None:
     rows = simulate("histogram", epsilon=1, people=1000, options=16, repetitions=9).rows
     fit = {name for name, each in mechanisms("choice").items() if 16 in each.sizes}
-    assert {row["mechanism"] for row in rows if row["model"] == "local"} == fit
+    assert {row["estimator"] for row in rows if row["model"] == "local"} == fit
 
 
 def test_the_least_variance_of_a_number_is_below_one_bit() -> None:
@@ -144,7 +237,7 @@ def test_the_least_variance_of_a_number_is_below_one_bit() -> None:
 def test_a_mean_shows_the_worst_place_beside_the_least(capsys: pytest.CaptureFixture[str]) -> None:
     words = ["--epsilon", "1", "--people", "1000", "--repetitions", "20", "--json"]
     assert main(["simulate", "mean", *words]) == 0
-    cells = json.loads(capsys.readouterr().out)["cells"]
-    worst = {c["mechanism"]: c["worst"] / c["limit_worst"] for c in cells if c["limit_worst"]}
+    cells = json.loads(capsys.readouterr().out)["rows"]
+    worst = {c["estimator"]: c["worst"] / c["limit_worst"] for c in cells if c["limit_worst"]}
     assert worst["optimal-table"] == pytest.approx(1, abs=0.02)
     assert min(worst.values()) >= 1

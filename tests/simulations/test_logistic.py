@@ -9,10 +9,9 @@ from scipy import optimize
 from scipy.integrate import quad
 from scipy.special import expit
 
-from deniable.shared.privacy.epsilon import Epsilon
+from deniable.shared.privacy.epsilon import ONE, Epsilon
 from deniable.shared.privacy.mechanisms import RandomizedResponse
-from deniable.shared.privacy.thresholds import ONE
-from deniable.simulations.central import logistic_regression as central
+from deniable.simulations.central.slopes import NOISE_SHARE, SUMS_SENSITIVITY, LogisticCrowd
 from deniable.simulations.studies.regression import logistic_slope as logistic
 
 THETA = np.linspace(-1, 1, 201)[None, :]
@@ -20,13 +19,13 @@ Z = np.linspace(-1, 1, 9)
 OTHERS = [np.zeros(9), np.array([0, 0, 3, 0, 0, 1, 0, 5, 0]), np.array([6, 0, 0, 0, 0, 0, 0, 0, 1])]
 
 
-def crowd(others: np.ndarray, place: int) -> central.Crowds:
+def crowd(others: np.ndarray, place: int) -> LogisticCrowd:
     """With one person more."""
-    return central.Crowds(Z, (others + np.eye(9)[place])[None, :].astype(np.int64))
+    return LogisticCrowd(Z, (others + np.eye(9)[place])[None, :].astype(np.int64))
 
 
 @pytest.mark.parametrize(
-    ("log", "least"), [(central.exponential_log, 0.5), (central.kng_log, 0.28)]
+    ("log", "least"), [(LogisticCrowd.exponential_log, 0.5), (LogisticCrowd.kng_log, 0.28)]
 )
 @pytest.mark.parametrize("epsilon", [0.5, 3.0])
 def test_densities_change_by_a_factor_of_at_most_e_to_epsilon(
@@ -48,13 +47,13 @@ def test_densities_change_by_a_factor_of_at_most_e_to_epsilon(
 def test_objective_perturbation_is_private(epsilon: float) -> None:
     """Inside, the density of the noise times the slope of what it is; at the ends, its tails.
     Twin: half of ε is passed."""
-    scale, worst = central.GRADIENT_SENSITIVITY / (central.NOISE_SHARE * epsilon), 0.0
+    scale, worst = LogisticCrowd.gradient_sensitivity / (NOISE_SHARE * epsilon), 0.0
     for others, one, other in itertools.product(OTHERS, range(9), range(9)):
         logs, tails = [], []
         for place in (one, other):
             found = crowd(others, place)
-            noise = central.noise_at_minimum(found, THETA, epsilon)[0]
-            steep = found.curvature(THETA)[0] + central.regularizer(epsilon)
+            noise = found.noise_at_minimum(THETA, epsilon)[0]
+            steep = found.curvature(THETA)[0] + found.ridge(epsilon)
             logs.append(-np.abs(noise) / scale + np.log(steep))
             tails.append([laplace_tail(sign * noise[end] / scale) for sign, end in ENDS])
         worst = max(worst, float(np.abs(logs[0] - logs[1]).max()))
@@ -73,11 +72,13 @@ def test_no_person_moves_losses_gradients_or_sums_further() -> None:
     z, theta = np.linspace(-1, 1, 401)[:, None], np.linspace(-1, 1, 81)
     loss = np.logaddexp(0, -z * theta)
     gradient = -z * expit(-z * theta)
-    assert np.ptp(loss, axis=0).max() == pytest.approx(central.LOSS_SENSITIVITY, rel=1e-12)
-    assert np.ptp(gradient, axis=0).max() == pytest.approx(central.GRADIENT_SENSITIVITY, rel=1e-12)
-    assert (z**2 * expit(z * theta) * expit(-z * theta)).max() <= central.CURVATURE
+    assert np.ptp(loss, axis=0).max() == pytest.approx(LogisticCrowd.loss_sensitivity, rel=1e-12)
+    assert np.ptp(gradient, axis=0).max() == pytest.approx(
+        LogisticCrowd.gradient_sensitivity, rel=1e-12
+    )
+    assert (z**2 * expit(z * theta) * expit(-z * theta)).max() <= LogisticCrowd.max_curvature
     moved = np.abs(z - z.T) + np.abs(z**2 - z.T**2)
-    assert moved.max() == pytest.approx(central.SUMS_SENSITIVITY, rel=1e-12)
+    assert moved.max() == pytest.approx(SUMS_SENSITIVITY, rel=1e-12)
 
 
 def test_loss_gradient_and_curvature_are_of_one_function() -> None:
@@ -93,23 +94,23 @@ def test_loss_gradient_and_curvature_are_of_one_function() -> None:
 
 def test_the_least_is_where_the_slope_of_the_objective_is_zero() -> None:
     """Inside with push and ridge; at an end where the slope does not turn before it."""
-    people = central.Crowds(Z, np.array([[1, 2, 3, 4, 5, 6, 7, 8, 9], [9, 8, 7, 6, 5, 4, 3, 2, 1]]))
+    people = LogisticCrowd(Z, np.array([[1, 2, 3, 4, 5, 6, 7, 8, 9], [9, 8, 7, 6, 5, 4, 3, 2, 1]]))
     push = np.array([0.5, -1.5])
-    found = central.minimum(people, push, 3.0)
+    found = people.minimum(push, 3.0)
     assert (np.abs(found) < 1).all()
     assert people.gradient(found) + push + 3 * found == pytest.approx([0, 0], abs=1e-12)
-    assert central.minimum(people, np.array([-1e3, 1e3])).tolist() == [1, -1]
+    assert people.minimum(np.array([-1e3, 1e3])).tolist() == [1, -1]
 
 
 def test_draws_are_those_of_the_densities() -> None:
     """Means and mean squares on [-1, 1], by integrals, where an end cuts something off. Twin: at
     another ε they are not."""
     n, held = 8_000, np.array([3, 0, 1, 0, 2, 0, 6, 0, 12])
-    people, one = central.Crowds(Z, np.tile(held, (n, 1))), central.Crowds(Z, held[None, :])
-    middle = float(central.minimum(one)[0])
+    people, one = LogisticCrowd(Z, np.tile(held, (n, 1))), LogisticCrowd(Z, held[None, :])
+    middle = float(one.minimum()[0])
     for log, draw, epsilon in (
-        (central.exponential_log, central.exponential, 4.0),
-        (central.kng_log, central.kng, 2.0),
+        (LogisticCrowd.exponential_log, LogisticCrowd.exponential, 4.0),
+        (LogisticCrowd.kng_log, LogisticCrowd.kng, 2.0),
     ):
         drawn, other = (draw(people, e, np.random.default_rng(4)) for e in (epsilon, epsilon / 4))
         top = float(log(one, np.array([[middle]]), epsilon)[0, 0])

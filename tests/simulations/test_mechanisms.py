@@ -10,11 +10,20 @@ import pytest
 from deniable.shared.cli.command import main
 from deniable.shared.privacy.epsilon import Epsilon
 from deniable.shared.privacy.mechanisms import mechanisms, number_table
+from deniable.simulations import simulate
 from deniable.simulations.studies.mechanisms import worst_point
 
 FEW = ["--epsilon", "1,4", "--options", "4,700,20000", "--repetitions", "150"]
 KEYS = {
-    *("mechanism", "kind", "epsilon", "size", "predicted_n_variance", "measured_n_variance"),
+    *(
+        "model",
+        "estimator",
+        "kind",
+        "epsilon",
+        "size",
+        "predicted_n_variance",
+        "measured_n_variance",
+    ),
     *("measurement_error", "limit", "payload_bytes", "client_ns", "tally_ns"),
 }
 
@@ -40,7 +49,7 @@ def test_every_mechanism_is_within_its_error_of_what_is_foretold(
     """6.5 Monte-Carlo errors. The seed is fixed: another draw is as good."""
     kinds = ("bit", "number", "choice")  # a text is reported in groups, as a choice; vectors are
     # measured by the study of vectors
-    assert {row["mechanism"] for row in rows} == {name for k in kinds for name in mechanisms(k)}
+    assert {row["estimator"] for row in rows} == {name for k in kinds for name in mechanisms(k)}
     for row in rows:
         off = abs(row["measured_n_variance"] - row["predicted_n_variance"])
         assert off <= 6.5 * row["measurement_error"], row
@@ -49,11 +58,11 @@ def test_every_mechanism_is_within_its_error_of_what_is_foretold(
 
 def test_the_test_above_can_fail(rows: list[dict[str, Any]]) -> None:
     """Twin: by the predictions for the other ε every row is wrong."""
-    foretold = {(r["mechanism"], r["size"], r["epsilon"]): r["predicted_n_variance"] for r in rows}
+    foretold = {(r["estimator"], r["size"], r["epsilon"]): r["predicted_n_variance"] for r in rows}
     other = {"1": "4", "4": "1"}
     compared = 0
     for row in rows:
-        wrong = foretold.get((row["mechanism"], row["size"], other[row["epsilon"]]))
+        wrong = foretold.get((row["estimator"], row["size"], other[row["epsilon"]]))
         if wrong is not None:
             compared += 1
             assert abs(row["measured_n_variance"] - wrong) > 6.5 * row["measurement_error"], row
@@ -75,11 +84,18 @@ def test_the_json_form_says_what_a_report_costs(capsys: pytest.CaptureFixture[st
     words = ["--epsilon", "1", "--options", "16", "--repetitions", "100"]
     assert main(["simulate", "mechanisms", *words, "--json"]) == 0
     document = json.loads(capsys.readouterr().out)
-    assert set(document) == {"options", "rows"}
+    assert set(document) == {"options", "rows", "findings"}
     for row in document["rows"]:
         assert set(row) == KEYS
         assert 50 < row["client_ns"] < 1e8
         assert 0.01 < row["tally_ns"] < 1e6
+
+
+def test_a_mechanism_without_noise_in_its_draws_has_no_deviation() -> None:
+    """At ε 20 every report of a bit was true, and the study divided by an error of 0."""
+    found = simulate("mechanisms", epsilon=20, options=2, repetitions=100)
+    assert 0.0 in {row["measurement_error"] for row in found.rows}
+    assert "Monte-Carlo errors" in " ".join(found.report.method)
 
 
 def test_the_worst_place_is_the_worst_of_a_fine_search() -> None:

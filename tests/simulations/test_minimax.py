@@ -14,13 +14,13 @@ from scipy import optimize, stats
 from scipy.sparse import lil_array, vstack
 
 from deniable.shared.errors import WrongUse
-from deniable.shared.privacy.epsilon import Epsilon
+from deniable.shared.privacy.epsilon import Epsilon, within
 from deniable.shared.privacy.mechanisms import OneBitMean, OptimalTable, SplitSign, Ternary
-from deniable.shared.privacy.thresholds import within
 from deniable.simulations import simulate
 from deniable.simulations.engine.cells import run_cells
 from deniable.simulations.engine.option import read
 from deniable.simulations.engine.study import Row
+from deniable.simulations.engine.study_result import StudyResult
 from deniable.simulations.studies.minimax import STUDY
 from deniable.simulations.studies.minimax.clipped_estimators import (
     MODELS,
@@ -363,16 +363,17 @@ def test_another_power_is_told_apart(rows: list[Row]) -> None:
 
 def test_the_document_has_the_names_that_programs_rely_on(rows: list[Row]) -> None:
     options = read(STUDY.options, {})
-    document = STUDY.report(options, rows).document
-    assert set(document["cells"][0]) == {
-        *("model", "moments", "epsilon", "people", "users", "estimator", "risk_bound"),
-        *("risk_exact", "risk_measured", "risk_error", "lower_bound", "clip"),
+    document = StudyResult(STUDY, options, 1, rows).document
+    assert set(document["rows"][0]) == {
+        *("model", "moments", "epsilon", "people", "estimator", "risk_bound", "risk_exact"),
+        *("risk_measured", "risk_error", "lower_bound", "clip", "repetitions", "hardest_low"),
+        *("hardest_high", "probability_high"),
     }
     assert set(document["slopes"][0]) == {
         *("model", "moments", "epsilon", "estimator", "from", "to", "fitted", "error", "theory"),
     }
-    assert {cell["model"] for cell in document["cells"]} == {"local", "central", "none"}
-    assert {cell["moments"] for cell in document["cells"]} == {2, 3, 4, "inf"}
+    assert {cell["model"] for cell in document["rows"]} == {"local", "central", "none"}
+    assert {cell["moments"] for cell in document["rows"]} == {2, 3, 4, "inf"}
 
 
 def test_the_default_study_is_the_whole_grid() -> None:
@@ -454,6 +455,14 @@ def test_risks_of_any_table_are_those_of_its_rows(name: str) -> None:
     s0, s1, _ = estimator.second
     points, moments = estimator.curve
     assert (moments <= s0 + s1 * abs(points) + 1e-12).all()
+
+
+def test_the_distance_from_the_limit_is_a_factor() -> None:
+    """It was once "within 36302 % of the best" at ε 20."""
+    asked: dict[str, Any] = {"moments": 2, "people": 1e4, "repetitions": 400, "on": "local"}
+    findings = simulate("minimax", epsilon=20, **asked).findings
+    assert "at most 9.30 times the least of any local protocol" in findings[1]
+    assert not any("%" in sentence for sentence in findings)
 
 
 def test_own_tables_enter_and_are_drawn() -> None:

@@ -51,7 +51,7 @@ def test_its_mechanism_is_found_in_a_file_of_this_folder(tmp_path: Path) -> None
     words = [sys.executable, "-m", *line.split(), "--repetitions", "20", "--json"]
     done = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
-    assert "own:HalfBit" in {row.get("mechanism") for row in json.loads(done.stdout)["cells"]}
+    assert "own:HalfBit" in {row.get("estimator") for row in json.loads(done.stdout)["rows"]}
 
 
 def test_it_has_the_form_of_a_notebook() -> None:

@@ -12,7 +12,7 @@ import pytest
 
 from deniable.shared.cli.command import main
 from deniable.shared.privacy.epsilon import Epsilon
-from deniable.simulations.central import DiscreteLaplace
+from deniable.simulations.central.discrete_laplace import DiscreteLaplace
 from tests.survey_texts import bit, choice, number, survey_text
 
 SURVEY = survey_text(
@@ -33,7 +33,7 @@ def survey(tmp_path: Path) -> Path:
 
 def simulated(capsys: pytest.CaptureFixture[str], *words: object) -> Sequence[Row]:
     assert main(["simulate", "survey", *map(str, words), "--json"]) == 0
-    cells: Sequence[Row] = json.loads(capsys.readouterr().out)["cells"]
+    cells: Sequence[Row] = json.loads(capsys.readouterr().out)["rows"]
     return cells
 
 

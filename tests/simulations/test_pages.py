@@ -11,9 +11,15 @@ from matplotlib.mathtext import MathTextParser
 
 from deniable.shared.errors import WrongUse
 from deniable.simulations import simulate
-from deniable.simulations.engine.comparison import SHUFFLED
-from deniable.simulations.engine.figures import INK, LOOKS, ON_DARK, formula_svg
-from deniable.simulations.engine.page import MAX_OPEN_ROWS, PAGE_STYLE, card, index_page
+from deniable.simulations.engine.estimators import POINTS
+from deniable.simulations.engine.figures import INK, LOOKS, ON_DARK, SHUFFLED_LOOK
+from deniable.simulations.engine.page import (
+    MAX_OPEN_ROWS,
+    PAGE_STYLE,
+    card,
+    formula_svg,
+    index_page,
+)
 from deniable.simulations.engine.study import load
 
 EPSILONS = [0.5, 1, 2, 4]
@@ -143,7 +149,7 @@ def test_both_questions_are_drawn_with_the_limit_in_the_second() -> None:
     these, population = found.figure("counts").axes
     drawn = {line.get_label(): line for line in population.lines}
     limits = [row["limit_drawn"] for row in found.rows if row["estimator"] == "one-question"]
-    values = np.asarray(drawn["local limit"].get_ydata(), float) ** 2
+    values = (np.asarray(drawn["local limit"].get_ydata(), float) / POINTS.factor) ** 2
     assert sorted(values) == pytest.approx(sorted(map(float, limits)))  # type: ignore[arg-type]  # numbers
     assert "local limit" not in {line.get_label() for line in these.lines}
 
@@ -172,7 +178,7 @@ def test_text_can_be_read_in_light_and_dark() -> None:
     assert contrast(dark["ink"], dark["paper"]) > contrast(dark["faint"], dark["paper"]) >= 4.5
     assert contrast(light["faint"], light["soft"]) >= 4.5
     assert contrast(INK, "#ffffff") >= 4.5
-    assert {look.color for look in (*LOOKS, SHUFFLED.look)} <= set(ON_DARK)
+    assert {look.color for look in (*LOOKS, SHUFFLED_LOOK)} <= set(ON_DARK)
     for color, on_dark in ON_DARK.items():
         assert dark[f"c{color[1:]}"] == on_dark
         assert contrast(on_dark, dark["paper"]) >= 4.5

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from deniable.server.intake.tally import tally as server_tally
 from deniable.shared.envelope import encode_report
-from deniable.shared.privacy.epsilon import Epsilon
+from deniable.shared.privacy.epsilon import ONE, Epsilon
 from deniable.shared.privacy.families.number_table import NumberTable
 from deniable.shared.privacy.mechanism import DEPENDENT, Mechanism
 from deniable.shared.privacy.mechanisms import (
@@ -25,11 +25,10 @@ from deniable.shared.privacy.mechanisms import (
     Ternary,
     mechanisms,
 )
-from deniable.shared.privacy.thresholds import ONE
 from deniable.shared.survey.document import Survey, parse_toml
 from deniable.shared.survey.kinds.base import Question
 from deniable.shared.survey.kinds.number import Number
-from deniable.simulations.central import DiscreteLaplace, discrete_laplace, discrete_laplace_sum
+from deniable.simulations.central.discrete_laplace import DiscreteLaplace, discrete_laplace
 from deniable.simulations.population import JOINT, drawn, fixed, on_grid
 from deniable.simulations.population.walk import walk_rate, walk_rows
 from deniable.simulations.population.whole_numbers import grid_distribution
@@ -293,22 +292,12 @@ def test_numbers_between_two_points_keep_their_mean_exactly() -> None:
     assert_implausible(int(points[2]), 1_000_000, 0.21)
 
 
-def test_the_sum_of_many_noises_is_the_convolution_of_one() -> None:
-    """Three people's noise, by convolution; false alarm at most 2.6e-8, with a twin."""
+def test_noise_in_doubles_has_its_distribution() -> None:
+    """False alarm at most 1.3e-8, with a twin: the noise of three people."""
     noise, n, reach = DiscreteLaplace(Epsilon("1")), 40_000, 60
     one = np.array([noise.probability(z) for z in range(-reach, reach + 1)])
     three = np.convolve(np.convolve(one, one), one)
-    sums = discrete_laplace_sum(noise, 3, n, generator())
     singles = discrete_laplace(noise, n, generator())
     for z in range(-6, 7):
-        assert_plausible(int((sums == z).sum()), n, float(three[z + 3 * reach]))
         assert_plausible(int((singles == z).sum()), n, noise.probability(z))
     assert_implausible(int((singles == 0).sum()), n, float(three[3 * reach]))
-    assert not discrete_laplace_sum(noise, 0, 5, generator()).any()
-
-
-def test_noise_of_a_billion_people_has_the_right_spread() -> None:
-    noise, n, people = DiscreteLaplace(Epsilon("0.5"), 64), 20_000, 10**9
-    sums = discrete_laplace_sum(noise, people, n, generator())
-    assert sums.var() / (people * noise.variance) == pytest.approx(1, abs=6.5 * math.sqrt(2 / n))
-    assert abs(sums.mean()) <= 6.5 * math.sqrt(people * noise.variance / n)

@@ -9,11 +9,10 @@ import pytest
 from scipy.integrate import quad
 from scipy.stats import binom
 
-from deniable.shared.privacy.epsilon import Epsilon
+from deniable.shared.privacy.epsilon import ONE, Epsilon
 from deniable.shared.privacy.mechanisms import RandomizedResponse
-from deniable.shared.privacy.thresholds import ONE
 from deniable.simulations import simulate
-from deniable.simulations.central import linear_regression as central
+from deniable.simulations.central.slopes import NOISE_SHARE, SUMS_SENSITIVITY, LineCrowd
 from deniable.simulations.studies.regression import line_slope as line
 from deniable.simulations.studies.regression.line_slope import (
     ERROR,
@@ -32,13 +31,13 @@ CORNERS = [(x, y) for x in (-1.0, -0.5, 0.0, 0.5, 1.0) for y in (-1.0, 0.0, 1.0)
 OTHERS = [(4, 1.0, 0.5), (4, 3.9, -3.0), (1, 0.1, 0.05)]  # people, Σx^2, Σxy
 
 
-def sums(xx: float, xy: float, x: float, y: float) -> central.Sums:
+def sums(xx: float, xy: float, x: float, y: float) -> LineCrowd:
     """With one person more."""
-    return central.Sums(np.array([xx + x * x]), np.array([xy + x * y]))
+    return LineCrowd(np.array([xx + x * x]), np.array([xy + x * y]))
 
 
 @pytest.mark.parametrize(
-    ("log", "least"), [(central.exponential_log, 0.5), (central.kng_log, 0.32)]
+    ("log", "least"), [(LineCrowd.exponential_log, 0.5), (LineCrowd.kng_log, 0.32)]
 )
 @pytest.mark.parametrize("epsilon", [0.5, 3.0])
 def test_densities_change_by_a_factor_of_at_most_e_to_epsilon(
@@ -61,13 +60,13 @@ def test_densities_change_by_a_factor_of_at_most_e_to_epsilon(
 def test_objective_perturbation_is_private(epsilon: float) -> None:
     """Inside, the density of the noise times the slope of what it is; at the ends, its tails.
     Twin: two fifths of ε are passed."""
-    scale, worst = central.GRADIENT_SENSITIVITY / (central.NOISE_SHARE * epsilon), 0.0
+    scale, worst = LineCrowd.gradient_sensitivity / (NOISE_SHARE * epsilon), 0.0
     for (_, xx, xy), one, other in itertools.product(OTHERS, CORNERS, CORNERS):
         logs, tails = [], []
         for x, y in (one, other):
             found = sums(xx, xy, x, y)
-            noise = central.noise_at_minimum(found, THETA, epsilon)
-            steep = 2 * float(found.xx[0]) + central.regularizer(epsilon)
+            noise = found.noise_at_minimum(THETA, epsilon)
+            steep = 2 * float(found.xx[0]) + found.ridge(epsilon)
             logs.append(-np.abs(noise) / scale + math.log(steep))
             tails.append(
                 [laplace_tail(sign * noise[end] / scale) for sign, end in ((1, 0), (-1, -1))]
@@ -84,24 +83,24 @@ def laplace_tail(x: float) -> float:
 def test_no_person_moves_sums_squares_or_gradients_further() -> None:
     x, y, u, v = (g.ravel() for g in np.meshgrid(*[GRID[::2]] * 4))
     moved = np.abs(x**2 - u**2) + np.abs(x * y - u * v)
-    assert moved.max() == pytest.approx(central.SUMS_SENSITIVITY, rel=1e-12)  # 1, 1 by 1/2, -1
+    assert moved.max() == pytest.approx(SUMS_SENSITIVITY, rel=1e-12)  # 1, 1 by 1/2, -1
     x, y, theta = (g.ravel() for g in np.meshgrid(GRID, GRID, GRID))
-    assert ((y - theta * x) ** 2).max() == central.LOSS_SENSITIVITY
-    assert 2 * np.abs(2 * x * (y - theta * x)).max() == central.GRADIENT_SENSITIVITY
+    assert ((y - theta * x) ** 2).max() == LineCrowd.loss_sensitivity
+    assert 2 * np.abs(2 * x * (y - theta * x)).max() == LineCrowd.gradient_sensitivity
 
 
 def test_draws_are_those_of_the_densities() -> None:
     """Means and mean squares on [-1, 1], by integrals, where both ends cut something off. Twin: at
     another ε they are not."""
-    people, n = central.Sums(np.full(40_000, 3.0), np.full(40_000, 2.4)), 40_000
+    people, n = LineCrowd(np.full(40_000, 3.0), np.full(40_000, 2.4)), 40_000
     for log, draw in (
-        (central.exponential_log, central.exponential),
-        (central.kng_log, central.kng),
+        (LineCrowd.exponential_log, LineCrowd.exponential),
+        (LineCrowd.kng_log, LineCrowd.kng),
     ):
         drawn, other = (draw(people, e, np.random.default_rng(4)) for e in (2.0, 4.0))
-        one = central.Sums(np.array([3.0]), np.array([2.4]))
+        one = LineCrowd(np.array([3.0]), np.array([2.4]))
 
-        def moment(power: int, log: object = log, one: central.Sums = one) -> float:
+        def moment(power: int, log: object = log, one: LineCrowd = one) -> float:
             assert callable(log)
             return float(
                 quad(lambda t: t**power * math.exp(log(one, np.array([t]), 2.0)[0]), -1, 1,
@@ -128,7 +127,7 @@ def test_bits_have_the_probabilities_of_people() -> None:
 
 def test_errors_are_those_computed_elsewhere() -> None:
     """n times, at ε 1, and at a million people what noise adds."""
-    found = {series.mechanism: parts[0] for series, parts in formulas(1.0).items()}
+    found = {series.name: parts[0] for series, parts in formulas(1.0).items()}
     assert found["least-squares"] == pytest.approx(0.25, rel=1e-12)
     assert found["gradient"] == pytest.approx(168.6, abs=0.05)
     assert found["sums"] == pytest.approx(65.2, abs=0.05)
@@ -228,7 +227,7 @@ def test_the_ends_cut_off_next_to_nothing_where_an_error_is_called_exact() -> No
     """KNG's noise given Σx^2, with the fewest people that have an exact error, by an integral."""
     response = RandomizedResponse(Epsilon("0.5"))
     n = next(n for n in range(1_000, 20_000, 250) if line.KNG in line.exact(response, n))
-    scale = central.GRADIENT_SENSITIVITY / (0.5 * n * XX)
+    scale = LineCrowd.gradient_sensitivity / (0.5 * n * XX)
     deviation = math.sqrt(ERROR / (n * XX))
     cut = quad(
         lambda off: math.exp(-(off**2) / 2 / deviation**2) / deviation / math.sqrt(2 * math.pi)

@@ -10,7 +10,7 @@ import pytest
 from deniable.shared.cli.command import main
 from deniable.shared.privacy.epsilon import Epsilon
 from deniable.shared.privacy.mechanisms import RandomizedResponse
-from deniable.simulations.studies.repetition.noise_schemes import SCHEMES, Scheme
+from deniable.simulations.studies.repetition import SCHEMES, Scheme
 from tests.plausible import assert_implausible, assert_plausible
 
 
@@ -135,7 +135,7 @@ def test_devices_that_answer_anew_are_guessed_as_often() -> None:
 
 def test_the_study_prints_what_has_no_limit_as_null(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["simulate", "repeat", "--rounds", "1,4", "--epsilon", "1", "--json"]) == 0
-    cells = json.loads(capsys.readouterr().out)["cells"]
+    cells = json.loads(capsys.readouterr().out)["rows"]
     limits = {(c["scheme"], c["rounds"]): c["flip_epsilon"] for c in cells}
     assert limits["kept", 4] is None
     assert limits["latched", 4] == 0

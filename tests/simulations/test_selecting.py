@@ -14,9 +14,10 @@ import pytest
 from deniable.shared.cli.command import main
 from deniable.shared.privacy.epsilon import Epsilon
 from deniable.shared.privacy.mechanisms import Unary
-from deniable.simulations.central import below
+from deniable.simulations.central.discrete_laplace import below
 from deniable.simulations.central.selection import PermuteAndFlip
 from deniable.simulations.population import fixed
+from deniable.simulations.studies.bit_reports import least_enough
 from deniable.simulations.studies.selection import selection_chances as chances
 from tests.plausible import assert_implausible, assert_plausible
 from tests.simulations.tree import exact_distribution
@@ -29,9 +30,9 @@ def needed(model: str, options: int, epsilon: float = 1.0, delta: float = 0.1) -
         spread, asked = (1.0, 1) if model == "none" else (1 / math.tanh(epsilon / 2), options)
         return chances.normal(options, n, delta, spread, asked)
 
-    found = chances.least(lambda n: right(n) >= 0.9)
-    assert found is not None
-    return found
+    least = least_enough(lambda n: right(n) >= 0.9, 10**12)
+    assert least is not None
+    return least
 
 
 @pytest.mark.parametrize(("options", "none", "trusted", "local", "limit"), [
@@ -198,3 +199,26 @@ def test_a_gap_that_nobody_can_have_is_null(capsys: pytest.CaptureFixture[str]) 
     rows = json.loads(capsys.readouterr().out)["rows"]
     (local,) = (r for r in rows if r["estimator"] == "unary")
     assert local["gap_needed"] is local["exact"] is None
+
+
+def test_a_gap_below_half_of_the_options_is_found(capsys: pytest.CaptureFixture[str]) -> None:
+    """The least gap at which unary votes are right in 90 %: one vote less is not enough."""
+    words = ["--epsilon", "2", "--options", "1024", "--people", "10000", "--repetitions", "2"]
+    assert main(["simulate", "select", *words, "--json"]) == 0
+    rows = json.loads(capsys.readouterr().out)["rows"]
+    (local,) = (r for r in rows if r["estimator"] == "unary")
+    gap = local["gap_needed"]
+    assert gap == 391
+    epsilon = Epsilon("2")
+    assert chances.unary(1024, epsilon, 10_000, gap) >= 0.9
+    assert chances.unary(1024, epsilon, 10_000, gap - 1) < 0.9
+
+
+@pytest.mark.parametrize("words", [("--epsilon", "0.001"), ("--delta", "0.0005")])
+def test_more_people_than_can_be_searched_are_refused(
+    words: tuple[str, str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["simulate", "select", *words]) == 2
+    printed = capsys.readouterr()
+    assert "take more than 1,000,000,000,000 people on devices" in printed.err
+    assert (printed.out, printed.err.count("\n")) == ("", 1)

@@ -8,11 +8,10 @@ import pytest
 
 from deniable.server.estimation.amplification import STEP, report_epsilon, shuffled_delta
 from deniable.shared.cli.command import main
-from deniable.shared.privacy.epsilon import Epsilon
+from deniable.shared.privacy.epsilon import ONE, Epsilon
 from deniable.shared.privacy.mechanisms import RandomizedResponse
-from deniable.shared.privacy.thresholds import ONE
 from deniable.simulations import simulate
-from deniable.simulations.engine.comparison import TRUST
+from deniable.simulations.engine.sentences import TRUST
 
 TABLE = [  # ε, people, standard errors in people: devices, shuffled; ε₀
     ("0.1", 10**3, 316, 42.2, 0.73), ("0.1", 10**4, 1_000, 47.7, 1.83),
@@ -97,7 +96,7 @@ def test_drawn_errors_of_shuffled_reports_are_those_of_the_formula() -> None:
 def test_a_survey_says_what_a_shuffler_would_tell(capsys: pytest.CaptureFixture[str]) -> None:
     words = ["--people", "10000", "--forged", "0", "--repetitions", "5", "--json"]
     assert main(["simulate", "survey", *words]) == 0
-    cells = json.loads(capsys.readouterr().out)["cells"]
+    cells = json.loads(capsys.readouterr().out)["rows"]
     assert cells
     for cell in cells:
         assert cell["trusted"] < cell["shuffled"] < cell["half_width"]

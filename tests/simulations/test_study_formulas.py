@@ -10,11 +10,10 @@ import pytest
 from scipy.integrate import quad
 
 from deniable.shared.privacy.epsilon import Epsilon
-from deniable.shared.privacy.mechanisms import RandomizedResponse
 from deniable.simulations import simulate
-from deniable.simulations.central import DiscreteLaplace
+from deniable.simulations.central.discrete_laplace import DiscreteLaplace
 from deniable.simulations.studies.bit import drawn_price
-from deniable.simulations.studies.median.quantile_search import CENTRAL, HALF, NONE, choose
+from deniable.simulations.studies.median.quantile_search import HALF, NONE, TRUSTED, choose
 from deniable.simulations.studies.regression import logistic_slope as logistic
 from deniable.simulations.studies.regression.slope_questions import van_trees
 from deniable.simulations.studies.subsample_aggregate import least
@@ -44,7 +43,7 @@ def test_without_people_van_trees_is_below_the_variance_of_its_prior() -> None:
 
 def test_the_logistic_limit_is_the_best_of_all_priors() -> None:
     """A curator's limit with 1,000 people, by a fine search over h and information by hand."""
-    response, people = RandomizedResponse(Epsilon("1")), 1_000
+    people = 1_000
     x = np.arange(1, 16, 2) / 16
 
     def information(slope: float) -> float:
@@ -58,7 +57,7 @@ def test_the_logistic_limit_is_the_best_of_all_priors() -> None:
         )
         for factor in (1, 2)
     }
-    limit = logistic.known_errors(response, people)[logistic.EXPONENTIAL].limit
+    limit = logistic.limits(1.0, people)["central"]
     assert limit == pytest.approx(bounds[1], rel=2e-3)
     assert limit != pytest.approx(bounds[2], rel=2e-2)
 
@@ -99,7 +98,7 @@ def test_the_trusted_median_adds_the_variance_of_its_choice() -> None:
     chosen = choose(points, people // 2 - 1_000, people, epsilon, np.random.default_rng(20261118))
     squares = chosen**2
     error = squares.std() / math.sqrt(n)
-    limits = (HALF.limit(series, Epsilon("0.1"), people) for series in (CENTRAL, NONE))
+    limits = (HALF.variance(series, Epsilon("0.1"), people) for series in (TRUSTED, NONE))
     added = next(limits) - next(limits)
     assert abs(squares.mean() - added) <= 6.5 * error + 0.01 * added
     assert abs(squares.mean() - added / 2) > 6.5 * error + 0.01 * added

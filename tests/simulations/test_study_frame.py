@@ -102,7 +102,7 @@ def test_figures_have_the_same_bytes_again(written: Path, tmp_path: Path) -> Non
 def test_json_is_one_document_on_standard_output(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["simulate", "minimax", *FEW, "--on", "local", "--json"]) == 0
     document = json.loads(capsys.readouterr().out)
-    assert set(document) == {"cells", "slopes"}
+    assert set(document) == {"options", "rows", "findings", "slopes"}
 
 
 def test_wrong_arguments_are_one_clean_line(capsys: pytest.CaptureFixture[str]) -> None:

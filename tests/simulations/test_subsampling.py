@@ -6,9 +6,18 @@ import numpy as np
 import pytest
 from scipy import optimize
 
+from deniable.shared.privacy.epsilon import Epsilon
 from deniable.simulations import simulate
 from deniable.simulations.central import sample_and_aggregate as central
-from deniable.simulations.studies.subsample_aggregate import SHARP, formulas, limit
+from deniable.simulations.studies.median.quantile_search import (
+    NONE,
+    SEARCH,
+    SHARP,
+    SIGMA,
+    Target,
+    centre_limit,
+)
+from deniable.simulations.studies.subsample_aggregate import formulas
 from tests.plausible import assert_implausible, assert_plausible
 
 
@@ -89,11 +98,9 @@ def test_a_winsorized_mean_spends_no_more_than_epsilon(monkeypatch: pytest.Monke
 
 def test_prices_of_a_centre_are_those_computed_elsewhere() -> None:
     found = [formulas(e, 10**6) for e in (0.5, 1.0, 2.0, 4.0)]
-    search = [next(v for s, v in each.items() if s.mechanism == "search") for each in found]
+    search = [next(v for s, v in each.items() if s.name == "search") for each in found]
     assert search == pytest.approx([26.2, 7.36, 2.71, 1.69], rel=2e-3)
-    assert next(v for s, v in found[1].items() if s.mechanism == "clip") == pytest.approx(
-        42.1, abs=0.1
-    )
+    assert next(v for s, v in found[1].items() if s.name == "clip") == pytest.approx(42.1, abs=0.1)
     aggregated = [next(iter(list(formulas(1.0, n).items())[2:3]))[1] for n in (10**6, 10**12)]
     assert aggregated[0] > 1.5
     assert aggregated[1] == pytest.approx(1, abs=2e-3)
@@ -133,6 +140,20 @@ def test_no_report_tells_more_of_a_centre(epsilon: float) -> None:
     told = (columns @ (mass * score)) ** 2 / (columns @ mass)
     found = optimize.linprog(-told, A_eq=columns.T, b_eq=np.ones(14))
     assert found.fun is not None
-    assert 1 / -found.fun >= limit(epsilon) * (1 - 1e-9)
+    assert 1 / -found.fun >= centre_limit(epsilon) * (1 - 1e-9)
     if epsilon < SHARP:
-        assert 1 / -found.fun == pytest.approx(limit(epsilon), rel=1e-3)
+        assert 1 / -found.fun == pytest.approx(centre_limit(epsilon), rel=1e-3)
+
+
+@pytest.mark.parametrize("epsilon", ["0.5", "1", "1.2", "2", "4", "20"])
+def test_the_limit_of_a_centre_is_one_limit(epsilon: str) -> None:
+    """Both studies state it; it is at most the variance of the search, and at least that of the
+    people's own mean."""
+    centre, e = Target("location", 0.5), float(epsilon)
+    least = centre.limit("local", Epsilon(epsilon), 10**6)
+    assert least == pytest.approx(SIGMA**2 * centre_limit(e) / 1e6, rel=1e-12)
+    variances = [centre.variance(series, Epsilon(epsilon), 10**6) for series in (NONE, SEARCH)]
+    assert variances[0] <= least <= variances[1] * (1 + 1e-12)
+    rows = simulate("subsample", epsilon=epsilon, people=1e6, repetitions=2).rows
+    (limit,) = {row["limit"] for row in rows if row["model"] == "local"}
+    assert limit == pytest.approx(centre_limit(e) / 1e6, rel=1e-12)

@@ -10,9 +10,8 @@ from scipy import optimize, stats
 
 from deniable.shared.cli.command import main
 from deniable.shared.privacy.epsilon import Epsilon
-from deniable.simulations.central import DiscreteLaplace
-from deniable.simulations.central.discrete_laplace import tulap, tulap_below
-from deniable.simulations.studies.hypothesis_test import MODELS, ShareTest
+from deniable.simulations.central.discrete_laplace import DiscreteLaplace, tulap, tulap_below
+from deniable.simulations.studies.hypothesis_test import ESTIMATORS, ShareTest
 from tests.plausible import assert_implausible, assert_plausible
 
 
@@ -83,7 +82,7 @@ def test_the_trusted_test_is_private(epsilon: str) -> None:
             assert ratio.max() > e**0.9
 
 
-@pytest.mark.parametrize("model", MODELS)
+@pytest.mark.parametrize("model", [one.model for one in ESTIMATORS])
 def test_tests_of_drawn_populations_find_as_often(model: str) -> None:
     """At both shares; false alarm at most 1e-9. Twin: another number of people."""
     test, rng, n = shares(model, "1"), np.random.default_rng(20261118), 40_000
@@ -118,7 +117,8 @@ def test_the_study_prints_people_needed(capsys: pytest.CaptureFixture[str]) -> N
 
 
 @pytest.mark.parametrize(("words", "cure"), [
-    (["--low", "0.6"], "low is below high"), (["--level", "0.95"], "level is below power"),
+    (["--low", "0.6"], "low must be below high"),
+    (["--level", "0.95"], "level must be below power"),
     (["--power", "1"], "--power is above 0 and below 1"),
 ])  # fmt: skip
 def test_what_cannot_be_told_apart_is_refused(

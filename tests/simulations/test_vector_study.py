@@ -10,7 +10,7 @@ from deniable.shared.privacy.codewords import best_cap
 from deniable.simulations import simulate
 from deniable.simulations.central import vector_noise
 from deniable.simulations.population.vectors import cap_probability, cosines
-from deniable.simulations.studies.composition.privacy_accounts import gaussian_mu
+from deniable.simulations.studies.composition import gaussian_mu
 from tests.plausible import assert_implausible, assert_plausible
 
 

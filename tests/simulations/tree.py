@@ -7,7 +7,7 @@ from collections.abc import Callable
 from fractions import Fraction
 from typing import TypeVar
 
-from deniable.simulations.central import Below
+from deniable.simulations.central.discrete_laplace import Below
 
 Outcome = TypeVar("Outcome")
 

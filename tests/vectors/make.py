@@ -11,14 +11,13 @@ from pathlib import Path
 from typing import Any
 
 from deniable.server.surveys.optimal_table import optimal_table
-from deniable.shared.privacy.certify import EPSILONS
 from deniable.shared.privacy.epsilon import Epsilon
 from deniable.shared.privacy.families.number_table import NumberTable
 from deniable.shared.privacy.mechanism import SUMS, Mechanism
 from deniable.shared.privacy.mechanisms import OptimalTable, mechanisms
 from deniable.shared.privacy.mechanisms.optimal_table import EXAMPLES
-from deniable.shared.survey.document import parse_toml
-from deniable.shared.survey.periods import PERIODS
+from deniable.shared.privacy.verification import EPSILONS
+from deniable.shared.survey.document import PERIODS, parse_toml
 from tests.given_table import BROKEN, honest, planted
 from tests.survey_texts import YEARS, bit, survey_text
 from tests.survey_texts import question as in_toml

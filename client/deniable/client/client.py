@@ -18,12 +18,12 @@ from deniable.client.net.uploader import Uploader
 from deniable.client.outcome import Outcome
 from deniable.client.person import Person
 from deniable.client.pipeline import AnswerPipeline
-from deniable.client.policy import Policy
+from deniable.client.policy import Policy, Settings
 from deniable.client.state import outbox
 from deniable.client.state.database import State
-from deniable.client.state.people import NOT_GIVEN, Consents, Identity
+from deniable.client.state.ledger import NOT_GIVEN, Identity
 from deniable.shared.errors import InvalidPolicy, StoreUnusable, UntrustedSurvey
-from deniable.shared.privacy.randomness import Draw, kernel_draw
+from deniable.shared.privacy.mechanism import Draw, kernel_draw
 
 CLOSE_SECONDS = 1.0
 MAX_TIMEOUT_SECONDS = 3600.0
@@ -81,15 +81,12 @@ class Client(Person):
             raise InvalidPolicy(reason)
         direct = transport or HttpTransport(server, ca=ca, proxy=proxy)
         relayed = None if relay is None else HttpTransport(relay, ca=ca, proxy=proxy)
-        folder, consents = State(state), Consents()
-        self._now = now
-        self._surveys = Surveys(folder, policy, server, direct, consents, now, monotonic, timeout)
-        self._uploader = Uploader(
-            folder, server, direct, consents, now, monotonic, timeout, send_within, relayed
-        )
-        pipeline = AnswerPipeline(folder, policy, self._surveys, now, draw, send_within)
-        queued = self._uploader.report_queued
-        super().__init__(Identity(None), folder, policy, pipeline, consents, queued)
+        settings = Settings(server, policy, now, monotonic, draw, timeout, send_within)
+        folder, self._now = State(state), now
+        self._surveys = Surveys(settings, folder, direct)
+        self._uploader = Uploader(settings, folder, direct, relayed)
+        pipeline = AnswerPipeline(settings, folder, self._surveys)
+        super().__init__(Identity(None), pipeline, self._uploader.report_queued)
         self._resume()
 
     def __enter__(self) -> Self:
@@ -109,10 +106,7 @@ class Client(Person):
         """
         if not isinstance(id, str):
             raise TypeError(f"a person's id is a text, got {type(id).__name__}")
-        identity = Identity(id)
-        return Person(
-            identity, self._state, self._policy, self._pipeline, self._consents, self._report_queued
-        )
+        return Person(Identity(id), self._pipeline, self._report_queued)
 
     def prefetch(self, timeout: float = 10.0) -> bool:
         """Fetch the list of surveys before the first answer, if consent is given.
@@ -143,10 +137,7 @@ class Client(Person):
         )
 
     def survey(self, survey: str, /) -> Survey | Outcome:
-        """Return the verified survey from the list on disk, so that an app can build its form.
-
-        Return an Outcome with the reason if there is none.
-        """
+        """Return the verified survey from the list on disk, for an app's form; or an Outcome."""
         found = self._listed_survey(survey)
         return found if isinstance(found, Outcome) else found.survey
 
@@ -160,7 +151,7 @@ class Client(Person):
                 return 0
             with self._state.transaction(durable=False) as db:
                 outbox.delete_expired(db, self._now())
-                if self._consents.obstacle(db):
+                if self._state.consents.obstacle(db):
                     return outbox.waiting(db, self._server)
             return self._uploader.flush(timeout)
         except StoreUnusable:
@@ -190,7 +181,7 @@ class Client(Person):
         if not self._state.begun:
             return Outcome("no-consent", NOT_GIVEN)
         with self._state.transaction(durable=False) as db:
-            return self._consents.obstacle(db) or self._surveys.seen(db)
+            return self._state.consents.obstacle(db) or self._surveys.seen(db)
 
     def _listed_survey(self, wanted: str) -> Found | Outcome:
         try:
@@ -213,17 +204,12 @@ class Client(Person):
         return found
 
     def _resume(self) -> None:
-        """Continue to send the reports of an earlier process.
-
-        Otherwise close the state: a server may now fork in a way that Python does not notice.
-        """
+        """Continue to send the reports of an earlier process."""
         if not self._state.begun:
             return
         with suppress(StoreUnusable):
             with self._state.transaction(durable=False) as db:
                 outbox.delete_expired(db, self._now())
-                left = not self._consents.obstacle(db) and outbox.waiting(db, self._server)
+                left = not self._state.consents.obstacle(db) and outbox.waiting(db, self._server)
             if left:
                 self._uploader.wake()
-            else:
-                self._state.close()

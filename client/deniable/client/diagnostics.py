@@ -1,9 +1,9 @@
 """Diagnostics: text from outside made safe to show, and the log `deniable.client`.
 
 The log states why nothing was fetched or sent, for those who run the app. The first failure of a
-kind in an hour is a warning; later ones are information. Messages consist of error codes and
-statuses, and of nothing that a server has written. No record contains an answer, a report or an id,
-and none depends on an answer.
+kind in an hour is a warning; later ones are information. Messages contain only error codes and
+statuses, and no text from a server. No record contains an answer, a report or an id, and none
+depends on an answer.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ def escaped(text: str, limit: int = MAX_SHOWN_CHARACTERS) -> str:
 
 
 def log_failure(kind: str, message: str) -> None:
-    """Log a failure. `kind` is one of a few words, which limits the number of warnings."""
+    """Log a failure. `kind` is one of a few words, so the number of warnings is limited."""
     if _ended:
         return
     now = time.monotonic()

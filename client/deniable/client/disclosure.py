@@ -15,15 +15,14 @@ from deniable.client.diagnostics import escaped
 from deniable.client.policy import Policy
 from deniable.client.state import outbox
 from deniable.client.state.database import State
-from deniable.client.state.ledger import Ledger, read_ledger
+from deniable.client.state.ledger import Consent, Identity, Ledger, count_others, read_ledger
 from deniable.client.state.outbox import HistoryEntry, history_of
-from deniable.client.state.people import Consent, Identity, count_others
 from deniable.shared.privacy.epsilon import decimal_text
 
 if TYPE_CHECKING:
     from deniable.shared.survey.document import Survey
 
-MAX_TEXT_CHARACTERS = 2_000  # the limit of a document
+MAX_TEXT_CHARACTERS = 2_000  # maximum length of text from a document
 
 
 # A survey, before consent
@@ -32,16 +31,16 @@ MAX_TEXT_CHARACTERS = 2_000  # the limit of a document
 @dataclass(frozen=True)
 class DescribedQuestion:
     name: str
-    asked: str  # the possible answers, in a few words
+    asked: str  # short description of the possible answers
     epsilon: str
-    odds: str  # how far its reports can change what anyone believes
+    odds: str  # how far its reports can change anyone's belief
 
 
 @dataclass(frozen=True)
 class Description:
     """A survey as text. Each field can be shown in a dialog; `text` is all of them, in lines."""
 
-    survey: str  # the id
+    survey: str  # the survey's id
     name: str
     title: str
     purpose: str
@@ -52,14 +51,14 @@ class Description:
     repeat_rounds: int  # the number of rounds that share one report; 1: each has its own
     questions: tuple[DescribedQuestion, ...]
     epsilon_per_round: str
-    epsilon: str  # of all rounds
+    epsilon: str  # ε of all rounds
     when: str
     gives_away: str
     caps: str  # the share of the app's own limits that it uses
 
     @property
     def text(self) -> str:
-        """The whole description for a dialog, in lines."""
+        """Complete description for a dialog, in lines."""
         return "\n".join(
             [
                 self.title,
@@ -112,7 +111,7 @@ def _questions(survey: Survey, policy: Policy) -> tuple[DescribedQuestion, ...]:
 
 def _growth(billionths: int, reports: int) -> str:
     """Return how far one report can raise a suspicion, and how far all reports can."""
-    from deniable.shared.privacy.promises import suspicion_growth
+    from deniable.shared.privacy.epsilon import suspicion_growth
 
     one = suspicion_growth(billionths)
     if reports <= 1:
@@ -156,7 +155,7 @@ def _shown(text: str) -> str:
 class QuestionBudget:
     name: str
     spent: str
-    left: str  # never more than what is left in total
+    left: str  # never more than the total that is left
 
 
 @dataclass(frozen=True)
@@ -169,7 +168,7 @@ class Budget:
 
     @property
     def text(self) -> str:
-        """The budget for a screen, in lines."""
+        """Budget for a screen, in lines."""
         lines = [f"Spent: ε {self.spent} over all surveys and rounds; left: ε {self.left}."]
         lines += [
             f"    {one.name}: ε {one.spent} spent, ε {one.left} left" for one in self.questions
@@ -193,7 +192,7 @@ def budget(ledger: Ledger, policy: Policy) -> Budget:
 DELIVERIES = {
     "waiting": "waiting to be sent",
     "accepted": "sent and accepted by the server",
-    "relayed": "sent to the relay, which forwards it among others",
+    "relayed": "sent to the relay, which forwards it together with other reports",
     "refused": "sent and refused by the server",
     "given-up": "not sent",
     "dropped": "not sent",
@@ -213,7 +212,7 @@ class Summary:
 
     @property
     def text(self) -> str:
-        """The summary for a screen, in lines: the output of `deniable sent`."""
+        """Summary for a screen, in lines: the output of `deniable sent`."""
         return "\n".join(_summary_lines(self))
 
     def as_json(self) -> dict[str, Any]:  # Any: a JSON document

@@ -1,4 +1,4 @@
-"""The environment of an app: where it keeps the client's state, and whether that state survives."""
+"""Environment of an app: the folder for the client's state, and whether that state survives."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def state_folder(
 
 
 def ephemeral_reason(environment: Mapping[str, str] = os.environ) -> str | None:
-    """Return why state cannot be kept here, and the fix; None where a folder survives the process.
+    """Return why state cannot be kept here, and the fix, or None if a folder survives the process.
 
     A ledger that is lost after each call means a full budget in the next one, so the client refuses
     to start. Set a variable if the folder is on a mounted volume that is kept.

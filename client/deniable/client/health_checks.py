@@ -23,8 +23,8 @@ from deniable.client.net.exchange import failure
 from deniable.client.net.survey_list import read_list, verified
 from deniable.client.net.transport import HttpTransport, Reply, Unreachable
 from deniable.client.policy import Policy
-from deniable.client.state.database import State
-from deniable.client.state.people import Identity
+from deniable.client.state.database import NEW_INSTALL, State
+from deniable.client.state.ledger import Identity
 from deniable.shared.cli.verb import Finding
 from deniable.shared.errors import DeniableError, StoreUnusable
 from deniable.shared.survey.document import Survey
@@ -149,8 +149,7 @@ def check_folder(folder: str, max_epsilon: str, person: str | None = None) -> It
     try:
         shown = summary(state, Identity(person))
     except StoreUnusable as error:
-        fix = "restore the files, or delete the folder to start as a new install"
-        yield Finding("state", False, str(error), fix)
+        yield Finding("state", False, str(error), f"restore the files, or {NEW_INSTALL}")
         return
     yield Finding("state", True, "undamaged, and so is the ledger")
     yield _consent(shown)

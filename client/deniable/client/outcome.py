@@ -1,4 +1,4 @@
-"""The outcome of one call of `answer`: a status for programs and a sentence for people."""
+"""Outcome of one call of `answer`: a status for programs and a sentence for people."""
 
 from dataclasses import dataclass, field
 from typing import Literal
@@ -17,7 +17,7 @@ Status = Literal[
 
 @dataclass(frozen=True)
 class Outcome:
-    """The result of an answer. It contains no answer and no report, so it may be logged.
+    """Result of a call of `answer`. It contains no answer and no report, so it may be logged.
 
     queued            a report is on disk, and will be sent
     already-answered  this install has already answered this survey, or the same questions under its

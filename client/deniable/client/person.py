@@ -1,4 +1,4 @@
-"""A person of an app, who can agree, answer, and have everything erased."""
+"""A person who uses an app, and can agree, answer, and have their data erased."""
 
 from __future__ import annotations
 
@@ -7,11 +7,9 @@ from typing import TYPE_CHECKING
 
 from deniable.client.outcome import Outcome
 from deniable.client.pipeline import AnswerPipeline
-from deniable.client.policy import Policy
 from deniable.client.state import outbox, schema
-from deniable.client.state.database import State, StateBlocked
-from deniable.client.state.ledger import Ledger, read_ledger
-from deniable.client.state.people import Consent, Consents, Identity
+from deniable.client.state.database import StateBlocked
+from deniable.client.state.ledger import Consent, Identity, Ledger, read_ledger
 from deniable.shared.errors import InvalidAnswer, StoreUnusable
 
 if TYPE_CHECKING:
@@ -26,16 +24,10 @@ class Person:
     """
 
     def __init__(
-        self,
-        identity: Identity,
-        state: State,
-        policy: Policy,
-        pipeline: AnswerPipeline,
-        consents: Consents,
-        report_queued: Callable[[], None],
+        self, identity: Identity, pipeline: AnswerPipeline, report_queued: Callable[[], None]
     ) -> None:
-        self._state, self._policy, self._pipeline = state, policy, pipeline
-        self._consents, self._report_queued = consents, report_queued
+        self._state, self._policy, self._pipeline = pipeline.state, pipeline.policy, pipeline
+        self._report_queued = report_queued
         self._consent = Consent(identity)
 
     @property
@@ -71,7 +63,7 @@ class Person:
             self._consent.unkept = str(error) if given else ""
             return False
         self._consent.withdrawn = not given
-        self._consents.unwritten.discard(self._consent.identity)
+        self._state.consents.unwritten.discard(self._consent.identity)
         return True
 
     def answer(self, survey: str, /, **answers: object) -> Outcome:
@@ -140,7 +132,7 @@ class Person:
             return False
         except StoreUnusable:
             return self._destroy_damaged_state()
-        self._consents.unwritten.discard(self._consent.identity)
+        self._state.consents.unwritten.discard(self._consent.identity)
         return True
 
     def _refuse_undeclared(self, answers: dict[str, object]) -> None:
@@ -149,10 +141,10 @@ class Person:
             raise InvalidAnswer(name)
 
     def _withdraw(self) -> None:
-        """Withdraw in memory. Until the disk has it too, nothing is sent for anyone."""
+        """Withdraw in memory. Until the disk has the withdrawal too, nothing is sent for anyone."""
         self._consent.withdrawn = True
-        self._consents.unwritten.add(self._consent.identity)
+        self._state.consents.unwritten.add(self._consent.identity)
 
     def _destroy_damaged_state(self) -> bool:
-        """Keep the damaged database: one person must not delete everybody's."""
+        """Keep the damaged database: one person must not delete the data of everyone."""
         return False

@@ -5,25 +5,24 @@ spends it twice (state/ledger.py states why). An answer waits for the disk only 
 answers are held by the caller and by this call, and nowhere else.
 
 Where a survey latches reports, only the first answer in a span of rounds is charged and randomized.
-Later calls send the kept report, and their values are not examined.
+Later calls send the kept report and do not examine the new values.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
-from datetime import UTC, date, datetime
+from datetime import UTC, date
 from functools import partial
 from typing import TYPE_CHECKING
 
 from deniable.client.net.surveys import Found, Obstacle, Surveys
 from deniable.client.outcome import Outcome
-from deniable.client.policy import Policy
+from deniable.client.policy import Settings
 from deniable.client.state import Transaction, ledger, outbox
-from deniable.client.state.database import State
-from deniable.client.state.people import NOT_GIVEN, Consent, overruled
+from deniable.client.state.database import LAST_LOCK_WAIT_SECONDS, State
+from deniable.client.state.ledger import NOT_GIVEN, Consent, overruled
 from deniable.shared.privacy.epsilon import decimal_text
-from deniable.shared.privacy.randomness import Draw
 
 if TYPE_CHECKING:
     from deniable.shared.envelope import Envelope
@@ -32,35 +31,24 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class ChargedRound:
-    """A round of a survey that is charged to a person.
-
-    Its noise may be drawn once, or was drawn in an earlier round of its span.
-    """
+    """A charged round. Its noise may be drawn once, or was drawn earlier in its span."""
 
     id: str
     survey: Survey
     round: int
-    key: bytes = field(repr=False)  # the person's, for this survey
-    charges: int  # of all people, including this one
+    key: bytes = field(repr=False)  # the person's key for this survey
+    charges: int  # number of charges of all people, including this one
     repeats: int | None  # the earlier round whose report is sent again
-    kept: Report | None = field(repr=False)  # that report
+    kept: Report | None = field(repr=False)  # the report to send again
 
 
 class AnswerPipeline:
     """The path of an answer through one client's state and network."""
 
-    def __init__(
-        self,
-        state: State,
-        policy: Policy,
-        surveys: Surveys,
-        now: Callable[[], datetime],
-        draw: Draw,
-        send_within: float,
-    ) -> None:
-        self._send_within = send_within
-        self._state, self._policy, self._surveys = state, policy, surveys
-        self._now, self._draw = now, draw
+    def __init__(self, settings: Settings, state: State, surveys: Surveys) -> None:
+        self.policy, self.state, self._surveys = settings.policy, state, surveys
+        self._server, self._send_within = settings.server, settings.send_within
+        self._now, self._draw = settings.now, settings.draw
 
     def answer(self, consent: Consent, wanted: str, answers: Mapping[str, object]) -> Outcome:
         """Charge, randomize and queue an answer.
@@ -72,22 +60,19 @@ class AnswerPipeline:
         charged = self._charged(consent, wanted, today, partial(self._obstacle, frozenset(answers)))
         if isinstance(charged, Outcome):
             return charged
-        self._state.note_charges(charged.charges)
+        self.state.note_charges(charged.charges)
         report = charged.kept or charged.survey.report(answers, self._draw)
         return self._queue(consent, charged, today, report)
 
     def _charged(
         self, consent: Consent, wanted: str, today: date, obstacle: Obstacle
     ) -> ChargedRound | Outcome:
-        """Charge the round durably.
-
-        One transaction does it, unless a list must be fetched or a survey verified first.
-        """
+        """Charge the round durably, in one transaction unless a list must be fetched first."""
         if consent.unkept:
             return Outcome("unavailable", f"consent could not be stored: {consent.unkept}")
-        if not self._state.begun:
+        if not self.state.begun:
             return overruled() or Outcome("no-consent", NOT_GIVEN)
-        with self._state.transaction() as db:
+        with self.state.transaction() as db:
             outbox.delete_expired(db, self._now())  # also if nothing may be asked
             if refusal := consent.obstacle(db):
                 return refusal
@@ -97,19 +82,19 @@ class AnswerPipeline:
         found = self._surveys.find(wanted, today, seen, obstacle)
         if isinstance(found, Outcome):
             return found
-        with self._state.transaction() as db:
+        with self.state.transaction() as db:
             return self._charge(db, consent, found, today)
 
     def _obstacle(self, names: Collection[str], survey: Survey) -> str | None:
-        """Return why a survey is not answered, from names, kinds and caps alone."""
-        asked, cap = survey.round_billionths, self._policy.round_cap
+        """Return why a survey is not answered, from names, kinds and caps only."""
+        asked, cap = survey.round_billionths, self.policy.round_cap
         if asked > cap:
             return (
                 f"survey {survey.name!r} asks for ε {decimal_text(asked)} in one round, "
                 f"and the app allows {decimal_text(cap)}"
             )
         kinds = {question.name: question.kind for question in survey.questions}
-        return survey.unasked(names) or self._policy.mismatch(kinds)
+        return survey.unasked(names) or self.policy.mismatch(kinds)
 
     def _charge(
         self, db: Transaction, consent: Consent, found: Found, today: date
@@ -136,7 +121,7 @@ class AnswerPipeline:
                 detail = f"{_already(survey, round_)}, under the id {id_}"
                 return Outcome("already-answered", detail, found.id, round_)
         if not ledger.is_charged(db, person, found.id, span[0]):
-            if obstacle := spent.obstacle(costs, total, self._policy):
+            if obstacle := spent.obstacle(costs, total, self.policy):
                 return Outcome("budget-spent", obstacle, found.id, round_)
             ledger.write_charge(db, person, spent, found.id, span[0], costs, total)
         elif (again := ledger.use_kept_report(db, person, found.id, span, round_)) is None:
@@ -160,17 +145,15 @@ class AnswerPipeline:
             survey.questions, report.symbols, survey.drawn_from, charged.repeats
         )
         entry = outbox.HistoryEntry(charged.id, survey.name, round_, today.isoformat(), symbols)
-        until, due = (
-            survey.taken_until(round_),
-            outbox.random_moment(self._now(), self._send_within),
-        )
-        with self._state.transaction(durable=False) as db:
+        until = survey.taken_until(round_)
+        due = outbox.random_moment(self._now(), self._send_within)
+        with self.state.transaction(durable=False, wait_seconds=LAST_LOCK_WAIT_SECONDS) as db:
             if not consent.is_given(db):  # withdrawn in the meantime: the report is discarded
                 return Outcome("no-consent", NOT_GIVEN, charged.id, round_)
             person = consent.identity.person(db)
             if survey.repeats and not charged.kept:
                 ledger.keep_report(db, person, survey, envelope)
-            outbox.put(db, person, envelope, packed, until, entry, self._surveys.server, due)
+            outbox.put(db, person, envelope, packed, until, entry, self._server, due)
         detail = "a report is on disk and will be sent"
         return Outcome("queued", detail, charged.id, round_, report.unfit)
 

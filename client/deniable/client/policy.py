@@ -1,4 +1,4 @@
-"""The app's policy: whose surveys it answers, and the largest budget (ε) it will ever spend.
+"""The app's policy: the surveys that it answers, and the largest budget (ε) it will ever spend.
 
 The policy ships with the app's code. A survey may ask for less, never for more, and a server cannot
 change the policy.
@@ -8,20 +8,25 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
+from datetime import datetime
 from functools import cached_property
+from typing import TYPE_CHECKING
 
 from deniable.shared.errors import InvalidEpsilon, InvalidPolicy
 from deniable.shared.privacy.epsilon import parse_billionths
-from deniable.shared.survey.kinds import KINDS  # imports no kind before it is used
+from deniable.shared.survey.kinds import KINDS  # imports a kind only when it is used
+
+if TYPE_CHECKING:
+    from deniable.shared.privacy.mechanism import Draw
 
 _HEX = re.compile(r"[0-9a-f]{64}", re.ASCII)
 
 
 @dataclass(frozen=True)
 class Policy:
-    """The app's own limits.
+    """Limits that an app sets.
 
     keys                      raw Ed25519 public keys in hex; only surveys that they signed are
                               answered
@@ -94,6 +99,19 @@ class Policy:
         """Hash of the trusted keys and surveys: a list judged by another policy is not used."""
         trusted = " ".join([*sorted(self.keys), "|", *sorted(self.surveys or ())])
         return hashlib.sha256(trusted.encode()).hexdigest()[:16]
+
+
+@dataclass(frozen=True)
+class Settings:
+    """The arguments of a client that several of its parts need."""
+
+    server: str  # URL of the server
+    policy: Policy
+    now: Callable[[], datetime]
+    monotonic: Callable[[], float]
+    draw: Draw
+    timeout: float  # in seconds, for one exchange
+    send_within: float  # seconds
 
 
 def _kinds(questions: Mapping[str, str]) -> Mapping[str, str]:

@@ -5,7 +5,7 @@ import { Unusable } from "./survey.js";
 /**
  * A record is on disk when its transaction has completed (`durability: "strict"`). `add` fails if the
  * record exists, so only one tab creates it.
- * @param {string} [name] of the database @returns {import("./ledger.js").Storage}
+ * @param {string} [name] the database's name @returns {import("./ledger.js").Storage}
  */
 export function browserStorage(name = "deniable") {
   /** @type {Promise<IDBDatabase> | undefined} */
@@ -45,7 +45,7 @@ export function browserStorage(name = "deniable") {
   };
 }
 
-/** Reject with AbortError if there is no database and none is made. @param {string} name @param {boolean} make @returns {Promise<IDBDatabase>} */
+/** Open the database. Rejects with AbortError if there is none and `make` is false. @param {string} name @param {boolean} make @returns {Promise<IDBDatabase>} */
 const open = (name, make) =>
   new Promise((resolve, reject) => {
     const request = indexedDB.open(name, 1);

@@ -10,7 +10,7 @@ import { checkedAddress } from "./transport.js";
 /**
  * @typedef {"queued" | "already-answered" | "budget-spent" | "refused" | "no-survey" | "closed" | "no-consent" | "unavailable"} Status
  * @typedef {{status: Status, detail: string, survey?: string, round?: number, unfit?: readonly string[]}} Outcome
- *   contains no answer and may be logged; `unfit` names the answers that did not fit, and is not enumerable
+ *   contains no answer and may be logged; `unfit` names the questions whose answers did not fit, and is not enumerable
  */
 
 /** An error for a question that the app's own policy does not declare. It never contains the answer. */
@@ -48,14 +48,14 @@ export class Client {
     this.#outbox.schedule(0); // reports of an earlier process or page
   }
 
-  /** Whether the person agreed; undefined if the person was never asked: ask only then. @returns {Promise<boolean | undefined>} */
+  /** Return whether the person agreed; undefined if the person was never asked. Ask only in that case. @returns {Promise<boolean | undefined>} */
   async consented() {
     return this.#withdrawn
       ? false
       : (await this.#storage.get("consent").catch(() => undefined))?.given;
   }
 
-  /** Record that the person agrees, or withdraw and delete unsent reports. Return whether it is on disk. @param {boolean} given */
+  /** Record that the person agrees, or withdraw and delete unsent reports. Return whether this is on disk. @param {boolean} given */
   async consent(given) {
     if (typeof given !== "boolean") throw new TypeError("consent is true or false");
     this.#withdrawn ||= !given;
@@ -76,7 +76,7 @@ export class Client {
 
   /**
    * Randomize the answers to a survey, given by name or id, and queue the report. Call it for everyone,
-   * whatever is true. Rejects only with InvalidAnswer, for a name that the policy does not declare.
+   * whatever the true answer is. Rejects only with InvalidAnswer, for a name that the policy does not declare.
    * @param {string} survey @param {Record<string, unknown>} answers @returns {Promise<Outcome>}
    */
   async answer(survey, answers) {
@@ -112,11 +112,11 @@ export class Client {
     this.#outbox.close();
   }
 
-  /** Erase everything except the ledger: erasing must not refill a budget. Return whether it is done. */
+  /** Erase everything except the ledger: erasing must not refill a budget. Return whether it succeeded. */
   async forget() {
     this.#withdrawn = true;
     try {
-      const first = await this.#storage.get("consent") ? ["consent"] : []; // first, so that nothing is sent
+      const first = await this.#storage.get("consent") ? ["consent"] : []; // erased first, so that nothing is sent
       for (const name of [...first, ...await this.#storage.names("")]) {
         if (!name.startsWith("charge-")) await this.#storage.remove(name);
       }
@@ -133,7 +133,7 @@ export class Client {
     return kept?.given === true ? String(kept.id) : undefined;
   }
 
-  /** Consent, survey, policy, ledger, randomizer, outbox: nothing depends on a value before the noise is drawn.
+  /** Check consent, survey and policy, charge the ledger, randomize and queue. Nothing depends on a value before the noise is drawn.
    * @param {string} wanted @param {Record<string, unknown>} answers @returns {Promise<Outcome>} */
   async #answer(wanted, answers) {
     const noConsent = /** @type {const} */ ({
@@ -148,7 +148,7 @@ export class Client {
     if ("status" in found) return found;
     const { id, survey } = found, now = this.#now(), round = survey.roundOf(now);
     const costs = new Map(survey.questions.map((each) => [each.name, each.epsilon])),
-      total = survey.epsilon; // not the cost of the drawn question: refusals would reveal which it is
+      total = survey.epsilon; // not the cost of the drawn question: otherwise refusals would reveal the draw
     if ((await this.#consent()) !== consent) return noConsent;
     for (;;) { // until no other process charges at the same time
       const ledger = await readLedger(this.#storage),
@@ -183,7 +183,7 @@ export class Client {
     return Object.defineProperty(outcome, "unfit", { value: unfit });
   }
 
-  /** Return why a survey is not answered, from names, kinds and caps alone. @param {import("./surveys.js").Survey} survey @param {string[]} names */
+  /** Return why the app must not answer a survey, from names, kinds and caps alone. @param {import("./surveys.js").Survey} survey @param {string[]} names */
   #obstacle(survey, names) {
     if (survey.epsilon > this.#policy.roundCap) {
       return "the survey asks for more than maxEpsilonPerRound";
@@ -199,7 +199,7 @@ export class Client {
       `question ${other.name} is asked as a ${other.kind}, and the app declares another kind`;
   }
 
-  /** Delete keys whose survey accepts no further reports: then its reports cannot be traced to this device. */
+  /** Delete the keys of surveys that accept no further reports, so that reports cannot be traced to this device. */
   async #expire() {
     const names = await Promise.all(
       ["key-", "closed-"].map((prefix) => this.#storage.names(prefix)),
@@ -213,7 +213,7 @@ export class Client {
 /** @param {number} count */
 const random = (count) => crypto.getRandomValues(new Uint8Array(count));
 
-/** Draw from the kernel, which returns at most 65,536 bytes in one call. Nothing is kept. @param {number} count */
+/** Draw from the kernel, at most 65,536 bytes per call. No random bytes are kept. @param {number} count */
 function kernelDraw(count) {
   const bytes = new Uint8Array(count);
   for (let start = 0; start < count; start += 65_536) {
@@ -222,7 +222,7 @@ function kernelDraw(count) {
   return new DataView(bytes.buffer);
 }
 
-/** Read an answer, whatever its own code does. @param {Record<string, unknown>} answers @param {string} name */
+/** Read an answer, even if its getter throws. @param {Record<string, unknown>} answers @param {string} name */
 function valueOf(answers, name) {
   try {
     return answers[name];
@@ -231,7 +231,7 @@ function valueOf(answers, name) {
   }
 }
 
-/** Whether the environment or the browser refuses, whatever the app has. */
+/** Return whether the environment or the browser refuses, whatever consent the app has recorded. */
 function overruled() {
   const environment = globalThis.process?.env ?? {},
     browser = /** @type {any} */ (globalThis.navigator);

@@ -20,8 +20,8 @@ const arithmetic = (bits) => ({
 });
 
 /**
- * e^(numerator / denominator) by its power series. Once n >= 2x each term is at most half the one
- * before, so the remainder is less than the last term, which is below one unit.
+ * Compute e^(numerator / denominator) from its power series. Once n >= 2x, each term is at most half of
+ * the previous one, so the remainder is less than the last term, which is below one unit.
  * @param {bigint} numerator @param {bigint} denominator @param {bigint} bits @returns {Interval}
  */
 export function exp(numerator, denominator, bits) {
@@ -36,7 +36,7 @@ export function exp(numerator, denominator, bits) {
 }
 
 /**
- * Round each formula of e^(numerator / denominator) up to a multiple of 2^-64. The precision is raised
+ * Round the value of each formula of e^(numerator / denominator) up to a multiple of 2^-64. The precision is raised
  * until both ends agree, which proves the result.
  * @param {bigint} numerator @param {bigint} denominator
  * @param {(e: Interval, on: ReturnType<typeof arithmetic>) => Interval[]} formulas
@@ -49,5 +49,5 @@ export function ceilUnits(numerator, denominator, formulas) {
   }
 }
 
-/** Proof that larger / smaller <= e^ε. @param {bigint} e @param {bigint} larger @param {bigint} smaller */
+/** Prove that larger / smaller <= e^ε. @param {bigint} e @param {bigint} larger @param {bigint} smaller */
 export const within = (e, larger, smaller) => larger << 384n <= exp(e, BILLION, 384n)[0] * smaller;

@@ -1,4 +1,4 @@
-/** Storage in a folder, for Node: a file for each record, that only its owner can read. */
+/** Storage in a folder, for Node: one file for each record, which only its owner can read. */
 
 import { randomUUID, webcrypto } from "node:crypto";
 import { link, mkdir, open, readdir, readFile, rename, rm } from "node:fs/promises";
@@ -6,11 +6,11 @@ import { join } from "node:path";
 
 import { Unusable } from "./survey.js";
 
-/** @type {any} */ (globalThis).crypto ??= webcrypto; // in Node 18 it is only here
+/** @type {any} */ (globalThis).crypto ??= webcrypto; // Node 18 has no global crypto
 
 /**
- * Any number of processes may share it. A file appears complete and on disk, or not at all. Creating
- * one links it to a free name, and the file system lets only one process succeed.
+ * Any number of processes may share the folder. A file appears complete and on disk, or not at all. To
+ * create a record, its file is linked to a free name, and the file system lets only one process succeed.
  * @param {string} folder @returns {import("./ledger.js").Storage}
  */
 export function fileStorage(folder) {
@@ -24,7 +24,7 @@ export function fileStorage(folder) {
     } finally {
       await rm(temporary, { force: true });
     }
-    await synced(folder, "r"); // also the name
+    await synced(folder, "r"); // the new name must reach the disk too
   }
   return {
     get: (name) =>

@@ -1,4 +1,4 @@
-/** Finite geometries as sets on a circle: PROTOCOL.md, section 3, `projective-geometry`. */
+/** Finite geometries as sets of numbers modulo N: PROTOCOL.md, section 3, `projective-geometry`. */
 
 const MAX_SYMBOLS = 300_000;
 const isPrime = (/** @type {number} */ n) => {
@@ -6,7 +6,7 @@ const isPrime = (/** @type {number} */ n) => {
   return n > 1;
 };
 const PRIMES = Array.from({ length: 258 }, (_, n) => n).filter(isPrime);
-/** Fields of prime order and prime powers, and the values of the linear function that count. @type {[number, number, number[]][]} */
+/** Each field: its prime, the exponent of its order, and the values of the linear function that belong to the set. @type {[number, number, number[]][]} */
 const FIELDS = [
   [2, 2, [0]],
   [5, 1, [1, 4]],
@@ -18,7 +18,7 @@ const FIELDS = [
  * @typedef {{p: number, s: number, t: number, q: number, hits: number[], points: number, symbols: number, speaking: number, shared: number}} Geometry
  */
 
-/** Return the smallest geometry with enough points in each field. @param {number} options @returns {Geometry[]} */
+/** Return, for each field, the smallest geometry with enough points. @param {number} options @returns {Geometry[]} */
 function geometries(options) {
   return FIELDS.map(([p, s, hits]) => {
     const q = p ** s, points = (/** @type {number} */ t) => (q ** t - 1) / (q - 1);
@@ -39,7 +39,7 @@ function geometries(options) {
   }).filter(({ symbols }) => symbols <= MAX_SYMBOLS);
 }
 
-/** Return the geometry of least variance. @param {bigint} e e^ε @param {bigint} one its unit @param {number} options */
+/** Return the geometry with the smallest variance. @param {bigint} e e^ε @param {bigint} one the unit of e @param {number} options */
 export function bestGeometry(e, one, options) {
   const spreads = geometries(options).map((geometry) => {
     const [n, r, both] = [geometry.symbols, geometry.speaking, geometry.shared].map(BigInt);
@@ -51,7 +51,7 @@ export function bestGeometry(e, one, options) {
   return spreads.reduce((best, each) => each.spread < best.spread ? each : best).geometry;
 }
 
-/** Return the numbers of the set, ascending. @param {Geometry} geometry */
+/** Return the numbers of the set in ascending order. @param {Geometry} geometry */
 export function differenceSet({ p, s, t, hits, points, symbols }) {
   const values = sequence(primitive(p, s * t), p, s * symbols), found = [];
   for (let d = 0; d < symbols; d++) {

@@ -4,7 +4,7 @@ import { BILLION, ceilUnits, exp, ONE, within } from "./exact.js";
 import { bestGeometry, differenceSet } from "./geometries.js";
 
 const MAX_SYMBOLS = 256; // one byte on the wire
-const LARGEST_BIAS = 2n ** 88n; // 2^-40 of a step, where values and probabilities are in units of 2^-64
+const LARGEST_BIAS = 2n ** 88n; // 2^-40 of a step; values and probabilities are in units of 2^-64
 
 /**
  * @typedef {(bytes: number) => DataView} Draw returns this many random bytes
@@ -14,7 +14,7 @@ const LARGEST_BIAS = 2n ** 88n; // 2^-40 of a step, where values and probabiliti
  * @property {number} answers the number of possible answers
  * @property {(number: number) => Answer} answerAt
  * @property {(answer: Answer, draw: Draw) => Uint8Array} randomize the payload of one report
- * @property {boolean} [isProved] false if the integers are not proved; absent where the formula proves them
+ * @property {boolean} [isProved] false if the integers could not be proved; absent if a formula determines them
  */
 
 /** @param {DataView} roll */
@@ -50,7 +50,7 @@ function kRandomizedResponse(e, k) {
     answerAt: itself,
     randomize(answer, draw) {
       const roll = u64(draw(8)), far = roll - keep;
-      const other = Number((far < 0n ? -far : far) / lie); // computed for the true answer as well
+      const other = Number((far < 0n ? -far : far) / lie); // computed even if the true answer is reported
       const symbols = [other + Number(other >= Number(answer)), Number(answer)];
       return payload(symbols[Number(roll < keep)], bytesFor(k));
     },
@@ -119,8 +119,8 @@ const BITS_OF = Uint8Array.from(
 );
 
 /**
- * Return the first `count` options of a packed set in the order of their keys, and the same with the
- * next one. Each plane has the options with a 0 in the next bit of their key; all keys differ.
+ * Return the first `count` options of a packed set in the order of their keys, and the first
+ * `count` + 1. Each plane contains the options with a 0 in the next bit of their key; all keys differ.
  * @param {Uint8Array} of @param {number} count @param {Uint8Array[]} planes
  */
 function first(of, count, planes) {
@@ -132,7 +132,7 @@ function first(of, count, planes) {
   return bounds;
 }
 
-/** Return the option at this position in a set, from 0. @param {Uint8Array} of @param {number} number @param {Uint8Array[]} places */
+/** Return the option at this position of a set, counted from 0. @param {Uint8Array} of @param {number} number @param {Uint8Array[]} places */
 function optionOf(of, number, places) {
   const [without, included] = first(of, number, places);
   return included.reduce((sum, byte, n) => {
@@ -144,7 +144,7 @@ function optionOf(of, number, places) {
 /** @param {Uint8Array} set @param {number} n */
 const hasOption = (set, n) => ((set[n >> 3] >> (n & 7)) & 1) === 1;
 
-/** Return the d of least variance, next to k / (e^ε + 1), compared exactly. @param {bigint} e @param {bigint} k */
+/** Return the d with the smallest variance, one of the two near k / (e^ε + 1), compared exactly. @param {bigint} e @param {bigint} k */
 function bestSubset(e, k) {
   const [low, high] = exp(e, BILLION, 192n), rough = (k << 192n) / (high + (1n << 192n));
   const d = rough > 1n ? rough : 1n, next = d + 1n;
@@ -178,7 +178,7 @@ function projectiveGeometry(e, k) {
   };
 }
 
-/** Pack bits: bit n of the payload belongs to option n. @param {boolean[]} bits */
+/** Pack bits so that bit n of the payload belongs to option n. @param {boolean[]} bits */
 function packed(bits) {
   const bytes = new Uint8Array((bits.length + 7) >> 3);
   bits.forEach((bit, n) => (bytes[n >> 3] |= Number(bit) << (n & 7)));
@@ -215,7 +215,7 @@ function numberTable(e, integers, rows) {
 }
 
 /**
- * Report for one group, drawn independently of the answer: its number, then the report.
+ * Make a mechanism that reports for one group, drawn independently of the answer: the group's number, then the report.
  * @param {(e: bigint, k: number) => Mechanism} design @returns {Listed["make"]}
  */
 const grouped = (design) => (e, k, _, groups = 3) => {
@@ -232,7 +232,7 @@ const grouped = (design) => (e, k, _, groups = 3) => {
   };
 };
 
-/** Build the table; the ends of the range collect the tails. @param {bigint} e @param {number} m @param {bigint[]} units */
+/** Build a table in which the ends of the range collect the tails. @param {bigint} e @param {number} m @param {bigint[]} units */
 function gathered(e, m, units) {
   const inside = units.slice(0, m - 1), ends = units.slice(m - 1);
   const rows = Array.from({ length: m + 1 }, (_, i) => {
@@ -277,7 +277,7 @@ function splitSign(e) {
   return numberTable(e, [q], [[p, p, q, q], [q, p, p, q], [q, q, p, p]]);
 }
 
-/** A window of w symbols around the answer; its middle takes the remainder. @param {bigint} e @param {number} m */
+/** Build the square wave: a window of w symbols around the answer, whose middle takes the remainder. @param {bigint} e @param {number} m */
 function squareWave(e, m) {
   const M = BigInt(m), [, high] = exp(e, BILLION, 192n);
   const b = ((M + 1n) << 192n) / (2n * (high + (1n << 192n))), w = 2n * b + 1n;
@@ -300,7 +300,7 @@ function squareWave(e, m) {
 }
 
 /**
- * A table without a formula: its integers come with the survey, and are proved here. Undefined if the list is malformed.
+ * Prove a table that has no formula, and whose integers come with the survey. Undefined if the list is malformed.
  * @param {bigint} e @param {number} m @param {bigint[]} given
  */
 function optimalTable(e, m, given) {
@@ -325,13 +325,13 @@ function optimalTable(e, m, given) {
 }
 
 /**
- * `given`: the integers come with the survey. `step`: between allowed sizes, if not all are allowed.
+ * `given`: the integers come with the survey. `step`: the distance between allowed sizes, if not all are allowed.
  * @typedef {object} Listed
  * @property {string} kind
  * @property {[number, number]} sizes
  * @property {number} [step]
  * @property {boolean} [given]
- * @property {(e: bigint, size: number, given: bigint[], groups?: number) => Mechanism | undefined} make `groups`: of a text
+ * @property {(e: bigint, size: number, given: bigint[], groups?: number) => Mechanism | undefined} make `groups`: the number of groups of a text
  */
 /** @type {Record<string, Listed>} */
 export const MECHANISMS = {

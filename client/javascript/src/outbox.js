@@ -1,6 +1,6 @@
 /**
- * The outbox: envelopes stay on disk until their fate is known. Each try sends the same bytes, at a
- * random moment and in random order: ten times, then once a day.
+ * The outbox: envelopes stay on disk until the server has accepted or refused them. Each attempt sends
+ * the same bytes, at a random moment and in random order: ten attempts at first, then one a day.
  */
 
 import { CONTENT_TYPE } from "./envelope.js";
@@ -20,7 +20,7 @@ export class Outbox {
   #within;
   #consent;
   #failures = 0;
-  #notBefore = 0; // on the monotonic clock: the server asked for it, and no flush shortens it
+  #notBefore = 0; // requested by the server, on the monotonic clock; no flush shortens it
   #pausedUntil = 0;
   #last = Promise.resolve();
   /** @type {ReturnType<typeof setTimeout> | undefined} */
@@ -48,7 +48,7 @@ export class Outbox {
     this.schedule(0);
   }
 
-  /** Return what waits for this server. Delete what is too late, or was made under a withdrawn consent. */
+  /** Return the reports that wait for this server. Delete those that are too late or whose consent was withdrawn. */
   async waiting() {
     const names = [], consent = await this.#consent();
     for (const record of await this.#storage.names("report-")) {
@@ -60,9 +60,9 @@ export class Outbox {
     return names;
   }
 
-  /** Send one report that is due; in a hurry all of them, without delay. @param {boolean} hurry */
+  /** Send one report that is due; in a hurry, send all of them without delay. @param {boolean} hurry */
   send(hurry) {
-    this.#last = this.#last.then(() => this.#send(hurry)).catch(() => {}); // the state cannot be used now
+    this.#last = this.#last.then(() => this.#send(hurry)).catch(() => {}); // the state is unusable at the moment
     return this.#last;
   }
 
@@ -70,14 +70,14 @@ export class Outbox {
   schedule(wait) {
     this.close();
     this.#timer = setTimeout(() => this.send(false), Math.min(Math.max(wait, 1), DAY));
-    /** @type {any} */ (this.#timer).unref?.(); // a Node process does not stay alive for it
+    /** @type {any} */ (this.#timer).unref?.(); // so that the timer does not keep a Node process alive
   }
 
   close() {
     clearTimeout(this.#timer);
   }
 
-  /** Without hurry, send one: the next waits for its own random moment. @param {boolean} hurry */
+  /** Send the reports that are due. Without hurry, send one: the next waits for its own random moment. @param {boolean} hurry */
   async #send(hurry) {
     let next = Infinity, tried = false;
     for (const name of shuffled(await this.waiting())) {
@@ -96,18 +96,18 @@ export class Outbox {
     }
   }
 
-  /** Return the milliseconds until it may be tried. @param {string} name @param {number} tries @param {boolean} hurry */
+  /** Return the milliseconds until a report may be tried. @param {string} name @param {number} tries @param {boolean} hurry */
   async #wait(name, tries, hurry) {
     const few = tries < MAX_TRIES, record = few ? `report-${name}` : `try-${name}-${tries}`;
     const due = (await this.#storage.get(record))?.due - this.#now();
-    const own = (few && hurry) || due > 2 * DAY ? 0 : due; // drawn before the clock was set back
+    const own = (few && hurry) || due > 2 * DAY ? 0 : due; // far away only if the clock was set back
     return Math.max(
       own,
       Math.max(this.#notBefore, hurry ? 0 : this.#pausedUntil) - performance.now(),
     );
   }
 
-  /** Try once, and return whether it is settled. Only one tab or process counts a try, before it is made. @param {string} name @param {number} tries */
+  /** Try to send a report, and return whether it is done. Only one tab or process counts an attempt, before it is made. @param {string} name @param {number} tries */
   async #try(name, tries) {
     if (globalThis.navigator?.onLine === false) return false;
     if (
@@ -149,7 +149,7 @@ export class Outbox {
   }
 }
 
-/** Whether a reply settles an envelope: only one that mentions it does, not a proxy's error page. @param {Awaited<ReturnType<typeof request>>} reply */
+/** Return whether a reply is the server's final word on an envelope; a proxy's error page is not. @param {Awaited<ReturnType<typeof request>>} reply */
 function settles({ status, json, type }) {
   if (status !== 200) {
     return FINAL.includes(status) && /^application\/problem\+json *(;|$)/i.test(type) &&

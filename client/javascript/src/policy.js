@@ -1,4 +1,4 @@
-/** The app's own limits. They ship with its code: a survey may ask for less, and no server can change them. */
+/** The app's own limits, which ship with its code: a survey may ask for less, and no server can change them. */
 
 import { billionths } from "./survey.js";
 
@@ -10,8 +10,8 @@ const KINDS = ["bit", "number", "choice", "text"];
  * @property {Record<string, "bit" | "number" | "choice" | "text">} questions the questions that the app answers, with the kind of each
  * @property {string} [maxEpsilonPerRound] the maximum ε of one survey in one round, as exact decimal text
  * @property {string} [maxEpsilon] the maximum ε that this install ever spends, over all surveys and rounds
- * @property {string} [maxEpsilonPerQuestion] the same for each question name: republishing must not refill a budget
- * @property {string[]} [surveys] ids, if the app answers only these surveys
+ * @property {string} [maxEpsilonPerQuestion] the same for each question name, so that republishing a question does not refill its budget
+ * @property {string[]} [surveys] ids of surveys, if the app answers only these
  */
 
 export class Policy {
@@ -43,7 +43,7 @@ function ids(name, texts) {
     !Array.isArray(texts) || !texts.length ||
     !texts.every((text) => typeof text === "string" && /^[0-9a-f]{64}$/i.test(text))
   ) {
-    throw new TypeError(`${name}: give a list of texts of 64 hex digits`);
+    throw new TypeError(`${name}: give a list of strings of 64 hex digits`);
   }
   return /** @type {readonly string[]} */ (texts.map((text) => text.toLowerCase()));
 }

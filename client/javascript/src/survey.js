@@ -1,4 +1,4 @@
-/** A published survey, read strictly: its signature, its questions, its rounds. */
+/** Strict parser of published surveys: signature, questions and rounds. */
 
 import { BILLION } from "./exact.js";
 import { MECHANISMS } from "./mechanisms.js";
@@ -23,7 +23,7 @@ export const unhex = (text) =>
 export const sha256 = async (text) => hex(await crypto.subtle.digest("SHA-256", utf8.encode(text)));
 
 /**
- * Reject unless a trusted key has signed exactly this text, and its id is its hash.
+ * Reject unless a trusted key has signed exactly this text, and the id is the text's hash.
  * @param {{id: string, document: string, signature: string, key: string}} entry @param {readonly string[]} trusted
  */
 export async function verify(entry, trusted) {
@@ -50,7 +50,7 @@ export async function verify(entry, trusted) {
 
 /** @param {unknown} claim @param {string} where @returns {asserts claim} */
 function must(claim, where) {
-  if (!claim) throw new Refused(`the survey's document is not one of the protocol: ${where}`);
+  if (!claim) throw new Refused(`the survey's document does not follow the protocol: ${where}`);
 }
 
 /** Require a table with exactly these keys. @param {any} table @param {string} where @param {string[]} keys */
@@ -75,20 +75,20 @@ function day(text) {
     : NaN;
 }
 
-/** Read whole numbers in their only notation; an empty list if one is wrong. @param {unknown} texts @returns {bigint[]} */
+/** Read whole numbers in canonical notation; an empty list if one is malformed. @param {unknown} texts @returns {bigint[]} */
 export const wholeNumbers = (texts) =>
   Array.isArray(texts) &&
     texts.every((text) => typeof text === "string" && /^(0|-?[1-9]\d{0,29})$/.test(text))
     ? texts.map(BigInt)
     : [];
 
-/** Read decimal text as billionths of ε; -1 if it is not. @param {unknown} text */
+/** Read decimal text as billionths of ε; -1 if it is malformed. @param {unknown} text */
 export function billionths(text) {
   const match = typeof text === "string" && /^(0|[1-9]\d{0,8})(?:\.(\d{0,8}[1-9]))?$/.exec(text);
   return match ? BigInt(match[1]) * BILLION + BigInt((match[2] ?? "").padEnd(9, "0")) : -1n;
 }
 
-/** Whether these are different pairs of bits and choices, to be counted together. @param {unknown} pairs @param {Question[]} questions */
+/** Return whether these are different pairs of bits and choices, to be counted together. @param {unknown} pairs @param {Question[]} questions */
 function areCrossed(pairs, questions) {
   if (!Array.isArray(pairs) || pairs.length < 1 || pairs.length > 10) return false;
   /** @param {unknown} name */
@@ -157,7 +157,7 @@ export function parseSurvey(text) {
     roundOf: of,
     takenUntil,
     keyUntil: takenUntil(of(closes)),
-    /** The ε of one round; if one question is drawn, a report reveals nothing about the others. */
+    /** The ε of one round. If one question is drawn, a report reveals nothing about the others. */
     epsilon: questions.map((each) => each.epsilon).reduce((a, b) =>
       asksOne ? a > b ? a : b : a + b
     ),
@@ -167,7 +167,7 @@ export function parseSurvey(text) {
 
 /**
  * @typedef {ReturnType<typeof parseQuestion>} Question
- * @typedef {{payloads: Uint8Array[], unfit: string[]}} Report the payloads to send, and the questions whose answers did not fit, for the app
+ * @typedef {{payloads: Uint8Array[], unfit: string[]}} Report the payloads to send; for the app, the questions whose answers did not fit
  */
 /** Place all answers before any noise is drawn. @param {Question[]} questions @param {unknown[]} answers */
 const placed = (questions, answers) =>
@@ -187,8 +187,8 @@ const randomized = (questions, places, draw) => {
 };
 
 /**
- * Report one question, drawn independently of the answers. All are randomized and one is kept, so that
- * work and randomness do not depend on the draw.
+ * Report one question, drawn independently of the answers. All answers are randomized and one is sent,
+ * so that work and randomness do not depend on the draw.
  * @param {Question[]} questions @returns {(answers: unknown[], draw: Draw) => Promise<Report>}
  */
 const reportOne = (questions) => async (answers, draw) => {
@@ -200,7 +200,7 @@ const reportOne = (questions) => async (answers, draw) => {
   return { payloads: [Uint8Array.of(drawn), payloads[drawn], padding], unfit };
 };
 
-/** Parse JSON in which no object repeats a key: `JSON.parse` would silently keep the last. @param {string} text @returns {any} */
+/** Parse JSON in which no object repeats a key; `JSON.parse` would silently keep the last value. @param {string} text @returns {any} */
 function parseJson(text) {
   let keys = 0;
   try {
@@ -218,7 +218,7 @@ function parseJson(text) {
   }
 }
 
-/** Whether titles, units and labels are valid; they change no question. @param {any} table */
+/** Return whether titles, units and labels are valid; they do not affect the question. @param {any} table */
 function areWords({ kind, options, title = "-", unit, labels }) {
   const short = (/** @type {any} */ text, /** @type {number} */ most) =>
     isLine(text) && [...text].length <= most;
@@ -228,16 +228,36 @@ function areWords({ kind, options, title = "-", unit, labels }) {
         new Set(labels).size === labels.length && labels.every((each) => short(each, 100))));
 }
 
-/** @param {any} table */
-function parseQuestion(table) {
-  if (table?.kind === "vector") {
+const KINDS = new Set(Object.values(MECHANISMS).map((listed) => listed.kind));
+
+/** Refuse a survey that another client may answer. @param {string} does @param {string} name */
+const unknown = (does, name) =>
+  new Refused(
+    `the survey ${does} ${/^[a-z0-9-]{1,64}$/.test(name) ? name : "?"}, which this client does ` +
+      "not know; a newer version or the client in Python may answer it",
+  );
+
+/** Return the listed mechanism of a question; refuse what only another client can answer. @param {any} table */
+function listedMechanism({ kind, mechanism }) {
+  if (kind === "vector") {
     throw new Refused(
-      "the survey asks for a vector, which the client in Python answers and this one does not",
+      "the survey asks for a vector, which only the Python client can answer",
     );
   }
-  const listed = MECHANISMS[table?.mechanism], { kind, low, high, options, other } = table ?? {};
-  const { length, buckets, salt } = table ?? {};
-  must(listed && Object.hasOwn(MECHANISMS, table.mechanism) && listed.kind === kind, "mechanism");
+  if (typeof kind === "string" && !KINDS.has(kind)) throw unknown("asks a question of kind", kind);
+  if (typeof mechanism === "string" && !Object.hasOwn(MECHANISMS, mechanism)) {
+    throw unknown("uses the mechanism", mechanism);
+  }
+  const listed = MECHANISMS[mechanism];
+  must(listed?.kind === kind, "mechanism");
+  return listed;
+}
+
+/** @param {any} table */
+function parseQuestion(table) {
+  must(table && typeof table === "object", "question");
+  const listed = listedMechanism(table), { kind, low, high, options, other } = table;
+  const { length, buckets, salt } = table;
   const own = kind === "number"
     ? ["low", "high", ...(listed.sizes[0] < listed.sizes[1] ? ["grid"] : [])]
     : kind === "choice"
@@ -305,7 +325,7 @@ function parseQuestion(table) {
     name: String(table.name),
     kind: String(kind),
     epsilon,
-    cells: ["bit", "choice"].includes(kind) ? Number(cells) : Infinity, // that the server counts; other kinds are not crossed
+    cells: ["bit", "choice"].includes(kind) ? Number(cells) : Infinity, // of a cross table; only bits and choices can be crossed
     /** @type {(answer: unknown) => Answer | undefined | Promise<Answer | undefined>} */
     place,
     report: reporter(mechanism),
@@ -313,8 +333,8 @@ function parseQuestion(table) {
 }
 
 /**
- * Make the payload, and tell the app whether the answer fits. A random place is drawn for every
- * answer, and used for one that does not fit.
+ * Make the payload, and report to the app whether the answer fits. A random answer is drawn in every
+ * case, and used if the given one does not fit.
  * @param {import("./mechanisms.js").Mechanism} mechanism
  * @returns {(placed: Answer | undefined, draw: Draw) => {payload: Uint8Array, fits: boolean}}
  */
@@ -349,7 +369,7 @@ const placeNumber = (low, high) => (/** @type {unknown} */ answer) => {
   return /** @type {[bigint, bigint]} */ ([at - from, exactly1075(high) - from]);
 };
 
-/** Return a float as a multiple of 2^-1075, with the same number of steps for each. @param {number} x */
+/** Return a float as a multiple of 2^-1075, in the same number of steps for every float. @param {number} x */
 function exactly1075(x) {
   const bits = new DataView(new ArrayBuffer(8));
   bits.setFloat64(0, x);

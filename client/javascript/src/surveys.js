@@ -1,4 +1,4 @@
-/** The choice of a survey from the server's list, which is the same for everyone, and verified at each use. */
+/** Choice of a survey from the server's list. The list is the same for everyone, and verified at each use. */
 
 import { parseSurvey, Refused, sha256, Unusable, verify } from "./survey.js";
 import { request } from "./transport.js";
@@ -12,7 +12,7 @@ const FRESH = 3_600_000, MAX_LIST_BYTES = 2 ** 25, MAX_LISTED = 1_000, MAX_PAUSE
  */
 
 export class Surveys {
-  /** @type {Map<string, Survey | string>} by signature, key and document: the verified survey, or the reason for its refusal */
+  /** @type {Map<string, Survey | string>} the verified survey, or the reason for its refusal, by signature, key and document */
   #judged = new Map();
   #failures = 0;
   #notBefore = 0;
@@ -30,7 +30,7 @@ export class Surveys {
   #now;
 
   /**
-   * Return the newest open survey of this name without an obstacle, or the one of this id; otherwise the reason.
+   * Return the newest open survey with this name and without an obstacle, or the survey with this id; otherwise the reason.
    * @param {string} wanted @param {(survey: Survey) => string | undefined} obstacle
    */
   async find(wanted, obstacle) {
@@ -50,7 +50,7 @@ export class Surveys {
     return again;
   }
 
-  /** Slow down fetches without effect: no pause at first, then 2, 4, 8 ... seconds. @param {boolean} failed */
+  /** Slow down after fetches that do not help: no pause at first, then 2, 4, 8 ... seconds. @param {boolean} failed */
   #pace(failed) {
     this.#failures = failed ? this.#failures + 1 : 0;
     this.#notBefore = this.#failures > 1

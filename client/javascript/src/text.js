@@ -1,4 +1,4 @@
-/** The beginnings of a text, hashed into buckets: PROTOCOL.md, section 3, "Texts". */
+/** Prefixes of a text, hashed into buckets: PROTOCOL.md, section 3, "Texts". */
 
 const FIRST = 4, FINAL = 6, HEAD_BYTES = 16;
 const utf8 = new TextEncoder();
@@ -17,7 +17,7 @@ export const digitsOf = (length) => [
 ];
 
 /**
- * Return the text's bucket in each group; undefined if it is not a text. Every answer is hashed.
+ * Return the text's bucket in each group; undefined if the text is invalid. Every answer is hashed.
  * @param {number} length @param {number} buckets @param {string} salt
  * @returns {(answer: unknown) => Promise<number[] | undefined>}
  */
@@ -42,13 +42,13 @@ export function placeText(length, buckets, salt) {
   };
 }
 
-/** Return the whole characters that fit into a number of bytes; half a surrogate pair is one byte. @param {string} text @param {number} length */
+/** Return the complete characters that fit into a number of bytes; a lone surrogate counts as one byte. @param {string} text @param {number} length */
 function whole(text, length) {
   const bytes = utf8.encode(text.replace(/\p{Cs}/gu, "?")).slice(0, length);
   return new TextDecoder("utf-8", { ignoreBOM: true }).decode(bytes, { stream: true });
 }
 
-/** Return the hex digits of its bytes, padded with zeros. @param {string} text @param {number} length */
+/** Return the hex digits of a text's bytes, padded with zeros. @param {string} text @param {number} length */
 const filled = (text, length) =>
   Array.from(utf8.encode(text), (byte) => byte.toString(16).padStart(2, "0")).join("")
     .padEnd(2 * length, "0");

@@ -1,9 +1,9 @@
-/** The transport: one plain request at a time, which reveals as little about its sender as the platform allows. */
+/** The transport: plain requests that reveal as little about their sender as the platform allows. */
 
 const IN_NODE = typeof process === "object" && Boolean(process.versions?.node);
 const SECONDS = 10;
 
-/** Return the server's address; TypeError unless it is https or this machine. @param {string} server */
+/** Return the server's address. Throws TypeError unless it is an https address or this machine. @param {string} server */
 export function checkedAddress(server) {
   const url = new URL(server);
   const loopback = /^(localhost|127(\.\d+){3}|\[::1\])$/.test(url.hostname);
@@ -17,7 +17,7 @@ export function checkedAddress(server) {
 }
 
 /**
- * Send a request; return status, JSON if any, and headers. Rejects if no complete reply came in time.
+ * Send a request; return the status, JSON if any, and headers. Rejects if no complete reply arrives in time.
  * @param {string} server @param {string} path @param {{type: string, bytes: Uint8Array<ArrayBuffer>} | undefined} body @param {number} limit in bytes
  */
 export async function request(server, path, body, limit) {

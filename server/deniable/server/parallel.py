@@ -34,8 +34,8 @@ from deniable.shared.errors import Unfinished, WrongUse
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 Merged = TypeVar("Merged")
-# In bytes. Dask's nanny sets the first to 64 KiB, which also stops glibc from adapting the second:
-# the system then maps and clears every large array again.
+# In bytes. Dask's nanny sets the first to 64 KiB, which also stops glibc from adapting the second,
+# so the system would map and clear every large array again.
 KEEP_MEMORY = {"MALLOC_TRIM_THRESHOLD_": 2**30, "MALLOC_MMAP_THRESHOLD_": 2**25}
 SECONDS_BETWEEN_LINES = 5.0
 
@@ -50,8 +50,7 @@ def map_merge(
 ) -> Merged:
     """Return `zero` merged with the result of every item, in the order of the items.
 
-    `arrived` is called once per item with its number and result, as soon as it is done: for a
-    journal and for progress.
+    `arrived` is called with the number and the result of each item as soon as it is done.
     """
     merged, early, next_number = zero, dict[int, Result](), 0
     for number, result in _results(function, items, where):
@@ -85,11 +84,11 @@ def _remote(
         yield from _on_dask(function, todo, suspects, where[5:])
     elif where == "pool":
         left = deque(todo.items())
-        while left:  # the death of a worker ends its pool; the next pool continues
+        while left:  # a worker's death ends its pool; the next pool continues
             with _pool(min(processors(), len(left))) as pool:
                 yield from _until_broken(pool, function, left, suspects)
     else:
-        raise WrongUse(f"cannot run on {where!r}; write local, pool, dask or dask:ADDRESS")
+        raise WrongUse(f"cannot run on {where!r}; use local, pool, dask or dask:ADDRESS")
 
 
 def _until_broken(
@@ -98,7 +97,7 @@ def _until_broken(
     left: deque[tuple[int, Item]],
     suspects: list[int],
 ) -> Iterator[tuple[int, Result]]:
-    """Yield results until the pool is done or a worker dies; then running items are suspects."""
+    """Yield results until the pool is done or a worker dies; then mark the running items."""
     running: dict[Future[Result], int] = {}
     broken = False
     while running or (left and not broken):
@@ -121,7 +120,7 @@ def _until_broken(
 
 @contextmanager
 def _pool(workers: int) -> Iterator[ProcessPoolExecutor]:
-    """Start fresh processes: a fork would copy locks that another thread may hold."""
+    """Return a pool of fresh processes: a fork would copy locks that other threads may hold."""
     pool = ProcessPoolExecutor(workers, get_context("spawn"), _ignore_interrupts)
     try:
         yield pool
@@ -137,7 +136,8 @@ def _on_dask(
     function: Callable[[Item], Result], todo: Mapping[int, Item], suspects: list[int], address: str
 ) -> Iterator[tuple[int, Result]]:
     """Yield results from Dask, which retries an item on other workers before it gives up."""
-    distributed = import_module("distributed")  # by name: only the extra `cluster` has it
+    # imported by name: only the extra `cluster` installs it
+    distributed = import_module("distributed")
     with _client(distributed, address) as client:
         running = {client.submit(function, item, pure=False): n for n, item in todo.items()}
         for future in distributed.as_completed(running):
@@ -157,7 +157,7 @@ def _client(distributed: Any, address: str) -> Iterator[Any]:  # Any: Dask ships
             client = distributed.Client(address, timeout=10)
         except OSError:
             raise WrongUse(
-                f"no Dask scheduler answers at {address}; start one there, or name another"
+                f"no Dask scheduler responds at {address}; start one there, or use another address"
             ) from None
         with client:
             yield client
@@ -198,17 +198,12 @@ def processors() -> int:
 def progress(name: str, total: int, unit: str = "cells") -> Iterator[Callable[[int], None]]:
     """Return a function to call with the number of finished cells.
 
-    It draws a bar with the remaining time on a terminal if rich is installed, else it prints lines.
+    On a terminal with rich installed it draws a bar with the remaining time; otherwise it prints
+    lines.
     """
-    if sys.stderr.isatty() and find_spec("rich") is not None:
-        with _bar(name, total) as finished:
-            yield finished
-    else:
+    if not sys.stderr.isatty() or find_spec("rich") is None:
         yield _Lines(name, total, unit)
-
-
-@contextmanager
-def _bar(name: str, total: int) -> Iterator[Callable[[int], None]]:
+        return
     from rich.console import Console
     from rich.progress import (
         BarColumn,
@@ -225,26 +220,22 @@ def _bar(name: str, total: int) -> Iterator[Callable[[int], None]]:
 
 
 class _Lines:
-    """Progress in lines: the first, the last, and one every few seconds."""
+    """Progress as lines: the first, the last, and one every few seconds."""
 
     def __init__(self, name: str, total: int, unit: str) -> None:
         self._name, self._total, self._unit = name, total, unit
-        self._start, self._done_at_start = time.monotonic(), 0
-        self._next = self._start
+        self._start = self._next = time.monotonic()
+        self._done_at_start = 0
 
     def __call__(self, done: int) -> None:
         now = time.monotonic()
         if self._next == self._start:
             self._done_at_start = done
-        if now >= self._next or done == self._total:
-            print(
-                f"{self._name}: {done} of {self._total} {self._unit}{self._left(now, done)}",
-                file=sys.stderr,
-            )
-            self._next = now + SECONDS_BETWEEN_LINES
-
-    def _left(self, now: float, done: int) -> str:
-        if done == self._done_at_start or done == self._total:
-            return ""
-        seconds = (now - self._start) / (done - self._done_at_start) * (self._total - done)
-        return f", about {seconds:.0f} s left"
+        if now < self._next and done < self._total:
+            return
+        left, here = "", done - self._done_at_start
+        if here and done < self._total:
+            seconds = (now - self._start) / here * (self._total - done)
+            left = f", about {seconds:.0f} s left"
+        print(f"{self._name}: {done} of {self._total} {self._unit}{left}", file=sys.stderr)
+        self._next = now + SECONDS_BETWEEN_LINES

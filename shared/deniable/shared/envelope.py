@@ -14,7 +14,7 @@ import hashlib
 import hmac
 import json
 import struct
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -27,10 +27,11 @@ MAGIC = b"DNB1"
 HEADER = struct.Struct("<4s32sI16sII")
 CONTENT_TYPE = "application/vnd.deniable.envelopes"
 MAX_BODY_BYTES = 2**20
-MAX_JSON_BYTES = 2**16  # parsed JSON needs about twenty times its length in memory
+MAX_JSON_BYTES = 2**16  # parsed JSON takes about twenty times its length in memory
 MAX_ENVELOPES = 4_096  # in one body with an app token; without a token the limit is 1
 MAX_REPORTS = 65_536
 NO_QUESTION = "a report must begin with the number of one of the survey's questions, from 0"
+EMPTY = "the body is empty; send at least one envelope"
 NOT_ZERO = "the padding after its symbol must be zero"
 
 
@@ -53,7 +54,7 @@ class Envelope:
 
 @dataclass(frozen=True, slots=True)
 class NamedReports:
-    """An envelope in JSON, whose symbols have names until its survey is known."""
+    """Envelope in JSON, whose symbols are keyed by question names until its survey is known."""
 
     survey: str
     round: int
@@ -68,15 +69,15 @@ class NamedReports:
 def envelope_id(key: bytes, survey: str, round_number: int) -> bytes:
     """Return the envelope id of a round: the same on every retry.
 
-    It is an HMAC-SHA256 under the survey's own random key on the device, so no one else can link
-    the ids of two rounds or surveys.
+    It is an HMAC-SHA256 under a random key that the device keeps for each survey, so no one else
+    can link the ids of two rounds or surveys.
     """
     message = b"id\0" + bytes.fromhex(survey) + struct.pack("<I", round_number)
     return hmac.digest(key, message, hashlib.sha256)[:16]
 
 
 def encode_report(survey: Survey, symbols: Sequence[int | None]) -> bytes:
-    """Return the bytes of one report. Their number does not depend on symbols or question."""
+    """Return the bytes of one report, whose length depends on neither symbols nor question."""
     parts = [
         (number, symbol.to_bytes(question.mechanism.payload_size, "little"))
         for number, (question, symbol) in enumerate(zip(survey.questions, symbols, strict=True))
@@ -89,7 +90,7 @@ def encode_report(survey: Survey, symbols: Sequence[int | None]) -> bytes:
 
 
 def decode_reports(survey: Survey, envelope: Envelope) -> list[Symbols]:
-    """Return every report of an envelope. This is the reference for the server's rules."""
+    """Return every report of an envelope; the reference for the server's vectorised code."""
     size = survey.report_size
     if envelope.count == 0:
         raise InvalidEnvelope("bad-payload", "an envelope must have at least one report")
@@ -138,30 +139,40 @@ def _decode(question: Question, payload: bytes) -> int:
 
 
 def parse_envelopes(body: bytes, most: int = MAX_ENVELOPES) -> list[Envelope]:
-    """Return the envelopes of a binary body.
+    """Return the envelopes of a binary body, or refuse the body as a whole."""
+    return [
+        Envelope(survey.hex(), number, id_, count, payload)
+        for (survey, number, id_, count), payload in split_body(body, HEADER, MAGIC, most)
+    ]
 
-    Refuse the whole body if it cannot be read to its end or has more than `most` envelopes.
-    """
-    envelopes: list[Envelope] = []
-    start = 0
+
+def split_body(
+    body: bytes,
+    header: struct.Struct,
+    magic: bytes,
+    most: int,
+    lengths: Container[int] = range(2**32),
+) -> Iterator[tuple[list[Any], bytes]]:  # Any: types follow from the header's format
+    """Yield the header's fields between magic and length, and the content, of each envelope."""
+    number = start = 0
     while start < len(body):
-        if len(body) - start < HEADER.size:
-            raise InvalidEnvelope("bad-body", f"envelope {len(envelopes)} ends inside its header")
-        magic, survey, number, id_, count, length = HEADER.unpack_from(body, start)
-        start += HEADER.size
-        if magic != MAGIC:
-            raise InvalidEnvelope(
-                "bad-body", f'envelope {len(envelopes)} does not begin with "DNB1"'
-            )
+        if len(body) - start < header.size:
+            raise InvalidEnvelope("bad-body", f"envelope {number} ends inside its header")
+        first, *fields, length = header.unpack_from(body, start)
+        start += header.size
+        if first != magic:
+            name = magic.decode()
+            raise InvalidEnvelope("bad-body", f'envelope {number} does not begin with "{name}"')
+        if length not in lengths:
+            raise InvalidEnvelope("bad-body", f"envelope {number} has a size that no client sends")
         if len(body) - start < length:
-            raise InvalidEnvelope("bad-body", f"envelope {len(envelopes)} ends inside its payload")
-        if len(envelopes) == most:
+            raise InvalidEnvelope("bad-body", f"envelope {number} ends inside its content")
+        if number == most:
             raise too_many(most)
-        envelopes.append(Envelope(survey.hex(), number, id_, count, body[start : start + length]))
-        start += length
-    if not envelopes:
-        raise InvalidEnvelope("bad-body", "the body is empty; send at least one envelope")
-    return envelopes
+        yield fields, body[start : start + length]
+        number, start = number + 1, start + length
+    if not number:
+        raise InvalidEnvelope("bad-body", EMPTY)
 
 
 def parse_json_envelopes(body: bytes, most: int = MAX_ENVELOPES) -> list[NamedReports]:
@@ -183,7 +194,7 @@ def parse_json_envelopes(body: bytes, most: int = MAX_ENVELOPES) -> list[NamedRe
         raise InvalidEnvelope("bad-body", "the body must be JSON in UTF-8") from None
     envelopes = _fields(table, "the body", envelopes=list)["envelopes"]
     if not envelopes:
-        raise InvalidEnvelope("bad-body", "the body is empty; send at least one envelope")
+        raise InvalidEnvelope("bad-body", EMPTY)
     if len(envelopes) > most:
         raise too_many(most)
     return [_named(index, part) for index, part in enumerate(envelopes)]

@@ -1,4 +1,4 @@
-"""The tree of errors, and the codes by which a server refuses.
+"""The tree of errors, and the codes with which a server refuses.
 
     DeniableError
     ├── InvalidEpsilon      an ε that is not an exact decimal above 0 and at most 20   (ValueError)
@@ -7,7 +7,7 @@
     ├── InvalidAnswer       an answer to a question that the policy does not declare   (ValueError)
     ├── InvalidPerson       a person's id that cannot be used                          (ValueError)
     ├── InvalidEnvelope     bytes that are not envelopes, or a refused envelope        (ValueError)
-    ├── InvalidMechanism    a class that breaks what a mechanism promises              (ValueError)
+    ├── InvalidMechanism    a class that violates a guarantee of mechanisms            (ValueError)
     ├── UntrustedSurvey     a survey that no trusted key has signed
     ├── WrongUse            a command with arguments that it cannot use: exit code 2
     │   └── WrongField          a field of the planner's form
@@ -22,7 +22,7 @@
     ├── Unreachable         no answer from a server (client)
     ├── TooLarge            a reply larger than the client reads                       (ValueError)
     ├── ProxyRefused        an HTTP proxy that opens no tunnel                            (OSError)
-    ├── HttpError           an HTTP request that is answered with a problem document
+    ├── HttpError           a refused HTTP request, answered with a problem document
     ├── Unavailable         a server that cannot accept reports now
     ├── Full                a relay that cannot hold more
     └── NotTaken            a batch that the server behind a relay did not accept
@@ -33,10 +33,10 @@ messages end up in logs, and an answer never leaves the device.
 
 from typing import Literal
 
-# The only codes: types, so that no other text can stand where a code is meant.
-# In the receipt of an envelope:
+# The only codes. They are types, so that no other text can be used as a code.
+# Codes in the receipt of an envelope:
 EnvelopeCode = Literal["unknown-survey", "closed", "early", "late", "bad-payload", "too-many"]
-# In the problem document of a request:
+# Codes in the problem document of a request:
 RequestCode = Literal[
     "bad-body",
     "too-many",
@@ -54,11 +54,11 @@ class DeniableError(Exception):
 
 
 class InvalidEpsilon(DeniableError, ValueError):
-    """An ε that is not decimal text above 0 and at most 20."""
+    """Raised for an ε that is not decimal text above 0 and at most 20."""
 
 
 class InvalidSurvey(DeniableError, ValueError):
-    """A mistake in a survey document: `key` names the place, `problem` the mistake and the fix."""
+    """Raised for a mistake in a survey document: `problem` states it and the fix."""
 
     def __init__(self, key: str, problem: str) -> None:
         super().__init__(f"{key}: {problem}")
@@ -66,11 +66,11 @@ class InvalidSurvey(DeniableError, ValueError):
 
 
 class InvalidPolicy(DeniableError, ValueError):
-    """A mistake in an app's policy: no key, an invalid key, a cap that is not a decimal."""
+    """Raised for a mistake in an app's policy, such as an invalid key or cap."""
 
 
 class InvalidAnswer(DeniableError, ValueError):
-    """An answer to a question that the app's policy does not declare. Never contains the answer."""
+    """Raised for an answer to an undeclared question. Never contains the answer."""
 
     def __init__(self, question: str) -> None:
         super().__init__(
@@ -81,7 +81,7 @@ class InvalidAnswer(DeniableError, ValueError):
 
 
 class InvalidPerson(DeniableError, ValueError):
-    """A person's id that cannot be used. Never contains the id."""
+    """Raised for a person's id that cannot be used. Never contains the id."""
 
     def __init__(self, mistake: str) -> None:
         super().__init__(
@@ -91,7 +91,7 @@ class InvalidPerson(DeniableError, ValueError):
 
 
 class InvalidEnvelope(DeniableError, ValueError):
-    """Bytes or JSON that are not envelopes. `code` is for programs, `detail` for people."""
+    """Raised for an invalid envelope. `code` is for programs, `detail` for people."""
 
     def __init__(self, code: EnvelopeCode | RequestCode, detail: str) -> None:
         super().__init__(detail)
@@ -99,23 +99,23 @@ class InvalidEnvelope(DeniableError, ValueError):
 
 
 class InvalidMechanism(DeniableError, ValueError):
-    """A mechanism that fails a check of `check_mechanism`; the message names the first one."""
+    """Raised for a mechanism that fails `check_mechanism`; the message names the first failure."""
 
 
 class UntrustedSurvey(DeniableError):
-    """A survey without a valid signature by a key that the app or server trusts."""
+    """Raised for a survey without a valid signature by a trusted key."""
 
 
 class WrongUse(DeniableError):
-    """A command with arguments that it cannot use."""
+    """Raised for a command with unusable arguments."""
 
 
 class Refused(DeniableError):
-    """A valid request that a server or a store refuses."""
+    """Raised for a valid request that a server or a store refuses."""
 
 
 class Unfinished(DeniableError):
-    """Raised for work whose worker died at each attempt, even alone. No partial result is kept."""
+    """Raised if the worker of an item died at each attempt. No partial result is kept."""
 
     def __init__(self, items: list[str]) -> None:
         named = ", ".join(items[:3]) + (f" and {len(items) - 3} more" if len(items) > 3 else "")
@@ -127,4 +127,4 @@ class Unfinished(DeniableError):
 
 
 class StoreUnusable(DeniableError):
-    """A data folder or database that this version must not read or write."""
+    """Raised for a data folder or database that this version must not read or write."""

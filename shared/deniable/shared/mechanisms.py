@@ -1,4 +1,4 @@
-"""One mechanism alone: for learning, and for checking a mechanism of your own.
+"""Single mechanisms, for learning and for checking a mechanism of your own.
 
     >>> asked = mechanism("bit", "1")
     >>> asked
@@ -10,10 +10,10 @@
     >>> round(asked.estimate([1, 1, 0, 1, 0])["yes"], 3)
     0.716
 
-Answers, defaults and refusals are those of a survey's question. An app uses `deniable.client`:
-nothing is charged here, and repeated reports of one answer reveal it.
+Answers, defaults and refusals are the same as for a question of a survey. Apps must use
+`deniable.client` instead: nothing is charged here, and repeated reports of an answer reveal it.
 
-`check_mechanism` holds a class of your own to what every mechanism promises:
+`check_mechanism` checks a class of your own:
 
     >>> from deniable.shared.privacy.mechanisms import Unary
     >>> check_mechanism(Unary)[:2]
@@ -28,12 +28,16 @@ from importlib import import_module
 from typing import Any
 
 from deniable.shared.errors import InvalidMechanism, InvalidSurvey, WrongUse
-from deniable.shared.privacy.audit import audit, lower_limit, upper_limit
-from deniable.shared.privacy.certify import refusal
-from deniable.shared.privacy.epsilon import Epsilon
-from deniable.shared.privacy.mechanism import LARGEST_TABLE, MULTINOMIAL, SUMS, Mechanism
-from deniable.shared.privacy.randomness import Draw, kernel_draw
-from deniable.shared.privacy.thresholds import ONE
+from deniable.shared.privacy.epsilon import ONE, Epsilon
+from deniable.shared.privacy.mechanism import (
+    LARGEST_TABLE,
+    MULTINOMIAL,
+    SUMS,
+    Draw,
+    Mechanism,
+    kernel_draw,
+)
+from deniable.shared.privacy.verification import audit, lower_limit, refusal, upper_limit
 from deniable.shared.survey.kinds.base import Question
 from deniable.shared.survey.questions import parse_question
 from deniable.shared.survey.reader import Reader
@@ -41,21 +45,18 @@ from deniable.shared.survey.reader import Reader
 __all__ = ["Randomizer", "check_mechanism", "load_mechanism", "mechanism"]
 
 NAME = "asked"
-ESTIMATIONS = ("shares", "mean")  # those that have an estimate without the server
+ESTIMATIONS = ("shares", "mean")  # kinds that can be estimated without the server
 CHECKED_EPSILONS = "0.1", "2"
-CHECKED_SIZES = 1, 2, 3, 5, 8  # and the least that is proved
-MAX_SYMBOLS, MAX_ANSWERS = 256, 64  # of a table that is enumerated
+CHECKED_SIZES = 1, 2, 3, 5, 8  # and the smallest size that is proved
+MAX_SYMBOLS, MAX_ANSWERS = 256, 64  # limits of an enumerated table
 MAX_SAMPLED_SYMBOLS = 64
 REPORTS, AUDITED_REPORTS = 2_000, 10_000
-SAMPLINGS = 2 * len(CHECKED_EPSILONS) * (len(CHECKED_SIZES) + 1)  # of one class, at the most
-FALSE_ALARM = 1e-9 / SAMPLINGS  # of each
+SAMPLINGS = 2 * len(CHECKED_EPSILONS) * (len(CHECKED_SIZES) + 1)  # per class
+FALSE_ALARM = 1e-9 / SAMPLINGS  # for each
 
 
 class Randomizer:
-    """The mechanism of a survey's question, for one answer or a list of reports.
-
-    Made by `mechanism`.
-    """
+    """Mechanism of one question, without a survey; made by `mechanism`."""
 
     def __init__(self, question: Question) -> None:
         self.question, self.mechanism = question, question.mechanism
@@ -67,37 +68,35 @@ class Randomizer:
     def randomize(self, answer: object) -> int:
         """Return a report of this answer: a symbol, with noise from the kernel.
 
-        An answer that does not fit goes where a survey's would: to `other`, or anywhere.
+        An answer that does not fit counts as `other` if the question has that option, else as a
+        random answer.
         """
         return self.question.report(answer, kernel_draw)[0]
 
     @property
     def table(self) -> list[list[Fraction]]:
-        """P[symbol | answer], exactly: a row for each answer, a column for each symbol."""
+        """Exact P[symbol | answer]: a row for each answer, a column for each symbol."""
         exact = self.mechanism
         if exact.answers * exact.symbols > LARGEST_TABLE:
             raise WrongUse(
                 f"{exact.answers} answers and 2^{(exact.symbols - 1).bit_length()} symbols are too "
-                "many for a table; ask for fewer options"
+                "many for a table; use fewer options"
             )
         return _rows(exact)
 
     def estimate(self, reports: Sequence[int]) -> dict[str, float]:
-        """Return the share of each label, or the mean, among the people who made these reports.
-
-        Unbiased, and never clipped.
-        """
+        """Estimate the shares of the labels, or the mean, from reports: unbiased, never clipped."""
         if not reports or not all(map(self.mechanism.encoding.is_symbol, reports)):
-            raise WrongUse("reports are one symbol or more, as `randomize` makes them")
+            raise WrongUse("pass one or more symbols, as `randomize` returns them")
         return self.question.estimate(reports)
 
 
-def mechanism(kind: str, epsilon: str, **more: Any) -> Randomizer:  # Any: what a survey may say
-    """Return the mechanism that a survey's question would have: a bit.
+# Any: whatever a survey may contain
+def mechanism(kind: str, epsilon: str, **more: Any) -> Randomizer:
+    """Return the mechanism of a question: a "bit", "choice" or "number", at this ε.
 
-    A choice with `options=[...]`; a number with `low=` and `high=`.
-
-    `mechanism="unary"` names one; the default is the one of least error that has a formula.
+    A choice needs `options=[...]`, a number `low=` and `high=`. `mechanism="unary"` selects a
+    mechanism by name; the default has the least error among those with a formula.
 
     >>> colours = mechanism("choice", "1", options=["red", "green", "blue"])
     >>> {colour: round(share, 3) for colour, share in colours.estimate([0, 0, 1]).items()}
@@ -121,22 +120,22 @@ def load_mechanism(path: str) -> type[Mechanism]:
     """
     module, _, name = path.partition(":")
     try:
-        found: object = getattr(import_module(module), name)
+        subject: object = getattr(import_module(module), name)
     except (ImportError, AttributeError, ValueError) as error:
-        raise WrongUse(f"there is no {path}: {error}; write package.module:Class") from None
-    if not (isinstance(found, type) and issubclass(found, Mechanism)):
+        raise WrongUse(f"cannot import {path}: {error}; write package.module:Class") from None
+    if not (isinstance(subject, type) and issubclass(subject, Mechanism)):
         raise WrongUse(f"{path} is not a mechanism; derive it from a class of privacy.families")
-    return found
+    return subject
 
 
 def check_mechanism(subject: type[Mechanism] | Mechanism, draw: Draw = kernel_draw) -> list[str]:
-    """Check that a mechanism keeps what every mechanism promises; return the checks it passed.
+    """Check everything that a mechanism must guarantee; return the checks it passed.
 
-    A class is checked at several ε and small sizes, an instance as it is. In this order: its ε and
-    its table by exact arithmetic; cells and estimates by enumeration; its payloads; that every
-    answer takes the same draws; and, by sampling, that reports follow the table and give away no
-    more than ε (a right mechanism fails with probability 1e-9 at most). Raises
-    InvalidMechanism at the first check that fails.
+    A class is checked at several ε and small sizes, an instance as it is. The checks cover its ε
+    and its table, by exact arithmetic; cells and estimates, by enumeration; its payloads; whether
+    every answer takes the same draws; and, by sampling, whether reports follow the table and reveal
+    at most ε (a correct mechanism fails with probability 1e-9 at most). Raises InvalidMechanism at
+    the first check that fails.
     """
     if isinstance(subject, Mechanism):
         return list(_checked(subject, draw))
@@ -179,7 +178,7 @@ def _table_fault(made: Mechanism) -> str | None:
     rows, stated = _rows(made), Fraction(*made.worst_ratio())
     for answer, row in enumerate(rows):
         if sum(row) != 1 or min(row) <= 0:
-            return f"the row of answer {answer} adds up to {float(sum(row))}, least {min(row)}"
+            return f"the row of answer {answer} adds up to {float(sum(row))}, minimum {min(row)}"
     worst = max(max(column) / min(column) for column in zip(*rows, strict=True))
     if worst > stated:
         return f"`worst_ratio` states {float(stated):.6g}, and the rows have {float(worst):.6g}"
@@ -199,16 +198,16 @@ def _payload_fault(made: Mechanism) -> str | None:
     for cell in range(min(made.cells, MAX_SYMBOLS)):
         symbol = encoding.symbol_in(cell)
         if not (0 <= symbol < encoding.limit and encoding.is_symbol(symbol)):
-            return f"`symbol_in` of cell {cell} is no symbol"
+            return f"`symbol_in` of cell {cell} is not a symbol"
         if cell not in set(encoding.cells_of(symbol)):
             return f"`symbol_in` of cell {cell} does not count in it"
         if encoding.from_json(encoding.to_json(symbol)) != symbol:
-            return f"symbol {symbol} is another one after `to_json` and `from_json`"
+            return f"symbol {symbol} changes when passed through `to_json` and `from_json`"
     return None
 
 
 def _draw_fault(made: Mechanism) -> str | None:
-    """The bits that are drawn must not depend on the answer, nor on the outcome."""
+    """Check that the bits drawn depend neither on the answer nor on the outcome."""
     patterns = set()
     for answer in {0, made.answers // 2, made.answers - 1}:
         for word in (0, 1, -1, 0x5555_5555_5555_5555):
@@ -220,10 +219,10 @@ def _draw_fault(made: Mechanism) -> str | None:
 
             symbol = made.randomize(made.answer_at(answer), draw)
             if not made.encoding.is_symbol(symbol):
-                return f"a draw of {word:#x} makes {symbol}, which is no symbol"
+                return f"a draw of {word:#x} gives {symbol}, which is not a symbol"
             patterns.add(tuple(asked))
     if len(patterns) > 1:
-        return f"it draws {sorted(patterns)} bits, depending on the answer or the outcome"
+        return f"the number of bits drawn depends on the answer or the outcome: {sorted(patterns)}"
     return None
 
 
@@ -248,5 +247,5 @@ def _frequency_fault(made: Mechanism, draw: Draw) -> str | None:
 def _audit_fault(made: Mechanism, draw: Draw) -> str | None:
     if made.symbols >> made.encoding.public_bits > MAX_SYMBOLS:
         return None
-    seen = audit(made, AUDITED_REPORTS, FALSE_ALARM, draw)
-    return None if seen.holds else f"reports give away at least ε {seen.at_least:.3g}"
+    result = audit(made, AUDITED_REPORTS, FALSE_ALARM, draw)
+    return None if result.holds else f"reports reveal at least ε {result.at_least:.3g}"

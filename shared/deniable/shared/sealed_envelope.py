@@ -19,7 +19,7 @@ from functools import cache
 from typing import TYPE_CHECKING
 
 from deniable.shared.envelope import HEADER as PACKED
-from deniable.shared.envelope import MAX_ENVELOPES, Envelope, parse_envelopes, too_many
+from deniable.shared.envelope import MAX_ENVELOPES, Envelope, parse_envelopes, split_body
 from deniable.shared.errors import InvalidEnvelope
 from deniable.shared.survey.keys import MARK_BYTES, mark_of
 
@@ -31,18 +31,18 @@ MAGIC = b"DNS1"
 HEADER = struct.Struct(f"<4s{MARK_BYTES}sI")
 SEALED_TYPE = "application/vnd.deniable.sealed"
 CONTEXT = b"deniable sealed envelope v1\0"
-SIZES = tuple(256 * 4**step for step in range(6))  # of the plaintext; the longest report fits
-BATCH = 1_000  # reports that leave a relay together, unless an option changes that
-OVERHEAD = 32 + 16  # of HPKE: encapsulated key and tag
+SIZES = tuple(256 * 4**step for step in range(6))  # sizes of the plaintext; the longest report fits
+BATCH = 1_000  # default number of reports in a relay's batch
+OVERHEAD = 32 + 16  # added by HPKE: encapsulated key and tag
 LENGTHS = frozenset(size + OVERHEAD for size in SIZES)
-UNREADABLE = "it cannot be opened: it was sealed to another key, or changed on the way"
+UNREADABLE = "the envelope cannot be opened: it was sealed to another key, or altered in transit"
 
 
 @dataclass(frozen=True, slots=True)
 class SealedEnvelope:
-    """One envelope, sealed to the key with this mark."""
+    """Envelope that is sealed to the key with this mark."""
 
-    mark: bytes  # of the key
+    mark: bytes  # of the public key
     sealed: bytes
 
     def pack(self) -> bytes:
@@ -50,7 +50,7 @@ class SealedEnvelope:
 
 
 def seal(envelope: Envelope, public: str) -> SealedEnvelope:
-    """Seal an envelope to a public key. Keep the bytes for retries: each call gives others."""
+    """Seal an envelope to a public key. Keep the bytes for retries: each call returns new ones."""
     from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PublicKey
 
     packed = envelope.pack()
@@ -72,40 +72,15 @@ def unseal(envelope: SealedEnvelope, key: X25519PrivateKey) -> Envelope:
 
 
 def parse_sealed(body: bytes, most: int = MAX_ENVELOPES) -> list[SealedEnvelope]:
-    """Return the sealed envelopes of a body, unopened.
-
-    Refuse the whole body if it cannot be read to its end or has a size that no client sends.
-    """
-    envelopes: list[SealedEnvelope] = []
-    start = 0
-    while start < len(body):
-        if len(body) - start < HEADER.size:
-            raise InvalidEnvelope("bad-body", f"envelope {len(envelopes)} ends inside its header")
-        magic, mark, length = HEADER.unpack_from(body, start)
-        start += HEADER.size
-        if magic != MAGIC:
-            raise InvalidEnvelope(
-                "bad-body", f'envelope {len(envelopes)} does not begin with "DNS1"'
-            )
-        if length not in LENGTHS:
-            raise InvalidEnvelope(
-                "bad-body", f"envelope {len(envelopes)} has a size that no client sends"
-            )
-        if len(body) - start < length:
-            raise InvalidEnvelope(
-                "bad-body", f"envelope {len(envelopes)} ends inside its sealed part"
-            )
-        if len(envelopes) == most:
-            raise too_many(most)
-        envelopes.append(SealedEnvelope(mark, body[start : start + length]))
-        start += length
-    if not envelopes:
-        raise InvalidEnvelope("bad-body", "the body is empty; send at least one envelope")
-    return envelopes
+    """Return the sealed envelopes of a body, unopened, or refuse the body as a whole."""
+    return [
+        SealedEnvelope(mark, sealed)
+        for (mark,), sealed in split_body(body, HEADER, MAGIC, most, LENGTHS)
+    ]
 
 
 def _inside(padded: bytes) -> Envelope:
-    """Return the envelope of a plaintext; the rest must be zeros."""
+    """Return the envelope in a padded plaintext; the padding must be zeros."""
     end = PACKED.size + PACKED.unpack_from(padded)[-1]
     if any(padded[end:]):
         raise InvalidEnvelope("bad-payload", UNREADABLE)

@@ -6,7 +6,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy.stats import binom
 
-from deniable.shared.privacy.epsilon import Epsilon
+from deniable.shared.privacy.epsilon import ONE, Epsilon
 from deniable.shared.privacy.families.support import SupportDesign
 from deniable.shared.privacy.mechanisms import (
     KRandomizedResponse,
@@ -14,7 +14,6 @@ from deniable.shared.privacy.mechanisms import (
     SubsetSelection,
     Unary,
 )
-from deniable.shared.privacy.thresholds import ONE
 
 Array = npt.NDArray[np.float64]
 

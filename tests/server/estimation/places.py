@@ -8,8 +8,8 @@ import numpy as np
 import numpy.typing as npt
 
 from deniable.server.estimation.distribution import LEVELS, band, quantile_interval
+from deniable.shared.privacy.epsilon import ONE
 from deniable.shared.privacy.families.number_table import NumberTable
-from deniable.shared.privacy.thresholds import ONE
 
 Array = npt.NDArray[np.float64]
 Places = tuple[Array, Array]  # and the share of people who are at each
@@ -81,7 +81,7 @@ def misses(
         counts = rng.multinomial(people, rates / rates.sum()).astype(float)
         low, high = held = band(table, counts, parts, confidence)
         bands += not bool((low <= truth + 1e-9).all() and (truth <= high + 1e-9).all())
-        ends = [quantile_interval(level, held) for level in LEVELS]
+        ends = [quantile_interval(level, *held) for level in LEVELS]
         quantiles_missed += any(
             not a - 1e-9 <= q <= b + 1e-9 for q, (a, b) in zip(quantiles, ends, strict=True)
         )

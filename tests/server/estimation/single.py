@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from deniable.server.estimation.estimate import CONFIDENCE
-from deniable.server.estimation.estimators import counted
-from deniable.server.estimation.forgery_test import Cells, Fit, fits
-from deniable.server.estimation.statements import Statements
+from deniable.server.estimation import ESTIMATORS, Estimator
+from deniable.server.estimation.forgery_test import Fit, fits
+from deniable.server.estimation.statements import CONFIDENCE, Cells, Statements
 from deniable.shared.privacy.mechanism import Mechanism
 from deniable.shared.survey.kinds.base import Question
 
@@ -15,6 +14,12 @@ from deniable.shared.survey.kinds.base import Question
 def fit(mechanism: Mechanism, cells: Cells, reports: int) -> Fit:
     (found,) = fits(mechanism, cells[None], np.array([reports]))
     return found
+
+
+def counted(
+    question: Question, cells: Cells, reports: int | Cells, looks: bool = False
+) -> Estimator:
+    return ESTIMATORS[question.estimation](question, cells, reports, looks)
 
 
 def statements(

@@ -10,17 +10,16 @@ import pytest
 from scipy.special import betaincinv
 from scipy.stats import beta, binom
 
-from deniable.server.estimation.intervals import (
+from deniable.server.estimation.shares import (
     LARGE,
     OUTWARD,
     _expansion,
     beta_quantile,
     clopper_pearson,
 )
-from deniable.shared.privacy.epsilon import Epsilon
+from deniable.shared.privacy.epsilon import ONE, Epsilon
 from deniable.shared.privacy.families.support import SupportDesign
 from deniable.shared.privacy.mechanisms import KRandomizedResponse, RandomizedResponse, Unary
-from deniable.shared.privacy.thresholds import ONE
 
 EPSILONS = ("0.1", "0.5", "1", "2", "4", "8")
 PEOPLE = (50, 200, 1_000, 10_000)

@@ -10,16 +10,15 @@ from itertools import product
 import numpy as np
 import pytest
 
-from deniable.server.estimation import anytime_valid
+from deniable.server.estimation import mean_limits
 from deniable.server.estimation.crosstab import (
-    Pair,
-    _limits,
+    PairCounts,
     _values,
     joint,
     quarters,
     unbiased_shares,
 )
-from deniable.shared.privacy.epsilon import Epsilon
+from deniable.shared.privacy.epsilon import ONE, Epsilon
 from deniable.shared.privacy.families.support import SupportDesign
 from deniable.shared.privacy.mechanisms import (
     KRandomizedResponse,
@@ -28,7 +27,6 @@ from deniable.shared.privacy.mechanisms import (
     SubsetSelection,
     Unary,
 )
-from deniable.shared.privacy.thresholds import ONE
 from tests.plausible import assert_implausible, assert_plausible
 
 ONE_ROUNDED = Fraction(1, 2**56)  # where a probability itself is rounded to 2^-64
@@ -41,11 +39,11 @@ DESIGNS: list[SupportDesign] = [
 ]
 
 
-def of_one_report(first: SupportDesign, second: SupportDesign, x: int, y: int) -> Pair:
+def of_one_report(first: SupportDesign, second: SupportDesign, x: int, y: int) -> PairCounts:
     ours, theirs = (np.zeros(each.cells, np.int64) for each in (first, second))
     ours[list(first.cells_of(x))] = 1
     theirs[list(second.cells_of(y))] = 1
-    return Pair.of((first, second), (ours, theirs), np.outer(ours, theirs), 1)
+    return PairCounts.of((first, second), (ours, theirs), np.outer(ours, theirs), 1)
 
 
 def expected(
@@ -57,7 +55,9 @@ def expected(
     for x, y in product(first.encoding.symbols(), second.encoding.symbols()):
         weight = first.weight(x, a) * second.weight(y, b)
         pair = of_one_report(first, second, x, y)
-        shares = unbiased_shares(Pair(by[0], by[1], pair.one, pair.other, pair.both, pair.reports))
+        shares = unbiased_shares(
+            PairCounts(by[0], by[1], pair.one, pair.other, pair.both, pair.reports)
+        )
         total = [sum_ + weight * share for sum_, share in zip(total, shares, strict=True)]
     return total
 
@@ -126,7 +126,9 @@ def coverages(
     counts = np.array(outcomes(n))
     values = _values(first, second)
     order = np.argsort(values)
-    low, high = _limits(values[order], counts[:, order], confidence, looks=False)
+    low, high = mean_limits.bounded_mean(
+        values[order], counts[:, order].astype(np.float64), confidence
+    )
     ways = [math.factorial(n) / math.prod(map(math.factorial, each)) for each in counts.tolist()]
     for held in HELD:
         rates = np.array(probabilities(first, second, held))
@@ -163,8 +165,8 @@ def test_intervals_for_repeated_looks_hold_the_others(
     values = np.sort(_values(first, second))
     for each in ([3.0, 5.0, 2.0, 9.0], [0.0, 0.0, 0.0, 40.0], [10.0, 200.0, 30.0, 100.0]):
         counts = np.array(each)
-        low, high = anytime_valid.mean(values, counts, 0.95)
-        once, other = _limits(values, counts[None].astype(np.int64), 0.95, looks=False)
+        low, high = mean_limits.anytime_mean(values, counts, 0.95)
+        once, other = mean_limits.bounded_mean(values, counts[None], 0.95)
         assert low <= once[0]
         assert other[0] <= high
 
@@ -173,7 +175,7 @@ def test_joint_shares_are_of_the_people_who_were_asked() -> None:
     """A whole crowd: what is found is within its own intervals of all at once, and adds up."""
     first, second = DESIGNS[0], DESIGNS[1]
     both = np.array([[40, 20, 10], [5, 15, 30]]) * 20
-    pair = Pair.of((first, second), (both.sum(1), both.sum(0)), both, int(both.sum()))
+    pair = PairCounts.of((first, second), (both.sum(1), both.sum(0)), both, int(both.sum()))
     found = joint(pair)
     sums = quarters(pair) @ _values(first, second) / pair.reports
     assert sums == pytest.approx(found.estimate)
@@ -198,7 +200,9 @@ def measured(
     order, covered = np.argsort(values), 0
     for held in SOME_HELD:
         counts = rng.multinomial(n, probabilities(first, second, held), runs)
-        low, high = _limits(values[order], counts[:, order], confidence, looks=False)
+        low, high = mean_limits.bounded_mean(
+            values[order], counts[:, order].astype(np.float64), confidence
+        )
         covered += int(((low <= held[0]) & (held[0] <= high)).sum())
     return covered
 

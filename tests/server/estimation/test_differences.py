@@ -3,18 +3,22 @@
 import numpy as np
 import pytest
 
-from deniable.server.estimation.differences import Differences, differences, halved, reach, side
-from deniable.server.estimation.estimators import counted
-from deniable.server.estimation.finite_population import share_limits, share_noise
-from deniable.server.estimation.point_estimates import unbiased_share
-from deniable.shared.privacy.epsilon import Epsilon
+from deniable.server.estimation.share_limits import share_limits, share_noise
+from deniable.server.estimation.shares import unbiased_share
+from deniable.server.estimation.statements import (
+    Differences,
+    Side,
+    Statements,
+    differences,
+    halved,
+    reach,
+)
+from deniable.shared.privacy.epsilon import ONE, Epsilon
 from deniable.shared.privacy.mechanisms import KRandomizedResponse, RandomizedResponse
-from deniable.shared.privacy.thresholds import ONE
 from deniable.shared.survey.kinds.base import Question
-from deniable.shared.survey.kinds.bit import Bit
-from deniable.shared.survey.kinds.choice import Choice
+from deniable.shared.survey.kinds.choice import Bit, Choice
 from tests.server.estimation.fixed import designs, law
-from tests.server.estimation.single import statements
+from tests.server.estimation.single import counted, statements
 
 SHARES = [(0, 0), (0.02, 0), (0.5, 0), (0.5, 0.5), (0.3, 0.1), (1, 1), (0.95, 0.05)]
 
@@ -22,8 +26,8 @@ SHARES = [(0, 0), (0.02, 0), (0.5, 0), (0.5, 0.5), (0.3, 0.1), (1, 1), (0.95, 0.
 def found(question: Question, now: tuple[int, int], then: tuple[int, int]) -> Differences:
     """Of counts of the last option, and of reports."""
     later, earlier = (
-        side(
-            [statements(question, cells, reports)],
+        Side(
+            Statements.of_rounds([statements(question, cells, reports)]),
             counted(question, cells[None], reports).like(halved(0.95)),
             None,
         )

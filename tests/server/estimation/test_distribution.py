@@ -8,10 +8,8 @@ import pytest
 from scipy.stats import binom
 
 from deniable.server.estimation import distribution as estimation
-from deniable.server.estimation.anytime_valid import mean
 from deniable.server.estimation.distribution import (
     LEVELS,
-    Array,
     Distribution,
     band,
     cumulative_values,
@@ -20,7 +18,9 @@ from deniable.server.estimation.distribution import (
     likeliest,
     worst_variance,
 )
-from deniable.server.estimation.intervals import bounded_mean
+from deniable.server.estimation.mean_limits import anytime_mean as mean
+from deniable.server.estimation.mean_limits import bounded_mean
+from deniable.server.estimation.statements import Array
 from deniable.shared.privacy.epsilon import Epsilon
 from deniable.shared.privacy.families.number_table import NumberTable, Row
 from deniable.shared.privacy.mechanisms import (
@@ -57,6 +57,15 @@ def distribution(table: NumberTable, counts: Array, looks: bool = False) -> Dist
     """Of one round."""
     (found,) = distributions(table, counts[None], looks=looks)
     return found
+
+
+@pytest.mark.parametrize("looks", [False, True])
+def test_limits_are_wider_by_what_the_values_miss(looks: bool) -> None:
+    values, counts = np.array([[0.0, 0.4, 1.0]]), np.array([20.0, 30.0, 50.0])
+    low, high = estimation._limits(values, counts, 0.95, looks, 0.0)
+    wide_low, wide_high = estimation._limits(values, counts, 0.95, looks, 0.01)
+    np.testing.assert_allclose(low - wide_low, 0.01, rtol=1e-9)
+    np.testing.assert_allclose(wide_high - high, 0.01, rtol=1e-9)
 
 
 @pytest.mark.parametrize(("table", "parts"), TABLES, ids=lambda each: getattr(each, "name", each))

@@ -7,10 +7,10 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from deniable.server.estimation import finite_population
-from deniable.server.estimation.finite_population import SMALL, share_limits
-from deniable.server.estimation.intervals import clopper_pearson as rate_limits
-from deniable.server.estimation.point_estimates import unbiased_share
+from deniable.server.estimation import share_limits as module
+from deniable.server.estimation.share_limits import SMALL, share_limits
+from deniable.server.estimation.shares import clopper_pearson as rate_limits
+from deniable.server.estimation.shares import unbiased_share
 from deniable.shared.privacy.epsilon import Epsilon
 from deniable.shared.privacy.families.support import SupportDesign
 from deniable.shared.privacy.mechanisms import KRandomizedResponse, RandomizedResponse
@@ -107,9 +107,9 @@ def test_where_the_noise_is_less_than_a_few_people_limits_are_those_of_the_sum(
     assert people > SMALL
     ends = found(people, design)
     with monkeypatch.context() as patched:
-        patched.setattr(finite_population, "SMALL", people)
+        patched.setattr(module, "SMALL", people)
         for law in ("_binomials", "_tails"):  # which are remembered as large as they are wanted
-            patched.setattr(finite_population, law, getattr(finite_population, law).__wrapped__)
+            patched.setattr(module, law, getattr(module, law).__wrapped__)
         exactly = found(people, design)
     for mine, exact in zip(ends, exactly, strict=True):
         assert people * np.abs(mine - exact).max() < 0.1

@@ -14,25 +14,16 @@ from statistics import NormalDist
 import numpy as np
 import pytest
 
-from deniable.server.estimation import (
-    anytime_valid,
-    crosstab,
-    finite_population,
-    point_estimates,
-    text_estimates,
-)
-from deniable.server.estimation.differences import differences, side
-from deniable.server.estimation.estimate import CONFIDENCE
-from deniable.server.estimation.estimators import counted
-from deniable.server.estimation.text_search import candidates
+from deniable.server.estimation import crosstab, frequent_texts, mean_limits, means, share_limits
+from deniable.server.estimation.frequent_texts import candidates
+from deniable.server.estimation.statements import CONFIDENCE, Side, Statements, differences
 from deniable.shared.privacy.encodings import UNIT
-from deniable.shared.privacy.epsilon import Epsilon
+from deniable.shared.privacy.epsilon import ONE, Epsilon
 from deniable.shared.privacy.families.number_table import NumberTable
 from deniable.shared.privacy.mechanisms import KClosest, LocalLaplace, RandomizedResponse, Ternary
-from deniable.shared.privacy.thresholds import ONE
-from deniable.shared.survey.kinds.beginnings import FINAL
-from deniable.shared.survey.kinds.bit import Bit
-from tests.server.estimation.single import statements
+from deniable.shared.survey.kinds.choice import Bit
+from deniable.shared.survey.kinds.text import FINAL
+from tests.server.estimation.single import counted, statements
 from tests.server.estimation.test_texts import PEOPLE, WORDS, asking, found, tally
 
 Z95 = NormalDist().inv_cdf(0.975)
@@ -48,7 +39,8 @@ def test_a_difference_has_room_for_half_a_report_of_each_side() -> None:
     for count, reports in ((30, 50), (180, 400)):
         cells = np.array([reports - count, count])
         one = statements(question, cells, reports)
-        sides.append(side([one], counted(question, cells[None], reports).like(0.975), None))
+        like = counted(question, cells[None], reports).like(0.975)
+        sides.append(Side(Statements.of_rounds([one]), like, None))
         held = [min(1.0, max(0.0, float(end[0]))) for end in one.these]
         noise.append(
             max(
@@ -85,13 +77,11 @@ def growth(table: NumberTable, tilt: float, place: float) -> float:
 def test_the_growth_of_a_capital_is_never_above_its_bound(table: NumberTable) -> None:
     """Between the places that are looked at, too. Twin: with a tenth of the slack it is."""
     values = [float(value) / table.steps for value in table.values]
-    tilts = anytime_valid.TILTS / (values[-1] - values[0])
-    places = finite_population.places_of(table)
+    tilts = share_limits.TILTS / (values[-1] - values[0])
+    places = mean_limits.places_of(table)
     between = (places[:-1] + places[1:]) / 2
     over, slack = [], []
-    for tilt, (at, bound) in list(zip(tilts, anytime_valid._growths(table, False), strict=True))[
-        :4
-    ]:
+    for tilt, (at, bound) in list(zip(tilts, mean_limits._growths(table, False), strict=True))[:4]:
         exact = np.array([growth(table, tilt, place) for place in between.tolist()])
         rises = [abs(b - a) for a, b in pairwise(growth(table, tilt, p) for p in places.tolist())]
         over.append(float((exact - np.interp(between, at, bound)).max()))
@@ -104,12 +94,44 @@ def test_the_growth_of_a_capital_is_never_above_its_bound(table: NumberTable) ->
 def test_the_most_noise_is_above_the_noise_at_every_place(table: NumberTable) -> None:
     """A thousand places between those that are looked at. Twin: a hull without its rise is below
     some of them."""
-    places = finite_population.places_of(table)
+    places = mean_limits.places_of(table)
     between = np.concatenate([np.linspace(a, b, 5)[1:-1] for a, b in pairwise(places)])
     exact = np.array([table.variance(1, place) for place in between.tolist()])
-    assert (np.interp(between, *finite_population.most_noise(table)) - exact).min() > -1e-15
-    flat = finite_population.hull(places, np.array([table.variance(1, p) for p in places.tolist()]))
+    assert (np.interp(between, *mean_limits.largest_noise(table)) - exact).min() > -1e-15
+    flat = mean_limits.hull(places, np.array([table.variance(1, p) for p in places.tolist()]))
     assert (exact - np.interp(between, *flat)).max() > places[1] ** 2 / 8
+
+
+def test_limits_of_a_mean_have_room_for_one_report() -> None:
+    """50 reports of the middle, from the table's own row there. Twin: the noise alone."""
+    table, reports = Ternary(Epsilon("4")), 50
+    low_value, middle, high_value = table.values
+    noise = sum(
+        Fraction(weight, ONE) * ((value - middle) / table.steps) ** 2
+        for weight, value in zip(table.rows[1], table.values, strict=True)
+    )
+    counts = np.array([[0.0, reports, 0.0]])
+    low, high = mean_limits.mean_limits(table, counts, CONFIDENCE)
+    normal = Z95 * math.sqrt(noise / reports)
+    step = float(high_value - low_value) / table.steps / reports
+    assert (float(low[0]), float(high[0])) == pytest.approx(
+        (0.5 - normal - step, 0.5 + normal + step), abs=1e-9
+    )
+    assert step > 0.2 * normal
+
+
+@pytest.mark.parametrize(("count", "reports"), [(3, 10), (60, 200), (25_000, 50_000)])
+def test_capital_is_there_at_twice_what_the_error_allows(count: int, reports: int) -> None:
+    """All forty bets at the lower limit, in plain Python: either side errs with half of the error.
+    The limit is wider by what the bets far away add. Twin: once the error, for either side."""
+    low, high = share_limits.anytime_rates(np.array([count]), reports, CONFIDENCE)
+    for rate, seen in ((float(low[0]), count), (1 - float(high[0]), reports - count)):
+        capital = math.fsum(
+            math.exp(tilt * seen - reports * math.log1p(rate * math.expm1(tilt)))
+            for tilt in (8 / math.sqrt(2) ** number for number in range(40))
+        )
+        needed = 2 / (1 - CONFIDENCE)
+        assert needed * (1 - 1e-6) <= capital / 40 <= 1.1 * needed
 
 
 @pytest.mark.parametrize("reports", [1, 4])
@@ -118,7 +140,7 @@ def test_reports_that_are_alike_leave_a_vector_its_least_variance(reports: int) 
     design = KClosest(Epsilon("2"), 4)
     cells = np.zeros(8, np.int64)
     cells[0] = cells[4] = UNIT * reports
-    found = point_estimates.coordinates(cells, reports, design)
+    found = means.coordinates(cells, reports, design)
     least = min(design.across, design.along - design.gain**2)
     assert least > 0.01
     assert found.standard_error[0] * design.gain * math.sqrt(reports) == pytest.approx(
@@ -134,7 +156,7 @@ def test_the_standard_error_of_a_share_of_both_is_about_its_mean() -> None:
     keep, lie = Fraction(design.keep, ONE), Fraction(design.lie, ONE)
     counts = {(1, 1): 900, (1, 0): 40, (0, 1): 40, (0, 0): 20}
     both = np.array([[counts[a, b] for b in (0, 1)] for a in (0, 1)])
-    pair = crosstab.Pair.of((design, design), (both.sum(1), both.sum(0)), both, 1_000)
+    pair = crosstab.PairCounts.of((design, design), (both.sum(1), both.sum(0)), both, 1_000)
     error = float(crosstab.joint(pair).standard_error[-1])  # of those who hold both
     values = Counter[Fraction]()
     for a, b in product((0, 1), repeat=2):
@@ -150,10 +172,10 @@ def test_what_stands_out_has_an_interval_for_that_choice() -> None:
     Twin: 95 %, a narrower interval."""
     question = asking()
     cells = tally(question, WORDS)
-    counts = text_estimates.counts_of(question.mechanism, cells)
+    counts = frequent_texts.counts_of(question.mechanism, cells)
     scores = (counts.shares / counts.errors)[:-FINAL]
     tested = len(
-        text_estimates._shown(candidates(scores, question.beginnings, text_estimates.TESTED))
+        frequent_texts._shown(candidates(scores, question.beginnings, frequent_texts.TESTED))
     )
     assert tested > 500
     for each in found():
@@ -177,10 +199,10 @@ def test_a_p_value_pays_for_every_text_and_every_look() -> None:
     supports = np.full((FINAL, options), 1_000)
     supports[:, 0] = 1_400
     reports = np.full(FINAL, supports.sum() // FINAL)
-    final = text_estimates.Counts(supports, reports, 1 / options, 0.5)
+    final = frequent_texts.Counts(supports, reports, 1 / options, 0.5)
     assert (final.shares[:, 0] > 4 * final.errors[:, 0]).all()
     buckets = np.array([[0, 5, 6, 7]] * FINAL)
-    _, p, _ = text_estimates._standing_out(final, buckets)
+    _, p, _ = frequent_texts._standing_out(final, buckets)
     alone = (1 / options) ** FINAL
     assert p[0] == pytest.approx(3 * 4 * alone, rel=1e-6)
     assert p[0] > 2 * 4 * alone

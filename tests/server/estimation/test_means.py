@@ -7,13 +7,13 @@ import numpy as np
 import pytest
 from scipy.stats import beta
 
-from deniable.server.estimation import estimates, intervals
-from deniable.server.estimation.intervals import at_pole, bounded_mean, clopper_pearson
-from deniable.server.estimation.point_estimates import unbiased_position
-from deniable.shared.privacy.epsilon import Epsilon
+from deniable.server.estimation import estimates, mean_limits
+from deniable.server.estimation.mean_limits import at_pole, bounded_mean
+from deniable.server.estimation.means import unbiased_position
+from deniable.server.estimation.shares import clopper_pearson
+from deniable.shared.privacy.epsilon import ONE, Epsilon
 from deniable.shared.privacy.families.number_table import NumberTable
 from deniable.shared.privacy.mechanisms import LocalLaplace, OneBitMean, SplitSign, Ternary
-from deniable.shared.privacy.thresholds import ONE
 from deniable.shared.survey.kinds.number import Number
 from tests.bench.coverage import Cell, beyond, draw_counts, measure, populations, table_of
 from tests.plausible import assert_implausible, assert_plausible
@@ -133,13 +133,13 @@ def test_an_interval_without_what_was_not_seen_fails_the_same_check(
     """Twin: the same interval without its extra unit, which is what covers the rare lies."""
     table, counts, truth = _drawn(Cell("8", 2, 50, "all low"), RUNS)
     values = np.array([float(value) for value in table.values]) / table.steps
-    upper = intervals._upper
+    upper = mean_limits._upper
 
     def without(values: np.ndarray, counts: np.ndarray, tail: float) -> np.ndarray:
         seen = counts > 0
         return upper(values[seen], counts[seen] - np.eye(seen.sum())[-1], tail)
 
-    monkeypatch.setattr(intervals, "_upper", without)
+    monkeypatch.setattr(mean_limits, "_upper", without)
     found = {row.tobytes(): bounded_mean(values, row, 0.95) for row in np.unique(counts, axis=0)}
     ends = [found[row.tobytes()] for row in counts]
     hits = sum(bool(low <= truth <= high) for low, high in ends)

@@ -13,7 +13,8 @@ import pytest
 from scipy.stats import binom
 
 from deniable.server.estimation import forgery_test
-from deniable.server.estimation.forgery_test import FALSE_ALARM, Cells, fits
+from deniable.server.estimation.forgery_test import FALSE_ALARM, fits
+from deniable.server.estimation.statements import Cells
 from deniable.shared.privacy.epsilon import Epsilon
 from deniable.shared.privacy.families.number_table import NumberTable
 from deniable.shared.privacy.mechanism import MULTINOMIAL, Mechanism
@@ -87,6 +88,22 @@ def test_large_honest_rounds_are_never_flagged(mechanism: Mechanism) -> None:
             assert fit(mechanism, counts, REPORTS).p_value > 1e-9 / CHECKS
 
 
+def test_all_questions_of_a_round_share_one_false_alarm() -> None:
+    """A count with a p-value of one in ten million: an alarm of one question, not of a hundred."""
+    mechanism, reports = RandomizedResponse(ONE_EPSILON, 2), 1_000
+    p_values = {
+        yes: fit(mechanism, np.array([reports - yes, yes]), reports).p_value
+        for yes in range(731, reports)
+    }
+    yes = next(yes for yes, p_value in p_values.items() if p_value < 1e-7)
+    assert p_values[yes] > FALSE_ALARM / 100
+    cells, total = np.array([[reports - yes, yes]]), np.array([reports])
+    assert [fits(mechanism, cells, total, asked)[0].forged > 0 for asked in (1, 100)] == [
+        True,
+        False,
+    ]
+
+
 @pytest.mark.parametrize("level", [0.5, 0.1, 0.001])
 @pytest.mark.parametrize("answer", [0, 1])
 def test_looking_at_every_report_raises_no_more_alarms(answer: int, level: float) -> None:
@@ -134,7 +151,7 @@ def kinds_of_forgery(mechanism: Mechanism) -> dict[str, int]:
         "first": mechanism.encoding.symbol_in(0),
         "last": mechanism.encoding.symbol_in(-1 % mechanism.cells),
     }
-    if mechanism.joint != MULTINOMIAL and mechanism.encoding.most_cells == mechanism.cells:
+    if mechanism.joint != MULTINOMIAL and mechanism.encoding.max_cells == mechanism.cells:
         kinds |= {"all": mechanism.symbols - 1, "none": 0}
     return kinds
 

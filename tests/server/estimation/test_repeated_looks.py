@@ -6,10 +6,10 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from deniable.server.estimation import anytime_valid, finite_population
-from deniable.server.estimation.finite_population import positions
-from deniable.server.estimation.intervals import clopper_pearson as rate_limits
-from deniable.shared.privacy.epsilon import Epsilon
+from deniable.server.estimation import mean_limits, share_limits
+from deniable.server.estimation.mean_limits import positions
+from deniable.server.estimation.shares import clopper_pearson as rate_limits
+from deniable.shared.privacy.epsilon import ONE, Epsilon
 from deniable.shared.privacy.families.number_table import NumberTable
 from deniable.shared.privacy.families.support import SupportDesign
 from deniable.shared.privacy.mechanisms import (
@@ -19,7 +19,6 @@ from deniable.shared.privacy.mechanisms import (
     RandomizedResponse,
     Ternary,
 )
-from deniable.shared.privacy.thresholds import ONE
 
 Array = npt.NDArray[np.float64]
 Limits = Callable[[npt.NDArray[np.int64], int], tuple[Array, Array]]
@@ -46,11 +45,11 @@ def ever_missed(limits: Limits, rates: Array, truths: Array) -> float:
 
 
 def of_rates(counts: npt.NDArray[np.int64], reports: int) -> tuple[Array, Array]:
-    return anytime_valid.rates(counts, reports, 0.95)
+    return share_limits.anytime_rates(counts, reports, 0.95)
 
 
 def of_holders(design: SupportDesign) -> Limits:
-    return lambda counts, people: anytime_valid.holders(counts, people, design, 0.95)
+    return lambda counts, people: share_limits.anytime_holders(counts, people, design, 0.95)
 
 
 def rate_of(design: SupportDesign, share: float) -> float:
@@ -103,7 +102,7 @@ def test_intervals_for_one_look_fail_the_same_checks() -> None:
     rates = np.where(holders, design.keep / ONE, design.lie / ONE)
     numbers = np.arange(1, 401)
     once = ever_missed(
-        lambda counts, people: finite_population.share_limits(counts, people, design, 0.95),
+        lambda counts, people: share_limits.share_limits(counts, people, design, 0.95),
         rates,
         np.cumsum(holders) / numbers,
     )
@@ -117,16 +116,16 @@ def test_intervals_for_one_look_fail_the_same_checks() -> None:
 def test_limits_are_where_the_capital_is_reached(design: SupportDesign, reports: int) -> None:
     """Newton's steps have arrived; outside of the limits the capital is there."""
     counts = np.unique(np.linspace(0, reports, 9).astype(np.int64))
-    needed = anytime_valid._needed(0.95)
-    rates, _ = anytime_valid.rates(counts, reports, 0.95)
-    tilts = anytime_valid._around(counts.astype(float), np.array(float(reports)))
+    needed = share_limits.needed_capital(0.95)
+    rates, _ = share_limits.anytime_rates(counts, reports, 0.95)
+    tilts = share_limits._around(counts.astype(float), np.array(float(reports)))
     capital = np.log(
         np.exp(
             tilts * counts[:, None] - reports * np.log1p(rates[:, None] * np.expm1(tilts)) - needed
         ).sum(1)
     )
     assert capital == pytest.approx(0, abs=1e-5)
-    low, high = anytime_valid.holders(counts, reports, design, 0.95)
+    low, high = share_limits.anytime_holders(counts, reports, design, 0.95)
     assert (low < high).all()
 
 
@@ -158,8 +157,8 @@ def missed(table: NumberTable, shares: tuple[float, float], runs: int, looks: in
             if number % 25 and number > 10:
                 continue
             truth = high[:number].mean()
-            like = anytime_valid.mean(positions(table), counts, 0.95)
-            these = anytime_valid.mean_of_these(table, counts, 0.95)
+            like = mean_limits.anytime_mean(positions(table), counts, 0.95)
+            these = mean_limits.anytime_mean_of_these(table, counts, 0.95)
             if not (like[0] <= shares[1] <= like[1] and these[0] <= truth <= these[1]):
                 failed += 1
                 break
@@ -180,10 +179,10 @@ def test_no_people_of_a_mean_grow_faster_than_is_said(table: NumberTable) -> Non
     """The concave function is above the growth of every mixture of places, at every tilt."""
     rng = np.random.default_rng(3)
     values = positions(table)
-    tilts = anytime_valid.TILTS / (values[-1] - values[0])
+    tilts = share_limits.TILTS / (values[-1] - values[0])
     rows = np.array(table.rows, dtype=np.float64) / ONE
     grid = np.linspace(0, 1, table.steps + 1)
-    for tilt, corners in zip(tilts[::6], anytime_valid._growths(table, False)[::6], strict=True):
+    for tilt, corners in zip(tilts[::6], mean_limits._growths(table, False)[::6], strict=True):
         for _ in range(20):
             places, weights = rng.random(3), rng.dirichlet([1, 1, 1])
             growth = np.log(np.interp(places, grid, rows @ np.exp(tilt * values)))
@@ -196,5 +195,5 @@ def test_bets_are_fair_games(table: NumberTable) -> None:
     values = positions(table)
     rows = np.array(table.rows, dtype=np.float64) / ONE
     for place, row in zip(np.linspace(0, 1, table.steps + 1), rows, strict=True):
-        expected = row @ (1 + np.multiply.outer(anytime_valid._stakes(values), values - place)).T
+        expected = row @ (1 + np.multiply.outer(mean_limits._stakes(values), values - place)).T
         assert expected == pytest.approx(1, abs=1e-9)

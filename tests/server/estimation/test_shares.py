@@ -9,13 +9,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from deniable.server.estimation import estimates
-from deniable.server.estimation.point_estimates import nearest_shares, shares, unbiased_share
-from deniable.shared.privacy.epsilon import Epsilon
+from deniable.server.estimation.shares import nearest_shares, shares, unbiased_share
+from deniable.shared.privacy.epsilon import ONE, Epsilon
 from deniable.shared.privacy.families.support import SupportDesign
 from deniable.shared.privacy.mechanisms import KRandomizedResponse, RandomizedResponse, Unary
-from deniable.shared.privacy.thresholds import ONE
-from deniable.shared.survey.kinds.bit import Bit
-from deniable.shared.survey.kinds.choice import Choice
+from deniable.shared.survey.kinds.choice import Bit, Choice
 from tests.server.estimation.single import statements
 
 DESIGNS = [

@@ -9,7 +9,12 @@ from math import comb
 
 import pytest
 
-from deniable.server.estimation.amplification import shuffled_delta, shuffled_epsilon
+from deniable.server.estimation.amplification import (
+    report_epsilon,
+    shuffled_delta,
+    shuffled_epsilon,
+)
+from deniable.shared.privacy.epsilon import Epsilon
 
 # n, ε₀, ε at δ = 1e-6: the numerical bound of Feldman, McMillan, Talwar (2023), which another
 # program of the privacy blanket gives, too
@@ -28,6 +33,18 @@ SHUFFLED_RESPONSE = [(0.73, 1_000, 0.1), (1.83, 10_000, 0.1), (3.27, 1_000, 1.0)
 @pytest.mark.parametrize(("people", "local", "epsilon"), PUBLISHED)
 def test_it_is_what_was_published(people: int, local: float, epsilon: float) -> None:
     assert round(shuffled_epsilon(local, people, 1e-6), 6) == epsilon
+
+
+@pytest.mark.parametrize(("people", "local", "epsilon"), PUBLISHED)
+def test_what_is_stated_is_never_less_than_what_is_kept(
+    people: int, local: float, epsilon: float
+) -> None:
+    """Both are rounded to the private side: the ε of all reports up, the ε of each report down."""
+    assert shuffled_delta(local, people, shuffled_epsilon(local, people, 1e-6)) <= 1e-6
+    whole = Epsilon(f"{epsilon:.6f}")
+    alone = float(report_epsilon(whole, people))
+    assert shuffled_delta(alone, people, float(whole)) <= 1e-6
+    assert shuffled_delta(alone + 1.0001e-4, people, float(whole)) > 1e-6
 
 
 @pytest.mark.parametrize(("local", "people", "epsilon"), SHUFFLED_RESPONSE)

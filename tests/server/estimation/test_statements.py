@@ -7,10 +7,10 @@ import numpy.typing as npt
 import pytest
 from scipy.stats import binom
 
-from deniable.server.estimation import finite_population
-from deniable.server.estimation.intervals import bounded_mean
-from deniable.server.estimation.statements import Statements, at_once
-from deniable.shared.privacy.epsilon import Epsilon
+from deniable.server.estimation import mean_limits
+from deniable.server.estimation.mean_limits import bounded_mean
+from deniable.server.estimation.statements import Statements, joint_confidence
+from deniable.shared.privacy.epsilon import ONE, Epsilon
 from deniable.shared.privacy.families.number_table import NumberTable
 from deniable.shared.privacy.families.support import SupportDesign
 from deniable.shared.privacy.mechanisms import (
@@ -21,7 +21,6 @@ from deniable.shared.privacy.mechanisms import (
     Ternary,
     Unary,
 )
-from deniable.shared.privacy.thresholds import ONE
 from deniable.shared.survey.kinds.choice import Choice
 from tests.server.estimation.single import statements
 
@@ -87,8 +86,8 @@ def test_each_label_misses_so_rarely_that_all_hold_at_once(epsilon: str) -> None
 
 
 def test_with_one_label_all_at_once_is_one_by_one() -> None:
-    assert at_once(1, 0.95) == pytest.approx(0.95)
-    assert at_once(20, 0.95) == pytest.approx(0.9975)
+    assert joint_confidence(1, 0.95) == pytest.approx(0.95)
+    assert joint_confidence(20, 0.95) == pytest.approx(0.9975)
 
 
 @pytest.mark.parametrize(("design", "looks"), list(product(DESIGNS, [False, True])))
@@ -133,7 +132,7 @@ TABLES = [LocalLaplace(Epsilon("1"), 8), LocalLaplace(Epsilon("4"), 8), Ternary(
 @pytest.mark.parametrize("table", TABLES, ids=lambda table: f"{table.name}-{table.epsilon}")
 def test_no_people_of_a_mean_have_more_noise_than_is_said(table: NumberTable) -> None:
     rng = np.random.default_rng(4)
-    places, most = finite_population.most_noise(table)
+    places, most = mean_limits.largest_noise(table)
     for _ in range(200):
         where, weights = rng.random(4), rng.dirichlet([0.5] * 4)
         noise = weights @ [table.variance(1, place) for place in where]
@@ -143,7 +142,7 @@ def test_no_people_of_a_mean_have_more_noise_than_is_said(table: NumberTable) ->
 def test_between_places_it_is_interpolated_as_by_numpy() -> None:
     rng, places = np.random.default_rng(2), np.array([0.0, 0.1, 0.5, 0.9, 1.0])
     heights, at = rng.random((50, len(places))), rng.uniform(-0.5, 1.5, 50)
-    found = finite_population._between(places, heights, at)
+    found = mean_limits._between(places, heights, at)
     pairs = zip(at, heights, strict=True)
     assert found == pytest.approx([np.interp(each, places, row) for each, row in pairs], rel=1e-15)
 
@@ -157,7 +156,7 @@ def missed(table: NumberTable, high: float, people: int, runs: int, scale: float
     for _ in range(runs):
         counts = rng.multinomial(people - held, rows[0] / rows[0].sum()).astype(float)
         counts += rng.multinomial(held, rows[1] / rows[1].sum())
-        low, top = finite_population.mean_limits(table, counts, 0.95)
+        low, top = mean_limits.mean_limits(table, counts, 0.95)
         middle, reach = (low + top) / 2, (top - low) / 2 * scale
         result += not middle - reach <= held / people <= middle + reach
     return result
@@ -176,7 +175,7 @@ def test_the_mean_of_these_people_is_narrower_where_they_differ() -> None:
     table = TABLES[1]
     counts = np.array(table.rows[0], dtype=float) + np.array(table.rows[-1], dtype=float)
     counts = np.round(10_000 * counts / counts.sum())
-    low, high = finite_population.mean_limits(table, counts, 0.95)
+    low, high = mean_limits.mean_limits(table, counts, 0.95)
     values = np.array([float(value) for value in table.values]) / table.steps
     like = bounded_mean(values, counts, 0.95)
     assert (high - low) / (like[1] - like[0]) < 0.7
@@ -185,4 +184,4 @@ def test_the_mean_of_these_people_is_narrower_where_they_differ() -> None:
 def test_with_two_symbols_these_people_get_no_narrower_interval() -> None:
     table, counts = OneBitMean(Epsilon("1")), np.array([400.0, 600.0])
     values = np.array([float(value) for value in table.values])
-    assert finite_population.mean_limits(table, counts, 0.95) == bounded_mean(values, counts, 0.95)
+    assert mean_limits.mean_limits(table, counts, 0.95) == bounded_mean(values, counts, 0.95)

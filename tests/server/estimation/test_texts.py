@@ -11,14 +11,18 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from deniable.server.estimation import Estimate, estimates, text_estimates, text_search
+from deniable.server.estimation import Estimate, estimates, frequent_texts
 from deniable.server.estimation.forgery_test import FALSE_ALARM
-from deniable.server.estimation.text_estimates import FALSE_DISCOVERY, counts_of
-from deniable.server.estimation.text_search import FIRST_BYTE as FIRST_STATE
-from deniable.server.estimation.text_search import NEVER, following, whole
+from deniable.server.estimation.frequent_texts import (
+    FALSE_DISCOVERY,
+    NEVER,
+    counts_of,
+    following,
+    whole,
+)
+from deniable.server.estimation.frequent_texts import FIRST_BYTE as FIRST_STATE
 from deniable.shared.survey.document import parse_toml
-from deniable.shared.survey.kinds.beginnings import FINAL
-from deniable.shared.survey.kinds.text import Text
+from deniable.shared.survey.kinds.text import FINAL, Text
 from deniable.simulations.population import text_tally
 from tests.plausible import assert_implausible, assert_plausible
 from tests.server.estimation.single import fit
@@ -92,7 +96,7 @@ def test_the_test_above_can_fail() -> None:
     """Without a test of what stands out, any candidate would be shown."""
     question, cells = asking(), tally(asking(), {}, 2)
     scores = counts_of(question.mechanism, cells)
-    digits = text_search.candidates(
+    digits = frequent_texts.candidates(
         (scores.shares / scores.errors)[:-FINAL], question.beginnings, 1_000
     )
     assert len(digits) == 1_000
@@ -114,8 +118,7 @@ def shown_and_missed(*, apart: bool, monkeypatch: pytest.MonkeyPatch) -> tuple[i
     """Of 150 texts far above the floor, and 816 at .3 of it, of four seeds; where buckets are
     taken to be apart, intervals are those of the noise alone."""
     if apart:
-        monkeypatch.setattr(text_estimates, "reach", lambda *_: (0.0, 0.0))
-    text_estimates._found.cache_clear()
+        monkeypatch.setattr(frequent_texts, "reach", lambda *_: (0.0, 0.0))
     shown = missed = 0
     for seed in range(4):
         question, generator = asking(salt=f"{seed}"), np.random.default_rng((7, seed))
@@ -124,10 +127,9 @@ def shown_and_missed(*, apart: bool, monkeypatch: pytest.MonkeyPatch) -> tuple[i
         texts = [f"{n:04x}" for n in numbers]
         people = {text: int(floor * (8 if n < OFTEN else 0.3)) for n, text in enumerate(texts)}
         cells = text_tally(question, people, CROWD - sum(people.values()), generator)
-        rows = text_estimates.found(question, cells, CROWD, 0.95)
+        rows = frequent_texts.found(question, cells, CROWD, 0.95)
         shown += len(rows)
         missed += sum(not row.low <= people.get(row.label, 0) / CROWD <= row.high for row in rows)
-    text_estimates._found.cache_clear()
     return shown, missed
 
 
@@ -153,7 +155,7 @@ def test_without_collisions_that_room_is_taken_already() -> None:
     weights = counts.reports[-FINAL:] / counts.reports[-FINAL:].sum()
     spread = float(np.sqrt((weights**2) @ (counts.errors[-FINAL:, 0] ** 2)))
     for beyond in (0.025, 1e-3, 1e-6):
-        below, above = text_estimates.reach(final, weights, beyond)
+        below, above = frequent_texts.reach(final, weights, beyond)
         normal = -NormalDist().inv_cdf(beyond) * spread
         assert below == pytest.approx(normal, rel=0.06)
         assert above == pytest.approx(normal, rel=0.06)
@@ -174,7 +176,7 @@ def random_scores(crowded: int) -> npt.NDArray[np.float64]:
 def test_p_values_of_texts_that_nobody_wrote_are_uniform_or_more(crowded: int) -> None:
     """By drawing buckets as the hash would. False alarm at most 1e-9 for each level."""
     scores, rng, drawn = random_scores(crowded), np.random.default_rng(4), 200_000
-    p = text_estimates.p_values(scores, rng.integers(0, 4_096, (FINAL, drawn)))
+    p = frequent_texts.p_values(scores, rng.integers(0, 4_096, (FINAL, drawn)))
     for level in (0.5, 0.1, 1e-2, 1e-3, 1e-4):
         below = int((p <= level).sum())
         if below > level * drawn:
@@ -183,7 +185,7 @@ def test_p_values_of_texts_that_nobody_wrote_are_uniform_or_more(crowded: int) -
 
 def test_p_values_are_not_far_above_uniform() -> None:
     scores, rng = random_scores(3), np.random.default_rng(4)
-    p = text_estimates.p_values(scores, rng.integers(0, 4_096, (FINAL, 200_000)))
+    p = frequent_texts.p_values(scores, rng.integers(0, 4_096, (FINAL, 200_000)))
     assert (p <= 1e-2).mean() > 0.8e-2
 
 
@@ -191,8 +193,10 @@ def test_the_test_of_p_values_can_fail() -> None:
     """Where a score is compared with noise alone, crowded buckets give too many small p-values."""
     scores, rng, drawn = random_scores(40), np.random.default_rng(4), 200_000
     buckets = rng.integers(0, 4_096, (FINAL, drawn))
-    without = text_estimates.p_values(random_scores(0), buckets)
-    capped = np.minimum(np.take_along_axis(scores, buckets, axis=1), text_search.MOST).sum(axis=0)
+    without = frequent_texts.p_values(random_scores(0), buckets)
+    capped = np.minimum(np.take_along_axis(scores, buckets, axis=1), frequent_texts.MOST).sum(
+        axis=0
+    )
     normal = np.sqrt(FINAL) * 3.72  # one in ten thousand
     with pytest.raises(AssertionError, match="probability below"):
         assert_plausible(int((capped > normal).sum()), drawn, 1e-4)

@@ -27,12 +27,17 @@ from collections.abc import Callable
 import pytest
 from scipy.stats import binom
 
-from deniable.server.estimation.text_estimates import FALSE_DISCOVERY, LOOKS, STEP, TESTED
-from deniable.server.estimation.text_search import BIAS, KEPT
-from deniable.shared.privacy.thresholds import ONE
+from deniable.server.estimation.frequent_texts import (
+    BIAS,
+    FALSE_DISCOVERY,
+    KEPT,
+    LOOKS,
+    STEP,
+    TESTED,
+)
+from deniable.shared.privacy.epsilon import ONE
 from deniable.shared.survey.document import parse_toml
-from deniable.shared.survey.kinds.beginnings import FINAL
-from deniable.shared.survey.kinds.text import Text
+from deniable.shared.survey.kinds.text import FINAL, Text
 from tests.survey_texts import question as in_toml
 from tests.survey_texts import survey_text
 

@@ -10,11 +10,10 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from deniable.server.estimation import estimates, text_estimates
-from deniable.server.estimation.text_estimates import Counts, counts_of
-from deniable.shared.privacy.thresholds import ONE
-from deniable.shared.survey.kinds.beginnings import FINAL
-from deniable.shared.survey.kinds.text import Text
+from deniable.server.estimation import estimates, frequent_texts
+from deniable.server.estimation.frequent_texts import Counts, counts_of
+from deniable.shared.privacy.epsilon import ONE
+from deniable.shared.survey.kinds.text import FINAL, Text
 from deniable.simulations.population import text_tally
 from tests.bench.texts import PEOPLE, zipf
 from tests.bench.texts import asking as asking_zipf
@@ -54,9 +53,9 @@ def test_expected_counts_give_back_each_share(
 def test_what_any_look_found_is_known_to_those_after_it(monkeypatch: pytest.MonkeyPatch) -> None:
     """Once all is found, what is left is in all buckets alike."""
     p = iter(np.array([[1.0, 0.0, 1.0], [0.0, 1.0, 0.0], [1.0, 1.0, 1.0]]))
-    monkeypatch.setattr(text_estimates, "p_values", lambda *_: next(p))
+    monkeypatch.setattr(frequent_texts, "p_values", lambda *_: next(p))
     people = dict(zip(("most", "some", "few"), MIXED["one that most answer"], strict=True))
-    shares, _, left = text_estimates._standing_out(*final(asking(buckets=1_024), people))
+    shares, _, left = frequent_texts._standing_out(*final(asking(buckets=1_024), people))
     assert shares.tolist() == pytest.approx(list(people.values()), abs=1e-9)
     assert np.abs(left).max() < 1e-9
 
@@ -64,7 +63,7 @@ def test_what_any_look_found_is_known_to_those_after_it(monkeypatch: pytest.Monk
 def test_two_texts_with_the_same_buckets_have_what_is_there_in_halves() -> None:
     """Hardly ever by itself: a forger who looks for such a pair stops no results by it."""
     counts, buckets = final(asking(), {"most": 0.8})
-    shares, _ = text_estimates._taken_out(counts, buckets[:, [0, 0]])
+    shares, _ = frequent_texts._taken_out(counts, buckets[:, [0, 0]])
     assert shares.tolist() == pytest.approx([0.4, 0.4])
 
 
@@ -113,7 +112,7 @@ def shown_and_missed(buckets: int, crowd: int) -> tuple[int, int]:
             people = {f"{n:04x}": int(share * crowd) for n, share in enumerate(shares)}
             generator = np.random.default_rng((seed, buckets, crowd))
             cells = text_tally(question, people, crowd - sum(people.values()), generator)
-            rows = text_estimates.found(question, cells, crowd, 0.95)
+            rows = frequent_texts.found(question, cells, crowd, 0.95)
             shown += len(rows)
             missed += sum(
                 not row.low <= people.get(row.label, 0) / crowd <= row.high for row in rows
@@ -124,16 +123,14 @@ def shown_and_missed(buckets: int, crowd: int) -> tuple[int, int]:
 @contextmanager
 def all_spread(buckets: int) -> Iterator[None]:
     """As if the hash spread over the buckets what was found as well."""
-    right = text_estimates._overlaps
+    right = frequent_texts._overlaps
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(
-            text_estimates,
+            frequent_texts,
             "_overlaps",
             lambda *given: ((buckets - 1) * right(*given) + 1) / buckets,
         )
-        text_estimates._found.cache_clear()
         yield
-    text_estimates._found.cache_clear()
 
 
 @pytest.mark.parametrize("crowd", CROWDS)
@@ -159,9 +156,9 @@ def test_where_no_text_is_so_frequent_intervals_are_no_wider_for_it(exponent: fl
     generator, question = np.random.default_rng(20261119), asking_zipf("wide")
     people, others = zipf(generator, exponent)
     cells = text_tally(question, people, others, generator)
-    rows = text_estimates.found(question, cells, PEOPLE, 0.95)
+    rows = frequent_texts.found(question, cells, PEOPLE, 0.95)
     with all_spread(4_096):
-        before = {row.label: row for row in text_estimates.found(question, cells, PEOPLE, 0.95)}
+        before = {row.label: row for row in frequent_texts.found(question, cells, PEOPLE, 0.95)}
     assert rows
     for row in rows:
         was = before[row.label]

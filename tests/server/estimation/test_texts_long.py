@@ -8,7 +8,7 @@ from time import process_time
 import numpy as np
 import pytest
 
-from deniable.server.estimation.text_estimates import FALSE_DISCOVERY, found
+from deniable.server.estimation.frequent_texts import FALSE_DISCOVERY, found
 from deniable.simulations.population import text_tally
 from tests.bench.texts import MOST_SECONDS, PEOPLE, asking, zipf
 from tests.plausible import assert_implausible, assert_plausible

@@ -9,9 +9,9 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from deniable.server.estimation.estimators import estimates
+from deniable.server.estimation import estimates
 from deniable.server.estimation.forgery_test import FALSE_ALARM
-from deniable.server.estimation.point_estimates import deviations, whole
+from deniable.server.estimation.means import deviations, whole
 from deniable.server.intake.tally import tally
 from deniable.server.intake.tally_kernels import codeword_sums
 from deniable.shared.envelope import encode_report

@@ -7,15 +7,10 @@ like any other.
 from __future__ import annotations
 
 import sys
-from argparse import (
-    ArgumentParser,
-    ArgumentTypeError,
-    Namespace,
-    RawDescriptionHelpFormatter,
-)
+from argparse import ArgumentParser, ArgumentTypeError, Namespace, RawDescriptionHelpFormatter
 from typing import TYPE_CHECKING
 
-from deniable.shared.cli.verb import Verb
+from deniable.shared.cli.verb import Verb, add_json, show
 from deniable.shared.errors import WrongUse
 
 if TYPE_CHECKING:
@@ -65,11 +60,9 @@ def arguments(parser: ArgumentParser) -> None:
         "--timeout", type=_seconds, default=10.0, metavar="SECONDS", help="how long to wait"
     )
     parser.add_argument(
-        "--yes",
-        action="store_true",
-        help="do not ask for consent: the person has already agreed",
+        "--yes", action="store_true", help="do not ask for consent: the person has already agreed"
     )
-    parser.add_argument("--json", action="store_true", help="print one JSON document")
+    add_json(parser)
 
 
 def run(args: Namespace) -> int:
@@ -87,7 +80,7 @@ def run(args: Namespace) -> int:
         _ask_for_consent(client, args, policy)
         outcome = _answer(client, args, answers)
         waiting = client.flush(args.timeout)
-    _print(outcome, waiting, args.json)
+    _print(args, outcome, waiting)
     return EXIT_CODES.get(outcome.status, 1)
 
 
@@ -129,7 +122,7 @@ def _from_json() -> dict[str, object]:
 def _ask_for_consent(client: Client, args: Namespace, policy: Policy) -> None:
     """Ask once: a refusal or withdrawal stays, unless the person agrees here."""
     from deniable.client import Budget
-    from deniable.shared.privacy.promises import suspicion_growth
+    from deniable.shared.privacy.epsilon import suspicion_growth
 
     if client.consented:
         return
@@ -171,16 +164,12 @@ def _values(survey: Survey, answers: dict[str, object]) -> dict[str, object]:
     return values
 
 
-def _print(outcome: Outcome, waiting: int, as_json: bool) -> None:
-    if as_json:
-        import json
-
-        result = {"status": outcome.status, "detail": outcome.detail, "survey": outcome.survey}
-        print(json.dumps(result | {"round": outcome.round, "waiting": waiting}))
-        return
-    print(f"{outcome.status}: {outcome.detail}")
+def _print(args: Namespace, outcome: Outcome, waiting: int) -> None:
+    result = {"status": outcome.status, "detail": outcome.detail, "survey": outcome.survey}
+    lines = [f"{outcome.status}: {outcome.detail}"]
     if waiting:
-        print(f"reports still waiting to be sent: {waiting}; the next call tries again")
+        lines.append(f"reports still waiting to be sent: {waiting}; the next call tries again")
+    show(args, result | {"round": outcome.round, "waiting": waiting}, lines)
 
 
 ANSWER = Verb(

@@ -8,11 +8,11 @@ from collections.abc import Iterator
 from dataclasses import asdict
 from typing import TYPE_CHECKING
 
-from deniable.shared.cli.verb import Verb
+from deniable.shared.cli.verb import Verb, show, with_progress
 from deniable.shared.errors import WrongUse
 
 if TYPE_CHECKING:
-    from deniable.shared.privacy.audit import Audited
+    from deniable.shared.privacy.verification import Audited
 
 REPORTS = 100_000
 REPORTS_PER_TRANSCRIPT = 1_000  # one transcript costs about as much as this many reports
@@ -61,28 +61,23 @@ def arguments(parser: ArgumentParser) -> None:
 
 
 def run(args: Namespace) -> int:
-    import json
-
-    from deniable.shared.privacy.audit import ERROR
+    from deniable.shared.privacy.verification import ERROR
 
     if args.trials < REPORTS_PER_TRANSCRIPT:
         raise WrongUse(f"--trials: give {REPORTS_PER_TRANSCRIPT:,} or more, got {args.trials}")
-    audits = list(_with_progress(_audits(args.kind, args.epsilon, args.trials)))
+    audits = list(with_progress(_audits(args.kind, args.epsilon, args.trials), "audits"))
     holds = all(audited.holds for audited in audits)
-    if args.json:
-        rows = [{**asdict(audited), "holds": audited.holds} for audited in audits]
-        print(json.dumps({"holds": holds, "error": ERROR, "audits": rows}))
-    else:
-        _print(audits, holds, ERROR)
+    rows = [{**asdict(audited), "holds": audited.holds} for audited in audits]
+    show(args, {"holds": holds, "error": ERROR, "audits": rows}, _lines(audits, holds, ERROR))
     return 0 if holds else 1
 
 
 def _audits(kind: str | None, epsilon: str, trials: int) -> Iterator[Audited]:
-    """Audit every mechanism, or those of a kind; then everything that a client posts."""
+    """Audit every mechanism, or those of a kind, and then everything that a client posts."""
     from deniable.client.testing.transcripts import audit_transcripts
-    from deniable.shared.privacy.audit import audit
     from deniable.shared.privacy.epsilon import Epsilon
     from deniable.shared.privacy.mechanisms import mechanisms
+    from deniable.shared.privacy.verification import audit
 
     declared = Epsilon(epsilon)
     for mechanism in mechanisms(kind).values():
@@ -96,24 +91,15 @@ def _audits(kind: str | None, epsilon: str, trials: int) -> Iterator[Audited]:
         yield audit_transcripts(name, survey, trials // REPORTS_PER_TRANSCRIPT)
 
 
-def _with_progress(audits: Iterator[Audited]) -> Iterator[Audited]:
-    for number, audited in enumerate(audits, 1):
-        if sys.stderr.isatty():
-            print(f"\r{number} audits", end="", file=sys.stderr)
-        yield audited
-    if sys.stderr.isatty():
-        print(file=sys.stderr)
-
-
-def _print(audits: list[Audited], holds: bool, error: float) -> None:
-    print(f"{'mechanism':<32}{'ε':>6}  {'at least':>9}  {'trials':>9}")
+def _lines(audits: list[Audited], holds: bool, error: float) -> Iterator[str]:
+    yield f"{'mechanism':<32}{'ε':>6}  {'at least':>9}  {'trials':>9}"
     for one in audits:
         mark = "" if one.holds else "  MORE THAN ITS ε"
-        print(f"{one.mechanism:<32}{one.epsilon:>6}  {one.at_least:>9.4f}  {one.trials:>9,}{mark}")
+        yield f"{one.mechanism:<32}{one.epsilon:>6}  {one.at_least:>9.4f}  {one.trials:>9,}{mark}"
     verdict = "Every one is at most its ε." if holds else "NOT every one is at most its ε."
-    print(
-        f"Each lower limit exceeds the truth with probability at most {error:g}; few trials give "
-        f"low limits. {verdict}"
+    yield (
+        f"Each lower limit exceeds the truth with probability at most {error:g}; with few "
+        f"trials the limits may be low. {verdict}"
     )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from argparse import ArgumentParser, Namespace
 from collections.abc import Iterator
 
-from deniable.shared.cli.verb import Finding, Verb, show_findings
+from deniable.shared.cli.verb import Finding, Verb, add_json, show_findings
 from deniable.shared.errors import WrongUse
 
 MAX_TIMEOUT_SECONDS = 3_600
@@ -26,7 +26,7 @@ def arguments(parser: ArgumentParser) -> None:
     parser.add_argument(
         "--timeout", type=float, default=10.0, metavar="SECONDS", help="how long to wait"
     )
-    parser.add_argument("--json", action="store_true", help="print one JSON document")
+    add_json(parser)
 
 
 def run(args: Namespace) -> int:

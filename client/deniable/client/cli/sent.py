@@ -17,13 +17,14 @@ def run(args: Namespace) -> int:
     from deniable.client.disclosure import read_summary
 
     summary = read_summary(args.state, args.person)
+    # JSON in ASCII, since a history may hold characters that move a cursor
     print(json.dumps(summary.as_json(), indent=1) if args.json else summary.text)
     return 0
 
 
 SENT = Verb(
     "sent",
-    "show the reports of this device, and how certain each is",
+    "show the reports of this device, and how much each can reveal",
     arguments,
     run,
     example="deniable sent --state ./device",

@@ -1,4 +1,4 @@
-"""The meaning of a server's reply for the envelope that was sent."""
+"""Interpretation of a server's reply to an envelope."""
 
 from __future__ import annotations
 
@@ -16,22 +16,22 @@ MAX_RETRY_AFTER_SECONDS = 3600.0
 PASSING: frozenset[EnvelopeCode] = frozenset(
     {"early"}
 )  # this device's clock is ahead of the server's
-MAX_CODE_CHARACTERS = 64  # of the server's name for a refusal
+MAX_CODE_CHARACTERS = 64  # maximum length of the server's code for a refusal
 
 
 @dataclass(frozen=True)
 class DeliveryResult:
-    """The fate of an envelope. `settled` is None if it is sent again, after `pause` seconds."""
+    """Fate of an envelope. `settled` is None if it will be sent again, after `pause` seconds."""
 
     settled: Literal["accepted", "relayed", "refused"] | None
     detail: str = ""
     pause: float = 0.0
     reached: bool = True  # the server may have seen the envelope
-    kind: str = "delivery"  # of the failure, in one word
+    kind: str = "delivery"  # kind of the failure, in one word
 
 
 def delivery_result(reply: Reply) -> DeliveryResult:
-    """Read a reply. Only one that mentions the envelope settles it.
+    """Interpret a reply. Only a reply that mentions the envelope settles it.
 
     The login page of a hotel network or the error page of a proxy does not.
     """
@@ -46,7 +46,7 @@ def delivery_result(reply: Reply) -> DeliveryResult:
 
 
 def retry_after_seconds(text: str | None) -> float:
-    """Read Retry-After, in seconds or as a date: at most the limit, and 0 if it is unreadable."""
+    """Parse Retry-After, in seconds or as a date, up to a limit; return 0 if it is unreadable."""
     if text is None:
         return 0.0
     from email.utils import parsedate_to_datetime

@@ -1,4 +1,4 @@
-"""One request and its reply over a new connection, within one deadline; and why it failed.
+"""One request and its reply, or why it failed, over a new connection and within one deadline.
 
 The deadline holds at the socket. Each wait (for the connection, a proxy's tunnel, the handshake, a
 header, a chunk or the next byte) takes at most the time that is left. A server that sends single
@@ -25,7 +25,7 @@ from deniable.shared.errors import DeniableError
 if TYPE_CHECKING:
     from _typeshed import WriteableBuffer
 
-MAX_HEAD_BYTES = 64 * 2**10  # of everything before the body
+MAX_HEAD_BYTES = 64 * 2**10  # maximum size of everything before the body
 PIECE_BYTES = 64 * 2**10
 
 # OpenSSL's codes for a certificate that is not accepted (X509_V_ERR_...)
@@ -41,11 +41,11 @@ HEADERS = {
 
 
 class TooLarge(DeniableError, ValueError):
-    """The reply is larger than the limit."""
+    """Raised if a reply is larger than the limit."""
 
 
 class ProxyRefused(DeniableError, OSError):
-    """The proxy opens no tunnel. Only the status of its reply is kept."""
+    """Raised if a proxy opens no tunnel. Keeps only the status of its reply."""
 
     def __init__(self, status: int) -> None:
         super().__init__(f"the proxy answered with status {status}")
@@ -157,10 +157,7 @@ def _seconds_left(deadline: float) -> float:
 
 
 def failure(error: Exception, ca: str | None) -> tuple[str, str]:
-    """Return the kind of a failure in one word, and a sentence that says what to check.
-
-    `ca` is the file of authorities that the app has named, if any.
-    """
+    """Return the kind of a failure in one word, and a sentence that says what to check."""
     match error:
         case ssl.SSLCertVerificationError():
             return "certificate", _certificate_failure(error, ca)

@@ -44,7 +44,10 @@ def verified(listed: ListedSurvey, policy: Policy) -> Survey:
 
 
 def read_shipped(entry: bytes | str, policy: Policy) -> tuple[str, Survey]:
-    """Read a survey that ships with the app, in the format of the server's list; with its id."""
+    """Return the id and the survey of an entry that ships with the app.
+
+    The entry has the format of the server's list.
+    """
     try:
         listed = _read(json.loads(entry), 0, policy)
     except (ValueError, RecursionError):
@@ -75,10 +78,7 @@ def read_list(reply: Reply, policy: Policy) -> list[ListedSurvey]:
 
 
 def _is_small(body: bytes) -> bool:
-    """Return whether the reply takes little more memory than its bytes.
-
-    Documents are long strings, but brackets take twenty times their size.
-    """
+    """Return whether few bytes are outside strings: brackets take twenty times their size."""
     outside = len(body)
     for number, string in enumerate(_STRING.finditer(body)):
         outside -= len(string[0])

@@ -15,7 +15,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass
-from datetime import date, datetime
+from datetime import date
 from typing import TYPE_CHECKING
 
 from deniable.client.diagnostics import escaped, log_failure
@@ -23,10 +23,9 @@ from deniable.client.fork_safety import ForkAware
 from deniable.client.net.survey_list import ID, read_list, verified
 from deniable.client.net.transport import Reply, Transport, Unreachable
 from deniable.client.outcome import Outcome
-from deniable.client.policy import Policy
+from deniable.client.policy import Settings
 from deniable.client.state import Transaction
 from deniable.client.state.database import State
-from deniable.client.state.people import Consents
 from deniable.client.state.survey_cache import KeptList, ListedSurvey, keep_list, kept_list
 from deniable.shared.errors import DeniableError, StoreUnusable
 
@@ -34,14 +33,14 @@ if TYPE_CHECKING:
     from deniable.shared.survey.document import Survey
 
 FRESH_SECONDS = 3600
-FETCH_SECONDS = 2.0  # that a caller waits
-LIST_TIMES = 2.0  # of the timeout of other exchanges: a list is longer than a reply
+FETCH_SECONDS = 2.0  # maximum wait of a caller
+LIST_TIMES = 2.0  # multiple of the timeout of other exchanges, since a list is longer than a reply
 MAX_PAUSE_SECONDS = 300.0
 
 
 @dataclass(frozen=True)
 class Found:
-    """A survey that may be answered today, according to its own document."""
+    """Survey that may be answered today, according to its document."""
 
     id: str
     survey: Survey
@@ -50,7 +49,7 @@ class Found:
 
 @dataclass(frozen=True)
 class Seen:
-    """The list on disk, and the number of successful fetches in this process before it was read."""
+    """List on disk, and the number of successful fetches in this process before it was read."""
 
     kept: KeptList
     fetches: int
@@ -60,28 +59,18 @@ Obstacle = Callable[["Survey"], str | None]  # the reason why the app cannot ans
 
 
 class Surveys:
-    """The surveys of one server, as far as the app's policy trusts them."""
+    """Surveys of one server that the app's policy trusts."""
 
-    def __init__(
-        self,
-        state: State,
-        policy: Policy,
-        server: str,
-        transport: Transport,
-        consents: Consents,
-        now: Callable[[], datetime],
-        monotonic: Callable[[], float],
-        timeout: float,
-    ) -> None:
-        self._state, self._policy, self._consents, self._now = state, policy, consents, now
-        self.server = server
-        self._fetcher = ListFetcher(transport, self._keep, monotonic, timeout)
+    def __init__(self, settings: Settings, state: State, transport: Transport) -> None:
+        self._state, self._policy, self._now = state, settings.policy, settings.now
+        self._server = settings.server
+        self._fetcher = ListFetcher(settings, transport, self._keep)
         self._verified: dict[str, Survey] = {}
 
     def seen(self, db: Transaction) -> Seen:
         """Return the list on disk."""
         fetches = self._fetcher.successes  # counted first, or a fetch in between would be missed
-        return Seen(kept_list(db, self.server, self._policy.fingerprint), fetches)
+        return Seen(kept_list(db, self._server, self._policy.fingerprint), fetches)
 
     def known(self, wanted: str, today: date, seen: Seen, obstacle: Obstacle) -> Found | None:
         """Return the choice of `find` if it needs no network and no verification."""
@@ -93,7 +82,7 @@ class Surveys:
         return None
 
     def find(self, wanted: str, today: date, seen: Seen, obstacle: Obstacle) -> Found | Outcome:
-        """Return the newest open survey of this name without an obstacle, or the one of this id.
+        """Return the newest open survey of this name without an obstacle, or the survey of this id.
 
         Return an Outcome with the reason if there is none. If the list that the caller has seen is
         stale or has no such survey, a new one is fetched.
@@ -191,46 +180,36 @@ class Surveys:
     def _keep(self, reply: Reply) -> None:
         listed = read_list(reply, self._policy)
         with self._state.transaction() as db:
-            if not self._consents.obstacle(db):
-                keep_list(db, self.server, listed, self._policy.fingerprint, self._now())
+            if not self._state.consents.obstacle(db):
+                keep_list(db, self._server, listed, self._policy.fingerprint, self._now())
 
 
 class _Fetch:
-    """A running fetch, which several threads may wait for."""
+    """Running fetch, for which several threads may wait."""
 
     def __init__(self, deadline: float) -> None:
         self.deadline, self.done, self.succeeded = deadline, threading.Event(), False
 
 
 class ListFetcher(ForkAware):
-    """Fetcher of the list.
-
-    `keep` reads a reply and stores its list, or raises Unreachable if the reply contains none.
-    """
+    """Fetcher of the list. `keep` stores the list of a reply, or raises Unreachable."""
 
     def __init__(
-        self,
-        transport: Transport,
-        keep: Callable[[Reply], None],
-        monotonic: Callable[[], float],
-        timeout: float,
+        self, settings: Settings, transport: Transport, keep: Callable[[Reply], None]
     ) -> None:
-        self.list_seconds = LIST_TIMES * timeout  # for the whole list, on a slow line
-        self._transport, self._keep, self._monotonic = transport, keep, monotonic
+        self.list_seconds = LIST_TIMES * settings.timeout  # for the whole list, on a slow line
+        self._transport, self._keep, self._monotonic = transport, keep, settings.monotonic
         super().__init__()
 
     def remake(self) -> None:
         self._lock = threading.Lock()
         self._fetch: _Fetch | None = None
-        self.successes = self._failures = 0  # fetches of this process
+        self.successes = self._failures = 0  # number of successful fetches in this process
         self.failure = ""  # the reason why the last fetch brought no list
         self._pause_until = 0.0
 
     def fetch(self, seen: int, wait: float | None = None) -> bool:
-        """Fetch a list unless there were more successes than the caller has seen.
-
-        Return whether a newer list is on disk.
-        """
+        """Fetch a list unless there is one newer than `seen`. Return whether there is one then."""
         self.same_process()
         _load_libraries()
         with self._lock:

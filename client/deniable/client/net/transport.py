@@ -25,14 +25,14 @@ if TYPE_CHECKING:
     from socket import socket
 
 MAX_LIST_BYTES = 32 * 2**20  # eight surveys of the largest size, or a thousand of 32 kB
-MAX_REPLY_BYTES = 64 * 2**10  # to an envelope
+MAX_REPLY_BYTES = 64 * 2**10  # reply to an envelope
 PROXY_FIX = (
     'write the proxy as "http://proxy.example:3128", or with a name as "http://user:password@…"'
 )
 
 
 class Unreachable(DeniableError):
-    """No complete and usable reply came.
+    """Raised if no complete and usable reply came.
 
     `sent` is true if the server may have seen the request; `kind` names the failure in one word.
     """
@@ -52,7 +52,7 @@ class Reply:
 
 
 class Transport(Protocol):
-    """A way to send requests from background threads. Raises Unreachable without a reply."""
+    """Sender of requests from background threads. Raises Unreachable without a reply."""
 
     def request(
         self, method: str, path: str, body: bytes | None, content_type: str | None, timeout: float
@@ -63,11 +63,7 @@ class HttpTransport:
     """HTTP over TLS. Its libraries are loaded with the first request."""
 
     def __init__(
-        self,
-        server: str,
-        *,
-        ca: str | os.PathLike[str] | None = None,
-        proxy: str | None = None,
+        self, server: str, *, ca: str | os.PathLike[str] | None = None, proxy: str | None = None
     ) -> None:
         self.base = checked_address(server)
         self._address = urlsplit(self.base)
@@ -127,10 +123,7 @@ def checked_address(server: str) -> str:
 
 
 def checked_ca(file: str | os.PathLike[str]) -> str:
-    """Return the path of a file with certificates.
-
-    Each connection reads it again, so that it can be renewed.
-    """
+    """Return the path of a file with certificates. Each connection reads it again."""
     import ssl
 
     from deniable.client.net.exchange import tls_context
@@ -150,7 +143,7 @@ def checked_ca(file: str | os.PathLike[str]) -> str:
 
 @dataclass(frozen=True)
 class Proxy:
-    """An HTTP proxy, with its password."""
+    """HTTP proxy, with its password."""
 
     host: str
     port: int

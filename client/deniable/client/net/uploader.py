@@ -8,7 +8,7 @@ minimum, which no flush shortens. Random time is added to it, up to its own leng
 otherwise the server could recognize a device by the time of its return.
 
 Each envelope waits for a random moment, which a flush overrides, and is sent a few times only
-(state/schedule.py). Retries send the same bytes, and the server deduplicates them by id. No
+(state/outbox.py). Retries send the same bytes, and the server deduplicates them by id. No
 transaction is open during an exchange.
 
 [1] Brooker 2015, "Exponential backoff and jitter", AWS Architecture Blog.
@@ -22,7 +22,6 @@ import threading
 import time
 from collections.abc import Callable
 from contextlib import suppress
-from datetime import datetime
 from random import SystemRandom
 from weakref import WeakKeyDictionary
 
@@ -30,23 +29,23 @@ from deniable.client.diagnostics import escaped, log_failure
 from deniable.client.fork_safety import ForkAware
 from deniable.client.net.delivery import DeliveryResult, delivery_result
 from deniable.client.net.transport import Transport, Unreachable
-from deniable.client.state import outbox, schedule
+from deniable.client.policy import Settings
+from deniable.client.state import outbox
 from deniable.client.state.database import State
 from deniable.client.state.outbox import QueuedEnvelope
-from deniable.client.state.people import Consents
 from deniable.shared.errors import StoreUnusable
 
 FIRST_PAUSE_SECONDS, MAX_PAUSE_SECONDS = 1.0, 3600.0
 MIN_SPREAD_SECONDS = 60.0
-MIN_REST_SECONDS = 0.01  # before it looks again: a thread never runs without a rest
-MAX_DOUBLINGS = 20  # enough for every limit, and no overflow
+MIN_REST_SECONDS = 0.01  # before it checks again, so that a thread always rests
+MAX_DOUBLINGS = 20  # reaches every limit without overflow
 EXIT_SECONDS = 2.0  # for all clients together, when the process ends
 
 _uniform = SystemRandom().uniform
 
 
 class Backoff:
-    """The pause after failures."""
+    """Pause after failures, with exponential backoff."""
 
     def __init__(
         self,
@@ -84,24 +83,16 @@ class Backoff:
 
 
 class Uploader(ForkAware):
-    """The thread that sends the envelopes of all people to one server."""
+    """Background thread that sends the envelopes of all people to one server."""
 
     def __init__(
-        self,
-        state: State,
-        server: str,
-        transport: Transport,
-        consents: Consents,
-        now: Callable[[], datetime],
-        monotonic: Callable[[], float],
-        timeout: float,
-        send_within: float,
-        relay: Transport | None = None,  # for sealed envelopes, which then take no other way
+        self, settings: Settings, state: State, transport: Transport, relay: Transport | None
     ) -> None:
-        self._relay = relay
-        self._send_within, self.send_seconds = send_within, timeout
-        self._state, self._server, self._transport, self._now = state, server, transport, now
-        self._consents, self._monotonic = consents, monotonic
+        """Send sealed envelopes only through the relay, if there is one."""
+        self._state, self._transport, self._relay = state, transport, relay
+        self._server, self._now = settings.server, settings.now
+        self._monotonic = settings.monotonic
+        self._send_within, self.send_seconds = settings.send_within, settings.timeout
         super().__init__()
 
     def remake(self) -> None:
@@ -111,7 +102,7 @@ class Uploader(ForkAware):
         self._events = self._flushes = 0
         self._hurried = 0  # envelopes up to this number are sent without waiting for their moment
         self._exhausted = -1  # envelopes up to this number: none can be sent now
-        self._due = 0.0  # on the monotonic clock: nothing is sent before
+        self._due = 0.0  # by the monotonic clock; nothing is sent before
         self._rescheduled = False
         self._backoff = Backoff(FIRST_PAUSE_SECONDS, MAX_PAUSE_SECONDS, self._monotonic)
 
@@ -121,17 +112,14 @@ class Uploader(ForkAware):
         self.wake()
 
     def wake(self) -> None:
-        """Start sending. A pause after a failure continues."""
+        """Start sending. This does not cut short the pause after a failure."""
         self.same_process()
         with self._change:
             self._woken, self._due = True, 0.0
             self._start()
 
     def flush(self, timeout: float) -> int:
-        """Send what waits now, without delay unless the server asked for a pause.
-
-        Return how many envelopes still wait.
-        """
+        """Send waiting envelopes, unless the server asked for a pause. Return the number left."""
         self.same_process()
         deadline = self._monotonic() + min(timeout, threading.TIMEOUT_MAX / 2)
         with self._state.transaction(durable=False) as db:
@@ -252,7 +240,7 @@ class Uploader(ForkAware):
                     outbox.finish(db, taken, result.settled, result.detail)
             elif not result.reached:
                 with self._state.transaction(durable=False) as db:
-                    schedule.restore_try(db, taken)
+                    outbox.restore_try(db, taken)
             return result
         except StoreUnusable:
             log_failure("state", "the state on disk cannot be used, so nothing is sent")
@@ -263,12 +251,12 @@ class Uploader(ForkAware):
         with self._state.transaction(durable=False) as db:
             outbox.delete_expired(db, now)
             taken, rest = None, None
-            if not self._consents.obstacle(db):
+            if not self._state.consents.obstacle(db):
                 if not self._rescheduled:
-                    schedule.reschedule(db, self._server, now, self._send_within, hurried)
+                    outbox.reschedule(db, self._server, now, self._send_within, hurried)
                     self._rescheduled = True
-                taken = schedule.take(db, self._server, now, hurried, self._send_within)
-                rest = schedule.seconds_until_due(db, self._server, now)
+                taken = outbox.take(db, self._server, now, hurried, self._send_within)
+                rest = outbox.seconds_until_due(db, self._server, now)
         if taken is not None:
             return taken
         self._exhausted = hurried

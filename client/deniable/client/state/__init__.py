@@ -1,8 +1,8 @@
 """The install's state in one SQLite file. No other package of the client uses SQL.
 
 `database` opens the file and runs transactions; every other module takes the caller's transaction,
-so that the caller decides what is written together. A report passes through `people` (consent),
-`ledger` (the charge) and `outbox`; `schedule` picks what is sent next. `survey_cache` keeps lists.
+so that the caller decides what is written together. A report passes through `ledger` (consent and
+charge) and `outbox`, which also schedules sending. `survey_cache` keeps lists.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """The state on disk: one SQLite file that only its owner can read, and a marker file next to it.
 
 Every transaction begins IMMEDIATE, so transactions run one at a time over all threads and
-processes. None is open during a network exchange. The connection stays open between transactions.
-It is reopened when another file takes the database's place.
+processes. None is open during a network exchange. The connection stays open between transactions
+once this process has written durably. It is reopened when another file takes the database's place.
 
 Changes go to a write-ahead log, the -wal file [1]. A durable transaction ends when the log is
 synced. Any other transaction survives a killed process, but not a power cut. A power cut loses a
@@ -18,7 +18,8 @@ that is missing, or older than the marker, is noticed, and nothing is spent twic
 
 `os.fork` waits for the running transaction and closes the connection. A fork made in C (uWSGI)
 does neither: the child inherits an open SQLite connection, which must not be used or closed in a
-second process [2]. Such a child refuses to work with that database.
+second process [2]. Such a child refuses to work with that database. A parent that only sends what
+an earlier process left is not in the way: it closes the connection after each transaction.
 
 [1] SQLite, "Write-Ahead Logging" and "WAL-mode File Format", sqlite.org.
 [2] SQLite, "How To Corrupt An SQLite Database File", section 2.6, sqlite.org.
@@ -40,12 +41,20 @@ from urllib.parse import quote
 
 from deniable.client.fork_safety import ForkAware
 from deniable.client.state import Transaction, schema
-from deniable.client.state.ledger import count_charges, has_gap
+from deniable.client.state.ledger import Consents, count_charges, has_gap
 from deniable.shared.errors import StoreUnusable
 
+NEW_INSTALL = (
+    "delete the folder to start as a new install, which also refills the privacy budget: the ε "
+    "spent so far is forgotten, and the app can spend all of it again"
+)
 DATABASE, MARKER = "deniable.sqlite3", "deniable.used"
-LOCK_WAIT_SECONDS = 5.0  # for other threads and processes
-MAX_LOG_PAGES = 4_000  # the commit that exceeds them folds the log into the database
+# total wait for other threads and processes, since the app's own request waits too
+LOCK_WAIT_SECONDS = 0.25
+# the same where giving up loses a report that is paid for, or leaves a forked child without state
+LAST_LOCK_WAIT_SECONDS = 5.0
+BUSY_TIMEOUT_SECONDS = 0.05  # one attempt within that, during which SQLite sleeps
+MAX_LOG_PAGES = 4_000  # a commit that exceeds this folds the log into the database
 MAX_CHECKED_BYTES = 16 * 2**20  # each ledger is checked by its seals, whatever the size
 WINDOWS: bool = sys.platform.startswith("win")
 
@@ -63,22 +72,20 @@ _inherited: list[tuple[Transaction, tuple[int, int]]] = []  # kept, so that noth
 
 
 class StateBlocked(StoreUnusable):
-    """Another process holds the database, or the disk is full or read-only.
-
-    Nothing is damaged, and the condition may pass.
-    """
+    """Raised if the database is locked, or the disk is full or read-only. Nothing is damaged."""
 
 
 class State(ForkAware):
-    """The state folder of one install: its database and its marker."""
+    """State folder of one install: its database and its marker."""
 
     def __init__(self, folder: str | os.PathLike[str]) -> None:
         self.folder = Path(folder).expanduser().absolute()
         self.database, self.marker = self.folder / DATABASE, self.folder / MARKER
         self._address = f"file:{quote(str(self.database))}?mode=rw"
+        self.consents = Consents()
         self._gate, self._held = threading.Lock(), False
         self._db: Transaction | None = None
-        self._file: tuple[int, int] = (0, 0)  # device and inode that the connection has open
+        self._file: tuple[int, int] = (0, 0)  # device and inode of the open file
         self._opened_in = 0  # the process that opened it
         super().__init__()
 
@@ -88,22 +95,23 @@ class State(ForkAware):
         if self._db is not None and self._opened_in != os.getpid():
             _inherited.append((self._db, self._file))
             self._db = None
-        self._held = self._checked = False
+        self._held = self._checked = self._stays_open = False
         self._gate = threading.Lock()
 
     @property
     def begun(self) -> bool:
-        """True once anything was stored here."""
+        """True once anything has been stored."""
         return self.database.exists() or self.marker.exists()
 
     @contextmanager
-    def transaction(self, create: bool = False, durable: bool = True) -> Iterator[Transaction]:
-        """Write everything in the block, or nothing if it raises.
-
-        A power cut may undo a transaction that is not durable.
-        """
-        with self._exclusively(), _as_unusable(self.database):
-            db = self._begin(create, durable)
+    def transaction(
+        self, create: bool = False, durable: bool = True, wait_seconds: float | None = None
+    ) -> Iterator[Transaction]:
+        """Commit the block completely or not at all. Unless durable, a power cut may undo it."""
+        wait_seconds = LOCK_WAIT_SECONDS if wait_seconds is None else wait_seconds
+        deadline = time.monotonic() + wait_seconds
+        with self._exclusively(wait_seconds), _as_unusable(self.database):
+            db = self._begin(create, durable, deadline)
             try:
                 yield db
                 db.execute("COMMIT")
@@ -112,10 +120,13 @@ class State(ForkAware):
                 raise
             if db.erased:
                 _fold(db)
+            self._stays_open = self._stays_open or durable
+            if not self._stays_open:
+                self._disconnect()
 
     def close(self) -> None:
         """Close the connection; the next transaction opens another."""
-        with suppress(StoreUnusable), self._exclusively():
+        with suppress(StoreUnusable), self._exclusively(LOCK_WAIT_SECONDS):
             self._disconnect()
 
     def destroy(self) -> bool:
@@ -130,7 +141,7 @@ class State(ForkAware):
 
     def note_charges(self, charges: int) -> None:
         """Make the marker at least this long, once that many charges are on disk."""
-        with suppress(OSError):  # the next transaction tries again
+        with suppress(OSError):  # the next transaction retries
             marker = os.open(self.marker, os.O_WRONLY)
             try:
                 os.lseek(marker, charges - 1, os.SEEK_SET)
@@ -141,23 +152,22 @@ class State(ForkAware):
     # Opening
 
     @contextmanager
-    def _exclusively(self) -> Iterator[None]:
+    def _exclusively(self, wait_seconds: float) -> Iterator[None]:
         """Admit one thread of this process at a time, so that a fork can wait for all of them."""
         self.same_process()
         gate = self._gate
-        if self._broken or not gate.acquire(timeout=LOCK_WAIT_SECONDS):
+        if self._broken or not gate.acquire(timeout=wait_seconds):
             raise StateBlocked("the state is in use by another thread, or was in use at a fork")
         try:
             yield
         finally:
             gate.release()
 
-    def _begin(self, create: bool, durable: bool) -> Transaction:
+    def _begin(self, create: bool, durable: bool, deadline: float) -> Transaction:
         """Begin a transaction, and wait while others write.
 
         SQLite returns "busy" without waiting when the last connection closes and during recovery.
         """
-        deadline = time.monotonic() + LOCK_WAIT_SECONDS
         while True:
             try:
                 return self._open(create, durable)
@@ -173,7 +183,7 @@ class State(ForkAware):
             if charges is not None:
                 raise StoreUnusable(
                     f"{self.database} is missing, so the ε already spent is unknown; "
-                    "put it back, or delete the folder to start as a new install"
+                    f"put it back, or {NEW_INSTALL}"
                 )
             if not create:
                 raise StoreUnusable(f"{self.folder} holds no state yet")
@@ -204,7 +214,7 @@ class State(ForkAware):
             self._db = sqlite3.connect(
                 self._address,
                 uri=True,
-                timeout=0.5,
+                timeout=BUSY_TIMEOUT_SECONDS,
                 isolation_level=None,
                 check_same_thread=False,
                 factory=Transaction,
@@ -239,8 +249,7 @@ class State(ForkAware):
         elif (version, application) != (schema.VERSION, schema.APPLICATION):
             raise StoreUnusable(
                 f"{self.database} has schema {version}, and this version reads {schema.VERSION}; "
-                "use the version of deniable that wrote it, or delete the folder to start as a new "
-                "install"
+                f"use the version of deniable that wrote it, or {NEW_INSTALL}"
             )
         if charges is None:
             self._make_marker()
@@ -251,7 +260,7 @@ class State(ForkAware):
             size = _pragma(db, "page_count") * _pragma(db, "page_size")
             sound = size > MAX_CHECKED_BYTES or _pragma(db, "integrity_check(1)") == "ok"
             if not sound or has_gap(db):
-                raise StoreUnusable(f"{self.database} is damaged; restore it, or delete the folder")
+                raise StoreUnusable(f"{self.database} is damaged; restore it, or {NEW_INSTALL}")
             self._checked = True
         recorded = count_charges(db)
         if recorded < charges:
@@ -296,7 +305,7 @@ class State(ForkAware):
 
     def before_fork(self) -> None:
         self.same_process()
-        self._held = self._gate.acquire(timeout=LOCK_WAIT_SECONDS)
+        self._held = self._gate.acquire(timeout=LAST_LOCK_WAIT_SECONDS)
         if self._held:
             self._disconnect()
 
@@ -307,10 +316,7 @@ class State(ForkAware):
 
 
 def _sync_folder(path: Path) -> None:
-    """Make the names in this folder durable.
-
-    Windows cannot open a folder: its file system's own journal keeps names.
-    """
+    """Make the names in this folder durable. On Windows, the file system does."""
     if WINDOWS:
         return
     folder = os.open(path, os.O_RDONLY)

@@ -1,9 +1,14 @@
-"""The outbox and the history: the reports of this device, waiting to be sent or already sent.
+"""The reports of this device: the outbox of waiting envelopes, their schedule, and the history.
 
 An envelope stays in the outbox until its fate is known. Each person has a random key for each
 survey, from which the envelope ids are made. With the key, ids of different rounds and surveys
 cannot be linked; without it, the envelopes cannot be traced to this device. So the key is
 destroyed once the survey accepts no further reports.
+
+A server that never accepts an envelope sees the same id again and again, and can link the addresses
+it comes from. So an envelope is sent at most ten times, and after that at most once a day. A try is
+counted before it is made: an app that ends while it waits for a reply has tried as well. Each
+envelope waits for a random moment, and any of those that are due may be next.
 
 The history is for the person whose device it is. It holds randomized reports, never an answer, and
 the day, not the hour.
@@ -21,23 +26,34 @@ from random import SystemRandom
 from typing import TYPE_CHECKING, Literal
 
 from deniable.client.state import Transaction
-from deniable.client.state.people import OWN, read_setting, write_setting
+from deniable.client.state.ledger import OWN, read_setting, write_setting
 
 if TYPE_CHECKING:
     from deniable.shared.envelope import Envelope
     from deniable.shared.survey.kinds.base import Question
 
-MAX_WAITING = 500  # of one person, so that one person's reports never displace those of others
+MAX_WAITING = 500  # per person, so that one person's reports never displace those of others
 MAX_WAITING_IN_ALL = 100_000
 COUNT_EVERY = 100  # envelopes: counting all of them is slow
-MAX_HISTORY = 1_000  # entries of one person
+MAX_HISTORY = 1_000  # entries per person
 MAX_SYMBOL_CHARACTERS = 200
 KEY_BYTES = 32
+MAX_TRIES = 10
+MAX_CANDIDATES = 1_000  # so that a hundred thousand due envelopes are not sorted each time
+DAY_SECONDS = 86_400.0
 
 # The envelopes that may be sent to a server. A withdrawal deletes the person's envelopes; the check
 # of consent here is a second guard.
 SENDABLE = """server = :server AND EXISTS (SELECT 1 FROM settings
     WHERE settings.person = outbox.person AND name = 'consent' AND value = 'yes')"""
+
+# A moment after `latest` was drawn before the clock was set back.
+_READY = ("due <= :now", "due > :latest", f"tries < {MAX_TRIES} AND number <= :up_to")
+_CANDIDATES = " UNION ALL ".join(
+    f"""SELECT * FROM (SELECT number FROM outbox
+        WHERE {SENDABLE} AND {ready} LIMIT {MAX_CANDIDATES})"""  # noqa: S608 - constants
+    for ready in _READY
+)
 
 Delivery = Literal["waiting", "accepted", "relayed", "refused", "given-up", "dropped", "withdrawn"]
 
@@ -46,19 +62,19 @@ _uniform = SystemRandom().uniform
 
 @dataclass(frozen=True)
 class ReportedSymbol:
-    """One question's part of a report, as text. Its fields are keys on disk and in JSON."""
+    """Part of a report for one question, as text. Its fields are keys on disk and in JSON."""
 
     question: str
     epsilon: str
     says: str
     odds: str
-    drawn_from: int = 1  # questions, of which only this one was asked
+    drawn_from: int = 1  # number of questions from which this one was drawn
     repeats: int | None = None  # the round whose report is sent again
 
 
 @dataclass(frozen=True)
 class HistoryEntry:
-    """One report. `symbols` and `delivery` are the columns `said` and `verdict`."""
+    """Report in the history. `symbols` and `delivery` are the columns `said` and `verdict`."""
 
     survey: str
     name: str
@@ -71,7 +87,7 @@ class HistoryEntry:
 
 @dataclass(frozen=True)
 class QueuedEnvelope:
-    """An envelope of the outbox, as it is sent on every try."""
+    """Envelope of the outbox, as it is sent on every try."""
 
     number: int
     person: bytes
@@ -150,10 +166,7 @@ def survey_key(db: Transaction, person: bytes, survey: str, until: datetime) -> 
 
 
 def delete_expired(db: Transaction, now: datetime) -> None:
-    """Give up envelopes that are too late, and destroy expired keys and kept reports.
-
-    SQLite overwrites what it deletes.
-    """
+    """Give up late envelopes, and destroy expired keys and kept reports."""
     second = int(now.timestamp())
     late = db.execute("SELECT number FROM outbox WHERE until <= ?", (second,)).fetchall()
     _remove(db, [number for (number,) in late], "given-up", "it could not be sent in time")
@@ -170,6 +183,55 @@ def withdraw_all(db: Transaction, person: bytes) -> None:
     rows = db.execute("SELECT number FROM outbox WHERE person = ?", (person,)).fetchall()
     _remove(db, [number for (number,) in rows], "withdrawn", "")
     db.erased = True
+
+
+def take(
+    db: Transaction, server: str, now: datetime, up_to: int, within: float
+) -> QueuedEnvelope | None:
+    """Return an envelope that may be sent now, and count the try. A flush sets `up_to`."""
+    query = f"""
+        SELECT number, person, survey, round, envelope, due, tries FROM outbox
+        WHERE number IN ({_CANDIDATES}) ORDER BY random() LIMIT 1"""  # noqa: S608 - constants
+    second = now.timestamp()
+    times = {"now": second, "latest": second + 2 * DAY_SECONDS + within}
+    row = db.execute(query, {"server": server, "up_to": up_to, **times}).fetchone()
+    if row is None:
+        return None
+    *envelope, tries = row
+    taken = QueuedEnvelope(*envelope)
+    last = tries + 1 >= MAX_TRIES
+    due = second + _uniform(DAY_SECONDS, 1.5 * DAY_SECONDS) if last else taken.due
+    db.execute(
+        "UPDATE outbox SET tries = ?, due = ? WHERE number = ?", (tries + 1, due, taken.number)
+    )
+    return taken
+
+
+def restore_try(db: Transaction, taken: QueuedEnvelope) -> None:
+    """Undo the count of a try that never reached the server."""
+    db.execute(
+        "UPDATE outbox SET tries = tries - 1, due = ? WHERE number = ?", (taken.due, taken.number)
+    )
+
+
+def seconds_until_due(db: Transaction, server: str, now: datetime) -> float | None:
+    """Return the seconds until the next envelope is due; None if none waits."""
+    first = db.execute(
+        f"SELECT due FROM outbox WHERE {SENDABLE} ORDER BY due LIMIT 1",  # noqa: S608 - a constant
+        {"server": server},
+    ).fetchone()
+    return None if first is None else max(0.0, first[0] - now.timestamp())
+
+
+def reschedule(db: Transaction, server: str, now: datetime, within: float, up_to: int) -> None:
+    """Give each due envelope after a number a new random moment: after a pause, many are due."""
+    due = db.execute(
+        f"SELECT number FROM outbox WHERE {SENDABLE} AND due <= :now AND number > :up_to",  # noqa: S608 - a constant
+        {"server": server, "now": now.timestamp(), "up_to": up_to},
+    ).fetchall()
+    for (number,) in due:
+        moment = random_moment(now, within)
+        db.execute("UPDATE outbox SET due = ? WHERE number = ?", (moment, number))
 
 
 # The history

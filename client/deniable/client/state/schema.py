@@ -1,6 +1,6 @@
 """The state's tables, created together. Times are whole seconds since 1970; days are ISO text.
 
-In every table, `person` names the owner of a row (people.py): x'' is the install's own person.
+In every table, `person` names the owner of a row (ledger.py): x'' is the install's own person.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ import os
 from dataclasses import dataclass
 
 from deniable.client.state import Transaction
-from deniable.client.state.people import KEY_BYTES, OWN
+from deniable.client.state.ledger import KEY_BYTES, OWN
 
 VERSION = 1
 APPLICATION = 0x444E424C  # "DNBL": marks the file as ours
@@ -25,14 +25,10 @@ class Table:
 
 
 TABLES = (
-    # Single values: see people.Setting.
+    # Single values: see ledger.Setting.
     Table(
         "settings",
-        """
-        person BLOB NOT NULL,
-        name TEXT NOT NULL,
-        value TEXT NOT NULL,
-        PRIMARY KEY (person, name)""",
+        "person BLOB NOT NULL, name TEXT NOT NULL, value TEXT NOT NULL, PRIMARY KEY (person, name)",
         personal=True,
         options="WITHOUT ROWID",
     ),
@@ -49,12 +45,8 @@ TABLES = (
     Table(
         "charges",
         """
-        number INTEGER PRIMARY KEY,
-        person BLOB NOT NULL,
-        survey TEXT NOT NULL,
-        round INTEGER NOT NULL,
-        costs TEXT NOT NULL,
-        seal TEXT NOT NULL,
+        number INTEGER PRIMARY KEY, person BLOB NOT NULL, survey TEXT NOT NULL,
+        round INTEGER NOT NULL, costs TEXT NOT NULL, seal TEXT NOT NULL,
         UNIQUE (person, survey, round)""",
         kept="erasing it would refill the budget, and anyone could be asked again and again",
         personal=True,
@@ -62,10 +54,7 @@ TABLES = (
     # The number of charges of each person, and the last one's seal.
     Table(
         "ledgers",
-        """
-        person BLOB PRIMARY KEY,
-        charges INTEGER NOT NULL,
-        seal TEXT NOT NULL""",
+        "person BLOB PRIMARY KEY, charges INTEGER NOT NULL, seal TEXT NOT NULL",
         kept="without it the loss of a person's last charges would not be noticed",
         personal=True,
         options="WITHOUT ROWID",
@@ -74,10 +63,7 @@ TABLES = (
     Table(
         "survey_keys",
         """
-        person BLOB NOT NULL,
-        survey TEXT NOT NULL,
-        key BLOB NOT NULL,
-        until INTEGER NOT NULL,
+        person BLOB NOT NULL, survey TEXT NOT NULL, key BLOB NOT NULL, until INTEGER NOT NULL,
         PRIMARY KEY (person, survey)""",
         personal=True,
     ),
@@ -87,14 +73,9 @@ TABLES = (
     Table(
         "kept_reports",
         """
-        person BLOB NOT NULL,
-        survey TEXT NOT NULL,
-        first INTEGER NOT NULL,
-        drawn INTEGER NOT NULL,
-        used INTEGER NOT NULL,
-        payload BLOB NOT NULL,
-        until INTEGER NOT NULL,
-        PRIMARY KEY (person, survey, first)""",
+        person BLOB NOT NULL, survey TEXT NOT NULL, first INTEGER NOT NULL,
+        drawn INTEGER NOT NULL, used INTEGER NOT NULL, payload BLOB NOT NULL,
+        until INTEGER NOT NULL, PRIMARY KEY (person, survey, first)""",
         personal=True,
     ),
     # Envelopes to send, until their round's grace is over. Numbers are never used twice.
@@ -103,15 +84,9 @@ TABLES = (
     Table(
         "outbox",
         """
-        number INTEGER PRIMARY KEY AUTOINCREMENT,
-        person BLOB NOT NULL,
-        survey TEXT NOT NULL,
-        round INTEGER NOT NULL,
-        envelope BLOB NOT NULL,
-        until INTEGER NOT NULL,
-        server TEXT NOT NULL,
-        due REAL NOT NULL,
-        tries INTEGER NOT NULL DEFAULT 0,
+        number INTEGER PRIMARY KEY AUTOINCREMENT, person BLOB NOT NULL, survey TEXT NOT NULL,
+        round INTEGER NOT NULL, envelope BLOB NOT NULL, until INTEGER NOT NULL,
+        server TEXT NOT NULL, due REAL NOT NULL, tries INTEGER NOT NULL DEFAULT 0,
         UNIQUE (person, survey, round)""",
         personal=True,
     ),
@@ -121,16 +96,9 @@ TABLES = (
     Table(
         "surveys",
         """
-        server TEXT NOT NULL,
-        id TEXT NOT NULL,
-        listed INTEGER NOT NULL,
-        name TEXT NOT NULL,
-        state TEXT NOT NULL,
-        document BLOB,
-        signature TEXT NOT NULL,
-        key TEXT NOT NULL,
-        problem TEXT,
-        PRIMARY KEY (server, id)""",
+        server TEXT NOT NULL, id TEXT NOT NULL, listed INTEGER NOT NULL, name TEXT NOT NULL,
+        state TEXT NOT NULL, document BLOB, signature TEXT NOT NULL, key TEXT NOT NULL,
+        problem TEXT, PRIMARY KEY (server, id)""",
     ),
     # Surveys that were listed as closed. No later list reopens them; kept until their last day.
     Table("closed", "survey TEXT PRIMARY KEY, until INTEGER NOT NULL"),
@@ -139,16 +107,9 @@ TABLES = (
     Table(
         "history",
         """
-        number INTEGER PRIMARY KEY,
-        person BLOB NOT NULL,
-        survey TEXT NOT NULL,
-        name TEXT NOT NULL,
-        round INTEGER NOT NULL,
-        day TEXT NOT NULL,
-        said TEXT NOT NULL,
-        verdict TEXT NOT NULL,
-        detail TEXT NOT NULL,
-        UNIQUE (person, survey, round)""",
+        number INTEGER PRIMARY KEY, person BLOB NOT NULL, survey TEXT NOT NULL,
+        name TEXT NOT NULL, round INTEGER NOT NULL, day TEXT NOT NULL, said TEXT NOT NULL,
+        verdict TEXT NOT NULL, detail TEXT NOT NULL, UNIQUE (person, survey, round)""",
         personal=True,
     ),
 )
@@ -175,10 +136,7 @@ def create(db: Transaction) -> None:
 
 
 def erase(db: Transaction, person: bytes) -> None:
-    """Delete a person's rows from every table that states no reason to keep them.
-
-    For the install's own person, delete also the rows that belong to no person.
-    """
+    """Delete a person's rows; for the install's own person, also those of no person."""
     for table in TABLES:
         if table.personal and not table.kept:
             db.execute(f"DELETE FROM {table.name} WHERE person = ?", (person,))  # noqa: S608

@@ -1,6 +1,6 @@
-"""The list of surveys of each server, as it was last fetched and judged.
+"""Cache of each server's list of surveys, as last fetched and judged.
 
-It is only a copy: an entry that cannot be read is fetched again.
+It is only a copy: an unreadable entry is fetched again.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from deniable.client.state import Transaction
 
 @dataclass(frozen=True)
 class ListedSurvey:
-    """A survey of the list, in the order of the table's columns.
+    """Survey of the list, with its fields in the order of the table's columns.
 
     A survey with a problem keeps no document. `closes` is the end of its last day, and no column.
     """
@@ -33,13 +33,13 @@ class ListedSurvey:
 
 @dataclass(frozen=True)
 class KeptList:
-    """A server's list, and the time of its fetch in seconds since 1970; None: there is no list."""
+    """List of a server, and the time of its fetch in seconds since 1970; None without a list."""
 
     surveys: tuple[ListedSurvey, ...] = ()
     fetched: int | None = None
 
     def is_fresh(self, now: datetime, seconds: int) -> bool:
-        """Return whether it was fetched in the last seconds, by a clock that was not set back."""
+        """Return whether it was fetched in the last `seconds`, unless the clock was set back."""
         return self.fetched is not None and 0 <= now.timestamp() - self.fetched < seconds
 
 
@@ -84,7 +84,7 @@ def _remember_closed(db: Transaction, surveys: Sequence[ListedSurvey], now: date
 
 
 def _survey(row: tuple[Any, ...]) -> ListedSurvey:  # Any: SQLite's kinds of value
-    """Raise ValueError if a value is not of the kind that was written."""
+    """Convert a row; raise ValueError if a value has an unexpected type."""
     listed = ListedSurvey(*row)
     texts = (listed.id, listed.name, listed.state, listed.signature, listed.key)
     if not (

@@ -23,7 +23,7 @@ from deniable.client.net.transport import Reply, Unreachable
 from deniable.client.policy import Policy
 from deniable.shared.envelope import Envelope, decode_reports, parse_envelopes
 from deniable.shared.errors import InvalidEnvelope, WrongUse
-from deniable.shared.privacy.randomness import kernel_draw
+from deniable.shared.privacy.mechanism import kernel_draw
 from deniable.shared.survey.document import (
     Survey,
     parse_document,
@@ -35,8 +35,8 @@ from deniable.shared.survey.keys import public_hex, sign
 
 Source = str | os.PathLike[str] | bytes  # a file, or its content: TOML or a published document
 Trouble = Literal["", "unreachable", "busy"]
-MAX_ENVELOPES = 1  # in a body: no client has a token
-TEST_VARIABLES = ("PYTEST_CURRENT_TEST", "DENIABLE_TESTING")  # pytest sets the first
+MAX_ENVELOPES = 1  # per body, because clients have no token
+TEST_VARIABLES = ("PYTEST_CURRENT_TEST", "DENIABLE_TESTING")  # pytest sets the first variable
 
 
 @dataclass(frozen=True)
@@ -49,7 +49,7 @@ class SentReport:
 
 
 class Clock:
-    """A clock that stands still until a test moves it."""
+    """Clock that stands still until a test moves it."""
 
     def __init__(self, now: datetime) -> None:
         self.now = now
@@ -63,13 +63,13 @@ class Clock:
 
 
 class FakeServer:
-    """A server in memory. Set `trouble` to make it unreachable, or answer 503."""
+    """Server in memory. Set `trouble` to make it unreachable, or to make it respond with 503."""
 
     def __init__(self, now: Callable[[], datetime]) -> None:
         self.trouble: Trouble = ""
         self.requests: list[tuple[str, str]] = []  # method and path, in order
         self.sent: list[SentReport] = []
-        self.posted: list[bytes] = []  # every body, also of a retry
+        self.posted: list[bytes] = []  # every body, including retries
         self._now = now
         self._key = Ed25519PrivateKey.generate()
         self._listed: dict[str, tuple[Survey, dict[str, str]]] = {}
@@ -77,15 +77,11 @@ class FakeServer:
 
     @property
     def key(self) -> str:
-        """The public key that signs its surveys."""
+        """Public key for verifying the server's surveys."""
         return public_hex(self._key)
 
     def publish(self, source: Source) -> Survey:
-        """Publish a survey: TOML, or a published document.
-
-        A number without a mechanism gets the best mechanism that has a formula; only `deniable
-        survey publish` makes an optimal table.
-        """
+        """Publish TOML or a published document. Only the real `publish` makes an optimal table."""
         text = source if isinstance(source, bytes) else Path(source).read_bytes()
         survey = parse_document(text) if text[:1] == b"{" else parse_toml(text.decode())
         document = render_document(survey)
@@ -95,7 +91,7 @@ class FakeServer:
         return survey
 
     def close(self, name: str) -> None:
-        """Close a survey, as its operator does."""
+        """Close a survey, as an operator does."""
         for survey, entry in self._listed.values():
             if survey.name == name:
                 entry["state"] = "closed"
@@ -168,7 +164,7 @@ def _check_round(survey: Survey, number: int, now: datetime) -> None:
 
 
 class FakeClient(Client):
-    """A `Client` for these surveys, given as files or as their content in bytes.
+    """Client for surveys given as files or as bytes.
 
     `policy` is the app's own; its keys and pinned surveys are replaced. `seed` makes the noise
     repeatable. No other transport can be given, so seeded reports never leave this process. The
@@ -197,7 +193,7 @@ class FakeClient(Client):
 
     @property
     def reports(self) -> list[SentReport]:
-        """The reports that reached the server, after a flush."""
+        """Flush, and return the reports that reached the server."""
         self.flush()
         return list(self.server.sent)
 

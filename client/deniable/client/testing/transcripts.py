@@ -14,7 +14,7 @@ from deniable.client.client import Client
 from deniable.client.policy import Policy
 from deniable.client.testing.fakes import Clock, FakeServer
 from deniable.shared.envelope import HEADER, decode_reports, parse_envelopes
-from deniable.shared.privacy.audit import ERROR, Audited, least_epsilon, telling_symbols
+from deniable.shared.privacy.verification import ERROR, Audited, least_epsilon, telling_symbols
 from deniable.shared.survey.document import Survey, parse_toml
 
 MAX_EPSILON = "100000"  # so that only the survey limits it

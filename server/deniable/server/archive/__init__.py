@@ -1,12 +1,12 @@
-"""Archives: rounds as files, and recounts from them, on one machine or on many.
+"""Archives: rounds as files, and recounts of them on one or more machines.
 
-    ARCHIVE/<survey id>/survey.json                  the document, its signature and its key
+    ARCHIVE/<survey id>/survey.json                  the document, its signature and public key
     ARCHIVE/<survey id>/<round>/manifest.json        number of reports, digest of each part
     ARCHIVE/<survey id>/<round>/part-00000.parquet   the reports, in random order
 
 `round_files` shuffles a round and writes it, `manifest` describes it, `fold` counts it again.
-Archived reports have no id and no time, and reports of one envelope are scattered, so no one can
-tell which reports came together. Neither can an archive recognize a report that is sent again.
+Archived reports have no id and no time, and reports of one envelope are scattered, so an archive
+does not show which reports came together. Neither can it recognize a report that is sent again.
 """
 
 from deniable.server.archive.fold import Fold, fold_part, recount

@@ -1,7 +1,7 @@
-"""Recount of an archive: each part alone, on any machine, with the functions that the server uses.
+"""Recount of an archive, part by part, on any machine, with the server's own functions.
 
-A recount gives complete rounds or none. If a part differs from what was written, an error names it
-after all other parts are counted.
+A recount returns complete rounds or nothing. If a part differs from what was written, an error
+names it after all other parts have been counted.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ Totals = dict[tuple[str, int], RoundTally]  # by folder and round
 
 
 class Fold(NamedTuple):
-    """The counts of one part, or the fault that prevents counting it."""
+    """Counts of one part, or the fault that prevents counting it."""
 
     part: Part
     reports: int
@@ -45,7 +45,7 @@ def fold_part(part: Part) -> Fold:
     except (InvalidEnvelope, OSError) as error:
         return Fold(part, 0, None, str(error))
     if reports != part.file.reports:
-        return Fold(part, 0, None, f"it holds {reports:,} reports, not {part.file.reports:,}")
+        return Fold(part, 0, None, f"the part holds {reports:,} reports, not {part.file.reports:,}")
     return Fold(part, reports, cells)
 
 
@@ -55,10 +55,7 @@ def recount(
     counted: Callable[[int], None] = lambda _parts: None,
     fold: Callable[[Part], Fold] = fold_part,
 ) -> dict[str, list[RoundTally]]:
-    """Return the tallies of every round, by survey.
-
-    `counted` is called with the number of finished parts.
-    """
+    """Return the tallies of every round, by survey; `counted` gets the number of parts done."""
     parts = [part for archived in rounds for part in archived.parts()]
     done, faults = 0, list[str]()
 
@@ -77,10 +74,9 @@ def recount(
 
 def _add(total: Totals, counts: Fold) -> Totals:
     if counts.cells is not None:
+        tally = RoundTally(counts.part.round, counts.reports, counts.cells)
         key = (counts.part.folder, counts.part.round)
-        before = total.get(key, RoundTally(counts.part.round, 0, 0 * counts.cells))
-        cells = before.cells + counts.cells
-        total[key] = RoundTally(before.round, before.reports + counts.reports, cells)
+        total[key] = total[key] + tally if key in total else tally
     return total
 
 
@@ -94,7 +90,7 @@ def _checked(rounds: Sequence[ArchivedRound], total: Totals) -> dict[str, list[R
         if digest_of(counts) != archived.manifest.tally:
             raise Refused(
                 f"round {number} of {archived.published.name} differs from its manifest: parts "
-                "are missing or exchanged; use another copy of the archive"
+                f"are missing or swapped; use another copy of the archive"
             )
         tallies.setdefault(archived.published.id, []).append(counts)
     return tallies
@@ -102,16 +98,16 @@ def _checked(rounds: Sequence[ArchivedRound], total: Totals) -> dict[str, list[R
 
 def _content(part: Part) -> bytes:
     if part.path.stat().st_size != part.file.bytes:
-        raise InvalidEnvelope("bad-payload", "its size differs from the manifest")
+        raise InvalidEnvelope("bad-payload", "the size differs from the manifest")
     content = part.path.read_bytes()
     if hashlib.sha256(content).hexdigest() != part.file.sha256:
-        raise InvalidEnvelope("bad-payload", "its digest differs from the manifest")
+        raise InvalidEnvelope("bad-payload", "the digest differs from the manifest")
     return content
 
 
 @lru_cache(maxsize=4)
 def _survey(document: bytes) -> Survey:
-    """Return the survey; cached, since reading a document computes every probability."""
+    """Parse a survey; cached, since parsing computes every probability."""
     return parse_document(document)
 
 

@@ -1,9 +1,8 @@
-"""Layout of an archive: its folders, its manifests, and a strict reader of both."""
+"""Layout of an archive: folders, manifests, and a strict reader of both."""
 
 from __future__ import annotations
 
 import hashlib
-import os
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -12,7 +11,7 @@ from typing import Annotated, Literal
 import msgspec
 from msgspec import Meta, Struct
 
-from deniable.server.disk import PRIVATE_FILE, sync
+from deniable.server.disk import sync, write_new
 from deniable.server.store import PublishedSurvey, RoundTally
 from deniable.shared.errors import DeniableError, WrongUse
 from deniable.shared.survey.document import parse_document, survey_id
@@ -39,7 +38,7 @@ class Manifest(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     round: Count
     report_size: Count
     reports: Count
-    tally: Digest  # of all its counts; a recount must give the same
+    tally: Digest  # digest of the round's counts; a recount must reproduce it
     parts: tuple[PartFile, ...]
 
 
@@ -51,7 +50,7 @@ class _Signed(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 @dataclass(frozen=True)
 class Part:
-    """A part with everything that counting it needs, on any machine. Its repr is its name."""
+    """Part with everything needed to count it on any machine. Its repr is its name."""
 
     folder: str = field(repr=False)
     document: bytes = field(repr=False)
@@ -66,7 +65,7 @@ class Part:
 
 @dataclass(frozen=True)
 class ArchivedRound:
-    """A round in an archive, with its survey."""
+    """Archived round with its survey."""
 
     published: PublishedSurvey
     manifest: Manifest
@@ -89,12 +88,12 @@ def round_folder(archive: Path, published: PublishedSurvey, number: int) -> Path
 
 
 def rounds_of(path: Path) -> list[ArchivedRound]:
-    """Return the complete rounds of an archive, of one survey in it, or of one round's folder."""
+    """Return the complete rounds in the folder of an archive, a survey or a round."""
     manifests = [file for depth in ("", "*/", "*/*/") for file in path.glob(depth + MANIFEST)]
     folders = [manifest.parent for manifest in manifests]
     rounds = [_round(folder) for folder in folders if not folder.name.endswith(UNFINISHED)]
     if not rounds:
-        raise WrongUse(f"there is no archive at {path}; write one: deniable archive --to {path}")
+        raise WrongUse(f"no archive exists at {path}; write one: deniable archive --to {path}")
     return sorted(rounds, key=lambda r: (r.published.id, r.manifest.round))
 
 
@@ -108,16 +107,10 @@ def write_survey(folder: Path, published: PublishedSurvey) -> None:
 def write_durably(path: Path, content: bytes) -> None:
     """Write a file that only its owner can read, completely or not at all."""
     unfinished = path.with_name(path.name + UNFINISHED)
-    with open(unfinished, "wb", opener=_private) as file:
-        file.write(content)
-        file.flush()
-        os.fsync(file.fileno())
+    unfinished.unlink(missing_ok=True)
+    write_new(unfinished, content)
     unfinished.replace(path)
     sync(path.parent)
-
-
-def _private(path: str, flags: int) -> int:
-    return os.open(path, flags, PRIVATE_FILE)
 
 
 def _round(folder: Path) -> ArchivedRound:
@@ -129,11 +122,11 @@ def _round(folder: Path) -> ArchivedRound:
         survey = parse_document(document)
     except (OSError, msgspec.DecodeError, DeniableError) as error:
         raise WrongUse(
-            f"{folder} is not a round of an archive: {error}; use another copy of it"
+            f"{folder} is not an archived round: {error}; use another copy of the archive"
         ) from None
     if survey_id(document) != manifest.survey or survey.report_size != manifest.report_size:
         raise WrongUse(
-            f"{folder / MANIFEST} belongs to another survey than {folder.parent / SURVEY}; "
+            f"{folder / MANIFEST} does not belong to the survey in {folder.parent / SURVEY}; "
             "use another copy of the archive"
         )
     published = PublishedSurvey(

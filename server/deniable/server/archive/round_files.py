@@ -2,8 +2,8 @@
 
 Each report first goes to a random part on disk, and then each part is permuted in memory, so that
 all orders are equally probable (Rao 1961; Sandelius 1962), up to a bias of 2^-50. Random numbers
-come from the kernel. A part is a Parquet file with one column, `report`, of fixed-width binary. It
-has no statistics, no dictionary, and no time of writing.
+come from the kernel. A part is a Parquet file with a single column, `report`, of fixed-width
+binary, and without statistics, a dictionary or a time of writing.
 """
 
 from __future__ import annotations
@@ -31,16 +31,16 @@ from deniable.server.archive.manifest import (
     write_survey,
 )
 from deniable.server.disk import PRIVATE_FILE, PRIVATE_FOLDER, sync
-from deniable.server.intake.tally import empty_cells, tally
-from deniable.server.store import Kept, PublishedSurvey, RoundTally, Store
+from deniable.server.intake.tally import empty_cells, joined, tally
+from deniable.server.store import PublishedSurvey, RoundTally, Store
 from deniable.shared.errors import InvalidEnvelope, Refused
 
-Reports = npt.NDArray[np.uint8]  # one row of bytes per report
+Reports = npt.NDArray[np.uint8]  # one row of bytes for each report
 
-MAX_PART_REPORTS, MAX_PART_BYTES = 2**21, 2**26  # a few parts fit in memory
+MAX_PART_REPORTS, MAX_PART_BYTES = 2**21, 2**26  # small enough that several parts fit in memory
 CHUNK_BYTES = 2**24
 COLUMN = "report"
-MAX_GROUP_REPORTS = 2**18  # read at a time
+MAX_GROUP_REPORTS = 2**18  # per read
 
 
 # Rounds
@@ -59,7 +59,11 @@ def archive_round(
                 "deniable doctor --data DIR"
             )
 
-    chunks = joined(published, store.envelopes(published.sequence, kept.round))
+    envelopes, size = store.envelopes(published.sequence, kept.round), published.survey.report_size
+    chunks = (
+        np.frombuffer(payload, np.uint8).reshape(-1, size)
+        for payload, _ in joined(envelopes, CHUNK_BYTES)
+    )
     return write_round(published, kept.round, kept.reports, chunks, archive, check)
 
 
@@ -71,14 +75,14 @@ def write_round(
     archive: Path,
     check: Callable[[RoundTally], None] = lambda _counted: None,
 ) -> Manifest:
-    """Write about this many reports as a round. Raise Refused if it is already in the archive."""
+    """Write a round of about `reports` reports. Raise Refused if the archive already has it."""
     target = round_folder(archive, published, number)
     if target.exists():
         raise Refused(
             f"{target} already exists, and an archive is never overwritten; name another archive"
         )
     unfinished = target.with_name(target.name + UNFINISHED)
-    shutil.rmtree(unfinished, ignore_errors=True)  # left by an attempt that was killed
+    shutil.rmtree(unfinished, ignore_errors=True)  # left by an interrupted attempt
     unfinished.mkdir(parents=True, mode=PRIVATE_FOLDER)
     try:
         manifest = _write_parts(published, number, reports, chunks, unfinished, check)
@@ -90,19 +94,6 @@ def write_round(
         shutil.rmtree(unfinished, ignore_errors=True)
     sync(target.parent)
     return manifest
-
-
-def joined(published: PublishedSurvey, envelopes: Iterable[Kept]) -> Iterator[Reports]:
-    """Return reports without their envelopes, in large chunks."""
-    parts, size = list[bytes](), 0
-    for envelope in envelopes:
-        parts.append(envelope.payload)
-        size += len(envelope.payload)
-        if size >= CHUNK_BYTES:
-            yield _rows(published, parts)
-            parts, size = [], 0
-    if parts:
-        yield _rows(published, parts)
 
 
 def _write_parts(
@@ -143,23 +134,19 @@ def _part(path: Path, rows: Reports) -> PartFile:
     return PartFile(file=path.name, reports=len(rows), bytes=path.stat().st_size, sha256=digest)
 
 
-def _rows(published: PublishedSurvey, payloads: Iterable[bytes]) -> Reports:
-    content = np.frombuffer(b"".join(payloads), np.uint8)
-    return content.reshape(-1, published.survey.report_size)
-
-
 # Shuffle
 
 
 def shuffled(chunks: Iterable[Reports], size: int, parts: int, folder: Path) -> Iterator[Reports]:
-    """Return the reports in random order, part by part; the folder holds temporary files."""
+    """Yield the reports in random order, part by part; `folder` is for temporary files."""
     for rows in chunks:
         _scatter(rows, parts, folder)
     for number in range(parts):
         spilled = _spilled(folder, number)
         content = spilled.read_bytes() if spilled.exists() else b""
         spilled.unlink(missing_ok=True)
-        yield permuted(np.frombuffer(content, np.uint8).reshape(-1, size))
+        rows = np.frombuffer(content, np.uint8).reshape(-1, size)
+        yield permuted(rows)
 
 
 def permuted(rows: Reports) -> Reports:
@@ -203,18 +190,20 @@ def write_part(path: Path, rows: Reports) -> None:
 
 
 def payloads(content: bytes, size: int) -> Iterator[tuple[bytes, int]]:
-    """Return the reports of a part, joined in groups. Raise InvalidEnvelope if it is not a part."""
+    """Yield the reports of a part, joined in groups. Raise InvalidEnvelope if it is invalid."""
     import pyarrow as pa
     from pyarrow.parquet import ParquetFile
 
     try:
         file = ParquetFile(pa.BufferReader(content))
         if file.schema_arrow != pa.schema([pa.field(COLUMN, pa.binary(size), nullable=True)]):
-            raise InvalidEnvelope("bad-payload", f"it has no column of {size} bytes each")
+            raise InvalidEnvelope(
+                "bad-payload", f"the file needs a single column of {size}-byte values"
+            )
         for batch in file.iter_batches(MAX_GROUP_REPORTS):
             yield _payload(batch.column(0), size), batch.num_rows
     except (pa.ArrowException, OSError) as error:
-        raise InvalidEnvelope("bad-payload", f"it is not Parquet: {type(error).__name__}") from None
+        raise InvalidEnvelope("bad-payload", f"not Parquet: {type(error).__name__}") from None
 
 
 def _payload(column: Any, size: int) -> bytes:  # Any: pyarrow ships no types

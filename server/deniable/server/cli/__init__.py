@@ -1,1 +1,1 @@
-"""The verbs that the server brings to the `deniable` command."""
+"""Verbs of the `deniable` command that the server provides."""

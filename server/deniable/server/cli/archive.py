@@ -7,6 +7,7 @@ from argparse import ArgumentParser, Namespace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from deniable.server.cli.results_verb import add_forms
 from deniable.server.cli.store_arguments import add_place
 from deniable.shared.cli.verb import Verb, add_json, show
 from deniable.shared.errors import Refused
@@ -42,9 +43,7 @@ def recount_arguments(parser: ArgumentParser) -> None:
         metavar="WHERE",
         help="local, pool, dask, or dask:ADDRESS of a scheduler (default %(default)s)",
     )
-    form = parser.add_mutually_exclusive_group()
-    form.add_argument("--json", action="store_true", help="print one JSON document")
-    form.add_argument("--csv", action="store_true", help="print a table for other programs")
+    add_forms(parser)
 
 
 def run_archive(args: Namespace) -> int:
@@ -68,7 +67,7 @@ def run_recount(args: Namespace) -> int:
     import msgspec
 
     from deniable.server.results import csv_chunks
-    from deniable.server.results.text_report import lines
+    from deniable.server.results.export import report_lines
 
     results = recounted(args.archive, args.on)
     if args.json:
@@ -79,7 +78,7 @@ def run_recount(args: Namespace) -> int:
                 line.replace("\r\n", "\n") for line in csv_chunks(document, document.rounds)
             )
     else:
-        print("\n\n".join("\n".join(lines(document)) for document in results))
+        print("\n\n".join("\n".join(report_lines(document)) for document in results))
     return 0
 
 
@@ -114,8 +113,8 @@ def _ended_rounds(store: Store, args: Namespace) -> list[Round]:
     from deniable.server.surveys.clock import Clock
 
     catalogue, kept, clock = Catalogue(store), store.unsealed_rounds(), Clock()
-    if doubt := Calendar(store, clock).doubt():
-        raise Refused(f"{doubt}; nothing was archived")
+    if fault := Calendar(store, clock).clock_fault():
+        raise Refused(f"{fault}; nothing was archived")
     surveys = [catalogue.find(args.survey)] if args.survey else catalogue.surveys()
     rounds = [
         (published, tally)

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from argparse import ArgumentParser, Namespace
 from pathlib import Path
 
 from deniable.server.cli.store_arguments import add_place, folder
-from deniable.shared.cli.verb import Verb
+from deniable.shared.cli.verb import Verb, add_json, show
 
 BY_PG_DUMP = (
     "back up a database with PostgreSQL's own tools, also while servers use it: "
@@ -22,13 +21,13 @@ BY_PG_RESTORE = (
 def backup_arguments(parser: ArgumentParser) -> None:
     add_place(parser)
     parser.add_argument("--to", type=Path, required=True, metavar="FILE", help="a new file")
-    parser.add_argument("--json", action="store_true", help="print one JSON document")
+    add_json(parser)
 
 
 def restore_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("file", type=Path, metavar="FILE", help="a backup")
     add_place(parser)
-    parser.add_argument("--json", action="store_true", help="print one JSON document")
+    add_json(parser)
 
 
 def run_backup(args: Namespace) -> int:
@@ -38,30 +37,20 @@ def run_backup(args: Namespace) -> int:
     data = folder(args.data, BY_PG_DUMP)
     with open_recovered(data):
         size = back_up(data, args.to)
-    if args.json:
-        print(json.dumps({"file": str(args.to), "bytes": size}))
-    else:
-        print(
-            f"{args.to}: {size:,} bytes, checked. "
-            "It holds reports and hashed tokens: keep it private."
-        )
-    return 0
+    text = f"{args.to}: {size:,} bytes, checked. It holds reports and hashed tokens: "
+    return show(args, {"file": str(args.to), "bytes": size}, [f"{text}keep it private."])
 
 
 def run_restore(args: Namespace) -> int:
     from deniable.server.store.sqlite.backup_file import restore
 
     reports = restore(args.file, folder(args.data, BY_PG_RESTORE))
-    if args.json:
-        print(json.dumps({"data": str(args.data), "reports": reports}))
-    else:
-        counted = "1 report" if reports == 1 else f"{reports:,} reports"
-        print(
-            f"{args.data} is restored, with {counted} counted. Reports acknowledged after the "
-            "backup are lost: devices do not send them again.\n"
-            f"Start it: deniable serve --data {args.data}"
-        )
-    return 0
+    counted = "1 report" if reports == 1 else f"{reports:,} reports"
+    text = (
+        f"{args.data} is restored, with {counted} counted. Reports acknowledged after the backup "
+        f"are lost: devices do not send them again.\nStart it: deniable serve --data {args.data}"
+    )
+    return show(args, {"data": str(args.data), "reports": reports}, [text])
 
 
 BACKUP = Verb(

@@ -2,51 +2,45 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from argparse import Namespace
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
+from deniable.server.cli.store_arguments import opened
+from deniable.shared.cli.verb import show
 from deniable.shared.errors import Refused, WrongUse
 
 if TYPE_CHECKING:
     from deniable.server.store import PublishedSurvey, Store
 
 
-ID_DIGITS = 12  # to be typed
+ID_DIGITS = 12  # number of digits to type
 
 
 def run(args: Namespace) -> int:
-    from deniable.server.store import open_store
-    from deniable.server.surveys.catalogue import Catalogue
-
-    with open_store(args.data) as store:
-        published = Catalogue(store).to_delete(args.survey)
+    with opened(args) as (store, catalogue):
+        published = catalogue.to_delete(args.survey)
         _check_over(published)
         print("\n".join(_summary(published)), file=sys.stderr)
         if not args.yes:
             _ask(published)
         forgotten = delete(store, published)
-    if args.json:
-        gone = {"id": published.id, "name": published.name, "state": "deleted"}
-        print(json.dumps(gone))
-    else:
-        print(f"deleted {published.name} ({published.id[:ID_DIGITS]})")
     if not forgotten:
         print(
             "the store is being read: until that ends, its files still hold what was deleted",
             file=sys.stderr,
         )
-    return 0
+    gone = {"id": published.id, "name": published.name, "state": "deleted"}
+    return show(args, gone, [f"deleted {published.name} ({published.id[:ID_DIGITS]})"])
 
 
 def delete(store: Store, published: PublishedSurvey) -> bool:
-    """Delete a survey, its envelopes first, some at a time.
+    """Delete a survey, its envelopes first, in slices.
 
-    A server of the same store refuses its reports from now on. Return whether nothing of the survey
-    is left in a log, either.
+    A server of the same store refuses its reports from now on. Return whether no trace of the
+    survey is left in a log either.
     """
     from deniable.server.intake.upkeep import purge_sealed
 
@@ -73,7 +67,7 @@ def _summary(published: PublishedSurvey) -> Iterator[str]:
     yield "Permanently deleted: its document, the reports that are still kept, its tallies and with"
     yield "them all its results, and its counters. Their pages in the store are overwritten."
     yield "Not deleted: its id and the key that signed it, in the public register; backups and"
-    yield "archives, which you must delete yourself; and what devices keep of it."
+    yield "archives, which you must delete yourself; and the data on devices."
 
 
 def _ask(published: PublishedSurvey) -> None:

@@ -10,11 +10,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from deniable.server.cli.store_arguments import add_place, folder
-from deniable.shared.cli.verb import Finding, Verb, show_findings
+from deniable.shared.cli.verb import Finding, Verb, add_json, show_findings
 from deniable.shared.errors import DeniableError, StoreUnusable, WrongUse
 
 if TYPE_CHECKING:
-    from deniable.server.store import PublishedSurvey, SurveyRow
+    from deniable.server.store import PublishedSurvey
 
 RESTORE = (
     "restore the newest backup from before: deniable restore FILE --data NEW; "
@@ -38,7 +38,8 @@ WORDS = {
     "damaged": "its tally is damaged, and its envelopes are whole",
     "damaged-for-good": "its tally is damaged or missing, and its envelopes are deleted or may be",
     "envelopes-damaged": "some of its envelopes are damaged; none are accepted in their place",
-    "envelopes-lost": "its tally stays, but envelopes of it are lost: sent again, they count again",
+    "envelopes-lost": "its tally is intact, but some of its envelopes are lost; if they are "
+    "sent again, they are counted twice",
     "unknown-survey": "its survey is missing or cannot be read",
 }
 
@@ -50,7 +51,7 @@ def arguments(parser: ArgumentParser) -> None:
         action="store_true",
         help="set damaged files aside, and count damaged rounds again from their envelopes",
     )
-    parser.add_argument("--json", action="store_true", help="print one JSON document")
+    add_json(parser)
 
 
 def run(args: Namespace) -> int:
@@ -58,15 +59,14 @@ def run(args: Namespace) -> int:
         raise WrongUse("check --data, --server and --state in separate commands")
     data = folder(args.data, NO_FOLDER)
     with _alone(data, args.repair):
-        found = chain(_findings(data, args.repair), _asides(data))
-        return show_findings(found, args)
+        return show_findings(chain(_findings(data, args.repair), _asides(data)), args)
 
 
 @contextmanager
 def _alone(data: Path, repair: bool) -> Iterator[None]:
-    """Check that this is a data folder, and hold its lock for a repair.
+    """Check that this is a data folder, and hold its lock during a repair.
 
-    A repair does not wait: it is refused while a server uses the folder.
+    A repair is refused while a server uses the folder.
     """
     import os
 
@@ -75,7 +75,7 @@ def _alone(data: Path, repair: bool) -> Iterator[None]:
     from deniable.server.store.sqlite.damaged_files import damaged_files
 
     if not any(damaged_files(data)):
-        open_store(data).close()  # which says what is wrong with a folder that is none
+        open_store(data).close()  # explains why a folder is not a data folder
     if not repair:
         yield
         return
@@ -101,15 +101,13 @@ def _findings(data: Path, repair: bool) -> Iterator[Finding]:
             return
         with Inspection.of(data) as inspection:
             damage = inspection.damage()
-        cure = RESTORE if damage else ""
-        yield Finding("file", damage is None, damage or "the database is whole", cure)
+        fix = RESTORE if damage else ""
+        yield Finding("file", damage is None, damage or "the database is whole", fix)
         if repair:
             with open_recovered(data):
                 pass
-        surveys, unread = _surveys(data)
-        yield from unread
-        yield Finding("surveys", not unread, f"whole and signed: {len(surveys)}")
-        yield _register(data, surveys)
+        surveys: dict[int, PublishedSurvey] = {}
+        yield from _surveys(data, surveys)
         yield from _rounds(data, surveys, repair)
     except StoreUnusable as error:
         yield Finding("file", False, str(error), ROOM if wants_room(error) else RESTORE)
@@ -122,39 +120,25 @@ def _asides(data: Path) -> Iterator[Finding]:
         yield Finding("aside", True, ASIDE.format(name=name), DONE.format(file=data / name))
 
 
-def _surveys(data: Path) -> tuple[dict[int, PublishedSurvey], list[Finding]]:
-    """Return the surveys by sequence, and findings for those that are not what was published."""
-    from deniable.server.store import open_store
-
-    surveys: dict[int, PublishedSurvey] = {}
-    unread: list[Finding] = []
-    with open_store(data) as store:
-        for row in store.surveys():
-            try:
-                surveys[row.sequence] = _read(row)
-            except DeniableError as error:
-                unread.append(Finding("survey", False, str(error), RESTORE))
-    return surveys, unread
-
-
-def _register(data: Path, surveys: dict[int, PublishedSurvey]) -> Finding:
-    """Check that the register's chain fits together, and names every survey that is there."""
-    from deniable.server.store import first_fault, open_store
-
-    with open_store(data) as store:
-        entries = store.register()
-    missing = {row.id for row in surveys.values()} - {entry.survey for entry in entries}
-    fault = first_fault(entries) or ("a published survey is missing from it" if missing else None)
-    cure = RESTORE if fault else ""
-    return Finding("register", fault is None, fault or f"whole: {len(entries)} entries", cure)
-
-
-def _read(row: SurveyRow) -> PublishedSurvey:
-    from deniable.server.store import PublishedSurvey
+def _surveys(data: Path, surveys: dict[int, PublishedSurvey]) -> Iterator[Finding]:
+    """Check the surveys and their register; add the surveys that are whole, by sequence."""
+    from deniable.server.store import PublishedSurvey, first_fault, open_store
     from deniable.shared.survey.document import parse_document
 
-    row.check_signed()
-    return PublishedSurvey(**vars(row), survey=parse_document(row.document))
+    with open_store(data) as store, store.snapshot() as reader:
+        rows, entries = reader.surveys(), reader.register()
+    for row in rows:
+        try:
+            row.check_signed()
+            survey = parse_document(row.document)
+            surveys[row.sequence] = PublishedSurvey(**vars(row), survey=survey)
+        except DeniableError as error:
+            yield Finding("survey", False, str(error), RESTORE)
+    yield Finding("surveys", len(surveys) == len(rows), f"whole and signed: {len(surveys)}")
+    missing = {row.id for row in surveys.values()} - {entry.survey for entry in entries}
+    fault = first_fault(entries) or ("a published survey is missing from it" if missing else None)
+    fix = RESTORE if fault else ""
+    yield Finding("register", fault is None, fault or f"whole: {len(entries)} entries", fix)
 
 
 def _rounds(data: Path, surveys: dict[int, PublishedSurvey], repair: bool) -> Iterator[Finding]:
@@ -173,8 +157,8 @@ def _rounds(data: Path, surveys: dict[int, PublishedSurvey], repair: bool) -> It
                 inspection.count_as(compared.survey, compared.round, counts.reports, counts.cells)
                 yield Finding("round", True, f"{name}: counted again, {counts.reports:,} reports")
             else:
-                cure = REPAIR if verdict in CURABLE else RESTORE
-                yield Finding("round", False, f"{name}: {WORDS[verdict]}", cure)
+                fix = REPAIR if verdict in CURABLE else RESTORE
+                yield Finding("round", False, f"{name}: {WORDS[verdict]}", fix)
     says = f"equal to their envelopes: {well['equal']}"
     more = f"; whole, with their envelopes deleted: {well['sealed']}"
     yield Finding("tallies", True, says + (more if well["sealed"] else ""))

@@ -50,10 +50,15 @@ def run(args: Namespace) -> int:
 
 
 def _file(args: Namespace) -> int:
-    public = _sealing(args) if args.sealing else _signing(args)
+    from deniable.shared.survey import keys
+
+    new = args.action == "new"
+    signing = keys.create_key if new else keys.load_key
+    sealing = keys.create_sealing_key if new else keys.load_sealing_key
+    file = args.file
+    public = keys.public_hex(sealing(file) if args.sealing else signing(file))
     text = "{public}" if args.action == "show" else SEALING if args.sealing else SIGNING
-    document = {"file": args.file, "key": public}
-    return show(args, document, [text.format(public=public, file=args.file)])
+    return show(args, {"file": file, "key": public}, [text.format(public=public, file=file)])
 
 
 def _list(args: Namespace) -> int:
@@ -62,16 +67,16 @@ def _list(args: Namespace) -> int:
     with open_store(args.data) as store, store.snapshot() as reader:
         open_surveys = Counter(row.key for row in reader.surveys() if not row.closed)
         enrolled, retired = reader.enrolled_keys(), reader.retired_keys()
-    rows = [
-        {
-            "key": key,
-            "state": "retired" if key in retired else "enrolled",
-            "surveys": open_surveys[key],
-        }
+    states = {
+        key: "retired" if key in retired else "enrolled"
         for key in sorted(enrolled | retired | open_surveys.keys())
+    }
+    rows = [
+        {"key": key, "state": state, "surveys": open_surveys[key]} for key, state in states.items()
     ]
     lines = [
-        f"{row['key']}  {row['state']:8}  surveys not closed: {row['surveys']}" for row in rows
+        f"{key}  {state:8}  surveys not closed: {open_surveys[key]}"
+        for key, state in states.items()
     ]
     empty = f"no keys; enrol one: deniable keys enrol KEY {option(args.data)}"
     return show(args, {"keys": rows}, lines or [empty])
@@ -107,23 +112,6 @@ def _retire(args: Namespace) -> int:
 def _state(args: Namespace, state: str, advice: str) -> int:
     document = {"key": args.key, "state": state}
     return show(args, document, [f"{args.key[:16]}… is {state}; {advice}"])
-
-
-def _signing(args: Namespace) -> str:
-    from deniable.shared.survey.keys import create_key, load_key, public_hex
-
-    return public_hex((create_key if args.action == "new" else load_key)(args.file))
-
-
-def _sealing(args: Namespace) -> str:
-    from deniable.shared.survey.keys import (
-        create_sealing_key,
-        load_sealing_key,
-        public_hex,
-    )
-
-    make = create_sealing_key if args.action == "new" else load_sealing_key
-    return public_hex(make(args.file))
 
 
 KEYS = Verb(

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import json
 from argparse import ArgumentParser, Namespace
 from typing import Any
 
-from deniable.shared.cli.verb import Verb
+from deniable.shared.cli.verb import Verb, add_json, show
 from deniable.shared.errors import WrongUse
 from deniable.shared.survey.kinds import KINDS
 
@@ -41,48 +40,44 @@ def _arguments(parser: ArgumentParser) -> None:
     parser.add_argument(
         "--bytes", metavar="B", type=int, help="leave out mechanisms with longer reports"
     )
-    parser.add_argument("--json", action="store_true", help="one JSON document on standard output")
+    add_json(parser)
 
 
-def _run(arguments: Namespace) -> int:
+def _run(args: Namespace) -> int:
     from deniable.server.planning.forecast import plan
     from deniable.server.planning.planned_question import asked, check_error, check_people
 
-    people, error = arguments.people, arguments.error
+    people, error = args.people, args.error
     if people is None and error is None:
         raise WrongUse("give the number of people, --people N, or the error to reach, --error X")
-    question = asked(arguments.kind, arguments.epsilon, vars(arguments), arguments.mechanism)
-    found = plan(
+    question = asked(args.kind, args.epsilon, vars(args), args.mechanism)
+    forecast = plan(
         question,
         None if people is None else check_people(people),
         None if error is None else check_error(error),
-        arguments.bytes,
+        args.bytes,
     )
-    print(json.dumps(found, ensure_ascii=False) if arguments.json else _text(found))
-    return 0
+    return show(args, forecast, _lines(forecast))
 
 
-def _text(found: dict[str, Any]) -> str:
+def _lines(forecast: dict[str, Any]) -> list[str]:
     from deniable.server.planning.forecast import sentences
 
     lines = [
         f"{'mechanism':<24}{'± 95 %':>10}  {'n × variance':>12}  {'bytes':>6}  {'leverage':>9}"
     ]
     lines += [
-        f"{each['mechanism']:<24}{each['half_width_95']:>10.4g}  {each['n_variance']:>12.4g}  "
-        f"{each['payload_bytes']:>6}  {each['leverage']:>9.2f}"
-        for each in [found, *found["alternatives"]]
+        f"{row['mechanism']:<24}{row['half_width_95']:>10.4g}  {row['n_variance']:>12.4g}  "
+        f"{row['payload_bytes']:>6}  {row['leverage']:>9.2f}"
+        for row in [forecast, *forecast["alternatives"]]
     ]
-    lines.append(f"{'shuffled':<24}{found['shuffled_half_width_95']:>10.4g}  {_shuffled(found)}")
-    lines.append(f"{'a trusted server':<24}{found['central_half_width_95']:>10.4g}")
-    return "\n".join([*lines, "", *sentences(found, lambda error: f"± {error:.3g}")])
-
-
-def _shuffled(found: dict[str, Any]) -> str:
-    return (
-        f"(ε {found['epsilon']}, δ {found['shuffled_delta']:.3g}), and "
-        f"ε {found['shuffled_report_epsilon']} for a report alone"
+    lines.append(
+        f"{'shuffled':<24}{forecast['shuffled_half_width_95']:>10.4g}  "
+        f"(ε {forecast['epsilon']}, δ {forecast['shuffled_delta']:.3g}), and "
+        f"ε {forecast['shuffled_report_epsilon']} for a report alone"
     )
+    lines.append(f"{'a trusted server':<24}{forecast['central_half_width_95']:>10.4g}")
+    return [*lines, "", *sentences(forecast, lambda error: f"± {error:.3g}")]
 
 
 PLAN = Verb(

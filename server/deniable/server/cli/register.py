@@ -44,7 +44,7 @@ def run(args: Namespace) -> int:
 
 def _entries(args: Namespace) -> list[RegisterEntry]:
     if args.server:
-        from deniable.server.analysis.sources import remote_register
+        from deniable.server.analysis import remote_register
 
         return remote_register(args.server)
     from deniable.server.store import open_store

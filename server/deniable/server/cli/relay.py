@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import sys
 from argparse import ArgumentParser, Namespace
@@ -10,9 +9,9 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from deniable.server.cli.serve import EXPOSED, is_loopback
+from deniable.server.cli.serve import warn_if_exposed
 from deniable.server.process.settings import TOKEN
-from deniable.shared.cli.verb import Verb
+from deniable.shared.cli.verb import Verb, show
 from deniable.shared.errors import WrongUse
 
 if TYPE_CHECKING:
@@ -65,37 +64,36 @@ def arguments(parser: ArgumentParser) -> None:
     parser.add_argument("--json", action="store_true", help="print one line of JSON when ready")
 
 
-def run(chosen: Namespace) -> int:
+def run(args: Namespace) -> int:
     from deniable.server.process.server_requests import checked
     from deniable.server.relay.forwarder import Settings
     from deniable.server.relay.relay_process import relay
     from deniable.shared.sealed_envelope import BATCH
 
-    token = chosen.token or os.environ.get(TOKEN)
+    token = args.token or os.environ.get(TOKEN)
     if not token:
         raise WrongUse(f"a relay needs an app token of the server: set {TOKEN}, or give --token")
-    chosen.batch = BATCH if chosen.batch is None else chosen.batch
-    if chosen.batch < 1 or chosen.most < 1 or not 0 < chosen.hours < float("inf"):
+    args.batch = BATCH if args.batch is None else args.batch
+    if args.batch < 1 or args.most < 1 or not 0 < args.hours < float("inf"):
         raise WrongUse("--batch and --most must be 1 or more, and --hours above 0")
     settings = Settings(
-        server=checked(chosen.to, "--to"),
+        server=checked(args.to, "--to"),
         token=token.strip(),
-        folder=chosen.data,
-        batch=chosen.batch,
-        longest_seconds=3600 * chosen.hours,
-        max_bytes=chosen.most * 2**20,
+        folder=args.data,
+        batch=args.batch,
+        longest_seconds=3600 * args.hours,
+        max_bytes=args.most * 2**20,
     )
-    relay(settings, chosen.host, chosen.port, partial(_say, chosen))
-    if not chosen.json:
+    relay(settings, args.host, args.port, partial(_say, args))
+    if not args.json:
         print("deniable relay: stopped", file=sys.stderr)
     return 0
 
 
-def _say(chosen: Namespace, address: Address) -> None:
-    if not is_loopback(chosen.host):
-        print(EXPOSED.format(verb="relay", host=chosen.host), file=sys.stderr, flush=True)
-    text = f"Relaying from {address.url} to {chosen.to}, {chosen.batch:,} or more at a time"
-    print(json.dumps({"url": address.url}) if chosen.json else text, flush=True)
+def _say(args: Namespace, address: Address) -> None:
+    warn_if_exposed("relay", args.host)
+    text = f"Relaying from {address.url} to {args.to}, {args.batch:,} or more at a time"
+    show(args, {"url": address.url}, [text])
 
 
 RELAY = Verb(

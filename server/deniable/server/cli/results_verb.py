@@ -31,6 +31,10 @@ def arguments(parser: ArgumentParser) -> None:
     parser.add_argument(
         "--against", metavar="SURVEY", help="show the differences from this survey's newest round"
     )
+    add_forms(parser)
+
+
+def add_forms(parser: ArgumentParser) -> None:
     form = parser.add_mutually_exclusive_group()
     form.add_argument("--json", action="store_true", help="print one JSON document")
     form.add_argument("--csv", action="store_true", help="print a table for other programs")
@@ -38,7 +42,7 @@ def arguments(parser: ArgumentParser) -> None:
 
 def run(args: Namespace) -> int:
     from deniable.server.results import csv_chunks, json_chunks
-    from deniable.server.results.text_report import lines
+    from deniable.server.results.export import report_lines
 
     if args.against:
         return _compare(args)
@@ -49,15 +53,15 @@ def run(args: Namespace) -> int:
     elif args.csv:
         sys.stdout.writelines(line.replace("\r\n", "\n") for line in csv_chunks(header, rounds))
     else:
-        sys.stdout.writelines(f"{line}\n" for line in lines(header, rounds))
+        sys.stdout.writelines(f"{line}\n" for line in report_lines(header, rounds))
     return 0
 
 
 def _compare(args: Namespace) -> int:
     import msgspec
 
-    from deniable.server.analysis.sources import stored_comparison
-    from deniable.server.results.text_report import comparison_lines
+    from deniable.server.analysis import stored_comparison
+    from deniable.server.results.export import comparison_lines
     from deniable.shared.errors import WrongUse
 
     if args.server or args.csv:
@@ -71,7 +75,7 @@ def _compare(args: Namespace) -> int:
 
 
 def _from_store(args: Namespace) -> tuple[Results, Iterable[Round]]:
-    from deniable.server.analysis.sources import local_estimates
+    from deniable.server.analysis import local_estimates
 
     estimates = local_estimates(args.data, args.survey, args.round, args.first, args.last)
     return estimates.header, estimates.rounds()
@@ -80,7 +84,7 @@ def _from_store(args: Namespace) -> tuple[Results, Iterable[Round]]:
 def _from_server(args: Namespace) -> tuple[Results, Iterable[Round]]:
     import msgspec
 
-    from deniable.server.analysis.sources import remote_results
+    from deniable.server.analysis import remote_results
 
     given = {"round": args.round, "from": args.first, "until": args.last}
     asked = {name: number for name, number in given.items() if number is not None}

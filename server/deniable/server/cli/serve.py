@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 import sys
 from argparse import ArgumentParser, ArgumentTypeError, Namespace
@@ -11,7 +10,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from deniable.server.cli.store_arguments import add_place, option
-from deniable.shared.cli.verb import Verb
+from deniable.server.process.settings import is_loopback
+from deniable.shared.cli.verb import Verb, show
 
 if TYPE_CHECKING:
     from deniable.server.process.addresses import Address
@@ -61,34 +61,33 @@ def arguments(parser: ArgumentParser) -> None:
     parser.add_argument("--json", action="store_true", help="print one line of JSON when ready")
 
 
-def run(chosen: Namespace) -> int:
+def run(args: Namespace) -> int:
     from deniable.server.process.roles import serve
     from deniable.server.process.settings import Settings
     from deniable.server.results.annotations import read_reference_values
     from deniable.shared.survey.keys import load_sealing_key
 
-    for file in chosen.sealing_key:  # refused before anything starts; the worker reads them again
+    for file in args.sealing_key:  # fail before anything starts; the worker reads the files again
         load_sealing_key(file)
-    if chosen.known is not None:
-        read_reference_values(chosen.known)
-    ready = partial(_announce, chosen.data, chosen.json)
-    people_port = chosen.port and chosen.port + 1
-    if chosen.dashboard_port is not None:
-        people_port = chosen.dashboard_port
+    if args.known is not None:
+        read_reference_values(args.known)
+    people_port = args.port and args.port + 1
+    if args.dashboard_port is not None:
+        people_port = args.dashboard_port
     settings = Settings(
-        limit=chosen.limit,
-        proxies=tuple(chosen.proxy),
-        sealing=tuple(map(str, chosen.sealing_key)),
-        base_path=chosen.base_path or "",
-        device_url=chosen.device_url or "",
-        public=chosen.public,
-        known=chosen.known,
-        log_json=chosen.log_json,
-        trust_clock=chosen.trust_clock,
+        limit=args.limit,
+        proxies=tuple(args.proxy),
+        sealing=tuple(map(str, args.sealing_key)),
+        base_path=args.base_path or "",
+        device_url=args.device_url or "",
+        public=args.public,
+        known=args.known,
+        log_json=args.log_json,
+        trust_clock=args.trust_clock,
     )
-    people = chosen.dashboard_host, people_port
-    serve(chosen.data, (chosen.host, chosen.port), people, ready, settings)
-    if not chosen.json:
+    people = args.dashboard_host, people_port
+    serve(args.data, (args.host, args.port), people, partial(_announce, args), settings)
+    if not args.json:
         print("deniable serve: stopped", file=sys.stderr)
     return 0
 
@@ -142,13 +141,10 @@ def _add_proxy(parser: ArgumentParser) -> None:
     )
 
 
-def is_loopback(host: str) -> bool:
-    from ipaddress import ip_address
-
-    try:
-        return ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost"
+def warn_if_exposed(verb: str, host: str) -> None:
+    """Warn an operator if other machines can reach the address."""
+    if not is_loopback(host):
+        print(EXPOSED.format(verb=verb, host=host), file=sys.stderr, flush=True)
 
 
 def _limit(text: str) -> int:
@@ -158,7 +154,7 @@ def _limit(text: str) -> int:
 
 
 def _base_path(text: str) -> str:
-    """Return a path without its trailing slash."""
+    """Parse a path, without its trailing slash."""
     if not re.fullmatch(r"(/[A-Za-z0-9._~-]+)+/?", text, re.ASCII):
         raise ArgumentTypeError(f"expected a path like /stats, got {text!r}")
     return text.rstrip("/")
@@ -174,23 +170,17 @@ def _address(text: str) -> str:
 
 
 def _url(text: str) -> str:
-    """Return an address without its trailing slash."""
+    """Parse a URL, without its trailing slash."""
     if not re.fullmatch(r"https?://[A-Za-z0-9._:\[\]-]+(/[A-Za-z0-9._~-]+)*/?", text, re.ASCII):
         raise ArgumentTypeError(f"expected an address like https://stats.example.org, got {text!r}")
     return text.rstrip("/")
 
 
-def _announce(
-    place: Place, as_json: bool, devices: Address, people: Address, token: str | None
-) -> None:
+def _announce(args: Namespace, devices: Address, people: Address, token: str | None) -> None:
     for address in (devices, people):
-        if not is_loopback(address.host):
-            print(EXPOSED.format(verb="serve", host=address.host), file=sys.stderr, flush=True)
-    if as_json:
-        urls = {"url": devices.url, "dashboard": people.url, "token": token}
-        print(json.dumps(urls), flush=True)
-    else:
-        print(_greeting(place, devices.url, people.url, token), flush=True)
+        warn_if_exposed("serve", address.host)
+    urls = {"url": devices.url, "dashboard": people.url, "token": token}
+    show(args, urls, [_greeting(args.data, devices.url, people.url, token)])
 
 
 def _greeting(place: Place, devices: str, people: str, token: str | None) -> str:

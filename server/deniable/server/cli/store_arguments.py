@@ -1,4 +1,4 @@
-"""The options that name a command's store: `--data DIR` or `--store URL`.
+"""Options that name a command's store: `--data DIR` or `--store URL`.
 
 Without either, a command uses DENIABLE_DATA from the environment: a folder or a database.
 """
@@ -6,15 +6,17 @@ Without either, a command uses DENIABLE_DATA from the environment: a folder or a
 from __future__ import annotations
 
 import os
-from argparse import ArgumentParser, ArgumentTypeError, _MutuallyExclusiveGroup
+from argparse import ArgumentParser, ArgumentTypeError, Namespace, _MutuallyExclusiveGroup
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from deniable.shared.errors import DeniableError, WrongUse
 
 if TYPE_CHECKING:
-    from deniable.server.store import Database, Place
-
+    from deniable.server.store import Database, Place, Store
+    from deniable.server.surveys.catalogue import Catalogue
 
 DATA = "DENIABLE_DATA"
 
@@ -34,6 +36,16 @@ def add_place(parser: ArgumentParser, *, required: bool = True) -> _MutuallyExcl
         help="a PostgreSQL database instead: postgresql://USER@HOST/DATABASE",
     )
     return one
+
+
+@contextmanager
+def opened(args: Namespace) -> Iterator[tuple[Store, Catalogue]]:
+    """Open the store that a command names, with the catalogue of its surveys."""
+    from deniable.server.store import open_store
+    from deniable.server.surveys.catalogue import Catalogue
+
+    with open_store(args.data) as store:
+        yield store, Catalogue(store)
 
 
 def option(place: Place) -> str:
@@ -61,7 +73,7 @@ def _database(text: str) -> Database:
 
     try:
         database = Database(text)
-        str(database)  # libpq reads it, too
+        str(database)  # libpq reads this variable too
     except DeniableError as error:
         raise ArgumentTypeError(str(error)) from None
     return database

@@ -9,15 +9,15 @@ from datetime import UTC, date, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from deniable.server.cli import annotate, deletion
-from deniable.server.cli.store_arguments import add_place, folder, option
+from deniable.server.cli import deletion
+from deniable.server.cli.store_arguments import add_place, folder, opened, option
 from deniable.shared.cli.verb import Verb, add_json, show
 from deniable.shared.errors import Refused, WrongUse
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-    from deniable.server.store import PublishedSurvey, SurveyRow
+    from deniable.server.store import SurveyRow
     from deniable.shared.survey.document import Survey
 
 KEY_FILE = "signing-key.pem"
@@ -48,7 +48,7 @@ def arguments(parser: ArgumentParser) -> None:
     show_ = actions.add_parser("show", help="describe a published survey, or print its document")
     close = actions.add_parser("close", help="close a survey permanently: refuse further reports")
     annotate = actions.add_parser(
-        "annotate", help="mark an event in its figures: a release, an outage"
+        "annotate", help="mark an event in a survey's charts, such as a release or an outage"
     )
     annotate.add_argument("--remove", action="store_true", help="remove the mark")
     delete = actions.add_parser("delete", help="delete a survey and all its data permanently")
@@ -71,7 +71,7 @@ def run(args: Namespace) -> int:
         "list": _list,
         "show": _show,
         "close": _close,
-        "annotate": annotate.run,
+        "annotate": _annotate,
         "delete": deletion.run,
     }
     return actions[args.action](args)
@@ -98,7 +98,7 @@ def _check(args: Namespace) -> int:
     check_size(render_document(survey))
     caveats = warnings(survey, _today())
     document = facts(survey) | {"warnings": caveats}
-    return show(args, document, [*describe(survey), *_warning_lines(caveats)])
+    return show(args, document, [*describe(survey), *_warnings(caveats)])
 
 
 def _publish(args: Namespace) -> int:
@@ -120,14 +120,18 @@ def _publish(args: Namespace) -> int:
         store.enrol_key(public_hex(key))
         published = catalogue.publish(document, sign(document, key), public_hex(key))
     caveats = warnings(survey, _today()) + ([asked_again(earlier, survey)] if earlier else [])
-    identity = {"id": published.id, "key": published.key, "state": _state(published)}
+    identity = {
+        "id": published.id,
+        "key": published.key,
+        "state": published.state_at(datetime.now(UTC)),
+    }
     summary = facts(survey) | identity | {"warnings": caveats}
     if published.closed:
         caveats.append(
             "this survey was closed and stays closed; to reopen it, change anything in it"
         )
     receipt = f"published as {published.id}\nsigned by the key {published.key}"
-    return show(args, summary, [*describe(survey), *_warning_lines(caveats), receipt])
+    return show(args, summary, [*describe(survey), *_warnings(caveats), receipt])
 
 
 def _signing_key(args: Namespace) -> Ed25519PrivateKey:
@@ -155,7 +159,7 @@ def _list(args: Namespace) -> int:
     now = datetime.now(UTC)
     with open_store(args.data) as store:
         surveys = store.surveys()
-    if args.json:  # only JSON needs the surveys themselves, which take long to read
+    if args.json:  # only JSON needs the surveys, which are slow to parse
         return show(args, {"surveys": [_row(row, now) for row in surveys]}, ())
     publish = f"deniable survey publish FILE {option(args.data)}"
     empty = f"no survey is published yet; start with: deniable survey new, then {publish}"
@@ -163,25 +167,23 @@ def _list(args: Namespace) -> int:
 
 
 def _line(row: SurveyRow, now: datetime) -> str:
-    from deniable.server.surveys.clock import state_of
-    from deniable.shared.survey.periods import PERIODS
+    from deniable.shared.survey.document import PERIODS
 
     header = row.header()
     opens, closes = (date.fromisoformat(header[key]) for key in ("opens", "closes"))
-    state = state_of(row.closed, PERIODS[header["round"]], opens, closes, now)
+    state = row.state_between(opens, closes, PERIODS[header["round"]], now)
     return f"{row.id[:12]}  {state:7}  {opens} to {closes}  {header['name']}"
 
 
 def _row(row: SurveyRow, now: datetime) -> dict[str, object]:
-    from deniable.server.surveys.clock import state_of
     from deniable.shared.survey.document import parse_document
 
-    row.header()  # which checks that the document is what was published
+    row.header()  # checks that the document is the one that was published
     survey = parse_document(row.document)
     return {
         "id": row.id,
         "name": survey.name,
-        "state": state_of(row.closed, survey.calendar, survey.opens, survey.closes, now),
+        "state": row.state_between(survey.opens, survey.closes, survey.calendar, now),
         "opens": survey.opens.isoformat(),
         "closes": survey.closes.isoformat(),
         "epsilon": {"round": survey.round_epsilon, "survey": survey.lifetime_epsilon},
@@ -192,22 +194,19 @@ def _show(args: Namespace) -> int:
     from msgspec import to_builtins
 
     from deniable.server.results.advice import describe
-    from deniable.server.store import open_store
-    from deniable.server.surveys.catalogue import Catalogue, entry
+    from deniable.server.surveys.catalogue import entry
 
-    with open_store(args.data) as store:
-        published = Catalogue(store).find(args.survey)
-    document = to_builtins(entry(published)) | {"name": published.name, "state": _state(published)}
-    identity = f"{_state(published)}, id {published.id}\nsigned by the key {published.key}"
+    with opened(args) as (_, catalogue):
+        published = catalogue.find(args.survey)
+    state = published.state_at(datetime.now(UTC))
+    document = to_builtins(entry(published)) | {"name": published.name, "state": state}
+    identity = f"{state}, id {published.id}\nsigned by the key {published.key}"
     return show(args, document, [*describe(published.survey), identity])
 
 
 def _close(args: Namespace) -> int:
-    from deniable.server.store import open_store
-    from deniable.server.surveys.catalogue import Catalogue
-
-    with open_store(args.data) as store:
-        published = Catalogue(store).to_close(args.survey)
+    with opened(args) as (store, catalogue):
+        published = catalogue.to_close(args.survey)
         store.close_survey(published.sequence)
     document = {"id": published.id, "name": published.name, "state": "closed"}
     named = f"{published.name} ({published.id[:12]})"
@@ -215,11 +214,28 @@ def _close(args: Namespace) -> int:
     return show(args, document, [f"{named} was already closed" if published.closed else done])
 
 
+def _annotate(args: Namespace) -> int:
+    from deniable.server.results.annotations import parse_annotation
+
+    annotation = parse_annotation(args.day, args.words)
+    with opened(args) as (store, catalogue):
+        published = catalogue.find(args.survey)
+        if not args.remove:
+            store.annotate(published.sequence, annotation)
+        elif not store.remove_annotation(published.sequence, annotation):
+            raise Refused(f"{published.name} has no such event on {annotation.day}")
+        left = store.annotations(published.sequence)
+    listed = [{"day": day.isoformat(), "words": words} for day, words in left]
+    document = {"id": published.id, "name": published.name, "annotations": listed}
+    events = [f"  {day}  {words}" for day, words in left] or ["  no events"]
+    return show(args, document, [f"{published.name}:", *events])
+
+
 def _read(file: Path) -> Survey:
     from deniable.server.surveys.survey_file import parse_survey_file
 
     try:
-        return parse_survey_file(file.read_text("utf-8"), _tell)
+        return parse_survey_file(file.read_text("utf-8"), _show_progress)
     except FileNotFoundError:
         raise WrongUse(
             f"there is no survey at {file}; write one: deniable survey new {file}"
@@ -228,19 +244,13 @@ def _read(file: Path) -> Survey:
         raise WrongUse(f"{file} cannot be read as text in UTF-8: {error}") from None
 
 
-def _tell(progress: str) -> None:
+def _show_progress(progress: str) -> None:
     if sys.stderr.isatty():
         print(progress, file=sys.stderr)
 
 
-def _warning_lines(caveats: Sequence[str]) -> list[str]:
+def _warnings(caveats: Sequence[str]) -> list[str]:
     return [f"warning: {caveat}" for caveat in caveats]
-
-
-def _state(published: PublishedSurvey) -> str:
-    from deniable.server.results import state_at
-
-    return state_at(published, datetime.now(UTC))
 
 
 def _today() -> date:

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from argparse import ArgumentParser, Namespace
-from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
 from deniable.server.cli.store_arguments import add_place, option
-from deniable.shared.cli.verb import Verb
+from deniable.shared.cli.verb import Verb, add_json, show
 from deniable.shared.errors import Refused, WrongUse
 
 if TYPE_CHECKING:
@@ -27,88 +25,68 @@ def arguments(parser: ArgumentParser) -> None:
     create.add_argument(
         "--days", type=int, default=DAYS, help="until it expires (default: %(default)s)"
     )
-    show = actions.add_parser("list", help="list the tokens by their ids")
+    listed = actions.add_parser("list", help="list the tokens by their ids")
     revoke = actions.add_parser("revoke", help="revoke a token immediately")
     revoke.add_argument("token", metavar="ID", help="the id that `list` shows, or its beginning")
-    for action in (create, show, revoke):
+    for action in (create, listed, revoke):
         add_place(action)
-        action.add_argument("--json", action="store_true", help="print one JSON document")
+    add_json(create, listed, revoke)
 
 
-def run(chosen: Namespace) -> int:
-    action = {"create": _create, "list": _list, "revoke": _revoke}[chosen.action]
-    return action(chosen)
+def run(args: Namespace) -> int:
+    return {"create": _create, "list": _list, "revoke": _revoke}[args.action](args)
 
 
-def _create(chosen: Namespace) -> int:
+def _create(args: Namespace) -> int:
     from deniable.server.http.tokens import check_role, new_token
     from deniable.server.store import open_store
 
-    role = check_role(chosen.role)
-    if not 1 <= chosen.days <= MOST_DAYS:
-        raise WrongUse(f"a token lasts 1 to {MOST_DAYS} days, got {chosen.days}")
+    role = check_role(args.role)
+    if not 1 <= args.days <= MOST_DAYS:
+        raise WrongUse(f"a token lasts 1 to {MOST_DAYS} days, got {args.days}")
     now = datetime.now(UTC)
-    expires = now + timedelta(days=chosen.days)
+    expires = now + timedelta(days=args.days)
     token = new_token()
-    with open_store(chosen.data) as store:
+    with open_store(args.data) as store:
         store.add_token(token, role, now, expires)
     made = {"token": token, "role": role, "expires": expires.isoformat(timespec="seconds")}
-    if chosen.json:
-        print(json.dumps(made))
-    else:
-        print(token)
-        says = f"role {role}, until {expires:%Y-%m-%d}; it is not shown again"
-        print(says, file=sys.stderr)  # so that a script has the token alone
-    return 0
+    if not args.json:  # on standard error, so that scripts get only the token
+        print(f"role {role}, until {expires:%Y-%m-%d}; it is not shown again", file=sys.stderr)
+    return show(args, made, [token])
 
 
-def _list(chosen: Namespace) -> int:
+def _list(args: Namespace) -> int:
     from deniable.server.store import open_store
 
-    with open_store(chosen.data) as store:
+    with open_store(args.data) as store:
         tokens = store.tokens()
-    if chosen.json:
-        rows = [
-            {
-                "id": token.id,
-                "role": token.role,
-                "created": token.created.isoformat(),
-                "expires": token.expires.isoformat(),
-            }
-            for token in tokens
-        ]
-        print(json.dumps({"tokens": rows}))
-        return 0
-    for token in tokens:
-        expired = " (expired)" if token.expires <= datetime.now(UTC) else ""
-        print(f"{token.id}  {token.role:8}  until {token.expires:%Y-%m-%d}{expired}")
-    if not tokens:
-        print(f"no tokens; make one: deniable token create --role analyst {option(chosen.data)}")
-    return 0
+    rows = [
+        vars(token) | {"created": token.created.isoformat(), "expires": token.expires.isoformat()}
+        for token in tokens
+    ]
+    empty = f"no tokens; make one: deniable token create --role analyst {option(args.data)}"
+    return show(args, {"tokens": rows}, [_line(token) for token in tokens] or [empty])
 
 
-def _revoke(chosen: Namespace) -> int:
+def _line(token: Token) -> str:
+    expired = " (expired)" if token.expires <= datetime.now(UTC) else ""
+    return f"{token.id}  {token.role:8}  until {token.expires:%Y-%m-%d}{expired}"
+
+
+def _revoke(args: Namespace) -> int:
     from deniable.server.store import open_store
 
-    with open_store(chosen.data) as store:
-        token = _the_one(store.tokens(), chosen.token)
+    with open_store(args.data) as store:
+        matches = [token for token in store.tokens() if token.id.startswith(args.token)]
+        if len(matches) != 1 or not args.token:
+            raise Refused(
+                f"{len(matches)} tokens have an id that begins with {args.token!r}, and exactly "
+                "one must; `deniable token list --data DIR` lists them all"
+            )
+        (token,) = matches
         store.revoke_token(token.id)
-    if chosen.json:
-        print(json.dumps({"revoked": token.id, "role": token.role}))
-    else:
-        print(f"revoked {token.id} (role {token.role})")
-    return 0
-
-
-def _the_one(tokens: Sequence[Token], beginning: str) -> Token:
-    """The token whose id begins so; exactly one must."""
-    found = [token for token in tokens if token.id.startswith(beginning)]
-    if len(found) != 1 or not beginning:
-        raise Refused(
-            f"{len(found)} tokens have an id that begins with {beginning!r}, and exactly one must; "
-            "`deniable token list --data DIR` lists them all"
-        )
-    return found[0]
+    document = {"revoked": token.id, "role": token.role}
+    return show(args, document, [f"revoked {token.id} (role {token.role})"])
 
 
 TOKEN = Verb(

@@ -1,4 +1,4 @@
-"""The verbs that the server brings to the `deniable` command."""
+"""Verbs of the `deniable` command that the server provides."""
 
 from deniable.server.cli.archive import ARCHIVE, RECOUNT
 from deniable.server.cli.backup import BACKUP, RESTORE

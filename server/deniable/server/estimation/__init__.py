@@ -1,13 +1,32 @@
-"""Estimates from tallies: unbiased, with intervals that hold their coverage.
+"""Estimates from tallies: unbiased, with intervals that keep their coverage.
 
-`estimators` has one object for each way of estimating. It combines `point_estimates` with limits
-about the population (`intervals`, and `anytime_valid` while a round is open) and about those
-very people (`finite_population`) into `statements`. `distribution`, `crosstab` and `differences`
-estimate more from the same counts; `text_search` and `text_estimates` find frequent texts;
-`forgery_test` notices forged reports, and `amplification` is about what a shuffler adds.
+`ESTIMATORS` has one object for each way of estimating: `shares`, `means` (of numbers and vectors)
+and `frequent_texts`. Each returns `statements`, with the limits of `share_limits` or `mean_limits`.
+`distribution` and `crosstab` estimate more from the same counts, `forgery_test` detects forged
+reports, and `amplification` computes the privacy that a shuffler adds.
 """
 
-from deniable.server.estimation.estimate import CONFIDENCE, Estimate
-from deniable.server.estimation.estimators import estimates
+from collections.abc import Mapping
 
-__all__ = ["CONFIDENCE", "Estimate", "estimates"]
+from deniable.server.estimation.frequent_texts import TextEstimator
+from deniable.server.estimation.means import MeanEstimator, VectorEstimator
+from deniable.server.estimation.shares import ShareEstimator
+from deniable.server.estimation.statements import CONFIDENCE, Cells, Estimate, Estimator
+from deniable.shared.survey.kinds.base import Estimation, Question
+
+__all__ = ["CONFIDENCE", "ESTIMATORS", "Estimate", "Estimator", "estimates"]
+
+# Each kind of question names its estimator, so kinds can share one.
+ESTIMATORS: Mapping[Estimation, type[Estimator]] = {
+    "shares": ShareEstimator,
+    "mean": MeanEstimator,
+    "coordinates": VectorEstimator,
+    "texts": TextEstimator,  # type: ignore[type-abstract]  # it has no statements
+}
+
+
+def estimates(
+    question: Question, cells: Cells, reports: int, confidence: float = CONFIDENCE
+) -> tuple[Estimate, ...]:
+    """Return an estimate for each of the question's labels, or for each text that is found."""
+    return ESTIMATORS[question.estimation].estimates(question, cells, reports, confidence)

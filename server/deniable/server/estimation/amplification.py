@@ -1,8 +1,8 @@
-"""Privacy amplification by shuffling: the (ε, δ) of one report among those of others.
+"""Privacy amplification by shuffling: the (ε, δ) of one report among others.
 
-n people report by a randomizer that is ε₀-private, and only the multiset of their reports is seen.
-An observer who knows all answers but one can distinguish the two possible values of that one no
-better than P from Q:
+n people report with an ε₀-private randomizer, and only the multiset of their reports is seen. An
+observer who knows all answers but one can distinguish two possible values of that answer no better
+than P from Q:
 
     P = (A + D, C - A + 1 - D),  Q = (A + 1 - D, C - A + D)
     C ~ Bin(n - 1, 2 / (e^ε₀ + 1)),  A ~ Bin(C, 1/2),  D ~ Bern(q),  q = e^ε₀ / (e^ε₀ + 1)
@@ -12,16 +12,16 @@ above s = ⌊(c + 1) b / (a + b)⌋, with a = q - e^ε (1 - q) and b = e^ε q - 
 
     δ(ε) = Σ_c P[C = c] max(0, a P[A ≥ s] - b P[A > s])
 
-A bound for every randomizer [1]; for binary randomized response it is that of the privacy blanket,
-the best known [2]. It holds if the shuffler is honest and n people are: people who report something
-else, or reveal their report, give no cover.
+This bounds every randomizer [1]; for binary randomized response it equals that of the privacy
+blanket, the best known [2]. It holds if the shuffler and n people are honest: people who report
+something else, or reveal their report, do not help to hide others.
 
 [1] Feldman, McMillan, Talwar 2023, "Stronger privacy amplification by shuffling for Rényi and
     approximate differential privacy", SODA.
 [2] Balle, Bell, Gascón, Nissim 2019, "The privacy blanket of the shuffle model", CRYPTO.
 
 Conversely, ε₀ may grow with n while each person keeps (ε, δ): bisection of that divergence finds
-the largest ε₀. Without the shuffler, or among liars, a report promises only ε₀.
+the largest ε₀. Without the shuffler, or among dishonest people, a report guarantees only ε₀.
 """
 
 from __future__ import annotations
@@ -29,30 +29,26 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from functools import lru_cache
-from typing import TYPE_CHECKING
 
-from deniable.shared.privacy.epsilon import BILLION, MOST, Epsilon, decimal_text
+import numpy as np
 
-if TYPE_CHECKING:
-    import numpy as np
+from deniable.server.estimation.statements import Array
+from deniable.shared.privacy.epsilon import BILLION, MAX_EPSILON, Epsilon, decimal_text
 
-    Array = np.ndarray[tuple[int], np.dtype[np.float64]]
-
-
-TAIL = 1e-9  # of δ: of C so much on either side is left out, and added to δ
-PRECISION = 1e-7  # of ε, relative; to the private side
-LEAST = 1e-300  # for the logarithm of a δ that is none
+TAIL = 1e-9  # relative to δ: probability of C that is left out on either side, and added to δ
+PRECISION = 1e-7  # relative error of ε, on the private side
+LEAST = 1e-300  # avoids the logarithm of a zero δ
 
 
 def shuffled_delta(local_epsilon: float, people: int, epsilon: float) -> float:
-    """The least δ, to 1e-18, with which a report among `people` is (ε, δ)-private."""
+    """Return the least δ, to 1e-18, for which a report among `people` is (ε, δ)-private."""
     return _divergence(local_epsilon, people, 5e-19)(epsilon)
 
 
 def shuffled_epsilon(local_epsilon: float, people: int, delta: float) -> float:
-    """The least ε, rounded up, with which a report among `people` is (ε, δ)-private.
+    """Return the least ε, rounded up, for which a report among `people` is (ε, δ)-private.
 
-    Never more than the report's own.
+    It never exceeds the ε of an unshuffled report.
 
     >>> round(shuffled_epsilon(1.0, 1_000, 1e-6), 6)
     0.148671
@@ -78,8 +74,7 @@ def shuffled_epsilon(local_epsilon: float, people: int, delta: float) -> float:
 
 
 def _divergence(local_epsilon: float, people: int, tail: float) -> Callable[[float], float]:
-    """δ as a function of ε."""
-    import numpy as np
+    """Return δ as a function of ε."""
     from scipy.special import bdtrc
 
     odds = math.exp(local_epsilon)
@@ -105,13 +100,10 @@ def _divergence(local_epsilon: float, people: int, tail: float) -> Callable[[flo
 
 
 def _binomial(trials: int, p: float, tail: float) -> tuple[Array, Array]:
-    """Return counts and their probabilities, except at most `tail` on either side.
+    """Return counts and their probabilities, except at most `tail` on either side (Bernstein).
 
-    Bernstein's bound gives the ends, and the ratios of neighbours the probabilities, so that no
-    large logarithms cancel.
+    The probabilities come from the ratios of neighbours, so that no large logarithms cancel.
     """
-    import numpy as np
-
     bound, variance = -math.log(tail), trials * p * (1 - p)
     width = bound / 3 + math.sqrt(bound * bound / 9 + 2 * variance * bound)
     first, last = max(0, int(trials * p - width)), min(trials, int(trials * p + width) + 1)
@@ -128,14 +120,14 @@ STEP = BILLION // 10_000  # of ε₀, in billionths
 
 @lru_cache(maxsize=256)
 def report_epsilon(epsilon: Epsilon, people: int, delta: float = DELTA) -> Epsilon:
-    """Return the largest ε₀ of one report with which n shuffled ones are (ε, δ)-private.
+    """Return the largest ε₀ for which n shuffled reports are (ε, δ)-private.
 
-    Rounded down to four decimals, at least ε and at most what a survey may have.
+    It is rounded down to four decimals, and lies between ε and the maximum of a survey.
 
     >>> report_epsilon(Epsilon("0.1"), 1_000), report_epsilon(Epsilon("0.1"), 1_000_000)
     (Epsilon('0.7328'), Epsilon('5.9444'))
     """
-    low, high = epsilon.billionths // STEP, MOST * BILLION // STEP + 1
+    low, high = epsilon.billionths // STEP, MAX_EPSILON * BILLION // STEP + 1
     while high - low > 1:  # δ grows with ε₀
         middle = (low + high) // 2
         if shuffled_delta(middle * STEP / BILLION, people, float(epsilon)) <= delta:
@@ -146,5 +138,5 @@ def report_epsilon(epsilon: Epsilon, people: int, delta: float = DELTA) -> Epsil
 
 
 def usual_delta(people: int) -> float:
-    """One in a million, or a hundredth of a person where there are many."""
+    """Return the default δ: one in a million, or 0.01 / people if that is less."""
     return min(DELTA, 1 / (100 * people))

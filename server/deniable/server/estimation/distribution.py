@@ -1,34 +1,36 @@
 """The distribution of a number: shares, the share below each point, and quantiles.
 
-The range is cut into so many equal parts, and each person counts for the two ends of their part, as
-near to each as they are: a share at every point, adding up to 1. Let R_k be the share at the points
-0 to k. Numbers at or below point k count in it wholly, those above point k + 1 not at all, so
+The range is cut into equal parts, and each person counts for the two ends of their part, in
+proportion to proximity. This gives a share at every point, and the shares add up to 1. Let R_k be
+the share at the points 0 to k. Numbers at or below point k count fully in R_k, and those above
+point k + 1 not at all, so
 
     share at or below point k  <=  R_k  <=  share below point k + 1
 
-whatever the distribution, and whatever rounding to the table's grid has done.
+for any distribution and any effect of rounding to the table's grid.
 
 Estimating: R_k is linear in a person's grid point, so it is the mean of h_k over reports, for any
-h_k(symbol) whose mean under row i is what grid point i counts for in R_k. Where the rows are
-linearly independent there is one; of several that of least variance if all grid points are alike.
-Each report bears one of finitely many values, so R_k has the interval of `bounded_mean`. All of
-them together hold with the confidence (Bonferroni), and so does the band between
+h_k(symbol) whose mean under row i is the weight of grid point i in R_k. If the rows are linearly
+independent, such an h_k exists; of several, we use the one with the least variance for equally
+frequent grid points. Each report has one of finitely many values, so R_k has the interval of
+`bounded_mean`. All intervals hold jointly with the confidence (Bonferroni), and so does the band
+between
 
     low_k   the highest lower limit of R_0 ... R_(k - 1)
     high_k  the lowest upper limit of R_k and all after it
 
 for the share at or below all points simultaneously. A band bounds all quantiles at no cost: the
-quantile of level p is above a point with high_k < p, and not above one with low_k >= p.
+quantile of level p is above any point with high_k < p, and not above any point with low_k >= p.
 
-Parts: the most, of 4 to 20 that divide the grid, for which a limit is expected within one
-part of the whole from R_k at worst. That depends on the table and on the number of reports, not on
+Number of parts: the largest of 4 to 20 that divides the grid and for which limits are expected at
+most one part of the whole from R_k. It depends on the table and on the number of reports, not on
 their content. If even four parts are too many, there are too few reports for a distribution.
 
-`consistent` is a distribution: the most likely one by expectation and maximization [1], from even
-shares and stopped where a step adds less than 0.001 to the logarithm of the likelihood, before it
-follows the noise. Li et al. smooth each step as well: that flattens what is in truth at one value,
-as zeros are, and does worse than stopping does (`./run bench --long --only distribution`).
-The quantiles' estimates are its own. Intervals do not depend on it.
+`consistent` is the maximum-likelihood distribution, computed by expectation-maximization [1] from
+equal shares, and stopped when a step adds less than 0.001 to the log-likelihood, before it fits the
+noise. Li et al. also smooth each step, which flattens true concentrations at one value, such as
+zeros, and does worse than early stopping (`./run bench --long --only distribution`). The quantiles'
+estimates come from `consistent`; intervals do not depend on it.
 
 [1] Dempster, Laird, Rubin 1977, "Maximum likelihood from incomplete data via the EM algorithm",
     Journal of the Royal Statistical Society B 39(1). With square waves, and smoothing: Li et al.
@@ -45,27 +47,22 @@ from itertools import pairwise
 from statistics import NormalDist
 
 import numpy as np
-import numpy.typing as npt
 
-from deniable.server.estimation import anytime_valid
-from deniable.server.estimation.estimate import CONFIDENCE
-from deniable.server.estimation.intervals import bounded_mean
+from deniable.server.estimation.mean_limits import population_mean
+from deniable.server.estimation.statements import CONFIDENCE, Array, Interval
+from deniable.shared.privacy.epsilon import ONE
 from deniable.shared.privacy.families.number_table import NumberTable
-from deniable.shared.privacy.thresholds import ONE
-
-Array = npt.NDArray[np.float64]
-Interval = tuple[Array, Array]
 
 MIN_PARTS, MAX_PARTS = 4, 20
 LEVELS = (0.1, 0.25, 0.5, 0.75, 0.9)
-LARGEST_MISFIT = 1e-9  # of what h_k counts for; it is added to every limit
+LARGEST_MISFIT = 1e-9  # error of the means of h_k; it is added to every limit
 LEAST_GAIN = 1e-3
 MAX_STEPS = 2_000
 
 
 @dataclass(frozen=True)
 class Quantile:
-    """Places in the range, 0 its low end and 1 its high one."""
+    """Quantile as a position in the range, from 0 at its low end to 1 at its high end."""
 
     level: float
     estimate: float
@@ -75,7 +72,7 @@ class Quantile:
 
 @dataclass(frozen=True)
 class Distribution:
-    """One number for each point in each array; the points divide the range evenly.
+    """Arrays with one number for each point; the points divide the range evenly.
 
     Intervals of `share` hold one by one, those of `below` simultaneously.
     """
@@ -83,7 +80,7 @@ class Distribution:
     share: Array
     share_interval: Interval
     share_consistent: Array
-    below: Array  # those at the point count half
+    below: Array  # numbers at the point count half
     below_interval: Interval
     below_consistent: Array
     quantiles: tuple[Quantile, ...]
@@ -96,18 +93,18 @@ class Distribution:
 def distributions(
     table: NumberTable, counts: Array, confidence: float = CONFIDENCE, looks: bool = False
 ) -> list[Distribution | None]:
-    """Estimate the distribution for each row of counts.
+    """Estimate the distribution for each row of counts; None if intervals would be too wide.
 
-    It is None where the intervals would be too wide. With `looks` they hold at every look together.
+    With `looks`, the intervals hold at all looks together.
     """
-    found: list[Distribution | None] = [None] * len(counts)
-    parts = [informative_parts(table, each, confidence, looks) for each in counts.sum(1).tolist()]
-    for several in {each for each in parts if each is not None}:
-        places = [place for place, each in enumerate(parts) if each == several]
-        alike = _in_parts(table, counts[places], several, confidence, looks)
-        for place, each in zip(places, alike, strict=True):
-            found[place] = each
-    return found
+    made: list[Distribution | None] = [None] * len(counts)
+    parts = [informative_parts(table, n, confidence, looks) for n in counts.sum(1).tolist()]
+    for number in {number for number in parts if number is not None}:
+        rows = [row for row, own in enumerate(parts) if own == number]
+        estimated = _in_parts(table, counts[rows], number, confidence, looks)
+        for row, distribution in zip(rows, estimated, strict=True):
+            made[row] = distribution
+    return made
 
 
 def _in_parts(
@@ -118,20 +115,19 @@ def _in_parts(
     shares = np.diff(values, axis=0, prepend=ends[0], append=ends[1])
     held = band(table, counts, parts, confidence, looks)
     intervals = _limits(shares, counts, confidence, looks, 2 * misfit)
-    for row, low, high, *held_here in zip(counts, *intervals, *held, strict=True):
+    for row, low, high, *ends_of_band in zip(counts, *intervals, *held, strict=True):
         rates = row / row.sum()
         cumulative = [0, *values @ rates, 1]
         fine = likeliest(_rows(table), row)
-        ends_of_band = held_here[0], held_here[1]
         yield Distribution(
             share=shares @ rates,
             share_interval=(low, high),
             share_consistent=_at_points(table.steps, parts) @ fine,
             below=np.array([(before + with_it) / 2 for before, with_it in pairwise(cumulative)]),
-            below_interval=ends_of_band,
+            below_interval=(ends_of_band[0], ends_of_band[1]),
             below_consistent=_below(fine)[:: table.steps // parts],
             quantiles=tuple(
-                Quantile(level, _at_level(level, fine), *quantile_interval(level, ends_of_band))
+                Quantile(level, _at_level(level, fine), *quantile_interval(level, *ends_of_band))
                 for level in LEVELS
             ),
         )
@@ -153,9 +149,8 @@ def band(
     )
 
 
-def quantile_interval(level: float, held: Interval) -> tuple[float, float]:
-    """Return the interval of a quantile, as places in the range."""
-    low, high = held
+def quantile_interval(level: float, low: Array, high: Array) -> tuple[float, float]:
+    """Return the interval of a quantile from the band, as positions in the range."""
     points = np.linspace(0, 1, len(low))
     return float(points[high < level].max(initial=0)), float(points[low >= level].min())
 
@@ -163,7 +158,7 @@ def quantile_interval(level: float, held: Interval) -> tuple[float, float]:
 def informative_parts(
     table: NumberTable, reports: float, confidence: float = CONFIDENCE, looks: bool = False
 ) -> int | None:
-    """Return the number of parts, which depends on nothing but the number of reports."""
+    """Return the number of parts, which depends only on the number of reports."""
     for parts in reversed(_possible_parts(table)):
         joint = 1 - (1 - confidence) / _held_at_once(table, parts, looks)
         deviations = NormalDist().inv_cdf((1 + joint) / 2)
@@ -174,7 +169,7 @@ def informative_parts(
 
 @lru_cache(maxsize=64)
 def worst_variance(table: NumberTable, parts: int) -> float:
-    """Return the largest variance of one report's value for any R_k, which is between 0 and 1."""
+    """Return the largest variance of one report's value for any R_k between 0 and 1."""
     values, _ = cumulative_values(table, parts)
     return float((_rows(table) @ (values.T - 1 / 2) ** 2).max())
 
@@ -191,13 +186,13 @@ def cumulative_values(table: NumberTable, parts: int) -> tuple[Array, float]:
 
 @lru_cache(maxsize=64)
 def _possible_parts(table: NumberTable) -> tuple[int, ...]:
-    """Return no parts for a table that cannot distinguish all grid points, as with few symbols."""
+    """Return the possible numbers of parts; none if the table cannot distinguish grid points."""
     divisors = [p for p in range(MIN_PARTS, MAX_PARTS + 1) if table.steps % p == 0]
     return tuple(p for p in divisors if cumulative_values(table, p)[1] <= LARGEST_MISFIT)
 
 
 def _held_at_once(table: NumberTable, parts: int, looks: bool) -> int:
-    """Return how many limits must hold together: later looks may have more parts, or fewer."""
+    """Return the number of limits that must hold together; later looks may have more parts."""
     return sum(_possible_parts(table)) if looks else parts
 
 
@@ -207,25 +202,22 @@ def _rows(table: NumberTable) -> Array:
 
 
 def _at_points(steps: int, parts: int) -> Array:
-    """Return what each grid point adds to each of the points."""
+    """Return the weight of each grid point at each point of the distribution."""
     places = np.arange(steps + 1) * parts / steps
-    counted: Array = np.maximum(1 - np.abs(places - np.arange(parts + 1)[:, None]), 0)
-    return counted
+    return np.asarray(np.maximum(1 - np.abs(places - np.arange(parts + 1)[:, None]), 0))
 
 
 def _limits(
     values: Array, counts: Array, confidence: float, looks: bool, misfit: float
 ) -> Interval:
     ascending = np.argsort(values, axis=-1, kind="stable")
-    of = anytime_valid.mean if looks else bounded_mean
-    low, high = of(
-        np.take_along_axis(values, ascending, -1), np.take(counts, ascending, -1), confidence
-    )
+    values, counts = np.take_along_axis(values, ascending, -1), np.take(counts, ascending, -1)
+    low, high = population_mean(values, counts, confidence, looks)
     return low - misfit, high + misfit
 
 
 def likeliest(rows: Array, counts: Array) -> Array:
-    """A share for each grid point, none below 0, adding up to 1."""
+    """Return the maximum-likelihood share of each grid point."""
     shares = np.full(len(rows), 1 / len(rows))
     seen = counts > 0
     rows, counts = rows[:, seen], counts[seen]
@@ -242,10 +234,7 @@ def likeliest(rows: Array, counts: Array) -> Array:
 
 
 def _below(fine: Array) -> Array:
-    """Return the share at or below each grid point, with half of those at the point.
-
-    Rounding to the grid has put them there.
-    """
+    """Return the share below each grid point, plus half of the share at it."""
     return np.asarray(np.cumsum(fine) - fine / 2)
 
 

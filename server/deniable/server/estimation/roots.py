@@ -1,17 +1,17 @@
-"""Vectorized root finding for increasing functions; each root is found as if it were alone.
+"""Vectorized root finding for increasing functions; each root is independent of the others.
 
-`roots` takes the secant through the last two points, and where that leaves the bracket its middle
-[1]; it stops where the value is near 0. `brent` also takes the parabola through the last three,
-turned on its side, and stops where the root is shut in [2]. What stops stays where it is, whatever
-the others still do.
+`roots` uses the secant through the last two points or, if that leaves the bracket, its midpoint
+[1]; it stops when the value is near 0. `brent` also uses inverse quadratic interpolation through
+the last three points, and stops when the bracket is narrow enough [2]. A finished element no longer
+changes while the others continue.
 
 [1] Dekker 1969, "Finding a zero by means of successive linear interpolation", in: Constructive
     Aspects of the Fundamental Theorem of Algebra.
 [2] Brent 1971, "An algorithm with guaranteed convergence for finding a zero of a function", The
     Computer Journal 14(4).
 
-`deduplicate_rows` computes equal counts of equally many reports once: a choice may have 65,536
-options.
+`deduplicate_rows` computes each combination of count and number of reports only once: a choice may
+have 65,536 options.
 """
 
 from __future__ import annotations
@@ -26,8 +26,11 @@ import numpy.typing as npt
 Array = npt.NDArray[np.float64]
 Whole = npt.NDArray[np.int64]
 
+Interval = tuple[Array, Array]
+P = ParamSpec("P")
+
 MAX_STEPS = 60
-CLOSE = 1e-8  # of the function's value to 0
+CLOSE = 1e-8  # distance of the function's value from 0
 TINY = 1e-300
 PRECISION = 4 * float(np.finfo(np.float64).eps)
 
@@ -39,10 +42,9 @@ def roots(
     near: Array | None = None,
     together: tuple[int, ...] = (),
 ) -> Array:
-    """Return roots between `low` and `high`.
+    """Return roots between `low`, where the function is at most 0, and `high`.
 
-    The function is at most 0 at `low` and at least 0 at `high`. Along the axes `together` all stop
-    when the last one does.
+    Along the axes `together`, all elements stop when the last one does.
     """
     before, at_before = low, function(low)
     here = (low + high) / 2 if near is None else np.clip(near, low, high)
@@ -62,7 +64,7 @@ def roots(
 
 
 def brent(function: Callable[[Array], Array], low: Array, high: Array, width: float) -> Array:
-    """Return roots between the same ends, to within this width."""
+    """Return roots between `low` and `high`, to within `width`."""
     before, here, at_before, at_here = low, high, function(low), function(high)
     across, at_across, last, step = before, at_before, here - before, here - before
     for _ in range(MAX_STEPS):
@@ -90,10 +92,7 @@ def brent(function: Callable[[Array], Array], low: Array, high: Array, width: fl
 
 
 def _interpolated(at: tuple[Array, Array, Array], values: tuple[Array, Array, Array]) -> Array:
-    """Return how far the root is from the middle one of three points.
-
-    By the inverse parabola, or by the secant of two.
-    """
+    """Return the interpolated step from the middle point to the root."""
     (before, here, across), (at_before, at_here, at_across) = at, values
     with np.errstate(divide="ignore", invalid="ignore"):
         secant = -at_here * (here - before) / (at_here - at_before)
@@ -107,10 +106,7 @@ def _interpolated(at: tuple[Array, Array, Array], values: tuple[Array, Array, Ar
 
 
 def least(holds: Callable[[Whole], npt.NDArray[np.bool_]], first: Whole, last: Whole) -> Whole:
-    """Return the least whole number from `first` on at which `holds`.
-
-    It must hold for all that follow. Returns `last` where it holds at none before.
-    """
+    """Return the least whole number for which the monotone `holds` is true, or `last`."""
     while (first < last).any():
         middle = (first + last) // 2
         found = holds(middle) | (first >= last)
@@ -118,19 +114,14 @@ def least(holds: Callable[[Whole], npt.NDArray[np.bool_]], first: Whole, last: W
     return first
 
 
-Cells = npt.NDArray[np.int64]
-Interval = tuple[Array, Array]
-P = ParamSpec("P")
-
-
 def deduplicate_rows(
     limits: Callable[Concatenate[Array, Array, P], Interval],
-) -> Callable[Concatenate[Cells, int | Cells, P], Interval]:
-    """Limits of counts of any shape. The numbers of reports are one, or of a shape that fits."""
+) -> Callable[Concatenate[Whole, int | Whole, P], Interval]:
+    """Decorate `limits` to compute equal counts only once; reports may be broadcast."""
 
     @wraps(limits)
     def of_all(
-        counts: Cells, reports: int | Cells, /, *rest: P.args, **named: P.kwargs
+        counts: Whole, reports: int | Whole, /, *rest: P.args, **named: P.kwargs
     ) -> Interval:
         totals, which = np.unique(reports, return_inverse=True)
         span = int(counts.max(initial=0)) + 1

@@ -1,14 +1,28 @@
-"""Statements about one question of a round: its estimates, and three intervals around each.
+"""Statements about one question: estimates, three intervals around each, and differences.
 
-    like     about the population: people are drawn at random, and so is the noise
+    like     about the population: both the people and the noise are random
     these    about the people who answered: they are fixed, and only the noise is random; narrower
     every    about the population, jointly for all of a question's labels: for readers who pick
              labels by their estimates
 
 An interval of `every` has a confidence of 1 - (1 - confidence) / labels (Bonferroni), so all of
-them hold jointly in 95 % of cases, whatever is picked. With one label it equals that of `like`. The
-`floor` is the least estimate whose interval of `every` is above 0: an estimate below it cannot be
-distinguished from 0.
+them hold jointly in 95 % of cases, whichever labels are picked. With one label it equals the
+interval of `like`. The `floor` is the smallest estimate whose interval of `every` is above 0: an
+estimate below it cannot be distinguished from 0.
+
+Differences between two rounds, or two surveys, about the population: an unknown number of people
+may be in both, so the interval must hold under any dependence. It extends from the first side's
+lower limit minus the second's upper limit to the reverse, each with half of the error probability.
+
+Differences about the people who answered: they are fixed, and the noise of two rounds is
+independent, so its variances add up:
+
+    difference  +-  z √(noise of the first + noise of the second) + half a report of each
+
+The noise is computed for the worst shares within each side's limits, and the last term compensates
+for counts being whole numbers. The tests compute the coverage exactly: it was never below 95 %. If
+the limits of a round must hold at every look, variances do not help, and these limits are computed
+like those about the population.
 """
 
 from __future__ import annotations
@@ -16,81 +30,152 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from statistics import NormalDist
+from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
 
-from deniable.server.estimation.estimate import Points
+from deniable.shared.privacy.families.number_table import NumberTable
 
 Array = npt.NDArray[np.float64]
 Cells = npt.NDArray[np.int64]
 Interval = tuple[Array, Array]
 
-FAR = 8  # standard deviations, beyond which a floor hardly ever is
+CONFIDENCE = 0.95
+
+
+@dataclass(frozen=True, slots=True)
+class Estimate:
+    """Estimate about the people who sent the reports, in the question's units.
+
+    `estimate`, `low` and `high` are unbiased, so they may leave the possible range: they are never
+    clipped, since clipping would bias sums and differences. `consistent` is the nearest possible
+    version: shares from 0 to 1 that add up to 1, or a mean within its range. Each interval has its
+    confidence by itself, at one look. Without reports, `estimate`, `consistent` and
+    `standard_error` are NaN, and the interval shows only what the mechanism allows.
+    """
+
+    label: str
+    estimate: float
+    low: float
+    high: float
+    standard_error: float
+    reports: int
+    confidence: float
+    consistent: float
+    method: str
+    note: str | None = None  # note in its row
+
+
+@dataclass(frozen=True)
+class Points:
+    """Estimates as arrays, with a number for each label and a row for each of several rounds."""
+
+    estimate: Array
+    standard_error: Array
+    consistent: Array
+
+
+@dataclass(frozen=True)
+class Whole:
+    """Length of a mean vector, and the error of its estimate."""
+
+    length: float  # corrected for the noise in its square
+    error: float  # root mean squared length of the estimate's error
+
+
+class _Column:
+    """Array of a table of statements."""
+
+    def __init__(self, number: int) -> None:
+        self._number = number
+
+    def __get__(self, statements: Statements, owner: type) -> Array:
+        return np.asarray(statements.table[self._number])
 
 
 @dataclass(frozen=True)
 class Statements:
     """Arrays with one number for each label; for several rounds, one row for each round."""
 
-    table: Array  # all of them, one after another
-    floor: Array  # not-a-number where there is none
+    table: Array  # all labels, one after another
+    floor: Array  # NaN if there is none
+
+    estimate, standard_error, consistent = map(_Column, (0, 7, 8))
+    noise = _Column(9)  # upper bound on an estimate's variance about the people who answered
+    step = _Column(10)  # change of an estimate by half a report; for a mean, by a whole report
 
     @property
-    def estimate(self) -> Array:
-        return self._column(0)
+    def columns(self) -> Array:
+        """Estimate, the ends of the three intervals, standard error, consistent."""
+        return np.asarray(self.table[:9])
 
     @property
     def like(self) -> Interval:
-        return self._column(1), self._column(2)
+        return self.table[1], self.table[2]
 
     @property
     def these(self) -> Interval:
-        return self._column(3), self._column(4)
+        return self.table[3], self.table[4]
 
     @property
     def every(self) -> Interval:
-        return self._column(5), self._column(6)
-
-    @property
-    def standard_error(self) -> Array:
-        return self._column(7)
-
-    @property
-    def consistent(self) -> Array:
-        return self._column(8)
-
-    @property
-    def noise(self) -> Array:
-        """Upper bound on the variance of an estimate about the people who answered."""
-        return self._column(9)
-
-    @property
-    def step(self) -> Array:
-        """Change of an estimate by half a report; for a mean, by a whole report."""
-        return self._column(10)
-
-    def _column(self, number: int) -> Array:
-        return np.asarray(self.table[number])
+        return self.table[5], self.table[6]
 
     @classmethod
     def of_rounds(cls, rounds: Sequence[Statements]) -> Statements:
-        tables = np.stack([each.table for each in rounds], axis=1)
-        return cls(tables, np.array([each.floor for each in rounds]))
+        tables = np.stack([statements.table for statements in rounds], axis=1)
+        return cls(tables, np.array([statements.floor for statements in rounds]))
 
     def rounds(self) -> Iterator[Statements]:
-        """Yield each round separately, as a copy that does not keep the others in memory."""
-        for place, floor in enumerate(self.floor):
-            yield Statements(self.table[:, place].copy(), floor)
+        """Yield each round as a copy, so that the others can be freed."""
+        for index, floor in enumerate(self.floor):
+            yield Statements(self.table[:, index].copy(), floor)
 
 
-def at_once(labels: int, confidence: float) -> float:
-    """Return the confidence each interval needs so that all hold jointly with `confidence`."""
+def joint_confidence(labels: int, confidence: float) -> float:
+    """Return the confidence of each interval for all to hold jointly with `confidence`."""
     return 1 - (1 - confidence) / labels
 
 
-class Counted(ABC):
-    """Estimates from the counts of one question; for several rounds, one row for each round."""
+class Estimator(ABC):
+    """Lazy estimator for the counts of one question, with a row for each of several rounds.
+
+    Any: the questions whose `estimation` names this estimator.
+    """
+
+    method: ClassVar[str]  # description of the method in results
+
+    def __init__(
+        self, question: Any, cells: Cells, reports: int | Cells, looks: bool = False
+    ) -> None:
+        self.question, self.mechanism, self.looks = question, question.mechanism, looks
+        self.cells, self.reports = cells, np.asarray(reports)[..., None]
+
+    @classmethod
+    def estimates(
+        cls, question: Any, cells: Cells, reports: int, confidence: float
+    ) -> tuple[Estimate, ...]:
+        """Return one estimate for each label."""
+        estimator = cls(question, cells, reports)
+        points = estimator.points
+        arrays = points.estimate, *estimator.like(confidence), points.standard_error
+        columns = (array.tolist() for array in (*arrays, points.consistent))
+        return tuple(
+            Estimate(label, raw, low, high, error, reports, confidence, near, cls.method)
+            for label, raw, low, high, error, near in zip(question.labels, *columns, strict=True)
+        )
+
+    @staticmethod
+    def whole(question: Any, cells: Cells, reports: int) -> Whole | None:  # noqa: ARG004 # of vectors only
+        """Return the length of the mean vector and its error, from at least two reports."""
+        return None
+
+    @staticmethod
+    def table(question: Any) -> NumberTable | None:  # noqa: ARG004 # of means only
+        """Return the table whose counts also tell the distribution."""
+        return None
 
     @property
     @abstractmethod
@@ -98,7 +183,7 @@ class Counted(ABC):
 
     @abstractmethod
     def like(self, confidence: float) -> Interval:
-        """Return limits about the population that people were drawn from."""
+        """Return limits about the population from which people were sampled."""
 
     @abstractmethod
     def these(self, confidence: float) -> Interval:
@@ -111,7 +196,7 @@ class Counted(ABC):
     @property
     @abstractmethod
     def step(self) -> Array:
-        """Change of an estimate by half a report, in each round; for a mean, by a whole one."""
+        """Change of an estimate by half a report in each round; for a mean, by a whole report."""
 
     def floor(self, confidence: float) -> Array:  # noqa: ARG002 # of shares only
         return np.full(self.points.estimate.shape[:-1], np.nan)
@@ -119,10 +204,65 @@ class Counted(ABC):
     def statements(self, confidence: float) -> Statements:
         points, like, these = self.points, self.like(confidence), self.these(confidence)
         labels = points.estimate.shape[-1]
-        joint = at_once(labels, confidence)
+        joint = joint_confidence(labels, confidence)
         every = like if labels == 1 else self.like(joint)
         arrays = (
             *(points.estimate, *like, *these, *every),
             *(points.standard_error, points.consistent, self.noise(these), self.step),
         )
         return Statements(np.stack(np.broadcast_arrays(*arrays)), self.floor(joint))
+
+
+@dataclass(frozen=True)
+class Side:
+    """Side of a comparison: several rounds, with limits at half of the error probability."""
+
+    statements: Statements
+    like: Interval
+    these: Interval | None  # a round of either side is open, so variances do not help
+
+    def of(self, labels: list[int]) -> Side:
+        """Return this side restricted to some labels."""
+        like, these = (
+            (limits[0][:, labels], limits[1][:, labels]) if limits else None
+            for limits in (self.like, self.these)
+        )
+        assert like is not None
+        made = Statements(self.statements.table[..., labels], self.statements.floor)
+        return Side(made, like, these)
+
+
+@dataclass(frozen=True)
+class Differences:
+    """Differences as arrays: a row for each pair of rounds, and a number for each label."""
+
+    estimate: Array
+    like: Interval
+    these: Interval
+
+
+def halved(confidence: float) -> float:
+    """Return the confidence that each of two intervals needs for both to hold."""
+    return (1 + confidence) / 2
+
+
+def differences(now: Side, then: Side, confidence: float = CONFIDENCE) -> Differences:
+    """Subtract the earlier side from the later one."""
+    first, second = now.statements, then.statements
+    middle = first.estimate - second.estimate
+    if now.these and then.these:
+        these = _apart(now.these, then.these)
+    else:
+        far = reach(first.noise, second.noise, first.step + second.step, confidence)
+        these = middle - far, middle + far
+    return Differences(middle, _apart(now.like, then.like), these)
+
+
+def reach(now: Array, then: Array, steps: float | Array, confidence: float) -> Array:
+    """Return the half width of a difference's interval: both noises, plus half reports."""
+    z = NormalDist().inv_cdf((1 + confidence) / 2)
+    return z * np.sqrt(now + then) + steps
+
+
+def _apart(now: Interval, then: Interval) -> Interval:
+    return now[0] - then[1], now[1] - then[0]

@@ -1,4 +1,5 @@
 """HTTP: `intake_front` answers devices from one event loop; `api` answers programs through Flask.
 
-`front` is the loop that intake and relay share, `uploads` the way of a report to the writer.
+`front` is the loop that intake and relay share. A report goes through `uploads` to the writer.
+`bounded_bodies` and `forwarded_headers` wrap the reader's application; `openapi` describes it all.
 """

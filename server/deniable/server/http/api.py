@@ -1,4 +1,4 @@
-"""The reader's interface for programs, under /v1, and what operations ask for.
+"""The reader's interface for programs, under /v1, and its health and metrics.
 
 An operator publishes and closes surveys, an analyst reads results and counters; anyone may read
 health, metrics and the OpenAPI document.
@@ -6,6 +6,7 @@ health, metrics and the OpenAPI document.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from typing import Annotated
 
@@ -15,7 +16,7 @@ from msgspec import Meta, Struct
 
 from deniable.server.http.context import answer, asked_for, parts, read_body, require
 from deniable.server.http.messages import JSON, HttpError
-from deniable.server.intake.metrics import CONTENT_TYPE
+from deniable.server.intake.status import METRICS_TYPE
 from deniable.server.results import (
     Results,
     Round,
@@ -25,9 +26,8 @@ from deniable.server.results import (
     stored_estimates,
 )
 from deniable.server.results.document import Count, SurveyId
-from deniable.server.results.round_selection import MAX_ROWS
-from deniable.server.results.survey_results import check_round
-from deniable.server.surveys.catalogue import UnknownSurvey, entry
+from deniable.server.results.survey_estimates import MAX_ROWS
+from deniable.server.surveys.catalogue import FRESH_SECONDS, UnknownSurvey, entry
 from deniable.server.surveys.replacement import refusal, survey_to_replace
 from deniable.shared.errors import InvalidSurvey, Refused, UntrustedSurvey
 from deniable.shared.survey.document import parse_document
@@ -40,7 +40,7 @@ blueprint = Blueprint("api", __name__)
 
 
 class SignedSurvey(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A survey to publish: the exact text, and its Ed25519 signature by the key, both in hex."""
+    """Survey to publish: its exact text, an Ed25519 signature of it, and the public key."""
 
     document: Text
     signature: Text
@@ -48,7 +48,7 @@ class SignedSurvey(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
 
 
 class Counters(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Reports of a survey that were accepted, duplicates, and refused, by code."""
+    """Numbers of a survey's reports: accepted, duplicate, and refused by code."""
 
     survey: SurveyId
     name: str
@@ -63,7 +63,11 @@ class Counters(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 @blueprint.post("/v1/surveys")
 @require("operator")
 def publish_survey() -> Response:
-    """Publish what an enrolled key has signed: the server itself holds no key."""
+    """Publish a survey signed by an enrolled key; the server itself holds no signing key.
+
+    The response waits until every intake process, on any node, has reread the store, so all of them
+    list the survey by then.
+    """
     signed, catalogue = _signed(), parts().catalogue
     known = {published.id for published in catalogue.surveys()}
     if request.args.get("replace") != "true":
@@ -76,6 +80,7 @@ def publish_survey() -> Response:
         raise HttpError(403, str(error), "untrusted-survey") from None
     except Refused as error:
         raise HttpError(409, str(error), "list-full") from None
+    time.sleep(FRESH_SECONDS)
     return answer(entry(published), 200 if published.id in known else 201)
 
 
@@ -113,18 +118,18 @@ def _signed() -> SignedSurvey:
         return msgspec.json.decode(read_body(), type=SignedSurvey)
     except msgspec.ValidationError:
         fields = ", ".join(SignedSurvey.__struct_fields__)
-        raise HttpError(400, f"send a JSON object with exactly the texts {fields}") from None
+        raise HttpError(400, f"send a JSON object with exactly the text fields {fields}") from None
     except (msgspec.DecodeError, ValueError, RecursionError):
         raise HttpError(400, "the body is not JSON in UTF-8") from None
 
 
 def _refuse_other_questions(signed: SignedSurvey) -> None:
-    """Keep what a deployed app is asked by name, unless the operator insists."""
+    """Refuse to change the questions of a survey in use, unless the operator insists."""
     document = signed.document.encode()
     try:
         survey = parse_document(document)
     except InvalidSurvey:
-        return  # which the publishing says
+        return  # `publish` reports the mistake
     surveys, today = parts().catalogue.surveys(), parts().clock.now().date()
     earlier = survey_to_replace(surveys, survey, document, today)
     if earlier and (reason := refusal(earlier, survey)):
@@ -153,8 +158,7 @@ def json_results(identifier: str) -> Response:
 
 
 def requested_results(identifier: str) -> tuple[Results, Iterator[Round]]:
-    """Return the results of the rounds that this request's address names: the document without its
-    rounds, and its rounds."""
+    """Return the document without its rounds, and the rounds that the request asks for."""
     number, first, last = (_number(name) for name in ("round", "from", "until"))
     here, published = parts(), asked_for(identifier)
     if number is not None:
@@ -164,14 +168,14 @@ def requested_results(identifier: str) -> tuple[Results, Iterator[Round]]:
     estimates = stored_estimates(here.store, published, now, selection, here.estimates, MAX_ROWS)
     try:
         if number is not None:
-            check_round(estimates, number)
+            estimates.check_round(number)
     except Refused as error:
         raise HttpError(404, str(error)) from None
     return estimates.header, estimates.rounds()
 
 
 def _number(name: str) -> int | None:
-    """Return the round that a parameter of the address names, if it is there."""
+    """Return the round number in a query parameter, if present."""
     text = request.args.get(name)
     if text is None:
         return None
@@ -191,13 +195,13 @@ def alive() -> Response:
 @blueprint.get("/readyz")
 def ready() -> Response:
     """Return whether the store can be read; intake reports its own readiness."""
-    parts().store.surveys_mark()  # else the error is answered
+    parts().store.surveys_mark()  # an exception becomes the response
     return Response(b'{"status":"ready"}', mimetype=JSON)
 
 
 @blueprint.get("/metrics")
 def metrics() -> Response:
-    return Response(parts().metrics.text(), content_type=CONTENT_TYPE)
+    return Response(parts().metrics.text(), content_type=METRICS_TYPE)
 
 
 @blueprint.get("/v1/openapi.json")

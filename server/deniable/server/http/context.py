@@ -1,27 +1,34 @@
-"""Everything that the views of the reader share: parts, access, bodies and answers.
+"""Code that all views of the reader share: parts, access, bodies, responses and errors.
 
-Access takes a bearer token with a role; for pages, a session that began with one. The caller is
-looked up once in each request (`caller`).
+Access requires a bearer token with a role or, for pages, a session that was started with one. The
+caller is looked up once per request (`caller`).
 """
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import wraps
 from threading import Lock
 from typing import NamedTuple, ParamSpec, cast
+from uuid import uuid4
 
 import msgspec
 from flask import Flask, Response, current_app, g, request
 from flask.typing import ResponseReturnValue
 from msgspec import Struct
 from prometheus_client import CollectorRegistry, Gauge, generate_latest
-from werkzeug.exceptions import ClientDisconnected, RequestEntityTooLarge
+from werkzeug.exceptions import ClientDisconnected, HTTPException, MethodNotAllowed
 
 from deniable.server.http.messages import (
+    BUSY,
     JSON,
+    REQUEST_ID,
+    SECURITY_HEADERS,
+    SHORT_BODY,
     UNKNOWN_SURVEY,
+    UNUSABLE,
     HttpError,
     problem_fields,
     problem_headers,
@@ -30,14 +37,24 @@ from deniable.server.http.tokens import Sessions, authorized_role, grants, role_
 from deniable.server.intake.status import IntakeStatus, unready_reason
 from deniable.server.results.annotations import ReferenceValues
 from deniable.server.results.estimate_cache import EstimateCache
-from deniable.server.results.forgery import ForgeryMonitor
+from deniable.server.results.forgery_monitor import ForgeryMonitor
 from deniable.server.store import PublishedSurvey, Store
 from deniable.server.surveys.catalogue import Catalogue, UnknownSurvey
 from deniable.server.surveys.clock import Clock
 from deniable.shared.envelope import MAX_BODY_BYTES
+from deniable.shared.errors import StoreUnusable
 
 EXTENSION = "deniable"
 METRICS_FRESH_SECONDS = 1.0
+TOO_LARGE = f"a body has at most {MAX_BODY_BYTES} bytes; split it into several"
+DETAILS = {
+    404: "nothing exists at this address; /v1/openapi.json lists the valid addresses",
+    405: "this address does not support that method; /v1/openapi.json lists the valid methods",
+    413: TOO_LARGE,
+    500: "internal server error, details are in the server's log; nothing was counted",
+}
+
+log = logging.getLogger("deniable.server")
 
 
 @dataclass(frozen=True)
@@ -51,17 +68,17 @@ class Parts:
     intake_status: Callable[[], IntakeStatus]
     known: ReferenceValues = field(default_factory=ReferenceValues)
     estimates: EstimateCache = field(default_factory=EstimateCache)
-    device_url: str = ""  # where devices reach intake, for examples; else the page's own address
-    public_pages: bool = False  # whether each survey has a page for anyone
+    device_url: str = ""  # intake's URL in examples; default: the page's own address
+    public_pages: bool = False  # whether each survey has a public page
 
     def unready_reason(self) -> str | None:
-        """Return why reports cannot be taken, or None."""
+        """Return why reports cannot be accepted, or None."""
         now = self.clock.now()
         return unready_reason(self.intake_status(), self.store, self.catalogue, now)
 
 
 class ReaderMetrics:
-    """Intake's figures and the reader's own, for Prometheus."""
+    """Prometheus metrics of intake and reader."""
 
     def __init__(self, intake_status: Callable[[], IntakeStatus], clock: Clock) -> None:
         self._intake_status, self._clock = intake_status, clock
@@ -69,13 +86,14 @@ class ReaderMetrics:
         self._text, self._made = b"", float("-inf")
         self.forged = Gauge(
             "deniable_forged_rounds",
-            "Rounds whose counts honest reports cannot give, by survey and whether more are taken.",
+            "Rounds whose counts honest reports cannot explain, by survey and whether the round "
+            "is open.",
             ["survey", "state"],
             registry=self._registry,
         )
 
     def text(self) -> bytes:
-        """Return all figures, at most a second old: they are made once for all who ask."""
+        """Return all metrics, cached for at most a second."""
         with self._lock:
             if self._clock.seconds() - self._made >= METRICS_FRESH_SECONDS:
                 intake = self._intake_status().metrics.encode()
@@ -94,7 +112,7 @@ def parts_of(app: Flask) -> Parts:
 
 
 def asked_for(text: str) -> PublishedSurvey:
-    """Return the survey that an address under /v1 names."""
+    """Return the survey named in an address under /v1."""
     try:
         return parts().catalogue.find(text)
     except UnknownSurvey:
@@ -111,30 +129,65 @@ def problem(error: HttpError) -> Response:
 
 
 def read_body() -> bytes:
-    """Return the whole body; one that declares too great a length is refused unread."""
+    """Return the whole body; refuse one with too great a declared length, unread."""
     if request.headers.get("Content-Encoding", "identity").lower() != "identity":
         raise HttpError(415, "send the body as it is, without Content-Encoding")
-    if (request.content_length or 0) > MAX_BODY_BYTES:
-        raise too_large()
-    try:
-        body = request.stream.read()
-    except RequestEntityTooLarge:
-        raise too_large() from None
+    declared = request.content_length or 0
+    try:  # `bounded_bodies` refuses a body that ends before its declared length
+        body = b"" if declared > MAX_BODY_BYTES else request.stream.read()
     except (ClientDisconnected, OSError):
-        raise _cut_short() from None
-    if len(body) > MAX_BODY_BYTES:
-        raise too_large()
-    if request.content_length is not None and len(body) != request.content_length:
-        raise _cut_short()
+        raise HttpError(400, SHORT_BODY) from None
+    if max(declared, len(body)) > MAX_BODY_BYTES:
+        raise HttpError(413, TOO_LARGE)
     return body
 
 
-def too_large() -> HttpError:
-    return HttpError(413, f"a body has at most {MAX_BODY_BYTES} bytes; split it into several")
+def set_hooks(app: Flask) -> None:
+    """Give each request an id, each response its headers, and each error its problem document."""
+    app.register_error_handler(HttpError, problem)
+    app.register_error_handler(StoreUnusable, _store_unusable)
+    app.register_error_handler(MemoryError, _out_of_memory)
+    app.register_error_handler(HTTPException, _http_error)
+    app.before_request(_begin_request)
+    app.teardown_request(_end_request)
+    app.after_request(_secure)
 
 
-def _cut_short() -> HttpError:
-    return HttpError(400, "the body was cut short; nothing was counted")
+def _begin_request() -> None:
+    REQUEST_ID.set(f"urn:uuid:{uuid4()}")
+
+
+def _end_request(_: BaseException | None) -> None:
+    REQUEST_ID.set("")
+
+
+def _store_unusable(error: StoreUnusable) -> Response:
+    log.error("%s", error)
+    return problem(HttpError(503, UNUSABLE))
+
+
+def _out_of_memory(_: MemoryError) -> Response:
+    log.error("a response exceeded the reader's memory limit")
+    return problem(HttpError(503, BUSY))
+
+
+def _http_error(error: HTTPException) -> Response:
+    """Convert a framework error to a problem document, without its text, which quotes the input."""
+    status = error.code or 500
+    if status < 400:  # a redirect to the canonical address
+        return cast(Response, error.get_response())
+    response = problem(HttpError(status, DETAILS.get(status, "the request cannot be processed")))
+    if isinstance(error, MethodNotAllowed) and error.valid_methods:
+        response.headers["Allow"] = ", ".join(error.valid_methods)
+    return response
+
+
+def _secure(response: Response) -> Response:
+    for name, value in SECURITY_HEADERS.items():
+        response.headers.setdefault(name, value)
+    if request.endpoint != "static":
+        response.headers.setdefault("Cache-Control", "no-store")
+    return response
 
 
 COOKIE = "deniable_session"
@@ -144,18 +197,19 @@ P = ParamSpec("P")
 
 class Caller(NamedTuple):
     role: str | None  # None: no valid token
-    has_session: bool = False  # the role is that of a session, whose cookie a browser sends along
+    # whether the role comes from a session, whose cookie a browser sends automatically
+    has_session: bool = False
 
 
 def caller() -> Caller:
-    """Return who has sent this request: by its token, else by its session."""
+    """Return the sender of this request, from its token or else its session."""
     if "caller" not in g:
         g.caller = _look_up()
     return cast(Caller, g.caller)
 
 
 def reader_role() -> str | None:
-    """Return the caller's role, if it may read pages: operator or analyst."""
+    """Return the caller's role if it may read pages: operator or analyst."""
     role = caller().role
     return role if grants(role, "analyst") else None
 
@@ -163,10 +217,10 @@ def reader_role() -> str | None:
 def require(
     wanted: str,
 ) -> Callable[[Callable[P, ResponseReturnValue]], Callable[P, ResponseReturnValue]]:
-    """Guard a view under /v1: answer 401 without a valid token, 403 with one of another role.
+    """Guard a view under /v1: respond with 401 without a valid token, 403 with another role.
 
-    Reading with a session's cookie is allowed, so that pages can link to JSON and CSV. Changing is
-    not: a browser sends a cookie along with a request that any page has made.
+    A session cookie is enough for reading, so that pages can link to JSON and CSV, but not for
+    changes: a browser also sends the cookie with requests that other sites' pages make.
     """
 
     def decorate(view: Callable[P, ResponseReturnValue]) -> Callable[P, ResponseReturnValue]:
@@ -180,7 +234,7 @@ def require(
                 )
             if not grants(role, wanted):
                 raise HttpError(
-                    403, f"this takes the role {wanted}, and the token's role is {role}"
+                    403, f"this requires the role {wanted}, but the token's role is {role}"
                 )
             return view(*args, **kwargs)
 

@@ -1,7 +1,7 @@
-"""Headers in which a trusted proxy names the sender of a request and the address requested.
+"""Headers in which a trusted proxy names the sender of a request and the requested address.
 
-They are `Forwarded` (RFC 7239), or `X-Forwarded-For`, `-Proto` and `-Host`. Where proxies form a
-chain, the last one appends last. Only proxies that the operator has named are trusted.
+They are `Forwarded` (RFC 7239), or `X-Forwarded-For`, `-Proto` and `-Host`. In a chain of proxies,
+each appends a value. Only proxies that the operator has named are trusted.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ def sender_address(scope: Scope, proxies: Sequence[str]) -> str:
 
 
 class OutsideView:
-    """WSGI application that sees its address as the world does, and never the sender's.
+    """WSGI middleware that sets the public address of an application, and hides the sender's.
 
-    The proxy serves the pages below `base_path`, and strips that prefix from forwarded requests.
+    The proxy serves the pages under `base_path`, and strips that prefix from forwarded requests.
     """
 
     def __init__(
@@ -58,7 +58,7 @@ class OutsideView:
 
 
 def forwarded_values(environ: dict[str, Any]) -> dict[str, str]:  # Any: the WSGI type
-    """Return what the last proxy says: `proto` and `host`, if it says them."""
+    """Return `proto` and `host` from the last proxy, where it states them."""
     if "HTTP_FORWARDED" in environ:
         last = environ["HTTP_FORWARDED"].rpartition(",")[2]
         pairs = [_PAIR.fullmatch(pair) for pair in last.split(";")]

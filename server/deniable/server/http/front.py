@@ -1,7 +1,7 @@
-"""Front of a server that devices reach: one event loop that reads bodies and answers each request.
+"""Front of a server for devices: one event loop that reads bodies and answers requests.
 
-Intake and relay are such fronts. The front bounds how long a body may take, how long it may be, and
-how much memory all bodies take together; it turns every error into a problem document.
+Intake and relay have such fronts. The front limits the time and the length of a body and the memory
+of all bodies together; it turns every error into a problem document.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import asyncio
 import json
 import logging
 from abc import ABC, abstractmethod
-from collections.abc import AsyncIterator, Awaitable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Protocol
 from deniable.server.http.messages import (
     JSON,
     SECURITY_HEADERS,
+    SHORT_BODY,
     UNUSABLE,
     HttpError,
     begin_request,
@@ -32,13 +33,12 @@ if TYPE_CHECKING:
 
 BODY_SECONDS = 10.0
 SWEEP_SECONDS = 0.5
-SMALL_BODY_BYTES = 4_096  # less than the memory of a connection
-MAX_HELD_BYTES = 64 * 2**20  # of all bodies that arrive or are being answered
-SHORT = "the body ended before its length; nothing was counted"
+SMALL_BODY_BYTES = 4_096  # below this, the connection itself takes more memory
+MAX_HELD_BYTES = 64 * 2**20  # of all bodies that are arriving or being processed
 SLOW = "the body did not arrive within {:g} seconds; nothing was counted"
-CROWDED = "too many bodies arrive at the same time; nothing was counted; send the same body later"
+CROWDED = "too many bodies are arriving now; nothing was counted; send the same body later"
 COMPRESSED = "send the body as it is, without Content-Encoding"
-MISTAKE = "the server made a mistake, which is in its log; nothing was counted"
+MISTAKE = "internal server error, details are in the server's log; nothing was counted"
 READ_METHODS = ("GET", "HEAD")
 
 Headers = list[tuple[str, str]]
@@ -48,20 +48,20 @@ log = logging.getLogger("deniable.server")
 
 
 class BodyStream(Protocol):
-    """Body of a request: awaited as a whole, or iterated in parts as they arrive."""
+    """Body of a request, awaited as a whole or iterated in parts as they arrive."""
 
     def __call__(self) -> Awaitable[bytes]: ...
     def __aiter__(self) -> AsyncIterator[bytes]: ...
 
 
 class Exchange(BodyStream, Protocol):
-    """A request's body, and the way to send its answer."""
+    """Body of a request, and methods to send the response."""
 
     def response_bytes(self, status: int, headers: Headers, body: bytes) -> None: ...
 
 
 class Front(ABC):
-    """Application that granian calls for each request (RSGI)."""
+    """RSGI application, which granian calls for each request."""
 
     def __init__(self, max_body_bytes: int) -> None:
         self._max_body_bytes = max_body_bytes
@@ -91,12 +91,12 @@ class Front(ABC):
     async def reply(self, scope: Scope, protocol: Exchange) -> Reply: ...
 
     def refusal_headers(self, error: HttpError, scope: Scope) -> Mapping[str, str]:  # noqa: ARG002 - for subclasses
-        """Return headers that a problem document of this request has besides the usual ones."""
+        """Return additional headers for a problem document of this request."""
         return {}
 
     @asynccontextmanager
     async def body_of(self, scope: Scope, protocol: Exchange) -> AsyncIterator[bytes]:
-        """Read the whole body, and count its bytes as held until the block ends."""
+        """Read the whole body, and count its memory as used until the block ends."""
         declared = declared_length(scope)
         if scope.headers.get("content-encoding", "identity").lower() != "identity":
             raise HttpError(415, COMPRESSED)
@@ -107,15 +107,14 @@ class Front(ABC):
             if len(body) > self._max_body_bytes:
                 raise self._too_long()
             if declared not in (-1, len(body)):
-                raise HttpError(400, SHORT)
+                raise HttpError(400, SHORT_BODY)
             yield body
         finally:
             self._bodies.release(body)
 
     def _too_long(self) -> HttpError:
-        return HttpError(
-            413, f"a body has at most {self._max_body_bytes} bytes; split it into several"
-        )
+        most = self._max_body_bytes
+        return HttpError(413, f"a body has at most {most} bytes; split it into several")
 
     def _refusal(self, error: HttpError, scope: Scope) -> Reply:
         more = {**problem_headers(error), **self.refusal_headers(error, scope)}
@@ -123,13 +122,13 @@ class Front(ABC):
 
 
 def header_list(more: Mapping[str, str], content_type: str = JSON) -> Headers:
-    """Headers of an answer: ours, replaced or added to by those of `more`."""
+    """Return the headers of a response: the defaults, updated with `more`."""
     usual = {**SECURITY_HEADERS, "Content-Type": content_type, "Cache-Control": "no-store"}
     return list({**usual, **more}.items())
 
 
 def declared_length(scope: Scope) -> int:
-    """The length that the request declares; -1 if it declares none, or sends chunks."""
+    """Return the declared length; -1 if there is none, or the body is chunked."""
     headers = scope.headers
     text = headers.get("content-length", "")
     return int(text) if text.isdecimal() and "transfer-encoding" not in headers else -1
@@ -149,28 +148,33 @@ class _Arrival:
 
 
 class Bodies:
-    """Bodies that arrive at one event loop, bounded in time, in length and all together in bytes.
+    """Bodies arriving at one event loop, with limits on time, length and total memory.
 
-    A body that takes too long is dropped. Where all bodies together take too much memory, the one
-    that has been arriving for longest is dropped: so deliberately slow senders go first.
+    A body that takes too long is dropped. If all bodies together take too much memory, the one that
+    has been arriving for longest is dropped, so deliberately slow senders are dropped first.
     """
 
     def __init__(self, loop: asyncio.AbstractEventLoop, max_body_bytes: int) -> None:
         self._loop, self._max_body_bytes = loop, max_body_bytes
-        self._arriving: dict[_Arrival, None] = {}  # the oldest first
+        self._arriving: dict[_Arrival, None] = {}  # oldest first
         self._held = 0
         loop.call_later(SWEEP_SECONDS, self._sweep)
 
     async def read(self, stream: BodyStream, declared: int) -> bytes:
-        """Return the body, held until it is released; of one that is too long, a part that is too
-        long as well. `declared` is its length, or -1 if unknown."""
+        """Return the body, held until released; `declared` is its length, or -1 if unknown.
+
+        If the body is too long, the returned part is too long as well.
+        """
         task = asyncio.current_task()
         assert task is not None
         arrival = _Arrival(task, self._loop.time())
         self._arriving[arrival] = None
         try:
             if 0 <= declared <= SMALL_BODY_BYTES:
-                self._take(arrival, await _whole(stream))
+                try:
+                    self._take(arrival, await stream())
+                except RuntimeError:  # the connection has closed
+                    raise HttpError(400, SHORT_BODY) from None
             else:
                 async for part in stream:
                     self._take(arrival, part)
@@ -184,7 +188,7 @@ class Bodies:
             raise arrival.ended from None
         finally:
             del self._arriving[arrival]
-        return _joined(arrival.parts)
+        return arrival.parts[0] if len(arrival.parts) == 1 else b"".join(arrival.parts)
 
     def release(self, body: bytes) -> None:
         self._held -= len(body)
@@ -200,7 +204,7 @@ class Bodies:
             oldest.end(HttpError(503, CROWDED))
 
     def _sweep(self) -> None:
-        """Give up bodies that are too slow."""
+        """Drop bodies that are too slow."""
         late = self._loop.time() - BODY_SECONDS
         for arrival in self._arriving:
             if arrival.begun > late:
@@ -208,14 +212,3 @@ class Bodies:
             if arrival.ended is None:
                 arrival.end(HttpError(408, SLOW.format(BODY_SECONDS)))
         self._loop.call_later(SWEEP_SECONDS, self._sweep)
-
-
-async def _whole(stream: BodyStream) -> bytes:
-    try:
-        return await stream()
-    except RuntimeError:  # its connection has ended
-        raise HttpError(400, SHORT) from None
-
-
-def _joined(parts: Sequence[bytes]) -> bytes:
-    return parts[0] if len(parts) == 1 else b"".join(parts)

@@ -1,14 +1,15 @@
-"""Front of intake: every address that devices and the public reach.
+"""Front of intake: all addresses for devices and the public.
 
-A small upload is decided here and handed to the writer; a large one takes its share of the loop's
-time (rate_limit.py). Everything that is read is bytes from memory, or a page that the reader has
-published into the store. One thread asks the store, so that the loop never waits for it.
+A small upload is decided here and handed to the writer; a large one gets a limited share of the
+loop's time (rate_limit.py). Responses to reads are bytes from memory, or pages that the reader has
+published into the store. A separate thread queries the store, so that the loop never waits for it.
 """
 
 from __future__ import annotations
 
 import asyncio
 import json
+import re
 from collections import deque
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -20,14 +21,7 @@ from urllib.parse import parse_qs
 import msgspec
 
 from deniable.server.http.forwarded_headers import sender_address
-from deniable.server.http.front import (
-    READ_METHODS,
-    Exchange,
-    Front,
-    Headers,
-    Reply,
-    header_list,
-)
+from deniable.server.http.front import READ_METHODS, Exchange, Front, Reply, header_list
 from deniable.server.http.messages import (
     BUSY,
     JSON,
@@ -44,8 +38,7 @@ from deniable.server.http.uploads import (
     Intake,
     Sent,
     check_app_token,
-    decide_some,
-    max_reports,
+    decide,
     parse,
     receipt,
 )
@@ -53,30 +46,30 @@ from deniable.server.intake.commit import Outcome
 from deniable.server.intake.limits import neighbourhood
 from deniable.server.intake.status import IntakeStatus, unready_reason
 from deniable.server.intake.writer import Settled, Unavailable
-from deniable.server.store import Store, Upload
+from deniable.server.store import PublishedSurvey, Store, Upload
 from deniable.server.surveys.catalogue import FRESH_SECONDS, UnknownSurvey
 from deniable.shared.envelope import MAX_BODY_BYTES
 
 if TYPE_CHECKING:
     from granian.rsgi import Scope
 
-MAX_UPLOADS_WAITING = 1_024  # for the disk: as many as one commit takes
+MAX_UPLOADS_WAITING = 1_024  # uploads waiting for the disk: as many as one commit takes
 MAX_LOOKUPS_WAITING = 64
 CHEAP_BODY_BYTES = 4_096
-CHEAP_JSON_BYTES = 512  # JSON takes many times longer to read
-ENVELOPES_AT_A_TIME = 64  # of a large upload, between rests
+CHEAP_JSON_BYTES = 512  # JSON takes many times longer to parse
+ENVELOPES_AT_A_TIME = 64  # envelopes of a large upload between two rests
 LISTS_PER_SECOND = 1_000.0
 READINESS_FRESH_SECONDS = 1.0
 READINESS_PATIENCE_SECONDS = 1.0
-MAX_REGISTER_ENTRIES = 1_000  # in an answer
+MAX_REGISTER_ENTRIES = 1_000  # per response
 MAX_NUMBER_DIGITS = 9
 REGISTER_NOTE = (
-    "Each head is a hash of all entries up to it. A head alone proves nothing: the operator "
-    "can show different registers to different people. Keep copies of heads elsewhere and compare."
+    "Each head is a hash of all entries up to it. A single head proves nothing: the operator can "
+    "show different registers to different people. Keep copies of heads elsewhere and compare them."
 )
 SLOW_STORE = "the store cannot be written now; another process may be writing, or the disk is slow"
-NOTHING_HERE = "there is nothing at this address, which is for devices; people have another one"
-WRONG_METHOD = "this address does not take that method; the header Allow says which it takes"
+NOTHING_HERE = "nothing exists here; this address is for devices, and people use a different one"
+WRONG_METHOD = "this address does not support that method; see the Allow header"
 CROSS_ORIGIN = {"Access-Control-Allow-Origin": "*", "Access-Control-Expose-Headers": "Retry-After"}
 PREFLIGHT = {"Access-Control-Allow-Headers": "Content-Type", "Access-Control-Max-Age": "86400"}
 
@@ -84,7 +77,7 @@ T = TypeVar("T")
 
 
 class IntakeFront(Front):
-    """Everything that is asked for on the address for devices."""
+    """RSGI application at the address for devices."""
 
     def __init__(
         self, intake: Intake, proxies: Sequence[str] = (), *, public_pages: bool = False
@@ -130,12 +123,12 @@ class IntakeFront(Front):
         return {}
 
     def status(self, now: float) -> IntakeStatus:
-        """Return how intake is doing at this moment."""
+        """Return the current status of intake."""
         writer, metrics = self.intake.writer, self.intake.metrics
         return IntakeStatus(
             written=now,
             running=writer.running,
-            doubt=writer.doubt(),
+            clock_fault=writer.clock_fault(),
             waiting=writer.waiting,
             commits=metrics.commit_times(),
             sealing_marks=[mark.hex() for mark in self.intake.sealing],
@@ -148,17 +141,18 @@ class IntakeFront(Front):
         async with self.body_of(scope, protocol) as body:
             if self._waiting >= MAX_UPLOADS_WAITING:
                 raise HttpError(503, BUSY)
-            headers = scope.headers
+            limited = self.intake.limits is not None
             sent = Sent(
-                headers.get("content-type") or "", _authorization(scope), body, self._sender(scope)
+                scope.headers.get("content-type") or "",
+                _authorization(scope),
+                body,
+                neighbourhood(sender_address(scope, self._proxies)) if limited else None,
             )
             await self._look_up(sent.authorization)
             cheap = is_cheap(sent)
             if cheap:
                 self._costly.cheap_requests += 1
-                most = max_reports(self.intake, sent.authorization)
-                parsed = parse(sent.content_type, body, most)
-                decisions = decide_some(self.intake, sent, parsed, most)
+                decisions = decide(self.intake, sent, parse(sent))
             else:
                 decisions = await self._decide_in_parts(sent)
             self._waiting += 1
@@ -174,19 +168,18 @@ class IntakeFront(Front):
             return 200, self._receipt_headers, msgspec.json.encode(answer)
 
     async def _decide_in_parts(self, sent: Sent) -> list[Decision]:
-        """Decide about a large upload, some envelopes at a time."""
+        """Decide about a large upload, a few envelopes at a time."""
         if self._costly.is_full:
             raise HttpError(503, BUSY)
         async with self._costly:
             await self._look_up(sent.authorization)
-            most = max_reports(self.intake, sent.authorization)
-            parsed, decisions = parse(sent.content_type, sent.body, most), list[Decision]()
+            parsed, decisions = parse(sent), list[Decision]()
             for start in range(0, len(parsed), ENVELOPES_AT_A_TIME):
                 if start:
                     await self._costly.rest()
                     await self._look_up(sent.authorization)
                 some = parsed[start : start + ENVELOPES_AT_A_TIME]
-                decisions += decide_some(self.intake, sent, some, most)
+                decisions += decide(self.intake, sent, some)
             return decisions
 
     async def _written(self, decisions: Sequence[Decision]) -> list[Outcome]:
@@ -198,7 +191,7 @@ class IntakeFront(Front):
         return await waiter
 
     def _settle(self, waiter: asyncio.Future[list[Outcome]], settled: Settled) -> None:
-        """Called in the writer's thread: the first of a commit's uploads wakes the loop for all."""
+        """Wake the loop once for a whole commit; the writer's thread calls this for each upload."""
         self._settled.append((waiter, settled))
         if not self._waking:
             self._waking = True
@@ -209,22 +202,16 @@ class IntakeFront(Front):
         while self._settled:
             waiter, settled = self._settled.popleft()
             if waiter.done():
-                continue  # its connection is gone
+                continue  # the connection has closed
             if isinstance(settled, Unavailable):
                 waiter.set_exception(settled)
             else:
                 waiter.set_result(settled)
 
-    def _sender(self, scope: Scope) -> bytes | None:
-        """Return the neighbourhood that the request came from, if the operator limits those."""
-        if self.intake.limits is None:
-            return None
-        return neighbourhood(sender_address(scope, self._proxies))
-
-    # What the store is asked for
+    # Queries of the store
 
     async def _look_up(self, authorization: str | None = None) -> None:
-        """Make sure that surveys, and this token if there is one, were looked up a moment ago."""
+        """Make sure that surveys, and the token if there is one, were looked up recently."""
         rest = self.intake.catalogue.fresh_for
         if rest < FRESH_SECONDS / 2:
             refreshing = self._refresh()
@@ -232,31 +219,32 @@ class IntakeFront(Front):
                 await asyncio.shield(refreshing)
         if authorization is None:
             return
-        rest = self.intake.app_tokens.fresh_for(authorization)
-        if rest <= 0:
+        if self.intake.app_tokens.fresh_for(authorization) <= 0:
             if not await self._pace_of_tokens.has_turn():
                 raise HttpError(503, BUSY)
             await self._lookups.run(partial(check_app_token, self.intake, authorization))
 
     def _refresh(self) -> asyncio.Future[None]:
-        """One look at the store for all requests that need it."""
+        """Refresh from the store, once for all requests that are waiting for it."""
         if self._refreshing is None or self._refreshing.done():
             self._refreshing = self._loop.run_in_executor(self._lookups.thread, self._look)
-            self._refreshing.add_done_callback(_retrieve)
+            # An error that no caller awaits is dropped: the next caller gets its own.
+            self._refreshing.add_done_callback(lambda done: done.cancelled() or done.exception())
         return self._refreshing
 
     def _look(self) -> None:
         catalogue = self.intake.catalogue
         catalogue.refresh()
-        catalogue.listing(compressed=True)  # compressed here, not by the first who asks
+        # compressed here, so that the first request does not have to
+        catalogue.listing(compressed=True)
 
-    # What anyone reads
+    # Public reads
 
     async def list_surveys(self, scope: Scope, _: Exchange) -> Reply:
-        """Refuse while the clock is in doubt: a wrong one might list nothing, for every device."""
+        """List the surveys; refuse while the clock is not trusted: it could hide all surveys."""
         await self._look_up()
-        if self.intake.writer.doubt():
-            raise HttpError(503, "the server's clock is in doubt; ask again later")
+        if self.intake.writer.clock_fault():
+            raise HttpError(503, "the server's clock is not trusted; try again later")
         compressed = accepts_gzip(scope.headers.get("accept-encoding") or "")
         more = {"Cache-Control": PUBLIC_CACHE, **CROSS_ORIGIN, "Vary": "Accept-Encoding"}
         if compressed:
@@ -264,17 +252,9 @@ class IntakeFront(Front):
         return 200, header_list(more), self.intake.catalogue.listing(compressed=compressed)
 
     async def show_survey(self, scope: Scope, _: Exchange) -> Reply:
-        await self._look_up()
-        catalogue = self.intake.catalogue
-        try:
-            published = catalogue.find(name_in(scope.path))
-        except UnknownSurvey:
-            raise HttpError(404, UNKNOWN_SURVEY) from None
-        return (
-            200,
-            header_list({"Cache-Control": PUBLIC_CACHE}),
-            catalogue.entry_text(published).encode(),
-        )
+        published = await self._find(name_in(scope.path), UNKNOWN_SURVEY)
+        entry = self.intake.catalogue.entry_text(published).encode()
+        return 200, header_list({"Cache-Control": PUBLIC_CACHE}), entry
 
     async def show_register(self, scope: Scope, _: Exchange) -> Reply:
         after = parse_qs(scope.query_string, keep_blank_values=True).get("after", ["0"])[0]
@@ -286,27 +266,33 @@ class IntakeFront(Front):
         return 200, header_list({}), self._register.page(int(after))
 
     async def show_page(self, scope: Scope, _: Exchange) -> Reply:
-        """Serve a page that the reader has published at exactly this path."""
-        page = await self._lookups.run(partial(self.intake.store.public_page, scope.path))
-        if page is None:
-            raise HttpError(404, NOTHING_HERE)
-        return 200, page_headers(page.content_type), page.body
+        """Serve the page that the reader has published at exactly this path."""
+        return await self._page(scope.path, HttpError(404, NOTHING_HERE))
 
     async def show_public_page(self, scope: Scope, _: Exchange) -> Reply:
-        """Serve a survey's public page, by its name, its id or the beginning of one."""
+        """Serve a survey's public page, by name, id or the beginning of an id."""
         name, dot, ending = name_in(scope.path).partition(".json")
         if not self._public_pages or ending:
             raise HttpError(404, NOTHING_HERE)
+        published = await self._find(name, NOTHING_HERE)
+        # A survey without a page was published only a moment ago
+        return await self._page(f"/public/{published.id}{dot}", HttpError(503, BUSY))
+
+    async def _find(self, text: str, problem: str) -> PublishedSurvey:
         await self._look_up()
         try:
-            published = self.intake.catalogue.find(name)
+            return self.intake.catalogue.find(text)
         except UnknownSurvey:
-            raise HttpError(404, NOTHING_HERE) from None
-        path = f"/public/{published.id}{dot}"
+            raise HttpError(404, problem) from None
+
+    async def _page(self, path: str, missing: HttpError) -> Reply:
         page = await self._lookups.run(partial(self.intake.store.public_page, path))
-        if page is None:  # it was published a moment ago
-            raise HttpError(503, BUSY)
-        return 200, page_headers(page.content_type), page.body
+        if page is None:
+            raise missing
+        more = {"Cache-Control": PUBLIC_CACHE}
+        if page.content_type.startswith("text/html"):
+            more["Content-Security-Policy"] = PAGE_POLICY
+        return 200, header_list(more, page.content_type), page.body
 
     # Health
 
@@ -328,12 +314,12 @@ Answer = Callable[[IntakeFront, "Scope", Exchange], Awaitable[Reply]]
 
 @dataclass(frozen=True)
 class Route:
-    """An address, its methods, and how often it is answered; None: as often as it is asked."""
+    """Address with its methods and its rate limit, if any."""
 
     answer: Answer
     per_second: float | None
     methods: tuple[str, ...] = READ_METHODS
-    refuses_across_origins: bool = False  # pages of other origins may read its refusals, too
+    refuses_across_origins: bool = False  # pages of other origins may also read refusals
 
     @property
     def all_methods(self) -> tuple[str, ...]:
@@ -355,7 +341,7 @@ _PATTERNS = {path.rpartition("/")[0]: path for path in ROUTES if path.endswith("
 
 
 def route_path(path: str) -> str:
-    """Return the key of ROUTES that a path belongs to, or the path itself."""
+    """Return the key of ROUTES for a path, or the path itself."""
     return path if path in ROUTES else _PATTERNS.get(path.rpartition("/")[0], path)
 
 
@@ -364,7 +350,7 @@ def name_in(path: str) -> str:
 
 
 def is_cheap(sent: Sent) -> bool:
-    """Return whether deciding about an upload takes next to no time."""
+    """Return whether deciding about an upload takes negligible time."""
     binary = len(sent.body) <= CHEAP_BODY_BYTES and not sent.content_type.startswith(JSON)
     return binary or len(sent.body) <= CHEAP_JSON_BYTES
 
@@ -374,33 +360,18 @@ def options_headers(route: Route) -> Mapping[str, str]:
     return allow | CROSS_ORIGIN | PREFLIGHT if route.refuses_across_origins else allow
 
 
-def page_headers(content_type: str) -> Headers:
-    more = {"Cache-Control": PUBLIC_CACHE}
-    if content_type.startswith("text/html"):
-        more["Content-Security-Policy"] = PAGE_POLICY
-    return header_list(more, content_type)
-
-
 def accepts_gzip(header: str) -> bool:
     """Return whether an `Accept-Encoding` header allows gzip.
 
     >>> accepts_gzip("br, GZIP;q=0.5"), accepts_gzip("gzip;q=0, *"), accepts_gzip("")
     (True, False, False)
     """
-    weights = dict(_weighted(part) for part in header.lower().split(","))
-    return weights.get("gzip", weights.get("*", 0.0)) > 0
-
-
-def _weighted(part: str) -> tuple[str, float]:
-    name, _, weight = part.partition(";")
-    try:
-        return name.strip(), float(weight.strip().removeprefix("q=") or 1)
-    except ValueError:
-        return name.strip(), 1.0
+    weights = dict(re.findall(r"(gzip|\*)\s*(?:;\s*q=([01](?:\.[0-9]*)?))?", header.lower()))
+    return float(weights.get("gzip", weights.get("*", "0")) or 1) > 0
 
 
 def _authorization(scope: Scope) -> str | None:
-    """Return the header; one that is not text is refused like any other unknown token."""
+    """Return the header; refuse undecodable bytes like an unknown token."""
     if "authorization" not in scope.headers:
         return None
     value = scope.headers.get("authorization")
@@ -409,14 +380,8 @@ def _authorization(scope: Scope) -> str | None:
     return str(value)
 
 
-def _retrieve(refreshing: asyncio.Future[None]) -> None:
-    """Consume an error that no caller awaits: the next caller that needs the store gets its own."""
-    if not refreshing.cancelled():
-        refreshing.exception()
-
-
 class Lookups:
-    """The one thread that asks the store. Few requests wait for it; the others are refused."""
+    """Single thread for queries of the store. Only a few requests may wait for it."""
 
     def __init__(self) -> None:
         self.thread = ThreadPoolExecutor(1, "lookups")
@@ -433,10 +398,10 @@ class Lookups:
 
 
 class Readiness:
-    """One look at the store for all requests within a second that ask whether it is ready.
+    """Readiness of the store, checked at most once a second for all requests.
 
-    A look takes the writer's lock: if each request took its own, probes would delay reports. A
-    request that has waited for a second gets the answer that the store is slow.
+    A check takes the writer's lock, so checking for each request would let probes delay reports. A
+    request that has waited for a second gets the response that the store is slow.
     """
 
     def __init__(self, loop: asyncio.AbstractEventLoop, look: Callable[[], str | None]) -> None:
@@ -460,7 +425,7 @@ class Readiness:
 
 
 class RegisterText:
-    """The register's entries as JSON, in memory: they are only ever added to."""
+    """In-memory JSON of the register's entries, which is append-only."""
 
     def __init__(self) -> None:
         self._entries: list[bytes] = []
@@ -470,12 +435,12 @@ class RegisterText:
         return len(self._entries)
 
     def extend(self, store: Store) -> None:
-        """Read the entries that are new."""
+        """Read the new entries from the store."""
         new = store.register(self.length)
         self._entries += [json.dumps(vars(entry)).encode() for entry in new]
 
     def page(self, after: int) -> bytes:
-        """Return the answer with the entries after this number."""
+        """Return the response with the entries after this number."""
         entries = self._entries[after : after + MAX_REGISTER_ENTRIES]
         more = self.length > after + len(entries)
         rest = json.dumps({"more": more, "note": REGISTER_NOTE})

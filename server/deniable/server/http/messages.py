@@ -1,7 +1,7 @@
-"""Errors, problem documents (RFC 9457) and headers that every HTTP answer of ours shares.
+"""Errors, problem documents (RFC 9457) and headers that all HTTP responses share.
 
-A problem says what was wrong and never repeats what was sent. Standard library only: the relay uses
-this too.
+A problem states what was wrong and never repeats what was sent. This module needs only the standard
+library, because the relay uses it too.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ from deniable.shared.errors import DeniableError, RequestCode
 
 JSON = "application/json"
 PROBLEM = "application/problem+json"
-PROBLEM_PAGES = "/problems/"  # each kind of problem has a page that explains it
+PROBLEM_PAGES = "/problems/"  # each kind of problem has an explanatory page
 RETRY_AFTER_SECONDS = 5
-PUBLIC_CACHE = "public, max-age=60"  # the same for everyone, so any cache may answer
+PUBLIC_CACHE = "public, max-age=60"  # the same for everyone, so any cache may store it
 SECURITY_HEADERS = {
     "Content-Security-Policy": "default-src 'none'; frame-ancestors 'none'",
     "Cross-Origin-Resource-Policy": "same-origin",
@@ -29,7 +29,8 @@ PAGE_POLICY = (
     "default-src 'none'; style-src 'self'; img-src 'self'; form-action 'self'; base-uri 'none'; "
     "frame-ancestors 'none'"
 )
-BUSY = "the server has more to do than it can; send the same again later"
+BUSY = "the server is overloaded; send the same request again later"
+SHORT_BODY = "the body ended before its length; nothing was counted"
 UNUSABLE = "the store cannot be read or written now; try again later"
 UNKNOWN_SURVEY = "no survey has this name or id, or several ids begin with it; see GET /v1/surveys"
 
@@ -37,7 +38,7 @@ REQUEST_ID = ContextVar("request_id", default="")
 
 
 class HttpError(DeniableError):
-    """A request that gets this status instead of what it asked for."""
+    """Refusal of a request, with an HTTP status."""
 
     def __init__(
         self,
@@ -52,7 +53,7 @@ class HttpError(DeniableError):
 
 
 def begin_request() -> None:
-    """Give the current request a new random id."""
+    """Give the current request a random id."""
     REQUEST_ID.set(f"urn:uuid:{uuid4()}")
 
 
@@ -61,12 +62,12 @@ def end_request() -> None:
 
 
 def request_id() -> str:
-    """Random id of the current request, which finds it in the log; empty outside of requests."""
+    """Return the random id of this request in the log; empty outside requests."""
     return REQUEST_ID.get()
 
 
 def problem_fields(error: HttpError) -> dict[str, str | int]:
-    """The problem document of an error."""
+    """Return the problem document of an error."""
     fields: dict[str, str | int] = {
         "type": f"{PROBLEM_PAGES}{error.code or error.status}",
         "title": HTTPStatus(error.status).phrase,

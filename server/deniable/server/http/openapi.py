@@ -1,6 +1,6 @@
-"""The HTTP interface as an OpenAPI 3.1 document: every address, every answer.
+"""The HTTP interface as an OpenAPI 3.1 document, with every address and every response.
 
-The schemas of answers are made from the types that are sent.
+The schemas of responses are generated from the types that are sent.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from deniable.server.http.messages import JSON, PROBLEM
 from deniable.server.http.uploads import Receipt
 from deniable.server.results import Results
 from deniable.server.results.document import Count, SurveyId
-from deniable.server.results.round_selection import MAX_ROUNDS, MAX_ROWS
+from deniable.server.results.survey_estimates import MAX_ROUNDS, MAX_ROWS
 from deniable.server.store.register_chain import Event
 from deniable.server.surveys.catalogue import SurveyEntry
 from deniable.shared.envelope import (
@@ -32,20 +32,29 @@ from deniable.shared.errors import RequestCode
 from deniable.shared.sealed_envelope import SEALED_TYPE
 
 Json = dict[str, Any]  # a part of a JSON document
-Answer = type[Struct] | str  # a type that is sent as JSON, or the media type of a text
+Answer = type[Struct] | str  # type of a JSON response, or media type of a text
 
 Hex = Annotated[str, Meta(pattern="^[0-9a-f]{64}$")]
 
 
+def _object(**properties: Json) -> Json:
+    return {
+        "type": "object",
+        "properties": properties,
+        "required": list(properties),
+        "additionalProperties": False,
+    }
+
+
 class Problem(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Reason why a request was not answered; its type is the address of a page that explains it."""
+    """Problem document of a refused request; `type` is the address of an explanatory page."""
 
     type: str
     title: str
     status: int
     detail: str
-    instance: str  # random: finds the request in the log, and says nothing of its sender
-    code: RequestCode | UnsetType = UNSET  # for programs, where the detail is for people
+    instance: str  # random id of the request in the log, which reveals nothing about its sender
+    code: RequestCode | UnsetType = UNSET  # for programs; `detail` is for people
 
 
 class Status(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -55,13 +64,13 @@ class Status(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 
 class SurveyList(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Surveys that can be answered, or whose reports are taken, in the order of publication."""
+    """Surveys that can be answered, or whose reports are accepted, in the order of publication."""
 
     surveys: tuple[SurveyEntry, ...]
 
 
 class Entry(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """One event of one survey; nothing says when it was."""
+    """Event in the life of a survey, without its time."""
 
     number: Count
     event: Event
@@ -71,7 +80,7 @@ class Entry(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 
 class Register(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Entries in order; where there are `more`, ask for those `after` the last one's number."""
+    """Entries in order; if there are `more`, request those `after` the last number."""
 
     entries: tuple[Entry, ...]
     more: bool
@@ -79,51 +88,30 @@ class Register(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 
 TYPES = (
-    Counters,
-    Problem,
-    Receipt,
-    Register,
-    Results,
-    SignedSurvey,
-    Status,
-    SurveyEntry,
-    SurveyList,
-)
+    Counters, Problem, Receipt, Register, Results, SignedSurvey, Status, SurveyEntry, SurveyList,
+)  # fmt: skip
 PLACE = "#/components/schemas/"
 TEXT = {"type": "string"}
+BINARY = {"schema": {"type": "string", "format": "binary"}}
 COUNT = {"type": "integer", "minimum": 0}
 SENT = {
-    "JsonEnvelopes": {
-        "type": "object",
-        "description": "Envelopes for people with curl; a question's value is its symbol.",
-        "properties": {
-            "envelopes": {
-                "type": "array",
-                "items": {"$ref": f"{PLACE}JsonEnvelope"},
-                "minItems": 1,
-            }
+    "JsonEnvelopes": _object(
+        envelopes={"type": "array", "items": {"$ref": f"{PLACE}JsonEnvelope"}, "minItems": 1}
+    )
+    | {"description": "Envelopes for people with curl; a question's value is its symbol."},
+    "JsonEnvelope": _object(
+        survey={"type": "string", "pattern": "^[0-9a-f]{64}$"},
+        round={**COUNT, "maximum": 2**32 - 1},
+        id={"type": "string", "pattern": "^[0-9a-f]{32}$"},
+        reports={
+            "type": "array",
+            "description": (
+                "Objects with a whole number, or a text in hex, for each question, as the survey "
+                "defines it. A value that the survey does not allow makes the envelope refused, "
+                "not the whole body."
+            ),
         },
-        "required": ["envelopes"],
-        "additionalProperties": False,
-    },
-    "JsonEnvelope": {
-        "type": "object",
-        "properties": {
-            "survey": {"type": "string", "pattern": "^[0-9a-f]{64}$"},
-            "round": {**COUNT, "maximum": 2**32 - 1},
-            "id": {"type": "string", "pattern": "^[0-9a-f]{32}$"},
-            "reports": {
-                "type": "array",
-                "description": (
-                    "Objects, with a whole number or a text in hex for each question. The survey "
-                    "says which; what it does not allow is refused with its envelope, and not "
-                    "with the body."
-                ),
-            },
-        },
-        "required": ["survey", "round", "id", "reports"],
-        "additionalProperties": False,
-    },
+    ),
 }
 
 DESCRIPTION = (
@@ -131,20 +119,30 @@ DESCRIPTION = (
     "server never sees a true answer. Errors are problem documents (RFC 9457)."
 )
 LISTED = (
-    "Surveys that can still be answered, or whose reports are still taken: the same answer for "
-    "everybody. Others are found by their ids, and in the register."
+    "Surveys that can still be answered, or whose reports are still accepted; the response is the "
+    "same for everyone. Other surveys can be found by id, and in the register."
 )
 ESTIMATES = (
-    f"Estimates with intervals: the newest rounds that are asked for, at most {MAX_ROUNDS} of them "
+    f"Estimates with intervals: the newest requested rounds, at most {MAX_ROUNDS} of them "
     f"and {MAX_ROWS:,} rows. `left_out` and `rows_left_out` count what is not included."
 )
-ALWAYS = (500, 503)  # an error of ours; a store that cannot be read now, or too much to do
+COUNTED = "Number of its reports by outcome: accepted, duplicate, refused."
+CLOSE = "Close it permanently to further reports."
+PUBLISH = "Publish a survey signed by a key that is enrolled."
+SEND = "Send reports; answered once they are on disk."
+SENDING = (
+    f"At most {MAX_BODY_BYTES} bytes, in JSON {MAX_JSON_BYTES}. Without a token one envelope with "
+    f"one report, with an app token up to {MAX_ENVELOPES} envelopes of up to {MAX_REPORTS} reports "
+    "each. An envelope is taken whole or refused whole. Sending is idempotent: the same id counts "
+    "once, so an upload without an answer may be sent again."
+)
+ALWAYS = (500, 503)  # internal error; the store cannot be read, or overload
 GUARDED = (401, 403)
 
 
 @cache
 def document_bytes() -> bytes:
-    """Return the document as JSON, made once in each process."""
+    """Return the document as JSON, generated once per process."""
     return json.dumps(document()).encode()
 
 
@@ -163,146 +161,105 @@ def document() -> Json:
 
 
 def _paths() -> Json:
-    one = [_parameter("id", "path", TEXT, "Its id, the first digits of it (6 or more), its name.")]
+    one = [
+        _parameter(
+            "id",
+            "path",
+            TEXT,
+            "The survey's id, a prefix of the id of at least 6 digits, or the survey's name.",
+        )
+    ]
     results = [
         *one,
         _parameter("round", "query", COUNT, "Only this round."),
         _parameter("from", "query", COUNT, "Only this round and later ones."),
         _parameter("until", "query", COUNT, "Only this round and earlier ones."),
     ]
-    asked = (*GUARDED, 404)
+    after = [_parameter("after", "query", COUNT, "Entries after this number.")]
+    survey = "/v1/surveys/{id}"
     return {
-        "/v1/surveys": {
-            "get": _reading(LISTED, SurveyList),
-            "post": _publish(),
-        },
-        "/v1/surveys/{id}": {
-            "parameters": one,
-            "get": _reading("One survey.", SurveyEntry, 404),
-        },
+        "/v1/surveys": {"get": _operation(LISTED, SurveyList), "post": _publish()},
+        survey: {"parameters": one, "get": _operation("One survey.", SurveyEntry, 404)},
         "/v1/register": {
-            "parameters": [_parameter("after", "query", COUNT, "Entries after this number.")],
-            "get": _reading("The fate of every survey ever published.", Register, 400),
+            "parameters": after,
+            "get": _operation("The history of every survey ever published.", Register, 400),
         },
-        "/v1/surveys/{id}/close": {
+        f"{survey}/close": {
             "parameters": one,
-            "post": _for(
-                "operator", "Close it permanently to further reports.", SurveyEntry, 409, *asked
-            ),
+            "post": _operation(CLOSE, SurveyEntry, 404, 409, role="operator"),
         },
-        "/v1/surveys/{id}/results": {
+        f"{survey}/results": {
             "parameters": results,
-            "get": _for(
-                "analyst",
-                ESTIMATES,
-                Results,
-                400,
-                *asked,
-            ),
+            "get": _operation(ESTIMATES, Results, 400, 404, role="analyst"),
         },
-        "/v1/surveys/{id}/results.csv": {
+        f"{survey}/results.csv": {
             "parameters": results,
-            "get": _for("analyst", "The same as CSV.", "text/csv", 400, *asked),
+            "get": _operation("The same as CSV.", "text/csv", 400, 404, role="analyst"),
         },
-        "/v1/surveys/{id}/counters": {
+        f"{survey}/counters": {
             "parameters": one,
-            "get": _for(
-                "analyst",
-                "Counts of its reports: accepted, duplicate and refused.",
-                Counters,
-                *asked,
-            ),
+            "get": _operation(COUNTED, Counters, 404, role="analyst"),
         },
         "/v1/envelopes": {"post": _send()},
-        "/healthz": {"get": _reading("Alive.", Status)},
-        "/readyz": {"get": _reading("Ready.", Status)},
-        "/metrics": {"get": _reading("Figures for Prometheus.", "text/plain")},
-        "/v1/openapi.json": {"get": _reading("This document.", JSON)},
+        "/healthz": {"get": _operation("Alive.", Status)},
+        "/readyz": {"get": _operation("Ready.", Status)},
+        "/metrics": {"get": _operation("Figures for Prometheus.", "text/plain")},
+        "/v1/openapi.json": {"get": _operation("This document.", JSON)},
     }
 
 
 def _send() -> Json:
+    types = {CONTENT_TYPE: BINARY, SEALED_TYPE: BINARY, JSON: _reference("JsonEnvelopes")}
+    answers = {200: "Numbers of accepted, duplicate and refused reports."}
     return {
-        "summary": "Send reports; answered once they are on disk.",
-        "description": (
-            f"At most {MAX_BODY_BYTES} bytes, in JSON {MAX_JSON_BYTES}. Without a token one "
-            f"envelope with one report, with an app token up to {MAX_ENVELOPES} envelopes of up "
-            f"to {MAX_REPORTS} reports each. An envelope is taken whole or refused whole. Sending "
-            "is idempotent: the same id counts once, so whatever was not answered may be sent "
-            "again."
-        ),
+        "summary": SEND,
+        "description": SENDING,
         "security": [{}, {"token": []}],
-        "requestBody": {
-            "required": True,
-            "content": {
-                CONTENT_TYPE: {"schema": {"type": "string", "format": "binary"}},
-                SEALED_TYPE: {"schema": {"type": "string", "format": "binary"}},
-                JSON: {"schema": {"$ref": f"{PLACE}JsonEnvelopes"}},
-            },
-        },
-        "responses": _responses(
-            {200: "How many were accepted, duplicate or refused."},
-            Receipt,
-            400,
-            *GUARDED,
-            408,
-            413,
-            415,
-            429,
-            *ALWAYS,
-        ),
+        "requestBody": {"required": True, "content": types},
+        "responses": _responses(answers, Receipt, 400, *GUARDED, 408, 413, 415, 429),
     }
 
 
 def _publish() -> Json:
-    summary = "Publish a survey signed by a key that is enrolled."
-    answers = {200: "It was published already.", 201: summary}
-    operation = _for("operator", summary, SurveyEntry)
-    refused = (400, *GUARDED, 409, 413, 415, *ALWAYS)
-    operation["responses"] = _responses(answers, SurveyEntry, *refused)
-    replace = "Also where other questions are open under the same name; else that is a 409."
-    operation["parameters"] = [_parameter("replace", "query", {"type": "boolean"}, replace)]
-    body = {"required": True, "content": {JSON: {"schema": _schema(SignedSurvey)}}}
-    return operation | {"requestBody": body}
+    answers = {200: "The survey was already published.", 201: PUBLISH}
+    replace = "Publish even if other questions are open under the same name (otherwise 409)."
+    return _operation(PUBLISH, SurveyEntry, role="operator") | {
+        "responses": _responses(answers, SurveyEntry, 400, *GUARDED, 409, 413, 415),
+        "parameters": [_parameter("replace", "query", {"type": "boolean"}, replace)],
+        "requestBody": {"required": True, "content": {JSON: _reference("SignedSurvey")}},
+    }
 
 
-def _reading(summary: str, kind: Answer, *problems: int) -> Json:
-    return _answered(summary, kind, *problems, *ALWAYS)
-
-
-def _answered(summary: str, kind: Answer, *problems: int) -> Json:
-    return {"summary": summary, "responses": _responses({200: summary}, kind, *problems)}
-
-
-def _for(role: str, summary: str, kind: Answer, *problems: int) -> Json:
-    described = {"description": f"For the role {role}.", "security": [{"token": []}]}
-    return _reading(summary, kind, *problems) | described
+def _operation(summary: str, kind: Answer, *problems: int, role: str | None = None) -> Json:
+    """Describe an operation; with a role, it may also refuse the token."""
+    if role is None:
+        return {"summary": summary, "responses": _responses({200: summary}, kind, *problems)}
+    return {
+        "summary": summary,
+        "responses": _responses({200: summary}, kind, *GUARDED, *problems),
+        "description": f"Requires the role {role}.",
+        "security": [{"token": []}],
+    }
 
 
 def _responses(answers: Mapping[int, str], kind: Answer, *problems: int) -> Json:
-    found = {str(status): _content(summary, kind) for status, summary in answers.items()}
+    made = {str(status): _content(summary, kind) for status, summary in answers.items()}
     refused = {"$ref": "#/components/responses/problem"}
-    return found | {str(status): refused for status in sorted(problems)}
+    return made | {str(status): refused for status in sorted((*problems, *ALWAYS))}
 
 
 def _content(summary: str, kind: Answer, media_type: str = JSON) -> Json:
-    if not isinstance(kind, str):
-        schema = _schema(kind)
-    else:
-        media_type, schema = kind, {"type": "object"} if kind == JSON else TEXT
-    return {"description": summary, "content": {media_type: {"schema": schema}}}
+    if isinstance(kind, str):
+        schema: Json = {"schema": {"type": "object"} if kind == JSON else TEXT}
+        return {"description": summary, "content": {kind: schema}}
+    return {"description": summary, "content": {media_type: _reference(kind.__name__)}}
 
 
-def _schema(kind: type[Struct]) -> Json:
-    return {"$ref": f"{PLACE}{kind.__name__}"}
+def _reference(name: str) -> Json:
+    return {"schema": {"$ref": f"{PLACE}{name}"}}
 
 
 def _parameter(name: str, place: str, schema: Json, description: str) -> Json:
     required = place == "path"
-    return {
-        "name": name,
-        "in": place,
-        "required": required,
-        "schema": schema,
-        "description": description,
-    }
+    return {"name": name, "in": place, "required": required, "schema": schema,
+            "description": description}  # fmt: skip

@@ -1,7 +1,7 @@
-"""Limits on how much of an event loop's time requests may take that anyone can send.
+"""Limits on the event loop's time that unauthenticated requests may take.
 
-`Pace` bounds how often something is answered, `WorkShare` how much time costly work gets while
-cheap requests wait. Waiting uses no CPU: a request that is early sleeps.
+`Pace` limits the rate of responses, `WorkShare` the time for costly work while cheap requests wait.
+Waiting uses no CPU: a request that comes too early sleeps.
 """
 
 from __future__ import annotations
@@ -13,32 +13,33 @@ from collections.abc import Callable
 REQUESTS_PER_SECOND = 200.0
 BURST_REQUESTS = 20
 PATIENCE_SECONDS = 1.0
-REST_PER_WORK = 3.0  # seconds for others after each second of costly work, if they need them
+REST_PER_WORK = 3.0  # seconds reserved for other requests after each second of costly work
 MIN_REST_SECONDS = 0.001
 MAX_COSTLY_WAITING = 64
 
 
 class Pace:
-    """Evenly spaced turns. A request whose turn is more than a second away is refused, and that
-    after a second, so that a connection gains nothing by asking again."""
+    """Evenly spaced turns.
+
+    A request whose turn is more than a second away is refused after a second, so that a connection
+    gains nothing by asking again.
+    """
 
     def __init__(
-        self,
-        seconds: Callable[[], float] = time.monotonic,
-        per_second: float | None = None,
+        self, seconds: Callable[[], float] = time.monotonic, per_second: float | None = None
     ) -> None:
         self._seconds, self._per_second = seconds, per_second or REQUESTS_PER_SECOND
-        self._next = 0.0  # when the turn after all those granted begins
+        self._next = 0.0  # start of the next free turn
 
     async def has_turn(self) -> bool:
-        """Wait for a turn; False if it is too far away."""
+        """Wait for a turn; return False if it is too far away."""
         delay = self.delay()
         if delay > 0:
             await asyncio.sleep(min(delay, PATIENCE_SECONDS))
         return delay <= PATIENCE_SECONDS
 
     def delay(self) -> float:
-        """Return the seconds until the next turn, and take it unless it is too far away."""
+        """Return the seconds until the next turn, and reserve it unless it is too far away."""
         now = self._seconds()
         due = max(self._next, now - BURST_REQUESTS / self._per_second)
         if due - now <= PATIENCE_SECONDS:
@@ -47,17 +48,16 @@ class Pace:
 
 
 class WorkShare:
-    """One piece of costly work at a time, and after it time for cheap requests.
+    """Scheduler for costly work: one piece at a time, followed by time for cheap requests.
 
-    Work that took t seconds is followed by a rest of up to 3 t. The rest ends early if no cheap
-    request has come meanwhile and none waits for the disk: on an idle server costly work waits for
-    next to nothing.
+    After t seconds of work comes a rest of up to 3 t. The rest ends early if no cheap request has
+    come meanwhile and none waits for the disk, so costly work hardly waits on an idle server.
     """
 
     def __init__(self) -> None:
         self._lock = asyncio.Lock()
         self._waiting = 0
-        self.cheap_requests = self.cheap_waiting = 0  # counted by the front
+        self.cheap_requests = self.cheap_waiting = 0  # incremented by the front
 
     @property
     def is_full(self) -> bool:
@@ -80,7 +80,7 @@ class WorkShare:
             self._lock.release()
 
     async def rest(self) -> None:
-        """Leave the loop to cheap requests, after work since the last rest."""
+        """Leave the loop to cheap requests, for longer after more work since the last rest."""
         now = time.monotonic()
         end = now + REST_PER_WORK * (now - self._begun)
         while now < end:

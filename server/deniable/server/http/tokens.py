@@ -1,8 +1,8 @@
-"""Tokens, their roles, and sessions that begin with one; without a web framework.
+"""Tokens, their roles, and sessions that a token starts; without a web framework.
 
-operator   publishes and closes surveys, and whatever an analyst may
+    operator   publishes and closes surveys, and may do whatever an analyst may
 analyst    reads results and counters
-app        sends many reports in one envelope; nothing else
+app        sends many reports in one envelope, and nothing else
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _TOKEN = re.compile(r"[A-Za-z0-9_-]{20,200}", re.ASCII)
 
 
 def new_token() -> str:
-    """Return 256 random bits in hex: they can be pasted anywhere, also after `--token`."""
+    """Return 256 random bits in hex, which can be pasted anywhere, even after `--token`."""
     return secrets.token_hex(32)
 
 
@@ -39,12 +39,12 @@ def check_role(role: str) -> str:
 
 
 def grants(role: str | None, wanted: str) -> bool:
-    """Return whether this role may do what takes the wanted one."""
+    """Return whether a role includes the wanted role."""
     return wanted in GRANTS.get(role or "", ())
 
 
 def role_of(token: str, store: Store, now: datetime) -> str | None:
-    """Return the role of a token that is known and has not expired."""
+    """Return the role of a token, or None if it is unknown or has expired."""
     return store.role_of(token, now) if _TOKEN.fullmatch(token) else None
 
 
@@ -55,10 +55,10 @@ def authorized_role(authorization: str, store: Store, now: datetime) -> str | No
 
 
 class Sessions:
-    """Sessions of the pages, in memory: a cookie is worth something while the server knows it.
+    """In-memory sessions of the pages, identified by random cookies; thread-safe.
 
-    The token itself stays out of the browser: signing out ends what a copied cookie could do, and
-    so does a restart, or revoking the token. Safe from several threads.
+    The token itself is not stored in the browser: a copied cookie becomes useless at sign-out,
+    after a restart, or when the token is revoked.
     """
 
     def __init__(self, clock: Clock) -> None:
@@ -75,7 +75,7 @@ class Sessions:
         return cookie
 
     def token(self, cookie: str) -> str:
-        """Return the token of a session; an empty one if it has ended."""
+        """Return the token of a session; empty if the session has ended."""
         token, end = self._tokens.get(cookie, ("", 0.0))
         return token if self._clock.seconds() < end else ""
 

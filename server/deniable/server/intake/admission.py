@@ -2,9 +2,9 @@
 
 A refusal has a code for programs and a detail for people; neither repeats any of the payload.
 
-    unknown-survey   not published here            early, late    not the time of its round
-    closed           the operator has closed it    too-many       too many reports in one envelope
-    bad-payload      no client of this survey sends this
+    unknown-survey   not published here             early, late   outside the time of its round
+    closed           closed by the operator         too-many      too many reports in one envelope
+    bad-payload      not a payload that a client of this survey sends
 """
 
 from __future__ import annotations
@@ -27,7 +27,8 @@ CELL_BYTES = 8
 @dataclass(frozen=True, slots=True)
 class Refusal:
     survey: PublishedSurvey | None  # None: not published here
-    count: int  # how many reports were refused; never what the sender only claims
+    # number of refused reports, which is never taken from an unverified claim of the sender
+    count: int
     code: EnvelopeCode
     detail: str
 
@@ -41,7 +42,8 @@ def admit(
 ) -> Upload | Refusal:
     """Return the upload to write, or the refusal.
 
-    At most `most` reports may be in it. `opened_by` is the mark of the key that it was sealed to.
+    An envelope may hold at most `most` reports. `opened_by` is the mark of the key that opened its
+    seal.
     """
     published = catalogue.get(envelope.survey)
     if published is None:
@@ -57,8 +59,8 @@ def admit(
 def _check_seal(survey: Survey, opened_by: bytes | None) -> None:
     wanted = survey.sealed_to and mark_of(survey.sealed_to)
     if opened_by != wanted:
-        how = "sealed to the key in its document" if wanted else "without a seal"
-        raise InvalidEnvelope("bad-payload", f"reports of this survey come {how}")
+        how = "must be sealed to the key in its document" if wanted else "must not be sealed"
+        raise InvalidEnvelope("bad-payload", f"reports of this survey {how}")
 
 
 def _upload(
@@ -82,21 +84,19 @@ _WHY = {True: " without an app token", False: ""}
 
 
 def _check_round(survey: Survey, number: int, now: datetime) -> None:
-    """Refuse a round that is over or has not begun, or that the survey does not have."""
+    """Refuse a round that has ended, has not begun, or is not one of the survey's."""
     first, last = survey.first_round, survey.last_round
     if number < first or (number <= last and now >= survey.taken_until(number)):
-        raise InvalidEnvelope("late", f"reports of round {number} are no longer taken")
+        raise InvalidEnvelope("late", f"reports of round {number} are no longer accepted")
     if number > last or now < survey.taken_from(number):
-        raise InvalidEnvelope(
-            "early", f"round {number} is not one that has begun; the last is {last}"
-        )
+        raise InvalidEnvelope("early", f"round {number} has not begun; the latest round is {last}")
 
 
 def _checked(survey: Survey, payload: bytes, count: int) -> Cells | None:
-    """Return the counts of a large envelope, which checking it makes anyway.
+    """Check a payload; return the counts of a large one, which checking computes anyway.
 
-    If they would take more memory than the payload, the whole group is counted together when it is
-    committed.
+    If the counts would take more memory than the payload, the commit counts its whole group at
+    once instead.
     """
     if len(payload) < CELL_BYTES * sum(question.mechanism.cells for question in survey.questions):
         check(survey, payload, count)

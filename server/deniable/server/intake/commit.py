@@ -1,4 +1,4 @@
-"""The group commit: it stores the envelopes that are new, and counts each of them once."""
+"""Group commit, which stores new envelopes and counts each of them once."""
 
 from __future__ import annotations
 
@@ -7,15 +7,7 @@ from contextlib import contextmanager
 from typing import Literal
 
 from deniable.server.intake.tally import tally
-from deniable.server.store import (
-    Cells,
-    Place,
-    Store,
-    Transaction,
-    Upload,
-    UploadKey,
-    open_store,
-)
+from deniable.server.store import Cells, Place, Store, Transaction, Upload, UploadKey, open_store
 from deniable.server.surveys.catalogue import Catalogue
 from deniable.shared.survey.document import Survey
 
@@ -25,7 +17,7 @@ Outcome = Literal["accepted", "duplicates", "late"]
 def commit(transaction: Transaction, uploads: Sequence[Upload]) -> list[Outcome]:
     """Store and count uploads. Return the outcome of each, valid once the transaction is on disk.
 
-    Of uploads with one key the first may count; the others are its duplicates.
+    If several uploads have the same key, only the first may count; the rest are duplicates.
     """
     firsts = {upload.key: upload for upload in reversed(uploads)}
     outcomes: dict[UploadKey, Outcome] = {}
@@ -40,8 +32,9 @@ def commit(transaction: Transaction, uploads: Sequence[Upload]) -> list[Outcome]
 def recover(store: Store, catalogue: Catalogue, *, serves: bool = False) -> None:
     """Count the acknowledged envelopes that have not reached the tables.
 
-    One that has is a duplicate. A server (`serves`) overwrites them where they were kept; for
-    others they stay there. Those of a survey that was deleted or is damaged go with it.
+    Envelopes that did reach them are duplicates. A server (`serves`) overwrites the redo file
+    afterwards; other processes leave it as it is. Envelopes of a deleted or damaged survey are
+    dropped.
     """
     left = store.unsettled()
     uploads = [
@@ -56,7 +49,7 @@ def recover(store: Store, catalogue: Catalogue, *, serves: bool = False) -> None
 
 @contextmanager
 def open_recovered(place: Place) -> Iterator[Store]:
-    """Open a store, and count what a server had acknowledged when it was killed, or has now."""
+    """Open a store, and count the envelopes that a server, killed or running, has acknowledged."""
     with open_store(place) as store:
         if store.unsettled():
             recover(store, Catalogue(store))
@@ -77,7 +70,7 @@ def _commit_round(transaction: Transaction, uploads: list[Upload]) -> dict[Uploa
 
 
 def _cells(survey: Survey, uploads: Sequence[Upload]) -> Cells:
-    """Return the uploads' counts. Payloads that admission has not counted are counted as one."""
+    """Return the sum of the uploads' counts. Payloads not counted by admission are joined first."""
     parts = [upload.cells for upload in uploads if upload.cells is not None]
     others = [upload for upload in uploads if upload.cells is None]
     if others:
@@ -93,7 +86,7 @@ def _by_round(uploads: Sequence[Upload]) -> list[list[Upload]]:
     rounds: dict[tuple[int, int], list[Upload]] = {}
     for upload in uploads:
         rounds.setdefault((upload.survey.sequence, upload.round), []).append(upload)
-    return [rounds[place] for place in sorted(rounds)]  # not as they came
+    return [rounds[place] for place in sorted(rounds)]  # not in the order of arrival
 
 
 def _repeated(first: Outcome) -> Outcome:

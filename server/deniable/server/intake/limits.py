@@ -1,7 +1,7 @@
-"""Hourly quota of reports of a survey without a token, for each neighbourhood of addresses.
+"""Hourly limit on a survey's reports without a token, per network neighbourhood.
 
-A neighbourhood is a /24 of IPv4 or a /64 of IPv6: what one person can easily have. No address is
-kept: a keyed hash selects the counter in a table, and the key lives for an hour and in memory only.
+A neighbourhood is an IPv4 /24 or an IPv6 /64, which one person can easily control. No address is
+kept: a keyed hash selects a counter in a table, and the key exists only in memory and for one hour.
 The table has a fixed size; neighbourhoods that share a counter share its limit.
 """
 
@@ -10,7 +10,6 @@ from __future__ import annotations
 import hashlib
 import math
 import secrets
-import socket
 import threading
 from array import array
 from ipaddress import IPv6Address, ip_address
@@ -23,7 +22,7 @@ MAX_COUNT = 2**32 - 1
 
 
 class Limits:
-    """Safe from several threads."""
+    """Thread-safe counters of the reports of each neighbourhood and survey."""
 
     def __init__(self, most: int, clock: Clock | None = None) -> None:
         self._most, self._clock = min(most, MAX_COUNT), clock or Clock()
@@ -35,7 +34,8 @@ class Limits:
         with self._lock:
             if self._clock.seconds() >= self._until:
                 self._begin()
-            index = self._index(sender, survey)
+            hashed = hashlib.blake2b(sender + survey.encode(), key=self._key, digest_size=8)
+            index = int.from_bytes(hashed.digest()) % COUNTERS
             if self._counts[index] >= self._most:
                 return math.ceil(self._until - self._clock.seconds())
             self._counts[index] += 1
@@ -46,13 +46,9 @@ class Limits:
         self._key = secrets.token_bytes(16)
         self._counts = array("I", bytes(4 * COUNTERS))
 
-    def _index(self, sender: bytes, survey: str) -> int:
-        hashed = hashlib.blake2b(sender + survey.encode(), key=self._key, digest_size=8)
-        return int.from_bytes(hashed.digest()) % COUNTERS
-
 
 def neighbourhood(address: str) -> bytes:
-    """The /24 or /64 of an address; what is none is one neighbourhood with all that are none.
+    """Return the /24 or /64 of an address; all invalid addresses share one neighbourhood.
 
     >>> neighbourhood("192.0.2.7") == neighbourhood("::ffff:192.0.2.200") == bytes([192, 0, 2])
     True
@@ -60,14 +56,9 @@ def neighbourhood(address: str) -> bytes:
     True
     """
     try:
-        return socket.inet_pton(socket.AF_INET, address)[:3]
-    except (OSError, ValueError):
-        pass
-    try:
         parsed = ip_address(address.strip().strip("[]"))
     except ValueError:
         return b""
-    if isinstance(parsed, IPv6Address):
-        mapped = parsed.ipv4_mapped
-        return mapped.packed[:3] if mapped else parsed.packed[:8]
-    return parsed.packed[:3]
+    if isinstance(parsed, IPv6Address) and not parsed.ipv4_mapped:
+        return parsed.packed[:8]
+    return parsed.packed[-4:-1]

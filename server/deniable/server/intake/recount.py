@@ -1,25 +1,26 @@
 """Comparison of every tally with the envelopes that it counts, while they are kept.
 
-A round is counted again only before its envelopes may have begun to be deleted. A tally that is
-whole and counts more than is kept stays as it is: then envelopes are lost, and not counts.
+A round is counted again only while none of its envelopes can have been deleted. An intact tally
+that counts more reports than are kept stays as it is: the envelopes were lost, not the counts.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Literal
 
 import numpy as np
 
-from deniable.server.intake.tally import empty_cells, tally
+from deniable.server.intake.tally import empty_cells, joined, tally
 from deniable.server.intake.upkeep import purged_from
-from deniable.server.store import Damaged, Kept, PublishedSurvey, RoundTally
-from deniable.server.store.sqlite.inspection import Inspection, KeptTally
+from deniable.server.store import Damaged, PublishedSurvey, RoundTally
+from deniable.server.store.records import TallyRow, is_whole, read_tally
+from deniable.server.store.sqlite.inspection import Inspection
 from deniable.shared.errors import InvalidEnvelope
 
-BYTES_AT_ONCE = 2**20  # bytes of payloads that are counted together
+BYTES_AT_ONCE = 2**20  # of payloads that are counted together
 
 Verdict = Literal[
     "equal", "sealed", "wrong", "missing", "damaged", "damaged-for-good", "envelopes-lost",
@@ -30,7 +31,7 @@ CURABLE = frozenset[Verdict]({"wrong", "missing", "damaged"})
 
 @dataclass(frozen=True)
 class Compared:
-    """A round, its verdict, and the counts of its envelopes where they can be counted."""
+    """Round with its verdict, and the counts of its envelopes where they can be counted."""
 
     survey: int
     name: str
@@ -42,8 +43,8 @@ class Compared:
 def compare(
     inspection: Inspection, surveys: Mapping[int, PublishedSurvey], now: datetime
 ) -> Iterator[Compared]:
-    """Yield every round that has a tally or envelopes."""
-    kept = {(each.survey, each.round): each for each in inspection.tallies()}
+    """Compare every round that has a tally or envelopes."""
+    kept = {(row.survey, row.round): row for row in inspection.tallies()}
     for sequence, number in sorted(kept.keys() | set(inspection.rounds())):
         published, before = surveys.get(sequence), kept.get((sequence, number))
         if published is None:
@@ -51,49 +52,34 @@ def compare(
             continue
         may_be_gone = purged_from(published, number) <= now or (before and before.sealed)
         if may_be_gone:
-            whole = before is not None and before.counts is not None
-            verdict: Verdict = "sealed" if whole else "damaged-for-good"
+            verdict: Verdict = "sealed" if before and is_whole(before) else "damaged-for-good"
             yield Compared(sequence, published.name, number, verdict, None)
             continue
         recount = _recount(inspection, published, number)
         yield Compared(sequence, published.name, number, _verdict(before, recount), recount)
 
 
-def _verdict(before: KeptTally | None, recount: RoundTally | None) -> Verdict:
+def _verdict(before: TallyRow | None, recount: RoundTally | None) -> Verdict:
     if recount is None:
         return "envelopes-damaged"
     if before is None:
         return "missing"
-    if before.counts is None:
+    if (counts := read_tally(before)) is None:
         return "damaged"
-    if before.counts.reports > recount.reports:
+    if counts.reports > recount.reports:
         return "envelopes-lost"
-    same = before.counts.reports == recount.reports and np.array_equal(
-        before.counts.cells, recount.cells
-    )
+    same = counts.reports == recount.reports and np.array_equal(counts.cells, recount.cells)
     return "equal" if same else "wrong"
 
 
 def _recount(inspection: Inspection, published: PublishedSurvey, number: int) -> RoundTally | None:
-    """Return the counts of a round's envelopes; None if they are not what was written."""
+    """Return the counts of a round's envelopes, or None if they are damaged."""
     cells, reports = empty_cells(published.survey), 0
     try:
-        for payload, count in _joined(inspection.envelopes(published.sequence, number)):
+        envelopes = inspection.envelopes(published.sequence, number)
+        for payload, count in joined(envelopes, BYTES_AT_ONCE):
             cells += tally(published.survey, payload, count)
             reports += count
     except (Damaged, InvalidEnvelope):
         return None
     return RoundTally(number, reports, cells)
-
-
-def _joined(envelopes: Iterable[Kept]) -> Iterator[tuple[bytes, int]]:
-    """Yield payloads joined together, and how many reports they hold."""
-    parts, count, size = list[bytes](), 0, 0
-    for each in envelopes:
-        parts.append(each.payload)
-        count, size = count + each.reports, size + len(each.payload)
-        if size >= BYTES_AT_ONCE:
-            yield b"".join(parts), count
-            parts, count, size = [], 0, 0
-    if parts:
-        yield b"".join(parts), count

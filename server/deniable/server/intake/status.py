@@ -1,7 +1,8 @@
-"""Status of intake, which the reader reads from memory that both processes share.
+"""Status of intake, which the reader reads from shared memory.
 
 Intake writes its status twice a second. The reader shows it on pages and in /metrics, and uses it
-to decide whether reports can be accepted.
+to decide whether reports can be accepted. It includes the figures for Prometheus: reports by survey
+and outcome, the queue, and commit times.
 """
 
 from __future__ import annotations
@@ -12,12 +13,15 @@ import time
 import zlib
 from collections.abc import Callable, Collection, Iterable
 from datetime import datetime
+from functools import cache
 from multiprocessing.sharedctypes import RawArray
 from struct import Struct as Layout
 
 import msgspec
 from msgspec import Struct
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 
+from deniable.server.intake.writer import Writer
 from deniable.server.store import PublishedSurvey, Store
 from deniable.server.surveys.catalogue import Catalogue
 from deniable.shared.errors import StoreUnusable
@@ -28,10 +32,11 @@ WRITE_SECONDS = 0.5
 STALE_SECONDS = 10.0
 READ_ATTEMPTS = 5
 HEAD = Layout("<II")  # length and CRC-32 of the rest, which detect a torn read
-STOPPED = "the writer has stopped because the disk failed; restart once the disk is well"
+STOPPED = "the writer has stopped because the disk failed; restart the server once the disk works"
 SILENT = "the intake process is not running; it may be starting"
 MISSING_KEY = (
-    "reports of {} are sealed to a key that this server lacks: deniable serve --sealing-key FILE"
+    "reports of {} are sealed to a key that this server does not have; run deniable serve "
+    "--sealing-key FILE"
 )
 
 log = logging.getLogger("deniable.server")
@@ -40,28 +45,20 @@ log = logging.getLogger("deniable.server")
 class IntakeStatus(Struct, frozen=True, kw_only=True):
     """Status of intake as the reader sees it."""
 
-    written: float  # time of writing, by the clock that all processes of a machine share
-    running: bool  # True while the writer runs
-    doubt: str | None  # the reason why the clock is not trusted
-    waiting: int  # requests that wait for the disk
-    commits: list[tuple[str, str]]  # cumulative shares of commits, and their longest duration
-    sealing_marks: list[str]  # of the keys that open sealed reports, in hex
-    metrics: str  # for Prometheus
+    written: float  # time of writing, by the machine's monotonic clock
+    running: bool = False  # whether the writer is running
+    clock_fault: str | None = None  # why the clock is not trusted
+    waiting: int = 0  # requests that wait for the disk
+    commits: list[tuple[str, str]] = []  # cumulative shares of commits, and their longest duration
+    sealing_marks: list[str] = []  # marks, in hex, of the keys that open sealed reports
+    metrics: str = ""  # for Prometheus
 
 
-NO_STATUS = IntakeStatus(
-    written=float("-inf"),
-    running=False,
-    doubt=None,
-    waiting=0,
-    commits=[],
-    sealing_marks=[],
-    metrics="",
-)
+NO_STATUS = IntakeStatus(written=float("-inf"))
 
 
 class StatusBoard:
-    """Shared memory with the newest status: one process writes, others read. Made before both."""
+    """Shared memory with the latest status, created before the processes that write and read it."""
 
     def __init__(self) -> None:
         self._memory = RawArray("B", BOARD_BYTES)
@@ -74,7 +71,7 @@ class StatusBoard:
         memoryview(self._memory).cast("B")[: len(packed)] = packed
 
     def read(self) -> IntakeStatus:
-        """Return the newest status; one that is not running if there is none, or an old one."""
+        """Return the latest status; "not running" if it is missing or stale."""
         memory = memoryview(self._memory).cast("B")
         for _ in range(READ_ATTEMPTS):
             length, checksum = HEAD.unpack(memory[: HEAD.size])
@@ -86,7 +83,7 @@ class StatusBoard:
         return NO_STATUS
 
     def keep_writing(self, status: Callable[[], IntakeStatus]) -> None:
-        """Write the status twice a second, in a thread, for as long as the process lives."""
+        """Start a thread that writes the status twice a second until the process ends."""
 
         def run() -> None:
             while True:
@@ -102,13 +99,13 @@ class StatusBoard:
 def unready_reason(
     status: IntakeStatus, store: Store, catalogue: Catalogue, now: datetime
 ) -> str | None:
-    """Return why reports cannot be taken; None if the writer runs and the store can be written."""
+    """Return why reports cannot be accepted, or None if the writer and the store work."""
     if status is NO_STATUS:
         return SILENT
     if not status.running:
         return STOPPED
-    if status.doubt is not None:
-        return status.doubt
+    if status.clock_fault is not None:
+        return status.clock_fault
     marks = {bytes.fromhex(mark) for mark in status.sealing_marks}
     if unreadable := [survey.name for _, survey in missing_keys(catalogue, marks, now)]:
         return MISSING_KEY.format(unreadable[0])
@@ -122,9 +119,52 @@ def unready_reason(
 def missing_keys(
     catalogue: Catalogue, marks: Collection[bytes], now: datetime
 ) -> Iterable[tuple[bytes, PublishedSurvey]]:
-    """Return the surveys whose reports are sealed to another key than these, with its mark."""
+    """Return the surveys sealed to a key that is not among `marks`, with that key's mark."""
     for published in catalogue.surveys():
         if (public := published.survey.sealed_to) and not published.closed:
             taken = now < published.survey.taken_until(published.survey.last_round)
             if taken and (mark := mark_of(public)) not in marks:
                 yield mark, published
+
+
+METRICS_TYPE = "text/plain; version=0.0.4; charset=utf-8"
+COMMIT_BUCKETS = (0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0)
+
+
+class Metrics:
+    """Prometheus metrics of one writer; separate registries let several share a process."""
+
+    def __init__(self, writer: Writer) -> None:
+        self._registry = CollectorRegistry()
+        reports = Counter(
+            "deniable_reports",
+            "Reports since intake began, by survey and outcome.",
+            ["survey", "outcome"],
+            registry=self._registry,
+        )
+        self.reports = cache(reports.labels)  # counters by survey and outcome
+        waiting = Gauge(
+            "deniable_writer_waiting", "Requests waiting for the disk.", registry=self._registry
+        )
+        waiting.set_function(lambda: writer.waiting)
+        self._commits = Histogram(
+            "deniable_commit_seconds",
+            "Duration of group commits.",
+            buckets=COMMIT_BUCKETS,
+            registry=self._registry,
+        )
+        writer.observe_commit = self._commits.observe
+
+    def commit_times(self) -> list[tuple[str, str]]:
+        """Return the share of commits within each duration; empty before the first commit."""
+        samples = [sample for metric in self._commits.collect() for sample in metric.samples]
+        within = [(s.labels["le"], s.value) for s in samples if s.name.endswith("_bucket")]
+        total = within[-1][1]
+        return [
+            (f"{value / total:.1%}".replace("%", " %"), f"{1000 * float(limit):g} ms")
+            for limit, value in within[:-1]
+            if value > 0 and total
+        ]
+
+    def text(self) -> str:
+        return generate_latest(self._registry).decode()

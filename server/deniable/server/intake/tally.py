@@ -1,28 +1,28 @@
-"""Payload bytes to counts: validates and counts whole envelopes with numpy.
+"""Counting of payloads: validates and counts whole envelopes with numpy.
 
-A report's questions follow one another, each a whole number of bytes, so a payload is a matrix of
-bytes with one row per report. If each install is asked one question, the rows are split by their
-first byte, which names the question. The symbols of every question are counted once, whatever
-values its bytes hold; a count beyond the last cell means a report that no client sends.
+A report holds its questions one after another, each in a whole number of bytes, so a payload is a
+matrix of bytes with one row per report. If each install is asked one question, the rows are split
+by their first byte, which names the question. The symbols of every question are counted whether or
+not they are valid; a count beyond the last cell reveals an invalid report.
 
-The mechanism's encoding defines how symbols travel. COUNTERS has a vectorised counterpart for each
-encoding; one without an entry is counted by its own methods, report by report.
+The mechanism's encoding defines how symbols are transmitted. COUNTERS has a vectorised counterpart
+for each encoding; an encoding without one is counted by its own methods, report by report.
 
-    WholeNumber    one to three bytes are a symbol: the cells count the symbols
-    BitSet         a bit for each option, least bit first: the cells count the set bits
-    Codeword       a seed and a number: its coordinates are added up, and their squares
-    Grouped        a byte names the group of the rest: counted group by group, then the groups
+    WholeNumber    a symbol in one to three bytes; the cells count the symbols
+    BitSet         a bit for each option, lowest bit first; the cells count the set bits
+    Codeword       a seed and a number; the cells sum the coordinates and their squares
+    Grouped        a byte names the group of the rest; the cells count each group, then the groups
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 
 import numpy as np
 import numpy.typing as npt
 
 from deniable.server.intake.tally_kernels import codeword_sums, pair_counts
-from deniable.server.store import Cells
+from deniable.server.store import Cells, Kept
 from deniable.shared.envelope import NO_QUESTION, NOT_ZERO, decode_report
 from deniable.shared.errors import InvalidEnvelope
 from deniable.shared.privacy.encodings import BitSet, Codeword, Encoding, Grouped, WholeNumber
@@ -30,20 +30,20 @@ from deniable.shared.survey.document import Survey
 from deniable.shared.survey.kinds.base import Question
 
 Bytes = npt.NDArray[np.uint8]
-Counted = tuple[Cells, bool]  # the cells, and whether any report is one that no client sends
-FEW_SYMBOLS, FEW_ROWS = 3, 1_024  # up to which counting one by one is quicker
-ROWS = 255  # set bits of this many rows still fit in one byte
-BLOCKS = 63  # of rows, that are added up bit by bit
-ROWS_AT_ONCE = 8_192  # whose words stay in a processor's caches
+Counted = tuple[Cells, bool]  # the cells, and whether any report is invalid
+FEW_SYMBOLS, FEW_ROWS = 3, 1_024  # up to which counting one by one is faster
+ROWS = 255  # the largest number of rows whose count of set bits fits in one byte
+BLOCKS = 63  # blocks of rows that are added bit by bit
+ROWS_AT_ONCE = 8_192  # their words fit in a processor's caches
 
 
 def tally(survey: Survey, payload: bytes, count: int) -> Cells:
-    """Return the counts of `count` reports: all the questions' cells, one after another.
+    """Return the counts of `count` reports: the cells of all questions, one after another.
 
-    Then come those of pairs of questions or, if each install is asked one question, the number of
+    The cells of pairs of questions follow or, if each install is asked one question, the number of
     reports of each question.
 
-    Raises InvalidEnvelope("bad-payload") if a single one of them is not a report of this survey.
+    Raises InvalidEnvelope("bad-payload") if any of them is not a report of this survey.
     """
     rows = _rows(survey, payload, count)
     parts = list((_drawn if survey.asks_one else _all)(survey, rows))
@@ -55,15 +55,28 @@ def tally(survey: Survey, payload: bytes, count: int) -> Cells:
 
 
 def empty_cells(survey: Survey) -> Cells:
-    """Return the counts of no report."""
+    """Return the counts of zero reports."""
     asked = len(survey.questions) if survey.asks_one else 0
     pairs = sum(one.mechanism.cells * other.mechanism.cells for one, other in survey.crossed)
-    cells = sum(each.mechanism.cells for each in survey.questions)
+    cells = sum(question.mechanism.cells for question in survey.questions)
     return np.zeros(cells + pairs + asked, np.int64)
 
 
+def joined(envelopes: Iterable[Kept], least_bytes: int) -> Iterator[tuple[bytes, int]]:
+    """Join payloads into parts of at least `least_bytes`, and yield them with their reports."""
+    parts, count, size = list[bytes](), 0, 0
+    for envelope in envelopes:
+        parts.append(envelope.payload)
+        count, size = count + envelope.reports, size + len(envelope.payload)
+        if size >= least_bytes:
+            yield b"".join(parts), count
+            parts, count, size = [], 0, 0
+    if parts:
+        yield b"".join(parts), count
+
+
 def check(survey: Survey, payload: bytes, count: int) -> None:
-    """Return only if `tally` would count this; quick for the one report that a device sends."""
+    """Raise InvalidEnvelope if `tally` would; fast for the single report that a device sends."""
     if count == 1:
         decode_report(survey, payload)
     else:
@@ -71,7 +84,7 @@ def check(survey: Survey, payload: bytes, count: int) -> None:
 
 
 def _all(survey: Survey, rows: Bytes) -> Iterator[tuple[Question, Bytes]]:
-    """Yield each question's own columns."""
+    """Yield each question's columns."""
     start = 0
     for question in survey.questions:
         end = start + question.mechanism.payload_size
@@ -80,7 +93,7 @@ def _all(survey: Survey, rows: Bytes) -> Iterator[tuple[Question, Bytes]]:
 
 
 def _drawn(survey: Survey, rows: Bytes) -> Iterator[tuple[Question, Bytes]]:
-    """Yield each question's own rows, without their padding."""
+    """Yield the rows of each question, without their padding."""
     if (rows[:, 0] >= len(survey.questions)).any():
         raise InvalidEnvelope("bad-payload", NO_QUESTION)
     for number, question in enumerate(survey.questions):
@@ -117,32 +130,19 @@ def _whole_numbers(encoding: Encoding, columns: Bytes) -> Counted:
         return _one_by_one(encoding, columns)
     if encoding.cells <= FEW_SYMBOLS:
         counts = _few(np.ascontiguousarray(columns), encoding.cells)
-    elif columns.shape[1] == 1:
-        counts = np.bincount(columns[:, 0], minlength=encoding.cells)
-    elif columns.shape[1] == 2:
-        counts = np.bincount(
-            np.ascontiguousarray(columns).view("<u2")[:, 0], minlength=encoding.cells
-        )
+    elif columns.shape[1] < 3:
+        symbols = np.ascontiguousarray(columns).view(f"<u{columns.shape[1]}")[:, 0]
+        counts = np.bincount(symbols, minlength=encoding.cells)
     else:
         counts = _of_three_bytes(columns, encoding.cells)
     return counts[: encoding.cells], bool(counts[encoding.cells :].any())
 
 
-def _of_three_bytes(columns: Bytes, symbols: int) -> Cells:
-    """Return each symbol's count and, last, the number of bytes that are none.
-
-    There could be sixteen million symbols.
-    """
-    numbers = columns[:, 2].astype(np.intp) << 16
-    numbers |= np.ascontiguousarray(columns[:, :2]).view("<u2")[:, 0]
-    return np.bincount(np.minimum(numbers, symbols), minlength=symbols + 1)
-
-
 def _few(column: Bytes, symbols: int) -> Cells:
-    """Return each symbol's count and, last, the number of bytes that are none.
+    """Count the symbols of one-byte rows, then the invalid rows; faster than bincount.
 
-    This is faster than bincount. Python counts a few rows: numpy would release the interpreter's
-    lock meanwhile, and under load getting it back takes longer than counting.
+    Python counts small numbers of rows: numpy would release the interpreter's lock, and under load
+    getting it back takes longer than counting.
     """
     if len(column) <= FEW_ROWS:
         content = column.tobytes()
@@ -152,10 +152,17 @@ def _few(column: Bytes, symbols: int) -> Cells:
     return np.array([*counts, len(column) - sum(counts)], np.int64)
 
 
-def _bit_sets(encoding: Encoding, columns: Bytes) -> Counted:
-    """Return how many reports set each bit, and whether a report is invalid.
+def _of_three_bytes(columns: Bytes, symbols: int) -> Cells:
+    """Return the same for symbols of which there could be sixteen million."""
+    numbers = columns[:, 2].astype(np.intp) << 16
+    numbers |= np.ascontiguousarray(columns[:, :2]).view("<u2")[:, 0]
+    return np.bincount(np.minimum(numbers, symbols), minlength=symbols + 1)
 
-    Padding bits must be zero, and each report sets as many bits as its encoding demands.
+
+def _bit_sets(encoding: Encoding, columns: Bytes) -> Counted:
+    """Return how many reports set each bit, and whether any report is invalid.
+
+    Padding bits must be zero, and each report must set the number of bits that its encoding states.
     """
     assert isinstance(encoding, BitSet)
     total = _set_bits(columns)
@@ -171,8 +178,8 @@ def _bit_sets(encoding: Encoding, columns: Bytes) -> Counted:
 def _set_bits(columns: Bytes) -> Cells:
     """Return how many rows set each bit.
 
-    Most rows are first added up bit by bit, as columns of binary numbers: 63 blocks of rows become
-    six, which then count for 1, 2, 4 and so on.
+    Most rows are first added bit by bit, as columns of binary numbers: 63 blocks of rows become
+    six, which have the weights 1, 2, 4 and so on.
     """
     total, size = np.zeros(8 * columns.shape[1], np.int64), BLOCKS * ROWS
     whole = len(columns) - len(columns) % size
@@ -186,10 +193,7 @@ def _set_bits(columns: Bytes) -> Cells:
 
 
 def _added_up(blocks: list[Bytes]) -> Iterator[Bytes]:
-    """Yield the digits of the sums of 2^n - 1 blocks, lowest first.
-
-    Full adders take three to two.
-    """
+    """Yield the digits of the sums of 2^n - 1 blocks, lowest first: full adders take 3 to 2."""
     while blocks:
         carries = []
         while len(blocks) > 1:
@@ -215,17 +219,16 @@ def _weights(rows: Bytes) -> npt.NDArray[np.float32]:
 
 
 def _codewords(encoding: Encoding, columns: Bytes) -> Counted:
-    """Expand no report if one is invalid."""
+    """Count codewords; expand none of them if any is invalid."""
     assert isinstance(encoding, Codeword)
     last = (encoding.limit - 1).to_bytes(columns.shape[1], "little")[-1]
-    wrong = bool((columns[:, -1] > last).any())
-    return (
-        np.zeros(encoding.cells, np.int64) if wrong else codeword_sums(encoding, columns)
-    ), wrong
+    if (columns[:, -1] > last).any():
+        return np.zeros(encoding.cells, np.int64), True
+    return codeword_sums(encoding, columns), False
 
 
 def _groups(encoding: Encoding, columns: Bytes) -> Counted:
-    """Count each group, and last the number of reports of each group."""
+    """Count the reports within each group, then the reports of each group."""
     assert isinstance(encoding, Grouped)
     group = columns[:, 0]
     parts = [_counted(encoding.each, columns[group == n, 1:]) for n in range(encoding.groups)]
@@ -235,7 +238,7 @@ def _groups(encoding: Encoding, columns: Bytes) -> Counted:
 
 
 def _one_by_one(encoding: Encoding, columns: Bytes) -> Counted:
-    """Count report by report with the encoding's own methods: the reference for the others."""
+    """Count report by report with the encoding's methods; the reference for the other counters."""
     cells = np.zeros(encoding.cells, np.int64)
     for row in columns:
         symbol = int.from_bytes(row.tobytes(), "little")

@@ -1,13 +1,13 @@
 """Exact counts of two special kinds: sums of vectors, and pairs of answers.
 
-Vectors: each report's codeword is expanded from its seed, scaled to length one and added up in
-whole numbers, as `Codeword.amounts` does for one report. Every step is exact, or rounded alike on
-every machine, since floats hold all these whole numbers: the sums do not depend on how many reports
-are counted together.
+Vectors: each report's codeword is expanded from its seed, scaled to length one and added in whole
+numbers, as `Codeword.amounts` does for one report. Floats represent all these whole numbers, so
+every step is exact or rounded in the same way on every machine: the sums do not depend on how many
+reports are counted together.
 
-Pairs: the number of reports in which a cell of one question meets a cell of another. Two symbols in
-one report give one place in a table. A set of bits gives a row of zeros and ones, and the counts
-are the product of the two questions' rows, which is exact in floats for a few hundred reports.
+Pairs: the number of reports that have a given cell of one question and a given cell of another. Two
+symbols select one cell of a table. A bit set gives a row of zeros and ones; the counts are then the
+product of the two questions' matrices, which is exact in floats for a few hundred reports.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ from deniable.shared.privacy.codewords import SEED_BITS, coordinates, expanded
 from deniable.shared.privacy.encodings import ROOT, UNIT, BitSet, Codeword, Encoding, WholeNumber
 from deniable.shared.survey.document import Survey
 
-COORDINATES_AT_ONCE = 2**16  # they stay in a processor's cache
-REPORTS_AT_ONCE = 512  # whose rows are multiplied together: they stay there too
+COORDINATES_AT_ONCE = 2**16  # they fit in a processor's cache
+REPORTS_AT_ONCE = 512  # multiplied together; their rows fit there too
 SEED_BYTES = SEED_BITS // 8
 Bytes = npt.NDArray[np.uint8]
 
@@ -73,7 +73,7 @@ def _coordinates() -> npt.NDArray[np.int16]:
 
 
 def _counts(first: Encoding, second: Encoding, ours: Bytes, theirs: Bytes) -> Cells:
-    if type(first) is type(second) is WholeNumber:  # no subclass: its symbols may be no cells
+    if type(first) is type(second) is WholeNumber:  # not a subclass, whose symbols may not be cells
         places = _numbers(ours) * second.cells + _numbers(theirs)
         return np.bincount(places, minlength=first.cells * second.cells)
     total = np.zeros((first.cells, second.cells), np.int64)
@@ -87,7 +87,7 @@ def _counts(first: Encoding, second: Encoding, ours: Bytes, theirs: Bytes) -> Ce
 
 
 def _rows(encoding: Encoding, columns: Bytes) -> npt.NDArray[np.float32]:
-    """Return a row for each report, with a 1 in the cells that it counts in."""
+    """Return a row for each report, with a 1 in each cell that it adds to."""
     if type(encoding) is BitSet:
         bits = np.unpackbits(columns, axis=1, bitorder="little")
         return bits[:, : encoding.cells].astype(np.float32)
@@ -101,6 +101,6 @@ def _rows(encoding: Encoding, columns: Bytes) -> npt.NDArray[np.float32]:
 
 
 def _numbers(columns: Bytes) -> npt.NDArray[np.int64]:
-    """Return symbols of a few bytes, lowest first, as numbers."""
+    """Decode little-endian symbols of a few bytes."""
     powers = 256 ** np.arange(columns.shape[1], dtype=np.int64)
     return columns.astype(np.int64) @ powers

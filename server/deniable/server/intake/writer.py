@@ -1,17 +1,17 @@
-"""The writer: one thread that puts many uploads on disk in one transaction, then answers them.
+"""The writer: one thread that commits many uploads in one transaction, then acknowledges them.
 
-Group commit: while one transaction goes to disk the next uploads gather, so up to 1,024 requests
-share the disk's slowness. Requests that were answered together mostly come back together, one
-shortly after another: so a group waits a moment for as many as there were in the last one.
+Group commit: while one transaction goes to disk, the next uploads gather, so up to 1,024 requests
+share the cost of a sync. Requests that were answered together mostly return together, in quick
+succession. So a group waits a moment for as many requests as the last one had.
 
-An upload is answered only after the commit that holds it. Whatever is not known to be on disk is
-answered with `Unavailable`, and the client sends it again.
+An upload is acknowledged only after its commit. If it is not known to be on disk, the answer is
+`Unavailable`, and the client sends it again.
 
-When requests come together, or in quick succession, a group need only be on disk. It reaches the
-tables with those after it: when there was no request for a moment, or after a tenth of a second.
+When requests come together or in quick succession, a group only has to be on disk. It reaches the
+tables with later groups: after a moment without requests, or after a tenth of a second.
 
-A disk that fails (StoreLost) ends the writer: what a failed write has left is unknown until the
-next start has read the file again, so nothing more is acknowledged.
+A failing disk (StoreLost) ends the writer: what a failed write left behind is unknown until the
+next start reads the file again, so nothing more is acknowledged.
 """
 
 from __future__ import annotations
@@ -33,16 +33,16 @@ from deniable.server.surveys.clock import Clock
 from deniable.shared.errors import DeniableError, StoreUnusable
 
 MAX_REQUESTS = 1_024  # in one transaction
-MAX_UPLOADS = 16_384  # in one transaction, but for the last request's
+MAX_UPLOADS = 16_384  # in one transaction, not counting the last request
 MAX_WAITING = 4_096  # requests in the queue
 MAX_WAITING_BYTES = 64 * 2**20
-GATHER_SECONDS = 0.0005  # at most, for as many requests as there were in the last transaction
+GATHER_SECONDS = 0.0005  # longest wait for as many requests as in the last transaction
 
 log = logging.getLogger("deniable.server")
 
 
 class Unavailable(DeniableError):
-    """Raised if nothing was counted, and the same request may succeed later."""
+    """Raised if nothing was counted and the same request may succeed later."""
 
 
 Settled = list[Outcome] | Unavailable  # the outcome of each upload, or why nothing was counted
@@ -57,7 +57,7 @@ class _Request:
 
 
 class Writer:
-    """Starts with `start`, ends with `stop`; `write` and `count` may be called from any thread."""
+    """Writer thread, from `start` to `stop`. Any thread may call `write` and `count`."""
 
     def __init__(self, store: Store, catalogue: Catalogue, clock: Clock | None = None) -> None:
         self._store, self._catalogue, self._clock = store, catalogue, clock or Clock()
@@ -65,17 +65,19 @@ class Writer:
         self._ready = threading.Condition()
         self._waiting: deque[_Request] = deque()
         self._waiting_bytes = 0
-        self._wanted = self._last = 1  # requests: that wake the thread, and that the last group had
+        # numbers of requests: to wake the thread, and in the last group
+        self._wanted = self._last = 1
         self._state: Literal["new", "running", "stopping", "ended"] = "new"
         self._thread = threading.Thread(target=self._run, name="writer", daemon=True)
-        self.observe_commit: Callable[[float], None] = lambda _: None  # called with its seconds
+        # called with its duration in seconds
+        self.observe_commit: Callable[[float], None] = lambda _: None
 
     def start(self) -> None:
         self._state = "running"
         self._thread.start()
 
     def stop(self) -> None:
-        """Write what is waiting, flush the counters, and end."""
+        """Write the waiting uploads, flush the counters, and end."""
         with self._ready:
             if self._state == "running":
                 self._state = "stopping"
@@ -89,55 +91,52 @@ class Writer:
 
     @property
     def ended(self) -> bool:
-        """True once it has stopped or given up."""
+        """True once it has stopped or has given up."""
         return self._state == "ended"
 
     @property
     def waiting(self) -> int:
-        """The number of requests that wait for the disk."""
+        """Number of requests that wait for the disk."""
         return len(self._waiting)
 
     def write(self, uploads: Sequence[Upload]) -> list[Outcome]:
-        """Return each upload's outcome, once it is on disk; Unavailable if nothing was counted."""
+        """Return each upload's outcome, once on disk; raise Unavailable if nothing was counted."""
         settled = SimpleQueue[Settled]()
         self.submit(uploads, settled.put)
-        found = settled.get()
-        if isinstance(found, Unavailable):
-            raise found
-        return found
+        outcome = settled.get()
+        if isinstance(outcome, Unavailable):
+            raise outcome
+        return outcome
 
     def submit(self, uploads: Sequence[Upload], settle: Settle) -> None:
-        """Queue uploads; the writer's thread calls `settle` with what `write` would return.
-
-        Unavailable immediately if there is no room.
-        """
+        """Queue uploads: the writer's thread calls `settle`. Unavailable if there is no room."""
         request = _Request(uploads, sum([upload.size for upload in uploads]), settle)
         with self._ready:
             if not self.running:
                 raise Unavailable(
-                    "the server accepts no reports now; send the same body again later"
+                    "the server is not accepting reports; send the same body again later"
                 )
             full = self._waiting_bytes + request.size > MAX_WAITING_BYTES
             if full or len(self._waiting) >= MAX_WAITING:
-                raise Unavailable("too much is waiting for the disk; send the same body later")
+                raise Unavailable("the server is overloaded; send the same body again later")
             self._waiting.append(request)
             self._waiting_bytes += request.size
             if len(self._waiting) >= self._wanted:
                 self._ready.notify()
 
-    def doubt(self) -> str | None:
-        """Return why the clock, and so a report's being late or early, is doubted; else None."""
-        return self._upkeep.calendar.doubt()
+    def clock_fault(self) -> str | None:
+        """Return why the clock is not trusted, and so no report can be late or early; else None."""
+        return self._upkeep.calendar.clock_fault()
 
     def count(self, outcomes: Mapping[tuple[int, str], int]) -> None:
-        """Add reports by (survey's sequence, outcome); the store has them within a second or so."""
+        """Add numbers of reports by (survey's sequence, outcome), stored within about a second."""
         self._upkeep.count(outcomes)
 
     # The thread
 
     def _run(self) -> None:
         try:
-            patience = 0.0  # at the start: also what a killed server has left
+            patience = 0.0  # at the start, count what a killed server left
             while (group := self._next_group(patience)) is not None:
                 crowded = patience == PAUSE_SECONDS or len(group) > 1 or bool(self._waiting)
                 later = bool(group) and self._commit(group, later=crowded)
@@ -148,7 +147,7 @@ class Writer:
             self._end()
 
     def _next_group(self, patience: float) -> list[_Request] | None:
-        """Return what waits, up to the limits; None at the end.
+        """Return the waiting requests, up to the limits; None at the end.
 
         The group is empty if there was no request within `patience` seconds.
         """
@@ -172,7 +171,7 @@ class Writer:
             self._wanted = 1
 
     def _commit(self, group: list[_Request], *, later: bool = False) -> bool:
-        """Commit a group, and return whether it has yet to reach the tables."""
+        """Commit a group, and return whether it still has to reach the tables."""
         begin = self._clock.seconds()
         uploads = [upload for request in group for upload in request.uploads]
         try:
@@ -183,10 +182,10 @@ class Writer:
             self._refuse(group)
             raise
         except StoreUnusable as error:
-            log.error("%s; a group of %d uploads may try again", error, len(uploads))
+            log.error("%s; a group of %d uploads may be retried", error, len(uploads))
             self._refuse(group)
             return False
-        except Exception:  # whatever it was, nothing was counted and all may try again
+        except Exception:  # nothing was counted, so all may retry
             log.exception("a group of %d uploads was not written", len(uploads))
             self._refuse(group)
             return False
@@ -201,7 +200,7 @@ class Writer:
             request.settle(Unavailable(error))
 
     def _end(self) -> None:
-        """Refuse whatever still waits: it is not on disk, and nothing more is accepted."""
+        """Refuse the waiting requests, which are not on disk, and accept no more."""
         with self._ready:
             self._state = "ended"
             self._refuse(self._waiting)

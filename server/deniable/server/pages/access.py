@@ -19,7 +19,6 @@ from flask import (
     Response,
     g,
     has_request_context,
-    make_response,
     redirect,
     render_template,
     request,
@@ -31,12 +30,13 @@ from markupsafe import Markup
 from deniable.server.http.context import COOKIE, parts, reader_role
 from deniable.server.http.messages import PAGE_POLICY
 from deniable.server.http.tokens import GRANTS, grants, role_of
+from deniable.shared.privacy.epsilon import odds_factor
 from deniable.shared.survey.phrases import upper_first
 
-SCRIPTS = "; script-src 'self'; connect-src 'self'"  # on pages that have any
+SCRIPTS = "; script-src 'self'; connect-src 'self'"  # added on pages with scripts
 FIELD = "form_token"
 NOT_AN_OPERATOR = "This page is for operators, and you are signed in as an analyst"
-NOT_FROM_HERE = "This did not come from one of your pages; open the page again and repeat it there"
+NOT_FROM_HERE = "This form is not from your session; open the page again and repeat it there"
 UNKNOWN_TOKEN = "This token is unknown, or it has expired."  # noqa: S105 - a sentence
 OTHER_SITE = "Another site sent you here to sign in. If you intended this, sign in here."
 APP_TOKEN = (
@@ -56,7 +56,7 @@ def pages(name: str, *, public: tuple[str, ...] = ()) -> Blueprint:
         return None if request.endpoint in open_to_all else sign_in_first()
 
     @blueprint.app_context_processor
-    def for_every_page() -> dict[str, Any]:  # Any: what templates read
+    def for_every_page() -> dict[str, Any]:  # Any: values for templates
         return {
             "form_token": form_token,
             "is_operator": is_operator,
@@ -66,30 +66,31 @@ def pages(name: str, *, public: tuple[str, ...] = ()) -> Blueprint:
         }
 
     blueprint.after_request(restricted)
+    blueprint.add_app_template_filter(odds_factor)
     blueprint.add_app_template_filter(upper_first)
     return blueprint
 
 
 def restricted(response: Response) -> Response:
-    """Let a page load nothing from elsewhere."""
+    """Forbid a page to load anything from other origins."""
     policy = PAGE_POLICY + (SCRIPTS if g.get("scripts") else "")
     response.headers.setdefault("Content-Security-Policy", policy)
     return response
 
 
 def static_file(name: str) -> str:
-    """Return the address of one of our files; outside of requests, seen from a public page."""
+    """Return the address of a static file; outside requests, relative to a public page."""
     return url_for("static", filename=name) if has_request_context() else f"../static/{name}"
 
 
 def script(name: str) -> Markup:
-    """Include one of our scripts, and allow it. Pages are complete without."""
+    """Return a script's tag, and allow scripts on this page, which also works without them."""
     g.scripts = True
     return Markup('<script src="{}" defer></script>').format(static_file(name))
 
 
 def go(path: str) -> Response:
-    """Redirect to another of our pages, below the base path."""
+    """Redirect to another page of the server, below the base path."""
     return cast(Response, redirect(request.script_root + path, 303))
 
 
@@ -101,22 +102,22 @@ def is_operator() -> bool:
 
 
 def form_token() -> str:
-    """Return what a form of this session sends along; the cookie cannot be read from it."""
+    """Return the token that forms of this session send; it does not reveal the cookie."""
     cookie = request.cookies.get(COOKIE, "").encode()
     return hmac.new(cookie, b"form", sha256).hexdigest()
 
 
-def for_operators(
-    view: Callable[P, ResponseReturnValue],
-) -> Callable[P, ResponseReturnValue]:
-    """Restrict a view to operators; where it changes something, to forms of their own pages."""
+def for_operators(view: Callable[P, ResponseReturnValue]) -> Callable[P, ResponseReturnValue]:
+    """Restrict a view to operators, and changes to forms of the same session's pages."""
 
     @wraps(view)
     def guarded(*args: P.args, **kwargs: P.kwargs) -> ResponseReturnValue:
         if not is_operator():
             return refused(NOT_AN_OPERATOR)
-        if request.method not in ("GET", "HEAD") and not _from_own_page():
-            return refused(NOT_FROM_HERE)
+        if request.method not in ("GET", "HEAD"):
+            sent = request.form.get(FIELD, "").encode()
+            if not hmac.compare_digest(sent, form_token().encode()) or from_other_site():
+                return refused(NOT_FROM_HERE)
         return view(*args, **kwargs)
 
     return guarded
@@ -126,16 +127,15 @@ def refused(reason: str, status: int = 403) -> tuple[str, int]:
     return render_template("refused.html", reason=reason), status
 
 
-def _from_own_page() -> bool:
-    sent = request.form.get(FIELD, "").encode()
-    return hmac.compare_digest(sent, form_token().encode()) and not from_other_site()
+def missing(reason: str) -> tuple[str, int]:
+    return render_template("missing.html", reason=upper_first(reason)), 404
 
 
 # Signing in
 
 
 def sign_in_first() -> ResponseReturnValue | None:
-    """Take a token out of the address, or ask for one; None where somebody is signed in."""
+    """Remove a token from the address, or ask for one; None if the caller is signed in."""
     if "token" in request.args and not from_other_site():
         rest = urlencode(
             [(key, value) for key, value in request.args.items(True) if key != "token"]
@@ -155,7 +155,7 @@ def sign_in(token: str, target: str) -> ResponseReturnValue:
     role = role_of(token.strip(), here.store, here.clock.now())
     if not grants(role, "analyst"):
         return sign_in_page(APP_TOKEN if role in GRANTS else UNKNOWN_TOKEN, target)
-    response = make_response(redirect(request.script_root + local_target(target), 303))
+    response = go(local_target(target))
     secure = request.is_secure or request.headers.get("X-Forwarded-Proto") == "https"
     cookie, path = here.sessions.begin(token.strip()), request.script_root or "/"
     response.set_cookie(COOKIE, cookie, path=path, httponly=True, samesite="Strict", secure=secure)
@@ -165,8 +165,7 @@ def sign_in(token: str, target: str) -> ResponseReturnValue:
 def sign_out() -> Response:
     if not from_other_site():
         parts().sessions.end(request.cookies.get(COOKIE, ""))
-    response = make_response(redirect(f"{request.script_root}/", 303))
-    path = request.script_root or "/"
+    response, path = go("/"), request.script_root or "/"
     response.delete_cookie(COOKIE, path=path, httponly=True, samesite="Strict")
     return response
 
@@ -176,7 +175,7 @@ def sign_in_page(problem: str | None, target: str) -> tuple[str, int]:
 
 
 def local_target(target: str) -> str:
-    """Return an address of this server, whatever was asked for.
+    """Return the target if it is an address of this server, else the first page.
 
     >>> local_target("/surveys/ab?round=3"), local_target("//elsewhere.example")
     ('/surveys/ab?round=3', '/')
@@ -190,7 +189,7 @@ def local_target(target: str) -> str:
 def from_other_site() -> bool:
     """Return whether a page of another site made the browser send this request.
 
-    Such a page could sign its reader in as somebody else. An address that was typed, pasted or
+    Such a page could sign its reader in as someone else. An address that was typed, pasted or
     clicked in a terminal has no site.
     """
     site = request.headers.get("Sec-Fetch-Site")

@@ -11,24 +11,24 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from statistics import median
+from typing import NamedTuple
 
-from deniable.server.results.display import Figures, plain
+from deniable.server.results.display import STYLES, Figures, Style
 from deniable.server.results.document import Distribution
 
 Range = tuple[float, float]
 
 LEFT, RIGHT, EDGE = 1.0, 99.0, 4.0  # per cent of the width
-PER_LETTER = 2.7  # per cent of the narrowest drawing, for a tick's text
+PER_LETTER = 2.7  # per cent of the narrowest drawing, reserved for a tick's text
 MAX_TICKS = 7
-SHORT, LONG = 20, 60  # letters that fit on a phone, and on a wide screen
 
 
-# Axes and texts
+# Axes and marks
 
 
 @dataclass(frozen=True)
 class Axis:
-    """A range of values, and its place on the drawing."""
+    """Range of values, and its position in the drawing."""
 
     low: float
     high: float
@@ -40,42 +40,49 @@ class Axis:
         return round(self.start + share * (self.end - self.start), 3)
 
     def clamped(self, value: float) -> float:
-        """Place a value; one outside the range is placed at the nearest end."""
+        """Return the position of a value, or of the nearest end if it is outside the range."""
         return self.place(min(max(value, self.low), self.high))
 
     def __contains__(self, value: float) -> bool:
         return self.low <= value <= self.high
 
 
-@dataclass(frozen=True)
-class Tick:
+class Tick(NamedTuple):
     at: float
     text: str
     anchor: str = "middle"
 
 
 @dataclass(frozen=True)
-class Words:
-    """A text in a drawing, where nothing wraps: shortened for a wide screen, and for a phone."""
+class Mark:
+    """Estimate of one label in one round, with its position in the drawing."""
 
-    whole: str
+    name: str
+    text: Figures
+    across: float
+    at: float
+    low: float
+    high: float
+    these: Range | None  # the part caused by the privacy noise
+    reference: float | None
+    cut: tuple[bool, bool]  # whether the interval is longer than the axis, below and above
+    off: bool  # whether the estimate itself is outside the axis
 
-    @property
-    def long(self) -> str:
-        return shortened(self.whole, LONG)
 
-    @property
-    def short(self) -> str:
-        return shortened(self.whole, SHORT)
-
-
-def shortened(text: str, most: int) -> str:
-    """Cut a text that is too long.
-
-    >>> shortened("an option with a name far too long", 26)
-    'an option with a name far…'
-    """
-    return text if len(text) <= most else text[: most - 1].rstrip() + "…"
+def mark(name: str, row: Figures, across: float, axis: Axis) -> Mark:
+    low, high = row.noise_alone or (None, None)
+    return Mark(
+        name=name,
+        text=row,
+        across=across,
+        at=axis.clamped(row.estimate),
+        low=axis.clamped(row.low),
+        high=axis.clamped(row.high),
+        these=None if low is None or high is None else (axis.clamped(low), axis.clamped(high)),
+        reference=None if row.reference is None else axis.clamped(row.reference),
+        cut=(row.low < axis.low, row.high > axis.high),
+        off=row.estimate not in axis,
+    )
 
 
 def reach(rows: Sequence[Figures]) -> Range:
@@ -86,7 +93,7 @@ def reach(rows: Sequence[Figures]) -> Range:
 
 
 def round_ticks(low: float, high: float, most: int = MAX_TICKS) -> tuple[float, ...]:
-    """Return at most so many round numbers, evenly spaced, within the range.
+    """Return at most `most` round numbers, evenly spaced, within the range.
 
     >>> round_ticks(-0.03, 0.87)
     (0.0, 0.2, 0.4, 0.6, 0.8)
@@ -98,34 +105,26 @@ def round_ticks(low: float, high: float, most: int = MAX_TICKS) -> tuple[float, 
     return tuple(float(f"{step * number:.12g}") for number in range(first, last + 1))
 
 
-def ticks(axis: Axis, row: Figures, most: int = MAX_TICKS) -> tuple[Tick, ...]:
-    """Return ticks in the measure of this row's values."""
+def ticks(axis: Axis, style: Style, most: int = MAX_TICKS) -> tuple[Tick, ...]:
+    """Return ticks with texts in this style, which stay inside the drawing at its edges."""
     values = round_ticks(axis.low, axis.high, most)
-    places = max(_places(row.style.factor * value) for value in values)
-    texts = (row.style.text(value, places) + row.style.sign for value in values)
+    places = max(_places(style.factor * value) for value in values)
     return tuple(
-        Tick(at, text, _anchor(at)) for at, text in zip(map(axis.place, values), texts, strict=True)
+        Tick(at, style.text(value, places) + style.sign, _anchor(at))
+        for value, at in zip(values, map(axis.place, values), strict=True)
     )
 
 
-def plain_ticks(axis: Axis) -> tuple[Tick, ...]:
-    values = round_ticks(axis.low, axis.high)
-    places = max(map(_places, values))
-    return tuple(Tick(axis.place(value), plain(value, places)) for value in values)
-
-
 def _anchor(at: float) -> str:
-    """Keep text at an edge inside the drawing."""
     return "start" if at < LEFT + EDGE else "end" if at > RIGHT - EDGE else "middle"
 
 
 def _places(value: float) -> int:
     """Return the number of decimals of a round number."""
-    text = f"{value:.9f}".rstrip("0")
-    return len(text) - text.index(".") - 1
+    return len(f"{value:.9f}".rstrip("0").partition(".")[2])
 
 
-# One round: a point for each label, with its intervals
+# One round: a mark for each label
 
 NAME_HEIGHT, BAR_HEIGHT, AXIS_HEIGHT = 22, 24, 24
 MAX_MARKS = 20
@@ -133,36 +132,19 @@ MIN_MARKS = 5  # of a long list without any estimate clearly above zero
 
 
 @dataclass(frozen=True)
-class Mark:
-    text: Figures
-    name: Words
-    top: int
-    y: int
-    at: float
-    low: float
-    high: float
-    these: Range | None  # the part caused by the privacy noise
-    reference: float | None
-
-    @property
-    def bottom(self) -> int:
-        return self.y + BAR_HEIGHT // 2
-
-
-@dataclass(frozen=True)
 class Chart:
     marks: tuple[Mark, ...]
     ticks: tuple[Tick, ...]
-    zero: float | None  # where bars begin; None for a mean
+    zero: float | None  # position where bars start; None for a mean
 
     @property
     def named(self) -> bool:
-        """Return whether marks have names: a single one needs none, as the headline has it."""
+        """Return whether marks have names; a single one needs none: the headline has it."""
         return len(self.marks) > 1
 
     @property
     def bottom(self) -> int:
-        return self.marks[-1].bottom
+        return round(self.marks[-1].across) + BAR_HEIGHT // 2
 
     @property
     def height(self) -> int:
@@ -172,7 +154,7 @@ class Chart:
 def picked(rows: Sequence[Figures]) -> tuple[Sequence[Figures], Sequence[Figures]]:
     """Split rows into those that are drawn and the others.
 
-    Of a list that is too long, those are drawn that are clearly above zero, the highest first.
+    If the list is too long, only rows clearly above zero are drawn, highest first.
     """
     if len(rows) <= MAX_MARKS:
         return rows, ()
@@ -182,76 +164,44 @@ def picked(rows: Sequence[Figures]) -> tuple[Sequence[Figures], Sequence[Figures
 
 
 def chart(rows: Sequence[Figures], least: Range) -> Chart | None:
-    """Return None where there is no estimate; `least` is the smallest range of the axis."""
+    """Return the chart, or None without estimates; `least` is the smallest range of the axis."""
     if not rows:
         return None
     low, high = reach(rows)
     axis = Axis(min(low, least[0]), max(high, least[1]), LEFT, RIGHT)
-    name_height = NAME_HEIGHT if len(rows) > 1 else 0
+    height = BAR_HEIGHT + (NAME_HEIGHT if len(rows) > 1 else 0)
     return Chart(
-        marks=tuple(_mark(row, axis, number, name_height) for number, row in enumerate(rows)),
-        ticks=ticks(axis, rows[0]),
+        marks=tuple(
+            mark(row.label, row, height * number - BAR_HEIGHT // 2, axis)
+            for number, row in enumerate(rows, 1)
+        ),
+        ticks=ticks(axis, rows[0].style),
         zero=axis.place(0) if rows[0].style.from_zero else None,
     )
 
 
-def _mark(row: Figures, axis: Axis, number: int, name_height: int) -> Mark:
-    top = (name_height + BAR_HEIGHT) * number
-    return Mark(
-        text=row,
-        name=Words(row.label),
-        top=top,
-        y=top + name_height + BAR_HEIGHT // 2,
-        at=axis.place(row.estimate),
-        low=axis.place(row.low),
-        high=axis.place(row.high),
-        these=_clamped(row.noise_alone, axis),
-        reference=None if row.reference is None else axis.place(row.reference),
-    )
-
-
-def _clamped(interval: Range | None, axis: Axis) -> Range | None:
-    return interval and (axis.clamped(interval[0]), axis.clamped(interval[1]))
-
-
-# Over rounds: a panel for each label, all with the same scale, the oldest round first
+# Over rounds: a panel for each label, all with the same scale, oldest round first
 
 TREND_TOP, TREND_AXIS_HEIGHT, LINE_HEIGHT = 16, 30, 18
 PLOT, TICKS = 150, 5
 SMALL_PLOT, SMALL_TICKS = 80, 4  # one panel among several
-MAX_STRETCH = 3  # medians; a wider interval does not stretch the scale: it is cut
-MAX_NAMES = 3  # of rounds
+MAX_STRETCH = 3  # median widths; wider intervals do not stretch the scale but are cut
+MAX_NAMES = 3  # number of rounds
 MAX_PANELS = 6
-MAX_NAMED_EVENTS = 4  # the others are lines without words
+MAX_NAMED_EVENTS = 4  # further events are lines without words
 
 
-@dataclass(frozen=True)
-class RoundFigures:
-    """One label in one round."""
+class RoundFigures(NamedTuple):
+    """Figures of one label in one round."""
 
     round: int
     name: str
     text: Figures
 
 
-@dataclass(frozen=True)
-class TrendPoint:
-    name: str
-    text: Figures
+class EventLine(NamedTuple):
     at: float
-    y: float
-    y_low: float
-    y_high: float
-    y_these: Range | None  # the part caused by the privacy noise
-    y_reference: float | None
-    cut: tuple[bool, bool]  # whether the interval is longer, below and above
-    off: bool  # the estimate itself is outside the scale
-
-
-@dataclass(frozen=True)
-class EventLine:
-    at: float
-    words: Words
+    words: str
     anchor: str
     y: int | None  # of the words, where there is room for them
 
@@ -259,7 +209,7 @@ class EventLine:
 @dataclass(frozen=True)
 class Trend:
     label: str
-    points: tuple[TrendPoint, ...]
+    points: tuple[Mark, ...]
     ticks: tuple[Tick, ...]
     names: tuple[Tick, ...]
     lines: tuple[EventLine, ...]
@@ -271,60 +221,65 @@ class Trend:
     def height(self) -> int:
         return self.bottom + TREND_AXIS_HEIGHT
 
-    # All marks of one sort are one path, in per cent across and pixels down
+    # All marks of one kind form one path, in per cent across and pixels down
 
     @property
     def path(self) -> str:
-        return "M" + "L".join(f"{point.at:g} {point.y:g}" for point in self.points)
+        return "M" + "L".join(f"{point.across:g} {point.at:g}" for point in self.points)
 
     @property
     def whiskers(self) -> str:
-        return "".join(f"M{p.at:g} {p.y_low:g}V{p.y_high:g}" for p in self.points)
+        return "".join(f"M{point.across:g} {point.low:g}V{point.high:g}" for point in self.points)
 
     @property
     def noise(self) -> str:
-        return "".join(
-            f"M{p.at:g} {p.y_these[0]:g}V{p.y_these[1]:g}" for p in self.points if p.y_these
-        )
+        parts = ((point.across, point.these) for point in self.points if point.these)
+        return "".join(f"M{across:g} {low:g}V{high:g}" for across, (low, high) in parts)
 
     @property
     def dots(self) -> str:
-        return "".join(f"M{p.at:g} {p.y:g}h0" for p in self.points if not p.off)
+        return "".join(f"M{p.across:g} {p.at:g}h0" for p in self.points if not p.off)
 
 
 def trends(
     panels: Sequence[Sequence[RoundFigures]], events: Mapping[int, str] | None = None
 ) -> tuple[Trend, ...]:
-    """Return one trend for each label that has at least two rounds; `events` are by round."""
+    """Return one trend for each label that has at least two rounds.
+
+    `events` are keyed by round number.
+    """
     panels = [panel for panel in panels if len(panel) > 1]
     if not panels:
         return ()
     several = len(panels) > 1
-    lines = sorted((events or {}).items(), reverse=True)
-    top = TREND_TOP + (0 if several else LINE_HEIGHT * min(len(lines), MAX_NAMED_EVENTS))
+    newest = sorted((events or {}).items(), reverse=True)
+    top = TREND_TOP + (0 if several else LINE_HEIGHT * min(len(newest), MAX_NAMED_EVENTS))
     axis = _scale(panels, top, SMALL_PLOT if several else PLOT)
-    return tuple(_trend(panel, axis, top, several, lines) for panel in panels)
+    scale = ticks(axis, panels[0][0].text.style, SMALL_TICKS if several else TICKS)
+    return tuple(_trend(panel, axis, scale, several, newest) for panel in panels)
 
 
 def _trend(
     panel: Sequence[RoundFigures],
     axis: Axis,
-    top: int,
+    scale: tuple[Tick, ...],
     several: bool,
     events: Sequence[tuple[int, str]],
 ) -> Trend:
-    scale = ticks(axis, panel[0].text, SMALL_TICKS if several else TICKS)
     left = 5 + PER_LETTER * max(len(tick.text) for tick in scale)
     rounds = Axis(panel[0].round, panel[-1].round, left, RIGHT - 3)
-    points = tuple(_point(each, rounds.place(each.round), axis) for each in panel)
-    inside = [event for event in events if event[0] in rounds]
+    points = tuple(mark(name, text, rounds.place(number), axis) for number, name, text in panel)
+    inside = [(rounds.place(number), words) for number, words in events if number in rounds]
     return Trend(
         label=panel[0].text.label,
         points=points,
         ticks=scale,
         names=_round_names(points, 2 if several else MAX_NAMES),
-        lines=tuple(_line(n, event, rounds, several) for n, event in enumerate(inside)),
-        top=top,
+        lines=tuple(
+            EventLine(at, words, "start" if at < 50 else "end", None if several else _line(number))
+            for number, (at, words) in enumerate(inside)
+        ),
+        top=round(axis.end),
         bottom=round(axis.start),
         small=several,
     )
@@ -332,7 +287,7 @@ def _trend(
 
 def _scale(panels: Sequence[Sequence[RoundFigures]], top: int, plot: int) -> Axis:
     """Fit the usual intervals, so that a change is visible; from 0 where 0 has a meaning."""
-    rows = [each.text for panel in panels for each in panel]
+    rows = [rounds.text for panel in panels for rounds in panel]
     usual = median(row.half for row in rows)
     low, high = reach([row for row in rows if row.half <= MAX_STRETCH * usual])
     room = (high - low) / 10 or 1.0
@@ -340,36 +295,17 @@ def _scale(panels: Sequence[Sequence[RoundFigures]], top: int, plot: int) -> Axi
     return Axis(floor, high + room, top + plot, top)
 
 
-def _point(each: RoundFigures, at: float, axis: Axis) -> TrendPoint:
-    row = each.text
-    return TrendPoint(
-        name=each.name,
-        text=row,
-        at=at,
-        y=axis.clamped(row.estimate),
-        y_low=axis.clamped(row.low),
-        y_high=axis.clamped(row.high),
-        y_these=_clamped(row.noise_alone, axis),
-        y_reference=None if row.reference is None else axis.clamped(row.reference),
-        cut=(row.low < axis.low, row.high > axis.high),
-        off=row.estimate not in axis,
-    )
+def _line(number: int) -> int | None:
+    """Return the line for an event's words, newest highest, or None if there is no room."""
+    return TREND_TOP + LINE_HEIGHT * number - 4 if number < MAX_NAMED_EVENTS else None
 
 
-def _line(number: int, event: tuple[int, str], rounds: Axis, several: bool) -> EventLine:
-    """Place the words of the newest event highest."""
-    at = rounds.place(event[0])
-    has_room = not several and number < MAX_NAMED_EVENTS
-    y = TREND_TOP + LINE_HEIGHT * number - 4 if has_room else None
-    return EventLine(at, Words(event[1]), "start" if at < 50 else "end", y)
-
-
-def _round_names(points: Sequence[TrendPoint], most: int) -> tuple[Tick, ...]:
-    """Name as many rounds as fit, among them the first and the last."""
-    shown = min(most, len(points))
-    chosen = [round(number * (len(points) - 1) / (shown - 1)) for number in range(shown)]
-    anchors = {0: "start", len(points) - 1: "end"}
-    return tuple(Tick(points[n].at, points[n].name, anchors.get(n, "middle")) for n in chosen)
+def _round_names(points: Sequence[Mark], most: int) -> tuple[Tick, ...]:
+    """Name as many rounds as fit, including the first and the last."""
+    last, shown = len(points) - 1, min(most, len(points))
+    chosen = [round(number * last / (shown - 1)) for number in range(shown)]
+    anchors = {0: "start", last: "end"}
+    return tuple(Tick(points[n].across, points[n].name, anchors.get(n, "middle")) for n in chosen)
 
 
 # Distributions: the share at or below each value, with its band
@@ -377,9 +313,8 @@ def _round_names(points: Sequence[TrendPoint], most: int) -> tuple[Tick, ...]:
 CURVE_LEFT, CURVE_TOP, CURVE_BOTTOM, CURVE_HEIGHT = 14.0, 24, 190, 220
 
 
-@dataclass(frozen=True)
-class Step:
-    """The band and the curve between two neighbouring points of a distribution."""
+class Step(NamedTuple):
+    """Band and curve between two neighbouring points of a distribution."""
 
     start: float
     end: float
@@ -391,7 +326,7 @@ class Step:
 
 @dataclass(frozen=True)
 class Curve:
-    """The share at or below each value, rising from 0 to 1, with the band that contains it."""
+    """Curve of the share at or below each value, rising from 0 to 1, with its band."""
 
     steps: tuple[Step, ...]
     ticks: tuple[Tick, ...]  # shares
@@ -421,4 +356,4 @@ def curve(distribution: Distribution) -> Curve:
         for point, following in pairwise(points)
     )
     quarters = (Tick(shares.place(n / 4), f"{25 * n} %") for n in range(5))
-    return Curve(steps, tuple(quarters), plain_ticks(values))
+    return Curve(steps, tuple(quarters), ticks(values, STYLES["mean"]))

@@ -5,9 +5,8 @@ from __future__ import annotations
 import shutil
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import date, timedelta
-from pathlib import Path
 
 from flask import Response, render_template, request
 from flask.typing import ResponseReturnValue
@@ -29,7 +28,6 @@ from deniable.shared.survey.phrases import upper_first
 
 MAX_TOKEN_DAYS = 3_660
 MAX_DRAFT_CHARACTERS = 2**18
-GIGABYTE = 10**9
 NO_SURVEY_HERE = "There is no survey with this id"
 
 blueprint = pages("operating", public=("operate_json",))
@@ -37,7 +35,7 @@ blueprint = pages("operating", public=("operate_json",))
 
 @dataclass(frozen=True)
 class Draft:
-    """A survey that is checked before it is published."""
+    """Survey to be checked before it is published."""
 
     text: str
     problem: str | None = None
@@ -56,7 +54,7 @@ class ListedToken(Struct, frozen=True, kw_only=True):
 
 
 class KeptReports(Struct, frozen=True, kw_only=True):
-    """A survey whose reports are still stored, and the day of the last deletion."""
+    """Survey whose reports are still stored, with the day of the last deletion."""
 
     survey: str
     name: str
@@ -69,18 +67,22 @@ class Operating(Struct, frozen=True, kw_only=True):
 
     problem: str | None  # why reports cannot be accepted
     waiting: int
-    commits: Mapping[str, str]  # a share of them, and the time that these took at most
-    free_gigabytes: float | None  # on the disk that holds the folder
+    commits: Mapping[str, str]  # duration of commits, by share
+    free_gigabytes: float | None  # free space on the folder's disk, if the store is a folder
     outcomes: Mapping[str, int]
     tokens: Sequence[ListedToken]
-    keys: Mapping[str, int]  # the number of surveys that each has signed
+    keys: Mapping[str, int]  # number of surveys signed by each key
     kept: Sequence[KeptReports]
 
 
 @blueprint.get("/operate")
 @for_operators
-def operate() -> str:
-    return _operate()
+def operate(made: tuple[str, str] | None = None) -> ResponseReturnValue:
+    """Show the state of the server, and a token that was just made."""
+    state = operating_state(parts())
+    return render_template(
+        "operate.html", state=state, made=made, roles=ROLES, max_days=MAX_TOKEN_DAYS
+    )
 
 
 @blueprint.get("/operate.json")
@@ -92,13 +94,13 @@ def operate_json() -> Response:
 @blueprint.post("/operate/tokens")
 @for_operators
 def make_token() -> ResponseReturnValue:
-    """Show the token once, on the page that answers."""
+    """Create a token, and show it once in the response."""
     here, role, days = parts(), request.form.get("role", ""), request.form.get("days", "")
     if role not in ROLES or not days.isdecimal() or not 1 <= int(days) <= MAX_TOKEN_DAYS:
         return refused(f"A token has one of the roles and lasts 1 to {MAX_TOKEN_DAYS:,} days", 400)
     token, now = new_token(), here.clock.now()
     here.store.add_token(token, role, now, now + timedelta(days=int(days)))
-    return _operate((role, token))
+    return operate((role, token))
 
 
 @blueprint.post("/operate/tokens/<identifier>/revoke")
@@ -119,7 +121,7 @@ def empty_draft() -> str:
 @blueprint.post("/operate/check")
 @for_operators
 def check() -> ResponseReturnValue:
-    """Check a draft. Nothing is stored: publishing needs the signing key, which is not here."""
+    """Check a draft. Nothing is stored: publishing needs the signing key."""
     text = request.form.get("survey", "")
     if len(text) > MAX_DRAFT_CHARACTERS:
         return refused("A survey of this size cannot be published", 413)
@@ -138,7 +140,7 @@ def ask_to_close(identifier: str) -> ResponseReturnValue:
 @blueprint.post("/surveys/<identifier>/close")
 @for_operators
 def close(identifier: str) -> ResponseReturnValue:
-    """Close permanently. The name is typed as a confirmation; the id is that of the page."""
+    """Close a survey permanently. The operator types the name to confirm."""
     catalogue = parts().catalogue
     published = catalogue.get(identifier)
     if published is None:
@@ -152,7 +154,7 @@ def close(identifier: str) -> ResponseReturnValue:
 @blueprint.post("/surveys/<identifier>/annotations")
 @for_operators
 def annotate(identifier: str) -> ResponseReturnValue:
-    """Add an event, or remove one."""
+    """Add or remove an event."""
     here = parts()
     published = here.catalogue.get(identifier)
     if published is None:
@@ -173,12 +175,12 @@ def operating_state(here: Parts) -> Operating:
     counted, signed = Counter[str](), Counter(published.key for published in surveys)
     for sequence in [NO_SURVEY, *(published.sequence for published in surveys)]:
         counted.update(here.store.counters(sequence))
-    status = here.intake_status()
+    status, (option, _, folder) = here.intake_status(), here.store.option.partition(" ")
     return Operating(
         problem=here.unready_reason(),
         waiting=status.waiting,
         commits=dict(status.commits),
-        free_gigabytes=_free_gigabytes(here),
+        free_gigabytes=shutil.disk_usage(folder).free / 10**9 if option == "--data" else None,
         outcomes=dict(outcome_rows(counted)),
         tokens=_tokens(here),
         keys={key: signed[key] for key in sorted(here.store.enrolled_keys())},
@@ -187,7 +189,7 @@ def operating_state(here: Parts) -> Operating:
 
 
 def _tokens(here: Parts) -> list[ListedToken]:
-    """Return all tokens, the last to expire first."""
+    """Return all tokens, latest expiry first."""
     now = here.clock.now()
     return [
         ListedToken(
@@ -211,33 +213,15 @@ def _kept_reports(here: Parts) -> Iterator[KeptReports]:
             )
 
 
-def _operate(made: tuple[str, str] | None = None) -> str:
-    state = operating_state(parts())
-    return render_template(
-        "operate.html", state=state, made=made, roles=ROLES, max_days=MAX_TOKEN_DAYS
-    )
-
-
-def _free_gigabytes(here: Parts) -> float | None:
-    """Return None where the store is not a folder on this machine."""
-    option, _, place = here.store.option.partition(" ")
-    return shutil.disk_usage(Path(place)).free / GIGABYTE if option == "--data" else None
-
-
 def _draft(text: str, here: Parts) -> Draft:
     try:
         survey = parse_survey_file(text)
     except InvalidSurvey as error:
         return Draft(text, problem=str(error))
     today = here.clock.now().date()
+    draft = Draft(text, None, describe(survey), warnings(survey, today))
     earlier = survey_to_replace(here.catalogue.surveys(), survey, render_document(survey), today)
-    changes = (
-        [*differences(earlier.survey, survey), asked_again(earlier, survey)] if earlier else []
-    )
-    return Draft(
-        text,
-        description=describe(survey),
-        warnings=warnings(survey, today),
-        earlier=earlier,
-        changes=changes,
-    )
+    if earlier is None:
+        return draft
+    changes = [*differences(earlier.survey, survey), asked_again(earlier, survey)]
+    return replace(draft, earlier=earlier, changes=changes)

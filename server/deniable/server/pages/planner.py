@@ -1,4 +1,4 @@
-"""Planner page: how precise a question will be, by people or by error, in three models of trust.
+"""Planner page: the precision of a question, by people or by error, in three models of trust.
 
 The chart shows the margin against the number of people, both in powers of ten. Shuffling is drawn
 for a whole ε₀, rounded down, because each ε₀ needs a search for a number's table: its line is
@@ -8,8 +8,9 @@ slightly above the figures next to it.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import pairwise
 from typing import Any
 from urllib.parse import urlencode
@@ -22,11 +23,14 @@ from deniable.server.http.messages import HttpError
 from deniable.server.pages.access import pages
 from deniable.server.pages.charts import Axis, Tick
 from deniable.server.pages.planner_form import SLIDERS, Form, Slider, read_form
-from deniable.server.planning.forecast import plan, sentences
+from deniable.server.planning.forecast import (
+    half_width,
+    sentences,
+    shuffled_half_width,
+    trusted_half_width,
+)
 from deniable.server.planning.planned_question import Asked, choose
-from deniable.server.planning.variances import half_width, shuffled_half_width, trusted_half_width
 from deniable.server.results.display import STYLES, Style
-from deniable.shared.privacy.promises import odds_factor
 from deniable.shared.survey.kinds import KINDS
 from deniable.shared.survey.kinds.base import Question
 
@@ -34,8 +38,11 @@ LEFT, RIGHT, TOP, BOTTOM, HEIGHT = 12.0, 78.0, 24, 290, 322
 DECADES = 2  # on either side of the number of people
 MIN_DECADE, MAX_DECADE = 1, 12
 LABEL_SPACING = 18  # pixels
-NAMES = {"local": "devices", "shuffled": "shuffled", "trusted": "trusted"}
-KEYS = {"local": "", "shuffled": "shuffled_", "trusted": "central_"}
+MODELS = {  # name of each model, and its key in a plan
+    "local": ("devices", "half_width_95"),
+    "shuffled": ("shuffled", "shuffled_half_width_95"),
+    "trusted": ("trusted", "central_half_width_95"),
+}
 
 blueprint: Blueprint = pages("planning", public=("as_json",))
 
@@ -68,16 +75,21 @@ class PlanChart:
 
 @dataclass(frozen=True)
 class PlannedQuestion:
-    """A question and its plan, for the template."""
+    """Question and its plan, for the template."""
 
     form: Form
-    question: Question
-    found: dict[str, Any]  # Any: what JSON holds
-    chart: PlanChart
+
+    @cached_property
+    def question(self) -> Question:
+        return choose(self.form.asked, self.form.max_bytes)
+
+    @cached_property
+    def found(self) -> dict[str, Any]:  # Any: JSON values
+        return self.form.plan()
 
     @property
     def kinds(self) -> dict[str, str]:
-        """The label of each kind."""
+        """Labels of the kinds."""
         return {kind: KINDS[kind].form_label for kind in KINDS}
 
     @property
@@ -89,16 +101,14 @@ class PlannedQuestion:
         return sentences(self.found, self.margin)
 
     @property
-    def odds(self) -> str:
-        return odds_factor(self.question.epsilon.billionths)
-
-    @property
     def mechanisms(self) -> list[dict[str, Any]]:
-        """The chosen one first."""
+        """Available mechanisms, the chosen one first."""
         return [self.found, *self.found["alternatives"]]
 
     def margin(self, error: float) -> str:
         return self.style.expected(error, self.question.unit)
+
+    # Sliders
 
     def slider(self, name: str) -> Slider:
         return SLIDERS[name]
@@ -112,7 +122,7 @@ class PlannedQuestion:
         return SLIDERS[name].position(value)
 
     def shown(self, name: str) -> str:
-        """Return the value next to its slider."""
+        """Return the value shown next to its slider."""
         if name == "people":
             return people_text(self.found["people"])
         return self.margin(self._error) if name == "error" else self.form.epsilon
@@ -121,12 +131,52 @@ class PlannedQuestion:
     def _error(self) -> float:
         return self.form.error or self.found["half_width_95"]
 
+    # The chart: a line for each model, both axes in powers of ten
+
+    @cached_property
+    def chart(self) -> PlanChart:
+        people = math.log10(self.found["people"])
+        middle = min(max(people, MIN_DECADE + DECADES), MAX_DECADE - DECADES)
+        first, last = math.floor(middle - DECADES), math.ceil(middle + DECADES)
+        counts = [10**power for power in range(first, last + 1)]
+        drawn = {
+            model: [math.log10(self._half_width(model, count)) for count in counts]
+            for model in MODELS
+        }
+        across = Axis(first, last, LEFT, RIGHT)
+        errors = [value for values in drawn.values() for value in values]
+        down = Axis(math.floor(min(errors)), math.ceil(max(errors)), BOTTOM, TOP)
+        labels = _spaced({model: down.place(values[-1]) for model, values in drawn.items()})
+        at, places = across.place(people), [across.place(math.log10(count)) for count in counts]
+
+        def line(model: str, values: Sequence[float]) -> PlanLine:
+            name, key = MODELS[model]
+            margin = self.found[key]
+            points = tuple(zip(places, map(down.place, values), strict=True))
+            marked = at, down.place(math.log10(margin))
+            return PlanLine(model, name, points, marked, labels[model], self.margin(margin))
+
+        return PlanChart(
+            lines=tuple(line(model, values) for model, values in drawn.items()),
+            people=tuple(map(Tick, places, map(people_text, counts))),
+            errors=_errors(down, self.style),
+            at=at,
+        )
+
+    def _half_width(self, model: str, people: int) -> float:
+        if model == "local":
+            return half_width(self.question, people)
+        if model == "trusted":
+            return trusted_half_width(self.question, people)
+        form = self.form
+        return shuffled_half_width(form.asked, people, form.max_bytes, coarse=True).half_width
+
 
 @blueprint.get("/plan")
 def page() -> ResponseReturnValue:
     form = read_form(request.args)
-    text = render_template("plan.html", plan=planned(form), query=urlencode(form.typed))
-    return text, 400 if form.problems else 200
+    plan, query = PlannedQuestion(form), urlencode(form.typed)
+    return render_template("plan.html", plan=plan, query=query), 400 if form.problems else 200
 
 
 @blueprint.get("/plan.json")
@@ -136,60 +186,16 @@ def as_json() -> Response:
     if form.problems:
         detail = "; ".join(f"{name}: {words}" for name, words in form.problems.items())
         return problem(HttpError(400, detail))
-    return jsonify(plan(form.asked, form.people, form.error, form.max_bytes))
+    return jsonify(form.plan())
 
 
 def plan_question(question: Asked) -> PlannedQuestion:
-    """Plan an existing question for the people or the error that the address names."""
-    return planned(read_form(request.args, question))
-
-
-def planned(form: Form) -> PlannedQuestion:
-    question = choose(form.asked, form.max_bytes)
-    found = plan(form.asked, form.people, form.error, form.max_bytes)
-    style = STYLES[question.statistic]
-    return PlannedQuestion(form, question, found, plan_chart(form, question, found, style))
-
-
-def plan_chart(form: Form, question: Question, found: Mapping[str, Any], style: Style) -> PlanChart:
-    """`found` is the plan for the chosen number of people; Any: what JSON holds."""
-    people = found["people"]
-    middle = min(max(math.log10(people), MIN_DECADE + DECADES), MAX_DECADE - DECADES)
-    first, last = math.floor(middle - DECADES), math.ceil(middle + DECADES)
-    counts = [10**power for power in range(first, last + 1)]
-    drawn = {name: [model(n) for n in counts] for name, model in _models(form, question).items()}
-    every = [math.log10(value) for values in drawn.values() for value in values]
-    across = Axis(first, last, LEFT, RIGHT)
-    down = Axis(math.floor(min(every)), math.ceil(max(every)), BOTTOM, TOP)
-    labels = _spaced({name: down.place(math.log10(values[-1])) for name, values in drawn.items()})
-    at = across.place(math.log10(people))
-    places = [across.place(math.log10(count)) for count in counts]
-
-    def line(name: str, values: Sequence[float]) -> PlanLine:
-        points = zip(places, (down.place(math.log10(value)) for value in values), strict=True)
-        margin = found[f"{KEYS[name]}half_width_95"]
-        marked = at, down.place(math.log10(margin))
-        text = style.expected(margin, question.unit)
-        return PlanLine(name, NAMES[name], tuple(points), marked, labels[name], text)
-
-    lines = tuple(line(name, values) for name, values in drawn.items())
-    ticks = zip(places, map(people_text, counts), strict=True)
-    return PlanChart(lines, tuple(Tick(*tick) for tick in ticks), _errors(down, style), at)
-
-
-def _models(form: Form, question: Question) -> Mapping[str, Callable[[int], float]]:
-    def shuffled(people: int) -> float:
-        return shuffled_half_width(form.asked, people, form.max_bytes, coarse=True).half_width
-
-    return {
-        "local": lambda people: half_width(question, people),
-        "shuffled": shuffled,
-        "trusted": lambda people: trusted_half_width(question, people),
-    }
+    """Plan an existing question for the people or the error in the address."""
+    return PlannedQuestion(read_form(request.args, question))
 
 
 def _spaced(wanted: dict[str, float]) -> dict[str, float]:
-    """Place labels at the ends of their lines, without overlaps."""
+    """Return label positions at the ends of their lines, without overlaps."""
     placed, last = dict[str, float](), -math.inf
     for name, y in sorted(wanted.items(), key=lambda item: item[1]):
         placed[name] = last = max(y + 4, last + LABEL_SPACING)
@@ -198,13 +204,13 @@ def _spaced(wanted: dict[str, float]) -> dict[str, float]:
 
 def _errors(down: Axis, style: Style) -> tuple[Tick, ...]:
     powers = range(round(down.low), round(down.high) + 1)
-    step = math.ceil(len(powers) / 7)
     shift = round(math.log10(style.factor))
-    return tuple(Tick(down.place(power), power_text(power + shift)) for power in powers[::step])
+    shown = powers[:: math.ceil(len(powers) / 7)]
+    return tuple(Tick(down.place(power), power_text(power + shift)) for power in shown)
 
 
 def power_text(exponent: int) -> str:
-    """Return a power of ten as text.
+    """Format a power of ten.
 
     >>> power_text(3), power_text(0), power_text(-2)
     ('1,000', '1', '0.01')
@@ -213,7 +219,7 @@ def power_text(exponent: int) -> str:
 
 
 def people_text(count: int) -> str:
-    """Return a number of people as text.
+    """Format a number of people.
 
     >>> people_text(100), people_text(10**7), people_text(10**9)
     ('100', '10 million', '1 billion')

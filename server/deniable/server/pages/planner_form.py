@@ -1,7 +1,7 @@
 """Planner form: sliders for a quick look, and fields for exact values.
 
-A field that is filled in counts instead of its slider. A value that cannot be read is reported at
-its field and replaced by a default, so that there is always a plan to show.
+A filled-in field takes precedence over its slider. An invalid value is reported at its field and
+replaced by a default, so that there is always a plan to show.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
+from deniable.server.planning.forecast import plan
 from deniable.server.planning.planned_question import (
     Asked,
     WrongField,
@@ -27,14 +28,14 @@ from deniable.shared.survey.kinds.base import PlanField
 from deniable.shared.survey.phrases import upper_first
 
 MAX_FIELD_CHARACTERS = 40
-DEFAULT_EPSILON, DEFAULT_PEOPLE, DEFAULT_ERROR = "1", 10_000, 0.01  # the error of the range
+DEFAULT_EPSILON, DEFAULT_PEOPLE, DEFAULT_ERROR = "1", 10_000, 0.01  # error as a share of the range
 
 T = TypeVar("T")
 
 
 @dataclass(frozen=True)
 class Slider:
-    """A range of round values; its position is sent as a number."""
+    """Slider over round values; its position is sent as a number."""
 
     low: float
     high: float
@@ -56,13 +57,14 @@ class Slider:
 SLIDERS = {
     "epsilon": Slider(0.1, 8, 0.1, False, ("0.1", "2", "4", "6", "8")),
     "people": Slider(2, 9, 0.1, True, ("100", "10,000", "1 million", "1 billion")),
-    "error": Slider(-4, -0.5, 0.1, True, ("0.01 %", "0.1 %", "1 %", "10 %")),  # of the range
+    # as a share of the range
+    "error": Slider(-4, -0.5, 0.1, True, ("0.01 %", "0.1 %", "1 %", "10 %")),
 }
 
 
 @dataclass
 class Form:
-    """The values of the form, and what is wrong with them by field."""
+    """Values of the form, and problems by field."""
 
     typed: Mapping[str, str]
     problems: dict[str, str] = field(default_factory=dict)
@@ -72,7 +74,7 @@ class Form:
     people: int | None = None
     error: float | None = None
     max_bytes: int | None = None
-    values: dict[str, Any] = field(default_factory=dict)  # of the kind's own fields
+    values: dict[str, Any] = field(default_factory=dict)  # values of the kind's fields
     asked: Asked = field(default_factory=dict)
 
     @property
@@ -81,35 +83,32 @@ class Form:
 
     @property
     def range(self) -> float:
-        """The range that an error is a share of."""
+        """Length of the question's range, the unit of relative errors."""
         return KINDS[self.kind].error_unit(self.asked)
+
+    def plan(self) -> dict[str, Any]:
+        return plan(self.asked, self.people, self.error, self.max_bytes)
 
     def text(self, name: str) -> str:
         return self.typed.get(name, "")
 
     def sentence(self, name: str) -> str:
-        """Return what is wrong with this field."""
-        words = self.problems.get(name)
-        return f"{upper_first(words)}." if words else ""
-
-    def report(self, name: str, problem: str) -> None:
-        """Report a problem, unless the field has one already."""
-        self.problems.setdefault(name, problem)
+        """Return the problem with this field as a sentence."""
+        return f"{upper_first(self.problems[name])}." if name in self.problems else ""
 
     def read(self, name: str, parse: Callable[[str], T]) -> T | None:
-        """Return the value of a field; None if it is empty or wrong."""
+        """Return the value of a field, or None if it is empty or invalid."""
         if not (text := self.text(name)):
             return None
         try:
             return parse(text)
-        except WrongField as error:
-            self.report(name, error.problem)
-        except ValueError as error:
-            self.report(name, str(error))
-        return None
+        except (ValueError, WrongField) as error:
+            problem = error.problem if isinstance(error, WrongField) else str(error)
+            self.problems.setdefault(name, problem)
+            return None
 
     def slid(self, name: str) -> float | None:
-        """Return the value of a slider. An invalid position, which no browser sends, is ignored."""
+        """Return the value of a slider; ignore an invalid position, which no browser sends."""
         try:
             return SLIDERS[name].value(float(self.text(f"{name}_slider")))
         except ValueError:
@@ -117,7 +116,7 @@ class Form:
 
 
 def read_form(typed: Mapping[str, str], fixed: Asked | None = None) -> Form:
-    """Read the form. Where the question is `fixed`, only people and error are read."""
+    """Parse the form. If the question is `fixed`, parse only people and error."""
     form = Form({key: value.strip()[:MAX_FIELD_CHARACTERS] for key, value in typed.items()})
     if fixed is None:
         _read_question(form)
@@ -137,39 +136,32 @@ def read_form(typed: Mapping[str, str], fixed: Asked | None = None) -> Form:
 def _read_question(form: Form) -> None:
     form.kind = form.text("kind") or "bit"
     if form.kind not in KINDS:
-        form.report("kind", f"a kind is one of {', '.join(KINDS)}")
+        form.problems["kind"] = f"the kind must be one of {', '.join(KINDS)}"
         form.kind = "bit"
-    for each in form.fields:
-        value = form.read(each.name, _count if each.is_whole else _number)
-        form.values[each.name] = each.usual if value is None else value
-    epsilon = form.read("epsilon", lambda text: str(Epsilon(text)))
-    position = form.slid("epsilon")
+    for known in form.fields:
+        value = form.read(known.name, _count if known.is_whole else _number)
+        form.values[known.name] = known.usual if value is None else value
+    epsilon, position = form.read("epsilon", lambda text: str(Epsilon(text))), form.slid("epsilon")
     form.epsilon = epsilon or (DEFAULT_EPSILON if position is None else f"{position:.10g}")
     form.max_bytes = form.read("bytes", _count)
-    _choose_possible(form)
-
-
-def _choose_possible(form: Form) -> None:
-    """Settle on a question that is possible: report problems, and use defaults instead."""
-    mechanism = form.text("mechanism") or None
-    defaults = {each.name: each.usual for each in form.fields}
-    for values, named, max_bytes in (
-        (form.values, mechanism, form.max_bytes),
+    # Find a valid question: report problems, and use defaults instead.
+    defaults = {known.name: known.usual for known in form.fields}
+    for values, mechanism, max_bytes in (
+        (form.values, form.text("mechanism") or None, form.max_bytes),
         (form.values, None, None),
         (defaults, None, None),
     ):
         try:
-            question = asked(form.kind, form.epsilon, values, named)
+            question = asked(form.kind, form.epsilon, values, mechanism)
             choose(question, max_bytes)
         except InvalidSurvey as error:
-            form.report(*field_of(error))
+            form.problems.setdefault(*field_of(error))
         except WrongField as error:
-            form.report(error.field, error.problem)
+            form.problems.setdefault(error.field, error.problem)
         except WrongUse as error:
-            form.report("bytes", str(error))
+            form.problems.setdefault("bytes", str(error))
         else:
-            form.asked, form.max_bytes = question, max_bytes
-            form.values = dict(values)
+            form.asked, form.max_bytes, form.values = question, max_bytes, dict(values)
             return
 
 

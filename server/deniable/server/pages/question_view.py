@@ -8,14 +8,13 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import product
 from statistics import median_low
-from typing import Any, cast
+from typing import Any, NamedTuple
 
 import msgspec
 
 from deniable.server.pages import charts
 from deniable.server.results import Round
 from deniable.server.results import SurveyEstimates as Estimates
-from deniable.server.results.answers import TIMES
 from deniable.server.results.display import (
     STYLES,
     Figures,
@@ -28,28 +27,27 @@ from deniable.server.results.display import (
     quantile_places,
     whole_text,
 )
-from deniable.server.results.document import Crossed, Difference, Floor, QuestionResult
-from deniable.server.results.headlines import (
+from deniable.server.results.document import Change, Crossed, Difference, QuestionResult
+from deniable.server.results.round_details import TIMES
+from deniable.server.results.sentences import (
     change,
     one_label,
     privacy_cost,
     several_labels,
     texts_found,
 )
-from deniable.shared.privacy.promises import odds_factor
 from deniable.shared.survey.document import Survey
 from deniable.shared.survey.kinds.base import Question
-from deniable.shared.survey.phrases import upper_first
 
-MAX_TABLE_ROWS = 1_024  # of a table on a page; the CSV has more
+MAX_TABLE_ROWS = 1_024  # maximum rows of a table on a page; the CSV has more
 MAX_TREND_ROUNDS = 60
 
-Record = Mapping[str, Any]  # Any: what a field of the results holds
+Record = Mapping[str, Any]  # Any: the value of a field of the results
 
 
 @dataclass(frozen=True)
 class PageContext:
-    """The results that a page shows, its round, and what charts show next to the estimates."""
+    """Results and round that a page shows, with events and reference values for charts."""
 
     estimates: Estimates
     period: Round | None
@@ -64,21 +62,16 @@ class PageContext:
     def period_name(self) -> str:
         return self.survey.round_title(self.period.round) if self.period else ""
 
-    @cached_property
-    def results(self) -> Mapping[str, QuestionResult]:
-        """The results of the round, by question."""
-        if self.period is None:
-            return {}
-        return {result.name: result for result in self.estimates.header.of(self.period)}
+    def of_round(self, key: str, name: str) -> Any:  # Any: what this key of a round holds
+        return (getattr(self.period, key, None) or {}).get(name)
 
 
-@dataclass(frozen=True)
-class FigureFile:
-    """One of a question's figures, to download."""
+class FigureFile(NamedTuple):
+    """Figure of a question, to download."""
 
     name: str
     title: str
-    python: str  # the expression that reads the same numbers
+    python: str  # Python expression for the same numbers
     records: Callable[[], Iterable[Record]]
 
 
@@ -94,30 +87,15 @@ class QuestionView:
         return STYLES[self.question.statistic]
 
     @property
-    def range(self) -> str:
-        return self.style.range.format(*self.question.range)
-
-    @property
-    def odds(self) -> str:
-        return odds_factor(self.question.epsilon.billionths)
-
-    @property
     def example_in_javascript(self) -> str:
         return json.dumps(self.question.example, ensure_ascii=False)
-
-    @property
-    def forgery(self) -> str:
-        return upper_first(self.question.mechanism.forgery())
 
     # The round that is shown
 
     @property
-    def result(self) -> QuestionResult:
-        return self.context.results[self.question.name]
-
-    @property
     def reports(self) -> int:
-        return self.result.rows[0].reports
+        period = self.context.period
+        return period.questions[self.question.name][0].reports if period else 0
 
     @property
     def joint(self) -> bool:
@@ -129,7 +107,7 @@ class QuestionView:
 
     @cached_property
     def rows(self) -> Sequence[Figures]:
-        return self._figures(self.joint) if self.context.period else ()
+        return self._figures(self.joint)
 
     @property
     def headline(self) -> str:
@@ -139,14 +117,14 @@ class QuestionView:
             return texts_found(len(self.rows))
         if len(self.question.labels) == 1 and self.style.sentence:
             return one_label(self.rows[0])
-        if self.result.whole:
-            return whole_text(self.result.whole)
+        if whole := self._of_round("vectors"):
+            return whole_text(whole)
         rows = self.rows if self.joint else self._figures(joint=True)
         return several_labels(rows, charts.MAX_MARKS)
 
-    @cached_property
+    @property
     def privacy_cost(self) -> str:
-        """Empty without estimates; texts have their floor instead."""
+        """Privacy cost in words; empty without estimates, and for texts, which have a floor."""
         if not self.rows or not self.question.labels:
             return ""
         survey = self.context.survey
@@ -154,8 +132,9 @@ class QuestionView:
         return privacy_cost(self.question, self.reports, asked_one_of)
 
     @property
-    def text_floor(self) -> Floor | None:
-        return cast("Floor | None", self._of_round("floors"))
+    def text_floor(self) -> str:
+        floor = self._of_round("floors")
+        return floor.words if floor else ""
 
     @cached_property
     def _picked(self) -> tuple[Sequence[Figures], Sequence[Figures]]:
@@ -167,30 +146,37 @@ class QuestionView:
 
     @property
     def others(self) -> Sequence[Figures]:
-        """The rows that are not drawn, as many as a table holds."""
+        """Rows that are not drawn, up to the limit of a table."""
         return self._picked[1][:MAX_TABLE_ROWS]
 
     @property
+    def beyond_limit(self) -> int:
+        """Number of rows that the results leave out."""
+        return self._of_round("rows_left_out") or 0
+
+    @property
     def left_out(self) -> int:
-        return max(0, len(self._picked[1]) - MAX_TABLE_ROWS) + self.result.left_out
+        return max(0, len(self._picked[1]) - MAX_TABLE_ROWS) + self.beyond_limit
 
     @property
     def others_summary(self) -> str:
-        floor, clear = self.result.floor, sum(row.is_clear for row in self._picked[1])
-        number = f"{len(self._picked[1]) + self.result.left_out:,} others"
+        others, floor = self._picked[1], self._of_round("floor")
+        number, clear = (
+            f"{len(others) + self.beyond_limit:,} others",
+            sum(r.is_clear for r in others),
+        )
         if clear:
             return f"{number}, {clear:,} of them clearly above zero"
         if floor is None:
             return number
-        return (
-            f"{number}: too rare to measure (below {self.rows[0].text(floor)}{self.rows[0].unit})"
-        )
+        first = self.rows[0]
+        return f"{number}: too rare to measure (below {first.text(floor)}{first.unit})"
 
     @cached_property
     def chart(self) -> charts.Chart | None:
         return charts.chart(self.drawn, self.question.axis)
 
-    # Its distribution
+    # Distribution
 
     @cached_property
     def curve(self) -> charts.Curve | None:
@@ -199,11 +185,11 @@ class QuestionView:
 
     @cached_property
     def quantiles(self) -> Sequence[tuple[str, tuple[str, str, str]]]:
-        """The quantiles, each with its estimate, low and high."""
+        """Quantiles, each with estimate, low and high."""
         distribution = self._of_round("distributions")
         quantiles = distribution.quantiles if distribution else ()
-        places = median_low([quantile_places(each) for each in quantiles] or [0])
-        return [(f"{100 * each.level:g} %", quantile_figures(each, places)) for each in quantiles]
+        places = median_low([quantile_places(quantile) for quantile in quantiles] or [0])
+        return [(f"{100 * q.level:g} %", quantile_figures(q, places)) for q in quantiles]
 
     # Other rounds
 
@@ -211,36 +197,44 @@ class QuestionView:
     def trends(self) -> Sequence[charts.Trend]:
         """Trends of the highest labels.
 
-        A list so long that its labels are picked has none: each round would pick others.
+        A list long enough for selection has no trends: each round would select different labels.
         """
         if self.joint or not self.question.labels:
             return ()
         highest = sorted(self.rows, key=lambda row: -row.prominence)[: charts.MAX_PANELS]
-        panels: dict[str, list[charts.RoundFigures]] = {
+        panels: dict[str, list[tuple[int, Figures]]] = {
             row.label: [] for row in self.rows if row in highest
         }
         for number, result in self.history:
-            for row in self._renamed(self._referenced(number, result.rows)):
+            for row in self._shown(number, result.rows):
                 if row.label in panels:
-                    name = self.context.survey.round_short_title(number)
-                    panels[row.label].append(charts.RoundFigures(number, name, row))
-        return charts.trends([*map(_aligned, panels.values())], self.context.events)
+                    panels[row.label].append((number, row))
+        return charts.trends([*map(self._panel, panels.values())], self.context.events)
+
+    def _panel(self, rounds: Sequence[tuple[int, Figures]]) -> list[charts.RoundFigures]:
+        numbers, rows = zip(*rounds, strict=True) if rounds else ((), ())
+        names = map(self.context.survey.round_short_title, numbers)
+        return [*map(charts.RoundFigures, numbers, names, aligned(rows))]
 
     @cached_property
     def history(self) -> Sequence[tuple[int, QuestionResult]]:
         return self.context.estimates.history(self.question, MAX_TREND_ROUNDS)
 
     @property
+    def _change(self) -> Change | None:
+        return self.context.period.change if self.context.period else None
+
+    @property
     def since(self) -> str:
-        """The name of the earlier round that this one is compared with."""
-        change = self.context.period and self.context.period.change
-        return self.context.survey.round_title(change.since) if change else ""
+        """Name of the earlier round for the comparison."""
+        return self.context.survey.round_title(self._change.since) if self._change else ""
 
     @property
     def differences(self) -> Sequence[Difference]:
-        """The change of each label; none for a long list, whose intervals do not hold jointly."""
-        change = self.context.period and self.context.period.change
-        return change.questions.get(self.question.name, ()) if change and not self.joint else ()
+        """Change of each label; empty for a long list, whose intervals do not hold jointly."""
+        if self._change is None or self.joint:
+            return ()
+        return self._change.questions.get(self.question.name, ())
 
     @cached_property
     def changes(self) -> Sequence[Figures]:
@@ -249,10 +243,9 @@ class QuestionView:
 
     @property
     def change_headline(self) -> str:
-        """The change of a single label, or the reason why there is none."""
-        period = self.context.period
-        if period and period.change and period.change.note:
-            return f"No comparison: {period.change.note}."
+        """Change of a single label, or the reason for a missing comparison."""
+        if self._change and self._change.note:
+            return f"No comparison: {self._change.note}."
         return change(self.changes[0], self.since) if len(self.changes) == 1 else ""
 
     @cached_property
@@ -262,14 +255,15 @@ class QuestionView:
     # Files
 
     def files(self) -> list[FigureFile]:
-        """Return the figures that exist, to download."""
+        """Return the available figures, to download."""
         period, name = self.context.period, self.question.name
         if not self.rows or period is None:
             return []
         round_name = self.context.period_name
         estimate = f'results.estimate("{name}", round={period.round})'
         offered = [
-            (self.chart, "round", round_name, estimate, lambda: _records(self.result.rows)),
+            (self.chart, "round", round_name, estimate,
+             lambda: _records(period.questions[name])),
             (self.trends, "trend", "over time", f'results.over_rounds("{name}")',
              self._history_records),
             (self.change_chart, "change", f"change since {self.since}", f"{estimate}.change",
@@ -290,13 +284,13 @@ class QuestionView:
                 if row.estimate is not None:
                     yield {"round": number, **msgspec.structs.asdict(row)}
 
-    # What a legend explains
+    # Legends
 
-    @cached_property
+    @property
     def has_reference(self) -> bool:
         return any(row.reference is not None for row in self._everything_drawn)
 
-    @cached_property
+    @property
     def shows_noise(self) -> bool:
         return any(row.noise_alone for row in self._everything_drawn)
 
@@ -306,38 +300,38 @@ class QuestionView:
         return (*self.drawn, *points)
 
     def _of_round(self, key: str) -> Any:  # Any: what this key of a round holds
-        return (getattr(self.context.period, key, None) or {}).get(self.question.name)
+        return self.context.of_round(key, self.question.name)
 
     def _figures(self, joint: bool) -> list[Figures]:
         period = self.context.period
-        assert period is not None
-        rows = self._referenced(period.round, self.result.rows, joint)
-        return self._renamed(aligned(rows))
+        if period is None:
+            return []
+        return aligned(self._shown(period.round, period.questions[self.question.name], joint))
 
-    def _referenced(self, number: int, rows: Iterable[Any], joint: bool = False) -> list[Figures]:
-        """Return the rows that have an estimate, with their reference values."""
+    def _shown(self, number: int, rows: Iterable[Any], joint: bool = False) -> list[Figures]:
+        """Return the rows that have an estimate, with their names and reference values."""
         asked, references = self.question, self.context.references
-        made = (figures(row, asked.statistic, asked.unit, joint) for row in rows)
-        if not references:
-            return [row for row in made if row]
-        return [
-            replace(row, reference=references.get((asked.name, number, row.label)))
-            for row in made
-            if row
-        ]
+        made = [figures(row, asked.statistic, asked.unit, joint) for row in rows]
+        known = [row for row in made if row]
+        if references:
+            keys = ((asked.name, number, row.label) for row in known)
+            known = [
+                replace(row, reference=references.get(key))
+                for row, key in zip(known, keys, strict=True)
+            ]
+        return self._renamed(known)
 
-    def _renamed(self, rows: Iterable[Figures]) -> list[Figures]:
-        """Give labels the names that people call them by."""
+    def _renamed(self, rows: list[Figures]) -> list[Figures]:
+        """Replace labels by their display names."""
         if not self.question.display.options:
-            return list(rows)
+            return rows
         names = dict(zip(self.question.labels, self.question.called, strict=True))
         return [replace(row, label=names.get(row.label, row.label)) for row in rows]
 
 
-@dataclass(frozen=True)
-class CrossedView:
+class CrossedView(NamedTuple):
     name: str
-    figures: Sequence[Figures]  # as many as a table holds
+    figures: Sequence[Figures]  # up to the limit of a table
     left_out: int
     joint: bool  # whether the intervals hold jointly
 
@@ -358,11 +352,6 @@ def crossed_view(survey: Survey, crossed: Crossed) -> CrossedView:
         left_out=max(0, len(known) - MAX_TABLE_ROWS),
         joint=joint,
     )
-
-
-def _aligned(panel: Sequence[charts.RoundFigures]) -> list[charts.RoundFigures]:
-    rows = aligned([each.text for each in panel])
-    return [replace(each, text=row) for each, row in zip(panel, rows, strict=True)]
 
 
 def _records(listed: Iterable[Any]) -> Iterable[Record]:

@@ -1,27 +1,37 @@
-"""Survey page: the rounds of a survey, and each question in one of them."""
+"""Survey page: the rounds of a survey, the questions in one round, and figures as files."""
 
 from __future__ import annotations
 
 import re
+from base64 import b64encode
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from functools import cached_property
+from hashlib import sha256
+from pathlib import Path
+from typing import NamedTuple
 
-from flask import request
+from flask import Response, render_template, request
+from flask.typing import ResponseReturnValue
+from werkzeug.exceptions import NotFound
 
-from deniable.server.http.context import parts
+from deniable.server.http.api import json_results
+from deniable.server.http.context import parts, require
+from deniable.server.pages.access import missing, pages
 from deniable.server.pages.question_view import (
     CrossedView,
+    FigureFile,
     PageContext,
     QuestionView,
     crossed_view,
 )
-from deniable.server.results import Results, Round, SurveyEstimates, select_rounds, stored_estimates
+from deniable.server.results import Results, select_rounds, stored_estimates
 from deniable.server.results.annotations import events_by_round
 from deniable.server.results.document import RoundFacts
-from deniable.server.results.notes import shuffle_sentences
-from deniable.server.results.round_selection import (
+from deniable.server.results.export import records_csv
+from deniable.server.results.sentences import shuffle_sentences
+from deniable.server.results.survey_estimates import (
     MAX_ROWS,
     RoundSelection,
     rounds_in_memory,
@@ -29,11 +39,13 @@ from deniable.server.results.round_selection import (
 )
 from deniable.server.store import PublishedSurvey
 from deniable.shared.errors import Refused
-from deniable.shared.privacy.promises import lifetime_promise, round_promise
+from deniable.shared.privacy.epsilon import lifetime_promise, round_promise
 from deniable.shared.survey.phrases import repeated
 
-MAX_LINKS = 6  # in the row of rounds; the others are folded
-MAX_LISTED = 200  # with those folded; earlier rounds are on pages of their own
+MAX_LINKS = 6  # shown in the row of rounds; the others are folded
+MAX_LISTED = 200  # including folded rounds; earlier rounds are on separate pages
+STATIC = Path(__file__).parent / "static"
+FIGURE_WIDTH = 720
 
 _NUMBER = re.compile("[0-9]{1,9}")
 
@@ -44,13 +56,14 @@ OUTCOMES = {
     "late": "rejected: after their round and its grace period",
     "closed": "rejected: the survey was closed",
     "bad-payload": "rejected: not what this survey asks for",
-    "too-many": "rejected: more in one envelope than the sender may send",
+    "too-many": "rejected: more reports in one envelope than allowed",
     "unknown-survey": "rejected: for a survey that is not published here",
 }
 
+blueprint = pages("survey", public=("survey_json",))
 
-@dataclass(frozen=True)
-class RoundLink:
+
+class RoundLink(NamedTuple):
     number: int
     name: str
     reports: int
@@ -58,15 +71,10 @@ class RoundLink:
 
 
 @dataclass(frozen=True)
-class SurveyPage:
-    """A view of the survey's results; it estimates nothing."""
+class SurveyPage(PageContext):
+    """View of a survey's results, without any estimation."""
 
-    context: PageContext
-    asked: str | None  # the round that the address names
-
-    @property
-    def estimates(self) -> SurveyEstimates:
-        return self.context.estimates
+    asked: str | None  # the round in the address
 
     @property
     def published(self) -> PublishedSurvey:
@@ -77,39 +85,33 @@ class SurveyPage:
         return self.estimates.header
 
     @property
-    def period(self) -> Round | None:
-        return self.context.period
-
-    @cached_property
-    def promises(self) -> tuple[str, str, list[str]]:
-        """Privacy promises: of one round, of the whole survey, and those changed by repetition."""
-        survey = self.estimates.survey
-        return (
-            round_promise(survey.round_billionths, survey.repeat_rounds),
-            lifetime_promise(survey.round_billionths, survey.rounds, survey.repeat_rounds),
-            list(repeated(survey)),
-        )
+    def promises(self) -> list[str]:
+        """Privacy promises for one round, for the survey, and for repeated reports."""
+        survey = self.survey
+        return [
+            f"{round_promise(survey.round_billionths, survey.repeat_rounds)}.",
+            f"{lifetime_promise(survey.round_billionths, survey.rounds, survey.repeat_rounds)}.",
+            *repeated(survey),
+        ]
 
     @cached_property
     def questions(self) -> Sequence[QuestionView]:
-        return [
-            QuestionView(question, self.context) for question in self.estimates.survey.questions
-        ]
+        return [QuestionView(question, self) for question in self.survey.questions]
 
     @property
     def crossed(self) -> Sequence[CrossedView]:
         tables = (self.period.cross or ()) if self.period else ()
-        return [crossed_view(self.estimates.survey, table) for table in tables]
+        return [crossed_view(self.survey, table) for table in tables]
 
     @property
     def shuffled(self) -> Sequence[str]:
         """Sentences about the privacy that the relay's shuffle adds."""
-        found = (self.period.shuffled or ()) if self.period else ()
-        return list(shuffle_sentences(found, self.results.epsilon))
+        facts = (self.period.shuffled or ()) if self.period else ()
+        return list(shuffle_sentences(facts, self.results.epsilon))
 
     @property
     def in_javascript(self) -> bool:
-        survey = self.estimates.survey
+        survey = self.survey
         return not survey.repeats and all(question.in_javascript for question in survey.questions)
 
     # Links to rounds
@@ -117,16 +119,20 @@ class SurveyPage:
     @property
     def fits_in_a_file(self) -> bool:
         """Return whether one response may hold all rounds."""
-        return self.estimates.survey.rounds <= rounds_per_response(self.estimates.survey)
+        return self.survey.rounds <= rounds_per_response(self.survey)
 
     @cached_property
     def rounds(self) -> Sequence[RoundLink]:
-        """The rounds of this page, the newest first."""
-        return [self._link(facts) for facts in reversed(self.estimates.facts.values())]
+        """Rounds on this page, newest first."""
+        current = self.period and self.period.round
+        return [
+            RoundLink(number, self.survey.round_title(number), facts.reports, number == current)
+            for number, facts in reversed(self.estimates.facts.items())
+        ]
 
     @property
     def first_rounds(self) -> Sequence[RoundLink]:
-        """The newest, and the one that is shown."""
+        """Newest rounds, and the round that is shown."""
         folded = (link for link in self.earlier_rounds if link.current)
         return [*self.rounds[:MAX_LINKS], *folded]
 
@@ -136,32 +142,45 @@ class SurveyPage:
 
     @property
     def before(self) -> int | None:
-        """The newest round that is not on this page, if there is one."""
+        """Newest round that is not on this page, if any."""
         selection = self.estimates.selection
         return selection.first - 1 if selection.left_out else None
 
-    def _link(self, facts: RoundFacts) -> RoundLink:
-        name = self.estimates.survey.round_title(facts.round)
-        current = self.period is not None and facts.round == self.period.round
-        return RoundLink(facts.round, name, facts.reports, current)
+
+@blueprint.get("/surveys/<identifier>")
+def survey(identifier: str) -> ResponseReturnValue:
+    try:
+        page = read_page(identifier)
+    except Refused as error:
+        return missing(str(error))
+    own_url = request.url_root.rstrip("/")
+    return render_template(
+        "survey.html",
+        page=page,
+        outcomes=outcome_rows(parts().store.counters(page.published.sequence)),
+        has_public_page=parts().public_pages,
+        url=own_url,
+        device_url=parts().device_url or own_url,
+    )
+
+
+@blueprint.get("/surveys/<identifier>.json")
+@require("analyst")
+def survey_json(identifier: str) -> Response:
+    """Return the same document as /v1."""
+    return json_results(identifier)
 
 
 def read_page(identifier: str) -> SurveyPage:
-    """Read the page that this request asks for. Refused if there is no such survey or round."""
+    """Return the requested page; raise Refused if the survey or the round does not exist."""
     here, asked = parts(), request.args.get("round")
     published, now = here.catalogue.find(identifier), here.clock.now()
-    estimates = stored_estimates(
-        here.store,
-        published,
-        now,
-        select_listed(published, now, asked),
-        here.estimates,
-        MAX_ROWS,
-    )
+    selection = select_listed(published, now, asked)
+    estimates = stored_estimates(here.store, published, now, selection, here.estimates, MAX_ROWS)
     number = _chosen([*estimates.facts.values()], published.survey.minimum_reports, asked)
     (period,) = (None,) if number is None else estimates.estimated([number])
     events = events_by_round(estimates.header.annotations or ())
-    return SurveyPage(PageContext(estimates, period, events, here.known.of(published)), asked)
+    return SurveyPage(estimates, period, events, here.known.of(published), asked)
 
 
 def outcome_rows(counted: Mapping[str, int]) -> list[tuple[str, int]]:
@@ -171,7 +190,7 @@ def outcome_rows(counted: Mapping[str, int]) -> list[tuple[str, int]]:
 
 
 def select_listed(published: PublishedSurvey, now: datetime, asked: str | None) -> RoundSelection:
-    """Return the newest rounds, or those up to a few after the one that is asked for."""
+    """Return the newest rounds, or those up to a few after the requested round."""
     survey = published.survey
     most = min(MAX_LISTED, rounds_in_memory(survey))
     newest = select_rounds(survey, now, max_rounds=most)
@@ -181,13 +200,57 @@ def select_listed(published: PublishedSurvey, now: datetime, asked: str | None) 
 
 
 def _chosen(rounds: Sequence[RoundFacts], minimum: int, asked: str | None) -> int | None:
-    """Return the round that is asked for, or the newest with enough reports, or with any."""
+    """Return the requested round, or the newest with enough reports, or with any."""
     if asked is not None:
         for facts in rounds:
             if str(facts.round) == asked:
                 return facts.round
-        raise Refused("this survey has no such round, or it has not begun")
-    enough = [facts for facts in rounds if facts.reports >= minimum]
-    some = [facts for facts in rounds if facts.reports]
-    best = enough[-1:] or some[-1:] or rounds[-1:]
-    return best[0].round if best else None
+        raise Refused("the round does not exist, or has not begun")
+    for least in (minimum, 1, 0):
+        for facts in reversed(rounds):
+            if facts.reports >= least:
+                return facts.round
+    return None
+
+
+# Figures as files
+
+
+@blueprint.get("/surveys/<identifier>/figures/<question>/<name>.<any(svg, csv):form>")
+def figure(identifier: str, question: str, name: str, form: str) -> ResponseReturnValue:
+    try:
+        page = read_page(identifier)
+    except Refused:
+        raise NotFound from None
+    for view in page.questions:
+        for file in view.files() if view.question.name == question else ():
+            if file.name == name:
+                return _csv(file) if form == "csv" else _svg(file, view, page)
+    raise NotFound
+
+
+def _csv(file: FigureFile) -> Response:
+    headers = {"Content-Disposition": f'attachment; filename="{file.name}.csv"'}
+    return Response(records_csv(file.records()), mimetype="text/csv", headers=headers)
+
+
+def _svg(file: FigureFile, view: QuestionView, page: SurveyPage) -> Response:
+    """Render a figure with an inline style, which its headers allow but pages' do not."""
+    style = file_style()
+    text = render_template(
+        "figure.svg", figure=file, view=view, page=page, style=style, width=FIGURE_WIDTH
+    )
+    allowed = b64encode(sha256(style.encode()).digest()).decode()
+    policy = f"default-src 'none'; style-src 'sha256-{allowed}'"
+    return Response(text, mimetype="image/svg+xml", headers={"Content-Security-Policy": policy})
+
+
+def file_style() -> str:
+    """Return the chart's style with the light colours written out.
+
+    Few SVG viewers support variables.
+    """
+    sheet, chart = ((STATIC / name).read_text("utf-8") for name in ("style.css", "chart.css"))
+    colours = dict(re.findall(r"--([\w-]+): (#[0-9a-f]{6})", sheet.split("}")[0]))
+    wide = chart.split("@media")[0]
+    return re.sub(r"var\(--([\w-]+)\)", lambda name: colours[name[1]], wide)

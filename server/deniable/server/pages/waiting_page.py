@@ -1,9 +1,9 @@
 """Survey page before there are results: how to send a report, a test report, and a plan.
 
-The page refreshes when the first report arrives. A test report takes the way of every report: it is
-packed, sealed if the survey requires it, read and checked, up to where it would be written. It is
-neither counted nor stored, neither as a report nor as a duplicate nor among the rejected. Only
-intake holds the keys that open sealed reports, so a sealed one is checked before it is sealed.
+The page refreshes when the first report arrives. A test report is handled like every report: it is
+packed, sealed if the survey requires it, read and checked, but not written. It is not counted, not
+even as a duplicate or as rejected. Only intake has the keys that open sealed reports, so a sealed
+one is checked before it is sealed.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import json
 import secrets
 import shlex
 from collections.abc import Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from flask import Response, jsonify, render_template, request
 from flask.typing import ResponseReturnValue
@@ -22,40 +22,37 @@ from deniable.server.http.messages import JSON
 from deniable.server.intake.admission import admit
 from deniable.server.pages.access import for_operators, pages, refused
 from deniable.server.pages.planner import PlannedQuestion, plan_question
-from deniable.server.results import state_at
-from deniable.server.results.round_selection import rounds_in_memory
+from deniable.server.results.survey_estimates import rounds_in_memory
 from deniable.server.store import PublishedSurvey, Upload
 from deniable.shared.envelope import Envelope, encode_report, json_envelope, parse_envelopes
 from deniable.shared.errors import Refused
-from deniable.shared.privacy.randomness import kernel_draw
+from deniable.shared.privacy.mechanism import kernel_draw
 from deniable.shared.sealed_envelope import seal
 from deniable.shared.survey.keys import mark_of
 from deniable.shared.survey.questions import question_document
 
 ID_BYTES = 16
-MAX_SHOWN_BYTES = 600  # of a report, in a command to copy
-MISSING_KEY = "the key to open this is not here now; start the server with --sealing-key FILE"
+MAX_SHOWN_BYTES = 600  # maximum length of a report in a command to copy
+MISSING_KEY = "the server lacks the key to open this; start the server with --sealing-key FILE"
 
 blueprint = pages("waiting", public=("waiting_json",))
 
 
-@dataclass(frozen=True)
-class TestReport:
-    """A report that was not sent, and what would have become of it."""
+class TestReport(NamedTuple):
+    """Test report, which was not sent, with the outcome that it would have had."""
 
-    accepted: bool
-    problem: str  # why not
+    problem: str  # why it would be rejected; empty if it would be accepted
     size: int  # bytes of the body
-    symbols: Sequence[tuple[str, str]]  # each answered question, and what is reported
+    symbols: Sequence[tuple[str, str]]  # each answered question with the reported value
     sealed: bool
 
 
 @blueprint.get("/surveys/<identifier>/waiting.json")
 @require("analyst")
 def waiting_json(identifier: str) -> Response:
-    """Tell the page whether it is out of date."""
+    """Return the facts that tell the page whether it is out of date."""
     published = asked_for(identifier)
-    state = state_at(published, parts().clock.now())
+    state = published.state_at(parts().clock.now())
     return jsonify({"survey": published.id, "state": state, "reports": reports_so_far(published)})
 
 
@@ -73,7 +70,7 @@ def send_test_report(identifier: str) -> ResponseReturnValue:
 
 @blueprint.app_template_global()
 def reports_so_far(published: PublishedSurvey) -> int:
-    """Return the number of reports of all rounds, of which only some are in memory at a time."""
+    """Return the number of reports of all rounds, reading a few rounds at a time."""
     survey, store = published.survey, parts().store
     step = rounds_in_memory(survey)
     return sum(
@@ -85,7 +82,7 @@ def reports_so_far(published: PublishedSurvey) -> int:
 
 @blueprint.app_template_global()
 def survey_plan(published: PublishedSurvey) -> PlannedQuestion:
-    """Plan the question that the address names, or the first."""
+    """Plan the question named in the address, or the first question."""
     questions = {question.name: question for question in published.survey.questions}
     first = published.survey.questions[0]
     chosen = questions.get(request.args.get("question", ""), first)
@@ -110,14 +107,14 @@ def make_test_report(here: Parts, published: PublishedSurvey) -> TestReport:
         for question, symbol in zip(survey.questions, symbols, strict=True)
         if symbol is not None
     ]
-    return TestReport(not problem, problem, len(body), described, survey.sealed_to is not None)
+    return TestReport(problem, len(body), described, survey.sealed_to is not None)
 
 
 @blueprint.app_template_global()
 def report_by_hand(published: PublishedSurvey, url: str) -> str | None:
     """Return a shell command that sends one report, which counts.
 
-    None where it is sealed, or too long to read.
+    Return None if the report is sealed or too long to show.
     """
     if published.survey.sealed_to or published.survey.report_size > MAX_SHOWN_BYTES:
         return None
@@ -128,7 +125,7 @@ def report_by_hand(published: PublishedSurvey, url: str) -> str | None:
 
 
 def _drawn(published: PublishedSurvey, here: Parts) -> tuple[Sequence[int | None], Envelope]:
-    """Randomize the examples that pages show, which are no one's answers, under a random id."""
+    """Randomize the example answers of the pages, under a random id."""
     survey = published.survey
     answers = {question.name: question.example for question in survey.questions}
     symbols = survey.report(answers, kernel_draw).symbols

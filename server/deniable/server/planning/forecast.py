@@ -1,81 +1,124 @@
-"""Forecast for a question: by the mechanism that a survey would have, and by all others.
+"""Forecast for a question, with the mechanism that a survey would use and with all others.
 
-`n_variance` is n times the variance that noise and rounding add: of an option's share where shares
-are all alike, or of the mean of numbers that all stand at the worst place, with the range as
-[-1, 1]. The least that any local mechanism can have is in `variances.py`.
+`n_variance` is n times the variance that noise and rounding add: to an option's share if all shares
+are equal, or to the mean of numbers that are all at the worst position, with the range as [-1, 1].
+A text counts as an option among as many as there are buckets, in the reports of the final groups;
+`floor` is the share above which it is found at all. How close that is to the optimum is unknown.
 
-A text is an option of as many as there are buckets, of which the final groups' reports tell;
-`floor` is the share from which on it is found at all. How close to the limit that is, is not known.
+The equivalent number of direct answers depends on how people differ. Here their answers are
+distributed uniformly over the options, the range or all directions. With σ^2 the variance of one
+answer, n deniable answers are worth n σ^2 / (σ^2 + n_variance) direct ones, at the worst position.
 
-How many direct answers carry as much depends on how people differ: here their answers are spread
-evenly, over the options, over the range or over all directions. With σ^2 the variance of one, n
-deniable answers are worth n σ^2 / (σ^2 + n_variance), at the worst place.
+The half widths of the 95 % interval are in the question's units, in each of three models:
 
-Two sentences sum it up: how exact, for how many people; and how many direct answers tell as much.
+    local      no trust is needed: each report is ε-private by itself
+    shuffled   a shuffler is trusted to mix the reports of n honest people, so that each may be
+               ε₀-private, with the largest ε₀ that leaves (ε, δ) to those who see them mixed
+    trusted    a server is trusted with the answers, and adds noise to what it publishes
+
+In the first two, people are at the worst position and all shares are equal. A trusted server's only
+error is its noise, discrete Laplace with these variances:
+
+    a whole number that changes by up to Δ  2 a / (a - 1)^2          a = e^(ε / Δ)
+    an option's share of n people           the same / n^2
+    the mean of n numbers, of the range     the same / (n steps)^2   Δ = steps, of a public grid
+    a coordinate of a mean vector           (d + 1) / (n ε)^2        noise of gamma length
+
+n is public: neighbouring data differ in one person's answer. With a fine grid a mean's variance is
+slightly below 2 / (n ε)^2, which is the variance with Laplace noise. Only simulations draw the
+noise itself.
+
+Source: Ghosh, Roughgarden, Sundararajan 2009, "Universally utility-maximizing privacy mechanisms",
+STOC, for counts.
+
+The least variance, times n, that noise and rounding can add in any local mechanism:
+
+    yes or no   e^ε / (e^ε - 1)^2, which randomized response attains
+    k options   ((k - 1)^2 / T - (k - 1) / k) / k for each, if all shares are equal, for many
+                people; T = max over d of k d (k - d) (e^ε - 1)^2 / (d e^ε + k - d)^2
+    a number    the variance of the optimal table on its grid, at the worst position, without the
+                error of rounding to the grid; with the range as [-1, 1]
+    a vector    1 / m^2 - 1, all coordinates together, if each person's vector has length 1; m is
+                the mean along the vector of a report of the best cap (PrivUnit)
+
+T is the largest information of one report about k equal shares: the trace of its information
+matrix, which is convex in each column of the report's probabilities, so largest if they have two
+values. For a random sample of people, (k - 1)^2 / (n T) is the least sum of squared errors.
+
+Sources: Ye, Barg 2019, arXiv:1810.07283, for options; `surveys/optimal_table.py` for numbers.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
-from deniable.server.planning.planned_question import Asked, choose, others
-from deniable.server.planning.variances import (
-    half_width,
-    least_n_variance,
-    shuffled_half_width,
-    trusted_half_width,
-)
-from deniable.shared.privacy.mechanism import Mechanism
+from deniable.server.estimation.amplification import report_epsilon, usual_delta
+from deniable.server.planning.planned_question import Asked, choose, others, undecided
+from deniable.shared.privacy.epsilon import BILLION, Epsilon, decimal_text
+from deniable.shared.privacy.families.number_table import RANGE, NumberTable
+from deniable.shared.privacy.families.support import SupportDesign
+from deniable.shared.privacy.families.vector_design import VectorDesign
+from deniable.shared.privacy.mechanism import FamilyTable, Mechanism
+from deniable.shared.privacy.mechanisms import OptimalTable
 from deniable.shared.survey.kinds.base import Question
+
+ADD_OR_DELETE, REPLACE_ONE = 1, 2  # total change of the counts of options by one person
+FINE = 2**20  # steps
+Z95 = 1.96
+MAX_SHUFFLED_PEOPLE = 10**9  # with more people, ε₀ is even larger
+
+Forecast = Mapping[str, Any]  # the result of `plan`; Any: JSON values
 
 
 def plan(
-    asked: Asked, people: int | None, error: float | None, most_bytes: int | None = None
+    asked: Asked, people: int | None, error: float | None, max_bytes: int | None = None
 ) -> dict[str, Any]:
     """Return the forecast for a number of people, or for an error.
 
-    The error is half of the 95 % interval, in the question's own measure. `most_bytes` limits the
-    report. Any: JSON values.
+    The error is half of the 95 % interval, in the question's unit. `max_bytes` limits the report.
+    Any: JSON values.
     """
-    question = choose(asked, most_bytes)
+    question = choose(asked, max_bytes)
     mechanism = question.mechanism
     enough = people if error is None else people_for(question, error)
     count = enough if people is None else people
-    assert count is not None, "the verb requires one of the two"
-    spread = mechanism.n_variance()
+    assert count is not None, "the command requires one of the two"
     least = least_n_variance(mechanism)
-    mixed = shuffled_half_width(asked, count, most_bytes)
+    mixed = shuffled_half_width(asked, count, max_bytes)
     return {
         "kind": question.kind,
         "epsilon": str(question.epsilon),
         "people": count,
         **_facts(question, count),
         "people_for_error": enough,
-        "limit_ratio": None if least is None else spread / least,
+        "limit_ratio": None if least is None else mechanism.n_variance() / least,
         "direct_equivalent": direct_equivalent(mechanism, count),
         "central_half_width_95": trusted_half_width(question, count),
         "shuffled_half_width_95": mixed.half_width,
         "shuffled_delta": mixed.delta,
         "shuffled_report_epsilon": str(mixed.epsilon),
-        "alternatives": [_facts(other, count) for other in others(asked, question, most_bytes)],
+        "alternatives": [_facts(other, count) for other in others(asked, question, max_bytes)],
     }
 
 
 def people_for(question: Question, error: float) -> int:
-    """Return how many people are needed for half of the 95 % interval to be this small."""
+    """Return the number of people for which half of the 95 % interval is `error`."""
     return max(1, math.ceil((half_width(question, 1) / error) ** 2 * (1 - 1e-12)))
 
 
 def direct_equivalent(mechanism: Mechanism, people: int) -> int:
-    """Return how many answers asked openly would be as informative."""
+    """Return the equivalent number of direct answers."""
     one = mechanism.answer_variance
     return round(people * one / (one + mechanism.n_variance()))
 
 
 def _facts(question: Question, people: int) -> dict[str, Any]:
     mechanism = question.mechanism
+    floor = mechanism.floor(people)
     return {
         "mechanism": mechanism.name,
         "payload_bytes": mechanism.payload_size,
@@ -83,47 +126,151 @@ def _facts(question: Question, people: int) -> dict[str, Any]:
         "standard_error": mechanism.predicted_error(people) * question.span,
         "half_width_95": half_width(question, people),
         "leverage": mechanism.leverage,
-        **({} if (floor := mechanism.floor(people)) is None else {"floor": floor}),
+        **({} if floor is None else {"floor": floor}),
     }
 
 
-Found = Mapping[str, Any]  # the result of `plan`; Any: JSON values
+def sentences(forecast: Forecast, margin: Callable[[float], str]) -> list[str]:
+    """Return sentences: the margin of error, people needed, equivalent number of direct answers.
 
-
-def sentences(found: Found, margin: Callable[[float], str]) -> list[str]:
-    """Describe a forecast. `margin` formats half of an interval in the question's unit, with ±."""
-    if "floor" in found:
-        return [_from_where_on(found, margin)]
-    return [_how_exact(found, margin), _how_much_it_is_worth(found)]
-
-
-def _from_where_on(found: Found, margin: Callable[[float], str]) -> str:
-    people, floor = found["people"], found["floor"]
-    if floor >= 1:
-        return f"{people:,} people are too few to find any text."
-    return (
-        f"With {people:,} people, a text that {math.ceil(floor * people):,} or more give is found "
-        f"with a probability of 99 %, and its share is known to {margin(found['half_width_95'])}."
+    `margin` formats half of an interval in the question's unit, with ±.
+    """
+    people, width = forecast["people"], forecast["half_width_95"]
+    if (floor := forecast.get("floor")) is not None:
+        if floor >= 1:
+            return [f"{people:,} people are too few to find any text."]
+        texts = f"With {people:,} people, a text that {math.ceil(floor * people):,} or more give"
+        known = f"is found with a probability of 99 %, and its share is known to {margin(width)}."
+        return [f"{texts} {known}"]
+    ratio, enough, worth = (
+        forecast[key] for key in ("limit_ratio", "people_for_error", "direct_equivalent")
     )
-
-
-def _how_exact(found: Found, margin: Callable[[float], str]) -> str:
-    ratio = found["limit_ratio"]
     above = "" if ratio is None else f", at {ratio:.3f} times the smallest possible variance"
-    given = f"{found['people']:,} people give {margin(found['half_width_95'])} (95 %){above}"
-    if found["people_for_error"] == found["people"]:
-        return f"{given}; for half of that you need {4 * found['people']:,}."
-    return f"{given}; for {margin(_error(found))} you need {found['people_for_error']:,}."
+    wanted, needed = margin(width * math.sqrt(people / enough)), enough
+    if enough == people:
+        wanted, needed = "half of that", 4 * people
+    return [
+        f"{people:,} people give {margin(width)} (95 %){above}; for {wanted} you need {needed:,}.",
+        f"{people:,} deniable answers are worth about {worth:,} asked openly.",
+    ]
 
 
-def _how_much_it_is_worth(found: Found) -> str:
-    return (
-        f"{found['people']:,} deniable answers are worth about "
-        f"{found['direct_equivalent']:,} asked openly."
-    )
+# Half widths of the 95 % interval
 
 
-def _error(found: Found) -> float:
-    """Return the margin at the number of people that the requested error needs."""
-    width, people, enough = (found[k] for k in ("half_width_95", "people", "people_for_error"))
-    return float(width) * math.sqrt(people / enough)
+@dataclass(frozen=True)
+class Shuffled:
+    half_width: float
+    delta: float
+    epsilon: Epsilon  # ε₀
+
+
+def half_width(question: Question, people: int) -> float:
+    return Z95 * question.mechanism.predicted_error(people) * question.span
+
+
+def shuffled_half_width(
+    asked: Asked, people: int, max_bytes: int | None = None, *, coarse: bool = False
+) -> Shuffled:
+    """Return the half width with the default mechanism at ε₀.
+
+    `coarse` rounds ε₀ down to a whole number if that is above ε, so that fewer tables must be
+    searched for.
+    """
+    delta, epsilon = usual_delta(people), Epsilon(asked["epsilon"])
+    alone = report_epsilon(epsilon, min(people, MAX_SHUFFLED_PEOPLE), delta)
+    if coarse:
+        whole = alone.billionths // BILLION * BILLION
+        alone = max(epsilon, Epsilon(decimal_text(max(1, whole))))
+    question = choose({**undecided(asked), "epsilon": str(alone)}, max_bytes)
+    return Shuffled(half_width(question, people), delta, alone)
+
+
+def trusted_half_width(question: Question, people: int) -> float:
+    variance = TRUSTED.of(question.mechanism)(question.mechanism, people)
+    return Z95 * math.sqrt(variance) * question.span
+
+
+# Variances of a trusted server's noise
+
+
+def noise_variance(epsilon: Epsilon, sensitivity: int) -> float:
+    decay = -float(epsilon) / sensitivity
+    return 2 * math.exp(decay) / math.expm1(decay) ** 2
+
+
+def share_variance(epsilon: Epsilon, people: int, sensitivity: int) -> float:
+    return noise_variance(epsilon, sensitivity) / people**2
+
+
+def mean_variance(epsilon: Epsilon, people: int, steps: int = FINE) -> float:
+    """Return the variance of the mean as a share of the range, for given grid positions."""
+    return noise_variance(epsilon, steps) / (people * steps) ** 2
+
+
+def _share(mechanism: Mechanism, people: int) -> float:
+    moved = ADD_OR_DELETE if mechanism.size == 2 else REPLACE_ONE
+    return share_variance(mechanism.epsilon, people, moved)
+
+
+def _coordinate(design: VectorDesign, people: int) -> float:
+    return (design.dimension + 1) / (people * float(design.epsilon)) ** 2
+
+
+# Any: each function takes the family of its key
+TRUSTED: FamilyTable[Callable[[Any, int], float]] = FamilyTable(
+    {
+        Mechanism: _share,
+        NumberTable: lambda table, people: mean_variance(table.epsilon, people),
+        VectorDesign: _coordinate,
+    }
+)
+
+
+# The least variance of any local mechanism
+
+
+def least_n_variance(mechanism: Mechanism) -> float | None:
+    """Return a lower bound for any mechanism for this question; None if no close bound is known."""
+    return LEAST.of(mechanism)(mechanism)
+
+
+@lru_cache(maxsize=256)
+def least_of_a_share(epsilon: float, options: int) -> float:
+    """Return ((k - 1)^2 / T - (k - 1) / k) / k, computed without subtraction."""
+    e, k = math.exp(epsilon), options
+    return min(
+        (d * (d - 1) * e**2 + 2 * d * (k - d) * e + (k - d) * (k - d - 1)) / (d * (k - d))
+        for d in range(1, k)
+    ) * ((k - 1) / k / math.expm1(epsilon) ** 2)
+
+
+def largest_information(epsilon: float, options: int) -> float:
+    """Return T, the largest information of one report about equal shares."""
+    e, k = math.exp(epsilon), options
+    return max(k * d * (k - d) * (e - 1) ** 2 / (d * e + k - d) ** 2 for d in range(1, k))
+
+
+@lru_cache(maxsize=32)
+def least_of_a_number(epsilon: Epsilon) -> float | None:
+    """Return the least variance of a mean, if the search finds a table at this ε."""
+    from deniable.server.surveys.optimal_table import ENOUGH_EPSILON, NoTable, optimal_table
+
+    steps = OptimalTable.best_size(epsilon)
+    try:
+        table = optimal_table(epsilon, steps)
+    except NoTable:
+        return None
+    least = RANGE**2 * max(table.variance(1, point / steps) for point in range(steps + 1))
+    return least if float(epsilon) <= ENOUGH_EPSILON else None
+
+
+# Any: each function takes the family of its key
+LEAST: FamilyTable[Callable[[Any], float | None]] = FamilyTable(
+    {
+        Mechanism: lambda _: None,
+        SupportDesign: lambda design: least_of_a_share(float(design.epsilon), design.options),
+        NumberTable: lambda table: least_of_a_number(table.epsilon),
+        VectorDesign: lambda design: design.least_error**2 - 1,
+    }
+)

@@ -1,9 +1,10 @@
-"""The question to plan, from the options of a command or the fields of a form."""
+"""The question to plan, from a command's options or a form's fields."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import Any
 
 from deniable.server.surveys.survey_file import with_table
@@ -18,7 +19,7 @@ MAX_PEOPLE = 10**12
 
 
 class WrongField(WrongUse):
-    """Raised for a field that cannot be planned with; `problem` is what to write there."""
+    """Raised for a field with an unusable value; `problem` states what to write."""
 
     def __init__(self, field: str, problem: str) -> None:
         super().__init__(f"--{field}: {problem}")
@@ -26,19 +27,19 @@ class WrongField(WrongUse):
 
 
 def asked(
-    kind: str, epsilon: str, said: Mapping[str, Any], mechanism: str | None = None
+    kind: str, epsilon: str, values: Mapping[str, Any], mechanism: str | None = None
 ) -> dict[str, Any]:
-    """Return the question as a survey file has it; the reader of surveys finds other mistakes."""
+    """Return the question as in a survey file; the survey reader finds other mistakes."""
     question: dict[str, Any] = {"name": "it", "kind": kind, "epsilon": epsilon}
     if mechanism is not None:
         question["mechanism"] = mechanism
     for field in KINDS[kind].plan_fields:
-        if said.get(field.name) is None:
-            raise WrongField(field.name, f"a {kind} needs it")
-        if not field.low <= said[field.name] <= field.high:
-            problem = f"a {kind} has {field.low:,} to {field.high:,} {field.name}"
+        if values.get(field.name) is None:
+            raise WrongField(field.name, f"a {kind} question needs it")
+        if not field.low <= values[field.name] <= field.high:
+            problem = f"a {kind} needs {field.low:,} to {field.high:,} {field.name}"
             raise WrongField(field.name, problem)
-    return question | KINDS[kind].planned(said)
+    return question | KINDS[kind].planned(values)
 
 
 def check_people(people: int) -> int:
@@ -58,50 +59,43 @@ def field_of(error: InvalidSurvey) -> tuple[str, str]:
     return error.key.rpartition(".")[2], error.problem
 
 
-Asked = Mapping[str, Any]  # a question as a survey file has it; Any: what TOML and JSON hold
+Asked = Mapping[str, Any]  # a question as in a survey file; Any: TOML and JSON values
 CHOSEN = ("mechanism", "grid", "integers")
 
 
 def undecided(asked: Asked) -> Asked:
-    """Return the question without its mechanism and what was chosen with it for an ε."""
+    """Return the question without its mechanism and the parameters chosen with it."""
     return {key: value for key, value in asked.items() if key not in CHOSEN}
 
 
 def read(asked: Asked) -> Question:
-    """Return the question that a published survey would have."""
+    """Return the question as a published survey would have it."""
     return parse_question(Reader("question", with_table(dict(asked))))
 
 
-def choose(asked: Asked, most_bytes: int | None = None) -> Question:
-    """Choose the named mechanism, or the survey's, or the best whose report is short enough."""
+def choose(asked: Asked, max_bytes: int | None = None) -> Question:
+    """Choose the named mechanism, the default, or the best one with a short enough report."""
     usual = read(asked)
-    if most_bytes is None or usual.mechanism.payload_size <= most_bytes:
+    if max_bytes is None or usual.mechanism.payload_size <= max_bytes:
         return usual
-    if "mechanism" not in asked and (rest := others(asked, usual, most_bytes)):
+    if "mechanism" not in asked and (rest := others(asked, usual, max_bytes)):
         return rest[0]
-    shortest = min([usual, *others(asked, usual)], key=lambda each: each.mechanism.payload_size)
+    shortest = min(
+        [usual, *others(asked, usual)], key=lambda question: question.mechanism.payload_size
+    )
     raise WrongUse(
-        f"{usual.mechanism.name} takes {usual.mechanism.payload_size} bytes a report, and "
-        f"{most_bytes} are allowed; the shortest is {shortest.mechanism.name} with "
+        f"{usual.mechanism.name} needs {usual.mechanism.payload_size} bytes per report, but only "
+        f"{max_bytes} are allowed; the shortest is {shortest.mechanism.name} with "
         f"{shortest.mechanism.payload_size}"
     )
 
 
-def others(asked: Asked, chosen: Question, most_bytes: int | None = None) -> list[Question]:
-    """Return the other mechanisms that take this question, the best first.
-
-    Each at the size that suits it.
-    """
-    found = []
+def others(asked: Asked, chosen: Question, max_bytes: int | None = None) -> list[Question]:
+    """Return the other mechanisms for this question, each at its best size, best first."""
+    questions = []
     for name in mechanisms(chosen.mechanism_kind):
-        try:
-            other = (
-                read({**undecided(asked), "mechanism": name})
-                if name != chosen.mechanism.name
-                else None
-            )
-        except InvalidSurvey:
-            continue
-        if other and (most_bytes is None or other.mechanism.payload_size <= most_bytes):
-            found.append(other)
-    return sorted(found, key=lambda other: other.mechanism.predicted_error(1))
+        if name != chosen.mechanism.name:
+            with suppress(InvalidSurvey):
+                questions.append(read({**undecided(asked), "mechanism": name}))
+    fitting = [q for q in questions if max_bytes is None or q.mechanism.payload_size <= max_bytes]
+    return sorted(fitting, key=lambda question: question.mechanism.predicted_error(1))

@@ -1,1 +1,1 @@
-"""Processes: `supervisor` starts, restarts and stops them; `roles` holds intake and reader."""
+"""Server processes: `supervisor` starts, restarts and stops them; `roles` defines them."""

@@ -1,4 +1,4 @@
-"""Addresses to listen at, and the lock on a data folder: each is taken by one server only."""
+"""Listening addresses and the lock on a data folder; each belongs to one server at a time."""
 
 from __future__ import annotations
 
@@ -7,6 +7,8 @@ import fcntl
 import os
 import socket
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -14,7 +16,7 @@ from deniable.server.disk import PRIVATE_FILE
 from deniable.shared.errors import Refused, WrongUse
 
 LOCK_FILE = "serve.lock"
-LOCK_PATIENCE_SECONDS = 3.0  # a server that was just killed needs a moment to be gone
+LOCK_PATIENCE_SECONDS = 3.0  # a killed server takes a moment to disappear
 LOCK_PAUSE_SECONDS = 0.05
 HEALTH_SECONDS = 2.0
 THIS_MACHINE = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104  # every address is this one too
@@ -22,19 +24,19 @@ THIS_MACHINE = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104  # every addr
 
 @dataclass(frozen=True)
 class Address:
-    """A host and a port to listen at."""
+    """Host and port to listen at."""
 
     host: str
     port: int
 
     @property
     def url(self) -> str:
-        """The address as seen from this machine."""
+        """URL of the address on this machine."""
         host = THIS_MACHINE.get(self.host, self.host)
         return f"http://[{host}]:{self.port}" if ":" in host else f"http://{host}:{self.port}"
 
     def answers(self) -> bool:
-        """Return whether a server there says that it is alive."""
+        """Return whether the server at the address answers a health check."""
         target = THIS_MACHINE.get(self.host, self.host)
         request = b"GET /healthz HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n"
         try:
@@ -45,38 +47,35 @@ class Address:
             return False
 
 
-def claim(host: str, port: int) -> tuple[Address, socket.socket]:
-    """Return the address, with a free port if `port` is 0, and the socket that reserves it.
+@contextmanager
+def claim(host: str, port: int) -> Iterator[Address]:
+    """Reserve an address, with a free port if `port` is 0.
 
-    Workers listen with SO_REUSEPORT, so a second server would silently share the port: a plain
-    bind detects that. The reserving socket never listens, so it gets no connection; close it last.
+    Workers listen with SO_REUSEPORT, so a second server would silently share the port; a plain bind
+    detects that. The reserving socket never listens, so it receives no connections.
     """
     with _bound(host, port, shared=False) as probe:
-        chosen: int = probe.getsockname()[1]
-    return Address(host, chosen), _bound(host, chosen, shared=True)
+        free_port: int = probe.getsockname()[1]
+    with _bound(host, free_port, shared=True):
+        yield Address(host, free_port)
 
 
 def take_lock(folder: Path, patience: float = LOCK_PATIENCE_SECONDS) -> int:
-    """Hold the folder until this process ends, or the returned descriptor is closed.
-
-    The kernel frees the lock however its holder ends.
-    """
+    """Lock the folder until the descriptor is closed or this process ends, even by a kill."""
     handle = os.open(folder / LOCK_FILE, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, PRIVATE_FILE)
     end = time.monotonic() + patience
-    while not _locked(handle):
-        if time.monotonic() >= end:
-            os.close(handle)
-            raise Refused(f"another server serves {folder}; stop it, or name another folder")
-        time.sleep(LOCK_PAUSE_SECONDS)
-    return handle
-
-
-def _locked(handle: int) -> bool:
-    try:
-        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    return True
+    while True:
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            if time.monotonic() >= end:
+                os.close(handle)
+                raise Refused(
+                    f"another server is using {folder}; stop it, or name another folder"
+                ) from None
+            time.sleep(LOCK_PAUSE_SECONDS)
+        else:
+            return handle
 
 
 def _bound(host: str, port: int, *, shared: bool) -> socket.socket:
@@ -89,14 +88,12 @@ def _bound(host: str, port: int, *, shared: bool) -> socket.socket:
         bound.bind((host, port))
     except OverflowError:
         bound.close()
-        raise WrongUse(f"a port is 0 to 65535, not {port}") from None
+        raise WrongUse(f"the port must be between 0 and 65535, not {port}") from None
     except OSError as error:
         bound.close()
-        raise _refusal(host, port, error) from None
+        if error.errno == errno.EADDRINUSE:
+            raise Refused(
+                f"port {port} of {host} is in use; stop the program that uses it, or use --port 0"
+            ) from None
+        raise WrongUse(f"cannot listen at {host} port {port}: {error.strerror or error}") from None
     return bound
-
-
-def _refusal(host: str, port: int, error: OSError) -> Refused | WrongUse:
-    if error.errno == errno.EADDRINUSE:
-        return Refused(f"port {port} of {host} is in use; stop what listens there, or use --port 0")
-    return WrongUse(f"cannot listen at {host} port {port}: {error.strerror or error}")

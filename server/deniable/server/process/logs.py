@@ -1,9 +1,9 @@
-"""Log of the server, on standard error; standard output is for the addresses.
+"""Log of a server or relay, on standard error; standard output is for the addresses.
 
-Nothing logs a request as such. A line that repeats, as for each of thousands of requests when
-the disk is full, is written once a minute, with the number of lines left out since. JSON contains
-no messages of exceptions, only where they were raised: these logs are shipped unread, and a message
-might contain what must not leave the machine.
+Requests are not logged. A repeated line, such as one for each request while the disk is full, is
+written once a minute, with the number of lines left out. JSON logs contain no exception messages,
+only where exceptions were raised: these logs are shipped unread, and a message might contain data
+that must not leave the machine.
 """
 
 from __future__ import annotations
@@ -23,29 +23,28 @@ PAUSE_SECONDS = 60.0
 
 
 class Seldom(logging.Filter):
-    """Filter that passes one record a minute of each line of code that logs."""
+    """Filter that passes one record per minute for each logging call in the code."""
 
     def __init__(self, seconds: Callable[[], float] = time.monotonic) -> None:
         super().__init__()
         self._seconds = seconds
-        self._said: dict[
-            tuple[str, int], tuple[float, int]
-        ] = {}  # bounded by the lines of code that log
+        # Keyed by logging call, so bounded: time of the last passed record, records left out since.
+        self._passed: dict[tuple[str, int], tuple[float, int]] = {}
 
     def filter(self, record: logging.LogRecord) -> bool:
         line, now = (record.pathname, record.lineno), self._seconds()
-        last, left_out = self._said.get(line, (now - PAUSE_SECONDS, 0))
+        last, left_out = self._passed.get(line, (now - PAUSE_SECONDS, 0))
         if now - last < PAUSE_SECONDS:
-            self._said[line] = last, left_out + 1
+            self._passed[line] = last, left_out + 1
             return False
-        self._said[line] = now, 0
+        self._passed[line] = now, 0
         if left_out:
-            record.msg, record.args = f"{record.getMessage()} (and {left_out} times before)", ()
+            record.msg, record.args = f"{record.getMessage()} (repeated {left_out} times)", ()
         return True
 
 
 class Lines(logging.Formatter):
-    """Log format for people; a line logged during a request ends with the request's id."""
+    """Log format for people. Lines logged during a request end with its id."""
 
     def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802  # its name
         line = super().formatMessage(record)
@@ -53,24 +52,24 @@ class Lines(logging.Formatter):
 
 
 class JsonLines(logging.Formatter):
-    """An object in each line."""
+    """Log format with one JSON object per line."""
 
     def format(self, record: logging.LogRecord) -> str:
-        said: dict[str, Any] = {  # Any: JSON
+        logged: dict[str, Any] = {  # Any: JSON
             "time": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="seconds"),
             "level": record.levelname.lower(),
             "message": record.getMessage(),
         }
         if request_id():
-            said["request"] = request_id()
+            logged["request"] = request_id()
         if record.exc_info and record.exc_info[0]:
-            said["error"] = record.exc_info[0].__name__
+            logged["error"] = record.exc_info[0].__name__
             frames = extract_tb(record.exc_info[2])
-            said["at"] = [f"{Path(each.filename).name}:{each.lineno}" for each in frames]
-        return json.dumps(said)
+            logged["at"] = [f"{Path(frame.filename).name}:{frame.lineno}" for frame in frames]
+        return json.dumps(logged)
 
 
-def logging_config(*, as_json: bool) -> dict[str, Any]:  # Any: as logging.config has it
+def logging_config(verb: str, *, as_json: bool = False) -> dict[str, Any]:  # Any: logging.config's
     console = {
         "class": "logging.StreamHandler",
         "stream": "ext://sys.stderr",
@@ -79,7 +78,7 @@ def logging_config(*, as_json: bool) -> dict[str, Any]:  # Any: as logging.confi
     }
     return {
         "formatters": {
-            "line": {"()": Lines, "fmt": "deniable serve: %(levelname)s: %(message)s"},
+            "line": {"()": Lines, "fmt": f"deniable {verb}: %(levelname)s: %(message)s"},
             "json": {"()": JsonLines},
         },
         "filters": {"seldom": {"()": Seldom}},

@@ -1,7 +1,7 @@
-"""`deniable serve`: intake for devices and the reader for people, each with an address of its own.
+"""`deniable serve`: intake for devices and the reader for people, at separate addresses.
 
 Intake holds the lock on the folder, the keys that open sealed reports, and the writer. The reader
-opens the same store like any command; it has a memory limit, and leaves the processor to intake.
+opens the same store, as any command does; it has a memory limit and a lower CPU priority.
 """
 
 from __future__ import annotations
@@ -24,26 +24,17 @@ from deniable.server.http.intake_front import IntakeFront
 from deniable.server.http.tokens import new_token
 from deniable.server.http.uploads import AppTokens, Intake
 from deniable.server.intake.limits import Limits
-from deniable.server.intake.metrics import Metrics
-from deniable.server.intake.status import StatusBoard
+from deniable.server.intake.status import Metrics, StatusBoard
 from deniable.server.intake.writer import Writer
 from deniable.server.process.addresses import Address, claim, take_lock
 from deniable.server.process.logs import logging_config
-from deniable.server.process.parent_watchdog import watch_parent
 from deniable.server.process.settings import Settings
-from deniable.server.process.supervisor import Role, run_granian, supervise
-from deniable.server.store import (
-    Place,
-    Store,
-    create_folder,
-    create_store,
-    is_begun,
-    open_store,
-)
+from deniable.server.process.supervisor import Role, run_granian, supervise, watch_parent
+from deniable.server.store import Place, Store, create_folder, create_store, is_begun, open_store
 from deniable.server.store.sqlite.inspection import check_tables
 from deniable.server.surveys.catalogue import Catalogue
 from deniable.server.surveys.clock import Clock
-from deniable.shared.errors import DeniableError
+from deniable.shared.errors import DeniableError, StoreUnusable
 from deniable.shared.survey.keys import load_sealing_key, mark_of, public_hex
 
 if TYPE_CHECKING:
@@ -51,14 +42,16 @@ if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 
 FIRST_TOKEN = timedelta(days=365)
-FIRST = 100  # exit priority: before whatever else ends with the process
+FIRST = 100  # exit priority: runs before all other finalizers
 READER_THREADS = 16
 READER_CONNECTIONS = 256
+READER_HEAD_MILLISECONDS = 2_000  # so that idle connections leave their places to others soon
 READER_NICENESS = 15
-READER_MEMORY_BYTES = 512 * 2**20  # data that the reader may have beyond what its libraries take
+READER_MEMORY_BYTES = 512 * 2**20  # for the reader's data, in addition to its libraries
 SLOW_LIBRARIES = ("scipy.optimize", "scipy.special", "scipy.stats")
 
-Ready = Callable[[Address, Address, "str | None"], None]  # intake's, reader's, the first token
+# intake's address, the reader's address, the first token
+Ready = Callable[[Address, Address, "str | None"], None]
 
 
 def serve(
@@ -68,37 +61,41 @@ def serve(
     ready: Ready,
     settings: Settings,
 ) -> None:
-    """Serve until a signal ends it. Refused, if an address or the folder is already taken."""
-    new = isinstance(place, Path) and not place.exists()  # then nothing has served it before
+    """Serve until a signal arrives. Raise Refused if an address or the folder is in use."""
+    new = isinstance(place, Path) and not place.exists()  # no server has used it
     if not new:
         _prepare(place)
-    intake, intake_claim = claim(*devices)
-    with intake_claim:
-        reader, reader_claim = claim(*people)
-        with reader_claim:
-            if new:  # no folder is left by a start that fails
-                _prepare(place)
-            token = first_token(place)
+    with claim(*devices) as intake, claim(*people) as reader:
+        if new:  # a failed start leaves no folder behind
+            _prepare(place)
+        with create_store(place) as store:
             if settings.trust_clock:
-                with create_store(place) as store:
-                    store.keep_day(datetime.now(UTC).date())
-            board = StatusBoard()
-            url = settings.device_url or intake.url
-            roles = [
-                Role("intake", intake, partial(_serve_intake, place, settings, intake, board)),
-                Role(
-                    "reader",
-                    reader,
-                    partial(_serve_reader, place, settings, reader, board, url),
-                    is_vital=False,
-                ),
-            ]
-            supervise(roles, partial(ready, intake, reader, token))
+                store.keep_day(datetime.now(UTC).date())
+        board = StatusBoard()
+        url = settings.device_url or intake.url
+        serve_reader = partial(_serve_reader, place, settings, reader, board, url)
+        roles = [
+            Role("intake", intake, partial(_serve_intake, place, settings, intake, board)),
+            Role("reader", reader, serve_reader, is_vital=False),
+        ]
+
+        def announce() -> None:
+            token = None
+            try:
+                token = first_token(place)
+            except StoreUnusable as error:  # the server already takes reports
+                print(f"no token was made, use deniable token create: {error}", file=sys.stderr)
+            ready(intake, reader, token)
+
+        supervise(roles, announce)
 
 
 def first_token(place: Place) -> str | None:
-    """Make the store if need be, and an operator's token if it has none. Leaves nothing open."""
-    with create_store(place) as store:
+    """Return a new operator token if the store has no tokens.
+
+    It is created only when it can be shown; an interrupted start leaves that to the next start.
+    """
+    with open_store(place) as store:
         if any(token.role == "operator" for token in store.tokens()):
             return None
         token, now = new_token(), datetime.now(UTC)
@@ -107,7 +104,7 @@ def first_token(place: Place) -> str | None:
 
 
 def sealing_keys(settings: Settings) -> dict[bytes, X25519PrivateKey]:
-    """Return the private keys by the marks of their public halves. No store holds them."""
+    """Return the private keys by the marks of their public keys. No store holds them."""
     keys = [load_sealing_key(file) for file in settings.sealing]
     return {mark_of(public_hex(key)): key for key in keys}
 
@@ -115,13 +112,13 @@ def sealing_keys(settings: Settings) -> dict[bytes, X25519PrivateKey]:
 def load_intake(
     place: Place, settings: Settings, node: str, board: StatusBoard, parent: int
 ) -> IntakeFront:
-    """Return intake's application; called in its worker: nothing is open before."""
+    """Return intake's application; called in the worker, before anything is open."""
     store = _opened(place, node, is_intake=True)
     clock, catalogue = Clock(), Catalogue(store)
     writer = Writer(store, catalogue)
     writer.start()
     Finalize(None, writer.stop, exitpriority=FIRST)
-    # A worker whose disk has failed ends too: the next one reads the file again.
+    # A worker also ends when its disk fails: the next worker reads the file again.
     watch_parent(parent, lambda: writer.ended, writer.stop)
     intake = Intake(
         store=store,
@@ -135,14 +132,14 @@ def load_intake(
     )
     front = IntakeFront(intake, settings.proxies, public_pages=settings.public)
     board.keep_writing(lambda: front.status(time.monotonic()))
-    gc.freeze()  # what is loaded by now stays: a collection that looked at it would halt requests
+    gc.freeze()  # keep loaded modules out of garbage collections, which would delay requests
     return front
 
 
 def load_reader(
     place: Place, settings: Settings, board: StatusBoard, device_url: str, parent: int
 ) -> WSGIApplication:
-    """Return the reader's application; called in its worker: nothing is open before."""
+    """Return the reader's application; called in the worker, before anything is open."""
     from deniable.server.app import create_app
     from deniable.server.http.bounded_bodies import BoundedBodies
     from deniable.server.http.context import parts_of
@@ -168,9 +165,9 @@ def load_reader(
 
 
 def limit_memory(more_bytes: int) -> None:
-    """Let this process take so much more memory: beyond that, an allocation fails."""
+    """Let this process allocate `more_bytes`; any allocation beyond that fails."""
     if sys.platform != "linux":
-        return  # elsewhere the limit does not count what is mapped
+        return  # elsewhere the limit does not count mapped memory
     lines = Path("/proc/self/status").read_text("ascii", "replace").splitlines()
     taken = next(int(line.split()[1]) * 1024 for line in lines if line.startswith("VmData"))
     _, hard = resource.getrlimit(resource.RLIMIT_DATA)
@@ -182,7 +179,7 @@ def limit_memory(more_bytes: int) -> None:
 def _serve_intake(place: Place, settings: Settings, address: Address, board: StatusBoard) -> None:
     node = f"{socket.gethostname()}:{address.port}"
     load = partial(load_intake, place, settings, node, board)
-    run_granian(address, load, logging_config(as_json=settings.log_json))
+    run_granian(address, load, logging_config("serve", as_json=settings.log_json))
 
 
 def _serve_reader(
@@ -193,9 +190,10 @@ def _serve_reader(
     run_granian(
         address,
         load,
-        logging_config(as_json=settings.log_json),
+        logging_config("serve", as_json=settings.log_json),
         interface="wsgi",
         connections=READER_CONNECTIONS,
+        head_milliseconds=READER_HEAD_MILLISECONDS,
         threads=READER_THREADS,
     )
 
@@ -214,7 +212,7 @@ def _prepare(data: Place) -> None:
     if not isinstance(data, Path):
         return
     create_folder(data)
-    lock = take_lock(data)  # a former server of it is gone, and so is its hold on the port
+    lock = take_lock(data)  # so any earlier server of the folder has ended and released its port
     try:
         if is_begun(data):
             check_tables(data)

@@ -1,8 +1,9 @@
-"""Settings of a server that its operator chooses, besides the folder and the addresses."""
+"""Settings of a server, besides the folder and the addresses."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from ipaddress import ip_address
 from pathlib import Path
 
 TOKEN = "DENIABLE_TOKEN"  # noqa: S105 # the variable with the token that this machine shows others
@@ -12,12 +13,20 @@ TOKEN = "DENIABLE_TOKEN"  # noqa: S105 # the variable with the token that this m
 class Settings:
     """Settings of a server, passed to each of its processes."""
 
-    limit: int | None = None  # reports of one survey from one neighbourhood in an hour
-    proxies: tuple[str, ...] = ()  # addresses trusted to name senders and hosts
-    sealing: tuple[str, ...] = ()  # files of the keys that open sealed reports
-    base_path: str = ""  # path prefix of the pages behind a proxy, which strips it
-    device_url: str = ""  # where devices reach the server; else the address that it listens at
-    public: bool = False  # whether each survey has a page for the people who are asked
-    known: Path | None = None  # values from elsewhere, drawn next to the estimates
+    limit: int | None = None  # hourly reports of a survey from one network neighbourhood
+    proxies: tuple[str, ...] = ()  # addresses of proxies trusted to name senders and hosts
+    sealing: tuple[str, ...] = ()  # files with the keys that open sealed reports
+    base_path: str = ""  # path prefix of the pages, which a proxy strips
+    device_url: str = ""  # URL for devices; default: the listening address
+    public: bool = False  # whether each survey has a public page for respondents
+    known: Path | None = None  # values from other sources, shown next to the estimates
     log_json: bool = False
-    trust_clock: bool = False  # today's date is right, also after a long pause
+    trust_clock: bool = False  # today's date is right, even after a long pause
+
+
+def is_loopback(host: str) -> bool:
+    """Return whether a host is reachable only from this machine."""
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"

@@ -1,40 +1,48 @@
-"""Main process of a server: starts each role in a process of its own, restarts and stops them.
+"""Main process of a server, which starts, restarts and stops one process per role.
 
     main ─┬─ intake: granian's main process ── its worker
           └─ reader: the same
 
-Main opens nothing that its children use, and starts no thread: what another thread holds at the
-moment of a fork, the lock of an import say, the child would hold for ever.
+Main opens nothing that its children use, and starts no thread: if another thread held a lock at the
+moment of a fork, such as the import lock, the child would never see it released.
+
+A worker watches its parent and ends with it, because a killed parent cannot stop its worker.
 """
 
 from __future__ import annotations
 
-import multiprocessing
+import ctypes
 import os
 import resource
 import signal
 import sys
+import threading
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
+from multiprocessing import get_context
 from multiprocessing.connection import wait
-from multiprocessing.context import BaseContext
 from typing import TYPE_CHECKING, Any, Literal
 
 from deniable.server.process.addresses import Address
-from deniable.server.process.parent_watchdog import end_with_parent, name_process
 
 if TYPE_CHECKING:
     from multiprocessing.process import BaseProcess
 
+
+WATCH_SECONDS = 0.1
+LAST_ANSWERS_SECONDS = 1.0  # for refusals that are still being sent
+PR_SET_PDEATHSIG, PR_SET_NAME = 1, 15  # <linux/prctl.h>
+
+
 POLL_SECONDS = 0.05
 STOP_SECONDS = 10
-CRASH_SECONDS = 5.5  # a restarted process that ends sooner is not restarted again, or later
+CRASH_SECONDS = 5.5  # a restarted process that ends sooner is restarted later or not at all
 MAX_PAUSE_SECONDS = 60.0
-HEADER_MILLISECONDS = 10_000  # to send a head, and to stay connected without a request
-MAX_CONNECTIONS = 2_048  # the others wait to be accepted
-SPARE_HANDLES = 128  # for files, and for whatever else is open
+HEADER_MILLISECONDS = 10_000  # to send a request's head, and to stay connected without a request
+MAX_CONNECTIONS = 2_048  # further connections wait to be accepted
+SPARE_HANDLES = 128  # for files and other open descriptors
 SIGNALS = (signal.SIGTERM, signal.SIGINT)
 
 Load = Callable[[int], Any]  # returns the application; called in the worker with its parent's pid
@@ -42,16 +50,16 @@ Load = Callable[[int], Any]  # returns the application; called in the worker wit
 
 @dataclass(frozen=True)
 class Role:
-    """One of a server's processes."""
+    """Process of a server, with its address."""
 
     name: str
     address: Address
-    serve: Callable[[], None]  # called in its process; returns when a signal asks it to stop
-    is_vital: bool = True  # the server ends with it, if it cannot be restarted
+    serve: Callable[[], None]  # called in the process; returns when a signal asks it to stop
+    is_vital: bool = True  # whether the server ends if the process cannot be restarted
 
 
 class _Process:
-    """A role's process, and when it is to be restarted."""
+    """Process of a role, with the time of its next restart."""
 
     def __init__(self, role: Role) -> None:
         self.role, self._pause, self._restarts = role, 1.0, 0
@@ -60,10 +68,12 @@ class _Process:
     def start(self) -> None:
         self.restart_at: float | None = None
         self._begun = time.monotonic()
-        # A signal that comes while the child still has our handlers would be lost there.
+        # The child would lose a signal that arrived while it still has our handlers.
         signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)
         try:
-            self.process: BaseProcess = _context().Process(  # type: ignore[attr-defined]  # each context has it
+            # A fork is safe for a process without threads.
+            context = get_context("fork" if sys.platform == "linux" else "spawn")
+            self.process: BaseProcess = context.Process(  # type: ignore[attr-defined]  # each has it
                 name=self.role.name, target=_run, args=(self.role, os.getpid())
             )
             self.process.start()
@@ -71,7 +81,7 @@ class _Process:
             signal.pthread_sigmask(signal.SIG_UNBLOCK, SIGNALS)
 
     def has_failed_twice(self) -> bool:
-        """Plan the restart of a process that has ended; True if it had just been restarted."""
+        """Plan the restart of an ended process; return True if it had only just been restarted."""
         crashed = time.monotonic() - self._begun < CRASH_SECONDS
         if self._restarts and crashed and self.role.is_vital:
             return True
@@ -83,7 +93,7 @@ class _Process:
 
 
 def supervise(roles: Sequence[Role], announce: Callable[[], None]) -> None:
-    """Serve until a signal asks to stop. `announce` is called once, when all roles answer."""
+    """Serve until a signal asks to stop. Call `announce` once all roles respond."""
     asked_to_stop: list[int] = []
     for number in SIGNALS:
         signal.signal(number, lambda received, _: asked_to_stop.append(received))
@@ -105,10 +115,11 @@ def supervise(roles: Sequence[Role], announce: Callable[[], None]) -> None:
 def run_granian(
     address: Address,
     load: Load,
-    log_config: dict[str, Any],  # Any: as logging.config has it
+    log_config: dict[str, Any],  # Any: the type in logging.config
     *,
     interface: Literal["rsgi", "wsgi"] = "rsgi",
     head_bytes: int = 2**15,
+    head_milliseconds: int = HEADER_MILLISECONDS,
     connections: int = MAX_CONNECTIONS,
     threads: int | None = None,
 ) -> None:
@@ -128,15 +139,28 @@ def run_granian(
         backpressure=min(connections, _affordable_connections()),
         http=HTTPModes.http1,
         http1_settings=HTTP1Settings(
-            header_read_timeout=HEADER_MILLISECONDS, max_buffer_size=head_bytes
+            header_read_timeout=head_milliseconds, max_buffer_size=head_bytes
         ),
         websockets=False,
         log_level=LogLevels.error,
         log_dictconfig=log_config,
-        log_access=False,  # it would write addresses
+        log_access=False,  # it would log addresses
         workers_kill_timeout=STOP_SECONDS,
     )
     granian.serve(target_loader=partial(load, os.getpid()), wrap_loader=False)
+
+
+def watch_parent(
+    parent: int,
+    has_ended: Callable[[], bool] = lambda: False,
+    stop: Callable[[], object] = lambda: None,
+) -> None:
+    """Call `stop` and end this process once its parent has ended or `has_ended` is true."""
+    _prctl(PR_SET_PDEATHSIG, signal.SIGTERM)
+    watch = threading.Thread(
+        target=_watch, args=(parent, has_ended, stop), name="parent", daemon=True
+    )
+    watch.start()
 
 
 def _restart_ended(processes: Sequence[_Process], *, announced: bool) -> None:
@@ -161,27 +185,39 @@ def _stop(processes: Sequence[_Process]) -> None:
 
 
 def _run(role: Role, main: int) -> None:
-    """Be the role's process."""
+    """Run a role in its process."""
     for number in SIGNALS:
         signal.signal(number, signal.SIG_DFL)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, SIGNALS)
-    name_process(f"deniable-{role.name}")
-    end_with_parent()
+    _prctl(PR_SET_NAME, f"deniable-{role.name}".encode())  # name in process lists; at most 15 bytes
+    _prctl(PR_SET_PDEATHSIG, signal.SIGTERM)  # the kernel stops it when its parent ends
     if os.getppid() == main:
         role.serve()
 
 
-def _context() -> BaseContext:
-    """Fork where that is safe for a process without threads."""
-    return multiprocessing.get_context("fork" if sys.platform == "linux" else "spawn")
-
-
 def _affordable_connections() -> int:
-    """Return how many connections there are handles for: without one a connection could not be
-    accepted, and trying would keep a core busy."""
+    """Return the number of connections that the limit on file descriptors allows.
+
+    A connection without a descriptor could not be accepted, and retrying would keep a core busy.
+    """
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     wanted = MAX_CONNECTIONS + SPARE_HANDLES
     if soft != resource.RLIM_INFINITY and soft < wanted:
         soft = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
         resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
     return MAX_CONNECTIONS if soft == resource.RLIM_INFINITY else max(1, soft - SPARE_HANDLES)
+
+
+def _watch(parent: int, has_ended: Callable[[], bool], stop: Callable[[], object]) -> None:
+    while os.getppid() == parent and not has_ended():
+        time.sleep(WATCH_SECONDS)
+    stop()
+    if os.getppid() == parent:
+        time.sleep(LAST_ANSWERS_SECONDS)
+    os._exit(1)
+
+
+def _prctl(option: int, argument: object) -> None:
+    """Set an attribute of this process, on Linux only."""
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(option, argument)

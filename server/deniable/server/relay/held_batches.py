@@ -1,13 +1,14 @@
-"""Envelopes that the relay holds, on disk: a batch that gathers, and one that leaves.
+"""Envelopes that the relay holds on disk: a gathering batch and a leaving batch.
 
     gathering/*         groups of envelopes that came at about the same time, each in random order
     gathering/waiting   how long the batch has waited, in whole hours (`Wait`)
-    leaving/*           the batch that leaves: nothing is added to it
+    leaving/*           the batch that is being sent: nothing is added to it
 
-A group is one file: written whole, synced, and only then given its name, which is random. Its time
-of change is 0. So what was acknowledged is there after a kill. A batch leaves as a whole: envelopes
-that were added to one that was sent in part would stand out. It is deleted when all of it was
-taken; what is sent again after a kill, the aggregator recognises by the ids inside.
+Each group is one file, written completely and synced before it gets its random name, so that
+acknowledged envelopes survive a kill. Its modification time is set to 0. A batch is sent as a
+whole: envelopes added to a partly sent batch would stand out. It is deleted once all of it is
+delivered. The aggregator recognises envelopes that are sent again after a kill by the ids inside
+them.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ from deniable.shared.sealed_envelope import SealedEnvelope, parse_sealed
 GATHERING, LEAVING, GONE = "gathering", "leaving", "gone"
 WAITING = "waiting"
 UNFINISHED = ".part"
-DIGEST_BYTES = 16  # to recognise what comes twice
+DIGEST_BYTES = 16  # to recognise repeated envelopes
 HOUR = 3_600  # seconds
 KEPT_WAIT = re.compile(rb"(\d{1,9}) (\d{1,9})")
 
@@ -40,11 +41,11 @@ shuffle = SystemRandom().shuffle
 
 
 class Full(DeniableError):
-    """Raised when the held batch is full, until it has been sent."""
+    """Raised while the relay is full, until a batch has been sent."""
 
 
 class Holding:
-    """Folder with the envelopes that wait. Safe from several threads."""
+    """Folder of waiting envelopes; thread-safe."""
 
     def __init__(self, folder: Path, most_bytes: int, clock: Clock | None = None) -> None:
         self._folder, self._most_bytes, self._clock = folder, most_bytes, clock or Clock()
@@ -63,14 +64,14 @@ class Holding:
 
     @property
     def gathered(self) -> int:
-        """Number of different envelopes that wait for others."""
+        """Number of distinct envelopes in the gathering batch."""
         return len(self._known)
 
     def waited(self) -> float:
-        """Return for how many seconds the first of them has waited.
+        """Return how many seconds the first gathered envelope has waited.
 
-        The wait is kept at each full hour of the machine's clock: at full hours of the batch, the
-        file system would show the minute in which it began.
+        The wait is saved at each full hour of the machine's clock. If it were saved at full hours
+        of the batch, the file system would show the minute in which the batch began.
         """
         with self._lock:
             if not self._known:
@@ -80,7 +81,7 @@ class Holding:
             return self._wait.seconds()
 
     def keep(self, envelopes: Iterable[SealedEnvelope]) -> None:
-        """Write envelopes to disk, each once, before returning."""
+        """Write envelopes to disk before returning, without duplicates."""
         with self._lock:
             new = {_digest(envelope): envelope for envelope in envelopes}
             group = [envelope for digest, envelope in new.items() if digest not in self._known]
@@ -98,22 +99,22 @@ class Holding:
             self._known |= new.keys()
 
     def leaving(self) -> Sequence[SealedEnvelope]:
-        """Return the batch that leaves, shuffled; empty if none does."""
+        """Return the leaving batch, shuffled; empty if there is none."""
         batch = list(self._read(LEAVING))
         shuffle(batch)
         return batch
 
     def close_batch(self) -> None:
-        """Make what has gathered the batch that leaves; no other may be leaving."""
+        """Turn the gathering batch into the leaving batch; there must be none yet."""
         with self._lock:
-            shutil.rmtree(self._folder / LEAVING)  # what is damaged, if anything
+            shutil.rmtree(self._folder / LEAVING)  # only damaged files, if any
             (self._folder / GATHERING).rename(self._folder / LEAVING)
             (self._folder / GATHERING).mkdir(mode=PRIVATE_FOLDER)
             sync(self._folder)
             self._known = set()
 
     def delete_batch(self) -> None:
-        """Delete the batch that was leaving: all of it was taken."""
+        """Delete the leaving batch, all of which has been delivered."""
         with self._lock:
             self._bytes -= sum(path.stat().st_size for path in self._files(LEAVING))
             shutil.rmtree(self._folder / GONE, ignore_errors=True)
@@ -129,19 +130,19 @@ class Holding:
             return b""
 
     def _keep_wait(self) -> None:
-        """Keep how long the batch has waited; if that fails, it may wait longer."""
+        """Save how long the batch has waited; if that fails, it may wait longer."""
         self._hour = self._clock.seconds() // HOUR
         try:
             _write(self._folder / GATHERING / WAITING, self._wait.pack())
         except OSError as error:
-            log.warning("how long a batch has waited cannot be kept: %s", error.strerror)
+            log.warning("the waiting time of a batch cannot be saved: %s", error.strerror)
 
     def _read(self, name: str) -> Iterator[SealedEnvelope]:
         for path in self._files(name):
             try:
                 yield from parse_sealed(path.read_bytes())
             except InvalidEnvelope:
-                log.error("%s is damaged: what was in it is lost", path)
+                log.error("%s is damaged: its envelopes are lost", path)
 
     def _files(self, *names: str) -> list[Path]:
         paths = [path for name in names for path in sorted((self._folder / name).iterdir())]
@@ -149,15 +150,14 @@ class Holding:
 
 
 class Wait:
-    """Time that a batch has waited, across restarts and whatever the calendar does meanwhile.
+    """Waiting time of a batch, kept across restarts and changes of the calendar.
 
-        "494663 13"    began in this hour of the calendar, since 1970; has been seen to wait so long
+        "494663 13"    the hour in which it began, counted from 1970; the hours measured since
 
-    Both are whole hours. A running relay counts by a clock that never leaps; what passed while none
-    ran, only the calendar knows. After a restart the longer of the two counts, each rounded down:
-    the batch waits for up to an hour more, and leaves early only where the calendar has leapt
-    ahead. Where it went back, uncounted hours are lost. A wait that cannot be read
-    begins now.
+    A running relay measures with a monotonic clock; only the calendar shows how much time passed
+    while none ran. After a restart the longer of the two counts, each rounded down to whole hours.
+    So the batch waits for up to an hour more, and is sent early only if the calendar has jumped
+    ahead. If the calendar has gone back, unmeasured hours are lost. An unreadable wait begins now.
     """
 
     def __init__(self, clock: Clock, kept: bytes = b"") -> None:
@@ -180,7 +180,7 @@ def _digest(envelope: SealedEnvelope) -> bytes:
 
 
 def _write(path: Path, content: bytes) -> None:
-    """Write a file whole or not at all."""
+    """Write a file completely or not at all."""
     unfinished = path.with_name(path.name + UNFINISHED)
     try:
         with unfinished.open("xb") as file:
@@ -192,5 +192,5 @@ def _write(path: Path, content: bytes) -> None:
     except OSError:
         unfinished.unlink(missing_ok=True)
         raise
-    os.utime(path.parent, ns=(0, 0))  # it would tell when the last came
+    os.utime(path.parent, ns=(0, 0))  # it would show when the last envelope came
     sync(path.parent)

@@ -1,53 +1,136 @@
-"""`deniable relay`: the process that takes sealed reports and forwards them in batches."""
+"""`deniable relay`: the process that takes sealed reports and forwards them in batches.
+
+Its front accepts one sealed envelope per request, and answers once it is on disk. It checks only
+the shape of a body. It does not look at the sender, and reads no header but the length and the
+type. Envelopes that arrive at the same time are written together, in random order.
+"""
 
 from __future__ import annotations
 
+import asyncio
+import logging
 import os
 import sys
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
+from typing import TYPE_CHECKING
 
 from deniable.server.disk import PRIVATE_FOLDER
+from deniable.server.http.front import Exchange, Front, Reply, header_list
+from deniable.server.http.messages import HttpError
 from deniable.server.process.addresses import Address, claim, take_lock
-from deniable.server.process.parent_watchdog import watch_parent
-from deniable.server.process.supervisor import Role, run_granian, supervise
+from deniable.server.process.logs import logging_config
+from deniable.server.process.supervisor import Role, run_granian, supervise, watch_parent
 from deniable.server.relay.forwarder import Forwarder, Settings
-from deniable.server.relay.held_batches import Holding
-from deniable.server.relay.relay_front import RelayFront
-from deniable.shared.errors import DeniableError
+from deniable.server.relay.held_batches import Full, Holding
+from deniable.shared.errors import DeniableError, InvalidEnvelope
+from deniable.shared.sealed_envelope import (
+    HEADER,
+    LENGTHS,
+    SEALED_TYPE,
+    SealedEnvelope,
+    parse_sealed,
+)
+
+if TYPE_CHECKING:
+    from granian.rsgi import Scope
+
+
+ENVELOPES = "/v1/envelopes"
+MAX_BODY_BYTES = HEADER.size + max(LENGTHS)
+MAX_WAITING = 1_024  # envelopes waiting for the disk
+FULL_SECONDS = 600
+BUSY = "the relay is overloaded; send the same body again later"
+
+log = logging.getLogger("deniable.relay")
+
+
+class RelayFront(Front):
+    """ASGI application of a relay."""
+
+    def __init__(self, holding: Holding) -> None:
+        super().__init__(MAX_BODY_BYTES)
+        self._holding = holding
+        self._thread = ThreadPoolExecutor(1, "disk")
+        self._waiting: list[tuple[SealedEnvelope, asyncio.Future[None]]] = []
+        self._writing: asyncio.Task[None] | None = None
+
+    async def reply(self, scope: Scope, protocol: Exchange) -> Reply:
+        if (scope.method, scope.path) == ("GET", "/healthz"):
+            return 200, header_list({}), b'{"status":"alive"}'
+        if scope.path != ENVELOPES:
+            raise HttpError(404, f"this server accepts only POST {ENVELOPES}")
+        if scope.method != "POST":
+            raise HttpError(405, "this address accepts only POST")
+        if scope.headers.get("content-type", "") != SEALED_TYPE:
+            raise HttpError(415, f"a relay forwards only {SEALED_TYPE}")
+        async with self.body_of(scope, protocol) as body:
+            await self._keep(_only_envelope(body))
+        return 202, header_list({}), b'{"held":1}'
+
+    async def _keep(self, envelope: SealedEnvelope) -> None:
+        """Write an envelope to disk, together with all that arrived meanwhile."""
+        if len(self._waiting) >= MAX_WAITING:
+            raise HttpError(503, BUSY)
+        kept: asyncio.Future[None] = self._loop.create_future()
+        self._waiting.append((envelope, kept))
+        if self._writing is None:
+            self._writing = self._loop.create_task(self._write())
+        try:
+            await kept
+        except Full as error:
+            raise HttpError(503, str(error), retry_after=FULL_SECONDS) from None
+        except OSError as error:
+            log.error("the folder cannot be written: %s", error.strerror)
+            reason = "the relay's disk cannot be written now"
+            raise HttpError(503, reason, retry_after=FULL_SECONDS) from None
+
+    async def _write(self) -> None:
+        try:
+            while self._waiting:
+                group, self._waiting = self._waiting, []
+                envelopes = [envelope for envelope, _ in group]
+                failure: BaseException | None = None
+                try:
+                    await self._loop.run_in_executor(self._thread, self._holding.keep, envelopes)
+                except (Full, OSError) as error:
+                    failure = error
+                for _, kept in group:
+                    if kept.done():
+                        continue  # the sender has disconnected
+                    if failure is None:
+                        kept.set_result(None)
+                    else:
+                        kept.set_exception(failure)
+        finally:
+            self._writing = None
+
+
+def _only_envelope(body: bytes) -> SealedEnvelope:
+    try:
+        (envelope,) = parse_sealed(body, 1)
+    except InvalidEnvelope as error:
+        status = 413 if error.code == "too-many" else 400
+        raise HttpError(status, f"{error.detail}; nothing was accepted") from None
+    return envelope
+
 
 HEAD_BYTES = 2**13
-MAX_CONNECTIONS = 900  # fewer than a process may usually have files open
-LOGGING = {
-    "version": 1,
-    "disable_existing_loggers": False,
-    "formatters": {"line": {"format": "deniable relay: %(levelname)s: %(message)s"}},
-    "handlers": {
-        "console": {
-            "class": "logging.StreamHandler",
-            "stream": "ext://sys.stderr",
-            "formatter": "line",
-        }
-    },
-    "loggers": {
-        "_granian": {"handlers": ["console"], "propagate": False},
-        "deniable": {"handlers": ["console"], "level": "INFO", "propagate": False},
-    },
-}
+MAX_CONNECTIONS = 900  # less than the usual limit on open files
 
 
 def relay(settings: Settings, host: str, port: int, ready: Callable[[Address], None]) -> None:
-    """Relay until a signal ends it. Refused, if the port or the folder is already taken."""
+    """Run the relay until a signal arrives. Raise Refused if the port or the folder is in use."""
     settings.folder.mkdir(mode=PRIVATE_FOLDER, parents=True, exist_ok=True)
     os.close(take_lock(settings.folder))
-    address, address_claim = claim(host, port)
-    with address_claim:
+    with claim(host, port) as address:
         role = Role("relay", address, partial(_serve, settings, address))
         supervise([role], partial(ready, address))
 
 
 def load(settings: Settings, parent: int) -> RelayFront:
-    """Return the application; called in the worker: nothing is open before."""
+    """Return the application; called in the worker, before anything is open."""
     try:
         take_lock(settings.folder)
         holding = Holding(settings.folder, settings.max_bytes)
@@ -64,7 +147,7 @@ def _serve(settings: Settings, address: Address) -> None:
     run_granian(
         address,
         partial(load, settings),
-        LOGGING,
+        logging_config("relay"),
         head_bytes=HEAD_BYTES,
         connections=MAX_CONNECTIONS,
     )

@@ -1,4 +1,4 @@
-"""Advice about a survey before anyone is asked: what it reveals, and how precise it will be."""
+"""Advice about a survey before anyone is asked: its privacy and its expected precision."""
 
 from __future__ import annotations
 
@@ -6,11 +6,10 @@ from collections.abc import Iterator
 from datetime import date
 from typing import Any
 
-from deniable.server.planning.variances import half_width
+from deniable.server.planning.forecast import half_width
 from deniable.server.results.display import STYLES
-from deniable.shared.privacy.epsilon import BILLION
+from deniable.shared.privacy.epsilon import BILLION, odds_factor
 from deniable.shared.privacy.mechanisms import mechanisms
-from deniable.shared.privacy.promises import odds_factor
 from deniable.shared.survey.document import Survey
 from deniable.shared.survey.kinds.base import Question
 from deniable.shared.survey.phrases import (
@@ -26,11 +25,15 @@ CROWDS = (1_000, 10_000, 100_000)
 HIGH_EPSILON = 4 * BILLION  # one lie in fifty, or fewer
 HIGH_LIFETIME = 20 * BILLION
 HIGH_LEVERAGE = 5
+ONE_OF = (
+    "Each install answers one of the {} questions, drawn at random on the device: a round costs "
+    "the largest ε, not the sum."
+)
 WIDE = 0.1  # of the range, or 10 points, with 10,000 people
 
 
 def facts(survey: Survey) -> dict[str, Any]:
-    """Return what is known beforehand, for programs."""
+    """Return the advice as data for programs."""
     return {
         "name": survey.name,
         "rounds": survey.rounds,
@@ -63,16 +66,12 @@ def facts(survey: Survey) -> dict[str, Any]:
 
 
 def policy_line(survey: Survey) -> str:
-    """Return the smallest policy under which an app answers everything, to copy."""
+    """Return the smallest policy under which an app answers all rounds, as code to copy."""
     kinds = ", ".join(f'"{asked.name}": "{asked.kind}"' for asked in survey.questions)
     return (
         f'Policy(keys=["..."], questions={{{kinds}}}, '
         f'max_epsilon_per_round="{survey.round_epsilon}", max_epsilon="{survey.lifetime_epsilon}")'
     )
-
-
-def _crossed(pair: tuple[str, str]) -> str:
-    return f"{' and '.join(pair)} are also counted together, from the same reports: no extra ε"
 
 
 def describe(survey: Survey) -> list[str]:
@@ -83,8 +82,11 @@ def describe(survey: Survey) -> list[str]:
         asked_when(survey),
         *gives_away(survey),
         *repeated(survey),
-        *([_asked(survey)] if survey.asks_one else []),
-        *map(_crossed, survey.cross),
+        *([ONE_OF.format(len(survey.questions))] if survey.asks_one else []),
+        *(
+            f"{' and '.join(pair)} are also counted together, from the same reports: no extra ε"
+            for pair in survey.cross
+        ),
         *([f"reports are sealed to {survey.sealed_to}"] if survey.sealed_to else []),
         f"expected margin of error (95 %) with {crowds} people a round:",
     ]
@@ -128,7 +130,7 @@ def _about_survey(survey: Survey, today: date) -> Iterator[str]:
             f" days after a round: write grace_days = {RELAY_DAYS} or more, or some arrive too late"
         )
     if survey.closes < today:
-        yield f"its last day, {survey.closes}, is over: no device will answer"
+        yield f"its last day, {survey.closes}, has passed: no device will answer"
 
 
 def _about_question(survey: Survey, question: Question) -> Iterator[str]:
@@ -171,7 +173,7 @@ def _about_repetition(survey: Survey) -> Iterator[str]:
 
 
 def _less_leverage(question: Question) -> str:
-    """Say which mechanism of the same kind and size gives a forged report the least weight."""
+    """Recommend the mechanism of the same kind and size with the least leverage."""
     mine = question.mechanism
     others = [
         other(question.epsilon, mine.size)
@@ -186,10 +188,3 @@ def _less_leverage(question: Question) -> str:
 
 def _plus_minus(question: Question, reports: int) -> str:
     return STYLES[question.statistic].expected(half_width(question, reports), question.unit)
-
-
-def _asked(survey: Survey) -> str:
-    return (
-        f"Each install answers one of the {len(survey.questions)} questions, drawn at random on "
-        "the device: a round costs the largest ε, not the sum."
-    )

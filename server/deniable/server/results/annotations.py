@@ -18,7 +18,6 @@ import logging
 import math
 import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import date
 from pathlib import Path
 from typing import NamedTuple
@@ -38,7 +37,7 @@ log = logging.getLogger("deniable.server")
 
 
 def parse_annotation(day: str, words: str) -> Annotation:
-    """Read an event as somebody typed it."""
+    """Parse an event as typed by an operator."""
     try:
         parsed = date.fromisoformat(day.strip())
     except ValueError:
@@ -50,7 +49,7 @@ def parse_annotation(day: str, words: str) -> Annotation:
 
 
 def events(survey: Survey, annotations: Sequence[Annotation]) -> tuple[Event, ...]:
-    """Return each event with the round that its day is in."""
+    """Return each event with the round that contains its day."""
     return tuple(
         Event(day=day.isoformat(), round=survey.round_of(day), words=words)
         for day, words in annotations
@@ -76,18 +75,14 @@ class ReferenceValue(NamedTuple):
     value: float
 
 
-@dataclass
 class ReferenceValues:
-    """Reference values of one file, or none.
+    """Reference values from a file, which is reread when it changes, or none.
 
-    The file is read again when it changes; if it cannot be read, the log says why and no values are
-    shown.
+    If the file cannot be read, the reason is logged and no values are shown.
     """
 
-    path: Path | None = None
-
-    def __post_init__(self) -> None:
-        self._lock = threading.Lock()
+    def __init__(self, path: Path | None = None) -> None:
+        self.path, self._lock = path, threading.Lock()
         self._mark: tuple[int, int] | None = None
         self._values: tuple[ReferenceValue, ...] = ()
 
@@ -115,7 +110,7 @@ class ReferenceValues:
 
 
 def read_reference_values(path: Path) -> tuple[ReferenceValue, ...]:
-    """Raise WrongUse if the file cannot be read or has another form."""
+    """Read a file of reference values; raise WrongUse if it is unreadable or invalid."""
     try:
         with path.open(encoding="utf-8", newline="") as file:
             return tuple(_values(csv.DictReader(file)))
@@ -124,7 +119,7 @@ def read_reference_values(path: Path) -> tuple[ReferenceValue, ...]:
 
 
 def reference_values_text(values: Iterable[ReferenceValue]) -> str:
-    """Return the text of such a file."""
+    """Return reference values in the format of the file."""
     file = io.StringIO(newline="")
     csv.writer(file).writerows([COLUMNS, *values])
     return file.getvalue()

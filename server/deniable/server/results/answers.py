@@ -1,31 +1,38 @@
-"""Results of each question in each round: rows, distributions, cross tables.
+"""Results of each question in each round: rows, changes since an earlier round, forgery checks.
 
-Where a round has fewer reports than the survey's `minimum_reports`, its rows hold no estimate and
-say so.
+If a round has fewer reports than the survey's `minimum_reports`, its rows have a note in place of
+an estimate. A forgery check gives a lower bound on the number of forged reports and on how far
+these can move an estimate. It cannot detect forged reports that look honest; only their leverage
+bounds their effect.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable, Iterator, Sequence
-from itertools import product, repeat
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import repeat
 
 import numpy as np
 
-from deniable.server.estimation import distribution as estimation
-from deniable.server.estimation.crosstab import Joint, Pair, joint
-from deniable.server.estimation.estimate import Estimate
-from deniable.server.estimation.estimators import estimates, estimator
-from deniable.server.estimation.statements import Statements
-from deniable.server.estimation.text_estimates import FALSE_DISCOVERY
+from deniable.server.estimation import ESTIMATORS, estimates
+from deniable.server.estimation.forgery_test import Fit as Misfit
+from deniable.server.estimation.forgery_test import fits
+from deniable.server.estimation.frequent_texts import FALSE_DISCOVERY
+from deniable.server.estimation.statements import (
+    CONFIDENCE,
+    Estimate,
+    Side,
+    Statements,
+    differences,
+    halved,
+)
+from deniable.server.results.display import STYLES
 from deniable.server.results.document import (
     About,
-    Crossed,
-    Distribution,
+    Change,
+    Difference,
+    Fit,
     Floor,
-    Point,
-    Quantile,
     QuestionResult,
     Row,
     WholeVector,
@@ -34,24 +41,28 @@ from deniable.server.results.estimate_cache import (
     Counts,
     EstimateCache,
     batches,
+    limits,
     per_round,
+    stack,
     statements,
+    where_enough,
 )
 from deniable.server.store import RoundTally
 from deniable.shared.survey.document import Survey
 from deniable.shared.survey.kinds.base import Question
 
-TIMES = " × "
+NO_REPORT = Fit(p_value=1.0, forged=0, shift=0.0, sentence="There are no reports yet.")
 NOTHING_FOUND = "no answer is common enough to be found"
-COUNTS_PER_PAIR = 4  # both answers, either one, neither
-ROWS_PER_POINT, ROWS_PER_TEXT = 3, 4  # what objects take of the cache
+ROWS_PER_TEXT = 4  # size of the objects in the cache
 
-Answer = tuple[tuple[Row, ...], float | None, int]  # the rows, the floor, rows left out
+SHARED_NOISE = "both rounds contain the same reports, so their difference has no interval"
+
+Differences = tuple[Difference, ...]
 Tallies = Sequence[RoundTally | None]
 
 
 def about(cache: EstimateCache, question: Question) -> About:
-    """Return the facts of a question that are the same in every round."""
+    """Return the facts about a question that are the same in every round."""
     return cache.get([("about", question)], lambda _: [_about(question)], lambda _: 1)[0]
 
 
@@ -61,7 +72,7 @@ def _about(question: Question) -> About:
         epsilon=str(question.epsilon),
         mechanism=question.mechanism.name,
         leverage=question.mechanism.leverage,
-        method=estimator(question).method,
+        method=ESTIMATORS[question.estimation].method,
         statistic=question.statistic,
         unit=question.unit,
         range=question.range,
@@ -77,93 +88,85 @@ def question_rounds(
     max_rows: int | None = None,
 ) -> list[QuestionResult]:
     """Return one question's result in each round, with at most `max_rows` rows each."""
-    facts, enough = about(cache, question), [counts for counts in rounds if counts.enough]
-    if question.labels:
-        known = _labelled(cache, question, enough, max_rows)
-    else:
-        known = _found(cache, question, enough)
+    facts, labels = about(cache, question), question.labels or ("",)
+
+    def make(enough: Sequence[Counts]) -> Iterable[QuestionResult]:
+        if question.labels:
+            return _labelled(cache, question, facts, enough, max_rows)
+        return _found(cache, question, facts, enough)
+
     return [
-        _result(survey, question, facts, counts, next(known) if counts.enough else None)
-        for counts in rounds
+        result
+        or QuestionResult(question.name, facts, too_few(survey, labels, counts.reports), None)
+        for result, counts in zip(where_enough(rounds, make), rounds, strict=True)
     ]
 
 
 def floors(survey: Survey, tally: RoundTally | None) -> dict[str, Floor]:
-    """Return the floor of each text question of a round that has enough reports."""
-    asked = [question for question in survey.questions if not question.labels]
-    reports = {question: tally.of(survey, question)[0] for question in asked if tally}
-    return {
-        question.name: _floor(share, count)
-        for question, count in reports.items()
-        if count >= survey.minimum_reports
-        and (share := question.mechanism.floor(count)) is not None
-    }
+    """Return the floor of each text question in a round that has enough reports."""
+    known = dict[str, Floor]()
+    if tally is None:
+        return known
+    for question in survey.questions:
+        reports = tally.of(survey, question)[0]
+        share = None if question.labels else question.mechanism.floor(reports)
+        if share is not None and reports >= survey.minimum_reports:
+            people = math.ceil(share * reports)
+            known[question.name] = Floor(
+                share=share, people=people, false_discovery=FALSE_DISCOVERY
+            )
+    return known
 
 
 # Rows
 
 
-def _result(
-    survey: Survey, question: Question, facts: About, counts: Counts, answer: Answer | None
-) -> QuestionResult:
-    if answer is None:
-        rows = _without_estimate(question.labels or ("",), counts.reports, _too_few(survey))
-        return QuestionResult(question.name, facts, rows, None)
-    rows, floor, left_out = answer
-    return QuestionResult(question.name, facts, rows, floor, _whole(question, counts), left_out)
-
-
 def _labelled(
-    cache: EstimateCache, question: Question, rounds: Sequence[Counts], max_rows: int | None
-) -> Iterator[Answer]:
-    found = statements(cache, question, rounds)
-    for made, counts in zip(found, rounds, strict=True):
+    cache: EstimateCache,
+    question: Question,
+    facts: About,
+    rounds: Sequence[Counts],
+    max_rows: int | None,
+) -> Iterator[QuestionResult]:
+    """Yield each round's result. Of more than `max_rows` labels the highest estimates are kept."""
+    all_labels = question.labels
+    for made, counts in zip(statements(cache, question, rounds), rounds, strict=True):
+        labels, columns = all_labels, made.columns
+        if max_rows is not None and len(all_labels) > max_rows:
+            kept = np.sort(np.argsort(-made.estimate, kind="stable")[:max_rows])
+            labels, columns = [all_labels[index] for index in kept], columns[:, kept]
+        *numbers, consistent = columns.tolist()
+        rows = map(Row, labels, *numbers, repeat(counts.reports), consistent, repeat(None))
         floor = None if math.isnan(made.floor) else float(made.floor)
-        rows = map(Row, *_columns(question.labels, made, counts.reports, max_rows))
-        listed = tuple(rows)
-        yield listed, floor, len(question.labels) - len(listed)
+        vector = ESTIMATORS[question.estimation].whole(question, counts.cells, counts.reports)
+        whole = WholeVector(length=vector.length, error=vector.error) if vector else None
+        left_out = len(all_labels) - len(labels)
+        yield QuestionResult(question.name, facts, tuple(rows), floor, whole, left_out)
 
 
-def _columns(
-    labels: Sequence[str], made: Statements, reports: int, max_rows: int | None
-) -> Iterator[Any]:  # Any: a column of any type
-    """Yield the columns of the rows, in the order of a row's fields.
-
-    Beyond `max_rows` the labels with the lowest estimates are left out.
-    """
-    arrays: tuple[Any, ...] = (
-        *(made.estimate, *made.like, *made.these, *made.every),
-        *(made.standard_error, made.consistent),
-    )
-    if max_rows is not None and len(labels) > max_rows:
-        kept = np.sort(np.argsort(-made.estimate, kind="stable")[:max_rows])
-        labels, arrays = [labels[index] for index in kept], tuple(array[kept] for array in arrays)
-    *numbers, standard_error, consistent = (array.tolist() for array in arrays)
-    yield labels
-    yield from numbers
-    yield from (standard_error, repeat(reports), consistent, repeat(None))
-
-
-def _found(cache: EstimateCache, question: Question, rounds: Sequence[Counts]) -> Iterator[Answer]:
-    """Return the texts that stand out. They have no labels beforehand."""
+def _found(
+    cache: EstimateCache, question: Question, facts: About, rounds: Sequence[Counts]
+) -> Iterator[QuestionResult]:
+    """Return the texts that stand out, whose labels are not known in advance."""
     listed = per_round(
         cache,
-        "texts",
-        question,
+        ("texts", question),
+        question.mechanism.cells,
         rounds,
         lambda batch: [estimates(question, counts.cells, counts.reports) for counts in batch],
         lambda made: ROWS_PER_TEXT * len(made),
     )
     for texts, counts in zip(listed, rounds, strict=True):
         rows = tuple(map(_text_row, texts))
-        yield rows or _without_estimate(("",), counts.reports, NOTHING_FOUND), None, 0
+        rows = rows or _without_estimate(("",), counts.reports, NOTHING_FOUND)
+        yield QuestionResult(question.name, facts, rows, None)
 
 
 def _text_row(text: Estimate) -> Row:
-    """The interval allows for the selection.
+    """Return the row of a text.
 
-    It holds for exactly these respondents as well, for whom less is random; not all of a question's
-    intervals hold jointly.
+    Its interval allows for the text having been selected, but does not hold jointly with those of
+    other texts. It also holds for exactly these respondents, for whom less is random.
     """
     low, high, error = text.low, text.high, text.standard_error
     ends = low, high, low, high, None, None
@@ -175,142 +178,147 @@ def _without_estimate(labels: Sequence[str], reports: int, note: str) -> tuple[R
     return tuple(map(Row, labels, *[unknown] * 8, repeat(reports), unknown, repeat(note)))
 
 
-def _too_few(survey: Survey) -> str:
-    return f"no estimate below {survey.minimum_reports:,} reports"
+def too_few(survey: Survey, labels: Sequence[str], reports: int) -> tuple[Row, ...]:
+    note = f"no estimate below {survey.minimum_reports:,} reports"
+    return _without_estimate(labels, reports, note)
 
 
-def _floor(share: float, reports: int) -> Floor:
-    return Floor(share=share, people=math.ceil(share * reports), false_discovery=FALSE_DISCOVERY)
+# Changes since an earlier round
 
 
-def _whole(question: Question, counts: Counts) -> WholeVector | None:
-    made = estimator(question).whole(question, counts.cells, counts.reports)
-    return None if made is None else WholeVector(length=made.length, error=made.error)
-
-
-# Distributions of numbers
-
-
-def distribution_rounds(
-    cache: EstimateCache, question: Question, rounds: Sequence[Counts]
-) -> list[Distribution | None]:
-    """Return the distribution of a number in each round; None where reports are too few."""
-    table = estimator(question).table(question)
-    if table is None:
-        return [None] * len(rounds)
-
-    def make(batch: Sequence[Counts]) -> list[Distribution | None]:
-        cells = np.array([counts.cells for counts in batch], np.float64)
-        made = estimation.distributions(table, cells, looks=batch[0].looks)
-        return [_in_units(question, each) if each else None for each in made]
-
-    enough = [counts for counts in rounds if counts.enough]
-    parts = table.cells * estimation.MAX_PARTS
-    known = iter(per_round(cache, "distribution", question, enough, make, _points, parts))
-    return [next(known) if counts.enough else None for counts in rounds]
-
-
-def _points(made: Distribution | None) -> int:
-    return ROWS_PER_POINT * len(made.points) if made else 0
-
-
-def _in_units(question: Question, made: estimation.Distribution) -> Distribution:
-    low, span = float(question.range[0]), question.span
-    columns = (
-        *(made.share, *made.share_interval, made.share_consistent),
-        *(made.below, *made.below_interval, made.below_consistent),
-    )
-    rows = zip(*(column.tolist() for column in columns), strict=True)
-    return Distribution(
-        points=tuple(
-            Point(low + span * (number / made.parts), *row) for number, row in enumerate(rows)
-        ),
-        quantiles=tuple(
-            Quantile(each.level, *(low + span * at for at in (each.estimate, each.low, each.high)))
-            for each in made.quantiles
-        ),
-    )
-
-
-# Cross tables
-
-
-def crossed_rounds(
-    cache: EstimateCache, survey: Survey, tallies: Tallies, looks: Sequence[bool]
-) -> list[tuple[Crossed, ...]]:
-    """Return every cross table of the survey in each round; `looks` is true for open rounds."""
-    tables = [_crossed(cache, survey, pair, tallies, looks) for pair in survey.crossed]
-    return [tuple(rounds[index] for rounds in tables) for index in range(len(tallies))]
-
-
-def _crossed(
+def changes(
     cache: EstimateCache,
     survey: Survey,
-    pair: tuple[Question, Question],
-    tallies: Tallies,
-    looks: Sequence[bool],
-) -> list[Crossed]:
-    first, second = pair
-    labels = [TIMES.join(both) for both in product(first.answer_labels, second.answer_labels)]
-    enough = {
-        index: tally
-        for index, tally in enumerate(tallies)
-        if tally is not None and tally.reports >= survey.minimum_reports
-    }
-    cells = COUNTS_PER_PAIR * first.mechanism.cells * second.mechanism.cells
-    rows: dict[int, tuple[Row, ...]] = {}
-    for batch in batches(enough, looks.__getitem__, cells):
-        members = [enough[index] for index in batch]
-        made = _joint(cache, survey, pair, members, looks[batch[0]])
-        for index, tally, each in zip(batch, members, made, strict=True):
-            rows[index] = _crossed_rows(labels, each, tally.reports)
-    for index in range(len(tallies)):
-        if index not in enough:
-            tally_or_none = tallies[index]
-            reports = tally_or_none.reports if tally_or_none else 0
-            rows[index] = _without_estimate(labels, reports, _too_few(survey))
-    names = first.name, second.name
-    return [Crossed(questions=names, rows=rows[index]) for index in range(len(tallies))]
-
-
-def _joint(
-    cache: EstimateCache,
-    survey: Survey,
-    pair: tuple[Question, Question],
-    tallies: Sequence[RoundTally],
-    looks: bool,
-) -> list[np.ndarray[Any, Any]]:
-    """Return a row's numbers for each pair of answers, per round, from the cache where possible."""
-
-    def key(tally: RoundTally) -> Hashable:
-        counts = (Counts.of(survey, question, tally, looks).key for question in pair)
-        return "crossed", pair, *counts, tally.crossed(survey, pair).tobytes()
-
-    def make(missing: list[int]) -> list[np.ndarray[Any, Any]]:
-        made: Joint = joint(_pair(survey, pair, [tallies[index] for index in missing]), looks=looks)
-        columns = made.estimate, *made.like, *made.every, made.standard_error, made.consistent
-        return [each.copy() for each in np.stack(columns, axis=-1)]
-
-    return cache.get([key(tally) for tally in tallies], make, len)
-
-
-def _pair(survey: Survey, pair: tuple[Question, Question], tallies: Sequence[RoundTally]) -> Pair:
-    first, second = (
-        np.stack([tally.of(survey, question)[1] for tally in tallies]) for question in pair
-    )
-    both = np.stack([tally.crossed(survey, pair) for tally in tallies])
-    reports = np.array([tally.reports for tally in tallies])
-    designs: Any = tuple(question.mechanism for question in pair)  # a survey crosses no others
-    return Pair.of(designs, (first, second), both, reports)
-
-
-def _crossed_rows(
-    labels: Sequence[str], made: np.ndarray[Any, Any], reports: int
-) -> tuple[Row, ...]:
-    """Cross tables have no interval for exactly the respondents."""
-    return tuple(
-        Row(label, middle, low, high, None, None, low_all, high_all, error, reports, near, None)
-        for label, (middle, low, high, low_all, high_all, error, near) in zip(
-            labels, made.tolist(), strict=True
+    before: Mapping[int, int],
+    counts: Callable[[Question, int], Counts],
+) -> dict[int, Change]:
+    """Return the change of each round since the earlier round that `before` names."""
+    shared = {number for number, since in before.items() if since in survey.span_of(number)}
+    pairs = [pair for pair in before.items() if pair[0] not in shared]
+    made: dict[int, dict[str, Differences]] = {number: {} for number in before}
+    for question in survey.questions:
+        now, then = ([counts(question, pair[end]) for pair in pairs] for end in (0, 1))
+        rows_by_pair = compared(cache, question, now, question, then)
+        for (number, _), rows in zip(pairs, rows_by_pair, strict=True):
+            if rows:
+                made[number][question.name] = rows
+    return {
+        number: Change(
+            since=since, note=SHARED_NOISE if number in shared else None, questions=made[number]
         )
+        for number, since in before.items()
+    }
+
+
+def compared(
+    cache: EstimateCache,
+    question: Question,
+    now: Sequence[Counts],
+    other: Question,
+    then: Sequence[Counts],
+) -> list[Differences]:
+    """Return the differences of common labels for each pair of rounds that both have estimates."""
+    made: list[Differences] = [()] * len(now)
+    theirs = set(other.labels)
+    labels = [label for label in question.labels if label in theirs]
+    if not labels:  # a text has no labels in advance
+        return made
+    enough = [index for index, counts in enumerate(now) if counts.enough and then[index].enough]
+
+    def looks(index: int) -> bool:
+        return now[index].looks or then[index].looks
+
+    for batch in batches(enough, looks, question.mechanism.cells):
+        later, earlier = (
+            _side(cache, asked, [rounds[index] for index in batch], labels, looks(batch[0]))
+            for asked, rounds in ((question, now), (other, then))
+        )
+        gaps = differences(later, earlier)
+        columns = np.stack((gaps.estimate, *gaps.like, *gaps.these), axis=-1)
+        for index, numbers in zip(batch, columns.tolist(), strict=True):
+            made[index] = tuple(
+                Difference(label, *row) for label, row in zip(labels, numbers, strict=True)
+            )
+    return made
+
+
+def _side(
+    cache: EstimateCache,
+    question: Question,
+    rounds: Sequence[Counts],
+    labels: Sequence[str],
+    looks: bool,
+) -> Side:
+    half = halved(CONFIDENCE)
+    like = limits(cache, question, rounds, half, "like")
+    these = limits(cache, question, rounds, half, "these") if looks else None
+    made = Side(Statements.of_rounds(statements(cache, question, rounds)), like, these)
+    if len(labels) == len(question.labels):
+        return made
+    indexes = {label: index for index, label in enumerate(question.labels)}
+    return made.of([indexes[label] for label in labels])
+
+
+# Forgery checks
+
+
+def round_fits(survey: Survey, tallies: Tallies, cache: EstimateCache) -> list[dict[str, Fit]]:
+    """Return the forgery checks of every question in each round."""
+    checks = {
+        question.name: _question_fits(survey, question, tallies, cache)
+        for question in survey.questions
+    }
+    return [dict(zip(checks, row, strict=True)) for row in zip(*checks.values(), strict=True)]
+
+
+def warning(survey: Survey, tally: RoundTally | None, found: Mapping[str, Fit]) -> str | None:
+    """Return a round's warning about forged reports, or None if honest reports can explain it."""
+    parts = [
+        f"{question.name}: at least {fit.forged:,} of {tally.of(survey, question)[0]:,} reports "
+        f"cannot be honest; these alone can move an estimate by up to {_shift(question, fit.shift)}"
+        for question in survey.questions
+        if tally is not None and (fit := found[question.name]).forged
+    ]
+    if not parts:
+        return None
+    return (
+        "this round contains forged reports; do not rely on its figures. "
+        f"{'; '.join(parts)}. There may be more that look like honest ones"
     )
+
+
+def _question_fits(
+    survey: Survey, question: Question, tallies: Tallies, cache: EstimateCache
+) -> list[Fit]:
+    def check(batch: Sequence[Counts]) -> list[Fit]:
+        misfits = fits(question.mechanism, *stack(batch), len(survey.questions))
+        pairs = zip(batch, misfits, strict=True)
+        return [_fit(question, counts.reports, misfit) for counts, misfit in pairs]
+
+    counts = [Counts.of(survey, question, tally) for tally in tallies if tally]
+    key = "fit", len(survey.questions), question
+    known = iter(per_round(cache, key, question.mechanism.cells, counts, check, lambda _: 1))
+    return [next(known) if tally else NO_REPORT for tally in tallies]
+
+
+def _fit(question: Question, reports: int, misfit: Misfit) -> Fit:
+    share = misfit.forged / reports if misfit.forged else 0.0
+    shift = share * question.mechanism.leverage * question.span
+    probability = "1" if misfit.p_value >= 1 else f"below {misfit.p_value:.1g}"
+    if misfit.forged:
+        sentence = (
+            f"Honest reports are this far outside with probability {probability}: at least "
+            f"{misfit.forged:,} of {reports:,} are forged, and these alone can move an estimate by "
+            f"up to {_shift(question, shift)}."
+        )
+    else:
+        sentence = (
+            f"Honest reports can give these counts (p {probability}). Forgeries that mimic honest "
+            "reports cannot be detected."
+        )
+    return Fit(p_value=misfit.p_value, forged=misfit.forged, shift=shift, sentence=sentence)
+
+
+def _shift(question: Question, shift: float) -> str:
+    style = STYLES[question.statistic]
+    return f"{style.factor * shift:,.3g}{style.behind_margin(question.unit)}"

@@ -1,4 +1,4 @@
-"""Numbers as people read them: with as many digits as the error gives meaning to."""
+"""Number formatting: as many digits as the margin of error makes meaningful."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ MINUS = "−"
 class Style:
     """Display style of a statistic's values."""
 
-    factor: float
-    sign: str  # after each value, where the question has no unit of its own
-    points: str  # after each margin, where the question has no unit of its own
-    digits: int  # of a margin that is expected, not measured
-    from_zero: bool  # whether 0 has a meaning: bars begin there, and axes show it
     labels: str  # heading for the labels of the rows
-    range: str  # describes the question's range, with its ends
+    range: str = ""  # description of the question's range, with its ends
     sentence: str = ""  # headline for a question with one label
+    factor: float = 1.0
+    sign: str = ""  # after each value, if the question has no unit
+    points: str = ""  # after each margin, if the question has no unit
+    digits: int = 3  # format of an expected margin
+    from_zero: bool = True  # whether 0 has a meaning: bars start there, and axes show it
     either_way: bool = False  # whether values far below 0 are notable as well
     signed: bool = False  # whether values above 0 have a plus sign
 
@@ -42,47 +42,34 @@ class Style:
         return f" {unit}" if unit else self.points
 
     def expected(self, margin: float, unit: str) -> str:
-        """Return a margin that is expected, not measured."""
+        """Format an expected margin."""
         return f"± {self.factor * margin:.{self.digits}g}{self.behind_margin(unit)}"
 
 
 STYLES: Mapping[Statistic, Style] = {
     "share": Style(
+        "option",
+        sentence="{value} say {label}, between {low} and {high}.",
         factor=100.0,
         sign=" %",
         points=" points",
         digits=2,
-        from_zero=True,
-        labels="option",
-        range="",
-        sentence="{value} say {label}, between {low} and {high}.",
     ),
     "mean": Style(
-        factor=1.0,
-        sign="",
-        points="",
-        digits=3,
+        "",
+        "mean, between {} and {}",
+        "The mean is {value}, between {low} and {high}.",
         from_zero=False,
-        labels="",
-        range="mean, between {} and {}",
-        sentence="The mean is {value}, between {low} and {high}.",
     ),
     "coordinate": Style(
-        factor=1.0,
-        sign="",
-        points=" a coordinate",
-        digits=3,
-        from_zero=True,
-        labels="coordinate",
-        range="mean vector, in the unit ball",
-        either_way=True,
+        "coordinate", "mean vector, in the unit ball", points=" a coordinate", either_way=True
     ),
 }
 
 
 @dataclass(frozen=True)
 class Figures:
-    """One row that has an estimate: its numbers, and the texts made from them."""
+    """Row with an estimate: its numbers, and the texts made from them."""
 
     label: str
     estimate: float
@@ -93,12 +80,12 @@ class Figures:
     consistent: float
     style: Style
     unit: str  # after a value
-    places: int | None = None  # decimals, where a column has one number of them
+    places: int | None = None  # number of decimals, if a whole column shares it
     reference: float | None = None  # reference value
 
     @property
     def half(self) -> float:
-        """Half the width of the interval, in the statistic's own measure."""
+        """Half the width of the interval, in the statistic's units."""
         return (self.high - self.low) / 2
 
     @property
@@ -108,10 +95,7 @@ class Figures:
 
     @property
     def noise_alone(self) -> tuple[float, float] | None:
-        """The interval for exactly the respondents, if it lies within the other.
-
-        In an open round of a number it may not.
-        """
+        """Interval for exactly the respondents, if it lies within the other interval."""
         low, high = self.low_these, self.high_these
         if low is None or high is None or low < self.low or high > self.high:
             return None
@@ -122,7 +106,7 @@ class Figures:
         return abs(self.estimate) if self.style.either_way else self.estimate
 
     def text(self, value: float) -> str:
-        """Return a value of this row with as many decimals as its margin gives meaning to."""
+        """Format a value with as many decimals as the row's margin makes meaningful."""
         return self.style.text(value, self.meaningful if self.places is None else self.places)
 
     @cached_property
@@ -147,7 +131,7 @@ class Figures:
 
     @property
     def these(self) -> str:
-        """The interval for exactly the respondents."""
+        """Interval for exactly the respondents."""
         if self.low_these is None or self.high_these is None:
             return ""
         return f"{self.text(self.low_these)} to {self.text(self.high_these)}"
@@ -158,27 +142,28 @@ class Figures:
 
 
 def figures(row: Row, statistic: Statistic, unit: str = "", joint: bool = False) -> Figures | None:
-    """Return None where there is no estimate.
+    """Return a row's figures, or None without an estimate.
 
-    Use `joint` where labels are picked by their estimates: the interval then holds for all of them
-    jointly.
+    Use `joint` if labels are picked by their estimates: then all intervals hold jointly.
     """
     low, high = (row.low_all, row.high_all) if joint else (row.low, row.high)
     if row.estimate is None or row.consistent is None or low is None or high is None:
         return None
-    style = STYLES[statistic]
-    return _made(row, low, high, row.estimate, row.consistent, style, style.behind(unit))
+    these, style = (row.low_these, row.high_these), STYLES[statistic]
+    return Figures(
+        row.label, row.estimate, low, high, *these, row.consistent, style, style.behind(unit)
+    )
 
 
 def known_figures(
     rows: Sequence[Row], statistic: Statistic, unit: str = "", joint: bool = False
 ) -> list[Figures]:
-    """Return the rows that have an estimate, for one column."""
+    """Return the figures of the rows that have an estimate."""
     return aligned([made for row in rows if (made := figures(row, statistic, unit, joint))])
 
 
 def aligned(rows: Sequence[Figures]) -> list[Figures]:
-    """Give all rows one number of decimals: that of the median margin."""
+    """Give all rows the number of decimals of the median margin."""
     places = median_low([row.meaningful for row in rows] or [0])
     return [replace(row, places=places) for row in rows]
 
@@ -186,26 +171,17 @@ def aligned(rows: Sequence[Figures]) -> list[Figures]:
 def difference_figures(
     differences: Sequence[Difference], statistic: Statistic, unit: str = ""
 ) -> list[Figures]:
-    """Return differences between estimates, with their signs."""
+    """Return the figures of differences between estimates, with signs."""
     style = STYLES[statistic]
     signed = replace(style, sign="", from_zero=True, either_way=True, signed=True)
     unit = style.behind_margin(unit)
     return aligned(
-        [_made(d, d.low, d.high, d.estimate, d.estimate, signed, unit) for d in differences]
-    )
-
-
-def _made(
-    source: Row | Difference,
-    low: float,
-    high: float,
-    estimate: float,
-    consistent: float,
-    style: Style,
-    unit: str,
-) -> Figures:
-    these = source.low_these, source.high_these
-    return Figures(source.label, estimate, low, high, *these, consistent, style, unit)
+        [
+            Figures(d.label, d.estimate, d.low, d.high, d.low_these, d.high_these, d.estimate,
+                    signed, unit)
+            for d in differences
+        ]
+    )  # fmt: skip
 
 
 def quantile_text(quantile: Quantile, unit: str) -> str:
@@ -220,7 +196,7 @@ def quantile_text(quantile: Quantile, unit: str) -> str:
 
 
 def quantile_figures(quantile: Quantile, places: int | None = None) -> tuple[str, str, str]:
-    """Return estimate, low and high, with this number of decimals or as many as have a meaning."""
+    """Format estimate, low and high, with `places` decimals or as many as are meaningful."""
     places = quantile_places(quantile) if places is None else places
     ends = quantile.estimate, quantile.low, quantile.high
     estimate, low, high = (plain(value, places) for value in ends)
@@ -245,7 +221,7 @@ def whole_text(vector: WholeVector) -> str:
 
 
 def decimals(margin: float) -> int:
-    """Return how many decimals show two digits of the margin that are not leading zeros.
+    """Return the number of decimals that shows two significant digits of the margin.
 
     >>> decimals(0.0123), decimals(1.23), decimals(123)
     (3, 1, 0)
@@ -256,7 +232,7 @@ def decimals(margin: float) -> int:
 
 
 def plain(value: float, places: int) -> str:
-    """Write a number with a true minus sign and thousands separators; never minus zero.
+    """Format a number with a true minus sign and thousands separators; never minus zero.
 
     >>> plain(-1234.56, 1), plain(-0.01, 1)
     ('−1,234.6', '0.0')

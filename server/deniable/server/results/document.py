@@ -2,9 +2,9 @@
 
     Results > Round > QuestionResult > Row
 
-The JSON is an encoding of these types, and the OpenAPI schemas are made from them. A program in
-Python reads it back with `msgspec.json.decode(text, type=Results)`. Unknown values are null, never
-not-a-number.
+The JSON is an encoding of these types, and the OpenAPI schemas are generated from them. Python
+programs parse it with `msgspec.json.decode(text, type=Results)`. Unknown values are null, never
+NaN.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Annotated, Literal, NamedTuple
 
 from msgspec import UNSET, Meta, Struct, UnsetType, field
 
-from deniable.server.surveys.clock import State
+from deniable.server.store import State
 from deniable.shared.survey.kinds.base import Statistic
 
 Count = Annotated[int, Meta(ge=0)]
@@ -22,13 +22,11 @@ SurveyId = Annotated[str, Meta(pattern="^[0-9a-f]{64}$")]
 
 
 class Row(Struct, frozen=True, forbid_unknown_fields=True, gc=False):  # a round may have 65,536
-    """One label's estimate, with its intervals.
-
-    It is a share from 0 to 1, a mean in the question's unit, or the mean of a coordinate.
+    """Row of one label: a share from 0 to 1, a mean in the question's unit, or a coordinate's mean.
 
     `low` to `high` is the interval for the population. `low_these` to `high_these` is the interval
-    for exactly the respondents. `low_all` to `high_all` is for the population and holds for all
-    labels of the question jointly: use it for a list that is sorted or picked from.
+    for exactly the respondents. `low_all` to `high_all` is for the population and holds jointly for
+    all labels of the question: use it if you sort or select labels.
     """
 
     label: str
@@ -60,20 +58,20 @@ class About(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     high: int | float | UnsetType = UNSET
     options: Count | UnsetType = UNSET  # number of options of a choice
     dimension: Count | UnsetType = UNSET  # number of coordinates of a vector
-    gain: float | UnsetType = UNSET  # the mean of a vector's reports is divided by it
+    gain: float | UnsetType = UNSET  # divisor of the mean of a vector's reports
 
 
 class Fit(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Forgery check of one question: whether honest reports can give the round's counts."""
+    """Forgery check of one question: whether honest reports can explain the round's counts."""
 
-    p_value: float  # upper bound on the probability that honest reports are this far outside
+    p_value: float  # upper bound on the probability of such counts from honest reports
     forged: Count  # lower bound on the number of forged reports; 0 where none is detected
-    shift: float  # how far these alone can move an estimate, in the question's own measure
+    shift: float  # how far these alone can move an estimate, in the question's units
     sentence: str  # the same as a sentence
 
 
-class Difference(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """One label's estimate minus its estimate in an earlier round or in another survey.
+class Difference(Struct, frozen=True, forbid_unknown_fields=True):
+    """Difference of one label's estimate from an earlier round or another survey.
 
     `low` to `high` holds whether or not the same people answered in both. `low_these` to
     `high_these` refers to exactly the respondents of both, so only the privacy noise is random.
@@ -90,8 +88,8 @@ class Difference(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 class Change(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Differences between a round and an earlier one."""
 
-    since: Count  # the earlier round
-    note: str | None  # why there are no differences
+    since: Count  # number of the earlier round
+    note: str | None  # reason for missing differences
     questions: dict[str, tuple[Difference, ...]]  # questions with estimates in both rounds
 
 
@@ -110,11 +108,11 @@ class Comparison(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 
 class Point(Struct, frozen=True, forbid_unknown_fields=True):
-    """One point of a number's distribution; the points divide the range evenly.
+    """Point of a number's distribution; the points divide the range evenly.
 
-    A number between two points counts for both, in proportion to how near it is. `share` is the
+    A number between two points counts for both, in proportion to its proximity. `share` is the
     share at this point; all shares add up to 1. `below` is the share of numbers at or below the
-    point, where numbers exactly at it count half. `low` to `high` holds for this point only; all
+    point; numbers exactly at the point count half. `low` to `high` holds for this point only; all
     of a question's `below_low` to `below_high` hold jointly. Both refer to the population.
     """
 
@@ -146,8 +144,8 @@ class Distribution(Struct, frozen=True, forbid_unknown_fields=True):
 class Crossed(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Cross table: shares of people who gave one answer to each of two questions.
 
-    The second question's answers are listed within the first's. Rows are as a question's;
-    `low_these` and `high_these` are null.
+    The second question's answers are listed within the first's. Rows have the same form as a
+    question's; `low_these` and `high_these` are null.
     """
 
     questions: tuple[str, str]
@@ -155,7 +153,7 @@ class Crossed(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 
 class Shuffled(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """The (ε, δ) of one report if the relay is honest and so are this many people."""
+    """The (ε, δ) of one report if the relay and `people` people are honest."""
 
     among: Literal["batch", "round"]  # whose reports cannot be distinguished
     people: Count
@@ -164,25 +162,22 @@ class Shuffled(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 
 class WholeVector(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Length of a mean vector, corrected for noise, and the error of the whole estimate.
-
-    The error is the root mean square.
-    """
+    """Length of a mean vector, corrected for noise, and the root mean square error."""
 
     length: float
     error: float
 
 
 class Floor(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Threshold of a round: texts that are this common are found."""
+    """Threshold of a round, from which texts are found."""
 
-    share: float  # texts with this share are found with a probability of 99 %; none from 1 on
-    people: Count  # the same, in reports
-    false_discovery: float  # the probability that any text is listed that no one reported
+    share: float  # texts with this share are found with a probability of 99 %; 1 or more: no text
+    people: Count  # the same as a number of reports
+    false_discovery: float  # probability of listing any text that no one reported
 
     @property
     def words(self) -> str:
-        """The same facts as sentences."""
+        """The floor as sentences."""
         if self.share >= 1:
             return "There are too few reports to find any text."
         return (
@@ -200,11 +195,11 @@ class QuestionResult(NamedTuple):
     rows: tuple[Row, ...]
     floor: float | None
     whole: WholeVector | None = None
-    left_out: int = 0  # rows beyond the limit of a response
+    left_out: int = 0  # rows omitted by the limit of a response
 
 
 class RoundFacts(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A round without its estimates."""
+    """Facts about a round, without its estimates."""
 
     round: Count
     first_day: str = field(name="from")
@@ -215,21 +210,22 @@ class RoundFacts(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 
 class Round(RoundFacts, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    warning: str | None  # where reports must be forged
+    warning: str | None  # set if some reports must be forged
     fit: dict[str, Fit]
     floor: dict[str, float | None]  # estimates below it cannot be distinguished from 0
-    floors: dict[str, Floor] | UnsetType = UNSET  # text questions only
+    floors: dict[str, Floor] | UnsetType = UNSET  # only for text questions
     questions: dict[str, tuple[Row, ...]]
-    rows_left_out: dict[str, Count] | UnsetType = UNSET  # by question, where a limit was reached
-    distributions: dict[str, Distribution] | UnsetType = UNSET  # numbers with enough reports
-    cross: tuple[Crossed, ...] | UnsetType = UNSET  # where the survey crosses questions
-    change: Change | None  # null where no earlier round that was read has reports
-    shuffled: tuple[Shuffled, ...] | UnsetType = UNSET  # where reports are sealed for a relay
-    vectors: dict[str, WholeVector] | UnsetType = UNSET  # vectors that have an estimate
+    rows_left_out: dict[str, Count] | UnsetType = UNSET  # by question, if a limit was reached
+    # only for numbers with enough reports
+    distributions: dict[str, Distribution] | UnsetType = UNSET
+    cross: tuple[Crossed, ...] | UnsetType = UNSET  # only if the survey crosses questions
+    change: Change | None  # null if no earlier round in the response has reports
+    shuffled: tuple[Shuffled, ...] | UnsetType = UNSET  # only if reports are sealed for a relay
+    vectors: dict[str, WholeVector] | UnsetType = UNSET  # only for vectors with an estimate
 
 
 class Event(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """An operator's note about a day, such as a release, and the round that the day is in."""
+    """Operator's note about a day, such as a release, with the round that contains the day."""
 
     day: str
     round: int
@@ -247,20 +243,17 @@ class Results(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     minimum_reports: Count
     confidence: float
     about: dict[str, About]
-    ask: Count | UnsetType = UNSET  # how many questions each install is asked; unset: all of them
-    repeat_rounds: Count | UnsetType = UNSET  # how many rounds share one report; unset: one
-    left_out: Count | UnsetType = UNSET  # earlier rounds that were asked for and are not included
+    ask: Count | UnsetType = UNSET  # number of questions that each install is asked; unset: all
+    repeat_rounds: Count | UnsetType = UNSET  # number of rounds that share one report; unset: 1
+    left_out: Count | UnsetType = UNSET  # number of requested earlier rounds that are not included
     notes: tuple[str, ...]
     annotations: tuple[Event, ...] | UnsetType = UNSET
-    rounds: tuple[Round, ...]  # last, so that they can be streamed
+    rounds: tuple[Round, ...]  # the last field, so that rounds can be streamed
 
     def of(self, period: Round) -> Iterator[QuestionResult]:
-        """Return the round's questions, each with its facts."""
-        return question_results(self.about, period)
-
-
-def question_results(about: dict[str, About], period: Round) -> Iterator[QuestionResult]:
-    for name, rows in period.questions.items():
-        whole = (period.vectors or {}).get(name)
-        left_out = (period.rows_left_out or {}).get(name, 0)
-        yield QuestionResult(name, about[name], rows, period.floor[name], whole, left_out)
+        """Return a round's questions, each with its facts."""
+        for name, rows in period.questions.items():
+            whole = (period.vectors or {}).get(name)
+            left_out = (period.rows_left_out or {}).get(name, 0)
+            floor = period.floor[name]
+            yield QuestionResult(name, self.about[name], rows, floor, whole, left_out)

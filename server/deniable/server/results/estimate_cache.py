@@ -1,7 +1,7 @@
 """Cache of estimates, and the functions that fill it from counts.
 
-Estimating is slow, and the same counts are needed again and again: for a round's rows, for the
-change to the next round, for a trend, and by the next request.
+Estimating is slow, and the same counts are needed repeatedly: for a round's rows, for the change to
+the next round, for a trend, and by the next request.
 """
 
 from __future__ import annotations
@@ -10,40 +10,44 @@ import threading
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from functools import cached_property
 from hashlib import blake2b
 from typing import Any, Literal, TypeVar
 
 import numpy as np
-import numpy.typing as npt
 
-from deniable.server.estimation.estimate import CONFIDENCE
-from deniable.server.estimation.estimators import counted
-from deniable.server.estimation.statements import Array, Counted, Interval, Statements
-from deniable.server.store import RoundTally
+from deniable.server.estimation import ESTIMATORS
+from deniable.server.estimation.statements import (
+    CONFIDENCE,
+    Array,
+    Cells,
+    Estimator,
+    Interval,
+    Statements,
+)
+from deniable.server.store import PublishedSurvey, RoundTally
 from deniable.shared.survey.document import Survey
 from deniable.shared.survey.kinds.base import Question
 
 MAX_CACHED_ROWS = 200_000  # about 20 MB
-ROWS_PER_ENTRY = 10  # what an entry takes besides its numbers, counted in rows
+ROWS_PER_ENTRY = 10  # overhead of an entry, counted in rows
 MAX_CELLS_PER_BATCH = 2**17  # estimating them takes about 20 MB
-OPEN_ROUND_FACTOR = 4  # intervals for repeated looks take this many times as much
+OPEN_ROUND_FACTOR = 4  # intervals for repeated looks take this many times as much memory
 
 T = TypeVar("T")
 
 
 class EstimateCache:
-    """The application's only cache of results; safe from several threads.
+    """Thread-safe cache of results, the only one in the application.
 
-    Size: MAX_CACHED_ROWS rows in all, where a row is one label with its numbers. The entries used
-    least recently are dropped first; one that is larger than the whole cache is not kept.
-
-    Invalidation: none is needed. A key holds everything that an entry depends on (the question or
-    the survey, the counts, the kind of interval), so a round with new reports has a new key.
+    It holds up to MAX_CACHED_ROWS rows, each a label with its numbers, and drops the least recently
+    used entries first. Entries never become invalid: a key contains everything that its entry
+    depends on (question or survey, counts, kind of interval).
     """
 
     def __init__(self, max_rows: int = MAX_CACHED_ROWS) -> None:
-        self._entries: OrderedDict[Hashable, tuple[Any, float]] = OrderedDict()  # Any: what T is
+        self._entries: OrderedDict[Hashable, tuple[Any, float]] = OrderedDict()  # Any: the type T
         self._rows, self._max_rows = 0.0, max_rows
         self._lock = threading.Lock()
 
@@ -56,7 +60,7 @@ class EstimateCache:
         make: Callable[[list[int]], Iterable[T]],
         rows: Callable[[T], float],
     ) -> list[T]:
-        """Return the entry of each key. `make` receives the indexes of those that are missing."""
+        """Return the entry of each key. `make` receives the indexes of missing entries."""
         with self._lock:
             entries = [self._entries.get(key) for key in keys]
             for key, entry in zip(keys, entries, strict=True):
@@ -81,9 +85,9 @@ class EstimateCache:
 
 @dataclass(frozen=True, eq=False)
 class Counts:
-    """One question's counts in one round."""
+    """Counts of one question in one round."""
 
-    cells: npt.NDArray[np.int64]
+    cells: Cells
     reports: int
     looks: bool = False  # whether intervals must hold for repeated looks
     enough: bool = True  # whether there are enough reports for an estimate
@@ -102,52 +106,58 @@ class Counts:
         return blake2b(self.cells.tobytes(), digest_size=32).digest(), self.reports, self.looks
 
 
-def stack(rounds: Sequence[Counts]) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+def is_open(published: PublishedSurvey, number: int, now: datetime) -> bool:
+    """Return whether the round still accepts reports."""
+    return not published.closed and now < published.survey.taken_until(number)
+
+
+def stack(rounds: Sequence[Counts]) -> tuple[Cells, Cells]:
     """Return the cells, one row per round, and the numbers of reports."""
     cells = np.stack([counts.cells for counts in rounds])
     return cells, np.array([counts.reports for counts in rounds])
 
 
 def batches(
-    indexes: Iterable[int], is_open: Callable[[int], bool], cells: int
+    indexes: Iterable[int], looks: Callable[[int], bool], cells: int
 ) -> Iterator[list[int]]:
-    """Split rounds into batches that are estimated together.
-
-    The rounds of a batch are all open or all closed. A batch is small enough for memory if each
-    round has this many cells.
-    """
+    """Split rounds into batches that fit into memory, each all open or all closed."""
     by_state: dict[bool, list[int]] = {}
     for index in indexes:
-        by_state.setdefault(is_open(index), []).append(index)
-    for looks, members in by_state.items():
-        size = max(1, MAX_CELLS_PER_BATCH // (cells * (OPEN_ROUND_FACTOR if looks else 1)))
+        by_state.setdefault(looks(index), []).append(index)
+    for are_open, members in by_state.items():
+        size = max(1, MAX_CELLS_PER_BATCH // (cells * (OPEN_ROUND_FACTOR if are_open else 1)))
         yield from (members[first : first + size] for first in range(0, len(members), size))
 
 
 def per_round(
     cache: EstimateCache,
-    what: Hashable,
-    question: Question,
+    key: Hashable,
+    cells: int,
     rounds: Sequence[Counts],
     make: Callable[[Sequence[Counts]], Iterable[T]],
     rows: Callable[[T], float],
-    cells: int | None = None,
 ) -> list[T]:
-    """Return what `make` gives for each round, from the cache where possible.
+    """Return the result of `make` for each round, from the cache where possible.
 
-    `make` receives batches of rounds; `what` distinguishes it from other functions of the same
-    counts.
+    `make` receives batches of rounds with `cells` counts each; `key` identifies it and the
+    question.
     """
 
     def make_missing(missing: list[int]) -> Iterator[T]:
         made: dict[int, T] = {}
-        size = question.mechanism.cells if cells is None else cells
-        for batch in batches(missing, lambda index: rounds[index].looks, size):
+        for batch in batches(missing, lambda index: rounds[index].looks, cells):
             made |= zip(batch, make([rounds[index] for index in batch]), strict=True)
         return (made[index] for index in missing)
 
-    keys = [(what, question, counts.key) for counts in rounds]  # a question equals only itself
-    return cache.get(keys, make_missing, rows)
+    return cache.get([(key, counts.key) for counts in rounds], make_missing, rows)
+
+
+def where_enough(
+    rounds: Sequence[Counts], make: Callable[[list[Counts]], Iterable[T]]
+) -> list[T | None]:
+    """Return the results of `make` for rounds with enough reports, and None for the others."""
+    made = iter(make([counts for counts in rounds if counts.enough]))
+    return [next(made) if counts.enough else None for counts in rounds]
 
 
 def statements(
@@ -159,10 +169,10 @@ def statements(
     """Return the estimates and intervals of each round."""
     return per_round(
         cache,
-        ("statements", confidence),
-        question,
+        ("statements", confidence, question),
+        question.mechanism.cells,
         rounds,
-        lambda batch: _counted(question, batch).statements(confidence).rounds(),
+        lambda batch: _estimator(question, batch).statements(confidence).rounds(),
         lambda made: len(made.estimate),
     )
 
@@ -174,22 +184,18 @@ def limits(
     confidence: float,
     about: Literal["like", "these"],
 ) -> Interval:
-    """Return only the limits, about the population or about exactly the respondents.
-
-    Each array has one row per round.
-    """
+    """Return the limits about the population, or about the respondents, one row per round."""
 
     def make(batch: Sequence[Counts]) -> Iterable[Array]:
-        every = _counted(question, batch)
-        ends = every.like(confidence) if about == "like" else every.these(confidence)
+        made = _estimator(question, batch)
+        ends = made.like(confidence) if about == "like" else made.these(confidence)
         return (pair.copy() for pair in np.stack(ends, axis=1))
 
-    ends = per_round(
-        cache, (about, confidence), question, rounds, make, lambda made: made.shape[-1] / 5
-    )
+    key, cells = (about, confidence, question), question.mechanism.cells
+    ends = per_round(cache, key, cells, rounds, make, lambda made: made.shape[-1] / 5)
     low, high = np.stack(ends, axis=1)
     return low, high
 
 
-def _counted(question: Question, batch: Sequence[Counts]) -> Counted:
-    return counted(question, *stack(batch), batch[0].looks)
+def _estimator(question: Question, batch: Sequence[Counts]) -> Estimator:
+    return ESTIMATORS[question.estimation](question, *stack(batch), batch[0].looks)

@@ -1,15 +1,34 @@
-"""Results as JSON and CSV, in pieces: only a few rounds are in memory at a time."""
+"""Results as CSV, and as a text for a terminal, with only a few rounds in memory at a time."""
 
 from __future__ import annotations
 
 import csv
 import io
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from textwrap import wrap
 
 import msgspec
 
-from deniable.server.results.answers import TIMES
-from deniable.server.results.document import Results, Round, Row
+from deniable.server.results.display import (
+    STYLES,
+    Figures,
+    decimals,
+    figures,
+    quantile_text,
+    whole_text,
+)
+from deniable.server.results.document import (
+    About,
+    Comparison,
+    Difference,
+    QuestionResult,
+    Results,
+    Round,
+    Row,
+)
+from deniable.server.results.round_details import TIMES
+from deniable.server.results.sentences import shuffle_sentences
+from deniable.shared.survey.kinds.base import Statistic
 
 COLUMNS = (
     "survey", "name", "round", "from", "until", "open", "question", "kind", "label", "estimate",
@@ -18,35 +37,43 @@ COLUMNS = (
 )  # fmt: skip
 FORGED = "some of these reports cannot be honest"
 FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n")
-Cell = str | int | float | None  # None is an empty one
+
+HEADINGS = (
+    "question", "label", "estimate", "95 % interval", "±", "these people", "reports",
+)  # fmt: skip
+FIRST_NUMBER = 2  # index of the first right-aligned column
+MAX_ROWS_SHOWN = 40
+MAX_IN_ORDER = 20  # longer lists show only labels clearly above 0, highest first
+WIDTH = 90
+QUARTILES = (0.25, 0.5, 0.75)
+EMPTY = ("",) * 5
+READING = (
+    "Results describe people who answered. “95 % interval” refers to the population they came",
+    "from; “these people” to exactly the respondents, for whom only the privacy noise is random.",
+    "Each interval on its own contains the truth in 95 % of cases; for a question with more than",
+    f"{MAX_IN_ORDER} options, all of its 95 % intervals hold jointly. While a round accepts",
+    "reports, they hold for repeated looks. Nothing is clipped, so an estimate may lie outside the",
+    "possible range.",
+)
+
+Cell = str | int | float | None  # None becomes an empty cell
+Record = dict[str, Cell]
 
 
-def json_chunks(header: Results, rounds: Iterable[Round]) -> Iterator[bytes]:
-    """Yield the JSON of the document `header` with these rounds."""
-    opening = msgspec.json.encode(header)
-    yield opening.removesuffix(b"]}")  # of `rounds`, which is empty and last
-    separator = b""
-    for period in rounds:
-        yield separator + msgspec.json.encode(period)
-        separator = b","
-    yield b"]}"
+# CSV
 
 
 def csv_chunks(header: Results, rounds: Iterable[Round]) -> Iterator[str]:
-    """Yield a flat table: one row for each label of each question, and pair, of each round.
-
-    Rows that are left out are named by a last row that has nothing but a note.
-    """
+    """Yield a row for each label of each question and pair in each round, then notes."""
     yield csv_text([COLUMNS])
+    source: Record = {"survey": header.survey, "name": header.name}
     for period in rounds:
-        yield csv_text(_lines(header, period))
-        if period.rows_left_out:
-            listed = (f"{count:,} of {name}" for name, count in period.rows_left_out.items())
-            words = f"rows with the lowest estimates left out: {', '.join(listed)}"
-            yield csv_text([_note_line(header, period.round, words)])
+        records = _records(header, period, source)
+        yield csv_text([record.get(column) for column in COLUMNS] for record in records)
     if header.left_out:
         words = f"only the newest rounds; earlier rounds left out: {header.left_out:,}"
-        yield csv_text([_note_line(header, None, words)])
+        record = source | {"note": words}
+        yield csv_text([[record.get(column) for column in COLUMNS]])
 
 
 def records_csv(records: Iterable[Mapping[str, Cell]]) -> str:
@@ -57,54 +84,201 @@ def records_csv(records: Iterable[Mapping[str, Cell]]) -> str:
 
 
 def csv_text(lines: Iterable[Iterable[Cell]]) -> str:
-    """Return RFC 4180."""
+    """Return the lines as CSV (RFC 4180)."""
     file = io.StringIO(newline="")
     csv.writer(file).writerows(map(_plain, line) for line in lines)
     return file.getvalue()
 
 
 def _plain(cell: Cell) -> Cell:
-    """Options can be any text: a spreadsheet takes one that begins like this for a formula."""
+    """Escape text that a spreadsheet would read as a formula, since options can be any text."""
     return f"'{cell}" if isinstance(cell, str) and cell.startswith(FORMULA) else cell
 
 
-def _lines(results: Results, period: Round) -> Iterator[tuple[Cell, ...]]:
+def _records(results: Results, period: Round, source: Record) -> Iterator[Record]:
+    """Yield records keyed by column. Columns about one question are empty for a pair."""
+    common = source | {
+        "round": period.round, "from": period.first_day, "until": period.last_day,
+        "open": "yes" if period.open else "no", "confidence": results.confidence,
+    }  # fmt: skip
     for question in results.of(period):
         about = question.about
-        facts = about.epsilon, about.mechanism, about.leverage
+        facts = common | {
+            "question": question.name, "kind": about.kind, "epsilon": about.epsilon,
+            "mechanism": about.mechanism, "leverage": about.leverage, "floor": question.floor,
+        }  # fmt: skip
         for row in question.rows:
-            yield _line(results, period, (question.name,), about.kind, row, facts, question.floor)
+            note = _note(period, row, [question.name])
+            yield facts | msgspec.structs.asdict(row) | {"note": note}
     for crossed in period.cross or ():
-        for row in crossed.rows:  # columns about one question are empty
-            yield _line(results, period, crossed.questions, "cross", row, (None,) * 3, None)
-
-
-def _line(
-    results: Results,
-    period: Round,
-    names: Sequence[str],
-    kind: str,
-    row: Row,
-    facts: tuple[Cell, Cell, Cell],
-    floor: float | None,
-) -> tuple[Cell, ...]:
-    """Return the cells in the order of the columns."""
-    return (
-        results.survey, results.name,
-        period.round, period.first_day, period.last_day, "yes" if period.open else "no",
-        TIMES.join(names), kind,
-        row.label, row.estimate, row.low, row.high, row.standard_error, row.consistent, row.reports,
-        results.confidence, *facts, _note(period, row, names),
-        row.low_these, row.high_these, row.low_all, row.high_all, floor,
-    )  # fmt: skip
-
-
-def _note_line(results: Results, number: int | None, words: str) -> list[Cell]:
-    known: dict[str, Cell] = {"survey": results.survey, "name": results.name}
-    known |= {"round": number, "note": words}
-    return [known.get(column) for column in COLUMNS]
+        facts = common | {"question": TIMES.join(crossed.questions), "kind": "cross"}
+        for row in crossed.rows:
+            yield (
+                facts
+                | msgspec.structs.asdict(row)
+                | {"note": _note(period, row, crossed.questions)}
+            )
+    if period.rows_left_out:
+        listed = (f"{count:,} of {name}" for name, count in period.rows_left_out.items())
+        words = f"rows with the lowest estimates left out: {', '.join(listed)}"
+        yield source | {"round": period.round, "note": words}
 
 
 def _note(period: Round, row: Row, questions: Sequence[str]) -> str:
     forged = any(period.fit[name].forged for name in questions)
     return "; ".join(filter(None, (FORGED if forged else None, row.note, period.note)))
+
+
+# Text for a terminal
+
+
+def report_lines(results: Results, rounds: Iterable[Round] | None = None) -> Iterator[str]:
+    """Yield the report on these rounds, or on all rounds of `results`."""
+    yield f"{results.name}: {results.title}"
+    each = f"for {results.repeat_rounds} rounds" if results.repeat_rounds else "a round"
+    yield f"{results.survey}, {results.state}, ε {results.epsilon} {each}"
+    if results.left_out:
+        yield f"\nThe newest rounds; for {results.left_out:,} earlier ones use --until N"
+    period = None
+    for period in results.rounds if rounds is None else rounds:
+        yield ""
+        yield from _round_lines(results, period)
+    if period is None:
+        yield "\nNo round has begun yet, so there is nothing to show."
+    yield ""
+    yield from READING
+    if results.ask:
+        yield f"Each install was asked one of the {len(results.about)} questions, drawn at random:"
+        yield "a question's results describe all who reported, except for the interval of these"
+        yield "people, which refers to those who were asked it."
+    if period is not None and period.cross:
+        yield "Pairs of questions (×) are counted from the same reports, which adds no ε."
+    if results.repeat_rounds:
+        yield f"Each install sends one report for {results.repeat_rounds} rounds at a time. Such"
+        yield "rounds contain the same reports and are not independent; a change shows in the next"
+        yield "ones."
+
+
+def comparison_lines(comparison: Comparison) -> Iterator[str]:
+    this = f"{comparison.name}, round {comparison.round}"
+    other = f"{comparison.against_name}, round {comparison.against_round}"
+    yield f"{this}, compared with {other}: differences, with 95 % intervals"
+    for name, differences in comparison.questions.items():
+        yield from _difference_lines(name, comparison.about[name], differences)
+    yield "The intervals are valid even if the same people answered in both. “These people” refers"
+    yield "to exactly the respondents, for whom only the privacy noise is random."
+
+
+def _round_lines(results: Results, period: Round) -> Iterator[str]:
+    first, last = period.first_day, period.last_day
+    days = first if first == last else f"{first} to {last}"
+    yield f"Round {period.round}, {days}: {_count(period.reports, 'report')}"
+    if period.warning:
+        yield from _wrapped(f"WARNING: {period.warning}.")
+    if period.note:
+        yield f"  {period.note}"
+    yield from _wrapped(_verdict(period))
+    for sentence in shuffle_sentences(period.shuffled or (), results.epsilon):
+        yield from _wrapped(sentence)
+    rows = list[tuple[str, ...]]()
+    for question in results.of(period):
+        about, title = question.about, f"{question.name} (ε {question.about.epsilon})"
+        rows += _table(title, question.rows, about.statistic, about.unit, _floor(question))
+    for crossed in period.cross or ():
+        rows += _table(TIMES.join(crossed.questions), crossed.rows, "share", "", "--csv")
+    widths = [max(map(len, column)) for column in zip(HEADINGS, *rows, strict=True)]
+    for cells in (HEADINGS, *rows):
+        texts = [cell.ljust(width) for cell, width in zip(cells, widths, strict=True)]
+        numbers = [cell.rjust(width) for cell, width in zip(cells, widths, strict=True)]
+        yield f"  {'  '.join(texts[:FIRST_NUMBER] + numbers[FIRST_NUMBER:])}".rstrip()
+    for name, distribution in (period.distributions or {}).items():
+        quartiles = [quartile for quartile in distribution.quantiles if quartile.level in QUARTILES]
+        listed = "; ".join(quantile_text(part, results.about[name].unit) for part in quartiles)
+        yield from _wrapped(f"{name}: {listed}. These intervals hold jointly; --json has the rest.")
+    for name, vector in (period.vectors or {}).items():
+        yield f"  {name}: {whole_text(vector)}"
+    for name, floor in (period.floors or {}).items():
+        yield from _wrapped(f"{name}: {floor.words}")
+    if change := period.change:
+        if change.note:
+            yield from _wrapped(f"No comparison with round {change.since}: {change.note}.")
+        for name, differences in change.questions.items():
+            title = f"{name}, since round {change.since}"
+            yield from _difference_lines(title, results.about[name], differences)
+
+
+def _verdict(period: Round) -> str:
+    """Return the line about the forgery checks."""
+    p_values = ", ".join(f"{name} {fit.p_value:.2g}" for name, fit in period.fit.items())
+    if any(fit.forged for fit in period.fit.values()):
+        return f"Forgery check: failed. Honest reports rarely give these counts (p: {p_values})."
+    return (
+        f"Forgery check: passed (p: {p_values}). Forgeries that mimic honest reports cannot be "
+        "detected."
+    )
+
+
+def _difference_lines(title: str, about: About, differences: Sequence[Difference]) -> Iterator[str]:
+    style = STYLES[about.statistic]
+    unit = style.behind_margin(about.unit)
+    clear = [row for row in differences if row.low > 0 or row.high < 0]
+    shown = differences if len(differences) == 1 else clear[:MAX_ROWS_SHOWN]
+    for row in shown:
+        places = decimals(style.factor * (row.high - row.low) / 2)
+        estimate, low, high, low_these, high_these = (
+            style.text(value, places)
+            for value in (row.estimate, row.low, row.high, row.low_these, row.high_these)
+        )
+        label = f" {row.label}:" if len(differences) > 1 else ":"
+        yield (
+            f"  {title}{label} {estimate}{unit} ({low} to {high}; these people {low_these} to "
+            f"{high_these})"
+        )
+    if others := len(differences) - len(shown):
+        what = "not shown" if len(clear) > len(shown) else "no clear change"
+        yield f"  {title}: {what} in the other {_count(others, style.labels or 'label')}"
+
+
+def _table(
+    title: str, rows: Sequence[Row], statistic: Statistic, unit: str, others: str
+) -> Iterator[tuple[str, ...]]:
+    """Return a line per row, the first with the title; intervals of a long table hold jointly."""
+    joint = len(rows) > MAX_IN_ORDER
+    listed = _clear(rows) if joint else rows
+    for number, row in enumerate(listed[:MAX_ROWS_SHOWN]):
+        cells = _cells(figures(row, statistic, unit, joint), row.note)
+        yield "" if number else title, row.label, *cells, f"{row.reports:,}"
+    if len(listed) > MAX_ROWS_SHOWN:
+        yield "", f"… {len(listed) - MAX_ROWS_SHOWN:,} more: --csv", *EMPTY
+    if len(rows) > len(listed):
+        yield "" if listed else title, f"… {len(rows) - len(listed):,} others: {others}", *EMPTY
+
+
+def _clear(rows: Sequence[Row]) -> Sequence[Row]:
+    """Return the rows clearly above 0, highest first; the first row if none is estimated."""
+    known = [row for row in rows if row.estimate is not None]
+    clear = [row for row in known if row.low_all is not None and row.low_all > 0]
+    return sorted(clear, key=lambda row: -(row.estimate or 0)) if known else rows[:1]
+
+
+def _floor(question: QuestionResult) -> str:
+    if question.floor is None:
+        return "--csv"
+    style = STYLES[question.about.statistic]
+    floor = style.text(question.floor, decimals(style.factor * question.floor))
+    return f"too rare to measure (below {floor}{style.sign})"
+
+
+def _cells(made: Figures | None, note: str | None) -> tuple[str, str, str, str]:
+    if made is None:
+        return "–", note or "", "", ""
+    these = f"{made.these}{made.unit}" if made.these else ""
+    return made.whole, made.interval, made.margin, these
+
+
+def _wrapped(text: str) -> Iterator[str]:
+    return (f"  {line}" for line in wrap(text, WIDTH))
+
+
+def _count(number: int, word: str) -> str:
+    return f"{number:,} {word}{'' if number == 1 else 's'}"

@@ -1,10 +1,11 @@
-"""The store: surveys, envelopes, tallies, counters and tokens; the only part that runs SQL.
+"""The store: surveys, envelopes, tallies, counters and tokens. No other package runs SQL.
 
-`protocol` states what the server asks of a store and `records` what it holds. `sql_store` has what
-both stores share; `sqlite/` is the store of a single node, `postgres/` that of several. A group of
-envelopes goes through `Store.transaction`, and comes back as counts from `Store.tallies`.
+`protocol` defines the interface, `records` the data types, and `STORES` lists the implementations:
+`sqlite/` for a single node and `postgres/` for several, with `sql_store` as their common base.
+Groups of envelopes go in through `Store.transaction`; counts come out of `Store.tallies`.
 """
 
+from importlib import import_module
 from pathlib import Path
 
 from deniable.server.store.postgres.database_address import Database
@@ -36,10 +37,15 @@ from deniable.server.store.sqlite.sqlite_database import FILE, create_folder, is
 from deniable.server.store.sqlite.sqlite_store import SqliteStore
 
 Place = Path | Database
+STORES: dict[type, str] = {  # store classes by the type of their places
+    Path: "deniable.server.store.sqlite.sqlite_store:SqliteStore",
+    Database: "deniable.server.store.postgres.postgres_store:PostgresStore",
+}
 
 __all__ = [
     "FILE",
     "NO_SURVEY",
+    "STORES",
     "Annotation",
     "Cells",
     "Damaged",
@@ -73,18 +79,19 @@ __all__ = [
 
 
 def create_store(place: Place) -> Store:
-    """Open a store, and make it if it is not there."""
-    if isinstance(place, Path):
-        return SqliteStore.create(place)
-    from deniable.server.store.postgres.postgres_store import PostgresStore
-
-    return PostgresStore.create(place)
+    """Open a store, and create it if it does not exist."""
+    return _store_class(place).create(place)
 
 
 def open_store(place: Place, node: str = "") -> Store:
-    """Open a store that must be there. `node` names who counts, where several servers do."""
-    if isinstance(place, Path):
-        return SqliteStore.open(place)
-    from deniable.server.store.postgres.postgres_store import PostgresStore
+    """Open an existing store. `node` names this server where several count into one store."""
+    return _store_class(place).open(place, node)
 
-    return PostgresStore.open(place, node)
+
+def _store_class(place: Place) -> type[Store]:
+    """Return the class of the store at a place, imported on first use."""
+    module, _, name = STORES[next(kind for kind in STORES if isinstance(place, kind))].partition(
+        ":"
+    )
+    store: type[Store] = getattr(import_module(module), name)
+    return store

@@ -1,29 +1,27 @@
-"""The protocol of a store: everything that the server asks of it, and the errors it raises.
+"""Protocol of a store: the operations that the server needs, and the errors they raise.
 
-To write another store, implement `Store` and `Transaction`, and run
-`tests/server/test_store_contract.py` on it. These rules hold for every method:
+To write another store, implement `Store` and `Transaction`, add the class to `STORES`, and run
+`tests/contract/test_stores.py` on it. These rules hold for every method:
 
 - It may be called from any thread, while other processes use the same store.
-- What it wrote is durable when it returns, also after a power cut.
-- It raises StoreUnusable if something could not be done and may be tried again; StoreLost if the
-  state of the disk is unknown; Damaged if data is not what was written. Damaged data is never
-  returned, and nothing is added to it.
-- Nothing that it stores tells the order or the time of arrival of envelopes, once `forget_order`
-  has returned True.
+- Its writes are durable when it returns, even after a power cut.
+- It raises StoreUnusable for a failure that may be retried, StoreLost if the state of the disk is
+  unknown, and Damaged if data is not what was written. Damaged data is never returned, and nothing
+  is added to it.
+- Once `forget_order` has returned True, nothing in the store reveals the order or the time in which
+  envelopes arrived.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Protocol
+from contextlib import AbstractContextManager
+from typing import TYPE_CHECKING, Any, Protocol, Self
 
 from deniable.shared.errors import StoreUnusable
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
-    from contextlib import AbstractContextManager
     from datetime import date, datetime
-    from types import TracebackType
-    from typing import Self
 
     from deniable.server.store.records import (
         Annotation,
@@ -44,143 +42,121 @@ NO_SURVEY = 0  # the sequence under which reports of unpublished surveys are cou
 
 
 class StoreLost(StoreUnusable):
-    """Reading or writing the disk itself failed: what is on it is unknown until the next start."""
+    """Raised if the disk itself fails: its contents are unknown until the next start."""
 
 
 class Damaged(StoreUnusable):
-    """Data is not what was written: it is not shown, and nothing is added to it."""
+    """Raised if data is not what was written. It is not shown, and nothing is added to it."""
 
 
 class Transaction(Protocol):
-    """A group of envelopes that is stored and counted as a whole, or not at all."""
+    """Group of envelopes that is stored and counted completely or not at all."""
 
     def is_sealed(self, sequence: int, number: int) -> bool:
-        """Return whether a round is sealed: then a repeated envelope would go unnoticed."""
-        ...
+        """Return whether a round is sealed; repeated envelopes would then go unnoticed."""
 
     def insert(self, uploads: Sequence[Upload]) -> set[UploadKey]:
-        """Keep the uploads that are not there yet, and return their keys. Each key comes once."""
-        ...
+        """Store the uploads that are new, and return their keys. `uploads` repeats no key."""
 
     def add(self, sequence: int, number: int, reports: int, cells: Cells) -> None:
         """Add counts to the tally of a round."""
-        ...
 
 
 class StoreReader(Protocol):
     """The reading half of a store."""
 
     def surveys_mark(self) -> int:
-        """Return the length of the register: every change of a survey makes it longer."""
-        ...
+        """Return the length of the register, which grows with every change to a survey."""
 
     def surveys(self, after: int = 0) -> list[SurveyRow]:
         """Return the surveys published after this sequence, in the order of publication."""
-        ...
 
     def survey_states(self) -> Mapping[int, bool]:
         """Return whether each survey is closed, by its sequence."""
-        ...
 
     def register(self, after: int = 0, most: int | None = None) -> list[RegisterEntry]:
-        """Return the entries after this number, in order: the history of all surveys."""
-        ...
+        """Return the register's entries after this number, in order: the history of all surveys."""
 
     def enrolled_keys(self) -> frozenset[str]:
         """Return the public keys whose surveys may be published over HTTP."""
-        ...
 
     def retired_keys(self) -> frozenset[str]:
-        """Return the keys that are never enrolled again."""
-        ...
+        """Return the keys that can never be enrolled again."""
 
     def tallies(
         self, sequence: int, first: int | None = None, last: int | None = None
     ) -> list[RoundTally]:
-        """Return the counts of a survey's rounds that have reports, in order.
-
-        `first` and `last` limit the rounds.
-        """
-        ...
+        """Return the counts of a survey's rounds that have reports, from `first` to `last`."""
 
     def report_totals(self) -> Mapping[int, int]:
         """Return the number of counted reports of each survey that has any, by its sequence."""
-        ...
 
     def unsealed_rounds(self) -> Mapping[int, Sequence[int]]:
         """Return the rounds whose envelopes are still kept, by the survey's sequence."""
-        ...
 
     def annotations(self, sequence: int) -> list[Annotation]:
         """Return a survey's annotations in the order of their days."""
-        ...
 
     def counters(self, sequence: int) -> Mapping[str, int]:
         """Return a survey's reports by outcome: accepted, duplicates, or the code of a refusal."""
-        ...
+
+    def public_page(self, path: str) -> PublicPage | None:
+        """Return the page that is published at exactly this path."""
 
     def role_of(self, token: str, now: datetime) -> str | None:
-        """Return the role of a token that is known and has not expired."""
-        ...
+        """Return the role of a token, or None if it is unknown or has expired."""
 
-    def tokens(self) -> list[Token]: ...
+    def tokens(self) -> list[Token]:
+        """Return all tokens, including expired ones, in the order of creation."""
 
     def latest_day(self) -> date | None:
-        """Return the latest day on which a server is known to have run."""
-        ...
+        """Return the latest day on which a server ran."""
 
 
-class Store(StoreReader, Protocol):
-    """A store: surveys, reports and all else that servers keep."""
+class Store(StoreReader, AbstractContextManager["Store"], Protocol):
+    """Store of surveys, reports and everything else that servers keep; a context manager."""
+
+    @classmethod
+    def create(cls, place: Any) -> Self:  # Any: the type of a place depends on the store
+        """Open the store at a place, and create it if it does not exist."""
+
+    @classmethod
+    def open(cls, place: Any, node: str = "") -> Self:  # Any: the same
+        """Open an existing store. `node` names this server where several count into one store."""
 
     @property
     def option(self) -> str:
-        """The option that names this store to a command: `--data DIR` or `--store URL`."""
-        ...
+        """Command-line option that names this store: `--data DIR` or `--store URL`."""
 
     def close(self) -> None: ...
 
-    def __enter__(self) -> Self: ...
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None: ...
-
     def snapshot(self) -> AbstractContextManager[StoreReader]:
-        """Return a reader of one moment that cannot write.
+        """Return a read-only snapshot.
 
-        Keep it short: while it is open, `forget_order` may have to wait for it.
+        Close it soon: `forget_order` may have to wait for it.
         """
-        ...
 
     def check_writable(self) -> None:
-        """Return only if a transaction that writes can begin, and there is room for it."""
-        ...
+        """Raise StoreUnusable unless a write transaction can begin and there is room for it."""
 
     # Surveys and keys
 
     def publish(self, document: bytes, signature: str, key: str) -> str:
-        """Keep a survey that has been verified, and return its id.
+        """Store a survey that has been verified, and return its id.
 
         Publishing the same document again changes nothing.
         """
-        ...
 
     def close_survey(self, sequence: int) -> None: ...
 
     def delete_survey(self, sequence: int) -> None:
         """Delete a survey permanently, with its tallies, counters and remaining envelopes.
 
-        Its entries in the register stay.
+        Its entries in the register remain.
         """
-        ...
 
     def enrol_key(self, key: str) -> None:
-        """Enrol a public key; Refused if it is retired."""
-        ...
+        """Enrol a public key; raise Refused if it is retired."""
 
     def retire_key(self, key: str) -> None: ...
 
@@ -189,69 +165,52 @@ class Store(StoreReader, Protocol):
     def transaction(self, *, later: bool = False) -> AbstractContextManager[Transaction]:
         """Return a transaction that is on disk after the block.
 
-        With `later`, its rows may reach the tables a moment later, together with other groups: for
-        groups that no other process waits for.
+        With `later`, its rows may reach the tables a moment later, together with other groups'.
+        Use it when no other process waits for them; this store's own reads see them already.
         """
-        ...
 
     def unsettled(self) -> Sequence[Unsettled]:
-        """Return the acknowledged envelopes of `later` transactions that were cut off.
+        """Return the acknowledged envelopes of interrupted `later` transactions.
 
-        Their rows may not have reached the tables. They stay here until a transaction has brought
-        them there.
+        Their rows may not be in the tables. They are returned until a transaction has stored them.
         """
-        ...
 
     def envelopes(self, sequence: int, number: int) -> Iterator[Kept]:
-        """Yield the envelopes of a sealed or ended round, in an order that tells nothing.
+        """Yield the envelopes of a sealed or ended round, in an order that reveals nothing.
 
-        Damaged if not all of them can be read.
+        Raise Damaged if any of them cannot be read.
         """
-        ...
 
     def seal(self, sequence: int, rounds: Sequence[int]) -> None:
-        """Count nothing more in these rounds: their envelopes may be deleted; tallies stay."""
-        ...
+        """Stop counting in these rounds. Their envelopes may then be deleted; tallies remain."""
 
     def purge(self, most: int) -> Purged:
         """Delete envelopes of sealed rounds permanently, up to `most` buckets of them."""
-        ...
 
     def forget_order(self) -> bool:
-        """Remove every trace of the order of arrival, and of what was deleted.
+        """Remove every trace of the order of arrival and of deleted data.
 
-        It never waits: False if a reader delays it, and then it must be called again.
+        It never waits: it returns False if a reader delays it, and must then be called again.
         """
-        ...
 
     # Everything else
 
     def annotate(self, sequence: int, annotation: Annotation) -> None:
-        """Keep an annotation, once."""
-        ...
+        """Store an annotation; do nothing if it exists."""
 
     def remove_annotation(self, sequence: int, annotation: Annotation) -> bool:
-        """Remove an annotation, and return whether it was there."""
-        ...
-
-    # Public pages
-
-    def public_page(self, path: str) -> PublicPage | None:
-        """Return the page that is published at exactly this path."""
-        ...
+        """Remove an annotation, and return whether it existed."""
 
     def replace_public_pages(self, folder: str, pages: Mapping[str, PublicPage]) -> None:
-        """Make these all the pages whose paths begin so; write only what is not so already."""
-        ...
+        """Replace all pages whose paths begin with `folder`; write only those that differ."""
 
     def add_counters(self, counts: Mapping[tuple[int, str], int]) -> None:
-        """Add numbers of reports, by a survey's sequence and their outcome."""
-        ...
+        """Add numbers of reports, by (survey's sequence, outcome)."""
 
     def add_token(self, token: str, role: str, now: datetime, expires: datetime) -> None: ...
 
-    def revoke_token(self, identifier: str) -> None: ...
+    def revoke_token(self, identifier: str) -> None:
+        """Revoke the tokens whose ids begin with `identifier`."""
 
     def keep_day(self, day: date) -> None:
-        """Keep the latest day on which a server ran."""
-        ...
+        """Store the latest day on which a server ran."""

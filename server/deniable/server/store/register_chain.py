@@ -1,15 +1,15 @@
-"""The register: the history of every survey that was ever published, in a chain of hashes.
+"""The register: the history of every survey ever published, as a hash chain.
 
-Each entry's head is the SHA-256 of the head before it and of the entry's content, as lines of text:
+Each entry's head is the SHA-256 of the previous head and the entry's content, as lines of text:
 
     deniable register v1
-    <the head before, in hex; of the first entry 64 zeros>
+    <the previous head, in hex; 64 zeros for the first entry>
     <published, closed or deleted>
     <the survey's id, in hex>
     <the public key that signed it, in hex>
 
-So an entry cannot be changed, left out or moved without notice to anyone who has kept a later head.
-Readers who have kept none see only what the server shows them: alone, a register detects nothing.
+So anyone who has kept a later head notices if an entry is changed, left out or moved. Readers who
+have kept no head see only what the server shows them: without one, a register detects nothing.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ BEGIN = "0" * 64
 class RegisterEntry:
     number: int  # from 1, without gaps
     event: Event
-    survey: str  # its id: of what is deleted, the hash of the document stays
+    survey: str  # its id, the hash of the document, which outlives a deleted survey
     key: str
     head: str
 
@@ -50,9 +50,9 @@ def head_after(before: str, event: str, survey: str, key: str) -> str:
 def first_fault(
     entries: Iterable[RegisterEntry], before: RegisterEntry | None = None
 ) -> str | None:
-    """Describe the first entry that does not follow from the one before; None if all do."""
+    """Describe the first entry that does not follow from its predecessor, or return None."""
     for entry in entries:
         if entry != next_entry(before, entry.event, entry.survey, entry.key):
-            return f"entry {entry.number} does not follow from what is before it"
+            return f"entry {entry.number} does not follow from the entries before it"
         before = entry
     return None

@@ -1,8 +1,8 @@
-"""The part that both stores share: every table but envelopes, in SQL that both databases know.
+"""Base of both stores: every table but envelopes, in SQL that both databases understand.
 
-`SqlReader` reads, through the connection that its subclass gives it; `SqlStore` also writes. The
-tables are made by `TABLES`, in which each store names its own types. Nothing in them says who sent
-a report: there is no address, and no time finer than the round.
+`SqlReader` reads through the connection that its subclass provides; `SqlStore` also writes.
+`TABLES` creates the tables; each store fills in its own types. Nothing in them identifies the
+sender of a report: they hold no address, and no time finer than the round.
 """
 
 from __future__ import annotations
@@ -10,23 +10,33 @@ from __future__ import annotations
 import hashlib
 import threading
 from abc import ABC, abstractmethod
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from datetime import UTC, date, datetime
-from types import TracebackType
-from typing import Any, Generic, Protocol, Self, TypeVar
+from itertools import groupby
+from typing import Any, Generic, Self, TypeVar
 
 from deniable.server.store.protocol import NO_SURVEY
-from deniable.server.store.records import Annotation, PublicPage, RoundTally, SurveyRow, Token
-from deniable.server.store.register_chain import Event, RegisterEntry, next_entry
-from deniable.server.store.tally_rows import (
+from deniable.server.store.records import (
     ROW,
+    Annotation,
+    Cells,
     Connection,
+    PublicPage,
+    Round,
+    RoundTally,
+    SurveyRow,
     TallyRow,
+    Token,
+    Upload,
+    UploadKey,
+    add_to_tally,
     checked_tally,
+    is_sealed,
     seal_rounds,
 )
+from deniable.server.store.register_chain import Event, RegisterEntry, next_entry
 from deniable.shared.errors import Refused, StoreUnusable
 
 TABLES = """
@@ -35,58 +45,58 @@ CREATE TABLE about (
     value TEXT NOT NULL             -- such as the latest day on which a server ran
 );
 CREATE TABLE surveys (
-    sequence {sequence},            -- order of publication, from 1; never used again
+    sequence {sequence},            -- order of publication, from 1; never reused
     id TEXT NOT NULL UNIQUE,        -- SHA-256 of the document, in hex
-    document {bytes} NOT NULL,      -- the published bytes, exactly
+    document {bytes} NOT NULL,      -- the exact published bytes
     signature TEXT NOT NULL,        -- Ed25519 over the document, in hex
     key TEXT NOT NULL,              -- the public key that signed it, in hex
     closed BOOLEAN NOT NULL         -- whether the operator has closed it
 );
 CREATE TABLE keys (
-    key TEXT NOT NULL PRIMARY KEY   -- a public key whose surveys this server publishes
+    key TEXT NOT NULL PRIMARY KEY   -- a public key whose surveys may be published here
 );
 CREATE TABLE retired_keys (
-    key TEXT NOT NULL PRIMARY KEY   -- a key that is never enrolled again
+    key TEXT NOT NULL PRIMARY KEY   -- a key that can never be enrolled again
 );
 CREATE TABLE register (
     number INTEGER NOT NULL PRIMARY KEY,  -- from 1, without gaps
     event TEXT NOT NULL,            -- published, closed or deleted
     survey TEXT NOT NULL,           -- the survey's id, in hex
     key TEXT NOT NULL,              -- the public key that signed it, in hex
-    head TEXT NOT NULL              -- SHA-256 of the head before and of this entry, in hex
+    head TEXT NOT NULL              -- SHA-256 of the previous head and this entry, in hex
 );
 CREATE TABLE tallies (
     survey INTEGER NOT NULL REFERENCES surveys (sequence),  -- the survey's sequence
     round BIGINT NOT NULL,          -- the round that was counted
-    node TEXT NOT NULL,             -- which server counted: nodes never wait for each other
-    reports BIGINT NOT NULL,        -- how many reports were counted
-    sealed BOOLEAN NOT NULL,        -- whether its envelopes may be purged: nothing more is counted
+    node TEXT NOT NULL,             -- the server that counted: nodes never wait for each other
+    reports BIGINT NOT NULL,        -- number of counted reports
+    sealed BOOLEAN NOT NULL,        -- whether counting has ended, so that envelopes may be purged
     cells {bytes} NOT NULL,         -- the counts, int64 little-endian, in the order of RoundTally
-    digest {bytes} NOT NULL,        -- of the other columns: damage is noticed
+    digest {bytes} NOT NULL,        -- of the other columns, to detect damage
     PRIMARY KEY (survey, round, node)
 );
 CREATE TABLE counters (
-    survey INTEGER NOT NULL,        -- the survey's sequence; 0: one that is not published here
+    survey INTEGER NOT NULL,        -- the survey's sequence; 0: a survey not published here
     outcome TEXT NOT NULL,          -- accepted, duplicates, or the code of a refusal
-    reports BIGINT NOT NULL,        -- how many reports had this outcome
+    reports BIGINT NOT NULL,        -- number of reports with this outcome
     PRIMARY KEY (survey, outcome)
 );
 CREATE TABLE annotations (
     survey INTEGER NOT NULL REFERENCES surveys (sequence),  -- the survey's sequence
-    day TEXT NOT NULL,              -- on which it happened, such as 2026-12-01
-    words TEXT NOT NULL,            -- what happened, in an operator's words
+    day TEXT NOT NULL,              -- the day of the event, such as 2026-12-01
+    words TEXT NOT NULL,            -- the event, in the operator's words
     PRIMARY KEY (survey, day, words)
 );
 CREATE TABLE tokens (
     hash TEXT NOT NULL PRIMARY KEY,  -- SHA-256 of the token, in hex
     role TEXT NOT NULL,             -- operator, analyst or app
     created BIGINT NOT NULL,        -- in seconds since 1970
-    expires BIGINT NOT NULL         -- in seconds since 1970; from then on it is worth nothing
+    expires BIGINT NOT NULL         -- in seconds since 1970; invalid from then on
 );
 CREATE TABLE public_pages (
     path TEXT NOT NULL PRIMARY KEY,  -- the exact path at which anyone may read the page
-    content_type TEXT NOT NULL,  -- of the body, as HTTP states it
-    body {bytes} NOT NULL  -- the page, ready to be sent
+    content_type TEXT NOT NULL,  -- the HTTP Content-Type of the body
+    body {bytes} NOT NULL  -- the page as it is sent
 );
 """
 DAY = "day"  # a key of `about`
@@ -94,21 +104,16 @@ TOKEN_ID_DIGITS = 12
 SURVEY = "sequence, id, document, signature, key, closed"
 ENTRY = "number, event, survey, key, head"
 PATIENCE_SECONDS = 10
-WAIT = f"wait for a connection: all were in use for {PATIENCE_SECONDS} seconds"
 
 
-class Closable(Protocol):
-    def close(self) -> None: ...
-
-
-Driver = TypeVar("Driver", bound=Closable)
+Driver = TypeVar("Driver", bound=Connection)
 
 
 class ConnectionPool(Generic[Driver]):
-    """Connections that stay open between transactions, for several threads, up to a limit.
+    """Thread-safe pool of a limited number of connections.
 
-    One that a block leaves by an error is closed, and so are those that are idle: what ended one
-    connection to a database has usually ended them all.
+    If a block raises an error, its connection and all idle ones are closed: whatever breaks one
+    connection to a database usually breaks them all.
     """
 
     def __init__(self, connect: Callable[[], Driver], limit: int) -> None:
@@ -119,7 +124,9 @@ class ConnectionPool(Generic[Driver]):
     @contextmanager
     def connection(self) -> Iterator[Driver]:
         if not self._slots.acquire(timeout=PATIENCE_SECONDS):
-            raise StoreUnusable(f"the store could not {WAIT}")
+            raise StoreUnusable(
+                f"the store has no free connection: all were in use for {PATIENCE_SECONDS} seconds"
+            )
         try:
             try:
                 driver = self._idle.pop()
@@ -136,57 +143,72 @@ class ConnectionPool(Generic[Driver]):
             self._slots.release()
 
     def close(self) -> None:
-        """Close the connections that are idle; the next caller gets a new one."""
-        while True:
-            try:
+        """Close the idle connections; the next caller gets a new one."""
+        with suppress(IndexError):
+            while True:
                 self._idle.pop().close()
-            except IndexError:
-                return
+
+
+class SqlTransaction(ABC, Generic[Driver]):
+    """A group of envelopes; `node` names who counts it."""
+
+    def __init__(self, connection: Driver, node: str) -> None:
+        self._connection, self._node = connection, node
+
+    @abstractmethod
+    def _insert_round(self, of: Round, uploads: Sequence[Upload]) -> set[bytes]:
+        """Keep the uploads of one round that are not there yet, and return their ids."""
+
+    def is_sealed(self, sequence: int, number: int) -> bool:
+        return is_sealed(self._connection, sequence, number)
+
+    def insert(self, uploads: Sequence[Upload]) -> set[UploadKey]:
+        """Insert in the order of keys, so that nodes never deadlock."""
+        new: set[UploadKey] = set()
+        ordered = sorted(uploads, key=lambda upload: upload.key)
+        for of, members in groupby(ordered, key=lambda upload: upload.key[:2]):
+            new |= {(*of, identifier) for identifier in self._insert_round(of, list(members))}
+        return new
+
+    def add(self, sequence: int, number: int, reports: int, cells: Cells) -> None:
+        add_to_tally(self._connection, (sequence, number, self._node), reports, cells)
 
 
 class SqlReader(ABC):
-    """The reading half of a store; `StoreReader` states what the methods return."""
+    """Reading half of a store; `StoreReader` documents the methods."""
 
     @abstractmethod
-    def _reading(self, aim: str) -> AbstractContextManager[Connection]:
-        """Return a connection within a transaction that sees one moment; `aim` is for errors."""
+    def _reading(self, *, reports: bool = False) -> AbstractContextManager[Connection]:
+        """Return a connection in a snapshot transaction.
 
-    def _reading_reports(self, aim: str) -> AbstractContextManager[Connection]:
-        """Return the same, once all that this process has acknowledged is in the tables."""
-        return self._reading(aim)
+        With `reports`, everything that this process has acknowledged is in the tables by then.
+        """
+
+    def _rows(self, query: str, *values: object, reports: bool = False) -> list[Any]:
+        with self._reading(reports=reports) as connection:
+            return connection.execute(query, values).fetchall()
 
     def surveys_mark(self) -> int:
-        with self._reading("read its surveys") as connection:
-            query = "SELECT coalesce(max(number), 0) FROM register"
-            return int(connection.execute(query).fetchone()[0])
+        return int(self._rows("SELECT coalesce(max(number), 0) FROM register")[0][0])
 
     def surveys(self, after: int = 0) -> list[SurveyRow]:
-        with self._reading("read its surveys") as connection:
-            query = f"SELECT {SURVEY} FROM surveys WHERE sequence > ? ORDER BY sequence"
-            rows = connection.execute(query, (after,)).fetchall()
-        return [survey_row(row) for row in rows]
+        query = f"SELECT {SURVEY} FROM surveys WHERE sequence > ? ORDER BY sequence"
+        return [survey_row(row) for row in self._rows(query, after)]
 
     def survey_states(self) -> Mapping[int, bool]:
-        with self._reading("read its surveys") as connection:
-            rows = connection.execute("SELECT sequence, closed FROM surveys").fetchall()
+        rows = self._rows("SELECT sequence, closed FROM surveys")
         return {sequence: bool(closed) for sequence, closed in rows}
 
     def register(self, after: int = 0, most: int | None = None) -> list[RegisterEntry]:
         query = f"SELECT {ENTRY} FROM register WHERE number > ? ORDER BY number"
         limit = "" if most is None else f" LIMIT {int(most)}"
-        with self._reading("read its register") as connection:
-            rows = connection.execute(query + limit, (after,)).fetchall()
-        return [RegisterEntry(*row) for row in rows]
+        return [RegisterEntry(*row) for row in self._rows(query + limit, after)]
 
     def enrolled_keys(self) -> frozenset[str]:
-        return self._keys("keys")
+        return frozenset(key for (key,) in self._rows("SELECT key FROM keys"))
 
     def retired_keys(self) -> frozenset[str]:
-        return self._keys("retired_keys")
-
-    def _keys(self, table: str) -> frozenset[str]:
-        with self._reading("read its keys") as connection:
-            return frozenset(key for (key,) in connection.execute(f"SELECT key FROM {table}"))
+        return frozenset(key for (key,) in self._rows("SELECT key FROM retired_keys"))
 
     def tallies(
         self, sequence: int, first: int | None = None, last: int | None = None
@@ -196,103 +218,69 @@ class SqlReader(ABC):
             if number is not None:
                 query += f" AND round {comparison} ?"
                 values.append(number)
-        with self._reading_reports("read tallies") as connection:
-            rows = connection.execute(f"{query} ORDER BY round", values).fetchall()
         rounds: dict[int, RoundTally] = {}
-        for tally in (checked_tally(TallyRow(*row)) for row in rows):
+        for row in self._rows(f"{query} ORDER BY round", *values, reports=True):
+            tally = checked_tally(TallyRow(*row))
             before = rounds.get(tally.round)
             rounds[tally.round] = tally if before is None else before + tally
         return list(rounds.values())
 
     def report_totals(self) -> Mapping[int, int]:
-        totals: dict[int, int] = {}
-        with self._reading_reports("read tallies") as connection:
+        totals = Counter[int]()
+        with self._reading(reports=True) as connection:
             for row in map(TallyRow._make, connection.execute(f"SELECT {ROW} FROM tallies")):
-                totals[row.survey] = totals.get(row.survey, 0) + checked_tally(row).reports
+                totals[row.survey] += checked_tally(row).reports
         return totals
 
     def unsealed_rounds(self) -> Mapping[int, Sequence[int]]:
         query = "SELECT DISTINCT survey, round FROM tallies WHERE NOT sealed ORDER BY round"
         rounds: dict[int, list[int]] = {}
-        with self._reading_reports("read tallies") as connection:
-            for sequence, number in connection.execute(query):
-                rounds.setdefault(sequence, []).append(number)
+        for sequence, number in self._rows(query, reports=True):
+            rounds.setdefault(sequence, []).append(number)
         return rounds
 
     def annotations(self, sequence: int) -> list[Annotation]:
         query = "SELECT day, words FROM annotations WHERE survey = ? ORDER BY day, words"
-        with self._reading("read its annotations") as connection:
-            rows = connection.execute(query, (sequence,)).fetchall()
+        rows = self._rows(query, sequence)
         return [Annotation(date.fromisoformat(day), words) for day, words in rows]
 
     def public_page(self, path: str) -> PublicPage | None:
-        query = "SELECT content_type, body FROM public_pages WHERE path = ?"
-        with self._reading("read its public pages") as connection:
-            row = connection.execute(query, (path,)).fetchone()
-        return None if row is None else PublicPage(str(row[0]), bytes(row[1]))
-
-    def public_pages(self, folder: str) -> dict[str, PublicPage]:
-        query = "SELECT path, content_type, body FROM public_pages"
-        with self._reading("read its public pages") as connection:
-            rows = connection.execute(query).fetchall()
-        pages = {path: PublicPage(kind, bytes(body)) for path, kind, body in rows}
-        return {path: page for path, page in pages.items() if path.startswith(folder)}
+        rows = self._rows("SELECT content_type, body FROM public_pages WHERE path = ?", path)
+        return PublicPage(str(rows[0][0]), bytes(rows[0][1])) if rows else None
 
     def counters(self, sequence: int) -> Mapping[str, int]:
-        query = "SELECT outcome, reports FROM counters WHERE survey = ?"
-        with self._reading("read counters") as connection:
-            return dict(connection.execute(query, (sequence,)).fetchall())
+        return dict(self._rows("SELECT outcome, reports FROM counters WHERE survey = ?", sequence))
 
     def role_of(self, token: str, now: datetime) -> str | None:
         query = "SELECT role FROM tokens WHERE hash = ? AND expires > ?"
-        with self._reading("look up a token") as connection:
-            row = connection.execute(query, (_token_hash(token), now.timestamp())).fetchone()
-        return None if row is None else str(row[0])
+        rows = self._rows(query, _token_hash(token), now.timestamp())
+        return str(rows[0][0]) if rows else None
 
     def tokens(self) -> list[Token]:
         query = "SELECT hash, role, created, expires FROM tokens ORDER BY created, hash"
-        with self._reading("read its tokens") as connection:
-            rows = connection.execute(query).fetchall()
         return [
             Token(digest[:TOKEN_ID_DIGITS], role, _moment(created), _moment(expires))
-            for digest, role, created, expires in rows
+            for digest, role, created, expires in self._rows(query)
         ]
 
     def latest_day(self) -> date | None:
-        with self._reading("read its latest day") as connection:
+        with self._reading() as connection:
             day = noted(connection, DAY)
         return None if day is None else date.fromisoformat(day)
 
 
 class SqlSnapshot(SqlReader):
-    """A reader of one moment: all its methods use the same transaction."""
+    """Snapshot of the store: all its methods read in the same transaction."""
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
 
-    @contextmanager
-    def _reading(self, aim: str) -> Iterator[Connection]:  # noqa: ARG002  # its opener has one
-        yield self._connection
+    def _reading(self, *, reports: bool = False) -> AbstractContextManager[Connection]:  # noqa: ARG002  # its opener has
+        return nullcontext(self._connection)
 
 
 class SqlStore(SqlReader):
-    """The writing half, without envelopes; `Store` states what the methods do."""
-
-    def replace_public_pages(self, folder: str, pages: Mapping[str, PublicPage]) -> None:
-        kept = self.public_pages(folder)
-        if kept == pages:
-            return
-        statement = (
-            "INSERT INTO public_pages (path, content_type, body) VALUES (?, ?, ?) "
-            "ON CONFLICT (path) DO UPDATE SET content_type = excluded.content_type, "
-            "body = excluded.body"
-        )
-        with self._writing("publish pages") as connection:
-            for path in sorted(kept.keys() - pages.keys()):
-                connection.execute("DELETE FROM public_pages WHERE path = ?", (path,))
-            for path, page in sorted(pages.items()):
-                if kept.get(path) != page:
-                    connection.execute(statement, (path, *page))
+    """Writing half of a store, without envelopes; `Store` documents the methods."""
 
     @abstractmethod
     def close(self) -> None: ...
@@ -300,33 +288,23 @@ class SqlStore(SqlReader):
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     @abstractmethod
     def _writing(self, aim: str) -> AbstractContextManager[Connection]:
-        """Return a connection within a transaction that writes; `aim` is for errors."""
+        """Return a connection in a write transaction; error messages name its `aim`."""
 
     def _lock(self, connection: Connection, table: str) -> None:
         """Keep other writers of a table waiting until the transaction ends."""
 
     @contextmanager
     def snapshot(self) -> Iterator[SqlReader]:
-        with self._reading_reports("be read") as connection:
+        with self._reading(reports=True) as connection:
             yield SqlSnapshot(connection)
 
     def publish(self, document: bytes, signature: str, key: str) -> str:
-        """Publish one survey at a time: a reader that knows a sequence knows all before it."""
-        with self._writing("publish a survey") as connection:
-            self._lock(connection, "surveys")
-            return self._add_survey(connection, document, signature, key)
-
-    def _add_survey(self, connection: Connection, document: bytes, signature: str, key: str) -> str:
+        """Publish one survey at a time, so that readers see sequences in order, without gaps."""
         from deniable.shared.survey.document import survey_id
 
         identifier = survey_id(document)
@@ -335,8 +313,10 @@ class SqlStore(SqlReader):
             "ON CONFLICT DO NOTHING RETURNING id"
         )
         row = (identifier, document, signature, key, False)
-        if connection.execute(statement, row).fetchall():
-            self._add_entry(connection, "published", identifier, key)
+        with self._writing("publish a survey") as connection:
+            self._lock(connection, "surveys")
+            if connection.execute(statement, row).fetchall():
+                self._add_entry(connection, "published", identifier, key)
         return identifier
 
     def close_survey(self, sequence: int) -> None:
@@ -347,7 +327,7 @@ class SqlStore(SqlReader):
                 self._add_entry(connection, "closed", identifier, key)
 
     def _delete_survey(self, connection: Connection, sequence: int) -> None:
-        """Delete all but the envelopes, which must be gone, and the entries in the register."""
+        """Delete a survey's rows, except register entries; its envelopes must be gone already."""
         for table in ("tallies", "counters", "annotations"):
             connection.execute(f"DELETE FROM {table} WHERE survey = ?", (sequence,))
         statement = "DELETE FROM surveys WHERE sequence = ? RETURNING id, key"
@@ -355,7 +335,6 @@ class SqlStore(SqlReader):
             self._add_entry(connection, "deleted", identifier, key)
 
     def _add_entry(self, connection: Connection, event: Event, survey: str, key: str) -> None:
-        """Entries are added, one after the other, and never changed."""
         self._lock(connection, "register")
         newest = f"SELECT {ENTRY} FROM register ORDER BY number DESC LIMIT 1"
         row = connection.execute(newest).fetchone()
@@ -368,8 +347,8 @@ class SqlStore(SqlReader):
             retired = "SELECT 1 FROM retired_keys WHERE key = ?"
             if connection.execute(retired, (key,)).fetchone() is not None:
                 raise Refused(
-                    f"the key {key[:16]}… is retired, and is never enrolled again: publish with "
-                    "another one"
+                    f"the key {key[:16]}… is retired and can never be enrolled again; publish "
+                    f"with another key"
                 )
             connection.execute("INSERT INTO keys (key) VALUES (?) ON CONFLICT DO NOTHING", (key,))
 
@@ -395,8 +374,29 @@ class SqlStore(SqlReader):
         with self._writing("remove an annotation") as connection:
             return connection.execute(statement, row).rowcount > 0
 
+    def replace_public_pages(self, folder: str, pages: Mapping[str, PublicPage]) -> None:
+        rows = self._rows("SELECT path, content_type, body FROM public_pages")
+        kept = {
+            path: PublicPage(content_type, bytes(body))
+            for path, content_type, body in rows
+            if path.startswith(folder)
+        }
+        if kept == pages:
+            return
+        statement = (
+            "INSERT INTO public_pages (path, content_type, body) VALUES (?, ?, ?) "
+            "ON CONFLICT (path) DO UPDATE SET content_type = excluded.content_type, "
+            "body = excluded.body"
+        )
+        with self._writing("publish pages") as connection:
+            for path in sorted(kept.keys() - pages.keys()):
+                connection.execute("DELETE FROM public_pages WHERE path = ?", (path,))
+            for path, page in sorted(pages.items()):
+                if kept.get(path) != page:
+                    connection.execute(statement, (path, *page))
+
     def add_counters(self, counts: Mapping[tuple[int, str], int]) -> None:
-        """Add them in the order of keys, so that nodes do not wait for each other in a circle.
+        """Add counts in the order of keys, so that nodes never deadlock.
 
         Counts of a survey that was deleted meanwhile are dropped.
         """
@@ -427,14 +427,23 @@ class SqlStore(SqlReader):
             note(connection, DAY, day.isoformat())
 
 
+def check_schema(place: str, version: str | None, ours: int) -> None:
+    """Refuse tables of another version."""
+    if version != str(ours):
+        raise StoreUnusable(
+            f"{place} has schema version {version}, and this deniable reads only version {ours}; "
+            "use the version of deniable that wrote it. Nothing was changed."
+        )
+
+
 def survey_row(row: Sequence[Any]) -> SurveyRow:  # Any: columns of many types
-    """Return the columns of SURVEY as a record."""
+    """Convert the columns of SURVEY to a record."""
     sequence, identifier, document, signature, key, closed = row
     return SurveyRow(sequence, identifier, document, signature, key, bool(closed))
 
 
 def noted(connection: Connection, key: str) -> str | None:
-    """Return what the table `about` holds under a key."""
+    """Return the value of a key in the table `about`."""
     row = connection.execute("SELECT value FROM about WHERE key = ?", (key,)).fetchone()
     return None if row is None else str(row[0])
 
@@ -448,7 +457,7 @@ def note(connection: Connection, key: str, value: str) -> None:
 
 
 def _token_hash(token: str) -> str:
-    """Return a plain hash, which is enough: tokens are 256 random bits, impossible to guess."""
+    """Return a plain hash, which suffices because tokens are 256 random bits."""
     return hashlib.sha256(token.encode()).hexdigest()
 
 

@@ -1,7 +1,7 @@
 """The catalogue of published surveys, in memory.
 
 Each survey is read and parsed once. Changes in the store appear within a quarter of a second: a
-look at the store reads only the length of its register, unless that has changed.
+refresh reads only the length of the register, unless that has changed.
 """
 
 from __future__ import annotations
@@ -10,50 +10,58 @@ import json
 import logging
 import re
 import threading
+from bisect import bisect_left
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from typing import Literal
 
 from msgspec import Struct, to_builtins
 
-from deniable.server.store import (
-    Damaged,
-    PublishedSurvey,
-    State,
-    Store,
-    SurveyRow,
-)
+from deniable.server.store import Damaged, PublishedSurvey, Store, SurveyRow
 from deniable.server.surveys.clock import Clock
 from deniable.server.surveys.public_list import NOTHING, Listing, check_room, check_size, listing
 from deniable.shared.errors import DeniableError, Refused, UntrustedSurvey
 from deniable.shared.survey.document import Survey, parse_document, survey_id
 from deniable.shared.survey.keys import verify
 
-FRESH_SECONDS = 0.25  # a survey that a verb publishes is served within half a second
+FRESH_SECONDS = 0.25  # so a survey published by a command is served within half a second
 NAMES_SHOWN = 10
 _BEGINNING = re.compile(r"[0-9a-f]{6,64}")
-_FIRST_DIGITS = 6
 DAMAGED = (
-    "%s: the survey is not shown or offered, and its reports are refused. Copy the folder as it is "
-    "and restore the newest intact backup; `deniable doctor` gives details"
+    "%s: the survey is neither shown nor listed, and its reports are refused. Copy the folder as "
+    "it is and restore the newest intact backup; `deniable doctor` gives details"
 )
 
 log = logging.getLogger("deniable.server")
 
 
 class UnknownSurvey(Refused):
-    """A text names no survey, or more than one."""
+    """Raised if a text names no survey, or more than one."""
 
 
 @dataclass(frozen=True)
 class _Contents:
     """Immutable contents, so that readers need no lock."""
 
-    mark: int
-    by_id: Mapping[str, PublishedSurvey]  # in the order of publication
-    by_name: Mapping[str, Sequence[PublishedSurvey]]
-    by_beginning: Mapping[str, Sequence[PublishedSurvey]]  # the first digits of an id
-    entries: Mapping[tuple[str, bool], str]  # in JSON, by id and whether it is closed
-    damaged: Mapping[int, tuple[str, str]]  # by sequence: the id and the fault
+    mark: int = 0
+    by_id: Mapping[str, PublishedSurvey] = field(default_factory=dict)  # in order of publication
+    by_name: Mapping[str, Sequence[PublishedSurvey]] = field(default_factory=dict)
+    ids: Sequence[str] = ()  # sorted
+    entries: Mapping[tuple[str, bool], str] = field(default_factory=dict)  # by id and `closed`
+    damaged: Mapping[int, tuple[str, str]] = field(default_factory=dict)  # (id, fault) by sequence
+
+    def beginning_with(self, text: str) -> Sequence[PublishedSurvey]:
+        """Return the surveys whose ids begin with this text, if it has enough digits."""
+        if not _BEGINNING.fullmatch(text):
+            return ()
+        first, end = bisect_left(self.ids, text), bisect_left(self.ids, text + "g")
+        return [self.by_id[identifier] for identifier in self.ids[first:end]]
+
+    def refuse_damaged(self, identifier: str) -> None:
+        """Raise Damaged if a damaged survey has this id or beginning of an id."""
+        for damaged, fault in self.damaged.values():
+            if damaged.startswith(identifier):
+                raise Damaged(DAMAGED % fault)
 
 
 class Catalogue:
@@ -62,12 +70,12 @@ class Catalogue:
     def __init__(self, store: Store, clock: Clock | None = None) -> None:
         self._store, self._clock = store, clock or Clock()
         self._lock = threading.Lock()
-        self._contents = _contents(0, (), {}, {})
+        self._contents = _Contents()
         self._listing = self._contents, NOTHING
         self._look()
 
     def find(self, text: str) -> PublishedSurvey:
-        """Return the survey with this name, id or beginning of an id, else raise UnknownSurvey.
+        """Return the survey with this name, id or beginning of an id, or raise UnknownSurvey.
 
         A name means the newest open survey of that name.
         """
@@ -76,12 +84,16 @@ class Catalogue:
             return contents.by_id[text]
         if named := contents.by_name.get(text):
             return max(named, key=lambda p: (not p.closed, p.survey.opens, p.sequence))
-        matches = _with_prefix(contents, text)
-        if not matches and _BEGINNING.fullmatch(text):
-            _refuse_damaged(contents, text)
+        matches = contents.beginning_with(text)
         if len(matches) == 1:
             return matches[0]
-        raise UnknownSurvey(f"{_problem(text, len(matches))}; {_names(contents.by_name)}")
+        if len(matches) > 1:
+            problem = f"{len(matches)} surveys have ids that begin with {text}; give more digits"
+        else:
+            if _BEGINNING.fullmatch(text):
+                contents.refuse_damaged(text)
+            problem = f"no survey matches {text[:80]!r}"
+        raise UnknownSurvey(f"{problem}; {_names(contents.by_name)}")
 
     def to_close(self, text: str) -> PublishedSurvey:
         """Return the survey to close permanently. A name must have exactly one open survey."""
@@ -109,8 +121,8 @@ class Catalogue:
         """Return the survey with exactly this id, or None; raise Damaged if it is damaged."""
         contents = self._fresh()
         published = contents.by_id.get(identifier)
-        if published is None and contents.damaged:
-            _refuse_damaged(contents, identifier)
+        if published is None:
+            contents.refuse_damaged(identifier)
         return published
 
     def surveys(self) -> list[PublishedSurvey]:
@@ -166,18 +178,18 @@ class Catalogue:
 
     @property
     def fresh_for(self) -> float:
-        """Seconds for which a look here does not have to wait for the store."""
+        """Seconds until the contents must be refreshed from the store."""
         return self._looked + FRESH_SECONDS - self._clock.seconds()
 
     def refresh(self, parsed: Mapping[str, Survey] | None = None) -> None:
-        """Look at the store now, after a change; `parsed` holds surveys that were just read."""
+        """Refresh from the store now, after a change; `parsed` holds surveys just parsed."""
         with self._lock:
             self._look(parsed or {})
 
     def _fresh(self) -> _Contents:
         if self._stale():
             with self._lock:
-                if self._stale():  # otherwise another thread has looked
+                if self._stale():  # otherwise another thread has refreshed
                     self._look()
         return self._contents
 
@@ -185,13 +197,15 @@ class Catalogue:
         return self._clock.seconds() - self._looked >= FRESH_SECONDS
 
     def _look(self, parsed: Mapping[str, Survey] | None = None) -> None:
-        mark = self._store.surveys_mark()  # read first: the next look sees a later change
+        looked = self._clock.seconds()
+        # read first, so that the next refresh sees a later change
+        mark = self._store.surveys_mark()
         if mark != self._contents.mark:
             self._contents = self._read(mark, parsed or {})
-        self._looked = self._clock.seconds()
+        self._looked = looked
 
     def _listed(self) -> Listing:
-        """Return the list; make it again if a survey changed or left it."""
+        """Return the list, rebuilt if a survey has changed or left it."""
         contents, now, (listed, current) = self._fresh(), self._clock.now(), self._listing
         if listed is not contents or not current.holds(now):
             entries = zip(contents.by_id.values(), contents.entries.values(), strict=True)
@@ -203,31 +217,44 @@ class Catalogue:
         """Return the contents with new surveys added, deleted ones removed and states updated."""
         before = self._contents
         sequences = [published.sequence for published in before.by_id.values()]
-        new, damaged = list[PublishedSurvey](), dict(before.damaged)
+        read, damaged = list(before.by_id.values()), dict(before.damaged)
         for row in self._store.surveys(max([*sequences, *damaged], default=0)):
             try:
-                new.append(_published(row, parsed))
+                read.append(_published(row, parsed))
             except DeniableError as error:
                 log.error(DAMAGED, error)
                 damaged[row.sequence] = row.id, str(error)
         closed = self._store.survey_states()
         surveys = [
-            _with_state(published, closed[published.sequence])
-            for published in [*before.by_id.values(), *new]
-            if published.sequence in closed
+            published if published.closed == now_closed else replace(published, closed=now_closed)
+            for published in read
+            if (now_closed := closed.get(published.sequence)) is not None
         ]
-        left = {sequence: fault for sequence, fault in damaged.items() if sequence in closed}
-        return _contents(mark, surveys, before.entries, left)
+        by_name: dict[str, list[PublishedSurvey]] = {}
+        for published in surveys:
+            by_name.setdefault(published.name, []).append(published)
+        return _Contents(
+            mark=mark,
+            by_id={published.id: published for published in surveys},
+            by_name=by_name,
+            ids=sorted(published.id for published in surveys),
+            entries={
+                key: before.entries.get(key) or entry_text(published)
+                for published in surveys
+                for key in [(published.id, published.closed)]
+            },
+            damaged={number: fault for number, fault in damaged.items() if number in closed},
+        )
 
 
 class SurveyEntry(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A published survey: the document's exact text, its signature and the public key."""
+    """Published survey: the document's exact text, its signature and the public key."""
 
     id: str
     document: str
     signature: str
     key: str
-    state: State
+    state: Literal["open", "closed"]
 
 
 def entry(published: SurveyRow) -> SurveyEntry:
@@ -244,71 +271,16 @@ def entry_text(published: SurveyRow) -> str:
     return json.dumps(to_builtins(entry(published)), ensure_ascii=False)
 
 
-def _contents(
-    mark: int,
-    surveys: Sequence[PublishedSurvey],
-    old_entries: Mapping[tuple[str, bool], str],
-    damaged: Mapping[int, tuple[str, str]],
-) -> _Contents:
-    entries = {
-        key: old_entries.get(key) or entry_text(published)
-        for published in surveys
-        for key in [(published.id, published.closed)]
-    }
-    return _Contents(
-        mark=mark,
-        by_id={published.id: published for published in surveys},
-        by_name=_grouped((p.name, p) for p in surveys),
-        by_beginning=_grouped((p.id[:_FIRST_DIGITS], p) for p in surveys),
-        entries=entries,
-        damaged=damaged,
-    )
-
-
-def _grouped(
-    pairs: Iterable[tuple[str, PublishedSurvey]],
-) -> Mapping[str, Sequence[PublishedSurvey]]:
-    groups: dict[str, list[PublishedSurvey]] = {}
-    for key, published in pairs:
-        groups.setdefault(key, []).append(published)
-    return groups
-
-
 def _published(row: SurveyRow, parsed: Mapping[str, Survey]) -> PublishedSurvey:
-    """Return the survey of a row; parse it only if needed, as that computes every probability."""
+    """Return the survey of a row; parse it only if needed, since parsing is slow."""
     if (survey := parsed.get(row.id)) is None:
         row.check_signed()
         survey = parse_document(row.document)
     return PublishedSurvey(**vars(row), survey=survey)
 
 
-def _refuse_damaged(contents: _Contents, identifier: str) -> None:
-    """Raise Damaged if a damaged survey has this id or beginning of an id."""
-    for damaged, fault in contents.damaged.values():
-        if damaged.startswith(identifier):
-            raise Damaged(DAMAGED % fault)
-
-
-def _with_state(published: PublishedSurvey, closed: bool) -> PublishedSurvey:
-    return published if published.closed == closed else replace(published, closed=closed)
-
-
-def _with_prefix(contents: _Contents, text: str) -> Sequence[PublishedSurvey]:
-    """Return the surveys whose id begins with this text, if it has enough digits."""
-    if not _BEGINNING.fullmatch(text):
-        return ()
-    near = contents.by_beginning.get(text[:_FIRST_DIGITS], ())
-    return [published for published in near if published.id.startswith(text)]
-
-
-def _problem(text: str, matches: int) -> str:
-    if matches > 1:
-        return f"{matches} surveys have ids that begin with {text}; give more digits"
-    return f"there is no survey {text[:80]!r}"
-
-
 def _names(by_name: Mapping[str, Sequence[PublishedSurvey]]) -> str:
-    """Return a phrase with the names of the newest surveys, the newest first."""
+    """Return a phrase with the names of the newest surveys, newest first."""
     if not by_name:
         return "no survey is published yet; run: deniable survey publish FILE --data DIR"
     names = sorted(by_name, key=lambda name: -by_name[name][-1].sequence)

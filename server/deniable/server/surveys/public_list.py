@@ -2,7 +2,8 @@
 
 Clients fetch the whole list, so a request does not reveal which survey the client answers. The list
 must stay small enough for every client: finished surveys leave it, and publishing refuses a survey
-that would make it too large. A closed survey stays until its grace ends, so that clients see that.
+that would make it too large. A closed survey stays until its grace ends, so that clients learn that
+it is closed.
 """
 
 from __future__ import annotations
@@ -17,14 +18,14 @@ from deniable.server.store import PublishedSurvey
 from deniable.shared.errors import InvalidSurvey, Refused
 
 MAX_PUBLISHED_BYTES = 256 * 2**10  # per document: about 9,000 options of 20 letters
-MAX_LIST_BYTES = 8 * 2**20  # clients read four times as much
-MAX_LISTED = 1_000  # clients read this many
+MAX_LIST_BYTES = 8 * 2**20  # clients accept four times as much
+MAX_LISTED = 1_000  # clients accept this many
 FOREVER = datetime.max.replace(tzinfo=UTC)
 
 
 @dataclass(frozen=True)
 class Listing:
-    """The list as sent between two moments at which a survey leaves it."""
+    """Public list, valid until the next survey leaves it."""
 
     body: bytes
     surveys: int
@@ -33,14 +34,14 @@ class Listing:
 
     @cached_property
     def compressed(self) -> bytes:
-        """The body in gzip, for clients that accept it; also the same bytes for everyone."""
+        """Body in gzip, for clients that accept it; also the same bytes for everyone."""
         return gzip.compress(self.body, mtime=0)
 
     def holds(self, now: datetime) -> bool:
         return self.since <= now < self.until
 
 
-NOTHING = Listing(b"", 0, FOREVER, FOREVER)  # never holds
+NOTHING = Listing(b"", 0, FOREVER, FOREVER)  # a condition that never holds
 
 
 def listing(surveys: Iterable[tuple[PublishedSurvey, str]], now: datetime) -> Listing:

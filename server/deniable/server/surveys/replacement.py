@@ -15,7 +15,7 @@ from deniable.shared.survey.questions import what_is_asked
 def survey_to_replace(
     published: Sequence[PublishedSurvey], survey: Survey, document: bytes, today: date
 ) -> PublishedSurvey | None:
-    """Return the published survey of the same name that apps answer now or later, if it differs."""
+    """Return the different survey of the same name that apps still answer, if there is one."""
     candidates = [
         other
         for other in published
@@ -42,7 +42,7 @@ def refusal(earlier: PublishedSurvey, survey: Survey) -> str | None:
 
 
 def differences(before: Survey, after: Survey) -> list[str]:
-    """Return one line per changed question; none if both surveys ask the same."""
+    """Return one line per changed question; empty if both surveys ask the same questions."""
     old, new = ({q.name: q for q in survey.questions} for survey in (before, after))
     removed = [f"- {name}: no longer asked" for name in old if name not in new]
     added = [f"+ {name}: new" for name in new if name not in old]

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import sys
 from argparse import ArgumentParser, Namespace
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from deniable.shared.cli.verb import Verb, add_json, show
+from deniable.shared.cli.verb import Verb, add_json, show, with_progress
 from deniable.shared.errors import WrongUse
 from deniable.shared.survey.kinds import KINDS
 
 if TYPE_CHECKING:
-    from deniable.shared.privacy.certify import Certificate
     from deniable.shared.privacy.mechanism import Mechanism
+    from deniable.shared.privacy.verification import Certificate
 
 
 def _certify_arguments(parser: ArgumentParser) -> None:
@@ -22,17 +21,21 @@ def _certify_arguments(parser: ArgumentParser) -> None:
         "integers of one mechanism, so that you can check them independently. With --mechanism "
         "package.module:Class: prove, check and audit a class of your own."
     )
-    parser.add_argument("--kind", choices=tuple(KINDS), help="of the question")
+    parser.add_argument("--kind", choices=tuple(KINDS), help="kind of the question")
     parser.add_argument(
         "--mechanism",
         metavar="NAME",
-        help="default: the one with the least error; or package.module:Class, a class of your own",
+        help="default: the mechanism with the least error; or package.module:Class for your own",
     )
     parser.add_argument("--epsilon", metavar="E", default="1", help="decimal text, 0 < E <= 20")
     for option in _size_options():
         parser.add_argument(f"--{option}", metavar=option[0].upper(), type=int, help="the size")
-    parser.add_argument("--low", type=float, default=0.0, help="of a number; changes no integer")
-    parser.add_argument("--high", type=float, default=1.0, help="of a number; changes no integer")
+    parser.add_argument(
+        "--low", type=float, default=0.0, help="low end of a number's range; changes no integer"
+    )
+    parser.add_argument(
+        "--high", type=float, default=1.0, help="high end of a number's range; changes no integer"
+    )
     add_json(parser)
 
 
@@ -47,7 +50,7 @@ def _certify(args: Namespace) -> int:
 
 
 def _checked(args: Namespace) -> int:
-    """Prove, check and audit a class of the user's own."""
+    """Prove, check and audit a user's mechanism class."""
     from deniable.shared.errors import InvalidMechanism
     from deniable.shared.mechanisms import check_mechanism, load_mechanism
 
@@ -62,7 +65,7 @@ def _checked(args: Namespace) -> int:
 
 
 def _one(args: Namespace) -> int:
-    from deniable.shared.privacy.certify import certify, table
+    from deniable.shared.privacy.verification import certify, table
 
     mechanism = _named(args)
     certificate = certify(mechanism)
@@ -90,20 +93,15 @@ def _named(args: Namespace) -> Mechanism:
         raise WrongUse(f"--{option} of a {name or args.kind} must be {least} to {most}, got {size}")
     try:
         return mechanism(kind, Epsilon(args.epsilon), size, name)
-    except ValueError as error:  # this table is made for each survey
+    except ValueError as error:  # this table is computed for each survey
         raise WrongUse(str(error)) from None
 
 
 def _all(args: Namespace) -> int:
-    from deniable.shared.privacy.certify import certify, grid
+    from deniable.shared.privacy.verification import certify, grid
 
-    certificates: list[Certificate] = []
-    for mechanism in grid():
-        certificates.append(certify(mechanism))
-        if sys.stderr.isatty():
-            print(f"\r{len(certificates)} proofs", end="", file=sys.stderr)
-    if sys.stderr.isatty():
-        print(file=sys.stderr)
+    proofs = with_progress(grid(), "proofs")
+    certificates = [certify(mechanism) for mechanism in proofs]
     summary = [
         _summary(name, certificates) for name in dict.fromkeys(c.mechanism for c in certificates)
     ]

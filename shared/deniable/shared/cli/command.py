@@ -1,4 +1,4 @@
-"""The `deniable` command: find the verbs that each part brings, and run one.
+"""The `deniable` command: find the verbs of all installed parts, and run one.
 
 Parts list their verbs in the entry-point group `deniable.verbs`. If a verb's libraries are missing,
 the command prints the line that installs them.
@@ -20,7 +20,8 @@ from deniable.shared.cli.verb import Verb
 from deniable.shared.errors import DeniableError, Refused
 
 GROUP = "deniable.verbs"
-EXTRAS = {"pyarrow": "archive", "dask": "cluster", "distributed": "cluster"}  # not named like parts
+# extras whose names differ from their parts'
+EXTRAS = {"pyarrow": "archive", "dask": "cluster", "distributed": "cluster"}
 SUCCESS, WRONG_USE, REFUSED, INTERRUPTED = 0, 2, 3, 130  # 1: a verb has a finding
 
 
@@ -39,7 +40,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def find_verbs() -> dict[str, Verb]:
-    """Return every verb of every installed part by name; verbs of one name are joined."""
+    """Return every verb of every installed part by name; verbs with the same name are merged."""
     parts = [point.load() for point in entry_points(GROUP)]
     by_name: dict[str, Verb] = {}
     for verb in sorted((verb for verbs in parts for verb in verbs), key=lambda v: v.option or ""):
@@ -51,7 +52,7 @@ def find_verbs() -> dict[str, Verb]:
 def make_parser(
     verbs: Mapping[str, Verb], words: Container[str] | None = None
 ) -> argparse.ArgumentParser:
-    """Return the parser. Given `words`, add the arguments of only the verbs among them."""
+    """Return the parser. Given `words`, add arguments only for the verbs among them."""
     parser = argparse.ArgumentParser(
         prog="deniable",
         description="Ask a crowd anything; hold nobody's answer.",
@@ -62,7 +63,7 @@ def make_parser(
     for name in sorted(verbs):
         parts = (verbs[name], *verbs[name].also)
         summary = "; ".join(verb.summary for verb in parts)
-        conflicts = "resolve" if len(parts) > 1 else "error"  # each part has its --json
+        conflicts = "resolve" if len(parts) > 1 else "error"  # several parts add --json
         command = commands.add_parser(
             name,
             help=summary,
@@ -80,21 +81,21 @@ def make_parser(
 
 
 class EntryPoint(NamedTuple):
-    """An object that an installed package offers in a group."""
+    """Object that an installed package provides in a group."""
 
     name: str
     module: str
     attribute: str
 
-    def load(self) -> Any:  # Any: a package may offer any object
+    def load(self) -> Any:  # Any: a package may provide any object
         return getattr(import_module(self.module), self.attribute)
 
 
 def entry_points(group: str) -> Iterator[EntryPoint]:
     """Return the entry points of a group in the order of `sys.path`; a name may repeat.
 
-    Reading the installers' files takes 2 ms. `importlib.metadata` takes 70 ms to load, half of the
-    time that `--help` may take.
+    Reading the metadata files directly takes 2 ms. Importing `importlib.metadata` takes 70 ms, half
+    of the time budget of `--help`.
     """
     for folder in dict.fromkeys(sys.path):
         for path in sorted(Path(folder).glob("*.dist-info/entry_points.txt")):
@@ -129,7 +130,7 @@ def _checked_words(
 
 
 def _selected(verb: Verb, args: argparse.Namespace) -> Verb:
-    """Return the verb of this name whose option is given, else the first."""
+    """Return the verb of this name whose selecting option is given, or the first."""
     given = (other for other in verb.also if getattr(args, other.option or "", None) is not None)
     return next(given, verb)
 
@@ -162,7 +163,8 @@ def _run(verb: Verb, args: argparse.Namespace) -> int:
 
 def _message(verb: Verb, error: Exception) -> str:
     if isinstance(error, ModuleNotFoundError):
-        extra = EXTRAS.get(error.name or "") or verb.run.__module__.split(".")[1]  # the part's name
+        # the name of the part
+        extra = EXTRAS.get(error.name or "") or verb.run.__module__.split(".")[1]
         return f"needs {error.name}, which is not installed; run: pip install 'deniable[{extra}]'"
     if isinstance(error, OSError) and error.filename is not None:
         reason = (error.strerror or type(error).__name__).lower()

@@ -1,4 +1,4 @@
-"""`deniable completion`: a script for the shell that completes verbs, actions and options."""
+"""`deniable completion`: print a shell script that completes verbs, actions and options."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _ZSH = "autoload -U +X compinit && compinit; autoload -U +X bashcompinit && bash
 
 
 def script(parser: ArgumentParser, shell: str) -> str:
-    """Return the script for this shell. Where nothing else fits, it completes file names."""
+    """Return the script for a shell. It falls back to completing file names."""
     words = dict(_words(parser, ""))
     steps = "\n".join(f'      "{path}") path="{path}" ;;' for path in words if path)
     replies = "\n".join(
@@ -39,7 +39,7 @@ def script(parser: ArgumentParser, shell: str) -> str:
 
 
 def _words(parser: ArgumentParser, path: str) -> Iterator[tuple[str, list[str]]]:
-    """Return the words that may follow each verb and action, such as ` survey check`."""
+    """Return the words that may follow each path of verb and action, such as ` survey check`."""
     options: list[str] = []
     for action in parser._actions:
         options += [option for option in action.option_strings if option.startswith("--")]

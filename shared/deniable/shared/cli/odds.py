@@ -41,9 +41,8 @@ def odds(text: str) -> dict[str, str]:
     >>> odds("1")["from_10"], odds("2")["factor"]
     ('23.2 %', '7.4')
     """
-    from deniable.shared.privacy.epsilon import Epsilon
+    from deniable.shared.privacy.epsilon import Epsilon, odds_factor, percent
     from deniable.shared.privacy.mechanisms import RandomizedResponse
-    from deniable.shared.privacy.promises import odds_factor, percent
 
     epsilon = Epsilon(text)
     after = {f"from_{belief}": _after(epsilon.billionths, belief) for belief in BELIEFS_PERCENT}
@@ -56,13 +55,9 @@ def odds(text: str) -> dict[str, str]:
 
 
 def _after(billionths: int, belief: int) -> str:
-    """Return the largest belief after a report, by Bayes' rule: b E / (b E + 1 - b)."""
-    from deniable.shared.privacy.epsilon import BILLION
-    from deniable.shared.privacy.thresholds import exp_interval
+    from deniable.shared.privacy.epsilon import largest_belief
 
-    bits = 128
-    more = belief * exp_interval(billionths, BILLION, bits).high
-    tenths = -(-1000 * more // (more + (100 - belief << bits)))
+    tenths = largest_belief(billionths, belief, 1000)
     return f"{tenths / 10:g} %" if tenths < 1000 else "over 99.9 %"
 
 

@@ -1,16 +1,20 @@
-"""A verb of the `deniable` command, and how verbs print: one JSON document, or lines of text."""
+"""Verb of the `deniable` command, and its output: one JSON document, or lines of text."""
 
 from __future__ import annotations
 
 import json
+import sys
 from argparse import ArgumentParser, Namespace
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import KW_ONLY, asdict, dataclass
+from typing import TypeVar
+
+Item = TypeVar("Item")
 
 
 @dataclass(frozen=True)
 class Verb:
-    """A verb. `run` returns the exit code: 0 for success, 1 for a finding.
+    """Verb of the command. `run` returns the exit code: 0 for success, 1 for a finding.
 
     Each part lists its verbs in its `verbs.py`. Import heavy libraries inside `run`.
     """
@@ -20,14 +24,14 @@ class Verb:
     arguments: Callable[[ArgumentParser], None]
     run: Callable[[Namespace], int]
     _: KW_ONLY
-    example: str  # a line for the shell that works as written
-    option: str | None = None  # selects this verb where several parts bring the same name
-    also: tuple[Verb, ...] = ()  # the verbs of the same name from other parts
+    example: str  # a command line that works as written
+    option: str | None = None  # selects this verb if several parts have a verb of the same name
+    also: tuple[Verb, ...] = ()  # other parts' verbs of the same name
 
 
 @dataclass(frozen=True)
 class Finding:
-    """One check of `deniable doctor`, whichever part ran it."""
+    """Result of one check of `deniable doctor`, in any part."""
 
     check: str
     well: bool
@@ -44,18 +48,30 @@ def add_json(*parsers: ArgumentParser) -> None:
 def show(args: Namespace, document: object, lines: Iterable[str]) -> int:
     """Print the document with --json, else the lines; return the exit code for success.
 
-    Lines from a generator are computed only when they are printed.
+    Lines from a generator are computed only when they are printed. The output is flushed, because
+    `serve` continues to run.
     """
     if args.json:
         print(json.dumps(document, ensure_ascii=False))
     else:
         for line in lines:
             print(line)
+    sys.stdout.flush()
     return 0
 
 
+def with_progress(items: Iterable[Item], noun: str) -> Iterator[Item]:
+    """Pass the items on, and count them on standard error if it is a terminal."""
+    for number, item in enumerate(items, 1):
+        if sys.stderr.isatty():
+            print(f"\r{number} {noun}", end="", file=sys.stderr)
+        yield item
+    if sys.stderr.isatty():
+        print(file=sys.stderr)
+
+
 def show_findings(findings: Iterable[Finding], args: Namespace) -> int:
-    """Print what `deniable doctor` found; return 1 if a check failed, else 0."""
+    """Print the findings of `deniable doctor`; return 1 if a check failed, else 0."""
     checks = list(findings)
     well = all(finding.well for finding in checks)
     lines = (line for finding in checks for line in _finding_lines(finding))

@@ -1,34 +1,32 @@
-"""Codewords: directions that a public seed stands for, and how far such directions reach.
+"""Codewords: directions that a public seed stands for, and how far they reach along a vector.
 
 Codewords come in pairs: number 2 i is a direction u, number 2 i + 1 its opposite. The d coordinates
-of u are odd whole numbers, which take two bytes each, little-endian, of
+of u are odd whole numbers. Each takes two bytes, little-endian, of
 
     SHAKE-256("deniable codeword 1" 00 ‖ seed, 8 bytes ‖ i, 2 bytes)
 
 A coordinate is normally distributed with standard deviation 512, rounded to the nearest odd number:
-of the 2^15 values that the upper fifteen bits have, round(2^15 erf(x / (256 √2))) are of a size
-below 2 x, and where the lowest bit is set it is negative. So u, divided by its length, points in
-every direction alike, but for that rounding: along one coordinate alone, where it shows most, it
-makes an estimate too long by at most a part in 10^5 to ε 4, and too short by one in 8,000 at ε 8.
-No coordinate is zero, so no length is.
+of the 2^15 values of the upper fifteen bits, round(2^15 erf(x / (256 √2))) have a size below 2 x;
+it is negative if the lowest bit is set. So u, divided by its length, is uniform on the sphere,
+except for the rounding. Along one coordinate alone, where it matters most, an estimate becomes too
+long by at most one part in 10^5 up to ε 4, and too short by one in 8,000 at ε 8. No coordinate is
+zero, so no length is.
 
-No product or sum below leaves what a float holds exactly, and a square root and a quotient are
-rounded alike everywhere: the order of codewords along a vector is the same on every machine.
+All products and sums below are exact in floats, and square roots and quotients are rounded the same
+everywhere: the order of codewords along a vector is the same on every machine.
 
-How far they reach along a given direction, in d dimensions, is exact up to quadrature. For u drawn
-uniformly from the sphere and any v of length one, t = |<u, v>| = sin θ has the density
-2 cos^(d - 2) θ / B(1/2, (d - 1)/2) in θ. From it come, for those of n such directions that reach
-farthest, the means of t and t^2, and what the best randomizer of vectors can do: the one that
-reports a direction with <u, v> >= x, a cap, more often than any other by a factor e^ε.
+The reach in d dimensions is exact up to quadrature. For u uniform on the sphere and any v of length
+one, t = |<u, v>| = sin θ has the density 2 cos^(d - 2) θ / B(1/2, (d - 1)/2) in θ. It gives the
+means of t and t^2 over those of n directions that reach farthest, and the gain of the best
+randomizer of vectors, which reports a direction in a cap, <u, v> >= x, e^ε times as often [1, 2].
+Simpson's rule takes smaller steps towards the end; its error is below one part in 10^7 (tests
+compare it with scipy, and with draws). Nothing private depends on it: a device reads the integers
+of its survey.
 
-Simpson's rule takes steps that become smaller to the end, where little is left; its error is below
-a part in 10^7 (tests compare it with scipy, and with draws). Nothing private depends on it: a
-device reads the integers of its survey.
-
-Sources: Bhowmick, Duchi, Freudiger, Kapoor, Rogers 2018, "Protection against reconstruction and its
-applications in private federated learning", arXiv:1812.00984, for the cap; Asi, Feldman, Talwar
-2022, "Optimal algorithms for mean estimation under local differential privacy", ICML, for its being
-best.
+[1] Bhowmick, Duchi, Freudiger, Kapoor, Rogers 2018, "Protection against reconstruction and its
+applications in private federated learning", arXiv:1812.00984: the cap.
+[2] Asi, Feldman, Talwar 2022, "Optimal algorithms for mean estimation under local differential
+privacy", ICML: the cap is optimal.
 """
 
 from __future__ import annotations
@@ -43,19 +41,18 @@ from struct import unpack
 
 PREFIX = b"deniable codeword 1\0"
 SEED_BITS = 64
-HALF = 2**15  # of the values of two bytes
+HALF = 2**15  # number of values of two bytes
 SPREAD = 256 * math.sqrt(2)
+STEPS = 1_000  # even
+REACH = 10  # standard deviations: hardly anything is beyond them
 
-Direction = list[float]  # whole numbers, in units of 2^-32 of its length
+Direction = list[float]  # whole numbers, in units of 2^-32 of the vector's length
 
 
 def codeword(seed: int, pair: int, dimension: int) -> tuple[float, ...]:
-    """Return the first codeword of a pair.
-
-    An itemgetter looks up all coordinates in half the time of a loop.
-    """
+    """Return the first codeword of a pair."""
     words = unpack(f"<{dimension}H", expanded(seed, pair, dimension))
-    looked_up: tuple[float, ...] = itemgetter(*words)(coordinates())
+    looked_up: tuple[float, ...] = itemgetter(*words)(coordinates())  # half the time of a loop
     return looked_up
 
 
@@ -66,7 +63,7 @@ def expanded(seed: int, pair: int, dimension: int) -> bytes:
 
 
 def along(seed: int, pairs: int, direction: Direction) -> Direction:
-    """Return how far the first codeword of each pair, at length one, reaches in this direction."""
+    """Return the reach of each pair's first codeword, at length one, along a direction."""
     return [_reach(codeword(seed, pair, len(direction)), direction) for pair in range(pairs)]
 
 
@@ -87,16 +84,9 @@ def coordinates() -> tuple[float, ...]:
     return tuple(table)
 
 
-STEPS = 1_000  # even
-REACH = 10  # standard deviations: beyond them next to nothing lies
-
-
 @dataclass(frozen=True)
 class Caps:
-    """Moments of t beyond each place x from 0 on, and the places' weights in Simpson's rule.
-
-    They are P[t > x], E[t; t > x] and E[t^2; t > x].
-    """
+    """P[t > x], E[t; t > x] and E[t^2; t > x] for each x from 0, and their weights in the rule."""
 
     weights: Sequence[float]
     mass: Sequence[float]
@@ -127,48 +117,36 @@ def caps(dimension: int) -> Caps:
 
 
 def farthest(dimension: int, directions: int, chosen: int) -> tuple[float, float]:
-    """Return the mean of t and of t^2 over the directions that reach farthest either way.
+    """Return the sums of t and t^2 over the chosen directions, divided by the number of all.
 
-    Their sums are divided by the number of all directions. The least of the others' places, as a
-    share p = P[t <= x], has the distribution Beta(n - k, k), and each direction is chosen if it is
-    beyond it.
+    The bound of the chosen ones, as a share p = P[t <= x], has the distribution Beta(n - k, k).
     """
-    found = caps(dimension)
+    moments = caps(dimension)
     if chosen == directions:
-        return found.first[0], found.second[0]
+        return moments.first[0], moments.second[0]
     n, k = directions, chosen
     scale = math.lgamma(n) - math.lgamma(n - k) - math.lgamma(k)
     parts = [
         weight * math.exp(scale + (n - k - 1) * _log(1 - mass) + (k - 1) * _log(mass))
-        for weight, mass in zip(found.weights, found.mass, strict=True)
+        for weight, mass in zip(moments.weights, moments.mass, strict=True)
     ]
     whole = math.fsum(parts)
     first, second = (
         math.fsum(part * beyond for part, beyond in zip(parts, moment, strict=True)) / whole
-        for moment in (found.first, found.second)
+        for moment in (moments.first, moments.second)
     )
     return first, second
 
 
 def best_cap(dimension: int, epsilon: float) -> tuple[float, float]:
-    """Return the largest mean along v that a report of ε can have, and P[t > x] of its cap.
-
-    It is PrivUnit's.
-    """
-    found, more = caps(dimension), math.expm1(epsilon)
-    gains = [
-        more * first / (2 + more * mass)
-        for first, mass in zip(found.first, found.mass, strict=True)
-    ]
-    gain = max(gains)
-    return gain, found.mass[gains.index(gain)]
+    """Return the largest gain that a report of ε can have, PrivUnit's, and P[t > x] of its cap."""
+    moments, more = caps(dimension), math.expm1(epsilon)
+    pairs = zip(moments.first, moments.mass, strict=True)
+    return max((more * first / (2 + more * mass), mass) for first, mass in pairs)
 
 
 def _beyond(values: Sequence[float], half: float) -> list[float]:
-    """Return the integrals from each step to the end, by Simpson's rule.
-
-    `values` are at steps and halfway between them.
-    """
+    """Return the integrals from each step to the end; `values` are at steps and halfway between."""
     total, sums = 0.0, [0.0]
     for n in range(len(values) - 1, 0, -2):
         total += half / 3 * (values[n] + 4 * values[n - 1] + values[n - 2])

@@ -1,11 +1,11 @@
-"""Encodings: how a symbol travels, and in which cells of a tally it counts.
+"""Encodings: the bytes of a symbol on the wire, and the cells of a tally that it counts in.
 
-A symbol is a whole number. On the wire it takes `payload_size` bytes, lowest first; in the JSON
-twin it is what `to_json` says. The server counts payloads by the thousand with vectorised code of
-its own, found by the encoding's class (`intake/tally.py`); what stands here is the reference.
+A symbol is a whole number. On the wire it takes `payload_size` bytes, lowest first. The server
+counts payloads with vectorized code, found by the encoding's class (`intake/tally.py`); this is the
+reference.
 
-    WholeNumber    one of so many symbols     a cell for each symbol: a report counts in exactly one
-    BitSet         a set of so many bits      a cell for each bit that may be set
+    WholeNumber    one of n symbols           a cell for each symbol: a report counts in exactly one
+    BitSet         a set of n bits            a cell for each bit that may be set
     Codeword       a seed and a codeword      a cell for each coordinate, and one for its square: a
                                               report adds a whole number to each
     Grouped        a group, then a symbol     each group's own cells; then one for its reports
@@ -22,12 +22,12 @@ from typing import ClassVar
 
 from deniable.shared.privacy.codewords import SEED_BITS, codeword
 
-UNIT, ROOT = 2**30, 2**15  # what a codeword's coordinate adds is in 2^-30, and so are squares
+UNIT, ROOT = 2**30, 2**15  # a codeword's coordinates and their squares are in units of 2^-30
 
 
 class Encoding(ABC):
-    cells: int  # how many counts a tally keeps
-    public_bits: ClassVar[int] = 0  # a symbol's lowest, which are drawn whatever the answer is
+    cells: int  # number of counts in a tally
+    public_bits: ClassVar[int] = 0  # a symbol's lowest bits, drawn independently of the answer
 
     @property
     @abstractmethod
@@ -40,7 +40,7 @@ class Encoding(ABC):
 
     @abstractmethod
     def is_symbol(self, number: int) -> bool:
-        """Return whether a device could report it."""
+        """Return whether a device could report this number."""
 
     @abstractmethod
     def symbols(self) -> Iterator[int]:
@@ -48,8 +48,8 @@ class Encoding(ABC):
 
     @property
     @abstractmethod
-    def most_cells(self) -> int:
-        """The largest number of cells that one report counts in."""
+    def max_cells(self) -> int:
+        """Largest number of cells in which one report counts."""
 
     @abstractmethod
     def symbol_in(self, cell: int) -> int:
@@ -63,21 +63,25 @@ class Encoding(ABC):
         """Yield the cells that a report of this symbol changes, each with the amount it adds."""
         return ((cell, 1) for cell in self.cells_of(symbol))
 
-    @abstractmethod
     def to_json(self, symbol: int) -> int | str:
-        """Return the symbol as JSON."""
+        """Return the symbol as JSON: its payload as hex digits, unless it is a small number."""
+        return symbol.to_bytes(self.payload_size, "little").hex()
 
-    @abstractmethod
     def from_json(self, value: object) -> int:
-        """Return the symbol that JSON holds.
-
-        The ValueError names what was expected and never repeats the value.
-        """
+        """Return the symbol that JSON holds. A ValueError never repeats the value."""
+        digits = 2 * self.payload_size
+        if not isinstance(value, str) or len(value) != digits or not is_hex(value):
+            raise ValueError(f"{digits} hex digits in lower case")
+        symbol = int.from_bytes(bytes.fromhex(value), "little")
+        if not self.is_symbol(symbol):
+            raise ValueError("symbol out of range")
+        return symbol
 
 
 @dataclass(frozen=True)
 class WholeNumber(Encoding):
     cells: int
+    max_cells = 1  # a symbol counts in the cell of its number
 
     @property
     def limit(self) -> int:
@@ -88,10 +92,6 @@ class WholeNumber(Encoding):
 
     def symbols(self) -> Iterator[int]:
         return iter(range(self.cells))
-
-    @property
-    def most_cells(self) -> int:
-        return 1
 
     def symbol_in(self, cell: int) -> int:
         return cell
@@ -110,7 +110,7 @@ class WholeNumber(Encoding):
 
 @dataclass(frozen=True)
 class BitSet(Encoding):
-    """Bit n of the symbol stands for option n. With a weight, exactly so many bits are set."""
+    """Bit n of the symbol stands for option n. With a weight, exactly that many bits are set."""
 
     cells: int
     weight: int | None = None
@@ -127,7 +127,7 @@ class BitSet(Encoding):
         return filter(self.is_symbol, range(self.limit))
 
     @property
-    def most_cells(self) -> int:
+    def max_cells(self) -> int:
         return self.cells if self.weight is None else self.weight
 
     def symbol_in(self, cell: int) -> int:
@@ -137,19 +137,13 @@ class BitSet(Encoding):
     def cells_of(self, symbol: int) -> Iterator[int]:
         return (bit for bit in range(self.cells) if symbol >> bit & 1)
 
-    def to_json(self, symbol: int) -> str:
-        return payload_hex(self, symbol)
-
-    def from_json(self, value: object) -> int:
-        return from_payload_hex(self, value)
-
 
 @dataclass(frozen=True)
 class Codeword(Encoding):
     """Seed in the lowest bits, and above it the number of one of its codewords.
 
     Each coordinate of the codeword, at length one, is added in units of 2^-30, to the nearest. The
-    cells after them take the square of its nearest whole number of 2^-15.
+    cells after the coordinates take their squares, after rounding to a multiple of 2^-15.
     """
 
     cells: int
@@ -171,7 +165,7 @@ class Codeword(Encoding):
         return (number << SEED_BITS for number in range(self.codewords))
 
     @property
-    def most_cells(self) -> int:
+    def max_cells(self) -> int:
         return self.cells
 
     def symbol_in(self, cell: int) -> int:  # noqa: ARG002 # each adds to all cells
@@ -184,19 +178,13 @@ class Codeword(Encoding):
         number, seed = symbol >> SEED_BITS, symbol & (1 << SEED_BITS) - 1
         pair = codeword(seed, number >> 1, self.dimension)
         scale = (UNIT, -UNIT)[number & 1] / sqrt(sum(map(mul, pair, pair)))
-        whole = [round(each * scale) for each in pair]
-        return enumerate([*whole, *(round(each / ROOT) ** 2 for each in whole)])
-
-    def to_json(self, symbol: int) -> str:
-        return payload_hex(self, symbol)
-
-    def from_json(self, value: object) -> int:
-        return from_payload_hex(self, value)
+        whole = [round(coordinate * scale) for coordinate in pair]
+        return enumerate([*whole, *(round(units / ROOT) ** 2 for units in whole)])
 
 
 @dataclass(frozen=True)
 class Grouped(Encoding):
-    """The first byte is the number of a group; a symbol of `each` follows."""
+    """Number of a group in the first byte, followed by a symbol of the encoding `each`."""
 
     each: Encoding
     groups: int
@@ -210,7 +198,7 @@ class Grouped(Encoding):
         return (self.each.limit - 1 << 8) + self.groups
 
     def split(self, symbol: int) -> tuple[int, int]:
-        """Return the group, and the symbol that it reports."""
+        """Return the group and the symbol within it."""
         return symbol & 0xFF, symbol >> 8
 
     def joined(self, group: int, symbol: int) -> int:
@@ -228,9 +216,9 @@ class Grouped(Encoding):
         )
 
     @property
-    def most_cells(self) -> int:
-        """The one that counts a group's reports is no matter of opinion: it is not among them."""
-        return self.each.most_cells
+    def max_cells(self) -> int:
+        """Those of one group; the cell that counts a group's reports is not among them."""
+        return self.each.max_cells
 
     def symbol_in(self, cell: int) -> int:
         if (group := cell - self.groups * self.each.cells) >= 0:
@@ -242,27 +230,6 @@ class Grouped(Encoding):
         group, own = self.split(symbol)
         yield from (group * self.each.cells + cell for cell in self.each.cells_of(own))
         yield self.groups * self.each.cells + group
-
-    def to_json(self, symbol: int) -> str:
-        return payload_hex(self, symbol)
-
-    def from_json(self, value: object) -> int:
-        return from_payload_hex(self, value)
-
-
-def payload_hex(encoding: Encoding, symbol: int) -> str:
-    """The payload's bytes as hex digits."""
-    return symbol.to_bytes(encoding.payload_size, "little").hex()
-
-
-def from_payload_hex(encoding: Encoding, value: object) -> int:
-    digits = 2 * encoding.payload_size
-    if not isinstance(value, str) or len(value) != digits or not is_hex(value):
-        raise ValueError(f"{digits} hex digits in lower case")
-    symbol = int.from_bytes(bytes.fromhex(value), "little")
-    if not encoding.is_symbol(symbol):
-        raise ValueError("symbol out of range")
-    return symbol
 
 
 def is_hex(text: str) -> bool:

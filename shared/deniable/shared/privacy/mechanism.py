@@ -1,53 +1,71 @@
 """Base class of every mechanism: an exact local randomizer and all that is known about it.
 
 Client, server, simulator, proofs and tests read the same object, so no code checks a mechanism's
-class or name. `mechanisms/__init__.py` lists the mechanisms. What needs numpy stands in a
+class or name. `mechanisms/__init__.py` lists the mechanisms. Code that needs numpy is in a
 `FamilyTable` of the part that needs it, whose entry for `Mechanism` is right for any mechanism.
 
-Answers are numbered from 0: no and yes, the options of a choice, the grid points of a number. Of
-vectors, of which there are infinitely many, those along the axes are numbered. Probabilities follow
-by exact arithmetic from integers in units of 2^-64.
+Answers are numbered from 0: no and yes, the options of a choice, the grid points of a number, the
+vectors along the axes. Probabilities follow by exact arithmetic from integers in units of 2^-64.
+
+Randomness comes from the kernel, for every report. A `Draw` takes a number of bits, a multiple of
+8, and returns a uniform whole number of that many bits. Nothing is kept between calls: after a
+fork, both processes would inherit a pool of random bytes, and two reports with the same noise
+reveal their answers.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, TypeVar
+from os import urandom
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeVar
 
 from deniable.shared.errors import WrongUse
 from deniable.shared.privacy.encodings import Encoding
-from deniable.shared.privacy.epsilon import Epsilon
-from deniable.shared.privacy.randomness import Draw
-from deniable.shared.privacy.thresholds import ONE, nearest, within
+from deniable.shared.privacy.epsilon import ONE, Epsilon, nearest, within
 
 if TYPE_CHECKING:
     from decimal import Decimal
     from fractions import Fraction
+Draw = Callable[[int], int]
 
-# Given the answer and any public bits, a report counts
+# How a report counts, given the answer and any public bits:
 MULTINOMIAL: Literal["multinomial"] = "multinomial"  # in exactly one cell
 INDEPENDENT: Literal["independent"] = "independent"  # in each cell or not, independently
 DEPENDENT: Literal["dependent"] = "dependent"  # in several cells, dependent in some other way
 SUMS: Literal["sums"] = "sums"  # in every cell, by an amount that varies
 Joint = Literal["multinomial", "independent", "dependent", "sums"]
 
-LARGEST_TABLE = 1_000_000  # probabilities that are printed
+LARGEST_TABLE = 1_000_000  # limit of printed probabilities
 
 Entry = TypeVar("Entry")
 
 
+def kernel_draw(bits: int) -> int:
+    """Return a uniform whole number of this many bits from the operating system."""
+    return int.from_bytes(urandom(bits >> 3), "little")
+
+
+def random_pause() -> None:
+    """Pause for a random number of microseconds, drawn from the kernel.
+
+    Prediction and caches make the same operations some nanoseconds slower for some numbers than for
+    others. Each answer is given only once, so no one can average the pauses away.
+    """
+    sum(range(kernel_draw(16) >> 6))
+
+
 class Mechanism(ABC):
-    """A proven table of integers at one ε and one size."""
+    """Proven table of integers at one ε and one size."""
 
     name: ClassVar[str]
-    label: ClassVar[str]  # in figures, where there is little room
-    kind: ClassVar[str]  # the kind of question that it answers: bit, number, choice, text or vector
+    label: ClassVar[str]  # short name for figures
+    kind: ClassVar[str]  # supported kind of question: bit, number, choice, text or vector
     sizes: ClassVar[range]  # supported sizes: options, steps of a grid, a vector's dimensions
-    proved_sizes: ClassVar[tuple[int, ...]]  # at which `certify` proves it
-    chosen_by_itself: ClassVar[bool] = True  # where a survey names no mechanism
-    given: ClassVar[bool] = False  # its integers stand in the survey: no formula gives them
+    proved_sizes: ClassVar[tuple[int, ...]]  # sizes that `certify` proves
+    is_default: ClassVar[bool] = True  # may be chosen where a survey names no mechanism
+    given: ClassVar[bool] = False  # its integers are part of the survey: no formula gives them
 
     epsilon: Epsilon
     size: int
@@ -66,36 +84,30 @@ class Mechanism(ABC):
     @property
     @abstractmethod
     def integers(self) -> tuple[int, ...]:
-        """The integers that define it, as PROTOCOL.md lists them."""
+        """Integers that define the mechanism, as PROTOCOL.md lists them."""
 
     def bias(self) -> str | None:
-        """Return why estimates from its reports are biased, or None.
-
-        None also where the family does not know.
-        """
+        """Return why estimates from its reports are biased, or None if no fault is known."""
         return None
 
     # Randomizing
 
     @abstractmethod
-    def randomize(self, answer: Any, draw: Draw) -> int:  # Any: as `answer_at` has it
+    def randomize(self, answer: Any, draw: Draw) -> int:  # Any: the type that `answer_at` returns
         """Return the symbol to report, from one draw of the kernel's random bits."""
 
     @abstractmethod
-    def answer_at(self, number: int) -> Any:  # Any: a place in a range, or the number itself
+    def answer_at(self, number: int) -> Any:  # Any: a position in a range, or the number itself
         """Return the answer with this number, in the form that `randomize` takes."""
 
     # Probabilities
 
     @abstractmethod
     def weight(self, symbol: int, answer: int) -> Fraction:
-        """Return P[symbol | answer] exactly, given any public bits: they do not depend on it."""
+        """Return the exact P[symbol | answer], given any public bits, which ignore the answer."""
 
     def rate(self, cell: int, answer: int) -> int:
-        """Return P[a report counts in this cell | answer] to the nearest 2^-64.
-
-        By enumeration of all symbols; families override it with a formula.
-        """
+        """Return P[a report counts in this cell | answer] to the nearest 2^-64, by enumeration."""
         return _enumerated_rates(self, answer)[cell]
 
     def cell_rates(self, answer: int) -> list[int]:
@@ -104,10 +116,7 @@ class Mechanism(ABC):
 
     @abstractmethod
     def worst_ratio(self) -> tuple[int, int]:
-        """Return the largest P[symbol | one answer] / P[symbol | another], or slightly more.
-
-        It is a numerator and a denominator.
-        """
+        """Return a bound of P[symbol | one answer] / P[symbol | another], as two integers."""
 
     @abstractmethod
     def is_whole(self) -> bool:
@@ -122,7 +131,7 @@ class Mechanism(ABC):
         return log_ratio(*self.worst_ratio())
 
     def written_out(self) -> dict[str, Any]:  # Any: JSON
-        """Return its probabilities for anyone to check: row = answer, column = cell."""
+        """Return the probabilities for anyone to check: row = answer, column = cell."""
         if self.answers * self.encoding.cells > LARGEST_TABLE:
             raise WrongUse(
                 f"a table of {self.answers} × {self.encoding.cells} cells is too large to print: "
@@ -136,35 +145,34 @@ class Mechanism(ABC):
     def predicted_error(self, reports: int) -> float:
         """Return the expected standard error of an estimate, as a share of the range.
 
-        For choices it is the root mean square over the options, for numbers and coordinates that of
-        the worst answers.
+        It is the root mean square over a choice's options, or that of a number's worst answer.
         """
 
     def n_variance(self) -> float:
-        """Return n times the variance that noise and rounding add.
+        """Return n times the variance that noise and rounding add to an estimate.
 
-        To an option's share where all shares are alike, to the mean of numbers in [-1, 1] at the
-        worst place, or to a whole vector.
+        The estimate is an option's share where shares are equal, the mean of numbers in [-1, 1]
+        at the worst position, or a whole vector.
         """
         return self.predicted_error(1) ** 2
 
     @property
     def answer_variance(self) -> float:
-        """Variance of a direct answer where answers are spread evenly, in units of `n_variance`."""
+        """Variance of a direct answer if answers are uniformly distributed, as `n_variance`."""
         return (self.size - 1) / self.size**2
 
     def floor(self, reports: int) -> float | None:  # noqa: ARG002 # only of unlisted answers
-        """Return the share from which on an unlisted answer is found; None where all are listed."""
+        """Return the least share at which an unlisted answer is found; None if all are listed."""
         return None
 
     @property
     @abstractmethod
     def leverage(self) -> float:
-        """Number of honest answers that one forged report can be worth, in each of its cells."""
+        """Number of honest answers that one forged report can outweigh, in each of its cells."""
 
     def forgery(self) -> str:
         """Return a sentence that states the leverage."""
-        most = self.encoding.most_cells
+        most = self.encoding.max_cells
         each = f", for each of up to {most:,} options" if most > 1 else ""
         return (
             f"one forged report can be worth as much as {self.leverage:,.1f} honest answers{each}"
@@ -178,12 +186,12 @@ class Mechanism(ABC):
 
     @property
     def cells(self) -> int:
-        """Number of counts that a tally keeps for it."""
+        """Number of counts in a tally of this mechanism."""
         return self.encoding.cells
 
     @property
     def symbols(self) -> int:
-        """Upper bound of the symbols: each is below it."""
+        """Exclusive upper bound of the symbols."""
         return self.encoding.limit
 
     @property
@@ -191,32 +199,19 @@ class Mechanism(ABC):
         return self.encoding.payload_size
 
     def cells_of(self, symbol: int) -> Iterable[int]:
-        """Return the cells that a report of this symbol counts in."""
+        """Return the cells in which a report of this symbol counts."""
         return self.encoding.cells_of(symbol)
 
 
-class FamilyTable(Mapping[type, Entry], Generic[Entry]):
-    """Entries of one part of the program for each family of mechanisms, by the family's class.
+class FamilyTable(dict[type, Entry]):
+    """Table of code by family: `of` returns the entry of a mechanism's nearest base class.
 
-    `of` returns the entry of the mechanism's class or of its nearest base. The entry for
-    `Mechanism` must be right for every mechanism; the others may be faster.
+    The entry for `Mechanism` must be right for every mechanism; more specific entries may be
+    faster.
     """
 
-    def __init__(self, entries: Mapping[type, Entry]) -> None:
-        self._entries = entries
-
-    def __getitem__(self, family: type) -> Entry:
-        return self._entries[family]
-
-    def __iter__(self) -> Iterator[type]:
-        return iter(self._entries)
-
-    def __len__(self) -> int:
-        return len(self._entries)
-
     def of(self, mechanism: Mechanism) -> Entry:
-        bases = type(mechanism).__mro__
-        return next(self._entries[base] for base in bases if base in self._entries)
+        return next(self[base] for base in type(mechanism).__mro__ if base in self)
 
 
 def log_ratio(larger: int, smaller: int) -> Decimal:

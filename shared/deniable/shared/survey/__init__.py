@@ -1,6 +1,6 @@
-"""The survey document, from its text to the object that client, server and simulator share.
+"""The survey document, from its text to the `Survey` that client, server and simulator share.
 
-`reader` reads a table key by key; `labels`, `kinds` and `questions` read its parts; `document`
-joins them into a Survey. `periods` cuts days into rounds, `keys` signs documents, and `phrases`
-describes a survey in sentences.
+`reader` reads a table key by key; `kinds` and `questions` parse the questions; `document` combines
+them into a Survey and divides its days into rounds. `keys` signs documents, and `phrases` describes
+a survey in sentences.
 """

@@ -1,8 +1,18 @@
-"""The survey document: its questions, its owner and purpose, its days, and its privacy.
+"""The survey document: its questions, its owner and purpose, its rounds, and its privacy.
 
 People write TOML. The published form is JSON with the same keys, in which every default and every
 probability is written out. Its bytes never change, and their SHA-256 is the survey's id, so no
 canonical form is needed.
+
+A period divides a survey's days into numbered rounds, in UTC:
+
+    once     0, from the survey's first day to its last
+    day      days since 1970-01-01
+    week     weeks that begin on a Monday, (days + 3) div 7
+    month    (year - 1970) * 12 + month - 1
+
+Each period is a row of PERIODS. Documents, clients, server, pages and commands read that table; the
+JavaScript client has a copy, which `tests/contract/test_periods.py` compares with it.
 """
 
 from __future__ import annotations
@@ -11,38 +21,95 @@ import hashlib
 import json
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
-from datetime import date, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta
 from functools import cached_property
 from itertools import compress
 from typing import Any
 
 from deniable.shared.errors import InvalidSurvey
 from deniable.shared.privacy.epsilon import decimal_text
-from deniable.shared.privacy.randomness import Draw, random_pause
-from deniable.shared.survey.keys import SEALING_KEY_FORM, checked_public
+from deniable.shared.privacy.mechanism import Draw, random_pause
 from deniable.shared.survey.kinds.base import Question
-from deniable.shared.survey.periods import PERIODS, Period
 from deniable.shared.survey.questions import (
+    MAX_ROUNDS,
     Names,
     parse_question,
     question_document,
+    read_asks_one,
     read_cross,
+    read_repeat_rounds,
+    read_sealing_key,
     what_is_asked,
 )
 from deniable.shared.survey.reader import Reader
 
 FORMAT = 1
-MAX_QUESTIONS = 100  # one byte numbers them
-MAX_ROUNDS = 10_000
+MAX_QUESTIONS = 100  # their numbers fit in one byte
 MAX_DOCUMENT_BYTES = 4 * 2**20
 EARLY = timedelta(hours=1)  # clocks differ: reports are accepted this long before their round
+EPOCH, DAY = date(1970, 1, 1), timedelta(days=1)
 
-Symbols = tuple[int | None, ...]  # one per question; None: this install was not asked it
+Symbols = tuple[int | None, ...]  # one per question; None: the install was not asked this question
+
+
+@dataclass(frozen=True)
+class Period:
+    """Row of PERIODS: the number of a day's round, and the first day of a round."""
+
+    name: str  # the value of `round` in a survey document
+    every: str  # frequency for sentences: "every week"
+    round_of: Callable[[date], int]
+    first_day: Callable[[int], date] | None  # None: the survey's first day
+    title: str  # the format of a round's name, for `strftime` of its first day
+    short_title: str  # short form, so that three fit on a phone
+
+    def starts(self, number: int, opens: date) -> datetime:
+        """Return the start of a round."""
+        return midnight(opens if self.first_day is None else self.first_day(number))
+
+    def ends(self, number: int, closes: date) -> datetime:
+        """Return the end of a round."""
+        after = closes + DAY if self.first_day is None else self.first_day(number + 1)
+        return midnight(after)
+
+
+def midnight(day: date) -> datetime:
+    """Return the start of a day in UTC."""
+    return datetime(day.year, day.month, day.day, tzinfo=UTC)
+
+
+def _days(day: date) -> int:
+    return (day - EPOCH).days
+
+
+PERIODS = {
+    period.name: period
+    for period in (
+        Period("once", "once", lambda _: 0, None, "the only round", "%Y-%m-%d"),
+        Period("day", "every day", _days, lambda n: EPOCH + n * DAY, "%Y-%m-%d", "%Y-%m-%d"),
+        Period(
+            "week",
+            "every week",
+            lambda day: (_days(day) + 3) // 7,
+            lambda n: EPOCH + (7 * n - 3) * DAY,
+            "week of %Y-%m-%d",
+            "%Y-%m-%d",
+        ),
+        Period(
+            "month",
+            "every month",
+            lambda day: (day.year - 1970) * 12 + day.month - 1,
+            lambda n: date(1970 + n // 12, n % 12 + 1, 1),
+            "%b %Y",
+            "%b %Y",
+        ),
+    )
+}
 
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Report:
-    """The report of one install for one survey and round; made on the device."""
+    """Report of one install for one survey and round, made on the device."""
 
     symbols: Symbols
     unfit: tuple[str, ...]  # questions whose answer did not fit; for the app, never for the server
@@ -50,7 +117,7 @@ class Report:
 
 @dataclass(frozen=True)
 class Survey:
-    """A survey as published: what it asks, when, and at what privacy."""
+    """Published survey: its questions, its days and its privacy."""
 
     name: str
     title: str
@@ -63,14 +130,15 @@ class Survey:
     retention_days: int
     minimum_reports: int
     questions: tuple[Question, ...]
-    asks_one: bool = False  # one question, drawn at random; the key `ask` of the document
+    # each install is asked one random question; the key `ask` of the document
+    asks_one: bool = False
     repeat_rounds: int = 1  # number of rounds that share one report; 1: each round has its own
     cross: tuple[Names, ...] = ()  # pairs of questions that are counted together
     sealed_to: str | None = None  # the public key to seal reports to, in hex
 
     @property
     def calendar(self) -> Period:
-        """Period that cuts the survey's days into rounds."""
+        """Period that divides the survey's days into rounds."""
         return PERIODS[self.period]
 
     def round_of(self, day: date) -> int:
@@ -87,7 +155,7 @@ class Survey:
 
     @property
     def rounds(self) -> int:
-        """Number of rounds; one that overlaps the survey's days in part counts."""
+        """Number of rounds, including those that overlap the survey's days only partly."""
         return self.last_round - self.first_round + 1
 
     @property
@@ -102,7 +170,7 @@ class Survey:
 
     @property
     def draws(self) -> int:
-        """Number of times that noise is drawn for one install, and charged: once per span."""
+        """Number of times that noise is drawn and charged for one install: once per span."""
         return -(-self.rounds // self.repeat_rounds)
 
     @cached_property
@@ -132,7 +200,7 @@ class Survey:
         With latched reports, the whole transcript of an install is a function of its draws. Each
         draw has its own randomness and uses one set of answers (`report`). So for any two histories
         of answers, the probability of any transcript differs by a factor of at most e^ε per draw.
-        Answers in the other rounds of a span enter no report.
+        Answers in the other rounds of a span do not enter any report.
         """
         return self.round_billionths * self.draws
 
@@ -142,7 +210,7 @@ class Survey:
 
     @property
     def drawn_from(self) -> int:
-        """Number of questions that the one asked is drawn from; 1 if all are asked."""
+        """Number of questions from which an install's question is drawn; 1 if all are asked."""
         return len(self.questions) if self.asks_one else 1
 
     @property
@@ -158,7 +226,7 @@ class Survey:
         return tuple((by_name[first], by_name[second]) for first, second in self.cross)
 
     def reports_of(self, people: int) -> int:
-        """Return the expected number of reports of each question from this many people."""
+        """Return the expected number of reports per question from this many people."""
         return people // self.drawn_from
 
     def is_open(self, day: date) -> bool:
@@ -179,27 +247,25 @@ class Survey:
         return f"{self.round_starts(number):{self.calendar.short_title}}"
 
     def taken_from(self, number: int) -> datetime:
-        """Return the moment from which the server accepts reports of a round."""
+        """Return the time from which the server accepts reports of a round."""
         return self.round_starts(number) - EARLY
 
     def taken_until(self, number: int) -> datetime:
-        """Return the moment until which it accepts them: the round's end plus the grace."""
+        """Return the time until which the server accepts reports: the end plus the grace."""
         return self.round_ends(number) + timedelta(days=self.grace_days)
 
     def asks_the_same(self, other: Survey) -> bool:
-        """Return True if an answer to one survey in a round says all that the other asks.
-
-        The two may differ in the texts for people and in their days.
-        """
+        """Return True if both surveys ask the same; texts for people and days may differ."""
         own, others = (
             [what_is_asked(question) for question in survey.questions] for survey in (self, other)
         )
         rounds = (self.period, self.asks_one, self.repeat_rounds)
-        same_rounds = rounds == (other.period, other.asks_one, 1)  # spans begin with their survey
+        # spans start at the survey's first round
+        same_rounds = rounds == (other.period, other.asks_one, 1)
         return same_rounds and own == others
 
     def unasked(self, names: Collection[str]) -> str | None:
-        """Return the reason why answers with these names do not fit the survey, or None."""
+        """Return why answers with these names do not fit the survey, or None."""
         asked = [question.name for question in self.questions]
         if missing := [name for name in asked if name not in names]:
             return (
@@ -211,7 +277,7 @@ class Survey:
         return None
 
     def report(self, answers: Mapping[str, object], draw: Draw) -> Report:
-        """Return one symbol per question, from all true answers.
+        """Return one randomized symbol per question, from all true answers.
 
         The operations do not depend on the answers. If only one question is asked, all answers are
         randomized and one symbol is kept, so that work, randomness and outcome are the same for
@@ -230,7 +296,7 @@ class Survey:
 def parse_toml(
     text: str, complete: Callable[[dict[str, Any]], dict[str, Any]] = lambda table: table
 ) -> Survey:
-    """Return the survey in a TOML file; `complete` may fill in keys that were left out."""
+    """Parse a survey in TOML; `complete` may fill in missing keys."""
     import tomllib
 
     try:
@@ -240,23 +306,22 @@ def parse_toml(
 
 
 def parse_document(document: bytes) -> Survey:
-    """Return a published survey from its exact bytes. No key may be missing or repeated."""
+    """Parse the exact bytes of a published survey. No key may be missing or repeated."""
     if len(document) > MAX_DOCUMENT_BYTES:
         raise InvalidSurvey("document", f"is larger than {MAX_DOCUMENT_BYTES} bytes")
     try:
         table = json.loads(document.decode("utf-8"), object_pairs_hook=_no_repeats)
     except (ValueError, RecursionError):
-        raise InvalidSurvey("document", "is not JSON with each key once") from None
+        raise InvalidSurvey("document", "is not JSON with unique keys") from None
     survey = _parse(table)
     if json.loads(render_document(survey)) != table:
-        raise InvalidSurvey(
-            "document", "lacks keys of a published survey or has superfluous ones; publish it again"
-        )
+        raise InvalidSurvey("document", "has missing or superfluous keys; publish the survey again")
     return survey
 
 
 def render_document(survey: Survey) -> bytes:
-    """Return the bytes to publish. Render a survey once; afterwards pass on these bytes."""
+    """Return the bytes to publish. Render a survey only once, and keep these bytes."""
+    repeat = {"repeat": "latched", "repeat_rounds": survey.repeat_rounds} if survey.repeats else {}
     table = {
         "deniable": FORMAT,
         "survey": {
@@ -271,7 +336,7 @@ def render_document(survey: Survey) -> bytes:
             "retention_days": survey.retention_days,
             "minimum_reports": survey.minimum_reports,
             **({"ask": 1} if survey.asks_one else {}),
-            **_repeat_keys(survey),
+            **repeat,
             **({"cross": [list(pair) for pair in survey.cross]} if survey.cross else {}),
             **({"sealed_to": survey.sealed_to} if survey.sealed_to else {}),
         },
@@ -310,50 +375,15 @@ def _parse(table: object) -> Survey:
         retention_days=reader.count("retention_days", 90, 0, 3660),
         minimum_reports=reader.count("minimum_reports", 100, 1, 10**9),
         questions=questions,
-        asks_one=_asks_one(reader) and len(questions) > 1,  # one of one question is all of them
-        repeat_rounds=_repeat_rounds(reader),
+        # with one question, `ask = 1` changes nothing
+        asks_one=read_asks_one(reader) and len(questions) > 1,
+        repeat_rounds=read_repeat_rounds(reader),
         cross=read_cross(reader, questions),
-        sealed_to=_sealed_to(reader),
+        sealed_to=read_sealing_key(reader),
     )
     reader.done()
     _check_whole(survey)
     return survey
-
-
-def _asks_one(reader: Reader) -> bool:
-    ask: int | None = reader.optional("ask", int)
-    if ask not in (None, 1):
-        raise InvalidSurvey(
-            f"{reader.path}.ask",
-            f"must be 1 (one question, drawn at random) or left out (all questions); got {ask}",
-        )
-    return ask == 1
-
-
-def _repeat_rounds(reader: Reader) -> int:
-    """Return `repeat_rounds`; 1 if neither key is given: each round has its own report."""
-    if "repeat" in reader and reader.one_of("repeat", ("fresh", "latched")) == "latched":
-        reader.take("repeat_rounds", int, "write the number of rounds, like repeat_rounds = 3")
-        return reader.count("repeat_rounds", 2, 2, MAX_ROUNDS)
-    if "repeat_rounds" in reader:
-        raise InvalidSurvey(
-            f"{reader.path}.repeat_rounds",
-            'needs repeat = "latched"; add that, or remove this key',
-        )
-    return 1
-
-
-def _sealed_to(reader: Reader) -> str | None:
-    key = "sealed_to"
-    if key not in reader:
-        return None
-    return checked_public(reader.text(key, f"it {SEALING_KEY_FORM}"), f"{reader.path}.{key}")
-
-
-def _repeat_keys(survey: Survey) -> dict[str, Any]:
-    if not survey.repeats:
-        return {}
-    return {"repeat": "latched", "repeat_rounds": survey.repeat_rounds}
 
 
 def _check_whole(survey: Survey) -> None:
@@ -365,9 +395,7 @@ def _check_whole(survey: Survey) -> None:
     names = [question.name for question in survey.questions]
     for name in names:
         if names.count(name) > 1:
-            raise InvalidSurvey(
-                "question.name", f"{name!r} is there twice; name each question once"
-            )
+            raise InvalidSurvey("question.name", f"{name!r} is repeated; name each question once")
     if survey.closes < survey.opens:
         raise InvalidSurvey(
             "survey.closes", f"{survey.closes} is before opens {survey.opens}; swap them"
@@ -383,12 +411,13 @@ def _check_whole(survey: Survey) -> None:
         advice = f"write 2 to {survey.rounds}" if survey.rounds > 1 else "leave repeat out"
         raise InvalidSurvey(
             "survey.repeat_rounds",
-            f"{survey.repeat_rounds} is more than the survey's rounds, {survey.rounds}; {advice}",
+            f"{survey.repeat_rounds} exceeds the number of the survey's rounds, {survey.rounds}; "
+            f"{advice}",
         )
 
 
 def _no_repeats(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     table = dict(pairs)
     if len(table) < len(pairs):
-        raise ValueError("a key is there twice")
+        raise ValueError("a key is repeated")
     return table

@@ -1,4 +1,4 @@
-"""A survey's keys: Ed25519 signs its document, and X25519 seals its reports.
+"""Keys of a survey: an Ed25519 key signs its document, and an X25519 key seals its reports.
 
 The signature covers `"deniable survey v1" 00` and the document's exact bytes, so no signature made
 for another purpose is valid for a survey. Keep the signing key away from the server. The sealing
@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import hashlib
 import os
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from deniable.shared.errors import InvalidSurvey, UntrustedSurvey, WrongUse
 from deniable.shared.privacy.encodings import is_hex
@@ -19,8 +19,9 @@ if TYPE_CHECKING:
     from collections.abc import Collection
 
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
-    from cryptography.hazmat.primitives.asymmetric.types import PrivateKeyTypes
     from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
+
+Key = TypeVar("Key", "Ed25519PrivateKey", "X25519PrivateKey")
 
 CONTEXT = b"deniable survey v1\0"
 MARK_BYTES = 8
@@ -60,18 +61,13 @@ def create_key(path: str) -> Ed25519PrivateKey:
     """Create a signing key in a new file that only its owner can read."""
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-    key = Ed25519PrivateKey.generate()
-    _write_key(path, key, "a signing key")
-    return key
+    return _created(path, Ed25519PrivateKey.generate(), "a signing key")
 
 
 def load_key(path: str) -> Ed25519PrivateKey:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-    key = _read_key(path, "a signing key", NEW_SIGNING_KEY)
-    if not isinstance(key, Ed25519PrivateKey):
-        raise WrongUse(f"{path} holds a key that is not Ed25519; make one: {NEW_SIGNING_KEY} FILE")
-    return key
+    return _loaded(path, Ed25519PrivateKey, "a signing key", NEW_SIGNING_KEY)  # type: ignore[type-abstract]  # only tested for
 
 
 # Sealing
@@ -80,7 +76,8 @@ def load_key(path: str) -> Ed25519PrivateKey:
 def checked_public(text: str, key: str) -> str:
     """Return the public sealing key of a document; `key` names its place in error messages.
 
-    A point of low order cannot be sealed to. Refuse it here rather than when a report is made.
+    Points of low order cannot be used for sealing. Refuse them here rather than when a report is
+    made.
     """
     from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey, X25519PublicKey
 
@@ -89,7 +86,7 @@ def checked_public(text: str, key: str) -> str:
     try:
         X25519PrivateKey.generate().exchange(X25519PublicKey.from_public_bytes(bytes.fromhex(text)))
     except ValueError:
-        raise InvalidSurvey(key, f"{SEALING_KEY_FORM}; nothing can be sealed to this one") from None
+        raise InvalidSurvey(key, f"{SEALING_KEY_FORM}; this key cannot seal") from None
     return text
 
 
@@ -102,29 +99,20 @@ def create_sealing_key(path: str) -> X25519PrivateKey:
     """Create a sealing key in a new file that only its owner can read."""
     from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 
-    key = X25519PrivateKey.generate()
-    _write_key(path, key, "a sealing key")
-    return key
+    return _created(path, X25519PrivateKey.generate(), "a sealing key")
 
 
 def load_sealing_key(path: str) -> X25519PrivateKey:
     from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 
-    key = _read_key(path, "a sealing key", NEW_SEALING_KEY)
-    if not isinstance(key, X25519PrivateKey):
-        raise WrongUse(f"{path} holds a key that is not X25519; make one: {NEW_SEALING_KEY} FILE")
-    return key
+    return _loaded(path, X25519PrivateKey, "a sealing key", NEW_SEALING_KEY)  # type: ignore[type-abstract]  # only tested for
 
 
 # Files
 
 
-def _write_key(path: str, key: Ed25519PrivateKey | X25519PrivateKey, noun: str) -> None:
-    from cryptography.hazmat.primitives.serialization import (
-        Encoding,
-        NoEncryption,
-        PrivateFormat,
-    )
+def _created(path: str, key: Key, noun: str) -> Key:
+    from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 
     pem = key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
     try:
@@ -138,17 +126,20 @@ def _write_key(path: str, key: Ed25519PrivateKey | X25519PrivateKey, noun: str) 
         ) from None
     except OSError as error:
         raise WrongUse(f"{path} cannot be written: {error.strerror}; name another file") from None
+    return key
 
 
-def _read_key(path: str, noun: str, command: str) -> PrivateKeyTypes:
+def _loaded(path: str, kind: type[Key], noun: str, command: str) -> Key:
     from cryptography.hazmat.primitives.serialization import load_pem_private_key
 
     try:
         with open(path, "rb") as file:
-            return load_pem_private_key(file.read(), password=None)
+            key = load_pem_private_key(file.read(), password=None)
     except FileNotFoundError:
-        raise WrongUse(
-            f"there is no {noun.removeprefix('a ')} at {path}; make one: {command} {path}"
-        ) from None
+        raise WrongUse(f"{path} does not exist; make {noun}: {command} {path}") from None
     except (ValueError, TypeError, OSError) as error:
         raise WrongUse(f"{path} cannot be read as {noun} in PEM form: {error}") from None
+    if not isinstance(key, kind):
+        name = kind.__name__.removesuffix("PrivateKey")
+        raise WrongUse(f"{path} holds a key that is not {name}; make one: {command} FILE")
+    return key

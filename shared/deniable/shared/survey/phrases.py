@@ -1,31 +1,32 @@
-"""Descriptions of a survey that its author, its server and the person asked all read."""
+"""Descriptions of a survey for its author, its server and the person who is asked."""
 
 from __future__ import annotations
 
 import math
 
-from deniable.shared.privacy.promises import lifetime_promise, round_promise
+from deniable.shared.privacy.epsilon import lifetime_promise, round_promise
 from deniable.shared.survey.document import Survey
 
-FINGERPRINT_BITS = math.log2(1_000)  # above, hardly two of a thousand installs send the same report
+# above this, hardly two of a thousand installs send the same report
+FINGERPRINT_BITS = math.log2(1_000)
 
 
 def asked_when(survey: Survey) -> str:
-    """Return the survey's days and how often it asks."""
+    """Return the survey's days and rounds in words."""
     every = survey.calendar.every
     rounds = every if survey.rounds == 1 else f"{every}, {survey.rounds} rounds"
     return f"asked from {survey.opens} to {survey.closes}, {rounds}"
 
 
 def gives_away(survey: Survey) -> tuple[str, str]:
-    """Return the privacy cost of one round and of all rounds: two lines of one sentence."""
+    """Return the privacy cost of one round and of all rounds, as two lines of one sentence."""
     one = round_promise(survey.round_billionths, survey.repeat_rounds)
     whole = lifetime_promise(survey.round_billionths, survey.rounds, survey.repeat_rounds)
     return f"{upper_first(one)};", f"{whole}."
 
 
 def repeated(survey: Survey) -> tuple[str, ...]:
-    """Return what a latched report hides and reveals; nothing if each round has its own report."""
+    """Return what a latched report hides and reveals; empty if each round has its own report."""
     if not survey.repeats:
         return ()
     return (
@@ -43,7 +44,7 @@ def repeated(survey: Survey) -> tuple[str, ...]:
 
 
 def upper_first(text: str) -> str:
-    """Return the text as the beginning of a sentence; ε stays small.
+    """Capitalize the first letter of a sentence, unless it is ε.
 
     >>> upper_first("a day is like 2026-12-01, got 'May'"), upper_first("ε is above 0")
     ("A day is like 2026-12-01, got 'May'", 'ε is above 0')

@@ -1,7 +1,8 @@
-"""Questions in a survey document: read strictly, proved private, and written back.
+"""Questions and options of a survey document: strict parsing, proof of privacy, and output.
 
 `cross = [["crashed", "browser"]]` names pairs of questions that the server counts together: how
-often each symbol of one meets each symbol of the other. The reports are the same, so no ε is added.
+often each symbol of one occurs with each symbol of the other. The reports do not change, so no ε is
+added.
 """
 
 from __future__ import annotations
@@ -12,21 +13,23 @@ from typing import Any
 
 from deniable.shared.errors import InvalidEpsilon, InvalidSurvey
 from deniable.shared.privacy.epsilon import Epsilon
+from deniable.shared.survey.keys import SEALING_KEY_FORM, checked_public
 from deniable.shared.survey.kinds import KINDS
-from deniable.shared.survey.kinds.base import Question
-from deniable.shared.survey.labels import read_labels
+from deniable.shared.survey.kinds.base import Labels, Question
 from deniable.shared.survey.reader import Reader
 
 TINY = Epsilon("0.000001")
 
 Names = tuple[str, str]
 
+MAX_TITLE_CHARACTERS, MAX_UNIT_CHARACTERS, MAX_LABEL_CHARACTERS = 200, 20, 100
+MAX_ROUNDS = 10_000
 MAX_PAIRS = 10
-MAX_PAIR_CELLS = 1_024  # counts of a pair: cells of one question times cells of the other
+MAX_PAIR_CELLS = 1_024  # cells of one question times cells of the other
 
 
 def parse_question(reader: Reader) -> Question:
-    """Read a question from its part of a document; defaults are chosen for the least error."""
+    """Parse a question's table; defaults are chosen for the least error."""
     name, kind = reader.name("name"), reader.one_of("kind", KINDS)
     question = _parsed(KINDS[kind], reader, name)
     options = question.labels if "options" in question.fields() else ()
@@ -36,8 +39,8 @@ def parse_question(reader: Reader) -> Question:
     if not question.mechanism.is_private():
         raise _not_private(reader.path, question)
     if integers is not None and integers != [str(i) for i in question.mechanism.integers]:
-        raise InvalidSurvey(
-            f"{reader.path}.integers",
+        raise reader.error(
+            "integers",
             f"are not the probabilities of {question.mechanism.name} at ε {question.epsilon}; "
             "leave them out and publish again",
         )
@@ -45,12 +48,12 @@ def parse_question(reader: Reader) -> Question:
 
 
 def question_document(question: Question) -> dict[str, Any]:
-    """Return the published form: everything chosen, and every probability in units of 2^-64."""
+    """Return the published form, with all choices and every probability in units of 2^-64."""
     return {**what_is_asked(question), **question.display.fields()}
 
 
 def what_is_asked(question: Question) -> dict[str, Any]:
-    """Return the published form without the texts for people, which change nothing."""
+    """Return the published form without the texts for people."""
     return {
         "name": question.name,
         "kind": question.kind,
@@ -61,8 +64,44 @@ def what_is_asked(question: Question) -> dict[str, Any]:
     }
 
 
+def read_labels(reader: Reader, kind: str, options: Sequence[str], has_unit: bool) -> Labels:
+    """Parse the texts of a question; `options` are the options that may have labels."""
+    title = _line(reader, "title", MAX_TITLE_CHARACTERS)
+    unit = _line(reader, "unit", MAX_UNIT_CHARACTERS)
+    if unit and not has_unit:
+        raise reader.error("unit", f"is for a number, not for a {kind}; remove it")
+    return Labels(title, unit, _option_labels(reader, options))
+
+
+def _line(reader: Reader, key: str, limit: int) -> str:
+    if key not in reader:
+        return ""
+    text = reader.text(key, f'write one line, like {key} = "..."')
+    if len(text) > limit:
+        raise reader.error(key, f"has at most {limit} characters, got {len(text)}")
+    return text
+
+
+def _option_labels(reader: Reader, options: Sequence[str]) -> tuple[str, ...]:
+    labels: list[Any] | None = reader.optional("labels", list)  # Any: a document may hold anything
+    if labels is None:
+        return ()
+    path = f"{reader.path}.labels"
+    if len(labels) != len(options):
+        raise InvalidSurvey(path, f"need one for each of {len(options)} options, got {len(labels)}")
+    if not all(isinstance(label, str) and _is_label(label) for label in labels):
+        raise InvalidSurvey(path, f"are lines of 1 to {MAX_LABEL_CHARACTERS} characters each")
+    if len(set(labels)) < len(labels):
+        raise InvalidSurvey(path, "must differ from each other; two options have the same label")
+    return tuple(labels)
+
+
+def _is_label(text: str) -> bool:
+    return bool(text.strip()) and len(text) <= MAX_LABEL_CHARACTERS and text.isprintable()
+
+
 def read_cross(reader: Reader, questions: Sequence[Question]) -> tuple[Names, ...]:
-    """Return the pairs of questions that a survey counts together."""
+    """Parse the pairs of questions that a survey counts together."""
     entries: list[Any] = reader.optional("cross", list) or []  # Any: a document may hold anything
     path = f"{reader.path}.cross"
     if len(entries) > MAX_PAIRS:
@@ -72,10 +111,41 @@ def read_cross(reader: Reader, questions: Sequence[Question]) -> tuple[Names, ..
     for entry in entries:
         first, second = _pair(path, entry, by_name)
         if (first, second) in pairs or (second, first) in pairs:
-            raise InvalidSurvey(path, f"{first} and {second} are there twice; name each pair once")
+            raise InvalidSurvey(path, f"{first} and {second} are repeated; name each pair once")
         _check_size(path, by_name[first], by_name[second])
         pairs.append((first, second))
     return tuple(pairs)
+
+
+def read_asks_one(reader: Reader) -> bool:
+    """Parse `ask`: return whether each install is asked one question, drawn at random."""
+    ask: int | None = reader.optional("ask", int)
+    if ask not in (None, 1):
+        raise reader.error(
+            "ask",
+            f"must be 1 (one question, drawn at random) or left out (all questions); got {ask}",
+        )
+    return ask == 1
+
+
+def read_repeat_rounds(reader: Reader) -> int:
+    """Parse `repeat_rounds`; 1 if neither key is given, so that each round has its own report."""
+    if "repeat" in reader and reader.one_of("repeat", ("fresh", "latched")) == "latched":
+        reader.take("repeat_rounds", int, "write the number of rounds, like repeat_rounds = 3")
+        return reader.count("repeat_rounds", 2, 2, MAX_ROUNDS)
+    if "repeat_rounds" in reader:
+        raise reader.error(
+            "repeat_rounds", 'needs repeat = "latched"; add that, or remove this key'
+        )
+    return 1
+
+
+def read_sealing_key(reader: Reader) -> str | None:
+    """Parse the public key to which reports are sealed, if any."""
+    key = "sealed_to"
+    if key not in reader:
+        return None
+    return checked_public(reader.text(key, f"it {SEALING_KEY_FORM}"), f"{reader.path}.{key}")
 
 
 def _pair(path: str, pair: object, by_name: dict[str, Question]) -> Names:
@@ -100,18 +170,18 @@ def _check_size(path: str, first: Question, second: Question) -> None:
     if cells > MAX_PAIR_CELLS:
         raise InvalidSurvey(
             path,
-            f"{first.name} and {second.name} have {cells:,} counts together, more than "
+            f"{first.name} and {second.name} have {cells:,} combined counts, more than "
             f"{MAX_PAIR_CELLS:,}; cross questions with fewer options",
         )
 
 
 def _not_private(path: str, question: Question) -> InvalidSurvey:
-    from deniable.shared.privacy.certify import refusal
+    from deniable.shared.privacy.verification import refusal
 
     problem = refusal(question.mechanism)
     if question.epsilon < TINY:  # a fine table's diagonal takes all remainders of rounding
-        cure = "it is too small for so fine a table, take 0.000001 or more"
-        return InvalidSurvey(f"{path}.epsilon", f"{problem}; {cure}")
+        fix = "it is too small for so fine a table, take 0.000001 or more"
+        return InvalidSurvey(f"{path}.epsilon", f"{problem}; {fix}")
     return InvalidSurvey(f"{path}.mechanism", f"{problem}; name another mechanism")
 
 
@@ -120,8 +190,8 @@ def _parsed(kind: type[Question], reader: Reader, name: str) -> Question:
         return kind.parse(reader, name, _epsilon(reader))
     except InvalidSurvey:
         raise
-    except ValueError as error:  # a mechanism that does not take this size
-        raise InvalidSurvey(f"{reader.path}.mechanism", str(error)) from None
+    except ValueError as error:  # the mechanism does not support this size
+        raise reader.error("mechanism", str(error)) from None
 
 
 def _epsilon(reader: Reader) -> Epsilon:
@@ -129,4 +199,4 @@ def _epsilon(reader: Reader) -> Epsilon:
     try:
         return Epsilon(text)
     except InvalidEpsilon as error:
-        raise InvalidSurvey(f"{reader.path}.epsilon", str(error)) from None
+        raise reader.error("epsilon", str(error)) from None

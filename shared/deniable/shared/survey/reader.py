@@ -1,4 +1,4 @@
-"""Strict reader of a document: each mistake gives one error that names the key and the fix."""
+"""Strict reader of a document: each error names the key and the fix."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ MAX_TEXT_CHARACTERS = 2_000
 
 
 class Reader:
-    """One table of a document. Call `done` at the end: it refuses keys that nothing has read."""
+    """Reader of one table of a document. Call `done` at the end: it refuses unread keys."""
 
     def __init__(self, path: str, table: object) -> None:
         if not isinstance(table, dict):
@@ -29,13 +29,17 @@ class Reader:
         self._known_keys.add(key)
         return key in self._table
 
+    def error(self, key: str, problem: str) -> InvalidSurvey:
+        """Return the error for a mistake at this key."""
+        return InvalidSurvey(f"{self.path}.{key}", problem)
+
     def take(self, key: str, kind: type | tuple[type, ...], fix: str = "") -> Any:
-        """Return the value of a required key. Any: the caller's `kind` gives the type."""
+        """Return the value of a required key. Any: `kind` determines the type."""
         if key not in self:
             near = next((k for k in self._table if _is_similar(k, key)), None)
             hint = fix or "add it"
-            raise InvalidSurvey(
-                f"{self.path}.{key}",
+            raise self.error(
+                key,
                 f"is missing; {hint}" if near is None else f"is missing; is it {near!r}, misspelt?",
             )
         value = self._table[key]
@@ -43,25 +47,24 @@ class Reader:
             kinds = kind if isinstance(kind, tuple) else (kind,)
             wanted = " or ".join(_NOUNS.get(k, f"a {k.__name__}") for k in kinds)
             hint = f"; {fix}" if fix else ""
-            raise InvalidSurvey(f"{self.path}.{key}", f"must be {wanted}, got {_noun(value)}{hint}")
+            raise self.error(key, f"must be {wanted}, got {_noun(value)}{hint}")
         return value
 
     def optional(self, key: str, kind: type) -> Any:
         return self.take(key, kind) if key in self else None
 
     def integers(self, key: str, fix: str) -> list[int]:
-        """Whole numbers as decimal text, since JSON's own lose digits in many readers."""
+        """Parse whole numbers written as text: many JSON parsers lose digits of numbers."""
         texts: list[object] = self.take(key, list, fix)
         if not all(isinstance(text, str) and _WHOLE.fullmatch(text) for text in texts):
-            raise InvalidSurvey(f"{self.path}.{key}", "must be whole numbers as decimal text")
+            raise self.error(key, "must be whole numbers as decimal text")
         return [int(str(text)) for text in texts]
 
     def text(self, key: str, fix: str) -> str:
         value: str = self.take(key, str, fix)
         if not value.strip() or len(value) > MAX_TEXT_CHARACTERS or not value.isprintable():
-            raise InvalidSurvey(
-                f"{self.path}.{key}",
-                f"must be one line of 1 to {MAX_TEXT_CHARACTERS} characters; {fix}",
+            raise self.error(
+                key, f"must be one line of 1 to {MAX_TEXT_CHARACTERS} characters; {fix}"
             )
         return value
 
@@ -69,8 +72,8 @@ class Reader:
         """Return a question's name, which is also a keyword argument of `Client.answer`."""
         value: str = self.take(key, str, f'write {key} = "crashed"')
         if not _QUESTION_NAME.fullmatch(value):
-            raise InvalidSurvey(
-                f"{self.path}.{key}",
+            raise self.error(
+                key,
                 f"must be at most 64 letters, digits and underscores, and not begin with a digit; "
                 f"got {value!r}",
             )
@@ -79,8 +82,8 @@ class Reader:
     def survey_name(self, key: str) -> str:
         value: str = self.take(key, str, f'write {key} = "app-health"')
         if not _NAME.fullmatch(value) or _ID.fullmatch(value):
-            raise InvalidSurvey(
-                f"{self.path}.{key}",
+            raise self.error(
+                key,
                 "must be at most 64 letters, digits and inner dashes, and not look like a survey's "
                 f"id; got {value!r}",
             )
@@ -90,17 +93,17 @@ class Reader:
         choices = ", ".join(allowed)
         value: str = self.take(key, str, f"write one of {choices}")
         if value not in allowed:
-            raise InvalidSurvey(f"{self.path}.{key}", f"must be one of {choices}; got {value!r}")
+            raise self.error(key, f"must be one of {choices}; got {value!r}")
         return value
 
     def count(self, key: str, default: int, low: int, high: int) -> int:
         value: int = self.take(key, int) if key in self else default
         if not low <= value <= high:
-            raise InvalidSurvey(f"{self.path}.{key}", f"must be {low} to {high}, got {value}")
+            raise self.error(key, f"must be {low} to {high}, got {value}")
         return value
 
     def day(self, key: str) -> date:
-        """Return a date: a date in TOML, ISO text in JSON."""
+        """Return a day: a date in TOML, ISO text in JSON."""
         fix = f"write a day, like {key} = 2026-12-01"
         value = self.take(key, (date, str), fix)
         if isinstance(value, date) and not isinstance(value, datetime):
@@ -110,16 +113,16 @@ class Reader:
         except (TypeError, ValueError):
             day = None
         if day is None or day.isoformat() != value:
-            raise InvalidSurvey(f"{self.path}.{key}", f"must be a day, got {_noun(value)}; {fix}")
+            raise self.error(key, f"must be a day, got {_noun(value)}; {fix}")
         return day
 
     def done(self) -> None:
-        """Refuse unread keys: a misspelt key must not silently change a survey."""
+        """Refuse unread keys, because a misspelt key must not silently change a survey."""
         for key in self._table:
             if key not in self._known_keys:
                 near = next((k for k in sorted(self._known_keys) if _is_similar(str(key), k)), None)
                 hint = f"did you mean {near!r}?" if near else "remove it"
-                raise InvalidSurvey(f"{self.path}.{key}", f"is not a key of a survey; {hint}")
+                raise self.error(key, f"is not a key of a survey; {hint}")
 
 
 def _is_similar(one: str, other: str) -> bool:

@@ -7,18 +7,21 @@ Privacy: moving the true value by at most Δ changes every probability by a fact
 a^Δ = e^ε. The ratio is exact: ε and Δ are whole numbers and their ratio never becomes a float.
 Also called two-sided geometric, or symmetric geometric, noise.
 
-`DiscreteLaplace.sample` is the exact sampler. `discrete_laplace`, its sum over n people and `tulap`
-draw arrays of it in doubles: they simulate releases, and never make one.
+`DiscreteLaplace.sample` is the exact sampler, from fair bits and whole numbers alone. A `Below`
+returns a uniform whole number below a given one, and the samplers need nothing else: so a test can
+walk every path of a sampler and add up its distribution as fractions. `discrete_laplace` and
+`tulap` draw arrays in doubles: they simulate releases, and never make one.
 
 Sources: the distribution, its variance and tail are theorem 2.7 of the notes on geometric noise
-(homework there, proved here by its tests); the sampler is algorithm 2 of Canonne, Kamath, Steinke
-2020, "The discrete Gaussian for differential privacy", NeurIPS.
+(homework there, proved here by its tests); the sampler and its coins of probability e^-x are
+algorithms 2 and 1 of Canonne, Kamath, Steinke 2020, "The discrete Gaussian for differential
+privacy", NeurIPS.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
@@ -26,12 +29,49 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from deniable.server.planning.variances import FINE, mean_variance, noise_variance, share_variance
+from deniable.server.planning.forecast import FINE, mean_variance, noise_variance, share_variance
 from deniable.shared.errors import WrongUse
 from deniable.shared.privacy.epsilon import Epsilon
-from deniable.simulations.central.coins import Below, bernoulli_exp
+from deniable.shared.privacy.mechanism import Draw, kernel_draw
 
-Array = NDArray[np.float64]
+Array = NDArray[np.floating]
+Below = Callable[[int], int]
+
+
+def below(draw: Draw = kernel_draw) -> Below:
+    """Return a source of uniform whole numbers below any bound, by rejection from random bits."""
+
+    def uniform(bound: int) -> int:
+        bits = (bound - 1).bit_length()
+        if bits == 0:
+            return 0
+        whole_bytes = -(-bits // 8) * 8
+        while True:
+            roll = draw(whole_bytes) & ((1 << bits) - 1)
+            if roll < bound:
+                return roll
+
+    return uniform
+
+
+def bernoulli_exp(numerator: int, denominator: int, uniform: Below) -> bool:
+    """Return True with probability exactly e^-(numerator / denominator), for any ratio >= 0.
+
+    For x <= 1, stop at the first k whose coin of probability x / k fails: P[k > j] = x^j / j!, so k
+    is odd with probability 1 - x + x^2/2 - ... = e^-x. A larger x is a product of such coins.
+    """
+    while numerator > denominator:
+        if not _bernoulli_exp_small(1, 1, uniform):
+            return False
+        numerator -= denominator
+    return _bernoulli_exp_small(numerator, denominator, uniform)
+
+
+def _bernoulli_exp_small(numerator: int, denominator: int, uniform: Below) -> bool:
+    k = 1
+    while uniform(denominator * k) < numerator:
+        k += 1
+    return k % 2 == 1
 
 
 @dataclass(frozen=True)
@@ -170,25 +210,6 @@ def discrete_laplace(
 ) -> NDArray[np.int64]:
     stop = -math.expm1(-float(noise.epsilon) / noise.sensitivity)
     return generator.geometric(stop, size) - generator.geometric(stop, size)
-
-
-def discrete_laplace_sum(
-    noise: DiscreteLaplace,
-    people: int,
-    size: int | tuple[int, ...],
-    generator: np.random.Generator,
-) -> NDArray[np.int64]:
-    """Draw the sum of this many noises, in time that does not depend on the people.
-
-    A discrete Laplace number is the difference of two geometric ones, so a sum of n is the
-    difference of two negative binomials.
-    """
-    if people == 0:
-        return np.zeros(size, dtype=np.int64)
-    stop = -math.expm1(-float(noise.epsilon) / noise.sensitivity)
-    return generator.negative_binomial(people, stop, size) - generator.negative_binomial(
-        people, stop, size
-    )
 
 
 def tulap(epsilon: Epsilon, size: int, generator: np.random.Generator) -> Array:

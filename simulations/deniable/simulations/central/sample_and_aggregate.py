@@ -27,7 +27,7 @@ def gaps(values: Array, share: float, epsilon: float) -> tuple[Array, Array]:
     """Return the ends and ordered values of each row, and the log-densities between them."""
     k = values.shape[1]
     inside = np.sort(np.clip(values, 0, 1), axis=1)
-    ends = np.concatenate([np.zeros((len(values), 1)), inside, np.ones((len(values), 1))], axis=1)
+    ends = np.pad(inside, ((0, 0), (1, 1)), constant_values=(0, 1))
     return ends, -epsilon / 2 * np.abs(np.arange(k + 1) - share * k)
 
 
@@ -35,14 +35,20 @@ def private_quantile(
     values: Array, share: float, epsilon: float, generator: np.random.Generator
 ) -> Array:
     """Draw one private quantile for each row."""
-    ends, logs = gaps(values, share, epsilon)
+    return drawn_between(*gaps(values, share, epsilon), generator)
+
+
+def drawn_between(points: Array, logs: Array, generator: np.random.Generator) -> Array:
+    """Draw a point for each row: intervals with weights length · e^log, uniform in each.
+
+    The Gumbel trick draws the interval: the largest log weight plus Gumbel noise.
+    """
+    lengths = np.diff(points, axis=1)
     with np.errstate(divide="ignore"):
-        keys = (
-            np.log(np.diff(ends, axis=1)) + logs + generator.gumbel(size=(len(values), len(logs)))
-        )
+        keys = np.log(lengths) + logs + generator.gumbel(size=lengths.shape)
     chosen = np.argmax(keys, axis=1)[:, None]
-    low, high = (np.take_along_axis(ends, chosen + more, axis=1)[:, 0] for more in (0, 1))
-    return generator.uniform(low, high)
+    start, length = (np.take_along_axis(a, chosen, 1)[:, 0] for a in (points, lengths))
+    return np.asarray(start + length * generator.random(len(points)))
 
 
 def winsorized_mean(values: Array, epsilon: float, generator: np.random.Generator) -> Array:

@@ -13,9 +13,8 @@ from functools import cached_property
 from itertools import accumulate
 
 from deniable.shared.errors import WrongUse
-from deniable.shared.privacy.epsilon import BILLION, Epsilon
-from deniable.shared.privacy.thresholds import ONE, PROOF_PRECISION, exp_interval
-from deniable.simulations.central.coins import Below, bernoulli_exp
+from deniable.shared.privacy.epsilon import BILLION, ONE, PROOF_PRECISION, Epsilon, exp_interval
+from deniable.simulations.central.discrete_laplace import Below, bernoulli_exp
 
 
 @dataclass(frozen=True)
@@ -120,7 +119,7 @@ class PrivateQuantile:
     e^(-ε d / 2). α is `numerator` / `denominator`, so distances are whole in units of 1 /
     denominator.
 
-    Privacy: that of the exponential mechanism. The sampler printed in the lecture notes (algorithm
+    Privacy: as for the exponential mechanism. The sampler printed in the lecture notes (algorithm
     4) has e^(-ε d), twice too steep: only 2ε-private, which a test shows on neighbours of a few
     people. Error: the chosen point is at least r people away with probability at most (number of
     points) e^(-ε r / 2).

@@ -14,16 +14,17 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from datetime import date, timedelta
+from datetime import date
 from pathlib import Path
 from statistics import fmean
 
 import numpy as np
+import requests
 
 from deniable.client import Client, Policy
 from deniable.shared.envelope import CONTENT_TYPE, Envelope, encode_report
 from deniable.shared.errors import Refused
-from deniable.shared.privacy.randomness import kernel_draw
+from deniable.shared.privacy.mechanism import kernel_draw
 from deniable.shared.survey.document import Survey
 from deniable.simulations.demo.server_process import Published
 
@@ -119,8 +120,6 @@ def encoded(survey: Survey, answers: Mapping[str, object]) -> bytes:
 
 def send(published: Published, number: int, reports: Sequence[bytes]) -> None:
     """Send reports of this round in one envelope, with the token of an app."""
-    import requests
-
     payload = b"".join(reports)
     envelope = Envelope(published.id, number, os.urandom(16), len(reports), payload)
     response = requests.post(
@@ -142,10 +141,6 @@ class Day:
     people: int
     forged: int  # reports that no device made
     truths: Truths
-
-
-def first_day(today: date) -> date:
-    return today - timedelta(days=len(CRASHED_BY_DAY) - 1)
 
 
 def people_a_day(people: int) -> int:

@@ -11,10 +11,16 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import msgspec
+import requests
 
 from deniable.server.parallel import progress
+from deniable.server.results import Results
 from deniable.server.results.annotations import ReferenceValue, reference_values_text
+from deniable.server.results.document import Row
+from deniable.server.store import Annotation, open_store
 from deniable.shared.cli.verb import show
 from deniable.shared.errors import Refused
 from deniable.simulations.demo.crowd import (
@@ -24,7 +30,6 @@ from deniable.simulations.demo.crowd import (
     Person,
     Truths,
     encoded,
-    first_day,
     make_crowd,
     people_a_day,
     play_backend,
@@ -41,10 +46,6 @@ from deniable.simulations.demo.server_process import (
     interrupted_by_signals,
     running_server,
 )
-
-if TYPE_CHECKING:
-    from deniable.server.results import Results
-    from deniable.server.results.document import Row
 
 DEVICES = 200
 FEEDBACK_PEOPLE = 500  # who answered the survey that is closed
@@ -65,7 +66,7 @@ def run(arguments: Namespace) -> int:
         data, known = Path(folder) / "server", Path(folder) / "truth.csv"
         known.write_text(reference_values_text([]), "utf-8")
         with running_server(data, arguments.port, "--known", str(known)) as server:
-            surveys = _publish(Publisher(server, data))
+            surveys = _publish(server, data)
             crowd = make_crowd(arguments.people, arguments.seed)
             days = _play(surveys, crowd, arguments.seed, Path(folder) / "devices")
             known.write_text(reference_values_text(_truths(surveys, truths(crowd), days)), "utf-8")
@@ -85,26 +86,28 @@ def run(arguments: Namespace) -> int:
     return 0
 
 
-def _publish(publisher: Publisher) -> Surveys:
+def _publish(server: RunningServer, data: Path) -> Surveys:
     """Publish four surveys: one of them has not opened yet, and one is closed by hand."""
     today = datetime.now(UTC).date()
+    begin = today - timedelta(days=len(CRASHED_BY_DAY) - 1)
 
-    def days(number: int) -> timedelta:
-        return timedelta(days=number)
+    with open_store(data) as store:
+        publisher = Publisher(server, store)
 
-    publisher.publish("next-release", today + days(7), today + days(35))
-    feedback = publisher.publish("beta-feedback", today - days(3), today + days(28))
-    survey = feedback.survey
-    reports = [encoded(survey, {"keep": person % 3 > 0}) for person in range(FEEDBACK_PEOPLE)]
-    send(feedback, survey.first_round, reports)
-    publisher.close(feedback)
-    crashes = publisher.publish("daily-crashes", first_day(today), today)
-    for number, words in ANNOTATIONS.items():
-        publisher.annotate(crashes, first_day(today) + days(number), words)
-    return Surveys(
-        crashes=crashes,
-        health=publisher.publish("app-health", today - days(1), today + days(28)),
-    )
+        def publish(name: str, first: int, last: int) -> Published:
+            return publisher.publish(name, today + timedelta(first), today + timedelta(last))
+
+        publish("next-release", 7, 35)
+        feedback = publish("beta-feedback", -3, 28)
+        survey = feedback.survey
+        reports = [encoded(survey, {"keep": person % 3 > 0}) for person in range(FEEDBACK_PEOPLE)]
+        send(feedback, survey.first_round, reports)
+        publisher.catalogue.close(publisher.catalogue.find(feedback.id))
+        crashes = publisher.publish("daily-crashes", begin, today)
+        sequence = publisher.catalogue.find(crashes.id).sequence
+        for number, words in ANNOTATIONS.items():
+            store.annotate(sequence, Annotation(begin + timedelta(number), words))
+        return Surveys(crashes=crashes, health=publish("app-health", -1, 28))
 
 
 def _play(surveys: Surveys, crowd: Sequence[Person], seed: int, folder: Path) -> list[Day]:
@@ -133,11 +136,6 @@ def _truths(surveys: Surveys, health: Truths, days: Sequence[Day]) -> Iterator[R
 
 
 def _results(server: RunningServer, published: Published) -> Results:
-    import msgspec
-    import requests
-
-    from deniable.server.results import Results
-
     url = f"{server.dashboard}/v1/surveys/{published.id}/results"
     headers = {"Authorization": f"Bearer {server.token}"}
     response = requests.get(url, headers=headers, timeout=30)
@@ -170,15 +168,8 @@ def _story(results: Results, days: Sequence[Day]) -> list[dict[str, Any]]:
 
 
 def _with_truth(row: Row, truth: float) -> dict[str, Any]:
-    return {
-        "label": row.label,
-        "truth": truth,
-        "estimate": row.estimate,
-        "low": row.low,
-        "high": row.high,
-        "standard_error": row.standard_error,
-        "reports": row.reports,
-    }
+    keys = ("estimate", "low", "high", "standard_error", "reports")
+    return {"label": row.label, "truth": truth} | {key: getattr(row, key) for key in keys}
 
 
 def _stay_open(server: RunningServer, browse: bool) -> None:

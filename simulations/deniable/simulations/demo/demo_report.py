@@ -12,7 +12,7 @@ from datetime import date
 from html import escape, unescape
 from typing import Any
 
-from deniable.shared.privacy.promises import round_promise
+from deniable.shared.privacy.epsilon import round_promise
 from deniable.shared.survey.document import Survey
 
 WIDTH, HEIGHT = 720, 270

@@ -17,8 +17,13 @@ from datetime import UTC, date, datetime, timedelta
 from importlib.resources import files
 from pathlib import Path
 from types import FrameType
-from typing import Any
 
+import requests
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+from deniable.server.http.tokens import new_token
+from deniable.server.store import Store
+from deniable.server.surveys.catalogue import Catalogue
 from deniable.server.surveys.survey_file import parse_survey_file
 from deniable.shared.errors import Refused, StoreUnusable
 from deniable.shared.survey.document import Survey, render_document
@@ -45,16 +50,6 @@ class RunningServer:
         return f"{self.dashboard}/?token={self.token}"
 
 
-def deniable(*arguments: str) -> dict[str, Any]:
-    """Run a `deniable` command, and return the JSON that it prints."""
-    command = [*COMMAND, *arguments, "--json"]
-    done = subprocess.run(command, check=False, capture_output=True, text=True)
-    if done.returncode:
-        raise StoreUnusable(done.stderr.strip() or f"deniable {arguments[0]} failed")
-    document: dict[str, Any] = json.loads(done.stdout)
-    return document
-
-
 @contextmanager
 def running_server(data: Path, port: int = 0, *more: str) -> Iterator[RunningServer]:
     """Run `deniable serve` on loopback until the block ends; `port` is the dashboard's."""
@@ -64,7 +59,11 @@ def running_server(data: Path, port: int = 0, *more: str) -> Iterator[RunningSer
     server = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, start_new_session=True)
     assert server.stdout is not None
     try:
-        yield _started(server.stdout.readline())
+        try:  # one line, as soon as the server answers requests
+            started = json.loads(server.stdout.readline())
+        except ValueError:
+            raise StoreUnusable("the server did not start; its message is above") from None
+        yield RunningServer(started["url"], started["dashboard"], started["token"])
     finally:
         server.terminate()
         try:
@@ -73,15 +72,6 @@ def running_server(data: Path, port: int = 0, *more: str) -> Iterator[RunningSer
             server.kill()
             server.wait()
         server.stdout.close()
-
-
-def _started(line: str) -> RunningServer:
-    """Read the one line that `serve --json` prints when the server answers requests."""
-    try:
-        started = json.loads(line)
-    except ValueError:
-        raise StoreUnusable("the server did not start; its message is above") from None
-    return RunningServer(started["url"], started["dashboard"], started["token"])
 
 
 @contextmanager
@@ -114,56 +104,24 @@ class Published:
 
 
 class Publisher:
-    """Publisher with its own key, which is never stored."""
+    """Publisher in an open store, with its own key, which is never stored."""
 
-    def __init__(self, server: RunningServer, data: Path) -> None:
-        from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
-
-        from deniable.server.http.tokens import new_token
-        from deniable.server.store import open_store
-
-        self._server, self._data = server, data
+    def __init__(self, server: RunningServer, store: Store) -> None:
+        self._server, self.catalogue = server, Catalogue(store)
         self._key = Ed25519PrivateKey.generate()
         self._app_token, now = new_token(), datetime.now(UTC)
-        with open_store(data) as store:
-            store.add_token(self._app_token, "app", now, now + timedelta(days=1))
-            store.enrol_key(public_hex(self._key))
+        store.add_token(self._app_token, "app", now, now + timedelta(days=1))
+        store.enrol_key(public_hex(self._key))
 
     def publish(self, name: str, opens: date, closes: date) -> Published:
         """Publish the demo's survey of this name, and wait until the server serves it."""
-        from deniable.server.store import open_store
-        from deniable.server.surveys.catalogue import Catalogue
-
         survey, key = read_survey(name, opens, closes), public_hex(self._key)
         document = render_document(survey)
-        with open_store(self._data) as store:
-            published = Catalogue(store).publish(document, sign(document, self._key), key)
-        self._wait_until_served(published.id)
-        return Published(self._server.url, published.id, survey, key, self._app_token)
-
-    def close(self, published: Published) -> None:
-        from deniable.server.store import open_store
-        from deniable.server.surveys.catalogue import Catalogue
-
-        with open_store(self._data) as store:
-            catalogue = Catalogue(store)
-            catalogue.close(catalogue.find(published.id))
-
-    def annotate(self, published: Published, day: date, words: str) -> None:
-        from deniable.server.store import Annotation, open_store
-        from deniable.server.surveys.catalogue import Catalogue
-
-        with open_store(self._data) as store:
-            sequence = Catalogue(store).find(published.id).sequence
-            store.annotate(sequence, Annotation(day, words))
-
-    def _wait_until_served(self, survey: str) -> None:
-        import requests
-
+        published = self.catalogue.publish(document, sign(document, self._key), key)
         for _ in range(MAX_CHECKS):
-            response = requests.get(f"{self._server.url}/v1/surveys/{survey}", timeout=30)
-            if response.status_code == 200:
-                return
+            address = f"{self._server.url}/v1/surveys/{published.id}"
+            if requests.get(address, timeout=30).status_code == 200:
+                return Published(self._server.url, published.id, survey, key, self._app_token)
             time.sleep(CHECK_SECONDS)
         raise Refused("the server does not serve the survey that was just published")
 

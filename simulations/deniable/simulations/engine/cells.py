@@ -2,10 +2,12 @@
 
 A cell's generator is seeded with the root seed and the cell's parameters:
 `SeedSequence(root, spawn_key=...)` with the first 128 bits of SHA-256 of them. So its numbers are
-the same in every order, in every process, and whatever other cells there are.
+the same in every order, in every process, and whatever other cells there are. Each estimator in it
+has a `branch` of the generator, seeded with its name; so the list of mechanisms is left out.
 
 The journal has one line of JSON for each finished cell, forced to disk, so that an interrupted run
-resumes. Its first line states the study, seed, options and program; if they differ, it starts over.
+resumes. Its first line states the study, seed, options and program; if any of them differs from
+this run's, a new journal is started.
 """
 
 from __future__ import annotations
@@ -60,9 +62,23 @@ def run_cells(
 
 
 def cell_generator(name: str, seed: int, cell: Cell) -> np.random.Generator:
-    digest = hashlib.sha256(f"{name} {_cell_text(cell)}".encode()).digest()
-    key = tuple(int(word) for word in np.frombuffer(digest[:16], "<u4"))
-    return np.random.Generator(np.random.PCG64(np.random.SeedSequence(seed, spawn_key=key)))
+    parameters = {key: value for key, value in cell.items() if key != "mechanisms"}
+    return _seeded(seed, _spawn_key(f"{name} {_cell_text(parameters)}"))
+
+
+def branch(generator: np.random.Generator, name: str) -> np.random.Generator:
+    """Return a generator of its own for this name, whatever else is drawn from the first one."""
+    seeds: Any = generator.bit_generator.seed_seq  # Any: its interface has no entropy
+    return _seeded(seeds.entropy, (*seeds.spawn_key, *_spawn_key(name)))
+
+
+def _seeded(seed: int, spawn_key: tuple[int, ...]) -> np.random.Generator:
+    return np.random.Generator(np.random.PCG64(np.random.SeedSequence(seed, spawn_key=spawn_key)))
+
+
+def _spawn_key(text: str) -> tuple[int, ...]:
+    digest = hashlib.sha256(text.encode()).digest()
+    return tuple(int(word) for word in np.frombuffer(digest[:16], "<u4"))
 
 
 def _run_cell(name: str, run: Run, seed: int, cell: Cell) -> list[Row]:

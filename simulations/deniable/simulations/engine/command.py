@@ -114,7 +114,7 @@ def simulate(arguments: Namespace) -> int:
     result = run(study, options, arguments.seed, arguments.on, arguments.out, show_progress=True)
     if arguments.out:
         print(f"written: {result.write(arguments.out)}", file=sys.stderr)
-    return show(arguments, result.report.document, map(str, [result]))
+    return show(arguments, result.document, map(str, [result]))
 
 
 def _simulate_all(folder: Path, seed: int) -> int:

@@ -7,18 +7,21 @@ before anything is drawn from it.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from importlib import import_module
 from typing import Any
 
 from deniable.server.surveys.survey_file import best_table
 from deniable.shared.errors import WrongUse
-from deniable.shared.privacy.certify import refusal
 from deniable.shared.privacy.epsilon import Epsilon
 from deniable.shared.privacy.families.number_table import NumberTable
 from deniable.shared.privacy.families.support import SupportDesign
 from deniable.shared.privacy.mechanism import Mechanism
 from deniable.shared.privacy.mechanisms import mechanisms, support_design
+from deniable.shared.privacy.verification import refusal
 from deniable.simulations.engine import option
+from deniable.simulations.engine.estimators import Estimator
+from deniable.simulations.engine.figures import Look, distinct_looks
 
 FAMILIES = (NumberTable, SupportDesign)
 
@@ -59,12 +62,21 @@ def find(kind: str, text: str, name: str = "mechanisms") -> type[Mechanism]:
     if not (isinstance(mechanism, type) and issubclass(mechanism, FAMILIES)) or (
         mechanism.kind != kind
     ):
-        raise WrongUse(f"{name}: {text} is no mechanism for a question of the kind {kind}")
+        raise WrongUse(f"{name}: {text} is not a mechanism for a question of the kind {kind}")
     return mechanism
 
 
 def label(kind: str, text: str) -> str:
     return find(kind, text).label
+
+
+def local_estimators(kind: str, names: Sequence[str], taken: Sequence[Look]) -> list[Estimator]:
+    """Return the estimators of these mechanisms on devices, in looks that are not taken."""
+    looks = distinct_looks(len(names), taken)
+    return [
+        Estimator("local", name, label(kind, name), look)
+        for name, look in zip(names, looks, strict=True)
+    ]
 
 
 def number_mechanism(text: str, epsilon: Epsilon) -> NumberTable:

@@ -1,26 +1,41 @@
-"""Look of figures and formulas: colours that colour-blind readers distinguish, and stable bytes.
+"""Figures, declared as curves in panels: the same axes, marks, limit lines and legend everywhere.
 
-The colours are those of Okabe and Ito 2008, "Color universal design". Each comes with its own
-marker and dash, so that colour alone carries no meaning. `INK` is the colour of text and axes; the
-page replaces it by the reader's own, light or dark.
+Three figures are standard: `error_figure` (errors with limits), `ratio_figure` (errors divided by a
+limit, with a line at 1) and `price_figure` (the price of locality). Lines are formulas, points are
+measured, dotted lines are limits in the colour of their model.
+
+The colours are those of Okabe and Ito 2008, "Color universal design", which colour-blind readers
+distinguish. Each comes with its own marker and dash, so that colour alone carries no meaning. `INK`
+is the colour of text and axes; the page replaces it by the reader's own, light or dark.
 """
 
 from __future__ import annotations
 
-import io
+import math
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
-from deniable.shared.errors import WrongUse
-from deniable.simulations.engine.study import Figure
+from deniable.simulations.engine.estimators import (
+    BOTH,
+    POINTS,
+    THESE,
+    Estimator,
+    Rows,
+    Target,
+    Unit,
+    Value,
+    number,
+    root,
+    value_of,
+)
+from deniable.simulations.engine.study import Figure, Row
 
 if TYPE_CHECKING:
     import matplotlib.axes
     import matplotlib.figure
-
+    from matplotlib.artist import Artist
 
 INK = "#1c1e21"
 FAINT = "#8a8f98"
@@ -48,6 +63,26 @@ LOOKS = (
     Look("#e69f00", "v", (0, (5, 1, 1, 1, 1, 1))),  # orange
     Look("#56b4e9", "P", (0, (3, 1))),  # sky
 )
+SHUFFLED_LOOK = Look("#8c510a", "X", (0, (4, 1, 1, 1)))  # brown
+
+
+def distinct_looks(count: int, taken: Sequence[Look] = ()) -> list[Look]:
+    """Return looks that differ from each other and from those taken.
+
+    Where there are more than colours, each further turn through them shifts marks and dashes.
+    """
+    free = [look for look in LOOKS if look not in taken]
+    n = len(free)
+    return [
+        Look(
+            free[i % n].color,
+            free[(i + i // n) % n].marker,
+            free[(i + i // n + i // n**2) % n].dash,
+        )
+        for i in range(count)
+    ]
+
+
 ON_DARK = {  # the colours that replace them on a dark page
     "#0072b2": "#56a8e0",
     "#d55e00": "#f58a42",
@@ -77,6 +112,14 @@ MATPLOTLIB_STYLE: dict[Any, Any] = {  # Any: its keys are a type of 300 literals
 }
 
 
+@contextmanager
+def styled() -> Iterator[None]:
+    import matplotlib as mpl
+
+    with mpl.rc_context(MATPLOTLIB_STYLE):
+        yield
+
+
 def new_figure(width: float = 7.0, height: float = 4.6) -> matplotlib.figure.Figure:
     """Return an empty figure, measured in inches; add axes with `figure.subplots()`.
 
@@ -96,56 +139,279 @@ def plain_ticks(axes: matplotlib.axes.Axes, ticks: Sequence[float]) -> None:
     axes.grid(visible=True, color=FAINT)
 
 
-def formula_svg(formula: str) -> str:
-    """Typeset a formula in the TeX of matplotlib's mathtext, where ε stands for itself."""
-    from matplotlib.figure import Figure as Canvas
-    from matplotlib.font_manager import FontProperties
-    from matplotlib.mathtext import MathTextParser
+# Curves and panels
 
-    text, font = f"${formula}$", FontProperties(size=14, math_fontfamily="stix")
-    try:
-        size = MathTextParser("path").parse(text, 72, font)
-    except ValueError as error:
-        raise WrongUse(f"formula {formula!r} cannot be typeset: {error}") from None
-    with styled():
-        canvas = Canvas(figsize=(size.width / 72, size.height / 72))
-        canvas.text(0, size.depth / size.height, text, fontproperties=font)
-        return _svg(canvas)
+Form = Literal["marked", "line", "points", "limit"]
+LIMITED_MODELS = ("local", "central")
+LINES_AND_POINTS = "Lines are formulas, points are simulations, dotted lines are limits."
+MAX_TICKS = 8
 
 
-@contextmanager
-def styled() -> Iterator[None]:
-    import matplotlib as mpl
+@dataclass(frozen=True)
+class Curve:
+    """Points (x, y, half length of the bar) of one look. Curves with one label share an entry."""
 
-    with mpl.rc_context(MATPLOTLIB_STYLE):
-        yield
-
-
-class DrawnFigure:
-    """Figure that is drawn and laid out once for both of its files."""
-
-    def __init__(self, figure: Figure) -> None:
-        self.name, self.caption = figure.name, figure.caption
-        with styled():
-            self._canvas = figure.draw()
-            self._canvas.draw_without_rendering()
-            self._canvas.set_layout_engine("none")
-
-    @cached_property
-    def svg(self) -> str:
-        with styled():
-            return _svg(self._canvas)
-
-    @cached_property
-    def png(self) -> bytes:
-        stream = io.BytesIO()
-        with styled():
-            self._canvas.savefig(stream, format="png", dpi=160, facecolor="white")
-        return stream.getvalue()
+    points: Sequence[tuple[float, float, float]]
+    look: Look
+    label: str = ""
+    form: Form = "marked"
 
 
-def _svg(canvas: matplotlib.figure.Figure) -> str:
-    """Return the same text for the same figure: without a date or random names."""
-    stream = io.StringIO()
-    canvas.savefig(stream, format="svg", transparent=True, metadata={"Date": None})
-    return stream.getvalue()
+@dataclass(frozen=True)
+class Panel:
+    """One pair of axes: its title, its curves, and how its axes are scaled."""
+
+    title: str
+    curves: Sequence[Curve]
+    x: str
+    y: str = ""
+    scales: tuple[str, str] = ("log", "log")
+    reference: float | None = None
+    limits: tuple[float, float] | None = None
+    notes: Sequence[tuple[str, Look]] = ()  # in the lower left corner, with the mark of a curve
+
+
+def curve(
+    rows: Sequence[Row],
+    look: Look,
+    x: Value,
+    y: Value,
+    label: str = "",
+    form: Form = "marked",
+    bar: Value | None = None,
+) -> Curve:
+    """Return the curve of one value against another, from the rows that have both."""
+    known = [row for row in rows if value_of(row, y) is not None]
+    points = [(number(r, x), number(r, y), number(r, bar) if bar else 0.0) for r in known]
+    return Curve(sorted(set(points)), look, label, form)
+
+
+def formula_and_points(
+    rows: Sequence[Row],
+    look: Look,
+    label: str,
+    x: Value,
+    formula: Value,
+    measured: Value | None = None,
+    bar: Value | None = None,
+) -> list[Curve]:
+    """Return a line by formula, and measured points with bars where there are any."""
+    drawn = [row for row in rows if measured and value_of(row, measured) is not None]
+    line = curve(rows, look, x, formula, label, "line" if drawn else "marked")
+    return [line, curve(drawn, look, x, measured or formula, label, "points", bar)]
+
+
+def draw(
+    panels: Sequence[Panel],
+    title: str = "",
+    columns: int = 2,
+    share_y: bool = True,
+    height: float = 4.2,
+) -> matplotlib.figure.Figure:
+    """Draw the panels, `columns` in each line, with one legend below them."""
+    columns = min(columns, len(panels))
+    lines = math.ceil(len(panels) / columns)
+    figure = new_figure(4.6 * max(columns, 1.5), height * lines + 0.5)
+    grid = list(figure.subplots(lines, columns, squeeze=False, sharey=share_y).flat)
+    for empty in grid[len(panels) :]:
+        empty.remove()
+    for index, (panel, axes) in enumerate(zip(panels, grid, strict=False)):
+        _draw_panel(panel, axes)
+        if share_y and index % columns:
+            axes.set_ylabel("")
+    curves = [c for panel in panels for c in panel.curves if c.label and c.points]
+    handles = [
+        _legend_entry(c.label, c.look, c.form) for c in {c.label: c for c in curves}.values()
+    ]
+    figure.suptitle(title, fontsize=12)
+    figure.legend(handles=handles, loc="outside lower center", ncols=columns + 1, fontsize=9)
+    return figure
+
+
+def _draw_panel(panel: Panel, axes: matplotlib.axes.Axes) -> None:
+    axes.set(xscale=panel.scales[0], yscale=panel.scales[1], title=panel.title)
+    axes.set(xlabel=panel.x, ylabel=panel.y)
+    for c in panel.curves:
+        if not c.points:
+            continue
+        x, y, bars = zip(*c.points, strict=True)
+        if c.form == "points":
+            axes.errorbar(x, y, bars, fmt=c.look.marker, color=c.look.color, capsize=2)
+        elif c.form == "limit":
+            axes.plot(x, y, color=c.look.color, ls=LIMIT_DASH, lw=1.2, label=c.label)
+        else:
+            marker = c.look.marker if c.form == "marked" or len(x) == 1 else ""
+            axes.plot(x, y, color=c.look.color, ls=c.look.dash, marker=marker, label=c.label)
+    if panel.reference is not None:
+        axes.axhline(panel.reference, color=FAINT, lw=1.2, ls=LIMIT_DASH)
+    if panel.limits:
+        axes.set_ylim(panel.limits)
+    for line, (words, look) in enumerate(reversed(panel.notes)):
+        at, corner = 0.05 + 0.085 * line, axes.transAxes
+        axes.plot([0.04], [at], look.marker, color=look.color, transform=corner)
+        axes.text(0.075, at, words, va="center", fontsize=9.5, transform=corner)
+    axes.grid(visible=True, which="major")
+    places = sorted({point[0] for c in panel.curves for point in c.points})
+    if panel.x != "people" and len(places) <= MAX_TICKS:
+        plain_ticks(axes, places)
+    elif len(places) == 1:  # a single value alone would make an axis of length 0
+        axes.set_xlim(places[0] / 2, places[0] * 2)
+
+
+def _legend_entry(label: str, look: Look, form: Form) -> Artist:
+    from matplotlib.lines import Line2D
+
+    if form == "limit":
+        return Line2D([], [], color=look.color, ls=LIMIT_DASH, lw=1.2, label=label)
+    return Line2D([], [], label=label, **look.style)
+
+
+# The standard figures
+
+
+def error_figure(
+    name: str,
+    caption: str,
+    rows: Rows,
+    estimators: Sequence[Estimator],
+    title: str,
+    unit: Unit = POINTS,
+    x: str = "people",
+    targets: Sequence[Target] = BOTH,
+) -> Figure:
+    """Return the figure of errors against x, with the limit of each model: a panel per target."""
+    panels = [
+        error_panel(target.label if len(targets) > 1 else "", rows, estimators, target, unit, x)
+        for target in targets
+    ]
+    return Figure(name, f"{caption} {LINES_AND_POINTS}", lambda: draw(panels, title))
+
+
+def error_panel(
+    title: str,
+    rows: Rows,
+    estimators: Sequence[Estimator],
+    target: Target = THESE,
+    unit: Unit = POINTS,
+    x: str = "people",
+) -> Panel:
+    """Return a panel of errors against x, with the limit of each model."""
+    curves = [c for one in estimators for c in _errors(rows.of(one), one, x, target, unit)]
+    return Panel(title, curves + _limits(rows, estimators, x, target, unit), x, unit.words)
+
+
+def _errors(rows: Rows, estimator: Estimator, x: str, target: Target, unit: Unit) -> list[Curve]:
+    measured = root(target.measured, unit.factor)
+
+    def bar(row: Row) -> float:
+        """Return three Monte-Carlo errors, through the square root."""
+        height = number(row, measured)
+        return 1.5 * number(row, target.error) * unit.factor**2 / height if height else 0.0
+
+    positive = [row for row in rows if row[target.exact]]  # 0 has no logarithm
+    return formula_and_points(
+        positive, estimator.look, estimator.label, x, unit.of(target), measured, bar
+    )
+
+
+def _limits(
+    rows: Rows, estimators: Sequence[Estimator], x: str, target: Target, unit: Unit
+) -> list[Curve]:
+    """Return the limit of each model as a line in the colour of its first estimator."""
+    limit = root(target.limit, unit.factor)
+    models = {one.model: one.look for one in reversed(estimators) if one.model in LIMITED_MODELS}
+    return [
+        curve([row for one in estimators if one.model == model for row in rows.of(one)],
+              look, x, limit, f"{model} limit", "limit")
+        for model, look in models.items()
+    ]  # fmt: skip
+
+
+def ratio_figure(
+    name: str,
+    caption: str,
+    panels: Sequence[tuple[str, Rows, Value]],
+    estimators: Sequence[Estimator],
+    x: str,
+    unit: str,
+    title: str = "",
+    words: str = "",
+    bar: tuple[Value, Value] | None = None,
+) -> Figure:
+    """Return the figure of errors divided by their limit, with a line at 1.
+
+    `panels` are titles, rows and ratios; `words` name x; `bar` is the ratio of measured errors, and
+    the half length of its bar.
+    """
+
+    def panel(heading: str, rows: Rows, ratio: Value) -> Panel:
+        known = Rows(row for row in rows if value_of(row, ratio) is not None)
+        curves = [
+            c
+            for one in estimators
+            for c in formula_and_points(known.of(one), one.look, one.label, x, ratio, *bar or ())
+        ]
+        return Panel(heading, curves, words or x, unit, reference=1.0)
+
+    return Figure(name, caption, lambda: draw([panel(*parts) for parts in panels], title))
+
+
+def price_curves(
+    rows: Rows,
+    local: Estimator,
+    central: Estimator,
+    x: str = "epsilon",
+    target: Target = THESE,
+    look: Look | None = None,
+    label: str | None = None,
+) -> list[Curve]:
+    """Return the price of locality by formula, and as measured with three standard errors.
+
+    About these people it is per person, as it grows with their number.
+    """
+    central_rows = {
+        tuple(row[key] for key in ("epsilon", "people", x)): row for row in rows.of(central)
+    }
+
+    def trusted(row: Row) -> Row:
+        return central_rows[tuple(row[key] for key in ("epsilon", "people", x))]
+
+    def price(row: Row, column: str) -> float | None:
+        if not row[column] or not trusted(row)[column]:
+            return None  # not measured; or at a large ε, all noise is 0
+        whole = number(row, column) / number(trusted(row), column)
+        return whole / number(row, "people") if target is THESE else whole
+
+    def bar(row: Row) -> float:
+        relative = (
+            number(r, target.error) / number(r, target.measured) for r in (row, trusted(row))
+        )
+        return 3 * math.hypot(*relative) * (price(row, target.measured) or 0.0)
+
+    return formula_and_points(
+        rows.of(local),
+        look or central.look,
+        central.label if label is None else label,
+        x,
+        lambda row: price(row, target.exact),
+        lambda row: price(row, target.measured),
+        bar,
+    )
+
+
+def price_figure(
+    name: str, caption: str, rows: Rows, local: Estimator, centrals: Sequence[Estimator], x: str
+) -> Figure:
+    """Return the figure of prices per person: a panel for each curator, a line for each ε."""
+    epsilons = dict.fromkeys(str(row["epsilon"]) for row in rows)
+    looks = dict(zip(epsilons, distinct_looks(len(epsilons)), strict=True))
+
+    def panel(central: Estimator) -> Panel:
+        curves = [
+            c
+            for e, look in looks.items()
+            for c in price_curves(rows.at(epsilon=e), local, central, x, THESE, look, f"ε {e}")
+        ]
+        return Panel(central.label, curves, x, "price of locality / people")
+
+    return Figure(name, caption, lambda: draw([panel(one) for one in centrals], columns=3))

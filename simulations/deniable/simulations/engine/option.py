@@ -5,14 +5,20 @@
 is `--people 1000,1e6` on the command line and `people=[1000, 1e6]` in Python. A reader takes the
 option's name, as the user spells it, and the given text or object. It returns what JSON can hold,
 or raises WrongUse. ε are exact decimals, and whole numbers may be written like 1e6.
+
+Private data of the caller's is used in memory and never written: `Redacted(digest(data), data)` is
+the text of a digest, which journal, record, page and repr show. It is pickled with its data, so it
+reaches the workers of a pool or cluster. With other data a journal starts over, with the same data
+it resumes. A digest confirms a guess of all the data, and reveals nothing else.
 """
 
 from __future__ import annotations
 
+import hashlib
 import math
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Self
 
 from deniable.shared.errors import InvalidEpsilon, WrongUse
 from deniable.shared.privacy.epsilon import BILLION, Epsilon, decimal_text
@@ -156,6 +162,33 @@ def product(one: Epsilon, factor: Epsilon) -> str:
     return decimal_text(one.billionths * factor.billionths // BILLION)
 
 
+# Private data
+
+
+class Redacted(str):
+    """Digest of private data, as text, which carries the data in memory."""
+
+    __slots__ = ("data",)
+    data: str
+
+    def __new__(cls, digest: str, data: str) -> Self:
+        self = super().__new__(cls, digest)
+        self.data = data
+        return self
+
+    def __getnewargs__(self) -> tuple[str, str]:  # type: ignore[override]  # str has one of its own
+        return str(self), self.data
+
+
+def digest(data: bytes) -> str:
+    return f"sha256:{hashlib.sha256(data).hexdigest()}"
+
+
+def content(text: object) -> str:
+    """Return the data behind a redacted text, or the text itself."""
+    return text.data if isinstance(text, Redacted) else str(text)
+
+
 # Options that several studies have
 
 
@@ -165,6 +198,10 @@ def epsilons(default: str) -> Option:
 
 def people(default: str, least: int = 2, most: int = MAX_PEOPLE) -> Option:
     return Option("people", default, several(whole(least, most)), "how many are asked")
+
+
+def delta(words: str = "probability with which a shuffler's promise may fail") -> Option:
+    return Option("delta", 1e-6, inside(), words, "δ")
 
 
 def repetitions(default: int, least: int = 2) -> Option:

@@ -5,12 +5,19 @@ It is light or dark as the reader's system asks, and fits screens from 320 px.
 
 from __future__ import annotations
 
+import io
 import re
 from collections.abc import Iterable, Sequence
+from functools import cached_property
 from html import escape
+from typing import TYPE_CHECKING
 
-from deniable.simulations.engine.figures import INK, ON_DARK, DrawnFigure, formula_svg
-from deniable.simulations.engine.study import Report, Study, Table
+from deniable.shared.errors import WrongUse
+from deniable.simulations.engine.figures import INK, ON_DARK, styled
+from deniable.simulations.engine.study import Figure, Report, Study, Table
+
+if TYPE_CHECKING:
+    import matplotlib.figure
 
 MAX_OPEN_ROWS = 16  # of a table that fits on a small screen: a longer one is folded
 EXPLANATION = (  # markup
@@ -190,3 +197,53 @@ def _table(table: Table) -> str:
     if len(table.rows) > MAX_OPEN_ROWS:
         return _folded(f"{table.title} ({len(table.rows)} lines)", whole)
     return f"<h2>{escape(table.title)}</h2>{whole}"
+
+
+# Drawings
+
+
+def formula_svg(formula: str) -> str:
+    """Typeset a formula in the TeX of matplotlib's mathtext, where ε stands for itself."""
+    from matplotlib.figure import Figure as Canvas
+    from matplotlib.font_manager import FontProperties
+    from matplotlib.mathtext import MathTextParser
+
+    text, font = f"${formula}$", FontProperties(size=14, math_fontfamily="stix")
+    try:
+        size = MathTextParser("path").parse(text, 72, font)
+    except ValueError as error:
+        raise WrongUse(f"formula {formula!r} cannot be typeset: {error}") from None
+    with styled():
+        canvas = Canvas(figsize=(size.width / 72, size.height / 72))
+        canvas.text(0, size.depth / size.height, text, fontproperties=font)
+        return _svg(canvas)
+
+
+class DrawnFigure:
+    """Figure that is drawn and laid out once for both of its files."""
+
+    def __init__(self, figure: Figure) -> None:
+        self.name, self.caption = figure.name, figure.caption
+        with styled():
+            self._canvas = figure.draw()
+            self._canvas.draw_without_rendering()
+            self._canvas.set_layout_engine("none")
+
+    @cached_property
+    def svg(self) -> str:
+        with styled():
+            return _svg(self._canvas)
+
+    @cached_property
+    def png(self) -> bytes:
+        stream = io.BytesIO()
+        with styled():
+            self._canvas.savefig(stream, format="png", dpi=160, facecolor="white")
+        return stream.getvalue()
+
+
+def _svg(canvas: matplotlib.figure.Figure) -> str:
+    """Return the same text for the same figure: without a date or random names."""
+    stream = io.StringIO()
+    canvas.savefig(stream, format="svg", transparent=True, metadata={"Date": None})
+    return stream.getvalue()

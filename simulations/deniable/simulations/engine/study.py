@@ -19,7 +19,7 @@ One cell is enough for a study; a cell should take at most a second, for progres
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
@@ -66,10 +66,10 @@ class Report:
     """Answer of a study, from which the page, the figures and the JSON are made."""
 
     findings: Sequence[str]  # two sentences, computed from the rows
-    figures: Sequence[Figure]
-    tables: Sequence[Table]
-    method: Sequence[str]  # paragraphs: how it was computed
-    document: Mapping[str, Any]  # what --json prints; Any: each study has its own form
+    figures: Sequence[Figure] = ()
+    tables: Sequence[Table] = ()
+    method: Sequence[str] = ()  # paragraphs: how it was computed
+    document: Mapping[str, Any] = field(default_factory=dict)  # more keys for --json; Any: JSON
 
 
 @dataclass(frozen=True)
@@ -88,48 +88,21 @@ class Study:
 
 
 STUDIES = {  # name: (module in `studies`, summary)
-    "minimax": (
-        "minimax",
-        "what privacy costs at best: local, central and none, against the limit",
-    ),
+    "minimax": ("minimax", "what privacy costs at best: on devices, on a server, without it"),
     "bit": ("bit", "a yes-or-no question: randomized response against a trusted count"),
     "test": ("hypothesis_test", "people needed to distinguish two shares, in each model"),
     "mean": ("mean", "a bounded mean: local mechanisms against a trusted curator"),
     "histogram": ("histogram", "a choice among options: local mechanisms against noisy bins"),
-    "mechanisms": (
-        "mechanisms",
-        "every mechanism against the least error that is possible, and its cost",
-    ),
-    "vector": (
-        "vector",
-        "a mean of vectors: PrivUnit on devices against noise of a trusted server",
-    ),
-    "counts": (
-        "counts",
-        "many counts of all people: one drawn question against noise on each count",
-    ),
-    "select": (
-        "selection",
-        "selecting the best of many: votes, and conditions as in model selection",
-    ),
+    "mechanisms": ("mechanisms", "every mechanism against the least possible error, and its cost"),
+    "vector": ("vector", "a mean of vectors: PrivUnit on devices against a trusted server"),
+    "counts": ("counts", "many counts of everyone: one drawn question against noisy counts"),
+    "select": ("selection", "the best of many: votes, and conditions as in model selection"),
     "median": ("median", "a median: local search against the exponential mechanism"),
-    "regression": (
-        "regression",
-        "the slope of a line, and of a logistic regression: trusted servers, devices",
-    ),
-    "subsample": (
-        "subsample_aggregate",
-        "a centre by subsample and aggregate, against a search on devices",
-    ),
-    "synthetic": (
-        "synthetic",
-        "tables of two attributes, and people made from them: devices against BLR",
-    ),
+    "regression": ("regression", "slopes of a line and of a logistic regression, in each model"),
+    "subsample": ("subsample_aggregate", "a centre by subsample and aggregate, or by a search"),
+    "synthetic": ("synthetic", "tables of two attributes, and people made from them"),
     "survey": ("survey", "your own survey and population: intervals, people needed, attacks"),
-    "shuffle": (
-        "shuffled_count",
-        "what a shuffler would gain, between devices and a trusted server",
-    ),
+    "shuffle": ("shuffled_count", "what is gained by a shuffler between devices and the server"),
     "attack": ("attack", "what attackers learn about one person, from counts and from reports"),
     "compose": ("composition", "many rounds: their total ε, by every account"),
     "repeat": ("repetition", "many rounds: what fresh, latched and two-stage noise give away"),

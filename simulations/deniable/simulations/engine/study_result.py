@@ -23,9 +23,9 @@ from typing import TYPE_CHECKING, Any
 from deniable.server.parallel import progress
 from deniable.shared.errors import WrongUse
 from deniable.simulations.engine.cells import open_journal, run_cells
-from deniable.simulations.engine.figures import DrawnFigure, styled
+from deniable.simulations.engine.figures import styled
 from deniable.simulations.engine.option import read
-from deniable.simulations.engine.page import excerpt, page
+from deniable.simulations.engine.page import DrawnFigure, excerpt, page
 from deniable.simulations.engine.study import SEED, Options, Report, Row, Study, Table, load
 
 if TYPE_CHECKING:
@@ -53,6 +53,12 @@ class StudyResult:
     def findings(self) -> Sequence[str]:
         """Sentences that answer the study's question."""
         return self.report.findings
+
+    @property
+    def document(self) -> dict[str, Any]:  # Any: what JSON can hold
+        """Document that --json prints: options, rows, findings, and keys that the study adds."""
+        whole = {"options": self.options, "rows": self.rows, "findings": self.findings}
+        return whole | dict(self.report.document)
 
     def frame(self) -> Any:  # Any: a type of whichever library is installed
         """Return the rows as a data frame of pandas or polars, or as a table of Arrow."""

@@ -1,9 +1,9 @@
 """Tallies of whole populations, drawn without playing the people one by one.
 
-`rounding` puts people into whole numbers and onto grids; `tallies` then draws the counts that n
-people's reports add up to, with `walk`, `vectors` and `texts` for mechanisms of their own. A sum of
-independent reports has a known distribution, and sampling takes a time that does not depend on
-n. Each generator states how exact it is:
+`whole_numbers` puts people into whole numbers and onto grids. `tallies` then draws the counts that
+n people's reports add up to, with `walk` and `vectors` for mechanisms of their own. A sum of
+independent reports has a known distribution, and sampling takes a time that does not depend on n.
+Each generator states how exact it is:
 
     "joint"        the counts together have exactly the distribution that n devices would give
     "marginals"    each count has its exact distribution; dependence between them is left out
@@ -22,8 +22,8 @@ from deniable.simulations.population.tallies import (
     drawn,
     fixed,
     rates,
+    text_tally,
 )
-from deniable.simulations.population.texts import text_tally
 from deniable.simulations.population.vectors import vector_sums
 from deniable.simulations.population.whole_numbers import grid_distribution, on_grid, whole_people
 

@@ -3,8 +3,8 @@
 `fixed`: these people, these answers; only the noise is drawn (design).
 `drawn`: each person's answer is drawn from a distribution as well (iid).
 
-Each family of mechanisms has one sampler, in `SAMPLERS`; the one of `Mechanism` is right for any
-mechanism, from its own probabilities:
+Each family of mechanisms has one sampler, in `SAMPLERS`. The sampler of `Mechanism` is right for
+any mechanism, as it uses the mechanism's own probabilities:
 
     any         one cell for each report: a multinomial for each answer                    joint
                 independent cells: a binomial for each answer and cell                     joint
@@ -23,27 +23,21 @@ Answers that are drawn make one multinomial where each report counts in one cell
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Generic, Literal, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from deniable.server.estimation.point_estimates import circular_correlation
-from deniable.shared.privacy.families.cyclic import CyclicDesign
-from deniable.shared.privacy.families.grouped import GroupedDesign
+from deniable.server.estimation.shares import circular_correlation
+from deniable.shared.privacy.epsilon import ONE
+from deniable.shared.privacy.families.group_design import GroupedDesign
 from deniable.shared.privacy.families.number_table import NumberTable
-from deniable.shared.privacy.families.support import SupportDesign
+from deniable.shared.privacy.families.support import CyclicDesign, SupportDesign
 from deniable.shared.privacy.families.vector_design import VectorDesign
-from deniable.shared.privacy.mechanism import (
-    DEPENDENT,
-    MULTINOMIAL,
-    SUMS,
-    FamilyTable,
-    Mechanism,
-)
-from deniable.shared.privacy.thresholds import ONE
+from deniable.shared.privacy.mechanism import DEPENDENT, MULTINOMIAL, SUMS, FamilyTable, Mechanism
+from deniable.shared.survey.kinds.text import Text
 from deniable.simulations.population import vectors
 from deniable.simulations.population.walk import walk_rate, walked
 
@@ -270,6 +264,32 @@ def in_groups(mechanism: GroupedDesign, held: Counts, generator: np.random.Gener
         sampler.counts(held[:, group], len(held), generator) for group in range(mechanism.groups)
     ]
     return np.concatenate([*counts, held.sum(axis=2)], axis=1)
+
+
+def text_tally(
+    question: Text, people: Mapping[str, int], alone: int, generator: np.random.Generator
+) -> NDArray[np.int64]:
+    """Draw the cells of a text question: `people[text]` give each text, and `alone` a unique one.
+
+    People who share their text with no one need no text: the hash puts each of them into any bucket
+    of each group with the same probability.
+    """
+    mechanism = question.mechanism
+    shares = [share / ONE for share in mechanism.shares]
+    buckets = [question.place(text) for text in people]
+    assert None not in buckets, "every text is one that a person could answer"
+    counts = np.fromiter(people.values(), np.int64, len(people))
+    parted = generator.multinomial(counts, shares)
+    held = np.stack(
+        [
+            generator.multinomial(own, np.full(mechanism.size, 1 / mechanism.size))
+            for own in generator.multinomial(alone, shares)
+        ]
+    )
+    for group in range(mechanism.groups):
+        places = np.array([bucket[group] for bucket in buckets if bucket], np.int64)
+        np.add.at(held[group], places, parted[:, group])
+    return np.asarray(in_groups(mechanism, held[None], generator)[0])
 
 
 def sampler_of(mechanism: Mechanism) -> Sampler[Any]:  # Any: the family of its key

@@ -24,7 +24,10 @@ Sums = NDArray[np.int64]
 def vector_sums(
     design: VectorDesign, vectors: Array, repetitions: int, generator: np.random.Generator
 ) -> Sums:
-    """Draw `counts[repetition, cell]` for one person per row of vectors, of length at most one."""
+    """Draw `counts[repetition, cell]` for one person per row of `vectors`.
+
+    Each row has length at most one.
+    """
     length = np.linalg.norm(vectors, axis=1, keepdims=True)
     directions = vectors / np.where(length > 0, length, 1)
     spread = (design.along - design.across) * directions.T @ directions
@@ -74,7 +77,7 @@ def cosines(epsilon: float, dimension: int, times: int, generator: np.random.Gen
     A report is uniform in the cap of <u, v> above a threshold with probability
     e q / (1 + (e - 1) q), and else uniform outside it, where q is the part of the sphere in the cap
     and e = e^ε. So any density is one of two, which differ by the factor e^ε, whatever v is. The
-    threshold is the one of the largest mean m = E<u, v>; u / m is unbiased.
+    threshold is the one that maximizes the mean m = E<u, v>; u / m is unbiased.
 
     (1 + <u, v>) / 2 has a beta distribution on a sphere, which is drawn in doubles. Devices report
     one of finitely many codewords, `KClosest`.

@@ -18,8 +18,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from deniable.shared.privacy.epsilon import ONE
 from deniable.shared.privacy.families.number_table import NumberTable
-from deniable.shared.privacy.thresholds import ONE
 
 Array = NDArray[np.float64]
 Counts = NDArray[np.int64]

@@ -34,7 +34,7 @@ def on_grid(
     repetitions: int,
     generator: np.random.Generator,
 ) -> NDArray[np.int64]:
-    """Draw how many people stand at each of the steps + 1 points: one row for each repetition."""
+    """Draw the numbers of people at each of the steps + 1 points, one row for each repetition."""
     points = np.zeros((repetitions, steps + 1), dtype=np.int64)
     for position, count in zip(positions, people, strict=True):
         below, share = grid_place(position, steps)

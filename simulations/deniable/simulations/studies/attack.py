@@ -20,29 +20,31 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.random import Generator
 from numpy.typing import NDArray
+from scipy.optimize import linprog
+from scipy.stats import binom
 
-from deniable.shared.privacy.epsilon import Epsilon
+from deniable.shared.privacy.epsilon import ONE, Epsilon
 from deniable.shared.privacy.mechanisms import RandomizedResponse
-from deniable.shared.privacy.thresholds import ONE
-from deniable.simulations.engine import comparison, estimator_rows, option
-from deniable.simulations.engine.comparison import look, number, one, pick
-from deniable.simulations.engine.figures import new_figure
+from deniable.simulations.engine import option
+from deniable.simulations.engine.estimators import Rows, middle, number
+from deniable.simulations.engine.figures import (
+    LOOKS,
+    Curve,
+    Panel,
+    distinct_looks,
+    draw,
+    formula_and_points,
+)
+from deniable.simulations.engine.sentences import paragraphs, percent
 from deniable.simulations.engine.study import Cell, Figure, Options, Report, Row, Study, Table
-from deniable.simulations.studies.building_blocks import paragraphs, percent, reference_line
-from deniable.simulations.studies.repetition.noise_schemes import Scheme
-
-if TYPE_CHECKING:
-    import matplotlib.figure
+from deniable.simulations.studies.repetition import Scheme
 
 COUNTS_PER_PERSON = 4
-MODELS = ("none", "central", "local")
 LABELS = {"none": "counts", "central": "counts with ε noise", "local": "deniable reports"}
-LOOKS = dict(zip(MODELS, map(look, (1, 2, 0)), strict=True))
 OPTIONS = (
     option.epsilons("0.5,1,2"),
     option.Option("people", 60, option.whole(10, 200), "whose answers are reconstructed", "N"),
@@ -62,28 +64,25 @@ def cells(options: Options) -> Sequence[Cell]:
     counts = [
         {"attack": "reconstruct", "model": "none", "parameter": off} for off in options["off"]
     ]
-    return [
-        *(cell | shared for cell in counts),
-        *(
-            {"attack": attack, "model": model, "epsilon": epsilon, "parameter": parameter} | shared
-            for epsilon in options["epsilon"]
-            for attack, model, parameters in (
-                ("reconstruct", "local", [0]),
-                ("difference", "none", [0]),
-                ("difference", "central", [0]),
-                ("difference", "local", [0]),
-                ("average", "local", options["rounds"]),
-                ("family", "local", options["family"]),
-            )
-            for parameter in parameters
-        ),
+    with_epsilon = [
+        {"attack": attack, "model": model, "epsilon": epsilon, "parameter": parameter}
+        for epsilon in options["epsilon"]
+        for attack, model, parameters in (
+            ("reconstruct", "local", [0]),
+            ("difference", "none", [0]),
+            ("difference", "central", [0]),
+            ("difference", "local", [0]),
+            ("average", "local", options["rounds"]),
+            ("family", "local", options["family"]),
+        )
+        for parameter in parameters
     ]
+    return [cell | shared for cell in (*counts, *with_epsilon)]
 
 
 def run(cell: Cell, generator: Generator) -> Sequence[Row]:
     attack, model, parameter = str(cell["attack"]), str(cell["model"]), int(cell["parameter"])
     epsilon = Epsilon(str(cell["epsilon"])) if "epsilon" in cell else None
-    row: Row = {"attack": attack, "model": model, "epsilon": str(epsilon) if epsilon else None}
     exact = _exact_probability(attack, model, epsilon, parameter) if epsilon else None
     measured, error = None, None
     if attack == "reconstruct":
@@ -92,9 +91,18 @@ def run(cell: Cell, generator: Generator) -> Sequence[Row]:
             [_reconstructed(people, epsilon, parameter, generator) for _ in range(times)]
         )
         measured, error = float(shares.mean()), float(shares.std(ddof=1) / math.sqrt(times))
-    right = measured if exact is None else exact
-    more = {"parameter": parameter, "right": right, "exact": exact}
-    return [{**row, **more, "measured": measured, "error": error}]
+    return [
+        {
+            "attack": attack,
+            "model": model,
+            "epsilon": str(epsilon) if epsilon else None,
+            "parameter": parameter,
+            "right": measured if exact is None else exact,
+            "exact": exact,
+            "measured": measured,
+            "error": error,
+        }
+    ]
 
 
 def _reconstructed(people: int, epsilon: Epsilon | None, off: int, generator: Generator) -> float:
@@ -115,8 +123,6 @@ def _reconstructed(people: int, epsilon: Epsilon | None, off: int, generator: Ge
 
 def decode(subsets: NDArray[np.float64], released: NDArray[np.float64]) -> NDArray[np.bool_]:
     """Return the answers whose counts are nearest to those released, in the sum of distances."""
-    from scipy.optimize import linprog
-
     counts, people = subsets.shape
     distance = np.eye(counts)
     solution = linprog(
@@ -130,73 +136,63 @@ def decode(subsets: NDArray[np.float64], released: NDArray[np.float64]) -> NDArr
 
 
 def _exact_probability(attack: str, model: str, epsilon: Epsilon, parameter: int) -> float:
-    if attack == "reconstruct":
-        return _guess(epsilon)
-    if attack == "difference":
-        return {"none": 1.0, "central": _two_counts(epsilon), "local": _guess(epsilon)}[model]
+    """Return the probability of the best guess.
+
+    Of two counts, which have ε / 2 each, only one includes the person; the other adds nothing to
+    what the attacker knows.
+    """
     if attack == "average":
         return Scheme("fresh", epsilon, epsilon).guess_right(parameter)
-    return (1 + family_variation(epsilon, parameter)) / 2
-
-
-def _guess(epsilon: Epsilon) -> float:
-    """Return the probability of the best guess about one person, from any mechanism with this ε."""
-    return RandomizedResponse(epsilon).keep / ONE
-
-
-def _two_counts(epsilon: Epsilon) -> float:
-    """Return the probability of the best guess from two counts, which have ε / 2 each.
-
-    Only one of them includes the person; the other adds nothing to what the attacker knows.
-    """
-    half = math.exp(float(epsilon) / 2)
-    return half / (1 + half)
+    if attack == "family":
+        return (1 + family_variation(epsilon, parameter)) / 2
+    if model == "none":
+        return 1.0
+    half = float(epsilon) / 2
+    return (
+        1 / (1 + math.exp(-half)) if model == "central" else RandomizedResponse(epsilon).keep / ONE
+    )
 
 
 def family_variation(epsilon: Epsilon, family: int) -> float:
     """Return the total variation between all reports of a family that says yes, or says no."""
-    from scipy.stats import binom
-
     mechanism = RandomizedResponse(epsilon)
     ones = np.arange(family + 1)
     yes, no = (binom.pmf(ones, family, units / ONE) for units in (mechanism.keep, mechanism.lie))
     return float(np.abs(yes - no).sum() / 2)
 
 
-def report(options: Options, rows: Sequence[Row]) -> Report:
-    findings = _findings(options, rows, comparison.middle(options["epsilon"]))
+def report(options: Options, found: Sequence[Row]) -> Report:
+    rows, people = Rows(found), options["people"]
     return Report(
-        findings=findings,
-        figures=[
+        _findings(options, rows, middle(options["epsilon"])),
+        [
             Figure(
                 "reconstruct",
-                f"The share of {options['people']} answers that is found from {COUNTS_PER_PERSON} "
-                "counts for each person, against the error of the counts; and from deniable "
-                "reports. One half is a blind guess.",
-                lambda: _reconstruct_figure(rows, options),
-            ),
+                f"The share of {people} answers that is found from {COUNTS_PER_PERSON} counts for "
+                "each person, against the error of the counts; and from deniable reports. The "
+                "dotted line is a blind guess.",
+                lambda: draw([_panel(rows.at(attack="reconstruct"), people)]),
+            )
         ],
-        tables=[_table(rows)],
-        method=paragraphs(
-            """Counts are of random halves of the people, each with a uniform error; the attacker
-            solves a linear program, which takes a tenth of a second. Reports are those of the
+        [_table(rows)],
+        paragraphs(
+            """Each count is over a random half of the people and has a uniform error. The attacker
+            solves a linear program, which takes a tenth of a second. Reports are drawn by the
             devices' mechanism.
 
             Rounds and families are exact sums over binomials: the information of all reports
-            together about the answer that they have in common. A family of k has k ε, which is
-            tanh(k ε / 2) in total variation; the sum is the actual loss."""
+            together about the answer that they have in common. The reports of a family of k are
+            k ε-private together, which bounds their total variation by tanh(k ε / 2); the exact sum
+            gives the actual value."""
         ),
-        document=estimator_rows.document(options, rows, findings),
     )
 
 
-def _findings(options: Options, rows: Sequence[Row], epsilon: str) -> list[str]:
-    counts = pick(rows, attack="reconstruct", model="none")
+def _findings(options: Options, rows: Rows, epsilon: str) -> list[str]:
+    counts = rows.at(attack="reconstruct", model="none")
     first, second = counts[0], counts[min(1, len(counts) - 1)]
-    guess = one(rows, attack="difference", model="local", epsilon=epsilon)
-    rounds, family = (
-        pick(rows, attack=attack, epsilon=epsilon)[-1] for attack in ("average", "family")
-    )
+    (guess,) = rows.at(attack="difference", model="local", epsilon=epsilon)
+    rounds, family = (rows.at(attack=one, epsilon=epsilon)[-1] for one in ("average", "family"))
     return paragraphs(
         f"""{COUNTS_PER_PERSON * options["people"]} counts of {options["people"]} people, each with
         an error of at most {first["parameter"]}, reveal {percent(first["right"])} of the answers,
@@ -209,7 +205,7 @@ def _findings(options: Options, rows: Sequence[Row], epsilon: str) -> list[str]:
     )
 
 
-def _table(rows: Sequence[Row]) -> Table:
+def _table(rows: Rows) -> Table:
     words = {
         "reconstruct": "all answers, from counts with error",
         "difference": "one answer, from two counts",
@@ -218,52 +214,45 @@ def _table(rows: Sequence[Row]) -> Table:
     }
     lines = []
     for row in rows:
+        first = words[str(row["attack"])], LABELS[str(row["model"])], str(row["epsilon"] or "none")
+        parameter = f"{row['parameter']:,}" if row["parameter"] else ""
         measured = ""
         if row["measured"] is not None:
-            error = 100 * number(row, "error")
-            measured = f"{100 * number(row, 'measured'):.1f} ± {error:.1f} %"
-        parameter = f"{row['parameter']:,}" if row["parameter"] else ""
-        first = words[str(row["attack"])], LABELS[str(row["model"])], str(row["epsilon"] or "none")
+            measured = "{:.1f} ± {:.1f} %".format(
+                *(100 * number(row, k) for k in ("measured", "error"))
+            )
         lines.append([*first, parameter, percent(row["right"]), measured])
     return Table(
         "Probability of a right guess", ["what", "from", "ε", "number", "right", "measured"], lines
     )
 
 
-def _reconstruct_figure(rows: Sequence[Row], options: Options) -> matplotlib.figure.Figure:
-    picture = new_figure(height=4.0)
-    axes = picture.subplots()
-    counts = pick(rows, attack="reconstruct", model="none")
-    axes.errorbar(
-        [number(row, "parameter") for row in counts],
-        [100 * number(row, "measured") for row in counts],
-        yerr=[300 * number(row, "error") for row in counts],
-        label=f"from {COUNTS_PER_PERSON * options['people']} counts",
-        **LOOKS["none"].style,
-        capsize=2,
+def _panel(rows: Rows, people: int) -> Panel:
+    """Return the curve from counts, and a level for each ε of deniable reports."""
+    counts = rows.at(model="none")
+    ends = {number(row, "parameter") for row in counts}
+    curves = formula_and_points(
+        *(counts, LOOKS[1], f"from {COUNTS_PER_PERSON * people} counts", "parameter"),
+        lambda row: 100 * number(row, "measured"),
+        lambda row: 100 * number(row, "measured"),
+        lambda row: 300 * number(row, "error"),
     )
-    color = LOOKS["local"].color
-    for epsilon in options["epsilon"]:
-        row = one(rows, attack="reconstruct", model="local", epsilon=epsilon)
-        level = 100 * number(row, "right")
-        axes.axhline(level, color=color, linewidth=1.2)
-        axes.annotate(
-            f"deniable reports, ε {epsilon}",
-            (1.0, level),
-            xytext=(0, 3),
-            xycoords=("axes fraction", "data"),
-            textcoords="offset points",
-            ha="right",
-            color=color,
-            fontsize=9,
+    reports = rows.at(model="local")
+    levels = [
+        Curve(
+            [(end, 100 * number(row, "right"), 0.0) for end in sorted(ends)],
+            *(look, f"deniable reports, ε {row['epsilon']}", "line"),
         )
-    reference_line(axes, 50, dotted=False)
-    axes.annotate("blind guess", (0, 50.8), fontsize=9)
-    axes.set(ylim=(48, 102), xlabel="largest error of a count, in people", ylabel="found, %")
-    axes.set_title(f"Answers of {options['people']} people that an attacker finds")
-    axes.grid(visible=True)
-    axes.legend(loc="upper right")
-    return picture
+        for row, look in zip(reports, distinct_looks(len(reports), LOOKS[1:2]), strict=True)
+    ]
+    return Panel(
+        f"Answers of {people} people that an attacker finds",
+        [*curves, *levels],
+        *("largest error of a count, in people", "found, %"),
+        scales=("linear", "linear"),
+        reference=50,
+        limits=(48, 102),
+    )
 
 
 STUDY = Study(

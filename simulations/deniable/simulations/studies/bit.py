@@ -8,7 +8,7 @@
 
 are the variances, with V = e^ε / (e^ε - 1)^2 and s the share of yes. Local and central mechanisms
 protect one person's answer with ε. Shuffled reports have (ε, δ) if the shuffler and n people are
-honest (`engine/comparison.py`); no limit is known for them here.
+honest; no limit is known for them here.
 
 For these people the price against geometric noise is n / 2 for every ε, exactly: with a = p / q,
 randomized response has p q / (p - q)^2 = a / (a - 1)^2, and geometric noise twice that. Laplace
@@ -16,8 +16,17 @@ noise ignores that counts are whole numbers, so the price against it is smaller:
 (n / 2) (ε / 2)^2 / sinh(ε / 2)^2. For the population the price is 1 + V / (s (1 - s)), whatever the
 number of people: 1 / tanh(ε / 2)^2 at s = 1/2.
 
-Limits, for many people: randomized response, since every report about two points is a function of
-one [1], and geometric noise among releases of a count [2].
+Limits bound the largest error over shares near s, for any number of people and any estimator, also
+a biased one; for many people they tend to the variances above.
+
+    local     van Trees' inequality with a cosine prior on [c - h, c + h], which contains s, for any
+              h. Every report about two points is a function of randomized response [1], whose
+              information is (p - q)^2 / w, w = p q + (p - q)^2 x (1 - x). These people's share adds
+              its variance given the reports, p q x (1 - x) / (w n), and weighs the error about the
+              prior by p q / w, the slope of its mean given the reports.
+    central   these people: the least Bayes risk of a count that is uniform on some of 0, ..., n.
+              Geometric noise has it, with the mean given the noisy count [2]. Counts m apart are
+              protected by m ε. The population: the sampling error, by van Trees' inequality.
 
 [1] Kairouz, Oh, Viswanath 2015, "The composition theorem for differential privacy", ICML.
 [2] Ghosh, Roughgarden, Sundararajan 2009, "Universally utility-maximizing privacy mechanisms",
@@ -28,130 +37,114 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from fractions import Fraction
-from typing import TYPE_CHECKING
+from functools import cache
+from typing import Any
 
 import numpy as np
 from numpy.random import Generator
-from numpy.typing import NDArray
 
 from deniable.server.estimation.amplification import report_epsilon
-from deniable.shared.privacy.epsilon import Epsilon
+from deniable.shared.privacy.epsilon import ONE, Epsilon
 from deniable.shared.privacy.mechanisms import RandomizedResponse
-from deniable.shared.privacy.thresholds import ONE
-from deniable.simulations.central import GeometricCounts, discrete_laplace
-from deniable.simulations.engine import comparison, option
-from deniable.simulations.engine.comparison import (
-    DRAWN,
-    SHUFFLED,
-    THESE,
-    TRUST,
-    Series,
-    Side,
-    delta_option,
-    figure,
-    half_width,
-    look,
-    number,
-    one,
-    pick,
-)
-from deniable.simulations.engine.figures import new_figure, plain_ticks
-from deniable.simulations.engine.study import Cell, Figure, Options, Report, Row, Study, Table
+from deniable.simulations.central.discrete_laplace import DiscreteLaplace, discrete_laplace
+from deniable.simulations.engine import estimators, figures, option, sentences
+from deniable.simulations.engine.estimators import Case, Estimator, Risk, Rows, middle, number
+from deniable.simulations.engine.figures import LOOKS, Panel, price_curves
+from deniable.simulations.engine.sentences import TRUST, figure, paragraphs, plus_minus
+from deniable.simulations.engine.study import Cell, Figure, Options, Report, Row, Study
 from deniable.simulations.population import drawn, fixed
-from deniable.simulations.studies.building_blocks import bars, grid, paragraphs
 
-if TYPE_CHECKING:
-    import matplotlib.figure
-
-Array = NDArray[np.float64]
-LOCAL = Series("local", "randomized-response", "randomized response", look(0))
-GEOMETRIC = Series("central", "geometric", "trusted, geometric", look(1))
-LAPLACE = Series("central", "laplace", "trusted, Laplace", look(2))
-SERIES = (LOCAL, SHUFFLED, GEOMETRIC, LAPLACE)
-NOISES = ("geometric", "laplace")
 OPTIONS = (
     option.epsilons("0.1,0.5,1,2,4"),
     option.people("1e2,1e3,1e4,1e5,1e6,1e7,1e8,1e9"),
     option.repetitions(20_000),
     option.Option("share", 0.3, option.share, "share of people who say yes", "SHARE"),
-    delta_option(),
+    option.delta(),
 )
 
 
+LOCAL = Estimator("local", "randomized-response", "randomized response", LOOKS[0])
+SHUFFLED = Estimator("shuffled", "shuffled", "shuffled", figures.SHUFFLED_LOOK)
+GEOMETRIC = Estimator("central", "geometric", "trusted, geometric", LOOKS[1])
+LAPLACE = Estimator("central", "laplace", "trusted, Laplace", LOOKS[2])
+ESTIMATORS = (LOCAL, SHUFFLED, GEOMETRIC, LAPLACE)
+
+
 def run(cell: Cell, generator: Generator) -> Sequence[Row]:
-    epsilon, people, times = str(cell["epsilon"]), int(cell["people"]), int(cell["repetitions"])
-    share = float(cell["share"])
-    yes = round(people * share)
-    mechanism, trusted = RandomizedResponse(Epsilon(epsilon)), GeometricCounts(Epsilon(epsilon))
-    mixed = RandomizedResponse(report_epsilon(Epsilon(epsilon), people, float(cell["delta"])))
-    reported = {LOCAL: mechanism, SHUFFLED: mixed}
-    scale = 1 / (float(Epsilon(epsilon)) * people)
-    noise = {
-        LOCAL: _noise(mechanism, people, yes, times, generator),
-        GEOMETRIC: discrete_laplace(trusted.noise, times, generator) / people,
-        LAPLACE: generator.laplace(0, scale, times),
+    case = Case(cell, generator)
+    n, share, times, epsilon = case.people, case.share, case.repetitions, case.epsilon
+    yes = round(n * share)
+
+    def devices(one: Estimator, epsilon: Epsilon) -> Risk:
+        design = RandomizedResponse(epsilon)
+        keep, lie = design.keep / ONE, design.lie / ONE
+        tallies = (
+            fixed(design, [n - yes, yes], times, case.generator(one)),
+            drawn(design, [1 - share, share], n, times, case.generator(one)),
+        )
+        these, others = ((t.counts[:, 1] - n * lie) / (n * (keep - lie)) for t in tallies)
+        return Risk(
+            design.variance(n, yes / n), these - yes / n, errors_drawn=others - share,
+            columns={"report_epsilon": str(epsilon)},
+        )  # fmt: skip
+
+    def server(one: Estimator, variance: float, errors: estimators.Array) -> Risk:
+        sampled = case.generator(one).binomial(n, share, times) / n - share
+        return Risk(variance, errors, errors_drawn=errors + sampled)
+
+    noise, scale = DiscreteLaplace(epsilon), 1 / (float(epsilon) * n)
+    counted = discrete_laplace(noise, times, case.generator(GEOMETRIC)) / n
+    laplace = case.generator(LAPLACE).laplace(0, scale, times)
+    keep = RandomizedResponse(epsilon).keep / ONE
+    limits = {
+        "local": share_limits(keep, share, n),
+        "central": (count_limit(float(epsilon), n) / n**2, share_limits(1.0, share, n)[1]),
     }
-    exact = {
-        LOCAL: mechanism.variance(people, yes / people),
-        GEOMETRIC: trusted.variance(people),
-        LAPLACE: 2 * scale**2,
-        SHUFFLED: mixed.variance(people, yes / people),
-    }
-    least = {LOCAL: exact[LOCAL], GEOMETRIC: exact[GEOMETRIC], LAPLACE: exact[GEOMETRIC]}
-    sampling = share * (1 - share) / people
-    errors = {LOCAL: _drawn_errors(mechanism, people, share, times, generator)}
-    sampled = generator.binomial(people, share, times) / people - share
-    errors |= {series: sampled + noise[series] for series in (GEOMETRIC, LAPLACE)}
-    noise[SHUFFLED] = _noise(mixed, people, yes, times, generator)
-    errors[SHUFFLED] = _drawn_errors(mixed, people, share, times, generator)
-    return [
-        comparison.row(series, epsilon, people, exact[series], noise[series])
-        | comparison.drawn_columns(exact[series] + sampling, errors[series])
-        | {
-            "limit": least.get(series),
-            "limit_drawn": least[series] + sampling if series in least else None,
-            "report_epsilon": str(reported[series].epsilon) if series in reported else None,
-        }
-        for series in SERIES
-    ]
+    return case.rows(
+        ("epsilon", "people"),
+        {
+            LOCAL: devices(LOCAL, epsilon),
+            SHUFFLED: devices(SHUFFLED, report_epsilon(epsilon, n, case.delta)),
+            GEOMETRIC: server(GEOMETRIC, noise.variance / n**2, counted),
+            LAPLACE: server(LAPLACE, 2 * scale**2, laplace),
+        },
+        {model: {"limit": a, "limit_drawn": b} for model, (a, b) in limits.items()},
+        sampling=share * (1 - share) / n,
+    )
 
 
-def _noise(
-    mechanism: RandomizedResponse, people: int, yes: int, times: int, generator: Generator
-) -> Array:
-    """Return the errors of the estimated share, where the people are fixed."""
-    ones = fixed(mechanism, [people - yes, yes], times, generator).counts[:, 1]
-    return _share_of(mechanism, ones, people) - yes / people
+# Limits
 
 
-def _drawn_errors(
-    mechanism: RandomizedResponse, people: int, share: float, times: int, generator: Generator
-) -> Array:
-    """Return the errors where the people are drawn from a population with this share."""
-    ones = drawn(mechanism, [1 - share, share], people, times, generator).counts[:, 1]
-    return _share_of(mechanism, ones, people) - share
+def share_limits(keep: float, share: float, people: int) -> tuple[float, float]:
+    """Return the local limits about these people and about their population."""
+    h = np.geomspace(1e-5, 0.5, 500)
+    low = np.maximum(min(share, 1 - share), h) - h
+    high = np.minimum(low + 2 * h, 0.5)
+    spread, largest = low * (1 - low), high * (1 - high)
+    noise, signal = keep * (1 - keep), (2 * keep - 1) ** 2
+    w, w_largest = noise + signal * np.array([spread, largest])
+    information = people * signal / np.maximum(w, 1e-200) + (np.pi / h) ** 2
+    given = noise * spread / np.maximum(w, 1e-200) / people
+    these = given + (noise / np.maximum(w_largest, 1e-200)) ** 2 / information
+    return float(these.max()), float((1 / information).max())
 
 
-def _share_of(mechanism: RandomizedResponse, ones: NDArray[np.int64], people: int) -> Array:
-    keep, lie = mechanism.keep / ONE, mechanism.lie / ONE
-    return np.asarray((ones - people * lie) / (people * (keep - lie)))
+@cache
+def count_limit(epsilon: float, people: int) -> float:
+    """Return a curator's limit for a count of these people.
 
-
-# Prices: the variance on devices divided by that of a trusted count
-
-
-def exact_price(epsilon: Epsilon, people: int) -> Fraction:
-    """Return n / 2: the price against geometric noise, as a fraction of the integers in use."""
-    mechanism = RandomizedResponse(epsilon)
-    keep, lie = Fraction(mechanism.keep, ONE), Fraction(mechanism.lie, ONE)
-    a = keep / lie
-    local = keep * lie / (keep - lie) ** 2 / people
-    return local / (2 * a / (a - 1) ** 2 / people**2)
-
-
-def laplace_price(epsilon: float, people: int) -> float:
-    return people / 2 * (epsilon / 2 / math.sinh(epsilon / 2)) ** 2
+    Away from its ends a uniform count adds the same risk for each value, so few are summed.
+    """
+    apart = max(1, min(math.floor(0.1 / epsilon), people))
+    q, last = math.exp(-epsilon * apart), people // apart
+    few = min(last, 4 + math.ceil(80 / (epsilon * apart)))
+    counts = np.arange(few + 1)
+    chances = q ** abs(counts[:, None] - counts) * (1 - q) / (1 + q)
+    chances[:, [0, -1]] /= 1 - q  # all noisy counts beyond the ends say the same
+    means = counts @ chances / chances.sum(axis=0)
+    risk = float((chances * (counts[:, None] - means) ** 2).sum())
+    return apart**2 * (risk + (last - few) * 2 * q / (1 - q) ** 2) / (last + 1)
 
 
 def drawn_price(epsilon: float, share: float) -> float:
@@ -164,157 +157,108 @@ def drawn_price(epsilon: float, share: float) -> float:
     return 1 + 1 / (4 * math.sinh(epsilon / 2) ** 2 * share * (1 - share))
 
 
-def _price(rows: Sequence[Row], epsilon: str, people: int) -> dict[str, str | int | float]:
-    cell = {row["mechanism"]: row for row in pick(rows, epsilon=epsilon, people=people)}
-    local, geometric = cell[LOCAL.mechanism], cell[GEOMETRIC.mechanism]
-    prices = {name: number(local, "exact") / number(cell[name], "exact") for name in NOISES}
-    drawn = number(local, "exact_drawn") / number(geometric, "exact_drawn")
-    return {"epsilon": epsilon, "people": people, **prices, "drawn": drawn}
-
-
-def report(options: Options, rows: Sequence[Row]) -> Report:
-    epsilon, people = (comparison.middle(options[key]) for key in ("epsilon", "people"))
-    prices = [_price(rows, e, n) for e in options["epsilon"] for n in options["people"]]
-    shown = pick(rows, epsilon=epsilon)
-    unit = "± points (1.96 standard errors)"
-    error_caption, price_caption = paragraphs(
-        f"""The error of an estimated share against the number of people, at ε {epsilon}: for the
-        people who are asked, and for the population they are drawn from. Lines are formulas,
-        points are simulations; lower is better. The shuffled share {TRUST}.
-
-        The variance on devices divided by that of a trusted count. For these people it grows in
-        proportion to their number: against geometric noise it is half of it, at every ε. For the
-        population it depends on ε only. Lines are formulas; points, with three standard errors,
-        are simulations."""
-    )
+def report(options: Options, found: Sequence[Row]) -> Report:
+    rows, epsilon, people = Rows(found), middle(options["epsilon"]), middle(options["people"])
     return Report(
-        findings=_findings(options, rows, epsilon, people),
-        figures=[
-            Figure(
+        _findings(options, rows.at(epsilon=epsilon, people=people)),
+        [
+            figures.error_figure(
                 "error",
-                error_caption,
-                lambda: comparison.error_figure(
-                    shown, SERIES, f"Error of a share, ε {epsilon}", unit, 100, (THESE, DRAWN)
-                ),
+                f"The error of an estimated share at ε {epsilon}. The shuffled share {TRUST}.",
+                *(rows.at(epsilon=epsilon), ESTIMATORS, f"Error of a share, ε {epsilon}"),
             ),
-            Figure("price", price_caption, lambda: _price_figure(rows, options["share"])),
+            _price_figure(rows.at(people=max(options["people"]))),
         ],
-        tables=[
-            *(
-                comparison.error_table(
-                    f"Error of the share of {side.label}, in points: 1.96 standard errors",
-                    *(rows, SERIES, 100, "", side),
-                )
-                for side in (THESE, DRAWN)
+        [
+            *sentences.error_tables(
+                "Error of the share of {target}, in points: 1.96 standard errors", rows, ESTIMATORS
             ),
-            Table(
+            sentences.table(
                 "Price of locality: local variance divided by central variance",
-                ["ε", "per person asked, geometric", "per person asked, Laplace", "population"],
-                [
-                    [
-                        str(price["epsilon"]),
-                        *(f"{number(price, key) / people:.6f}" for key in NOISES),
-                        figure(number(price, "drawn")),
-                    ]
-                    for price in prices
-                    if price["people"] == people
-                ],
+                rows.at(people=people),
+                {"ε": "epsilon"},
+                {
+                    "per person asked, geometric": lambda cell: (
+                        f"{_prices(cell)['geometric'] / people:.6f}"
+                    ),
+                    "per person asked, Laplace": lambda cell: (
+                        f"{_prices(cell)['laplace'] / people:.6f}"
+                    ),
+                    "population": lambda cell: figure(_prices(cell)["drawn"]),
+                },
             ),
         ],
-        method=paragraphs(
-            f"""'These people' are fixed, and only the noise is drawn. For 'the population' each
-            person is drawn too, and the error includes the sampling error. The mechanisms are the
-            same. Both models protect one person's answer with ε.
+        sentences.method(
+            rows,
+            f"""Both models protect one person's answer with ε. Limits bound the largest error over
+            shares near {options["share"]:g}, of any estimator and for any number of people.
 
             Shuffled reports are randomized responses at a larger ε₀. Together they have
             (ε, {options["delta"]:g}) for each person as long as the shuffler and n people are
             honest; alone, a report has ε₀.
 
-            {comparison.check_words(rows)}
-
             A count of randomized responses is drawn as the sum of two binomials, and geometric
             noise as the difference of two geometric numbers: exactly the distribution that devices,
-            or a trusted server, would produce."""
+            or a trusted server, would produce.""",
         ),
-        document={**comparison.cells_document(options, rows), "prices": prices},
+        {"prices": [_prices(cell) for cell in rows.groups("epsilon", "people").values()]},
     )
 
 
-def _findings(options: Options, rows: Sequence[Row], epsilon: str, people: int) -> list[str]:
-    cell = {row["mechanism"]: row for row in pick(rows, epsilon=epsilon, people=people)}
-    local, central, shuffled = (cell[s.mechanism] for s in (LOCAL, GEOMETRIC, SHUFFLED))
+def _prices(cell: Rows) -> dict[str, Any]:  # Any: what JSON can hold
+    return {
+        "epsilon": cell[0]["epsilon"],
+        "people": cell[0]["people"],
+        "geometric": cell.price(LOCAL, GEOMETRIC),
+        "laplace": cell.price(LOCAL, LAPLACE),
+        "drawn": cell.price(LOCAL, GEOMETRIC, "exact_drawn"),
+    }
 
-    def points(row: Row, side: Side = THESE) -> str:
-        return f"± {figure(100 * half_width(row, side))}"
 
-    thousand = 1000 * float(exact_price(Epsilon(epsilon), 1000))
-    mixed_price = number(shuffled, "exact") / number(central, "exact")
+def _price_figure(rows: Rows) -> Figure:
+    these = [c for one in (GEOMETRIC, LAPLACE) for c in price_curves(rows, LOCAL, one)]
+    population = price_curves(rows, LOCAL, GEOMETRIC, target=estimators.DRAWN)
+    words, linear = "These people, for each person asked", ("log", "linear")
+    panels = [
+        Panel(words, these, "ε", "price / people", linear, limits=(0, 0.6)),
+        Panel("The population they are drawn from", population, "ε", "price"),
+    ]
+    return Figure(
+        "price",
+        "The variance on devices divided by that of a trusted count. For these people it grows "
+        "with their number: against geometric noise it is half of it, at every ε. For the "
+        "population it depends on ε only. Bars are three standard errors.",
+        lambda: figures.draw(panels, share_y=False),
+    )
+
+
+def _findings(options: Options, rows: Rows) -> list[str]:
+    epsilon, people = str(rows[0]["epsilon"]), int(number(rows[0], "people"))
+    local, central, shuffled = (rows.one(one) for one in (LOCAL, GEOMETRIC, SHUFFLED))
     return paragraphs(
         f"""With {people:,} people at ε {epsilon}, randomizing devices estimate the share of these
-        people to {points(local)} points, and the share of their population to
-        {points(local, DRAWN)}; a trusted server to {points(central)} and
-        {points(central, DRAWN)} points.
+        people to {plus_minus(local)} points, and the share of their population to
+        {plus_minus(local, target=estimators.DRAWN)}; a trusted server to {plus_minus(central)} and
+        {plus_minus(central, target=estimators.DRAWN)} points.
 
         For these people the price of not collecting answers is n / 2 at every ε, here
-        {figure(float(exact_price(Epsilon(epsilon), people)))} times the variance: a trusted server
-        learns from 1,000 people what takes {figure(thousand)} devices. For the population the price
-        tends to {figure(drawn_price(float(epsilon), options["share"]))} times the people at this ε,
-        for any number of people.
+        {figure(people / 2)} times the variance: a trusted server learns from 1,000 people what
+        takes 500,000 devices. For the population the price tends to
+        {figure(drawn_price(float(epsilon), options["share"]))} times the people at this ε, for any
+        number of people.
 
-        A shuffler of randomized responses at ε {float(str(shuffled["report_epsilon"])):.2f} would
-        estimate these people's share to {points(shuffled)} points with δ {options["delta"]:g}, a
-        price of {figure(mixed_price)} instead of {figure(people / 2)}; it {TRUST}."""
+        A shuffler of randomized responses at ε {number(shuffled, "report_epsilon"):.2f} would
+        estimate these people's share to {plus_minus(shuffled)} points with δ {options["delta"]:g},
+        a price of {figure(rows.price(SHUFFLED, GEOMETRIC))} instead of {figure(people / 2)}; it
+        {TRUST}."""
     )
-
-
-def _price_figure(rows: Sequence[Row], share: float) -> matplotlib.figure.Figure:
-    picture = new_figure(width=9.0, height=3.8)
-    these, population = picture.subplots(1, 2)
-    epsilons = np.geomspace(0.05, 8, 100)
-    for series, curve, words in (
-        (GEOMETRIC, np.full_like(epsilons, 0.5), "against a trusted count with geometric noise"),
-        (LAPLACE, [laplace_price(float(e), 1) for e in epsilons], "against one with Laplace noise"),
-    ):
-        bars(these, _measured_prices(rows, series, THESE), series.look)
-        these.plot(epsilons, curve, color=series.look.color, ls=series.look.dash, label=words)
-    these.set(ylim=(0, 0.6), ylabel="price / people", title="These people, for each person asked")
-    bars(population, _measured_prices(rows, GEOMETRIC, DRAWN), GEOMETRIC.look)
-    curve = [drawn_price(float(e), share) for e in epsilons]
-    population.plot(epsilons, curve, color=GEOMETRIC.look.color, label="for many people")
-    population.set(yscale="log", ylabel="price", title="The population they are drawn from")
-    for axes in (these, population):
-        axes.set(xscale="log", xlabel="ε")
-        plain_ticks(axes, [0.1, 0.5, 1, 2, 4, 8])
-        axes.legend(loc="best", fontsize=9)
-    return picture
-
-
-def _measured_prices(
-    rows: Sequence[Row], series: Series, side: Side
-) -> list[tuple[float, float, float]]:
-    """Return ε, the ratio of measured errors, and three of its standard errors.
-
-    The ratios are those of the largest crowd; for these people they are per person.
-    """
-    most, prices = max(number(row, "people") for row in rows), []
-    for central in pick(rows, mechanism=series.mechanism, people=most):
-        if not number(central, side.measured):
-            continue  # at a large ε, noise may be 0 in every repetition
-        local = one(rows, model="local", people=most, epsilon=central["epsilon"])
-        price = number(local, side.measured) / number(central, side.measured)
-        price /= most if side is THESE else 1
-        spread = math.hypot(
-            *(number(row, side.error) / number(row, side.measured) for row in (local, central))
-        )
-        prices.append((float(str(central["epsilon"])), price, 3 * spread * price))
-    return prices
 
 
 STUDY = Study(
     name="bit",
     question="What does it cost to ask a yes-or-no question without trusting the server?",
     options=OPTIONS,
-    cells=grid("epsilon", "people"),
+    cells=estimators.grid("epsilon", "people"),
     run=run,
     report=report,
     formulas=(

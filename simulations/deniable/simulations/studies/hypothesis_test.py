@@ -23,41 +23,30 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.random import Generator
 from numpy.typing import NDArray
+from scipy.optimize import brentq
+from scipy.stats import binom
 
 from deniable.shared.errors import WrongUse
 from deniable.shared.privacy.epsilon import Epsilon
 from deniable.shared.privacy.mechanisms import RandomizedResponse
-from deniable.shared.privacy.thresholds import ONE
 from deniable.simulations.central.discrete_laplace import tulap, tulap_below
-from deniable.simulations.engine import comparison, estimator_rows, option
-from deniable.simulations.engine.comparison import look, number, pick
-from deniable.simulations.engine.figures import plain_ticks
-from deniable.simulations.engine.study import Cell, Figure, Options, Report, Row, Study, Table
-from deniable.simulations.studies.building_blocks import (
-    bars,
-    chart,
-    marked_line,
-    paragraphs,
-    reference_line,
-    sweep,
-)
+from deniable.simulations.engine import option, sentences
+from deniable.simulations.engine.estimators import Estimator, Rows, middle, number, sweep
+from deniable.simulations.engine.figures import LOOKS, Curve, Panel, curve, draw
+from deniable.simulations.engine.study import Cell, Figure, Options, Report, Row, Study
+from deniable.simulations.studies.bit_reports import Array, binomial, least_enough, reported_rate
 
-if TYPE_CHECKING:
-    import matplotlib.figure
-
-Array = NDArray[np.float64]
 Counts = NDArray[np.int64]
-MODELS = ("none", "central", "local")
-ESTIMATORS = {"none": "binomial", "central": "tulap", "local": "randomized-response"}
-LABELS = {"none": "no privacy", "central": "trusted server", "local": "devices"}
-LOOKS = dict(zip(MODELS, map(look, (2, 1, 0)), strict=True))
+NONE = Estimator("none", "binomial", "no privacy", LOOKS[2])
+CENTRAL = Estimator("central", "tulap", "trusted server", LOOKS[1])
+LOCAL = Estimator("local", "randomized-response", "devices", LOOKS[0])
+ESTIMATORS = (NONE, CENTRAL, LOCAL)
 MAX_PEOPLE = 10**10  # the search for the people needed ends here
-DEVIATIONS, COUNTS = 9, 60  # of a binomial: what lies beyond has a probability below 1e-18
 OPTIONS = (
     option.epsilons("0.1,0.5,1,2,4"),
     option.people("30,100,200,300,500,800,1200,2e3,3e3,5e3,1e4,2e4,1e5,1e6"),
@@ -84,15 +73,12 @@ class ShareTest:
         """The probabilities of a yes in what the test counts, for `low` and for `high`."""
         if self.model != "local":
             return self.low, self.high
-        mechanism = RandomizedResponse(self.epsilon)
-        keep, lie = mechanism.keep / ONE, mechanism.lie / ONE
-        return lie + (keep - lie) * self.low, lie + (keep - lie) * self.high
+        low, high = reported_rate(RandomizedResponse(self.epsilon), np.array([self.low, self.high]))
+        return float(low), float(high)
 
     def power(self, people: int) -> float:
         if self.model == "central":
             return self._expected(binomial(people, self.high), self._threshold(people))
-        from scipy.stats import binom
-
         boundary, coin = self._boundary(people)
         high = binom(people, self.rates[1])
         return float(high.sf(boundary) + coin * high.pmf(boundary))
@@ -107,21 +93,10 @@ class ShareTest:
         return np.asarray((counts > boundary) | tie)
 
     def people_needed(self, power: float) -> int | None:
-        most = 1
-        while self.power(most) < power:
-            most *= 2
-            if most > MAX_PEOPLE:
-                return None
-        least = most // 2
-        while most - least > 1:
-            middle = (least + most) // 2
-            least, most = (middle, most) if self.power(middle) < power else (least, middle)
-        return most
+        return least_enough(lambda people: self.power(people) >= power, MAX_PEOPLE)
 
     def _boundary(self, people: int) -> tuple[int, float]:
         """Return the count above which the test rejects, and the probability of rejecting at it."""
-        from scipy.stats import binom
-
         low = binom(people, self.rates[0])
         boundary = int(low.isf(self.level))
         at = float(low.pmf(boundary))
@@ -129,8 +104,6 @@ class ShareTest:
 
     def _threshold(self, people: int) -> float:
         """Return m, at which `low` is rejected with the probability of the level."""
-        from scipy.optimize import brentq
-
         low = binomial(people, self.low)
         reach = 60 / float(self.epsilon)
         return float(
@@ -148,31 +121,23 @@ class ShareTest:
         return float(chances @ tulap_below(counts - threshold, float(self.epsilon)))
 
 
-def binomial(people: int, share: float) -> tuple[Array, Array]:
-    """Return counts and their probabilities, except for a negligible tail."""
-    from scipy.stats import binom
-
-    room = DEVIATIONS * math.sqrt(people * share * (1 - share)) + COUNTS
-    counts = np.arange(
-        max(0, math.floor(people * share - room)), min(people, math.ceil(people * share + room)) + 1
-    )
-    return counts.astype(float), np.asarray(binom.pmf(counts, people, share))
-
-
 def _check(options: dict[str, Any]) -> Options:  # Any: what JSON can hold
     if not options["low"] < options["high"]:
-        raise WrongUse(f"low is below high, got {options['low']:g} and {options['high']:g}")
+        raise WrongUse(f"low must be below high, got {options['low']:g} and {options['high']:g}")
     if not options["level"] < options["power"]:
-        raise WrongUse("level is below power: a coin has as much power as its level")
+        raise WrongUse(
+            "level must be below power: a random guess already has power equal to its level"
+        )
     return options
 
 
 def cells(options: Options) -> Sequence[Cell]:
     people = ",".join(map(str, options["people"]))
-    return sweep({**options, "people": people}, "epsilon", model=MODELS)
+    return sweep({**options, "people": people}, "epsilon", model=[one.model for one in ESTIMATORS])
 
 
 def run(cell: Cell, generator: Generator) -> Sequence[Row]:
+    (estimator,) = (one for one in ESTIMATORS if one.model == cell["model"])
     model, times = str(cell["model"]), int(cell["repetitions"])
     low, high, level = (float(cell[key]) for key in ("low", "high", "level"))
     test = ShareTest(model, Epsilon(str(cell["epsilon"])), low, high, level)
@@ -184,7 +149,7 @@ def run(cell: Cell, generator: Generator) -> Sequence[Row]:
         rows.append(
             {
                 "model": model,
-                "estimator": ESTIMATORS[model],
+                "estimator": estimator.name,
                 "epsilon": str(cell["epsilon"]),
                 "people": people,
                 "exact": exact,
@@ -197,9 +162,13 @@ def run(cell: Cell, generator: Generator) -> Sequence[Row]:
     return rows
 
 
-def report(options: Options, rows: Sequence[Row]) -> Report:
-    epsilon, power = comparison.middle(options["epsilon"]), options["power"]
-    findings = _findings(options, rows, epsilon)
+def report(options: Options, found: Sequence[Row]) -> Report:
+    rows, epsilons, power = Rows(found), options["epsilon"], options["power"]
+    epsilon = middle(epsilons)
+    shares = f"shares of {100 * options['low']:g} % and {100 * options['high']:g} %"
+    kept = f"power {power:g}, level {options['level']:g}"
+    needed = {e: _needed(rows.at(epsilon=e)) for e in epsilons}
+    text = {one: _text(needed[epsilon][one]) for one in ESTIMATORS}
     off = max(
         (
             abs(number(row, "measured") - number(row, "exact")) / number(row, "error")
@@ -208,24 +177,51 @@ def report(options: Options, rows: Sequence[Row]) -> Report:
         ),
         default=0.0,
     )
+    powers = Panel(
+        f"{shares.capitalize()} distinguished, ε {epsilon}",
+        _power_curves(rows.at(epsilon=epsilon), options),
+        *("people", "power, %", ("log", "linear")),
+        reference=100 * power,
+        limits=(0, 103),
+    )
+    curves = [
+        curve(rows.of(one), one.look, "epsilon", "people_needed", one.label) for one in ESTIMATORS
+    ]
+    people = Panel(f"People needed, {kept}", curves, "ε", "people needed")
     return Report(
-        findings=findings,
-        figures=[
+        sentences.paragraphs(
+            f"""Distinguishing {shares} with power {power:g} needs {text[NONE]} people without
+            privacy, {text[CENTRAL]} with a trusted server, and {text[LOCAL]} devices, at
+            ε {epsilon}.
+
+            This needs {_text(needed[epsilons[0]][LOCAL])} devices at ε {epsilons[0]} and
+            {_text(needed[epsilons[-1]][LOCAL])} at ε {epsilons[-1]}; no other reports and no other
+            test need fewer."""
+        ),
+        [
             Figure(
                 "power",
-                f"The power of distinguishing {_shares(options)}, against the number of people, at "
+                f"The power of distinguishing {shares}, against the number of people, at "
                 f"ε {epsilon}. Lines are exact, and no test of the model has more power; points "
                 "are simulations.",
-                lambda: _power_figure(rows, options, epsilon),
+                lambda: draw([powers]),
             ),
             Figure(
                 "people",
                 f"The number of people needed for power {power:g}, against ε. Lower is better.",
-                lambda: _people_figure(rows, options),
+                lambda: draw([people]),
             ),
         ],
-        tables=[_table(rows, options)],
-        method=paragraphs(
+        [
+            sentences.table(
+                f"People needed to distinguish {shares}, {kept}",
+                rows,
+                {"ε": "epsilon"},
+                {one.label: lambda group, one=one: _text(_needed(group)[one]) for one in ESTIMATORS}
+                | {"devices / no privacy": _price},
+            )
+        ],
+        sentences.paragraphs(
             f"""A test may take {options["low"]:g} for {options["high"]:g} with probability
             {options["level"]:g}. Each is the most powerful one: of all tests, of all private tests
             of the true answers (Tulap noise), of all tests of deniable reports (randomized
@@ -236,86 +232,41 @@ def report(options: Options, rows: Sequence[Row]) -> Report:
             As a check, {options["repetitions"]:,} populations are drawn for each number of people,
             and tested: the largest distance from the sum is {off:.1f} Monte-Carlo errors."""
         ),
-        document=estimator_rows.document(options, rows, findings),
     )
 
 
-def _shares(options: Options) -> str:
-    return f"shares of {100 * options['low']:g} % and {100 * options['high']:g} %"
-
-
-def _needed(rows: Sequence[Row], epsilon: str) -> dict[str, int | None]:
-    needed = {str(row["model"]): row["people_needed"] for row in pick(rows, epsilon=epsilon)}
-    return {model: None if n is None else int(n) for model, n in needed.items()}
+def _needed(rows: Rows) -> dict[Estimator, int | None]:
+    """Return the people needed at the ε of these rows; None above `MAX_PEOPLE`."""
+    needed = {one: rows.of(one)[0]["people_needed"] for one in ESTIMATORS}
+    return {one: None if people is None else int(people) for one, people in needed.items()}
 
 
 def _text(people: int | None) -> str:
     return "over ten billion" if people is None else f"{people:,}"
 
 
-def _findings(options: Options, rows: Sequence[Row], epsilon: str) -> list[str]:
-    needed = {model: _text(n) for model, n in _needed(rows, epsilon).items()}
-    ends = options["epsilon"][0], options["epsilon"][-1]
-    first, last = (_text(_needed(rows, end)["local"]) for end in ends)
-    return paragraphs(
-        f"""Distinguishing {_shares(options)} with power {options["power"]:g} needs
-        {needed["none"]} people without privacy, {needed["central"]} with a trusted server, and
-        {needed["local"]} devices, at ε {epsilon}.
-
-        This needs {first} devices at ε {ends[0]} and {last} at ε {ends[1]}; no other reports and no
-        other test need fewer."""
-    )
+def _price(rows: Rows) -> str:
+    needed = _needed(rows)
+    none, local = needed[NONE], needed[LOCAL]
+    return f"{local / none:,.1f}" if none and local else ""
 
 
-def _table(rows: Sequence[Row], options: Options) -> Table:
-    lines = []
-    for epsilon in options["epsilon"]:
-        needed = _needed(rows, epsilon)
-        none, local = needed["none"], needed["local"]
-        price = f"{local / none:,.1f}" if none and local else ""
-        lines.append([epsilon, *(_text(needed[model]) for model in MODELS), price])
-    return Table(
-        f"People needed to distinguish {_shares(options)}, power {options['power']:g}, level "
-        f"{options['level']:g}",
-        ["ε", *LABELS.values(), "devices / no privacy"],
-        lines,
-    )
-
-
-def _power_figure(rows: Sequence[Row], options: Options, epsilon: str) -> matplotlib.figure.Figure:
-    title = f"{_shares(options).capitalize()} distinguished, ε {epsilon}"
-    picture, axes = chart(title, "people", "power, %")
-    for model in MODELS:
-        mine = sorted(
-            pick(rows, epsilon=epsilon, model=model), key=lambda row: number(row, "people")
-        )
-        test = ShareTest(model, Epsilon(epsilon), *(options[k] for k in ("low", "high", "level")))
-        first, last = (int(number(mine[end], "people")) for end in (0, -1))
-        fine = np.unique(np.geomspace(first, last, 80).astype(int)).tolist()
-        exact = [100 * test.power(people) for people in fine]
-        axes.plot(fine, exact, color=LOOKS[model].color, ls=LOOKS[model].dash)
-        points = [
+def _power_curves(rows: Rows, options: Options) -> list[Curve]:
+    """Return exact power on a fine grid of people, and measured power."""
+    people = options["people"]
+    fine = np.unique(np.geomspace(min(people), max(people), 80).astype(int)).tolist()
+    stated, curves = [options[key] for key in ("low", "high", "level")], list[Curve]()
+    for one in ESTIMATORS:
+        test = ShareTest(one.model, Epsilon(str(rows[0]["epsilon"])), *stated)
+        exact = [(float(n), 100 * test.power(n), 0.0) for n in fine]
+        measured = [
             (number(row, "people"), 100 * number(row, "measured"), 300 * number(row, "error"))
-            for row in mine
+            for row in rows.of(one)
         ]
-        bars(axes, points, LOOKS[model], LABELS[model])
-    for line in (options["power"], options["level"]):
-        reference_line(axes, 100 * line, dotted=False)
-    axes.set(yscale="linear", ylim=(0, 103))
-    axes.legend(loc="center right")
-    return picture
-
-
-def _people_figure(rows: Sequence[Row], options: Options) -> matplotlib.figure.Figure:
-    title = f"People needed, power {options['power']:g}, level {options['level']:g}"
-    picture, axes = chart(title, "ε", "people needed", height=4.0)
-    for model in MODELS:
-        needed = [(float(e), _needed(rows, e)[model]) for e in options["epsilon"]]
-        points = [(epsilon, people) for epsilon, people in needed if people is not None]
-        marked_line(axes, points, LOOKS[model], LABELS[model])
-    plain_ticks(axes, sorted(float(epsilon) for epsilon in options["epsilon"]))
-    axes.legend(loc="upper right")
-    return picture
+        curves += [
+            Curve(exact, one.look, one.label, "line"), Curve(measured, one.look, form="points"),
+        ]  # fmt: skip
+    return curves
 
 
 STUDY = Study(

@@ -6,13 +6,12 @@
 as shares of the range, about the people who are asked. V depends on where in the range people are,
 so the study has several populations. About the population they are drawn from there is the sampling
 error too, σ^2 / n. Both models protect one person's answer with ε; the number of people is public.
-The limit is the least worst-case variance of any local mechanism
-(`server/planning/variances.py`); a curator's, for many people, is that of a share [1].
+The limit is the least worst-case variance of any local mechanism (`server/planning/forecast.py`).
+People at the ends of the range answer a yes-or-no question, so a curator's limit is the limit of a
+count (`bit.py`), for any number of people.
 
 Numbers of the caller's own are shares of the range, 0 to 1, and are redacted: only their digest is
 written.
-
-[1] Gupte, Sundararajan 2010, "Universally optimal privacy mechanisms for minimax agents", PODS.
 """
 
 from __future__ import annotations
@@ -21,54 +20,28 @@ import json
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import cycle
-from typing import TYPE_CHECKING, Any
+from functools import partial
+from typing import Any
 
 import numpy as np
 from numpy.random import Generator
 from numpy.typing import NDArray
 
-from deniable.server.planning.variances import least_of_a_number
+from deniable.server.planning.forecast import least_of_a_number
 from deniable.shared.errors import WrongUse
-from deniable.shared.privacy.epsilon import Epsilon
-from deniable.shared.privacy.families.number_table import RANGE, NumberTable
-from deniable.simulations.central import BoundedMean, DiscreteLaplace, discrete_laplace
-from deniable.simulations.engine import comparison, custom_mechanisms, option
-from deniable.simulations.engine.comparison import (
-    DRAWN,
-    THESE,
-    Series,
-    figure,
-    half_width,
-    look,
-    number,
-    one,
-    pick,
-)
-from deniable.simulations.engine.figures import new_figure, plain_ticks
-from deniable.simulations.engine.redaction import Redacted, content, digest
-from deniable.simulations.engine.study import Cell, Figure, Options, Report, Row, Study
-from deniable.simulations.population import (
-    drawn,
-    fixed,
-    grid_distribution,
-    on_grid,
-    whole_people,
-)
-from deniable.simulations.studies.building_blocks import (
-    marked_line,
-    paragraphs,
-    reference_line,
-    sweep,
-)
-
-if TYPE_CHECKING:
-    import matplotlib.figure
+from deniable.shared.privacy.families.number_table import RANGE
+from deniable.simulations.central.discrete_laplace import BoundedMean, discrete_laplace
+from deniable.simulations.engine import custom_mechanisms, estimators, figures, option, sentences
+from deniable.simulations.engine.estimators import Case, Estimator, Risk, Rows, middle, number
+from deniable.simulations.engine.option import Redacted, content, digest
+from deniable.simulations.engine.sentences import figure, paragraphs, plus_minus
+from deniable.simulations.engine.study import Cell, Options, Report, Row, Study
+from deniable.simulations.population import drawn, fixed, grid_distribution, on_grid, whole_people
+from deniable.simulations.studies.bit import count_limit
 
 Array = NDArray[np.float64]
 BELOW = 1 - 1e-12  # a limit stays one in doubles
 CENTRAL_STEPS = 1_000
-CENTRAL = Series("central", "laplace", "trusted server", look(5))
 TENTHS = tuple(tenth / 10 for tenth in range(11))
 POPULATIONS = {  # how many people in each hundred are at 0, 0.1, ..., 1 of the range
     "low": (30, 25, 16, 11, 7, 4, 3, 2, 1, 1, 0),
@@ -77,7 +50,6 @@ POPULATIONS = {  # how many people in each hundred are at 0, 0.1, ..., 1 of the 
     "ends": (50, 0, 0, 0, 0, 0, 0, 0, 0, 0, 50),
 }
 GRID = 1_000  # steps of the range to which the caller's own numbers are rounded
-VARIANCE_TICKS = (0.2, 0.5, 1, 2, 5, 10, 20, 50, 100)
 
 
 def _population(name: str, given: Any) -> str:  # Any: a name, or numbers
@@ -139,135 +111,105 @@ def crowd_of(population: object, people: int) -> Crowd:
     return Crowd(np.asarray(places, dtype=float), np.asarray(whole_people(weights, people)))
 
 
-def cells(options: Options) -> Sequence[Cell]:
-    mechanisms = (*options["mechanisms"], CENTRAL.mechanism)
-    lists = {key: options[key] for key in ("epsilon", "people")}
-    return sweep(options, mechanism=mechanisms, **lists)
+CENTRAL = Estimator("central", "laplace", "trusted server", figures.LOOKS[5])
+
+
+def local_estimators(mechanisms: Sequence[str]) -> list[Estimator]:
+    return custom_mechanisms.local_estimators("number", mechanisms, [CENTRAL.look])
 
 
 def run(cell: Cell, generator: Generator) -> Sequence[Row]:
-    epsilon, times = Epsilon(str(cell["epsilon"])), int(cell["repetitions"])
-    people, mechanism = int(cell["people"]), str(cell["mechanism"])
-    crowd, trusted = crowd_of(cell["population"], people), BoundedMean(epsilon, CENTRAL_STEPS)
-    if mechanism == CENTRAL.mechanism:
-        rows = [_central(trusted, crowd, times, generator)]
-    else:
-        (series,) = series_of([mechanism])[:1]
-        table = custom_mechanisms.number_mechanism(mechanism, epsilon)
-        row = _local(series, table, crowd, times, generator)
-        # A curator can run it too: with few people and a large ε it has less error than noise.
-        better = number(row, "exact") < trusted.variance(people)
-        by_the_curator = {**row, "model": "central", "limit_worst": least_trusted(epsilon, people)}
-        rows = [row, *([by_the_curator] if better else [])]
-    return [{"population": cell["population"], **row} for row in rows]
-
-
-def series_of(mechanisms: Sequence[str]) -> tuple[Series, ...]:
-    """Return the series of these local mechanisms, and of the trusted server."""
-    local = (
-        Series("local", name, custom_mechanisms.label("number", name), appearance)
-        for name, appearance in zip(mechanisms, cycle(map(look, range(5))), strict=False)
+    case = Case(cell, generator)
+    n, crowd = case.people, crowd_of(case.population, case.people)
+    local, least = local_estimators(case.mechanisms.split(",")), least_of_a_number(case.epsilon)
+    limits = {
+        "local": None if least is None else BELOW * least / RANGE**2 / n,
+        "central": count_limit(float(case.epsilon), n) / n**2,
+    }
+    return case.rows(
+        ("epsilon", "people", "population"),
+        {one: _local(one, case, crowd) for one in local} | {CENTRAL: _central(case, crowd)},
+        {model: {"limit_worst": limit} for model, limit in limits.items()},
+        crowd.sampling,
     )
-    return (*local, CENTRAL)
 
 
-def _local(
-    series: Series, table: NumberTable, crowd: Crowd, times: int, generator: Generator
-) -> Row:
-    people, steps = crowd.people, len(table.rows) - 1
+def _local(one: Estimator, case: Case, crowd: Crowd) -> Risk:
+    table = custom_mechanisms.number_mechanism(one.name, case.epsilon)
+    n, steps, places = case.people, len(table.rows) - 1, crowd.places.tolist()
+    times, generator = case.repetitions, case.generator(one)
+    points = on_grid(places, crowd.held.tolist(), steps, times, generator)
+    shares = grid_distribution(places, (crowd.held / n).tolist(), steps)
+    tallies = (fixed(table, points, times, generator), drawn(table, shares, n, times, generator))
     values = np.array([float(value / table.steps) for value in table.values])
-    points = on_grid(crowd.places.tolist(), crowd.held.tolist(), steps, times, generator)
-    these = fixed(table, points, times, generator).counts @ values / people - crowd.mean
-    shares = grid_distribution(crowd.places.tolist(), (crowd.held / people).tolist(), steps)
-    again = drawn(table, shares, people, times, generator).counts @ values / people - crowd.mean
-    variances = np.array([table.variance(people, x) for x in crowd.places.tolist()])
-    exact, least = float(variances @ crowd.held / people), least_of_a_number(table.epsilon)
-    return {
-        **comparison.row(series, str(table.epsilon), people, exact, these),
-        **comparison.drawn_columns(exact + crowd.sampling, again),
-        "worst": table.worst_variance(people),
-        "limit_worst": None if least is None else BELOW * least / RANGE**2 / people,
-    }
+    these, others = (tally.counts @ values / n - crowd.mean for tally in tallies)
+    exact = float(np.array([table.variance(n, x) for x in places]) @ crowd.held / n)
+    worst = {"worst": table.worst_variance(n)}
+    return Risk(exact, these, errors_drawn=others, columns=worst)
 
 
-def _central(trusted: BoundedMean, crowd: Crowd, times: int, generator: Generator) -> Row:
-    people, variance = crowd.people, trusted.variance(crowd.people)
-    errors = discrete_laplace(trusted.noise, times, generator) / (people * CENTRAL_STEPS)
-    sample = generator.multinomial(people, crowd.held / people, times)
-    sampled = sample @ crowd.places / people - crowd.mean
-    return {
-        **comparison.row(CENTRAL, str(trusted.epsilon), people, variance, errors),
-        **comparison.drawn_columns(variance + crowd.sampling, errors + sampled),
-        "worst": variance,
-        "limit_worst": least_trusted(trusted.epsilon, people),
-    }
+def _central(case: Case, crowd: Crowd) -> Risk:
+    n, times, generator = case.people, case.repetitions, case.generator(CENTRAL)
+    trusted = BoundedMean(case.epsilon, CENTRAL_STEPS)
+    errors = discrete_laplace(trusted.noise, times, generator) / (n * CENTRAL_STEPS)
+    sampled = generator.multinomial(n, crowd.held / n, times) @ crowd.places / n - crowd.mean
+    worst = trusted.variance(n)
+    return Risk(worst, errors, errors_drawn=errors + sampled, columns={"worst": worst})
 
 
-def least_trusted(epsilon: Epsilon, people: int) -> float:
-    """Return the least worst-case variance of a curator, for many people.
-
-    People at the ends of the range answer a yes-or-no question, and no release of its count has
-    less error than geometric noise.
-    """
-    return DiscreteLaplace(epsilon).variance / people**2
-
-
-def report(options: Options, rows: Sequence[Row]) -> Report:
-    epsilon, people = (comparison.middle(options[key]) for key in ("epsilon", "people"))
-    shown, series = pick(rows, epsilon=epsilon), series_of(options["mechanisms"])
-    best = (_best_row(shown)["mechanism"], CENTRAL.mechanism)
-    unit = "± % of the range (1.96 standard errors)"
-    variance_caption, error_caption = paragraphs(
-        f"""The variance of each local mechanism divided by the least worst-case variance of any
-        local mechanism, against ε: on the left with all people at the mechanism's own worst point,
-        on the right for this population. It does not depend on the number of people.
-
-        The error of an estimated mean, as a share of the range, against the number of people, at ε
-        {epsilon}, by the best local mechanism and by a trusted server: for the people who are
-        asked, and for the population they are drawn from. Lines are formulas, points are
-        simulations."""
-    )
+def report(options: Options, found: Sequence[Row]) -> Report:
+    rows, epsilon, people = Rows(found), middle(options["epsilon"]), middle(options["people"])
+    local, shown = local_estimators(options["mechanisms"]), rows.at(epsilon=epsilon)
+    best = [one for one in local if one.name == shown.best("local")["estimator"]]
+    at_people = rows.at(people=people)
     return Report(
-        findings=_findings(rows, epsilon, people),
-        figures=[
-            Figure(
+        _findings(at_people, epsilon, people),
+        [
+            figures.ratio_figure(
                 "variance",
-                variance_caption,
-                lambda: _variance_figure(pick(rows, people=people), series[:-1]),
+                "The variance of each local mechanism divided by the least worst-case variance of "
+                "any local mechanism, against ε: on the left with all people at the mechanism's "
+                "own worst point, on the right for this population. It does not depend on the "
+                "number of people. No local mechanism is below 1 on the left.",
+                [
+                    ("At its worst point", at_people, partial(_over_limit, "worst")),
+                    ("This population", at_people, partial(_over_limit, "exact")),
+                ],
+                *(local, "epsilon", "variance / least at the worst point"),
+                words="ε",
             ),
-            Figure(
+            figures.error_figure(
                 "error",
-                error_caption,
-                lambda: comparison.error_figure(
+                f"The error of an estimated mean at ε {epsilon}, as a share of the range, by the "
+                "best local mechanism and by a trusted server.",
+                *(
                     shown,
-                    [curve for curve in series if curve.mechanism in best],
+                    [*best, CENTRAL],
                     f"Error of a mean, ε {epsilon}",
-                    *(unit, 100, (THESE, DRAWN)),
+                    estimators.RANGE_PERCENT,
                 ),
             ),
         ],
-        tables=[
-            comparison.error_table(
-                f"Error of the mean of {side.label}, in % of the range: 1.96 standard errors",
-                *(rows, series, 100, "", side),
-            )
-            for side in (THESE, DRAWN)
-        ],
-        method=paragraphs(
-            f"""{_sentence_about(options["population"])} 'These people' are fixed, and only rounding
-            and noise are drawn; for 'the population' people are drawn too.
-
-            {comparison.check_words(rows)}
+        sentences.error_tables(
+            "Error of the mean of {target}, in % of the range: 1.96 standard errors",
+            *(rows, [*local, CENTRAL], estimators.RANGE_PERCENT),
+        ),
+        sentences.method(
+            rows,
+            f"""{_sentence_about(options["population"])}
 
             Numbers are rounded to the mechanism's grid at random, by one binomial for all people at
             the same point, and then pass through the mechanism's table, by one multinomial for each
             row: exactly the distribution of what devices would send.
 
             The trusted server has the sum on a grid of {CENTRAL_STEPS:,} steps, with discrete
-            Laplace noise for one person who moves through the whole range."""
+            Laplace noise for one person who moves through the whole range.""",
         ),
-        document=comparison.cells_document(options, rows),
     )
+
+
+def _over_limit(key: str, row: Row) -> float | None:
+    return None if row["limit_worst"] is None else number(row, key) / number(row, "limit_worst")
 
 
 def _sentence_about(population: str) -> str:
@@ -279,67 +221,35 @@ def _sentence_about(population: str) -> str:
     return "The population consists of your own numbers, of which only a digest is written."
 
 
-def _findings(rows: Sequence[Row], epsilon: str, people: int) -> list[str]:
-    cell = pick(rows, epsilon=epsilon, people=people)
-    central, best = one(cell, mechanism=CENTRAL.mechanism), _best_row(cell)
+def _findings(rows: Rows, epsilon: str, people: int) -> list[str]:
+    cell = rows.at(epsilon=epsilon)
+    best, central = cell.best("local"), cell.one(CENTRAL)
     price, drawn_price = (
         figure(number(best, key) / number(central, key)) for key in ("exact", "exact_drawn")
     )
-    first, last = (
-        _label(_best_row(pick(rows, epsilon=end["epsilon"], people=people)))
-        for end in (rows[0], rows[-1])
-    )
+    ends = [rows[0]["epsilon"], rows[-1]["epsilon"]]
+    first, last = (_label(rows.at(epsilon=end).best("local")) for end in ends)
     return paragraphs(
         f"""With {people:,} people at ε {epsilon}, the best local mechanism ({_label(best)})
-        estimates a mean to ± {figure(100 * half_width(best))} % of the range, and a trusted server
-        to ± {figure(100 * half_width(central))} %: {price} times the variance. About the population
-        they are drawn from it is {drawn_price} times.
+        estimates a mean to {plus_minus(best)} % of the range, and a trusted server to
+        {plus_minus(central)} %: {price} times the variance. About the population they are drawn
+        from it is {drawn_price} times.
 
-        Of the local mechanisms, {first} has the least error at ε {rows[0]["epsilon"]}, and
-        {"again" if last == first else last} at ε {rows[-1]["epsilon"]}. About the people who are
-        asked, the price grows with their number in every case."""
+        Of the local mechanisms, {first} has the least error at ε {ends[0]}, and
+        {"again" if last == first else last} at ε {ends[1]}. About the people who are asked, the
+        price grows with their number; about their population it does not."""
     )
 
 
 def _label(row: Row) -> str:
-    return custom_mechanisms.label("number", str(row["mechanism"]))
-
-
-def _best_row(rows: Sequence[Row]) -> Row:
-    """Return the local row with the least error, of rows with one ε: the people do not matter."""
-    return min(pick(rows, model="local"), key=lambda row: number(row, "exact"))
-
-
-def _variance_figure(rows: Sequence[Row], local: Sequence[Series]) -> matplotlib.figure.Figure:
-    picture = new_figure(width=9.2, height=4.4)
-    panels = picture.subplots(1, 2, sharey=True)
-    ticks = sorted({float(str(row["epsilon"])) for row in rows})
-    known = [row for row in rows if row["limit_worst"] is not None]
-    titles = {"worst": "At its worst point", "exact": "This population"}
-    for axes, (key, title) in zip(panels, titles.items(), strict=True):
-        for series in local:
-            points = [
-                (float(str(row["epsilon"])), number(row, key) / number(row, "limit_worst"))
-                for row in pick(known, model=series.model, mechanism=series.mechanism)
-            ]
-            marked_line(axes, points, series.look, series.label)
-        reference_line(axes, 1)
-        axes.set(xscale="log", yscale="log", xlabel="ε", title=title)
-        axes.set_yticks(VARIANCE_TICKS, [f"{tick:g}" for tick in VARIANCE_TICKS])
-        plain_ticks(axes, ticks)
-    panels[0].annotate("no local one below", (ticks[0], 0.93), va="top", fontsize=9)
-    panels[0].set_ylabel("variance / least at the worst point")
-    picture.legend(
-        *panels[0].get_legend_handles_labels(), loc="outside lower center", ncols=5, fontsize=9
-    )
-    return picture
+    return custom_mechanisms.label("number", str(row["estimator"]))
 
 
 STUDY = Study(
     name="mean",
     question="What does it cost to learn a mean without trusting the server?",
     options=OPTIONS,
-    cells=cells,
+    cells=estimators.grid("epsilon", "people"),
     run=run,
     report=report,
     formulas=(

@@ -2,47 +2,49 @@
 
 Errors are n times the variance that noise and rounding add: of one option's share where all shares
 are equal, or of the mean of numbers that are all at the worst point, with the range as [-1, 1]. So
-they do not depend on the people. The least error that is known to be possible is that of
-`deniable plan`.
+they do not depend on the people. The least error that is known to be possible is the one that
+`deniable plan` states.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from itertools import cycle
+from functools import partial
 from time import perf_counter_ns
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.random import Generator
 from numpy.typing import NDArray
 
-from deniable.server.estimation.point_estimates import support_counts, unbiased_share
+from deniable.server.estimation.shares import support_counts, unbiased_share
 from deniable.server.intake.tally import COUNTERS
-from deniable.server.planning.variances import least_n_variance
-from deniable.shared.errors import WrongUse
+from deniable.server.planning.forecast import least_n_variance
 from deniable.shared.privacy.epsilon import Epsilon
 from deniable.shared.privacy.families.number_table import RANGE, NumberTable
 from deniable.shared.privacy.families.support import SupportDesign
-from deniable.shared.privacy.mechanism import FamilyTable, Mechanism
+from deniable.shared.privacy.mechanism import Mechanism, kernel_draw
 from deniable.shared.privacy.mechanisms import mechanisms, sizes
-from deniable.shared.privacy.randomness import kernel_draw
-from deniable.simulations.engine import comparison, custom_mechanisms, option
-from deniable.simulations.engine.comparison import look, number, pick
-from deniable.simulations.engine.figures import FAINT
-from deniable.simulations.engine.study import Cell, Figure, Options, Report, Row, Study, Table
+from deniable.simulations.engine import custom_mechanisms, figures, option, sentences
+from deniable.simulations.engine.estimators import (
+    Estimator,
+    Rows,
+    Value,
+    mean_square,
+    middle,
+    number,
+    value_of,
+)
+from deniable.simulations.engine.study import Cell, Options, Report, Row, Study
 from deniable.simulations.population import fixed, on_grid
-from deniable.simulations.studies.building_blocks import bars, chart, paragraphs
 
-if TYPE_CHECKING:
-    import matplotlib.figure
-
-Squares = NDArray[np.float64]
+Array = NDArray[np.float64]
 MANY_OPTIONS = 500  # from here on a tenth of the repetitions is as informative
 PEOPLE = 20_000  # at least, and the same number with each answer
 TIMED_REPORTS = 5_000  # reports that are counted together when counting is timed
 TIMING_NS = 3_000_000  # spent on timing one thing, roughly
+COMPARED = ("measured_n_variance", "predicted_n_variance", "measurement_error")
 OPTIONS = (
     option.epsilons("0.5,1,2,4"),
     option.Option(
@@ -67,7 +69,7 @@ def cells(options: Options) -> Sequence[Cell]:
     ]
     times = options["repetitions"]
     return [
-        {"kind": kind, "mechanism": name, "size": size, "epsilon": epsilon, "repetitions": times}
+        {"kind": kind, "estimator": name, "size": size, "epsilon": epsilon, "repetitions": times}
         for kind, name, size in asked
         for epsilon in options["epsilon"]
     ]
@@ -75,16 +77,21 @@ def cells(options: Options) -> Sequence[Cell]:
 
 def run(cell: Cell, generator: Generator) -> Sequence[Row]:
     mechanism, times = _mechanism_of(cell), int(cell["repetitions"])
-    squares = SQUARED_ERRORS.of(mechanism)(mechanism, times, generator)
+    if isinstance(mechanism, NumberTable):
+        measured, error = mean_square(_number_errors(mechanism, times, generator))
+    else:
+        assert isinstance(mechanism, SupportDesign), "bits and choices"
+        measured, error = mean_square(_share_errors(mechanism, times, generator))
     return [
         {
-            "mechanism": mechanism.name,
+            "model": "local",
+            "estimator": mechanism.name,
             "kind": mechanism.kind,
             "epsilon": str(mechanism.epsilon),
             "size": mechanism.size,
             "predicted_n_variance": mechanism.n_variance(),
-            "measured_n_variance": float(squares.mean()),
-            "measurement_error": float(squares.std(ddof=1) / math.sqrt(len(squares))),
+            "measured_n_variance": measured,
+            "measurement_error": error,
             "limit": least_n_variance(mechanism),
             "payload_bytes": mechanism.payload_size,
         }
@@ -93,32 +100,31 @@ def run(cell: Cell, generator: Generator) -> Sequence[Row]:
 
 def _mechanism_of(row: Cell | Row) -> Mechanism:
     """Return the mechanism of a cell, or of its row."""
-    name, epsilon = str(row["mechanism"]), Epsilon(str(row["epsilon"]))
+    name, epsilon = str(row["estimator"]), Epsilon(str(row["epsilon"]))
     if row["kind"] == "number":
         return custom_mechanisms.number_mechanism(name, epsilon)
     mechanism: Mechanism = mechanisms()[name](epsilon, int(number(row, "size")))
     return mechanism
 
 
-def _share_errors(design: SupportDesign, times: int, generator: Generator) -> Squares:
-    """Return n times the squared error of a share, averaged over the options, per repetition."""
+def _share_errors(design: SupportDesign, times: int, generator: Generator) -> Array:
+    """Return √n times the errors of the shares, in each repetition."""
     times = times if design.size < MANY_OPTIONS else times // 10
     holders = -(-PEOPLE // design.options)
     people = holders * design.options
     counts = fixed(design, [holders] * design.options, times, generator).counts
     rates = np.array([support_counts(design, cells) for cells in counts]) / people
     errors = unbiased_share(rates, design) - 1 / design.options
-    return np.asarray(people * (errors**2).mean(axis=1))
+    return np.asarray(math.sqrt(people) * errors)
 
 
-def _number_errors(table: NumberTable, times: int, generator: Generator) -> Squares:
-    """Return n times the squared error of the mean, with all people at the worst point."""
+def _number_errors(table: NumberTable, times: int, generator: Generator) -> Array:
+    """Return √n times the error of the mean, with all people at the worst point."""
     point = worst_point(table)
     points = on_grid([point], [PEOPLE], table.steps, 20 * times, generator)
     counts = fixed(table, points, 20 * times, generator).counts
     values = np.array([float(value / table.steps) for value in table.values])
-    errors = RANGE * (counts @ values / PEOPLE - point)
-    return np.asarray(PEOPLE * errors**2)
+    return np.asarray(math.sqrt(PEOPLE) * RANGE * (counts @ values / PEOPLE - point))
 
 
 def worst_point(table: NumberTable) -> float:
@@ -133,20 +139,6 @@ def worst_point(table: NumberTable) -> float:
         for i in range(table.steps)
     ]
     return max(worst, key=lambda point: table.variance(1, point))
-
-
-def _refuse(
-    mechanism: Mechanism,
-    times: int,  # noqa: ARG001 # as all functions of the table
-    generator: Generator,  # noqa: ARG001 # as above
-) -> Squares:
-    raise WrongUse(f"{mechanism.name}: this study covers bits, choices and numbers only")
-
-
-# Any: each function takes the family of its key
-SQUARED_ERRORS: FamilyTable[Callable[[Any, int, Generator], Squares]] = FamilyTable(
-    {Mechanism: _refuse, SupportDesign: _share_errors, NumberTable: _number_errors}
-)
 
 
 def _with_costs(row: Row) -> Row:
@@ -177,106 +169,96 @@ def _fastest_ns(call: Callable[[], object]) -> float:
 
 
 def report(options: Options, rows: Sequence[Row]) -> Report:
-    epsilon = comparison.middle(options["epsilon"])
-    costly = [_with_costs(row) for row in rows]
-    shown = pick(costly, epsilon=epsilon)
-    off = max(
-        abs(number(row, "measured_n_variance") - number(row, "predicted_n_variance"))
-        / number(row, "measurement_error")
-        for row in rows
-    )
+    epsilon = middle(options["epsilon"])
+    costly = Rows(_with_costs(row) for row in rows)
+    shown = costly.at(epsilon=epsilon)
+    choices, numbers = shown.at(kind="choice"), costly.at(kind="number")
+    bar = (partial(_over, key="measured_n_variance"), partial(_over, key="measurement_error", of=3))
     return Report(
-        findings=_findings(rows, options),
-        figures=[
-            Figure(
+        _findings(Rows(rows), options),
+        [
+            figures.ratio_figure(
                 "options",
                 f"n times the variance of one option divided by the least possible, at ε {epsilon}"
                 ", against the number of options. Lines are formulas, points are simulations.",
-                lambda: _figure(
-                    pick(shown, kind="choice"), "size", f"Choices, ε {epsilon}", "options"
-                ),
+                [(f"Choices, ε {epsilon}", choices, _over)],
+                *(_estimators("choice"), "size", "variance / least"), words="options", bar=bar,
             ),
-            Figure(
+            figures.ratio_figure(
                 "numbers",
                 "The same for the mean of numbers at the worst point, against ε.",
-                lambda: _figure(pick(costly, kind="number"), "epsilon", "Numbers", "ε"),
+                [("Numbers", numbers, _over)],
+                *(_estimators("number"), "epsilon", "variance / least"), words="ε", bar=bar,
             ),
         ],
-        tables=[_table(shown, epsilon)],
-        method=paragraphs(
+        [
+            sentences.table(
+                f"Every mechanism at ε {epsilon}",
+                shown,
+                {"kind": "kind", "size": "size", "mechanism": "estimator"},
+                {
+                    "n × variance": _text("predicted_n_variance", ",.4g"),
+                    "/ least": _text(_over, ",.4g"),
+                    "bytes": _text("payload_bytes", ",.0f"),
+                    "device": _text(lambda row: number(row, "client_ns") / 1e3, ",.3g", " µs"),
+                    "count": _text("tally_ns", ",.3g", " ns"),
+                },
+            )
+        ],
+        sentences.paragraphs(
             f"""{PEOPLE:,} people, or a few more where shares must be equal; only noise is drawn.
             Errors do not depend on the people.
 
-            The largest distance of a measured value from its formula is {off:.1f} Monte-Carlo
-            errors.
+            The largest distance of a measured value from its formula is
+            {sentences.worst_deviation(rows, COMPARED):.1f} Monte-Carlo errors.
 
             The time of a report on a device includes the kernel's randomness; that of counting one
             is measured on {TIMED_REPORTS:,} reports together. Both belong to this machine and this
             run and are in the JSON form only: a second run does not reproduce them."""
         ),
-        document={"options": dict(options), "rows": costly},
+        {"rows": costly},
+    )  # fmt: skip
+
+
+def _estimators(kind: str) -> list[Estimator]:
+    return custom_mechanisms.local_estimators(kind, list(mechanisms(kind)), ())
+
+
+def _text(key: Value, form: str, unit: str = "") -> Callable[[Rows], str]:
+    """Return a column of the table: one number of the row, or "-" where it is not known."""
+    return lambda rows: (
+        "-" if value_of(rows[0], key) is None else f"{number(rows[0], key):{form}}{unit}"
     )
 
 
-def _over(row: Row, key: str = "predicted_n_variance") -> float:
-    return number(row, key) / number(row, "limit")
+def _over(row: Row, key: str = "predicted_n_variance", of: float = 1.0) -> float | None:
+    return None if row["limit"] is None else of * number(row, key) / number(row, "limit")
 
 
 def _label(row: Row) -> str:
-    return custom_mechanisms.label(str(row["kind"]), str(row["mechanism"]))
+    return custom_mechanisms.label(str(row["kind"]), str(row["estimator"]))
 
 
-def _findings(rows: Sequence[Row], options: Options) -> list[str]:
-    least: dict[tuple[object, ...], Row] = {}
-    for row in (row for row in rows if row["limit"] is not None):
-        asked = (row["kind"], row["epsilon"], row["size"] if row["kind"] == "choice" else 0)
-        least[asked] = min(least.get(asked, row), row, key=_over)
-    far = max(least.values(), key=_over)
-    epsilon, most = comparison.middle(options["epsilon"]), max(options["options"])
-    many = pick(rows, kind="choice", size=most, epsilon=epsilon)
-    best, worst = min(many, key=_over), max(many, key=_over)
-    return paragraphs(
-        f"""The best mechanism for each question has at most {_over(far):.3f} times the least
+def _findings(rows: Rows, options: Options) -> list[str]:
+    known = Rows(row for row in rows if row["limit"] is not None)
+    choices = known.at(kind="choice").groups("epsilon", "size")
+    others = Rows(row for row in known if row["kind"] != "choice").groups("kind", "epsilon")
+    least = [min(rows, key=_ratio) for rows in (*others.values(), *choices.values())]
+    far, epsilon = max(least, key=_ratio), middle(options["epsilon"])
+    most = max(options["options"])
+    many = known.at(kind="choice", size=most, epsilon=epsilon)
+    best, worst = min(many, key=_ratio), max(many, key=_ratio)
+    return sentences.paragraphs(
+        f"""The best mechanism for each question has at most {_ratio(far):.3f} times the least
         possible variance: {_label(far)} at ε {far["epsilon"]}, size {number(far, "size"):,}.
 
-        With {most:,} options at ε {epsilon}, {_label(best)} has {_over(best):.4f} times the least
-        in {best["payload_bytes"]} bytes, and {_label(worst)} {_over(worst):,.4g} times."""
+        With {most:,} options at ε {epsilon}, {_label(best)} has {_ratio(best):.4f} times the least
+        in {best["payload_bytes"]} bytes, and {_label(worst)} {_ratio(worst):,.4g} times."""
     )
 
 
-def _figure(rows: Sequence[Row], key: str, title: str, axis: str) -> matplotlib.figure.Figure:
-    picture, axes = chart(title, axis, "variance / least")
-    names = dict.fromkeys(str(row["mechanism"]) for row in rows)
-    for name, appearance in zip(names, cycle(map(look, range(6))), strict=False):
-        mine = [row for row in pick(rows, mechanism=name) if row["limit"] is not None]
-        x, predicted = [float(str(row[key])) for row in mine], [_over(row) for row in mine]
-        axes.plot(x, predicted, color=appearance.color, ls=appearance.dash, label=_label(mine[0]))
-        measured = [_over(row, "measured_n_variance") for row in mine]
-        errors = [3 * _over(row, "measurement_error") for row in mine]
-        bars(axes, list(zip(x, measured, errors, strict=True)), appearance)
-    axes.axhline(1, color=FAINT, linewidth=1)
-    axes.legend()
-    return picture
-
-
-def _table(rows: Sequence[Row], epsilon: str) -> Table:
-    return Table(
-        f"Every mechanism at ε {epsilon}",
-        ["kind", "size", "mechanism", "n × variance", "/ least", "bytes", "device", "count"],
-        [
-            [
-                str(row["kind"]),
-                f"{number(row, 'size'):,}",
-                _label(row),
-                f"{number(row, 'predicted_n_variance'):,.4g}",
-                "-" if row["limit"] is None else f"{_over(row):,.4g}",
-                f"{number(row, 'payload_bytes'):,}",
-                f"{number(row, 'client_ns') / 1e3:,.3g} µs",
-                f"{number(row, 'tally_ns'):,.3g} ns",
-            ]
-            for row in rows
-        ],
-    )
+def _ratio(row: Row) -> float:
+    return number(row, _over)
 
 
 STUDY = Study(

@@ -5,7 +5,7 @@
     central     geometric noise on the count                   2 V(ε)
 
 are mean squared errors in people, with V = e^ε / (e^ε - 1)^2. ε₀ is the largest with which n
-shuffled reports are (ε, δ)-private (`engine/comparison.py`). As e^ε₀ grows in proportion to n, the
+shuffled reports are (ε, δ)-private. As e^ε₀ grows in proportion to n, the
 second error tends to a constant, like the third: a price of n / 2 becomes a constant price. The
 guarantee needs n honest people and an honest shuffler; alone, a report has ε₀ only.
 
@@ -15,194 +15,140 @@ Sources: those of `deniable.server.estimation.amplification`.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 from numpy.random import Generator
 
 from deniable.server.estimation.amplification import report_epsilon
-from deniable.shared.privacy.epsilon import Epsilon
+from deniable.shared.privacy.epsilon import ONE
 from deniable.shared.privacy.mechanisms import RandomizedResponse
-from deniable.shared.privacy.thresholds import ONE
-from deniable.simulations.central import GeometricCounts, discrete_laplace
-from deniable.simulations.engine import comparison, estimator_rows, option
-from deniable.simulations.engine.comparison import (
-    SHUFFLED,
-    TRUST,
-    Series,
-    delta_option,
-    figure,
-    look,
-    number,
-    pick,
-)
+from deniable.simulations.central.discrete_laplace import DiscreteLaplace, discrete_laplace
+from deniable.simulations.engine import estimators, figures, option, sentences
+from deniable.simulations.engine.estimators import Case, Columns, Estimator, Risk, Rows, number
+from deniable.simulations.engine.figures import LOOKS
+from deniable.simulations.engine.sentences import TRUST, column, figure
 from deniable.simulations.engine.study import Cell, Figure, Options, Report, Row, Study
 from deniable.simulations.population import fixed
-from deniable.simulations.studies.building_blocks import (
-    by_series,
-    chart,
-    column,
-    grid,
-    marked_line,
-    paragraphs,
-    table,
-)
 
-if TYPE_CHECKING:
-    import matplotlib.figure
-
-LOCAL = Series("local", "randomized-response", "devices", look(0))
-MIXED = Series("shuffled", "randomized-response", "shuffled", SHUFFLED.look)
-CENTRAL = Series("central", "geometric", "trusted server", look(1))
-SERIES = (LOCAL, MIXED, CENTRAL)
 OPTIONS = (
     option.epsilons("0.1,0.5,1,2"),
     option.people("1e2,1e3,1e4,1e5,1e6,1e7,1e8,1e9"),
     option.Option("share", 0.3, option.share, "share of people who say yes", "SHARE"),
-    delta_option(),
+    option.delta(),
     option.repetitions(4_000),
 )
 
 
+LOCAL = Estimator("local", "randomized-response", "devices", LOOKS[0])
+MIXED = Estimator("shuffled", "randomized-response", "shuffled", figures.SHUFFLED_LOOK, False)
+CENTRAL = Estimator("central", "geometric", "trusted server", LOOKS[1])
+ESTIMATORS = (LOCAL, MIXED, CENTRAL)
+
+
 def run(cell: Cell, generator: Generator) -> Sequence[Row]:
-    epsilon, people, times = Epsilon(str(cell["epsilon"])), int(cell["people"]), cell["repetitions"]
-    yes = round(people * float(cell["share"]))
-    mixed = report_epsilon(epsilon, people, float(cell["delta"]))
-    rows: list[Row] = []
-    for series, reported in ((LOCAL, epsilon), (MIXED, mixed)):
-        design = RandomizedResponse(reported)
-        ones = fixed(design, [people - yes, yes], int(times), generator).counts[:, 1]
+    case = Case(cell, generator)
+    n, yes = case.people, round(case.people * case.share)
+    noise = DiscreteLaplace(case.epsilon)
+    errors = discrete_laplace(noise, case.repetitions, case.generator(CENTRAL)).astype(float)
+    risks = {CENTRAL: Risk(noise.variance, errors, columns=_promise(0.0, None))}
+    mixed = report_epsilon(case.epsilon, n, case.delta)
+    for one, epsilon, delta in ((LOCAL, case.epsilon, 0.0), (MIXED, mixed, case.delta)):
+        design = RandomizedResponse(epsilon)
         keep, lie = design.keep / ONE, design.lie / ONE
-        exact = people**2 * design.variance(people, yes / people)
-        errors = (ones - people * lie) / (keep - lie) - yes
-        limit = exact if series is LOCAL else None
-        rows.append(_row(cell, series, exact, errors**2, limit, str(reported)))
-    trusted = GeometricCounts(epsilon).noise
-    noise = discrete_laplace(trusted, int(times), generator).astype(float)
-    rows.append(_row(cell, CENTRAL, trusted.variance, noise**2, trusted.variance, None))
-    return rows
+        ones = fixed(design, [n - yes, yes], case.repetitions, case.generator(one)).counts[:, 1]
+        errors = (ones - n * lie) / (keep - lie) - yes
+        exact = n**2 * design.variance(n, yes / n)
+        risks[one] = Risk(exact, errors, columns=_promise(delta, str(epsilon)))
+    limits = {one.model: {"limit": risks[one].exact} for one in (LOCAL, CENTRAL)}
+    return case.rows(("epsilon", "people"), {one: risks[one] for one in ESTIMATORS}, limits)
 
 
-def _row(
-    cell: Cell,
-    series: Series,
-    exact: float,
-    squares: estimator_rows.Array,
-    limit: float | None,
-    reported: str | None,
-) -> Row:
-    return {
-        "model": series.model,
-        "estimator": series.mechanism,
-        "epsilon": cell["epsilon"],
-        "delta": cell["delta"] if series is MIXED else 0.0,
-        "report_epsilon": reported,
-        "people": cell["people"],
-        "exact": exact,
-        **estimator_rows.measured(squares),
-        "limit": limit,
-    }
+def _promise(delta: float, report: str | None) -> Columns:
+    return {"delta": delta, "report_epsilon": report}
 
 
-def report(options: Options, rows: Sequence[Row]) -> Report:
-    shown = [options["epsilon"][0], comparison.middle(options["epsilon"][1:] or ["1"])]
-    shown = list(dict.fromkeys(epsilon for epsilon in shown if epsilon in options["epsilon"]))
-    findings = _findings(options, rows, shown[0])
-    error_caption, reports_caption = paragraphs(
-        f"""The error of a count against the number of people who are counted. On devices it grows
-        as the square root of that number; with a shuffler, and with a trusted server, it does not
-        grow. The shuffled count {TRUST}. Lines are formulas, points are simulations.
-
-        The ε₀ that each report may have alone, so that all reports, shuffled, have ε for one
-        person. It is the guarantee that remains if the shuffler is not honest."""
+def report(options: Options, found: Sequence[Row]) -> Report:
+    rows, epsilons = Rows(found), options["epsilon"]
+    first = rows.at(epsilon=epsilons[0])
+    looks = figures.distinct_looks(len(epsilons))
+    alone = [
+        figures.curve(rows.at(epsilon=e).of(MIXED), look, "people", "report_epsilon", f"ε {e}")
+        for e, look in zip(epsilons, looks, strict=True)
+    ]
+    panel = figures.Panel(
+        "What a report alone gives away", alone, "people", "ε₀ of one report", ("log", "linear")
     )
     return Report(
-        findings=findings,
-        figures=[
-            Figure("error", error_caption, lambda: _error_figure(rows, shown)),
-            Figure("reports", reports_caption, lambda: _reports_figure(rows, options["epsilon"])),
+        _findings(options, rows.at(people=options["people"][-1])),
+        [
+            figures.error_figure(
+                "error",
+                "The error of a count against the number of people who are counted. On devices it "
+                "grows as the square root of that number; with a shuffler, and with a trusted "
+                f"server, it does not grow. The shuffled count {TRUST}.",
+                *(first, ESTIMATORS, f"Error of a count, ε {epsilons[0]}"),
+                unit=estimators.Unit("standard error of a count, people", 1.0),
+                targets=[estimators.THESE],
+            ),
+            Figure(
+                "reports",
+                "The ε₀ that each report may have alone, so that all reports, shuffled, have ε for "
+                "one person. It is the guarantee that remains if the shuffler is not honest.",
+                lambda: figures.draw([panel]),
+            ),
         ],
-        tables=[
-            table(
+        [
+            sentences.table(
                 "Standard error of a count, in people",
                 rows,
                 {"ε": "epsilon", "people": "people"},
-                {series.label: column(series, root=True) for series in SERIES}
-                | {"ε₀ of a report": lambda cell: _reported(by_series(cell, SERIES)[MIXED])},
+                {one.label: column(one, _standard_error) for one in ESTIMATORS}
+                | {"ε₀ of a report": column(MIXED, _reported)},
             )
         ],
-        method=paragraphs(
+        sentences.method(
+            rows,
             f"""ε₀ is the largest at which the divergence of n shuffled reports is at most
             δ = {options["delta"]:g}: a sum over binomials, whose tails are added to δ. Devices and
-            the trusted server keep ε with δ = 0.
-
-            Counts are drawn {options["repetitions"]:,} times for each line, in time that does not
-            depend on the people: the largest distance of a measured mean squared error from its
-            formula is {estimator_rows.worst_deviation(rows):.1f} Monte-Carlo errors.
+            the trusted server keep ε with δ = 0. Counts are drawn in time that does not depend on
+            the people.
 
             People who send something else, or publish what they sent, do not hide others: n counts
             honest people only. A sealed survey and its relay state what theirs add; a survey's own
-            promise never relies on it."""
+            promise never relies on it.""",
         ),
-        document=estimator_rows.document(options, rows, findings),
     )
+
+
+def _standard_error(row: Row) -> str:
+    return figure(number(row, estimators.root("exact")))
 
 
 def _reported(row: Row) -> str:
-    return f"{float(str(row['report_epsilon'])):.2f}"
+    return f"{number(row, 'report_epsilon'):.2f}"
 
 
-def _findings(options: Options, rows: Sequence[Row], epsilon: str) -> list[str]:
-    people = options["people"][-1]
-    largest = pick(rows, people=people)
-    cell = pick(largest, epsilon=epsilon)
-    error = {series: column(series, root=True)(cell) for series in SERIES}
-    local, mixed = (
-        figure(estimator_rows.price(cell, series, CENTRAL)) for series in (LOCAL, MIXED)
-    )
-    prices = [
-        estimator_rows.price(pick(largest, epsilon=one_epsilon), MIXED, CENTRAL)
-        for one_epsilon in options["epsilon"]
-    ]
-    return paragraphs(
-        f"""A shuffler reduces a price of n / 2, here {local}, to {mixed}. At ε {epsilon} the
-        standard error of a count of {people:,} people is {error[LOCAL]} people on devices,
-        {error[MIXED]} with a shuffler, and {error[CENTRAL]} with a trusted server.
+def _findings(options: Options, largest: Rows) -> list[str]:
+    people, epsilons = options["people"][-1], options["epsilon"]
+    cell = largest.at(epsilon=epsilons[0])
+    error = {one: _standard_error(cell.one(one)) for one in ESTIMATORS}
+    prices = [largest.at(epsilon=e).price(MIXED, CENTRAL) for e in epsilons]
+    return sentences.paragraphs(
+        f"""A shuffler reduces a price of n / 2, here {figure(cell.price(LOCAL, CENTRAL))}, to
+        {figure(prices[0])}. At ε {epsilons[0]} the standard error of a count of {people:,} people
+        is {error[LOCAL]} people on devices, {error[MIXED]} with a shuffler, and {error[CENTRAL]}
+        with a trusted server.
 
-        This {TRUST}: without either, such a report has only ε
-        {_reported(by_series(cell, SERIES)[MIXED])}. From ε {options["epsilon"][0]} to
-        {options["epsilon"][-1]} its price is between {figure(min(prices))} and
+        This {TRUST}: without either, such a report has only ε {_reported(cell.one(MIXED))}. From
+        ε {epsilons[0]} to {epsilons[-1]} its price is between {figure(min(prices))} and
         {figure(max(prices))}, with δ {options["delta"]:g}."""
     )
-
-
-def _error_figure(rows: Sequence[Row], shown: Sequence[str]) -> matplotlib.figure.Figure:
-    titles = [f"ε {epsilon}" for epsilon in shown]
-    unit, width = "standard error of a count, people", 4.7 * max(1.4, len(shown))
-    picture, panels = estimator_rows.panels(titles, "people", unit, width)
-    for axes, epsilon in zip(panels, shown, strict=True):
-        for series in SERIES:
-            estimator_rows.draw(axes, pick(rows, epsilon=epsilon), series, "people")
-    panels[0].legend(loc="upper left")
-    return picture
-
-
-def _reports_figure(rows: Sequence[Row], epsilons: Sequence[str]) -> matplotlib.figure.Figure:
-    title = "What a report alone gives away"
-    picture, axes = chart(title, "people", "ε₀ of one report", height=4.0)
-    for index, epsilon in enumerate(epsilons):
-        mixed = pick(rows, model="shuffled", epsilon=epsilon)
-        points = [(number(row, "people"), float(str(row["report_epsilon"]))) for row in mixed]
-        marked_line(axes, points, look(index % 6), f"ε {epsilon}")
-    axes.set(yscale="linear", ylim=(0, None))
-    axes.legend(loc="upper left")
-    return picture
 
 
 STUDY = Study(
     name="shuffle",
     question="What would shuffling gain, between devices and a trusted server?",
     options=OPTIONS,
-    cells=grid("epsilon", "people"),
+    cells=estimators.grid("epsilon", "people"),
     run=run,
     report=report,
     formulas=(

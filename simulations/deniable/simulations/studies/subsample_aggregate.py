@@ -13,70 +13,49 @@ deviations, to first order, with C = 1 / tanh(ε / 2):
     local      clipped at 3 deviations        9 C^2, if the centre is known
 
 With many blocks, aggregation adds no error. A device has no block: it can only be asked on which
-side of a point it is. Limit, local, for many people: (π / 2) C^2 up to ε = 1.04 [1], and 1 / m^2
-beyond, with m = max over z of (e^ε - 1) φ(z) / (1 + (e^ε - 1) Φ(-z)), the largest |E f s| / E f of
-an f with values in [1, e^ε] and the score s.
+side of a point it is. `centre_limit` is the limit of local protocols for many people.
 
 The formulas are exact without privacy, with a known range (except for people 10 deviations away)
 and for clipped numbers. No estimator's error is below 1 / (n + (π / 10)^2) for every centre in the
 range: van Trees' inequality with a prior on all of it.
-
-[1] Kalinin, Steinberger 2025, "Efficient estimation of a Gaussian mean with local differential
-    privacy", AISTATS.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Sequence
 
-import numpy as np
 from numpy.random import Generator
 
 from deniable.shared.privacy.epsilon import Epsilon
 from deniable.shared.privacy.mechanisms import RandomizedResponse
-from deniable.shared.privacy.thresholds import ONE
 from deniable.simulations.central import sample_and_aggregate as central
-from deniable.simulations.engine import comparison, estimator_rows, option
-from deniable.simulations.engine.comparison import Series, figure, look, number, pick
-from deniable.simulations.engine.estimator_rows import FORMULA
-from deniable.simulations.engine.figures import LIMIT_DASH
+from deniable.simulations.engine import estimators, figures, option, sentences
+from deniable.simulations.engine.estimators import Columns, Estimator, Risk, Rows, middle, number
+from deniable.simulations.engine.figures import LOOKS
+from deniable.simulations.engine.sentences import figure
 from deniable.simulations.engine.study import Cell, Figure, Options, Report, Row, Study
-from deniable.simulations.studies.building_blocks import (
-    bars,
-    chart,
-    column,
-    grid,
-    paragraphs,
-    table,
-)
 from deniable.simulations.studies.median.quantile_search import (
     CENTRE,
     CLIPPED,
     SIGMA,
     Target,
+    centre_limit,
     crowd,
     search,
 )
 
-if TYPE_CHECKING:
-    import matplotlib.figure
-
-NONE = Series("none", "mean", "no privacy", look(2))
-RANGE = Series("central", "known-range", "trusted, range known", look(4))
-WINSORIZED = Series("central", "winsorized", "trusted, winsorized blocks", look(1))
-BLOCK_MEDIAN = Series("central", "block-median", "trusted, median of blocks", look(3))
-SEARCH = Series("local", "search", "devices, search", look(0))
-CLIP = Series("local", "clip", "devices, clipped mean", look(5))
-SERIES = (NONE, RANGE, WINSORIZED, BLOCK_MEDIAN, SEARCH, CLIP)
+NONE = Estimator("none", "mean", "no privacy", LOOKS[2])
+RANGE = Estimator("central", "known-range", "trusted, range known", LOOKS[4])
+WINSORIZED = Estimator("central", "winsorized", "trusted, winsorized blocks", LOOKS[1])
+BLOCK_MEDIAN = Estimator("central", "block-median", "trusted, median of blocks", LOOKS[3])
+SEARCH = Estimator("local", "search", "devices, search", LOOKS[0])
+CLIP = Estimator("local", "clip", "devices, clipped mean", LOOKS[5])
+ESTIMATORS = (NONE, RANGE, WINSORIZED, BLOCK_MEDIAN, SEARCH, CLIP)
 BLOCKS = (WINSORIZED, BLOCK_MEDIAN)
 EXACT = (NONE, RANGE, CLIP)  # where the formulas are exact
 WIDTH = 1 / SIGMA  # of the range, in deviations
 QUARTILES = 1.3489795003921634  # the distance between them, in deviations
-SHARP = 1.04  # the search is known to be optimal up to this ε
-
-
 OPTIONS = (
     option.epsilons("0.5,1,2,4"),
     option.people("1e3,1e4,1e5,1e6,1e7,1e8", least=100),
@@ -84,7 +63,7 @@ OPTIONS = (
 )
 
 
-def formulas(epsilon: float, people: int) -> dict[Series, float]:
+def formulas(epsilon: float, people: int) -> dict[Estimator, float]:
     """Return n times the mean squared error of each series."""
     c2, k = 1 / math.tanh(epsilon / 2) ** 2, math.isqrt(people)
     return {
@@ -97,18 +76,6 @@ def formulas(epsilon: float, people: int) -> dict[Series, float]:
     }
 
 
-def limit(epsilon: float) -> float:
-    """Return n times the least error of any local protocol."""
-    if epsilon <= SHARP:
-        return math.pi / 2 / math.tanh(epsilon / 2) ** 2
-    from scipy.special import ndtr
-
-    z = np.linspace(0, 8, 8_001)
-    more = math.expm1(epsilon)
-    gains = more * np.exp(-z * z / 2) / math.sqrt(2 * math.pi) / (1 + more * ndtr(-z))
-    return float(1 / gains.max() ** 2)
-
-
 def least(people: int) -> float:
     """Return the least error of any estimator, private or not."""
     return 1 / (people + (math.pi / (WIDTH / 2)) ** 2)
@@ -119,8 +86,7 @@ def run(cell: Cell, generator: Generator) -> Sequence[Row]:
     e, response, k = float(epsilon), RandomizedResponse(epsilon), math.isqrt(n)
     blocks = generator.normal(CENTRE, SIGMA * math.sqrt(k / n), (times, k))
     mean = blocks.mean(axis=1)
-    keep, lie = response.keep / ONE, response.lie / ONE
-    share = (generator.binomial(n, 0.5, times) / n - lie) / (keep - lie)
+    share = response.unbiased_share(generator.binomial(n, 0.5, times) / n)
     ask = crowd(response, generator, Target("location", 0.5))
     estimates = {
         NONE: mean,
@@ -130,48 +96,68 @@ def run(cell: Cell, generator: Generator) -> Sequence[Row]:
         SEARCH: search(response, n, times, ask),
         CLIP: CENTRE + CLIPPED * SIGMA * (2 * share - 1),
     }
+    keys: Columns = {"epsilon": str(epsilon), "people": n}
+    local, none = {"limit": max(least(n), centre_limit(e) / n)}, {"limit": least(n)}
     return [
-        {
-            "model": series.model,
-            "estimator": series.mechanism,
-            "epsilon": str(epsilon),
-            "people": n,
-            "blocks": k if series in BLOCKS else None,
-            "exact": once / n if series in EXACT else None,
-            FORMULA: once / n,
-            **estimator_rows.measured(((estimates[series] - CENTRE) / SIGMA) ** 2),
-            "limit": limit(e) / n if series.model == "local" else least(n),
-        }
-        for series, once in formulas(e, n).items()
+        estimators.row_of(
+            one,
+            {**keys, "blocks": k if one in BLOCKS else None},
+            local if one.model == "local" else none,
+            Risk(
+                once / n if one in EXACT else None,
+                (estimates[one] - CENTRE) / SIGMA,
+                columns={"first_order": once / n},
+            ),
+        )
+        for one, once in formulas(e, n).items()
     ]
 
 
-def report(options: Options, rows: Sequence[Row]) -> Report:
-    epsilon, most = comparison.middle(options["epsilon"]), max(options["people"])
-    findings = _findings(rows, epsilon, comparison.middle(options["people"]), most)
+def report(options: Options, found: Sequence[Row]) -> Report:
+    rows, epsilon, most = Rows(found), middle(options["epsilon"]), max(options["people"])
+    shown = rows.at(epsilon=epsilon)
+    ratios = [number(row, "measured") / number(row, "first_order") for row in rows.at(people=most)]
+    curves = [
+        curve
+        for one in ESTIMATORS
+        for curve in figures.formula_and_points(
+            *(shown.of(one), one.look, one.label, "people"),
+            *(_times_n("first_order"), _times_n("measured"), _times_n("error", 3)),
+        )
+    ]
+    of_search = shown.of(SEARCH)
+    curves.append(
+        figures.curve(
+            *(of_search, SEARCH.look, "people", _times_n("limit"), "local limit", "limit")
+        )
+    )
+    panel = figures.Panel(
+        f"The centre of a normal distribution, ε {epsilon}",
+        *(curves, "people", "n × mean squared error, squared deviations"),
+    )
     return Report(
-        findings=findings,
-        figures=[
+        _findings(shown.at(people=middle(options["people"])), shown.at(people=most)),
+        [
             Figure(
                 "price",
                 f"n times the mean squared error of a centre, in squared deviations, at ε "
                 f"{epsilon}: aggregates of blocks approach the error without privacy, devices pay "
                 "the same price with any number of people. Lines are formulas for many people, "
                 "points are simulations.",
-                lambda: _figure(pick(rows, epsilon=epsilon), epsilon),
+                lambda: figures.draw([panel]),
             )
         ],
-        tables=[
-            table(
+        [
+            sentences.table(
                 "n times the squared error of a centre, in squared deviations, by formula for many "
                 "people",
                 rows,
                 {"ε": "epsilon", "people": "people"},
-                {series.label: column(series, FORMULA, times_n=True) for series in SERIES}
-                | {"winsorized, measured": column(WINSORIZED, "measured", times_n=True)},
+                {one.label: sentences.column(one, _text("first_order")) for one in ESTIMATORS}
+                | {"winsorized, measured": sentences.column(WINSORIZED, _text("measured"))},
             )
         ],
-        method=paragraphs(
+        sentences.paragraphs(
             f"""People are normally distributed, in a range that is 20 deviations wide. There are √n
             blocks, whose means are drawn from their normal distribution.
 
@@ -182,57 +168,42 @@ def report(options: Options, rows: Sequence[Row]) -> Report:
             Devices are asked in sequence, in groups, and report randomized bits. 'Clipped' is one
             bit of a number that is clipped 3 deviations from the centre, as if the centre were
             known. Each line is drawn {options["repetitions"]:,} times; with {most:,} people, mean
-            squared errors are {estimator_rows.ratios(rows, most, FORMULA)} times the formulas."""
+            squared errors are {min(ratios):.2f} to {max(ratios):.2f} times the formulas."""
         ),
-        document=estimator_rows.document(options, rows, findings),
     )
 
 
-def _findings(rows: Sequence[Row], epsilon: str, people: int, most: int) -> list[str]:
-    cell, largest = (pick(rows, epsilon=epsilon, people=n) for n in (people, most))
-    search = people * estimator_rows.series_value(cell, SEARCH, FORMULA)
-    many, clip = (
-        column(series, FORMULA, times_n=True)(rows)
-        for series, rows in ((WINSORIZED, largest), (CLIP, cell))
-    )
-    few = column(WINSORIZED, "measured", times_n=True)(cell)
-    return paragraphs(
+def _times_n(key: str, factor: float = 1.0) -> Callable[[Row], float]:
+    return lambda row: factor * number(row, "people") * number(row, key)
+
+
+def _text(key: str) -> Callable[[Row], str]:
+    return lambda row: figure(_times_n(key)(row))
+
+
+def _findings(cell: Rows, largest: Rows) -> list[str]:
+    epsilon, people = str(cell[0]["epsilon"]), int(number(cell[0], "people"))
+    search = _times_n("first_order")(cell.one(SEARCH))
+    clip, many = _text("first_order")(cell.one(CLIP)), _text("first_order")(largest.one(WINSORIZED))
+    near = search / centre_limit(float(epsilon))
+    return sentences.paragraphs(
         f"""A trusted server that winsorizes the means of blocks needs {many} times the people for
-        the centre of {most:,} people at ε {epsilon}. With {people:,} people, {few} times was
-        measured: with few blocks the private quartiles may miss the centre. A search on devices
-        needs {figure(search)} times the people, whatever their number.
+        the centre of {largest[0]["people"]:,} people at ε {epsilon}. With {people:,} people,
+        {_text("measured")(cell.one(WINSORIZED))} times was measured: with few blocks the private
+        quartiles may miss the centre. A search on devices needs {figure(search)} times the people,
+        whatever their number.
 
         Clipping numbers at three deviations needs {clip} times the devices. The local counterpart
-        of a winsorized mean is a median, within a factor of {search / limit(float(epsilon)):.2f} of
-        the best local protocol."""
+        of a winsorized mean is a median, within a factor of {near:.2f} of the best local
+        protocol."""
     )
-
-
-def _figure(rows: Sequence[Row], epsilon: str) -> matplotlib.figure.Figure:
-    title, unit = f"The centre of a normal distribution, ε {epsilon}", "squared deviations"
-    picture, axes = chart(title, "people", f"n × mean squared error, {unit}", width=8.4)
-    for series in SERIES:
-        mine = estimator_rows.series_rows(rows, series)
-        people = [number(row, "people") for row in mine]
-        formula, measured, errors = (
-            [factor * n * number(row, key) for n, row in zip(people, mine, strict=True)]
-            for factor, key in ((1, FORMULA), (1, "measured"), (3, "error"))
-        )
-        axes.plot(people, formula, color=series.look.color, ls=series.look.dash)
-        bars(axes, list(zip(people, measured, errors, strict=True)), series.look, series.label)
-    axes.axhline(
-        limit(float(epsilon)), color=SEARCH.look.color, ls=LIMIT_DASH, lw=1.2, label="local limit"
-    )
-    axes.set_ylim(0.7, None)
-    axes.legend(loc="center left", bbox_to_anchor=(1, 0.5), fontsize=9)
-    return picture
 
 
 STUDY = Study(
     name="subsample",
     question="What does a typical value cost when one person may move it by any amount?",
     options=OPTIONS,
-    cells=grid("epsilon", "people"),
+    cells=estimators.grid("epsilon", "people"),
     run=run,
     report=report,
     formulas=(

@@ -30,161 +30,136 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import numpy as np
 from numpy.random import Generator
 
 from deniable.shared.privacy.codewords import best_cap
-from deniable.shared.privacy.epsilon import Epsilon
 from deniable.shared.privacy.mechanisms import KClosest
 from deniable.simulations.central import vector_noise
-from deniable.simulations.engine import comparison, estimator_rows, option
-from deniable.simulations.engine.comparison import Series, figure, look, pick
-from deniable.simulations.engine.study import Cell, Figure, Options, Report, Row, Study
+from deniable.simulations.engine import estimators, figures, option, sentences
+from deniable.simulations.engine.estimators import Case, Estimator, Risk, Rows, middle, number
+from deniable.simulations.engine.figures import LOOKS
+from deniable.simulations.engine.sentences import column, figure, paragraphs
+from deniable.simulations.engine.study import Cell, Options, Report, Row, Study
 from deniable.simulations.population.vectors import cosines
-from deniable.simulations.studies.building_blocks import column, cross, paragraphs, table
-from deniable.simulations.studies.composition.privacy_accounts import gaussian_mu
+from deniable.simulations.studies.composition import gaussian_mu
 
-PRIVUNIT = Series("local", "privunit", "devices, PrivUnit", look(0))
-CLOSEST = Series("local", "k-closest", "devices, k-closest", look(5))
-PURE = Series("central", "pure", "trusted, pure", look(1))
-GAUSSIAN = Series("central", "gaussian", "trusted, Gaussian", look(3))
-NONE = Series("none", "mean", "no privacy", look(2))
-SERIES = (PRIVUNIT, CLOSEST, PURE, GAUSSIAN, NONE)
+LENGTH = estimators.Unit("error, root mean squared length", 1.0)
 OPTIONS = (
     option.epsilons("0.5,1,2,4"),
     option.people("1e2,1e3,1e4,1e5,1e6,1e7,1e8"),
     option.Option(
         "dimension", "2,10,100,1000", option.several(option.whole(2, 1_024)), "of the vectors"
     ),
-    option.Option("delta", 1e-6, option.inside(), "probability that Gaussian noise fails", "δ"),
+    option.delta("probability that Gaussian noise fails"),
     option.repetitions(10_000),
 )
 
 
-def cells(options: Options) -> Sequence[Cell]:
-    return cross(options, "people", "dimension")
+PRIVUNIT = Estimator("local", "privunit", "devices, PrivUnit", LOOKS[0])
+CLOSEST = Estimator("local", "k-closest", "devices, k-closest", LOOKS[5])
+PURE = Estimator("central", "pure", "trusted, pure", LOOKS[1])
+GAUSSIAN = Estimator("central", "gaussian", "trusted, Gaussian", LOOKS[3], False)
+NONE = Estimator("none", "mean", "no privacy", LOOKS[2])
+ESTIMATORS = (PRIVUNIT, CLOSEST, PURE, GAUSSIAN, NONE)
 
 
 def run(cell: Cell, generator: Generator) -> Sequence[Row]:
-    epsilon, n, d = Epsilon(str(cell["epsilon"])), int(cell["people"]), int(cell["dimension"])
-    e, delta, times = float(epsilon), float(cell["delta"]), int(cell["repetitions"])
-    gain, _ = best_cap(d, e)
-    off = 1 / gain**2 + 1 - 2 * cosines(e, d, times, generator) / gain
-    scale, deviation = (
-        vector_noise.pure_scale(e, n),
-        vector_noise.MAX_MOVE / (n * gaussian_mu(e, delta)),
-    )
-    least = 1 / gain**2 / n
-    errors = {
-        PRIVUNIT: (least - 1 / n, off / n),
-        CLOSEST: ((KClosest(epsilon, d).whole_error(1) ** 2 - 1) / n, None),
-        PURE: (
-            vector_noise.pure_error(scale, d),
-            vector_noise.pure_lengths(scale, d, times, generator) ** 2,
-        ),
-        GAUSSIAN: (
-            d * deviation**2,
-            vector_noise.gaussian_lengths(deviation, d, times, generator) ** 2,
-        ),
+    case = Case(cell, generator)
+    e, n, d, times = float(case.epsilon), case.people, case.dimension, case.repetitions
+    draw, gain = case.generator, best_cap(d, e)[0]
+    squares = 1 / gain**2 + 1 - 2 * cosines(e, d, times, draw(PRIVUNIT)) / gain
+    scale = vector_noise.pure_scale(e, n)
+    deviation = vector_noise.MAX_MOVE / (n * gaussian_mu(e, case.delta))
+    pure = vector_noise.pure_lengths(scale, d, times, draw(PURE))
+    gaussian = vector_noise.gaussian_lengths(deviation, d, times, draw(GAUSSIAN))
+    least, closest = 1 / gain**2 / n, KClosest(case.epsilon, d).whole_error(1)
+    exact = {
+        PRIVUNIT: (least - 1 / n, np.sqrt(squares / n)),
+        CLOSEST: ((closest**2 - 1) / n, None),
+        PURE: (vector_noise.pure_error(scale, d), pure),
+        GAUSSIAN: (d * deviation**2, gaussian),
         NONE: (0.0, None),
     }
-    rows: list[Row] = [
-        {
-            "model": series.model,
-            "estimator": series.mechanism,
-            "epsilon": str(epsilon),
-            "delta": delta if series is GAUSSIAN else 0.0,
-            "dimension": d,
-            "people": n,
-            "exact": exact,
-            **(
-                estimator_rows.NOT_MEASURED if squares is None else estimator_rows.measured(squares)
-            ),
-            "limit": least - 1 / n if series.model == "local" else None,
-            "exact_drawn": exact + 1 / n,
-            "limit_drawn": least if series.model == "local" else 1 / n,
-        }
-        for series, (exact, squares) in errors.items()
-    ]
-    return rows + estimator_rows.curator_row(rows, [PURE])
+    risks = {
+        one: Risk(*risk, columns={"delta": case.delta if one is GAUSSIAN else 0.0})
+        for one, risk in exact.items()
+    }
+    limits = {
+        "local": {"limit": least - 1 / n, "limit_drawn": least},
+        "central": {"limit_drawn": 1 / n},
+        "none": {"limit_drawn": 1 / n},
+    }
+    return case.rows(("epsilon", "delta", "dimension", "people"), risks, limits, sampling=1 / n)
 
 
-def report(options: Options, rows: Sequence[Row]) -> Report:
-    epsilon, people, d = (
-        comparison.middle(options[key]) for key in ("epsilon", "people", "dimension")
-    )
-    findings = _findings(options, rows, epsilon, people, d)
-    title = f"A mean of vectors in {d} dimensions, ε {epsilon}"
+def report(options: Options, found: Sequence[Row]) -> Report:
+    epsilon, people, d = (middle(options[key]) for key in ("epsilon", "people", "dimension"))
+    rows = Rows(found)
     return Report(
-        findings=findings,
-        figures=[
-            Figure(
+        _findings(options, rows.at(epsilon=epsilon, people=people), d),
+        [
+            figures.error_figure(
                 "error",
                 f"The error of a mean of vectors in {d} dimensions, as a root mean squared length, "
-                f"against the number of people, at ε {epsilon}: for these people, and for the "
-                "population they are drawn from. For many people, no mechanism on devices has a "
-                "smaller error than PrivUnit.",
-                lambda: estimator_rows.both_questions(
-                    pick(rows, epsilon=epsilon, dimension=d),
-                    SERIES,
-                    "people",
-                    (title, "error, root mean squared length"),
-                ),
+                f"at ε {epsilon}. For many people, no mechanism on devices has a smaller error "
+                "than PrivUnit.",
+                *(rows.at(epsilon=epsilon, dimension=d), ESTIMATORS),
+                *(f"A mean of vectors in {d} dimensions, ε {epsilon}", LENGTH),
             ),
-            Figure(
+            figures.price_figure(
                 "price",
                 "The squared error of PrivUnit divided by that of a trusted server, per person "
                 "asked, against the dimension: it falls where the server's guarantee is pure, and "
                 f"hardly changes with δ {options['delta']:g}. For {people:,} people.",
-                lambda: estimator_rows.price_figure(
-                    pick(rows, people=people), PRIVUNIT, (PURE, GAUSSIAN), "dimension"
-                ),
+                *(rows.at(people=people), PRIVUNIT, (PURE, GAUSSIAN), "dimension"),
             ),
         ],
-        tables=[
-            table(
+        [
+            sentences.table(
                 "Error of the mean vector of these people: root mean squared length",
                 rows,
                 {"ε": "epsilon", "dimension": "dimension", "people": "people"},
-                {series.label: column(series, root=True) for series in SERIES[:-1]}
-                | {"n × error²": column(PRIVUNIT, times_n=True)},
+                {one.label: column(one, _length) for one in ESTIMATORS[:-1]}
+                | {
+                    "n × error²": column(
+                        PRIVUNIT, lambda row: figure(number(row, "people") * number(row, "exact"))
+                    )
+                },
             )
         ],
-        method=paragraphs(
-            f"""Every vector has the length one; 'the population' has the mean 0, where errors are
+        sentences.method(
+            rows,
+            """Every vector has the length one; 'the population' has the mean 0, where errors are
             largest. All errors are formulas; m is computed by quadrature.
 
-            As a check, {options["repetitions"]:,} reports of PrivUnit and as many lengths of noise
-            are drawn for each line: the largest distance of a measured mean squared error from its
-            formula is {estimator_rows.worst_deviation(rows):.1f} Monte-Carlo errors. These simulate
-            distributions on the real numbers and release nothing. Reports of k-closest are whole
-            numbers, with a proof."""
+            The simulations draw from distributions on the real numbers and release nothing. Reports
+            of k-closest are whole numbers, with a proof.""",
         ),
-        document=estimator_rows.document(options, rows, findings),
     )
 
 
-def _findings(
-    options: Options, rows: Sequence[Row], epsilon: str, people: int, d: int
-) -> list[str]:
-    dimensions = sorted(options["dimension"])
-    cell, first, last = (
-        pick(rows, epsilon=epsilon, people=people, dimension=dimension)
-        for dimension in (d, dimensions[0], dimensions[-1])
-    )
-    length = {series: column(series, root=True)(cell) for series in SERIES}
-    pure, gaussian = (
-        [figure(estimator_rows.price(end, PRIVUNIT, central)) for end in (first, last)]
+def _length(row: Row) -> str:
+    return figure(number(row, estimators.root("exact")))
+
+
+def _findings(options: Options, rows: Rows, d: int) -> list[str]:
+    dimensions, cell = sorted(options["dimension"]), rows.at(dimension=d)
+    devices, pure, gaussian = (_length(cell.one(one)) for one in (PRIVUNIT, PURE, GAUSSIAN))
+    prices = [
+        figure(rows.at(dimension=end).price(PRIVUNIT, central))
         for central in (PURE, GAUSSIAN)
-    )
+        for end in (dimensions[0], dimensions[-1])
+    ]
     return paragraphs(
-        f"""With {people:,} people at ε {epsilon}, devices estimate the mean of their vectors in {d}
-        dimensions to a length of {length[PRIVUNIT]}, and a trusted server to {length[PURE]}, or
-        {length[GAUSSIAN]} with δ {options["delta"]:g}. Devices send k-closest, which has
-        {estimator_rows.price(cell, CLOSEST, PRIVUNIT):.3f} times the least squared error.
+        f"""With {rows[0]["people"]:,} people at ε {rows[0]["epsilon"]}, devices estimate the mean
+        of their vectors in {d} dimensions to a length of {devices}, and a trusted server to {pure},
+        or {gaussian} with δ {options["delta"]:g}. Devices send k-closest, which has
+        {cell.price(CLOSEST, PRIVUNIT):.3f} times the least squared error.
 
         From {dimensions[0]} to {dimensions[-1]:,} dimensions the price of locality falls from
-        {pure[0]} to {pure[1]} times against pure noise, and changes from {gaussian[0]} to
-        {gaussian[1]} against Gaussian noise."""
+        {prices[0]} to {prices[1]} times against pure noise, and changes from {prices[2]} to
+        {prices[3]} against Gaussian noise."""
     )
 
 
@@ -192,7 +167,7 @@ STUDY = Study(
     name="vector",
     question="What does a mean of vectors, as in federated learning, cost on devices?",
     options=OPTIONS,
-    cells=cells,
+    cells=estimators.cross("people", "dimension"),
     run=run,
     report=report,
     formulas=(

@@ -1,15 +1,15 @@
 """A PostgreSQL database: its schema, locks, durable connections and error messages.
 
-PostgreSQL stores rows in the order of writing, and each row names its transaction; both would
-reveal which reports came together. So new envelopes go to one of two arrival tables, while the
-other one is settled: in one transaction, its rows and all settled rows are merged in the order of
-their keys into a spare table. An envelope's table shows only whether it is settled.
+PostgreSQL stores rows in the order in which they are written, and each row names its transaction.
+Both would reveal which reports arrived together. So new envelopes go to one of two arrival tables
+while the other is settled: one transaction merges its rows and all settled rows, in the order of
+their keys, into a spare table. An envelope's table shows only whether it is settled.
 
-Three advisory locks are shared by the nodes of a database. Each ends with its transaction.
+The nodes of a database share three advisory locks, which are released with their transactions.
 
-    GROUPS     shared by every group commit; exclusive for work that must not meet one halfway
-    SETTLING   one node settles at a time
-    CREATING   one start makes the tables
+    GROUPS     shared by group commits; exclusive for work that must not overlap with one
+    SETTLING   held by the one node that settles
+    CREATING   held by the one start that creates the tables
 """
 
 from __future__ import annotations
@@ -22,14 +22,15 @@ import psycopg
 
 from deniable.server.store.postgres.database_address import Database
 from deniable.server.store.protocol import StoreLost
-from deniable.server.store.sql_store import TABLES, ConnectionPool, note, noted
+from deniable.server.store.sql_store import TABLES, ConnectionPool, check_schema, note, noted
 from deniable.shared.errors import StoreUnusable
 
 VERSION = 4
 MAX_CONNECTIONS = 12
-RECEIVING = "receiving"  # in `about`: which table takes arrivals, 0 or 1
-PURGED = "purged"  # in `about`: whether rows were deleted since the last settling
-DELETED = "deleted"  # in `about`: the last deleted survey, until nothing of it is left in the files
+RECEIVING = "receiving"  # key of `about`: which table takes arrivals, 0 or 1
+PURGED = "purged"  # key of `about`: whether rows were deleted since the last settling
+# key of `about`: the last deleted survey, until no trace of it is left in the files
+DELETED = "deleted"
 ARRIVALS = ("arrivals_0", "arrivals_1")
 SETTLED = ("settled_0", "settled_1")
 ENVELOPES = (*ARRIVALS, *SETTLED)
@@ -38,33 +39,34 @@ ENVELOPE_TABLE = """
 CREATE TABLE {name} (
     survey INTEGER NOT NULL,    -- the survey's sequence
     round BIGINT NOT NULL,      -- the round of the reports
-    id BYTEA NOT NULL,          -- the envelope's: a retry counts once
+    id BYTEA NOT NULL,          -- the envelope's id: a retry counts once
     count INTEGER NOT NULL,     -- how many reports it holds
     payload BYTEA NOT NULL,     -- the reports as they came
     PRIMARY KEY (survey, round, id)
-) WITH (autovacuum_enabled = off);  -- settling does it, and must not meet it
+) WITH (autovacuum_enabled = off);  -- settling vacuums; the two must not overlap
 """
 SCHEMA = TABLES.format(**TYPES) + "".join(ENVELOPE_TABLE.format(name=name) for name in ENVELOPES)
-NODE_LOCKS, STORE_LOCKS = 1_145_979_442, 1_145_979_441  # of no other program, with luck
+NODE_LOCKS, STORE_LOCKS = 1_145_979_442, 1_145_979_441  # unlikely to be used by another program
 GROUPS, SETTLING, CREATING = 1, 2, 3
-READ_ONLY = "the database is read-only, a standby perhaps; name the primary with --store"
-NOT_OURS = "it is not a database of deniable; use another"
+NO_TABLES = "{database} holds no deniable data; create a store: deniable serve --store {database}"
+READ_ONLY = "the database is read-only, perhaps a standby; name the primary with --store"
+NOT_OURS = "this is not a deniable database; use another one"
 FIXES = {  # by SQLSTATE, or by its class
     "25006": READ_ONLY,
     "28": "the database refused the role or its password; see ~/.pgpass or PGPASSWORD",
-    "3D": "there is no such database; make it: createdb NAME",
-    "42501": "its role may not; it must own the tables and may create them in its schema",
-    "42P07": "it holds tables of somebody else; give deniable a database of its own",
+    "3D": "the database does not exist; create it: createdb NAME",
+    "42501": "the role lacks permission; it must own the tables, and may create them in its schema",
+    "42P07": "the database holds another program's tables; give deniable its own database",
     "42P01": NOT_OURS,
     "42703": NOT_OURS,
     "53100": "the database's disk is full; make room",
-    "53300": "the database has no connection left; raise its max_connections",
+    "53300": "the database has no free connections; raise max_connections",
 }
-LOST = ("58", "XX")  # an error of the disk, damaged pages
+LOST = ("58", "XX")  # disk errors, damaged pages
 
 
 class PostgresConnection:
-    """A connection that takes `?` for a value, as SQLite does."""
+    """Connection that accepts `?` as the placeholder of a value, as SQLite does."""
 
     def __init__(self, driver: psycopg.Connection) -> None:
         self.driver = driver
@@ -84,16 +86,10 @@ class PostgresConnection:
 Pool = ConnectionPool[PostgresConnection]
 
 
-def pool_of(database: Database) -> Pool:
-    parameters = database.parameters()
-    return ConnectionPool(lambda: _connected(parameters), MAX_CONNECTIONS)
-
-
 def _connected(parameters: dict[str, Any]) -> PostgresConnection:  # Any: libpq's own types
     """Open a connection that does not depend on the settings of the role or the database.
 
-    A commit is on disk when it is answered, and each statement sees what others have committed
-    before it.
+    A commit is durable when it returns, and each statement sees everything committed before it.
     """
     driver = psycopg.connect(**parameters, autocommit=True)
     driver.isolation_level = psycopg.IsolationLevel.READ_COMMITTED
@@ -101,31 +97,31 @@ def _connected(parameters: dict[str, Any]) -> PostgresConnection:  # Any: libpq'
     return PostgresConnection(driver)
 
 
-def create_database(database: Database) -> Pool:
-    """Open a database that can be written, and make its tables if it has none yet."""
-    pool = pool_of(database)
-    with _or_closed(pool), transaction(pool, "make its tables") as connection:
-        check_not_read_only(connection)
-        lock(connection, CREATING)  # another start may be the first
-        if not _has_tables(connection):
-            connection.execute(SCHEMA)
-            for key, value in (("schema", str(VERSION)), (RECEIVING, "0"), (PURGED, "0")):
-                note(connection, key, value)
-        _check_version(connection, database)
+def open_database(database: Database, *, create: bool) -> Pool:
+    """Open a database of ours. With `create` it must be writable, and its tables are made."""
+    parameters = database.parameters()
+    pool = ConnectionPool(lambda: _connected(parameters), MAX_CONNECTIONS)
+    try:
+        with transaction(pool, "make its tables" if create else "be opened") as connection:
+            if create:
+                check_not_read_only(connection)
+                lock(connection, CREATING)  # another server may be starting too
+            has_tables = connection.execute("SELECT to_regclass('about')").fetchone() != (None,)
+            if not has_tables and not create:
+                raise StoreUnusable(NO_TABLES.format(database=database))
+            if not has_tables:
+                _create_tables(connection)
+            check_schema(str(database), noted(connection, "schema"), VERSION)
+    except BaseException:
+        pool.close()
+        raise
     return pool
 
 
-def open_database(database: Database) -> Pool:
-    """Open a database that must have our tables."""
-    pool = pool_of(database)
-    with _or_closed(pool), transaction(pool, "be opened") as connection:
-        if not _has_tables(connection):
-            raise StoreUnusable(
-                f"{database} holds no data of deniable; `deniable serve --store {database}` "
-                "begins some"
-            )
-        _check_version(connection, database)
-    return pool
+def _create_tables(connection: PostgresConnection) -> None:
+    connection.execute(SCHEMA)
+    for key, value in (("schema", str(VERSION)), (RECEIVING, "0"), (PURGED, "0")):
+        note(connection, key, value)
 
 
 def check_not_read_only(connection: PostgresConnection) -> None:
@@ -135,7 +131,7 @@ def check_not_read_only(connection: PostgresConnection) -> None:
 
 @contextmanager
 def transaction(pool: Pool, aim: str) -> Iterator[PostgresConnection]:
-    """Commit the block, or roll it back."""
+    """Run the block in a transaction: commit it, or roll it back on an error."""
     with errors_as_ours(aim), pool.connection() as connection, connection.driver.transaction():
         yield connection
 
@@ -144,14 +140,14 @@ def transaction(pool: Pool, aim: str) -> Iterator[PostgresConnection]:
 def errors_as_ours(aim: str) -> Iterator[None]:
     """Raise PostgreSQL's errors in the block as ours.
 
-    Their details are left out: they may quote rows, and messages end in logs.
+    Their details are left out: they may quote rows, and messages end up in logs.
     """
     try:
         yield
     except psycopg.Error as error:
         code = error.sqlstate or ""
         says = error.diag.message_primary
-        if says is None:  # no answer of the server: the connection, then
+        if says is None:  # no error code from the server: the connection failed
             says = " ".join(line.strip() for line in str(error).splitlines())
         fix = FIXES.get(code) or FIXES.get(code[:2])
         kind = StoreLost if code[:2] in LOST else StoreUnusable
@@ -163,36 +159,14 @@ def lock(connection: PostgresConnection, number: int) -> None:
 
 
 def try_lock(connection: PostgresConnection, number: int) -> bool:
-    """Take a lock if it is free, and return whether it was."""
+    """Take a lock if it is free, and return whether that succeeded."""
     query = "SELECT pg_try_advisory_xact_lock(?, ?)"
     return connection.execute(query, (STORE_LOCKS, number)).fetchone() == (True,)
 
 
 def lock_group(connection: PostgresConnection, node: str) -> None:
-    """Let a group commit run next to those of other nodes, after those of its own name."""
+    """Let a group commit run alongside other nodes', but one at a time per node name."""
     connection.execute(
         "SELECT pg_advisory_xact_lock_shared(?, ?), pg_advisory_xact_lock(?, hashtext(?))",
         (STORE_LOCKS, GROUPS, NODE_LOCKS, node),
     )
-
-
-def _has_tables(connection: PostgresConnection) -> bool:
-    return connection.execute("SELECT to_regclass('about')").fetchone() != (None,)
-
-
-def _check_version(connection: PostgresConnection, database: Database) -> None:
-    version = noted(connection, "schema")
-    if version != str(VERSION):
-        raise StoreUnusable(
-            f"{database} has schema version {version}, and this deniable reads version {VERSION} "
-            "only; use the deniable that wrote it. Nothing was changed."
-        )
-
-
-@contextmanager
-def _or_closed(pool: Pool) -> Iterator[None]:
-    try:
-        yield
-    except BaseException:
-        pool.close()
-        raise

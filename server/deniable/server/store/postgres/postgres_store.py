@@ -1,10 +1,9 @@
-"""The store of several nodes: everything that servers keep, in one PostgreSQL database."""
+"""The store for several nodes: everything that the servers keep, in one PostgreSQL database."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
-from itertools import groupby
 from operator import attrgetter
 from typing import Self
 
@@ -18,26 +17,32 @@ from deniable.server.store.postgres.postgres_database import (
     Pool,
     PostgresConnection,
     check_not_read_only,
-    create_database,
     lock,
     lock_group,
     open_database,
     transaction,
 )
-from deniable.server.store.postgres.scrub import Settler, last_deleted, rewrite_surveys
-from deniable.server.store.records import Cells, Kept, Purged, Upload, UploadKey
-from deniable.server.store.sql_store import SqlReader, SqlSnapshot, SqlStore, note, noted
-from deniable.server.store.tally_rows import (
+from deniable.server.store.postgres.scrub import Settler, rewrite_surveys
+from deniable.server.store.records import (
     Connection,
+    Kept,
+    Purged,
     Round,
-    add_to_tally,
-    is_sealed,
+    Upload,
     rounds_to_purge,
     seal_rounds,
 )
+from deniable.server.store.sql_store import (
+    SqlReader,
+    SqlSnapshot,
+    SqlStore,
+    SqlTransaction,
+    note,
+    noted,
+)
 
-PER_BUCKET = 32  # envelopes that are purged in place of one of SQLite's buckets
-ENVELOPES_AT_ONCE = 256  # that are read together: one may have 1 MiB
+PER_BUCKET = 32  # envelopes purged where SQLite would purge one bucket
+ENVELOPES_AT_ONCE = 256  # read together; a single one may have 1 MiB
 CLOSE_SECONDS = 10.0
 _key = attrgetter("key")
 _OF_ROUND = "SELECT {} FROM {} WHERE survey = ? AND round = ? AND {}"
@@ -45,7 +50,7 @@ KNOWN = " UNION ALL ".join(_OF_ROUND.format("id", name, "id = ANY(?)") for name 
 NEXT = " UNION ALL ".join(
     _OF_ROUND.format("id, count, payload", name, "id > ?") for name in ENVELOPES
 )
-# If another node is about to keep the same id, this waits until it has, or has not.
+# If another node is inserting the same id, this waits for its transaction to end.
 KEEP = """
 INSERT INTO arrivals_{} (survey, round, id, count, payload)
 SELECT ?, ?, * FROM unnest(?::bytea[], ?::int[], ?::bytea[])
@@ -54,41 +59,25 @@ ON CONFLICT DO NOTHING RETURNING id
 NEXT_TO_DELETE = _OF_ROUND.format("id", "{}", "TRUE") + " LIMIT ? FOR UPDATE SKIP LOCKED"
 
 
-class PostgresTransaction:
-    """A group commit, next to those of other nodes."""
+class PostgresTransaction(SqlTransaction[PostgresConnection]):
+    """Group commit that runs alongside those of other nodes."""
 
     def __init__(self, connection: PostgresConnection, node: str) -> None:
-        self._connection, self._node = connection, node
+        super().__init__(connection, node)
         lock_group(connection, node)
-        # Asked after the lock: who changes it waits for all groups that know the old one.
+        # Read under the lock: a change waits for all groups that still use the old table.
         self._receiving = int(noted(connection, RECEIVING) or 0)
 
-    def is_sealed(self, sequence: int, number: int) -> bool:
-        return is_sealed(self._connection, sequence, number)
-
-    def insert(self, uploads: Sequence[Upload]) -> set[UploadKey]:
-        """Insert in the order of keys, so that nodes never deadlock."""
-        new: set[UploadKey] = set()
-        for of, members in groupby(sorted(uploads, key=_key), key=lambda upload: upload.key[:2]):
-            new |= {(*of, identifier) for identifier in self._keep(of, list(members))}
-        return new
-
-    def _keep(self, of: Round, uploads: Sequence[Upload]) -> set[bytes]:
+    def _insert_round(self, of: Round, uploads: Sequence[Upload]) -> set[bytes]:
         asked = (*of, [upload.id for upload in uploads])
         known = {row[0] for row in self._connection.execute(KNOWN, asked * len(ENVELOPES))}
         coming = [upload for upload in uploads if upload.id not in known]
         if not coming:
             return set()
-        columns = (
-            [upload.id for upload in coming],
-            [upload.count for upload in coming],
-            [upload.payload for upload in coming],
-        )
+        new = [(upload.id, upload.count, upload.payload) for upload in coming]
+        columns = map(list, zip(*new, strict=True))
         rows = self._connection.execute(KEEP.format(self._receiving), (*of, *columns))
         return {row[0] for row in rows}
-
-    def add(self, sequence: int, number: int, reports: int, cells: Cells) -> None:
-        add_to_tally(self._connection, (sequence, number, self._node), reports, cells)
 
 
 class PostgresStore(SqlStore):
@@ -98,13 +87,13 @@ class PostgresStore(SqlStore):
 
     @classmethod
     def create(cls, database: Database, node: str = "") -> Self:
-        """Open a database, and make its tables if they are not there. `node` names who counts."""
-        return cls(create_database(database), database, node)
+        """Open a database, and create its tables if it has none. `node` names this server."""
+        return cls(open_database(database, create=True), database, node)
 
     @classmethod
     def open(cls, database: Database, node: str = "") -> Self:
-        """Open a database that must have its tables."""
-        return cls(open_database(database), database, node)
+        """Open a database that already has its tables."""
+        return cls(open_database(database, create=False), database, node)
 
     @property
     def option(self) -> str:
@@ -121,7 +110,7 @@ class PostgresStore(SqlStore):
             yield SqlSnapshot(connection)
 
     def delete_survey(self, sequence: int) -> None:
-        """Delete a survey once no unfinished group commit can count reports for it."""
+        """Delete a survey once no unfinished group commit can still count reports for it."""
         with self._writing("delete a survey") as connection:
             lock(connection, GROUPS)
             self._lock(connection, "surveys")
@@ -137,7 +126,7 @@ class PostgresStore(SqlStore):
         after = b""
         query = f"{NEXT} ORDER BY id LIMIT {ENVELOPES_AT_ONCE}"
         while True:
-            with self._reading("read envelopes") as connection:
+            with self._reading() as connection:
                 asked = (sequence, number, after) * len(ENVELOPES)
                 kept = [Kept(*row) for row in connection.execute(query, asked)]
             if not kept:
@@ -147,7 +136,7 @@ class PostgresStore(SqlStore):
 
     @contextmanager
     def transaction(self, *, later: bool = False) -> Iterator[PostgresTransaction]:  # noqa: ARG002  # its
-        """Never later: PostgreSQL's own log takes one write and one sync."""
+        """Ignore `later`: a commit costs PostgreSQL only one write and one sync."""
         with self._writing("write reports") as connection:
             yield PostgresTransaction(connection, self._node)
         self._settler.done = False
@@ -156,7 +145,7 @@ class PostgresStore(SqlStore):
         return ()
 
     def seal(self, sequence: int, rounds: Sequence[int]) -> None:
-        """Seal a round once no unfinished group commit has found it open."""
+        """Seal a round once no unfinished group commit still treats it as open."""
         with self._writing("seal rounds") as connection:
             lock(connection, GROUPS)
             seal_rounds(connection, sequence, rounds)
@@ -165,7 +154,7 @@ class PostgresStore(SqlStore):
         with self._writing("purge envelopes") as connection:
             rounds = rounds_to_purge(connection, ENVELOPES)
             gone = _delete_envelopes(connection, rounds, most * PER_BUCKET)
-            left = gone or last_deleted(connection)  # by whatever process
+            left = gone or noted(connection, DELETED)  # by any process
         self._settler.done = self._settler.done and not left
         return Purged(gone, gone)
 
@@ -176,8 +165,8 @@ class PostgresStore(SqlStore):
         with self._writing("begin to write") as connection:
             check_not_read_only(connection)
 
-    def _reading(self, aim: str) -> AbstractContextManager[PostgresConnection]:
-        return transaction(self._pool, aim)
+    def _reading(self, *, reports: bool = False) -> AbstractContextManager[PostgresConnection]:  # noqa: ARG002  # its
+        return transaction(self._pool, "be read")
 
     def _writing(self, aim: str) -> AbstractContextManager[PostgresConnection]:
         return transaction(self._pool, aim)
@@ -187,21 +176,18 @@ class PostgresStore(SqlStore):
 
 
 def _delete_envelopes(connection: PostgresConnection, rounds: Iterable[Round], most: int) -> int:
-    """Delete up to `most` envelopes of these rounds, and return their number.
+    """Delete up to `most` envelopes of the rounds, and return their number.
 
-    Their bytes go when the rest is settled again. Rows that are being settled are left for the next
-    time.
+    The next settling removes their bytes. Rows that are being settled are skipped for now.
     """
     gone = 0
-    for of in rounds:
-        for table in ENVELOPES:
-            if gone < most:
-                query = NEXT_TO_DELETE.format(table)
-                ids = [row[0] for row in connection.execute(query, (*of, most - gone))]
-                statement = f"DELETE FROM {table} WHERE survey = ? AND round = ? AND id = ANY(?)"
-                gone += connection.execute(statement, (*of, ids)).rowcount
+    for of, table in ((of, table) for of in rounds for table in ENVELOPES):
         if gone == most:
             break
+        query = NEXT_TO_DELETE.format(table)
+        ids = [row[0] for row in connection.execute(query, (*of, most - gone))]
+        statement = f"DELETE FROM {table} WHERE survey = ? AND round = ? AND id = ANY(?)"
+        gone += connection.execute(statement, (*of, ids)).rowcount
     if gone:
         note(connection, PURGED, "1")
     return gone

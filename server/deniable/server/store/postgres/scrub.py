@@ -1,10 +1,10 @@
-"""Settling: after it, the stored envelopes tell nothing of when each came.
+"""Settling, which removes every trace of when the stored envelopes arrived.
 
-Envelopes still arrive in one table. What the other table has gathered is merged with what was
-settled before, in the order of its key, by one transaction; then the emptied tables are cut to
-nothing and their indexes rebuilt, and the tallies are rewritten, for their old states would show
-what each group added. Readers see one state or the other: deleting respects them, truncating would
-not.
+New envelopes continue to arrive in one table. One transaction merges the other arrival table with
+the rows settled before, in the order of their keys. Then the emptied tables are vacuumed to zero
+length and their indexes rebuilt. The tallies are rewritten too, since their old row versions would
+show what each group added. Rows are deleted rather than truncated, so that readers see either the
+state before or the state after.
 """
 
 from __future__ import annotations
@@ -35,9 +35,9 @@ from deniable.server.store.postgres.postgres_database import (
 from deniable.server.store.sql_store import note, noted
 from deniable.shared.errors import StoreUnusable
 
-PAUSE_SECONDS = 5.0  # at least, from one to the next
-SHARE = 50  # and as many times as long as the last one took: 2 % of the time
-LOCK_MILLISECONDS = 200  # uploads wait behind it for no longer
+PAUSE_SECONDS = 5.0  # minimum time between two settlings
+SHARE = 50  # or this multiple of the last one's duration: settling takes 2 % of the time
+LOCK_MILLISECONDS = 200  # uploads queue behind the lock for no longer
 REWRITTEN = ("surveys", "counters", "tallies")  # in this order
 LIVING = """
 SELECT reltuples <= (SELECT count(*) FROM surveys)
@@ -50,7 +50,7 @@ log = logging.getLogger("deniable.server")
 
 
 class Settler:
-    """Settles in a thread of its own, so that uploads do not wait for it."""
+    """Background thread that settles, so that uploads do not wait for it."""
 
     def __init__(self, pool: Pool) -> None:
         self._pool = pool
@@ -59,7 +59,7 @@ class Settler:
         self.done = False  # also set by every write
 
     def start_if_due(self) -> bool:
-        """Begin if it is time, and return whether all is settled that was written before."""
+        """Start settling if it is due, and return whether all earlier writes are settled."""
         if self._thread is not None and self._thread.is_alive():
             return False
         if not self.done and time.monotonic() >= self._due:
@@ -73,26 +73,23 @@ class Settler:
             self._thread.join(seconds)
 
     def _settle(self) -> None:
-        begin = time.monotonic()
-        self.done = True  # unless somebody writes meanwhile
+        begin, settled = time.monotonic(), False
+        self.done = True  # unless a write comes meanwhile
         try:
-            if not settle(self._pool):
-                self.done = False
+            settled = settle(self._pool)
         except StoreUnusable as error:
+            log.warning("%s; will retry", error)
+        if not settled:
             self.done = False
-            log.warning("%s; it is tried again", error)
         end = time.monotonic()
         self._due = end + max(PAUSE_SECONDS, SHARE * (end - begin))
 
 
 def settle(pool: Pool) -> bool:
-    """Remove every trace of the order of what had come, and return whether it is done.
-
-    A reader may delay it.
-    """
+    """Remove every trace of the order of arrival; False if a reader or another node delays it."""
     with transaction(pool, "settle envelopes") as connection:
         if not try_lock(connection, SETTLING):
-            return False  # another node does
+            return False  # another node is settling
         _change_tables(connection)
     with transaction(pool, "settle envelopes") as connection:
         if not try_lock(connection, SETTLING):
@@ -102,20 +99,12 @@ def settle(pool: Pool) -> bool:
 
 
 def rewrite_surveys(pool: Pool) -> bool:
-    """Leave nothing of deleted surveys in the files, and return whether it is done.
-
-    If a reader has delayed it, the next settling does it.
-    """
+    """Remove deleted surveys from the files; False if a reader delays it."""
     return _unless_delayed(pool, _rewrite)
 
 
-def last_deleted(connection: PostgresConnection) -> str | None:
-    """Return the survey that may still be in the files, and others with it."""
-    return noted(connection, DELETED)
-
-
 def _change_tables(connection: PostgresConnection) -> None:
-    """Let arrivals go to the other table, once every group that uses this one has ended."""
+    """Switch the arrival tables once every group that uses the current one has ended."""
     now = int(noted(connection, RECEIVING) or 0)
     if _holds(connection, ARRIVALS[now]) and not _holds(connection, ARRIVALS[1 - now]):
         lock(connection, GROUPS)
@@ -123,7 +112,7 @@ def _change_tables(connection: PostgresConnection) -> None:
 
 
 def _merge(connection: PostgresConnection) -> None:
-    """Move what has come and what was settled to one table, in the order of keys."""
+    """Merge new and settled envelopes into one table, in the order of their keys."""
     come = ARRIVALS[1 - int(noted(connection, RECEIVING) or 0)]
     if not _holds(connection, come) and noted(connection, PURGED) == "0":
         return
@@ -138,9 +127,9 @@ def _merge(connection: PostgresConnection) -> None:
 
 
 def _unless_delayed(pool: Pool, clean: Callable[[PostgresConnection], bool]) -> bool:
-    """Clean outside of a transaction, and return whether it is done.
+    """Run `clean` outside a transaction, and return whether it succeeded.
 
-    It waits for a reader's lock for a moment only, because everybody else waits behind it.
+    It waits only briefly for a reader's lock, because everyone else queues behind it.
     """
     with errors_as_ours("clean its tables"), pool.connection() as connection:
         try:
@@ -154,7 +143,7 @@ def _unless_delayed(pool: Pool, clean: Callable[[PostgresConnection], bool]) -> 
 
 
 def _clean_all(connection: PostgresConnection) -> bool:
-    """Leave nothing in the files of what is deleted, and return whether nothing has delayed it."""
+    """Remove deleted rows from the files, and return False if something delays it."""
     for table in ENVELOPES:
         if _size(connection, table) and not _holds(connection, table):
             connection.execute(f"VACUUM (TRUNCATE, INDEX_CLEANUP ON) {table}")
@@ -166,22 +155,22 @@ def _clean_all(connection: PostgresConnection) -> bool:
 
 
 def _rewrite(connection: PostgresConnection) -> bool:
-    deleted = last_deleted(connection)
+    deleted = noted(connection, DELETED)
     for table in ("tallies",) if deleted is None else REWRITTEN:
         connection.execute(f"VACUUM FULL {table}")
         if table == "surveys" and not _has_living_rows_only(connection):
             return False
-    if deleted is not None:  # another one may have been, meanwhile
+    if deleted is not None:  # another survey may have been deleted meanwhile
         statement = "DELETE FROM about WHERE key = ? AND value = ?"
         connection.execute(statement, (DELETED, deleted))
     return True
 
 
 def _has_living_rows_only(connection: PostgresConnection) -> bool:
-    """Return whether the surveys that have just been rewritten include no deleted ones.
+    """Return whether the rewritten table of surveys is free of deleted rows.
 
-    Deleted rows stay, and are in the new index, while anybody reads who may see them. Once they are
-    gone, so is what was deleted with them.
+    Deleted rows stay, also in the new index, while a reader may still see them. Once they are
+    gone, so is everything that was deleted with them.
     """
     return connection.execute(LIVING).fetchone() == (True,)
 
@@ -191,6 +180,6 @@ def _holds(connection: PostgresConnection, table: str) -> bool:
 
 
 def _size(connection: PostgresConnection, table: str) -> int:
-    """Return the bytes of a table's rows, deleted ones included."""
+    """Return the size of a table's rows in bytes, including deleted rows."""
     row = connection.execute("SELECT pg_relation_size(?::text::regclass)", (table,)).fetchone()
     return int(row[0]) if row else 0

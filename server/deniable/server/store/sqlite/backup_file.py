@@ -1,31 +1,28 @@
-"""Backups: a copy of a store in one file, made while it is in use, and put in place again."""
+"""Backups: copy a store to one file while it is in use, and restore it."""
 
 from __future__ import annotations
 
-import os
-import shutil
 import sqlite3
 from contextlib import closing
 from pathlib import Path
 
-from deniable.server.disk import PRIVATE_FILE, sync
+from deniable.server.disk import create_private, sync, write_new
 from deniable.server.store.protocol import Damaged
 from deniable.server.store.sqlite.inspection import check_rows
 from deniable.server.store.sqlite.sqlite_database import FILE, check_version, create_folder
 from deniable.shared.errors import Refused, StoreUnusable, WrongUse
 
-COPIED_AT_ONCE = 2**20
-
 
 def back_up(data: Path, target: Path) -> int:
-    """Make one consistent copy in one file, also while a server runs. Return its bytes."""
+    """Copy the store to one consistent file, even while a server runs. Return its size."""
     check_version(data / FILE)
     unfinished = target.with_name(target.name + ".unfinished")
     _new_file(target).unlink()
     _new_file(unfinished)
     try:
         with closing(sqlite3.connect(data / FILE)) as source:
-            # In the order of keys and without free pages: a copy of the pages would keep theirs.
+            # VACUUM writes rows in key order and no free pages; copying pages would keep both as
+            # they are.
             source.execute("VACUUM INTO ?", [str(unfinished)])
         _check(unfinished)
         sync(unfinished)
@@ -44,23 +41,22 @@ def back_up(data: Path, target: Path) -> int:
 
 
 def restore(source: Path, data: Path) -> int:
-    """Make a data folder from a whole backup, never over another, and return its reports."""
+    """Create a data folder from an intact backup, and return its number of reports."""
     if not source.is_file():
-        raise WrongUse(f"there is no backup at {source}")
+        raise WrongUse(f"no backup exists at {source}")
     _check_backup(source)
     create_folder(data)
     target = data / FILE
     unfinished = target.with_name(FILE + ".unfinished")
     if target.exists():
         raise Refused(
-            f"{data} holds data already, and a restore never overwrites; name another folder"
+            f"{data} already holds data, and a restore never overwrites; name another folder"
         )
     unfinished.unlink(missing_ok=True)
     try:
-        with source.open("rb") as copied, _new_file(unfinished).open("wb") as file:
-            shutil.copyfileobj(copied, file, COPIED_AT_ONCE)
+        with source.open("rb") as content:
+            write_new(unfinished, content)
         reports = _check_backup(unfinished)
-        sync(unfinished)
         unfinished.replace(target)
     except OSError as error:
         raise StoreUnusable(
@@ -80,22 +76,22 @@ def _check_backup(file: Path) -> int:
 
 
 def _check(file: Path) -> int:
-    """Refuse a file that is not whole, or of another version. Return the number of reports."""
+    """Refuse a damaged file or one of another version. Return its number of reports."""
     check_version(file)
     try:
         with closing(sqlite3.connect(f"{file.resolve().as_uri()}?mode=ro", uri=True)) as driver:
-            (found,) = driver.execute("PRAGMA integrity_check(1)").fetchone()
-            if found != "ok":
-                raise StoreUnusable(f"{file} is damaged: {found}; use another backup")
+            (fault,) = driver.execute("PRAGMA integrity_check(1)").fetchone()
+            if fault != "ok":
+                raise StoreUnusable(f"{file} is damaged: {fault}; use another backup")
             return check_rows(driver)
     except sqlite3.Error as error:
-        raise StoreUnusable(f"{file} is not a backup of deniable: {error}") from None
+        raise StoreUnusable(f"{file} is not a deniable backup: {error}") from None
 
 
 def _new_file(path: Path) -> Path:
-    """Make an empty file that only its owner may read; one that exists is left alone."""
+    """Create an empty file that only its owner may read; never replace an existing one."""
     try:
-        os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, PRIVATE_FILE))
+        create_private(path).close()
     except FileExistsError:
         raise WrongUse(f"{path} already exists; name a new file") from None
     except OSError as error:

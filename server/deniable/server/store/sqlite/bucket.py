@@ -1,20 +1,21 @@
-"""Buckets: envelopes whose ids begin alike, as bytes that depend on nothing but them.
+"""Buckets: envelopes whose ids share a prefix, packed into bytes that depend only on them.
 
-As rows of their own they would show which came first: SQLite lays a new row before the last one of
-its page. In a bucket they lie in the order of their ids, padded with zeros to a fixed size, so that
-it is overwritten where it lies. It begins with their number (u16), then has of each envelope
+Separate rows would show which envelope came first, since SQLite puts a new row before the last one
+of its page. A bucket holds its envelopes in the order of their ids and is padded with zeros to a
+fixed size, so that it is overwritten in place. It starts with their number (u16), then has for
+each envelope
 
     id (16) · reports - 1 (u16) · length (u32)
 
-and then their payloads. A bucket that grows beyond its size is halved by the next bit of its ids,
-so that the set of buckets also depends only on what came, and not on the order. None is empty.
+followed by their payloads. A bucket that outgrows its size is split by the next bit of its ids, so
+the set of buckets depends only on which envelopes came, not on their order. No bucket is empty.
 
-A larger envelope is kept alone, in parts of one size, and the buckets are as if it were not there.
+A larger envelope is stored separately, in parts of equal size, and does not affect the buckets.
 SQLite would put a row that does not fit into a page at the end of its file, in order of arrival.
 
-The place of a bucket is the middle of the ids that belong in it: the bits that they begin with, and
-a one. Such places sort as the ids do. An envelope that is kept alone lies at the place where only
-its id belongs, and all but the first of its parts at that place and their number (u16).
+The place of a bucket is the middle of the ids that belong in it: their common prefix, followed by a
+one bit. Places sort as the ids do. A large envelope has the place to which only its id belongs; the
+places of its second and later parts append the number of the part (u16).
 """
 
 from __future__ import annotations
@@ -25,34 +26,34 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from deniable.server.store.records import Kept
 
-SIZE = 960  # with what stands around it, a page
-PART = 936  # of an envelope that is kept alone: the same, as its place is longer
+SIZE = 960  # with the rest of its row, this fills a page
+PART = 936  # of a large envelope: less, since its place is longer
 ID_BYTES = 16
-PLACE_BYTES = ID_BYTES + 1  # at most: one bit more than of an id is used
+PLACE_BYTES = ID_BYTES + 1  # maximum: one bit more than an id
 PART_BYTES = 2
 BITS = 8 * PLACE_BYTES
 _ROWS = struct.Struct("<H")
 _HEAD = struct.Struct(f"<{ID_BYTES}sHI")
-MOST_BYTES = SIZE - _ROWS.size - _HEAD.size  # of a payload: what has more is kept alone
+MAX_PAYLOAD_BYTES = SIZE - _ROWS.size - _HEAD.size  # larger ones are stored separately
 
-EMPTY = bytes(SIZE)  # what is written nowhere
+EMPTY = bytes(SIZE)  # never stored
 
 
 def pack(envelopes: Sequence[Kept]) -> bytes:
-    """Return the bucket of these envelopes, which are in the order of their ids."""
-    heads = (_HEAD.pack(each.id, each.reports - 1, len(each.payload)) for each in envelopes)
-    payloads = (each.payload for each in envelopes)
+    """Pack envelopes, which are in the order of their ids, into a bucket."""
+    heads = (_HEAD.pack(kept.id, kept.reports - 1, len(kept.payload)) for kept in envelopes)
+    payloads = (kept.payload for kept in envelopes)
     return b"".join((_ROWS.pack(len(envelopes)), *heads, *payloads)).ljust(SIZE, b"\0")
 
 
 def with_one_more(bucket: bytes, envelope: Kept) -> bytes | None:
-    """Return what `pack` makes of a bucket's envelopes and one more, without unpacking them.
+    """Add an envelope to a packed bucket, with the same result as `pack`.
 
-    The same bytes if it is there already; None if it does not fit.
+    Return the same bytes if the bucket has it already, and None if it does not fit.
     """
     number = rows(bucket)
     heads, body = bucket[_ROWS.size :], _ROWS.size + number * _HEAD.size
-    index = bisect_left(range(number), envelope.id, key=lambda each: _id_at(heads, each))
+    index = bisect_left(range(number), envelope.id, key=lambda row: _id_at(heads, row))
     if index < number and _id_at(heads, index) == envelope.id:
         return bucket
     lengths = [length for _, _, length in _HEAD.iter_unpack(bucket[_ROWS.size : body])]
@@ -91,11 +92,11 @@ def unpack(bucket: bytes) -> list[Kept]:
 
 
 def parted(place: int, envelopes: Sequence[Kept]) -> Iterator[tuple[int, Sequence[Kept]]]:
-    """Yield the buckets that these envelopes make, in order, each with its place."""
+    """Split envelopes into buckets, and yield (place, bucket) in order."""
     if len(envelopes) == 1 or _bytes(envelopes) <= SIZE:
         yield place, envelopes
         return
-    index = bisect_left(envelopes, place, key=lambda each: _number(each.id))
+    index = bisect_left(envelopes, place, key=lambda kept: _number(kept.id))
     quarter = _unit(place) >> 1
     if envelopes[:index]:
         yield from parted(place - quarter, envelopes[:index])
@@ -109,17 +110,17 @@ def belongs(identifier: bytes, place: int) -> bool:
 
 
 def last_id(place: int) -> bytes:
-    """Return the last id that belongs at a place."""
+    """Return the highest id that belongs at a place."""
     return ((place | (_unit(place) - 1)) >> 8).to_bytes(ID_BYTES, "big")
 
 
 def own_place(identifier: bytes) -> bytes:
-    """Return the place, as it is stored, where no other id belongs."""
+    """Return the place, in stored form, to which only this id belongs."""
     return identifier + b"\x80"
 
 
 def parts(envelope: Kept) -> Iterator[tuple[bytes, bytes]]:
-    """Yield the parts of an envelope that is kept alone, each with its place as it is stored."""
+    """Split a large envelope into parts, and yield (stored place, part)."""
     content, place = pack([envelope]), own_place(envelope.id)
     for number, start in enumerate(range(0, len(content), PART)):
         part = content[start : start + PART].ljust(PART, b"\0")
@@ -127,14 +128,14 @@ def parts(envelope: Kept) -> Iterator[tuple[bytes, bytes]]:
 
 
 def parts_of(first: bytes) -> int:
-    """Return the number of parts, by the first of them; 1 for a bucket with a single id."""
+    """Return the number of parts that the first part states; 1 for a bucket with a single id."""
     _, _, length = _HEAD.unpack_from(first, _ROWS.size)
     missing = _ROWS.size + _HEAD.size + int(length) - len(first)
     return 1 + max(0, -(-missing // PART))
 
 
 def place_between(identifier: bytes, neighbours: Iterable[int]) -> int:
-    """Return the place of a new bucket for an id: as large as its neighbours leave room."""
+    """Return the place of a new bucket for an id: the largest between its neighbours."""
     number = _number(identifier)
     differs = min(((number ^ place).bit_length() for place in neighbours), default=BITS + 1)
     unit = 1 << (differs - 2)
@@ -150,12 +151,12 @@ def place_of(stored: bytes) -> int:
 
 
 def _unit(place: int) -> int:
-    """Return the last bit of a place that is set: half of how many ids belong there."""
+    """Return the lowest set bit of a place, which is half the number of ids that belong there."""
     return place & -place
 
 
 def _bytes(envelopes: Sequence[Kept]) -> int:
-    return _ROWS.size + sum(_HEAD.size + len(each.payload) for each in envelopes)
+    return _ROWS.size + sum(_HEAD.size + len(kept.payload) for kept in envelopes)
 
 
 def _number(identifier: bytes) -> int:

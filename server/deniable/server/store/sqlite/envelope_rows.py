@@ -1,26 +1,26 @@
-"""Rows of envelopes in SQLite: found, kept and deleted by the bucket."""
+"""Rows of envelopes in SQLite: read, written and deleted one bucket at a time."""
 
 from __future__ import annotations
 
 import sqlite3
 from bisect import bisect_right
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from itertools import count, groupby
+from itertools import count
 from operator import attrgetter
 from typing import Any
 
 from deniable.server.store.protocol import Damaged, StoreLost
-from deniable.server.store.records import Kept, Purged, Upload, UploadKey
+from deniable.server.store.records import Kept, Purged, Round, digest_of
 from deniable.server.store.sqlite import bucket
-from deniable.server.store.tally_rows import Round, digest_of
 
 Row = tuple[int | bytes, ...]
-LAST = b"\xff" * (bucket.PART_BYTES + 1)  # is beyond the places of an envelope's parts
+LAST = b"\xff" * (bucket.PART_BYTES + 1)  # greater than the place of any part of an envelope
 DAMAGED = "envelopes in the store are damaged"
+LOST = f"{DAMAGED}; restore a backup"
 _key, _id = attrgetter("key"), attrgetter("id")
 
-# The neighbours of an id: the bucket that it belongs in is one of them, if there is any. As text,
-# since it is asked for each report: composing it would take longer than the answer.
+# The neighbours of an id: its bucket, if it exists, is one of them. A constant, because this runs
+# for each report and composing the text would take longer than the query.
 FIND = """
 SELECT * FROM (SELECT * FROM envelopes WHERE survey = :s AND round = :r AND kind = 0
                AND place <= :id ORDER BY place DESC LIMIT 1)
@@ -38,7 +38,11 @@ REST = """
 SELECT * FROM envelopes WHERE survey = ? AND round = ? AND kind > 1 AND place > ? AND place < ?
 ORDER BY place
 """
-SOME = "SELECT number, rows, kind FROM envelopes WHERE survey = ? AND round = ? LIMIT ?"
+# Of an envelope's later parts, and of rows whose place is damaged, nothing is counted.
+SOME = """
+SELECT number, CASE WHEN kind <= 1 THEN rows END FROM envelopes
+WHERE survey = ? AND round = ? LIMIT ?
+"""
 NEXT = """
 SELECT * FROM envelopes WHERE survey = :s AND round = :r AND kind = 0 AND place > :after
 UNION ALL
@@ -49,29 +53,20 @@ DROP = "DELETE FROM envelopes WHERE number = ?"
 TAKEN = "SELECT 1 FROM envelopes WHERE number = ?"
 
 
-def insert_envelopes(driver: sqlite3.Connection, uploads: Sequence[Upload]) -> set[UploadKey]:
-    """Keep the uploads that are not there yet, and return their keys. Each key comes once."""
-    new: set[UploadKey] = set()
-    for of, members in groupby(sorted(uploads, key=_key), key=lambda upload: upload.key[:2]):
-        coming = [Kept(each.id, each.count, each.payload) for each in members]
-        new |= {(*of, identifier) for identifier in keep(driver, of, coming)}
-    return new
-
-
-def keep(driver: sqlite3.Connection, of: Round, coming: Sequence[Kept]) -> set[bytes]:
-    """Keep envelopes, given in the order of their ids, and return the ids of the new ones."""
-    alone = [each for each in coming if len(each.payload) > bucket.MOST_BYTES]
-    others = [each for each in coming if len(each.payload) <= bucket.MOST_BYTES]
+def keep_envelopes(driver: sqlite3.Connection, of: Round, coming: Sequence[Kept]) -> set[bytes]:
+    """Store envelopes, given in the order of their ids, and return the ids of the new ones."""
+    large = [envelope for envelope in coming if len(envelope.payload) > bucket.MAX_PAYLOAD_BYTES]
+    small = [envelope for envelope in coming if len(envelope.payload) <= bucket.MAX_PAYLOAD_BYTES]
     if driver.execute(ANY, (*of, 1)).fetchone():
-        others = [each for each in others if not _is_alone(driver, of, each.id)]
-    new = _keep_in_buckets(driver, of, others)
-    return new | _keep_alone(driver, of, alone) if alone else new
+        small = [envelope for envelope in small if not _is_alone(driver, of, envelope.id)]
+    new = _keep_in_buckets(driver, of, small)
+    return new | _keep_alone(driver, of, large) if large else new
 
 
 def _keep_in_buckets(driver: sqlite3.Connection, of: Round, coming: Sequence[Kept]) -> set[bytes]:
     new: set[bytes] = set()
-    changed: dict[int, bytes] = {}  # by place; without any: the bucket was halved
-    numbers: dict[int, int] = {}  # of the buckets that are there, by place
+    changed: dict[int, bytes] = {}  # by place; an empty list: the bucket was split
+    numbers: dict[int, int] = {}  # row numbers of existing buckets, by place
     start = 0
     while start < len(coming):
         place, number, rows = _bucket(driver, of, coming[start].id)
@@ -87,30 +82,31 @@ def _keep_in_buckets(driver: sqlite3.Connection, of: Round, coming: Sequence[Kep
 
 
 def delete_envelopes(driver: sqlite3.Connection, rounds: Iterable[Round], most: int) -> Purged:
-    """Delete the envelopes of these rounds, in at most `most` rows."""
-    rows: list[tuple[int, bytes, int]] = []
+    """Delete up to `most` rows of the rounds' envelopes."""
+    rows: list[tuple[int, object]] = []
     for of in rounds:
         if len(rows) == most:
             break
         rows += driver.execute(SOME, (*of, most - len(rows)))
     if rows:
-        driver.executemany(DROP, [(number,) for number, _, _ in rows])
-    return Purged(sum(bucket.rows(packed) for _, packed, kind in rows if kind <= 1), len(rows))
+        driver.executemany(DROP, [(number,) for number, _ in rows])
+    buckets = [packed for _, packed in rows if isinstance(packed, bytes) and len(packed) > 1]
+    return Purged(sum(map(bucket.rows, buckets)), len(rows))
 
 
 def next_buckets(
     driver: sqlite3.Connection, of: Round, after: bytes, most: int
 ) -> tuple[bytes, list[Kept]]:
-    """Return the last place and the envelopes of the buckets that follow a place."""
+    """Return the envelopes of the next buckets after a place, and the place of the last one."""
     asked = {"s": of[0], "r": of[1], "after": after, "most": most}
     rows = driver.execute(NEXT, asked).fetchall()
-    kept = [each for row in rows for each in unpacked(driver, row)]
+    kept = [envelope for row in rows for envelope in unpacked(driver, row)]
     return (rows[-1][3] if rows else after), kept
 
 
 def unpacked(driver: sqlite3.Connection, row: Sequence[Any]) -> list[Kept]:
-    """Return what is in a bucket; or the envelope that is kept alone, with its later parts."""
-    _, survey, number, place, rows, _, kind = row  # Any: its columns have many types
+    """Return the envelopes of a bucket, or the large envelope whose first part this row is."""
+    _, survey, number, place, rows, _, kind = row  # Any: columns of many types
     content = [whole(row)]
     if kind == 1 and (parts := bucket.parts_of(rows)) > 1:
         rest = driver.execute(REST, (survey, number, place, place + LAST)).fetchall()
@@ -121,7 +117,7 @@ def unpacked(driver: sqlite3.Connection, row: Sequence[Any]) -> list[Kept]:
 
 
 def whole(row: Sequence[Any]) -> bytes:
-    """Return what is in a row; Damaged if it is not what was written."""
+    """Return the content of a row; raise Damaged if it is not what was written."""
     *values, rows, digest, _ = row
     if digest_of(*values, rows) != digest:
         raise Damaged(DAMAGED)
@@ -129,17 +125,17 @@ def whole(row: Sequence[Any]) -> bytes:
 
 
 def _keep_alone(driver: sqlite3.Connection, of: Round, coming: Sequence[Kept]) -> set[bytes]:
-    """Keep envelopes that fit into no bucket. One whose id is in a bucket is there already."""
-    coming = [each for each in coming if not _is_alone(driver, of, each.id)]
+    """Store envelopes too large for a bucket. One whose id is in a bucket exists already."""
+    coming = [envelope for envelope in coming if not _is_alone(driver, of, envelope.id)]
     if driver.execute(ANY, (*of, 0)).fetchone():
-        coming = [each for each in coming if not _is_in_bucket(driver, of, each.id)]
+        coming = [envelope for envelope in coming if not _is_in_bucket(driver, of, envelope.id)]
     rows: dict[int, Row] = {}
-    for each in coming:
-        for place, part in bucket.parts(each):
+    for envelope in coming:
+        for place, part in bucket.parts(envelope):
             number = _free_number(driver, of, place, rows)
             rows[number] = _row(number, of, place, part)
     driver.executemany(KEEP, [rows[number] for number in sorted(rows)])
-    return {each.id for each in coming}
+    return {envelope.id for envelope in coming}
 
 
 def _is_alone(driver: sqlite3.Connection, of: Round, identifier: bytes) -> bool:
@@ -148,47 +144,44 @@ def _is_alone(driver: sqlite3.Connection, of: Round, identifier: bytes) -> bool:
 
 def _is_in_bucket(driver: sqlite3.Connection, of: Round, identifier: bytes) -> bool:
     _, _, rows = _bucket(driver, of, identifier)
-    return any(each.id == identifier for each in bucket.unpack(rows))
+    return any(envelope.id == identifier for envelope in bucket.unpack(rows))
 
 
 def _bucket(
     driver: sqlite3.Connection, of: Round, identifier: bytes
 ) -> tuple[int, int | None, bytes]:
-    """Return the place of an id, and the number and content of the bucket there, if any."""
+    """Return the place of an id's bucket, and the number and content of its row if it exists."""
     asked = {"s": of[0], "r": of[1], "id": identifier}
-    found = {bucket.place_of(row[3]): row for row in driver.execute(FIND, asked)}
-    for place, row in found.items():
+    rows = driver.execute(FIND, asked).fetchall()
+    if any(type(row[3]) is not bytes for row in rows):
+        raise StoreLost(LOST)
+    neighbours = {bucket.place_of(row[3]): row for row in rows}
+    for place, row in neighbours.items():
         if bucket.belongs(identifier, place):
             *values, digest, _ = row
             if digest_of(*values) != digest:
-                raise StoreLost("envelopes in the store are damaged; restore a backup")
+                raise StoreLost(LOST)
             return place, row[0], row[4]
-    return bucket.place_between(identifier, found), None, bucket.EMPTY
+    return bucket.place_between(identifier, neighbours), None, bucket.EMPTY
 
 
 def _with_more(
     place: int, rows: bytes, coming: Sequence[Kept]
 ) -> tuple[set[bytes], Mapping[int, bytes]]:
-    """Return the ids that were not there yet, and the buckets that are there then."""
+    """Add envelopes to a bucket; return the ids of the new ones and the resulting buckets."""
     added, grown = set[bytes](), rows
-    for each in coming:
-        more = bucket.with_one_more(grown, each)
-        if more is None:
-            return _halved(place, bucket.unpack(rows), coming)
+    for envelope in coming:
+        more = bucket.with_one_more(grown, envelope)
+        if more is None:  # it does not fit: split the bucket
+            before = {kept.id: kept for kept in bucket.unpack(rows)}
+            both = before | {kept.id: kept for kept in coming if kept.id not in before}
+            parted = bucket.parted(place, sorted(both.values()))
+            buckets = {place: b""} | {part: bucket.pack(kept) for part, kept in parted}
+            return both.keys() - before.keys(), buckets
         if more is not grown:
-            added.add(each.id)
+            added.add(envelope.id)
         grown = more
     return added, {place: grown}
-
-
-def _halved(
-    place: int, before: Sequence[Kept], coming: Sequence[Kept]
-) -> tuple[set[bytes], Mapping[int, bytes]]:
-    known = {each.id for each in before}
-    added = [each for each in coming if each.id not in known]
-    parted = bucket.parted(place, sorted([*before, *added]))
-    buckets = {place: b""} | {where: bucket.pack(kept) for where, kept in parted}
-    return {each.id for each in added}, buckets
 
 
 def _write(
@@ -216,8 +209,8 @@ def _free_number(
 ) -> int:
     """Return a free number for a new row.
 
-    An attacker who chooses ids can find two places of one hash in an hour of computing: the later
-    one takes the next hash, or it would overwrite the other's envelopes.
+    An attacker who chooses ids can find two places with the same hash in an hour of computing. The
+    later place takes the next hash; otherwise it would overwrite the envelopes of the first.
     """
     numbers = (_number(of, place, tries) for tries in count())
     return next(
@@ -228,6 +221,6 @@ def _free_number(
 
 
 def _number(of: Round, place: bytes, tries: int) -> int:
-    """Return a hash of a row's key: rows do not lie in the order in which they were made."""
+    """Return a hash of a row's key, so that rows are not stored in the order of creation."""
     again = (tries,) if tries else ()
     return int.from_bytes(digest_of(*of, place, *again), "big") >> 1

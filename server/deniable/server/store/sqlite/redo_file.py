@@ -1,20 +1,20 @@
-"""The redo file: acknowledged envelopes that are not yet in the tables. One write and one sync.
+"""The redo file: acknowledged envelopes that are not yet in the tables, in one write and one sync.
 
-If the transaction that holds them does not end well, they are taken again from here: an envelope
-that is in the tables already is then a duplicate, and counts once.
+If the transaction that holds them fails, they are read again from here. An envelope that reached
+the tables is then a duplicate, so it counts once.
 
-The file has two halves, of which one is whole at any moment. A group writes all that is pending to
-the other half, in the order of keys, so that the file does not show which group an envelope came
-with; then, once that is on disk, it writes zeros to the first. A half consists of sectors of 512
-bytes, each with a sum. A disk writes a sector whole or not at all: so each is all zeros or as it
-was written, whatever a kill or a power cut leaves, and any other sector is damage.
+The file has two halves, one of which is intact at any moment. A group writes all pending envelopes
+to the other half, in the order of keys, so that the file does not show which group an envelope came
+with; once that is on disk, it zeroes the first. A half consists of 512-byte sectors, each with a
+checksum. A disk writes a sector completely or not at all. So after a kill or a power cut each
+sector is all zeros or as it was written, and any other content is damage.
 
-A half begins with the length of its content (u32) and a digest (16). Its content is, for each
-survey and round,
+A half starts with the length of its content (u32) and a digest (16). For each survey and round, its
+content is
 
     survey id (32) · round (u32) · length (u32)
 
-and then its envelopes, each as id (16) · reports - 1 (u16) · length (u32) · payload.
+followed by the envelopes, each as id (16) · reports - 1 (u16) · length (u32) · payload.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ import os
 import struct
 import time
 from bisect import insort
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Sequence
 from hashlib import blake2b
 from pathlib import Path
 from zlib import crc32
@@ -38,12 +38,13 @@ from deniable.shared.errors import StoreUnusable
 FILE = "deniable.redo"
 HALF_BYTES = 2**18
 FILE_BYTES = 2 * HALF_BYTES
+PAGE_BYTES = 4_096  # of the kernel's cache
 SECTOR_BYTES = 512
 _SUM = struct.Struct("<I")
 SECTOR_ROOM = SECTOR_BYTES - _SUM.size
 ZEROS = bytes(SECTOR_BYTES)
 MAX_CONTENT_BYTES = HALF_BYTES // SECTOR_BYTES * SECTOR_ROOM
-REREAD_SECONDS = 0.01  # longer than a server takes to write what was read half written
+REREAD_SECONDS = 0.01  # longer than a server takes to finish a write
 NO_ROOM = (errno.ENOSPC, errno.EDQUOT)
 _HEAD = struct.Struct("<I16s")
 _ROUND = struct.Struct("<32sII")
@@ -63,23 +64,22 @@ class RedoFile:
             )
         self._file = file
         self._handle: int | None = None
-        self._half = 0  # the half that is whole
+        self._half = 0  # the intact half
         self._used = [HALF_BYTES, HALF_BYTES]  # bytes of each half that may not be zero
-        self._pending: dict[Round, list[bytes]] = {}  # envelopes as they are written
-        self._lost = _by_key(_kept_in(file))
-
-    @property
-    def pending(self) -> bool:
-        return bool(self._pending)
+        self.pending: dict[Round, list[bytes]] = {}  # envelopes as they are written
+        # An incomplete half was never acknowledged, and the two halves may share envelopes.
+        self._lost: dict[Key, Unsettled] = {}
+        for half in _halves(_content(file)):
+            self._lost |= _unpacked(_whole_content(half))
 
     @property
     def lost(self) -> Sequence[Unsettled]:
-        """The envelopes of transactions that did not end well, and that are not pending again."""
+        """Envelopes of failed transactions that are not pending again."""
         return [*self._lost.values()]
 
     def keep(self, uploads: Sequence[Upload]) -> bool:
-        """Bring uploads to the disk, with all that is pending; False if there is no room here."""
-        grown = {key: [*envelopes] for key, envelopes in self._pending.items()}
+        """Write uploads and all pending envelopes to disk; return False if the file is full."""
+        grown = {key: [*envelopes] for key, envelopes in self.pending.items()}
         for upload in uploads:
             members = grown.setdefault((upload.survey.id, upload.round), [])
             head = _ENVELOPE.pack(upload.id, upload.count - 1, len(upload.payload))
@@ -92,47 +92,49 @@ class RedoFile:
             self._write(content)
         except OSError as error:
             raise _ours(error) from error
-        self._pending = grown
+        self.pending = grown
         for upload in uploads:
             self._lost.pop((upload.survey.id, upload.round, upload.id), None)
         return True
 
     def begin(self) -> None:
-        """Open the file at its full length, so that a sync has nothing to write but content.
+        """Open the file at its full length, so that a sync writes only content.
 
-        From now on this process overwrites what it finds there.
+        From now on this process overwrites the existing content.
         """
-        if self._handle is not None:
-            return
-        try:
-            handle = os.open(self._file, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, PRIVATE_FILE)
+        if self._handle is None:
             try:
-                size = os.fstat(handle).st_size
-                if size < FILE_BYTES:
-                    _put(handle, bytes(FILE_BYTES - size), size)
-                    os.fsync(handle)
-                    sync(self._file.parent)
-            except OSError:
-                os.close(handle)
-                raise
-        except OSError as error:
-            raise _ours(error) from error
-        self._handle = handle
+                handle = os.open(self._file, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, PRIVATE_FILE)
+                try:
+                    size = os.fstat(handle).st_size
+                    if size < FILE_BYTES:
+                        # The kernel caches what is written at once as one unit, and writes the
+                        # whole unit again for each change in it.
+                        for start in range(size, FILE_BYTES, PAGE_BYTES):
+                            _put(handle, bytes(min(PAGE_BYTES, FILE_BYTES - start)), start)
+                        os.fsync(handle)
+                        sync(self._file.parent)
+                except OSError:
+                    os.close(handle)
+                    raise
+            except OSError as error:
+                raise _ours(error) from error
+            self._handle = handle
 
     def settle(self) -> None:
-        """Forget all that is pending: it is on disk in the tables."""
-        self._pending, self._lost = {}, {}
+        """Clear the pending envelopes, which are on disk in the tables."""
+        self.pending, self._lost = {}, {}
         try:
             self._forget(0)
             self._forget(1)
         except OSError as error:
-            if error.errno not in NO_ROOM:  # else it is overwritten the next time
+            if error.errno not in NO_ROOM:  # the next write overwrites the content anyway
                 raise _ours(error) from error
 
     def lose(self) -> None:
-        """Note all that is pending as lost: its transaction has been undone."""
-        self._lost |= _by_key(_unpacked(_packed(self._pending)))
-        self._pending = {}
+        """Mark the pending envelopes as lost: their transaction has been rolled back."""
+        self._lost |= _unpacked(_packed(self.pending))
+        self.pending = {}
 
     def close(self) -> None:
         if self._handle is not None:
@@ -156,7 +158,7 @@ class RedoFile:
 
 
 def damaged_sectors(file: Path) -> list[int]:
-    """Return the places of damaged sectors. What a server is just writing is read again."""
+    """Return the offsets of damaged sectors; read twice, since a server may be writing."""
     if not (places := _damaged(content := _content(file))):
         return []
     time.sleep(REREAD_SECONDS)
@@ -166,17 +168,16 @@ def damaged_sectors(file: Path) -> list[int]:
 
 
 def without_damage(file: Path) -> tuple[bytes, int]:
-    """Return the file with zeros in each half that is not whole, and the bytes lost by it.
+    """Return the file with damaged halves zeroed, and the number of bytes lost.
 
-    Nothing is lost if the other half holds all that was acknowledged.
+    Nothing is lost if the other half holds everything that was acknowledged.
     """
     content = _content(file)
     damaged = {place // HALF_BYTES for place in _damaged(content)}
-    halves = content[:HALF_BYTES], content[HALF_BYTES:FILE_BYTES]
+    halves = _halves(content)
     kept = [_whole_content(half) for half in halves]
-    most = max(map(len, kept))
     lost = sum(
-        max(0, _stated_bytes(half) - most)
+        max(0, _stated_bytes(half) - max(map(len, kept)))
         for number, half in enumerate(halves)
         if number in damaged and not kept[number]
     )
@@ -202,7 +203,7 @@ def _packed(pending: dict[Round, list[bytes]]) -> bytes:
 
 
 def _half_of(content: bytes) -> bytes:
-    """Return the sectors of a half with this content; none if it is empty."""
+    """Return the sectors of a half with this content; no sectors for no content."""
     stored = _HEAD.pack(len(content), _digest(content)) + content if content else b""
     parts: list[bytes] = []
     for start in range(0, len(stored), SECTOR_ROOM):
@@ -212,7 +213,7 @@ def _half_of(content: bytes) -> bytes:
 
 
 def _whole_content(half: bytes) -> bytes:
-    """Return the content of a half; empty if it is not whole."""
+    """Return the content of a half; empty if the half is not intact."""
     starts = range(0, len(half), SECTOR_BYTES)
     stored = b"".join(half[start : start + SECTOR_ROOM] for start in starts)
     if len(stored) < _HEAD.size:
@@ -223,37 +224,26 @@ def _whole_content(half: bytes) -> bytes:
 
 
 def _stated_bytes(half: bytes) -> int:
-    """Return how many bytes of content were written to a half, as far as its head can be read."""
-    first = half[:SECTOR_BYTES]
-    if first != ZEROS and not _is_whole(first):
+    """Return the length of a half's content, as far as its head can be read."""
+    if not _is_whole(half[:SECTOR_BYTES]):
         return len(half.rstrip(b"\0"))
-    return int(_HEAD.unpack_from(first)[0])
+    return int(_HEAD.unpack_from(half)[0])
+
+
+def _halves(content: bytes) -> tuple[bytes, bytes]:
+    return content[:HALF_BYTES], content[HALF_BYTES:FILE_BYTES]
 
 
 def _digest(content: bytes) -> bytes:
     return blake2b(content, digest_size=16).digest()
 
 
-def _kept_in(file: Path) -> Iterator[Unsettled]:
-    """Yield the envelopes of both halves.
-
-    A half that is not whole was never acknowledged, and the older one repeats envelopes of the
-    newer one.
-    """
-    content = _content(file)
-    for half in (content[:HALF_BYTES], content[HALF_BYTES:FILE_BYTES]):
-        yield from _unpacked(_whole_content(half))
-
-
 def _damaged(content: bytes) -> list[int]:
-    """Return the places of sectors that are not as they were written, and of a missing end."""
+    """Return the offsets of damaged sectors, and of a missing end."""
     if content == bytes(len(content)):
         return []
-    places = [
-        start
-        for start in range(0, len(content), SECTOR_BYTES)
-        if (sector := _sector(content, start)) != ZEROS and not _is_whole(sector)
-    ]
+    starts = range(0, len(content), SECTOR_BYTES)
+    places = [start for start in starts if not _is_whole(_sector(content, start))]
     return places if len(content) >= FILE_BYTES else [*places, len(content)]
 
 
@@ -262,7 +252,8 @@ def _sector(content: bytes, place: int) -> bytes:
 
 
 def _is_whole(sector: bytes) -> bool:
-    return _SUM.pack(crc32(sector[:SECTOR_ROOM])) == sector[SECTOR_ROOM:]
+    """Return whether a sector is as it was written, or all zeros."""
+    return sector in (ZEROS, sector[:SECTOR_ROOM] + _SUM.pack(crc32(sector[:SECTOR_ROOM])))
 
 
 def _content(file: Path) -> bytes:
@@ -272,11 +263,8 @@ def _content(file: Path) -> bytes:
         return b""
 
 
-def _by_key(envelopes: Iterable[Unsettled]) -> dict[Key, Unsettled]:
-    return {(kept.survey, kept.round, kept.kept.id): kept for kept in envelopes}
-
-
-def _unpacked(content: bytes) -> Iterator[Unsettled]:
+def _unpacked(content: bytes) -> dict[Key, Unsettled]:
+    envelopes: dict[Key, Unsettled] = {}
     start = 0
     while start < len(content):
         survey, number, length = _ROUND.unpack_from(content, start)
@@ -285,6 +273,7 @@ def _unpacked(content: bytes) -> Iterator[Unsettled]:
         while start < end:
             identifier, more, size = _ENVELOPE.unpack_from(content, start)
             start += _ENVELOPE.size
-            payload = content[start : start + size]
-            yield Unsettled(survey.hex(), number, Kept(identifier, more + 1, payload))
+            kept = Kept(identifier, more + 1, content[start : start + size])
+            envelopes[survey.hex(), number, identifier] = Unsettled(survey.hex(), number, kept)
             start += size
+    return envelopes

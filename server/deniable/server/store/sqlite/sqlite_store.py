@@ -1,4 +1,4 @@
-"""The store of one node: everything that a server keeps, in one SQLite file of its data folder."""
+"""The store for one node: everything that a server keeps, in one SQLite file."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from functools import partial
 from pathlib import Path
 from typing import Self
 
-from deniable.server.store.records import Kept, Purged, Unsettled
+from deniable.server.store.records import Kept, Purged, Unsettled, rounds_to_purge
 from deniable.server.store.sql_store import ConnectionPool, SqlStore
 from deniable.server.store.sqlite.envelope_rows import delete_envelopes, next_buckets
 from deniable.server.store.sqlite.sqlite_database import (
@@ -22,29 +22,30 @@ from deniable.server.store.sqlite.sqlite_database import (
     transaction,
 )
 from deniable.server.store.sqlite.write_connection import SqliteTransaction, WriteConnection
-from deniable.server.store.tally_rows import rounds_to_purge
 from deniable.shared.errors import StoreUnusable
 
 MAX_READERS = 32
-BUCKETS_AT_ONCE = 64  # that are read together: one may hold a body of 1 MiB
-MIN_FREE_BYTES = 64 * 2**20  # below it the disk is as good as full
+BUCKETS_AT_ONCE = 64  # read together; a single one may hold 1 MiB
+MIN_FREE_BYTES = 64 * 2**20  # with less, the disk counts as full
 
 
 class SqliteStore(SqlStore):
     def __init__(self, data: Path) -> None:
         self._data = data
         self._writer = WriteConnection(data / FILE)
-        self._readers = ConnectionPool(partial(connect, data / FILE, reads_only=True), MAX_READERS)
+        self._readers = ConnectionPool(
+            partial(connect, data / FILE, "query_only = ON"), MAX_READERS
+        )
 
     @classmethod
     def create(cls, data: Path) -> Self:
-        """Open a data folder, and make it if it is not there."""
+        """Open a data folder, and create it if it does not exist."""
         create_database(data)
         return cls(data)
 
     @classmethod
-    def open(cls, data: Path) -> Self:
-        """Open a data folder that must be there."""
+    def open(cls, data: Path, node: str = "") -> Self:  # noqa: ARG003  # there is only one
+        """Open an existing data folder."""
         check_database(data)
         return cls(data)
 
@@ -64,7 +65,7 @@ class SqliteStore(SqlStore):
         return self._writer.transaction("write reports", later=later)
 
     def unsettled(self) -> Sequence[Unsettled]:
-        return self._writer.lost
+        return self._writer.redo.lost
 
     def delete_survey(self, sequence: int) -> None:
         with self._writing("delete a survey") as driver:
@@ -72,10 +73,10 @@ class SqliteStore(SqlStore):
             self._delete_survey(driver, sequence)
 
     def envelopes(self, sequence: int, number: int) -> Iterator[Kept]:
-        """A few buckets at a time: the log cannot be emptied during a read."""
+        """Yield envelopes a few buckets at a time: a long read keeps the log from being emptied."""
         after = b""
         while True:
-            with self._reading_reports("read envelopes") as driver:
+            with self._reading(reports=True) as driver:
                 after, kept = next_buckets(driver, (sequence, number), after, BUCKETS_AT_ONCE)
             if not kept:
                 return
@@ -98,18 +99,10 @@ class SqliteStore(SqlStore):
             )
 
     @contextmanager
-    def _reading(self, aim: str) -> Iterator[sqlite3.Connection]:
-        with (
-            errors_as_ours(aim),
-            self._readers.connection() as driver,
-            transaction(driver),
-        ):
-            yield driver
-
-    @contextmanager
-    def _reading_reports(self, aim: str) -> Iterator[sqlite3.Connection]:
-        self._writer.settle()
-        with self._reading(aim) as driver:
+    def _reading(self, *, reports: bool = False) -> Iterator[sqlite3.Connection]:
+        if reports and self._writer.redo.pending:
+            self._writer.settle()
+        with errors_as_ours("be read"), self._readers.connection() as driver, transaction(driver):
             yield driver
 
     def _writing(self, aim: str) -> AbstractContextManager[sqlite3.Connection]:

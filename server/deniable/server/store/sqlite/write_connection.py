@@ -1,13 +1,13 @@
-"""The connection that writes: groups of envelopes, and whatever else changes the store.
+"""The connection for all writes: groups of envelopes, and every other change to the store.
 
 Under load a transaction stays open for several groups: each is on disk in the redo file before it
-is answered (redo_file.py), and their pages are written once. Any other write, in this process or
-another, ends that transaction first.
+is acknowledged (redo_file.py), and their pages are written once. Any other write, in this process
+or another, first ends that transaction.
 
-Why there is a redo file: a group commit into the write-ahead log needs one sync, but groups that
-stay in the log show the order in which they came. To empty the log after each group takes four
-syncs: with syncs of 5 ms that is a third of the reports per second over 8 connections (320 for 970)
-and two thirds over 64 (2,650 for 3,960).
+The reason for the redo file: a group commit into the write-ahead log needs one sync, but groups
+that stay in the log show the order in which they came. Emptying the log after each group takes four
+syncs. With syncs of 5 ms this reduces the reports per second to a third over 8 connections (320
+instead of 970) and to two thirds over 64 (2,650 instead of 3,960).
 """
 
 from __future__ import annotations
@@ -22,49 +22,45 @@ from contextlib import contextmanager, nullcontext
 from pathlib import Path
 
 from deniable.server.disk import PRIVATE_FILE
-from deniable.server.store.records import Cells, Unsettled, Upload, UploadKey
-from deniable.server.store.sqlite.envelope_rows import insert_envelopes
+from deniable.server.store.records import Kept, Round, Upload
+from deniable.server.store.sql_store import SqlTransaction
+from deniable.server.store.sqlite.envelope_rows import keep_envelopes
 from deniable.server.store.sqlite.redo_file import FILE as REDO
 from deniable.server.store.sqlite.redo_file import RedoFile
-from deniable.server.store.sqlite.sqlite_database import connect, errors_as_ours
-from deniable.server.store.tally_rows import add_to_tally, is_sealed
+from deniable.server.store.sqlite.sqlite_database import connect, errors_as_ours, transaction
 from deniable.shared.errors import StoreUnusable
 
-HERE = ""  # the node that counts, where there is only one
-# The index next to the log still names the pages that changed last, until something is written:
-# here the first page, as it was. That need not reach the disk.
+HERE = ""  # the name of the only node
+# The log's index names the pages that changed last until something else is written. So write the
+# first page, unchanged; that need not reach the disk.
 COVER = ("BEGIN IMMEDIATE", "PRAGMA user_version = 1", "PRAGMA user_version = 0", "COMMIT")
-# NORMAL syncs what is brought into the file, and the log's new head; not what is committed.
+# NORMAL syncs checkpoints and the log's new head, but not commits.
 NEVER_WAITS = ("busy_timeout = 0", "synchronous = NORMAL")
-ALL_IN_MEMORY = ("cache_spill = OFF", "temp_store = MEMORY")  # until a commit writes it
+# changed pages stay in memory until a commit
+ALL_IN_MEMORY = ("cache_spill = OFF", "temp_store = MEMORY")
 
 LOCK_FILE = "write.lock"
-LOCK_PATIENCE_SECONDS = 0.25  # more than a waiting process sleeps between two tries
+LOCK_PATIENCE_SECONDS = 0.25  # longer than a waiting process sleeps between two attempts
 LOCK_POLL_SECONDS = 0.005
 
 
-class SqliteTransaction:
+class SqliteTransaction(SqlTransaction[sqlite3.Connection]):
     def __init__(self, driver: sqlite3.Connection) -> None:
-        self._driver = driver
+        super().__init__(driver, HERE)
         self.taken: list[Upload] = []
 
-    def is_sealed(self, sequence: int, number: int) -> bool:
-        return is_sealed(self._driver, sequence, number)
-
-    def insert(self, uploads: Sequence[Upload]) -> set[UploadKey]:
-        new = insert_envelopes(self._driver, uploads)
-        self.taken += [upload for upload in uploads if upload.key in new]
+    def _insert_round(self, of: Round, uploads: Sequence[Upload]) -> set[bytes]:
+        coming = [Kept(upload.id, upload.count, upload.payload) for upload in uploads]
+        new = keep_envelopes(self._connection, of, coming)
+        self.taken += [upload for upload in uploads if upload.id in new]
         return new
-
-    def add(self, sequence: int, number: int, reports: int, cells: Cells) -> None:
-        add_to_tally(self._driver, (sequence, number, HERE), reports, cells)
 
 
 class WriteConnection:
-    """Safe from several threads, which wait for each other."""
+    """Connection for writes. Threads that share it wait for each other."""
 
     def __init__(self, file: Path) -> None:
-        self._file, self._redo = file, RedoFile(file.with_name(REDO))
+        self._file, self.redo = file, RedoFile(file.with_name(REDO))
         self._lock = WriteLock(file.with_name(LOCK_FILE))
         self._writing, self._emptying = threading.Lock(), threading.Lock()
         self._writer: sqlite3.Connection | None = None
@@ -72,17 +68,9 @@ class WriteConnection:
         # The log's size when its index was last covered.
         self._log, self._covered = file.with_name(f"{file.name}-wal"), -1
 
-    @property
-    def lost(self) -> Sequence[Unsettled]:
-        return self._redo.lost
-
     @contextmanager
     def transaction(self, aim: str, *, later: bool = False) -> Iterator[SqliteTransaction]:
-        with (
-            errors_as_ours(aim),
-            self._writing,
-            nullcontext() if later else self._lock.wanted(),
-        ):
+        with errors_as_ours(aim), self._writing, nullcontext() if later else self._lock.wanted():
             driver = self._begun(later=later)
             try:
                 made = SqliteTransaction(driver)
@@ -97,35 +85,28 @@ class WriteConnection:
 
     @contextmanager
     def alone(self, aim: str) -> Iterator[sqlite3.Connection]:
-        """Commit what is open, then yield the connection in a transaction of its own."""
+        """Commit the open transaction, then yield the connection in a new one."""
         with self._writing, self._lock.wanted():
             self._end()
             with errors_as_ours(aim):
                 driver = self._connected()
-                driver.execute("BEGIN IMMEDIATE")
-                try:
+                with transaction(driver, writes=True):
                     yield driver
-                    driver.execute("COMMIT")
-                finally:
-                    if driver.in_transaction:
-                        driver.rollback()
 
     def settle(self) -> None:
-        """Bring into the tables what is only in the redo file."""
-        if self._redo.pending:
+        """Move envelopes from the redo file into the tables."""
+        if self.redo.pending:
             with self._writing:
                 self._end()
 
     def empty_log(self) -> bool:
-        """Bring the write-ahead log into the file, and empty it if no reader needs it."""
+        """Checkpoint the write-ahead log, and empty it if no reader needs it."""
         self.settle()
         with self._emptying, errors_as_ours("empty its log"):
             if self._log_size() == self._covered:
                 return True
             if self._emptier is None:
-                self._emptier = connect(self._file)
-                for pragma in NEVER_WAITS:
-                    self._emptier.execute(f"PRAGMA {pragma}")
+                self._emptier = connect(self._file, *NEVER_WAITS)
             (busy, _, _) = self._emptier.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
             if not busy:
                 self._cover(self._emptier)
@@ -138,11 +119,14 @@ class WriteConnection:
                 if driver is not None:
                     driver.close()
             self._writer = self._emptier = None
-            self._redo.close()
+            self.redo.close()
             self._lock.close()
 
     def _cover(self, driver: sqlite3.Connection) -> None:
-        """Try to; if somebody else is writing, the next call tries again."""
+        """Rewrite the first page unchanged, so that the log's index names no page that changed.
+
+        If another process is writing, leave this to the next call.
+        """
         self._covered = -1
         try:
             for statement in COVER:
@@ -159,13 +143,11 @@ class WriteConnection:
 
     def _connected(self) -> sqlite3.Connection:
         if self._writer is None:
-            self._writer = connect(self._file)
-            for pragma in ALL_IN_MEMORY:
-                self._writer.execute(f"PRAGMA {pragma}")
+            self._writer = connect(self._file, *ALL_IN_MEMORY)
         return self._writer
 
     def _begun(self, *, later: bool) -> sqlite3.Connection:
-        """Return the connection in a transaction, and in a savepoint for this group."""
+        """Return the connection in a transaction and in a savepoint for this group."""
         driver = self._connected()
         if not driver.in_transaction:
             if later:
@@ -177,18 +159,18 @@ class WriteConnection:
     def _is_kept(self, taken: Sequence[Upload]) -> bool:
         """Return whether a group is on disk without a commit.
 
-        What was there already is on disk with the groups before.
+        Its duplicates are on disk with earlier groups.
         """
         if self._lock.is_wanted():
             return False
         if taken:
-            return self._redo.keep(taken)
-        self._redo.begin()
-        return self._redo.pending
+            return self.redo.keep(taken)
+        self.redo.begin()
+        return bool(self.redo.pending)
 
     def _commit(self, driver: sqlite3.Connection) -> None:
         driver.execute("COMMIT")
-        self._redo.settle()
+        self.redo.settle()
 
     def _end(self) -> None:
         """Commit the open transaction."""
@@ -201,8 +183,8 @@ class WriteConnection:
                     raise
 
     def _undo(self, driver: sqlite3.Connection) -> None:
-        """Undo this group alone, if those before it have been acknowledged."""
-        if self._redo.pending and driver.in_transaction:
+        """Undo only this group if earlier ones have been acknowledged."""
+        if self.redo.pending and driver.in_transaction:
             try:
                 driver.execute("ROLLBACK TO one")
                 driver.execute("RELEASE one")
@@ -213,15 +195,15 @@ class WriteConnection:
 
     def _undo_all(self, driver: sqlite3.Connection) -> None:
         driver.rollback()
-        self._redo.lose()
+        self.redo.lose()
 
 
 class WriteLock:
-    """A lock on a file that lets other processes in between a server's groups.
+    """File lock that lets other processes write between a server's groups.
 
-    SQLite's own lock has no queue: a waiting process looks again every tenth of a second, and would
-    find it free by chance. So it also holds this lock: the server sees that after each group, ends
-    its transaction, and begins none before the other is done.
+    SQLite's own lock has no queue: a waiting process polls it every tenth of a second, and would
+    find it free only by chance. So it also holds this lock. The server checks it after each group,
+    ends its transaction, and waits until the other process is done.
     """
 
     def __init__(self, file: Path) -> None:
@@ -230,7 +212,7 @@ class WriteLock:
 
     @contextmanager
     def wanted(self) -> Iterator[None]:
-        """Hold the lock; several may do so together."""
+        """Hold the lock; several holders may share it."""
         handle = self._open()
         try:
             fcntl.flock(handle, fcntl.LOCK_SH)
@@ -239,7 +221,7 @@ class WriteLock:
             os.close(handle)
 
     def is_wanted(self) -> bool:
-        """Return whether another holder wants to write. Not to be asked by a holder."""
+        """Return whether another process wants to write; a holder must not call this."""
         if self._handle is None:
             self._handle = self._open()
         try:
@@ -250,7 +232,7 @@ class WriteLock:
         return False
 
     def give_way(self) -> None:
-        """Wait until the lock is free, but not for a holder that never ends."""
+        """Wait until the lock is free, but not forever."""
         end = time.monotonic() + LOCK_PATIENCE_SECONDS
         while self.is_wanted() and time.monotonic() < end:
             time.sleep(LOCK_POLL_SECONDS)

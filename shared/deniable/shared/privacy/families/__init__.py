@@ -1,6 +1,6 @@
-"""Families of mechanisms: the classes that share one way of counting and estimating.
+"""Families of mechanisms: base classes that share a way of counting and estimating.
 
-Support designs answer bits and choices, number tables numbers, grouped designs texts, vector
-designs vectors. What a family needs of numpy stands in tables keyed by these classes: the server's
-estimators and forgery tests, and the simulator's samplers.
+Bits and choices use support designs, numbers use number tables, texts grouped designs, and vectors
+vector designs. Code that needs numpy is in tables keyed by these classes: the server's estimators
+and forgery tests, and the simulator's samplers.
 """

@@ -1,16 +1,12 @@
 """Number table: stochastic rounding of a number to a public grid, then a table of probabilities.
 
 The range is cut into `steps` equal steps, so a number lies between two grid points i and i + 1, at
-a share t of the way: it becomes i + 1 with probability t and i otherwise, which keeps its mean.
-Row i of the table then says with which probability each symbol is reported. One draw of 128 bits
-from the kernel does both.
+a fraction t of the way. It is rounded to i + 1 with probability t and to i otherwise, which keeps
+its mean. Row i of the table then gives the probability of each symbol. One draw of 128 bits from
+the kernel does both.
 
 Estimating: symbol j stands for the value `values[j]`, in steps, chosen so that row i has mean i;
 so the mean of the values of all reports is unbiased for the mean of the numbers.
-
-Gathered table: the symbols are the grid's own points; the ends gather what would lie beyond.
-
-A square table that is known by the distance from its diagonal.
 """
 
 from __future__ import annotations
@@ -19,32 +15,26 @@ import math
 from abc import abstractmethod
 from bisect import bisect_right
 from collections.abc import Sequence
+from fractions import Fraction
 from functools import cached_property
 from itertools import accumulate, pairwise
-from typing import TYPE_CHECKING, Self
+from typing import Self
 
 from deniable.shared.privacy.encodings import WholeNumber
-from deniable.shared.privacy.epsilon import Epsilon
-from deniable.shared.privacy.mechanism import MULTINOMIAL, Mechanism
-from deniable.shared.privacy.promises import percent
-from deniable.shared.privacy.randomness import Draw
-from deniable.shared.privacy.thresholds import ONE
-
-if TYPE_CHECKING:
-    from fractions import Fraction
-
+from deniable.shared.privacy.epsilon import ONE, Epsilon, percent
+from deniable.shared.privacy.mechanism import MULTINOMIAL, Draw, Mechanism
 
 Row = tuple[int, ...]
 LOW_64 = ONE - 1
-ALIKE_BITS = 40  # probabilities that are equal to one part in 2^40 are alike
-RANGE = 2  # of [-1, 1], in which variances are compared
-FAR = ONE << 32  # added so that a whole number has the same length whatever the answer is
+ALIKE_BITS = 40  # probabilities that differ by less than one part in 2^40 count as equal
+RANGE = 2  # the length of [-1, 1], in which variances are compared
+FAR = ONE << 32  # added so that whole numbers have the same length for every answer
 
-Position = int  # where a number lies, from the low end, in units of 2^-64 of a step
+Position = int  # position of a number above the low end, in units of 2^-64 of a step
 
 
 class NumberTable(Mechanism):
-    """Rows are the grid's points, columns the symbols: as many as points unless said otherwise."""
+    """Table with a row for each grid point and a column for each symbol; square by default."""
 
     kind = "number"
     joint = MULTINOMIAL
@@ -57,18 +47,18 @@ class NumberTable(Mechanism):
 
     @classmethod
     def read(cls, epsilon: Epsilon, steps: int, integers: Sequence[int]) -> Self:  # noqa: ARG003 # only what is given needs them
-        """Return the table that a document states; ValueError if there is none."""
+        """Return the table that a document states; raise ValueError if it is not valid."""
         return cls(epsilon, steps)
 
     @property
     @abstractmethod
     def rows(self) -> tuple[Row, ...]:
-        """The table itself: row = answer on the grid, column = symbol, units of 2^-64."""
+        """Probabilities in units of 2^-64: row = answer on the grid, column = symbol."""
 
     @property
     @abstractmethod
     def values(self) -> tuple[Fraction, ...]:
-        """Value of each symbol in steps, ascending; under each row their mean is its answer."""
+        """Value of each symbol in steps, ascending; their mean under a row is its answer."""
 
     def bias(self) -> str | None:
         if list(self.values) != sorted(self.values):
@@ -98,8 +88,6 @@ class NumberTable(Mechanism):
         return number * ONE
 
     def weight(self, symbol: int, answer: int) -> Fraction:
-        from fractions import Fraction
-
         return Fraction(self.rows[answer][symbol], ONE)
 
     def rate(self, cell: int, answer: int) -> int:
@@ -109,10 +97,7 @@ class NumberTable(Mechanism):
         return all(sum(row) == ONE and min(row) > 0 for row in self.rows)
 
     def likeliest(self, symbol: int) -> tuple[int, int]:
-        """Return the first and the last answer at which this symbol is most probable: what it says.
-
-        Remainders of rounding do not count.
-        """
+        """Return the first and last answer at which this symbol is most probable."""
         column = [row[symbol] for row in self.rows]
         least = max(column) - (max(column) >> ALIKE_BITS)
         most = [answer for answer, weight in enumerate(column) if weight >= least]
@@ -126,7 +111,7 @@ class NumberTable(Mechanism):
         )
 
     def worst_ratio(self) -> tuple[int, int]:
-        """Return the worst ratio of two entries in one column: its largest to its smallest."""
+        """Return the largest ratio of two entries in one column."""
         worst = (1, 1)
         for column in zip(*self.rows, strict=True):
             larger, smaller = max(column), min(column)
@@ -135,8 +120,7 @@ class NumberTable(Mechanism):
         return worst
 
     def variance(self, reports: int, position: float) -> float:
-        """Return the variance of the estimated mean when everybody is at this position of the
-        range."""
+        """Return the variance of the estimated mean if everyone is at this position."""
         below = min(int(position * self.steps), self.steps - 1)
         share = position * self.steps - below
         low, high = self._point_variances[below], self._point_variances[below + 1]
@@ -144,10 +128,10 @@ class NumberTable(Mechanism):
         return spread / (reports * self.steps**2)
 
     def worst_variance(self, reports: int) -> float:
-        """Return the variance at the worst point.
+        """Return the variance at the worst position.
 
-        With two neighbours' variances a and b, the parabola over the share of the way between them
-        is highest at (1 + b - a) / 2, or at an end.
+        Between two points with variances a and b it is a parabola with its maximum at
+        (1 + b - a) / 2 of the way, or at an end.
         """
         points = self._point_variances
         worst = 0.0
@@ -157,10 +141,7 @@ class NumberTable(Mechanism):
         return worst / (reports * self.steps**2)
 
     def least_variance(self, reports: int) -> float:
-        """Return the variance at the best point: a lower bound on the noise, wherever people are.
-
-        It is one of the grid's points.
-        """
+        """Return the variance at the best position, one of the grid's points."""
         return min(self._point_variances) / (reports * self.steps**2)
 
     def predicted_error(self, reports: int) -> float:
@@ -179,10 +160,7 @@ class NumberTable(Mechanism):
 
     @cached_property
     def _cumulative(self) -> tuple[Row, ...]:
-        """Rows to search, padded so that every search takes exactly b steps.
-
-        They have 2^b - 1 entries, of which no roll reaches the last ones.
-        """
+        """Cumulative rows, padded to 2^b - 1 entries so that every search takes exactly b steps."""
         last = self.symbols - 1
         padding = (ONE,) * (2 ** last.bit_length() - 1 - last)
         return tuple((*accumulate(row[:-1]), *padding) for row in self.rows)
@@ -200,9 +178,9 @@ class NumberTable(Mechanism):
 
 
 class GatheredTable(NumberTable):
-    """Square table that is known by the distance from its diagonal.
+    """Table whose symbols are the grid's points; the ends gather everything beyond.
 
-    `inside[d - 1]` is the probability of a symbol d steps away that is no end of the range, and
+    `inside[d - 1]` is the probability of a symbol d steps away that is not an end of the range, and
     `ends[d - 1]` that of an end d steps away. Staying takes the remainder.
     """
 

@@ -1,34 +1,56 @@
-"""Support design: each report supports some of the options, the true one more often than another.
+"""Support designs: each report supports some of the options, the true one more often than others.
 
-    keep  p    the probability that a report supports the option that is true
-    lie   q    the probability that it supports one that is not
+    keep  p    the probability that a report supports the true option
+    lie   q    the probability that it supports a given other option
 
-In the words of the field, a pure frequency oracle. What is estimated from is how many reports
-support each option. A tally has one cell for each; where many options share a few symbols it counts
-these, and `supported_by` says for which options a cell speaks. With f the share of people who hold
-an option, a report supports it at the rate  r = f p + (1 - f) q,  so  f = (r - q) / (p - q)  is
-unbiased, with
+The literature calls them pure frequency oracles. Estimates come from the number of reports that
+support each option. A tally has one cell for each option or, if many options share a few symbols,
+one for each symbol; `supported_by` returns the options that a cell supports. With f the share of
+people who hold an option, a report supports it at the rate  r = f p + (1 - f) q,  so
+f = (r - q) / (p - q)  is unbiased, with
 
     variance  (f p (1 - p) + (1 - f) q (1 - q)) / (n (p - q)^2)
 
-when the answers are fixed and only the noise is drawn. Summed over k options, whose shares add up
-to one, it does not depend on the shares at all: that sum is what designs are compared by.
+if the answers are fixed and only the noise is random. Summed over k options, whose shares add up to
+one, it does not depend on the shares; designs are compared by that sum.
+
+In a cyclic design, symbols form a circle of N. Symbol y supports option x if (x + y) mod N is in a
+set D of r numbers. Any two options have λ symbols in common: D is a difference set for all
+differences of options.
+
+    blind  w    the probability of a uniform draw from all N symbols, independent of the answer
+    1 - w       the probability of a uniform draw from the r symbols that support the answer
+
+The tally counts symbols. A convolution with D gives the number of reports that support each option,
+for all options at once, with
+
+    keep  p = 1 - w + w r / N            lie  q = (1 - w) λ / r + w r / N
 """
 
 from __future__ import annotations
 
 import math
 from abc import abstractmethod
-from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable, Sequence
+from fractions import Fraction
+from typing import Any
 
-from deniable.shared.privacy.epsilon import Epsilon
-from deniable.shared.privacy.mechanism import DEPENDENT, MULTINOMIAL, Mechanism
-from deniable.shared.privacy.promises import percent
-from deniable.shared.privacy.thresholds import ONE
+from deniable.shared.privacy.encodings import WholeNumber
+from deniable.shared.privacy.epsilon import (
+    ONE,
+    Epsilon,
+    Interval,
+    ceil_units,
+    lie_units,
+    nearest,
+    percent,
+)
+from deniable.shared.privacy.mechanism import DEPENDENT, MULTINOMIAL, Draw, Mechanism
 
-if TYPE_CHECKING:
-    from fractions import Fraction
+DIE_BITS = 128  # random bits that choose one of several symbols
+DIE = 1 << DIE_BITS
+SLACK = 2**100  # the die changes a symbol's probability by less than 1 / SLACK of it, for N < 2^26
+LOW_64 = ONE - 1
 
 
 class SupportDesign(Mechanism):
@@ -44,15 +66,12 @@ class SupportDesign(Mechanism):
 
     @property
     def cells_are_options(self) -> bool:
-        """True if each cell counts the reports that support the option with its number."""
+        """True if cell n counts the reports that support option n."""
         return type(self).supported_by is SupportDesign.supported_by
 
     @property
     def sums_are_bounded(self) -> bool:
-        """True if Chernoff's bound holds for how many of any options a report supports.
-
-        The options are independent, exclusive, or negatively dependent.
-        """
+        """True if Chernoff's bound holds for the number of any options in a report."""
         return self.cells_are_options and self.joint != DEPENDENT
 
     def rate(self, cell: int, answer: int) -> int:
@@ -65,12 +84,12 @@ class SupportDesign(Mechanism):
         return (rate * ONE - self.lie) / (self.keep - self.lie)
 
     def supported_by(self, cell: int) -> Iterable[int]:
-        """Return the options that every count in this cell supports, ascending."""
+        """Return the options that a report in this cell supports, ascending."""
         return (cell,)
 
     def bias(self) -> str | None:
         if self.keep <= self.lie:
-            return "`keep` is not above `lie`, so reports say nothing of the options they support"
+            return "`keep` is not above `lie`, so reports carry no information about the options"
         for answer in range(self.answers):
             supported = [0] * self.options
             for cell, rate in enumerate(self.cell_rates(answer)):
@@ -91,30 +110,31 @@ class SupportDesign(Mechanism):
         return spread / (reports * ((self.keep - self.lie) / ONE) ** 2)
 
     def predicted_error(self, reports: int) -> float:
-        """Return the error at shares that are all alike.
-
-        It is the root mean square error for any shares.
-        """
+        """Return the error at equal shares: the root mean square error for any shares."""
         return math.sqrt(self.variance(reports, 1 / self.options))
 
     @property
     def leverage(self) -> float:
-        """Leverage on each option that the report supports, or does not support."""
+        """Leverage on each option, whether the report supports it or not."""
         return max(ONE - self.lie, self.lie) / (self.keep - self.lie)
 
     def explain(self, symbol: int) -> str:  # noqa: ARG002 # all symbols are alike here
         keep, lie = percent(self.keep), percent(self.lie)
-        return f"a report says so with {keep} when true and with {lie} when not"
+        return f"a report names each option with {keep} when true and with {lie} when not"
 
 
 class OneOption(SupportDesign):
-    """A report supports exactly one option: it is that option's number."""
+    """Support design whose reports name exactly one option each."""
 
     joint = MULTINOMIAL
 
-    def weight(self, symbol: int, answer: int) -> Fraction:
-        from fractions import Fraction
+    def __init__(self, epsilon: Epsilon, options: int) -> None:
+        super().__init__(epsilon, options)
+        self.encoding = WholeNumber(options)
+        self.lie = lie_units(epsilon, options)
+        self.keep = ONE - self.lie * (options - 1)
 
+    def weight(self, symbol: int, answer: int) -> Fraction:
         return Fraction(self.rate(symbol, answer), ONE)
 
     def worst_ratio(self) -> tuple[int, int]:
@@ -128,14 +148,99 @@ class OneOption(SupportDesign):
     def integers(self) -> tuple[int, ...]:
         return (self.lie,)
 
+    def explain(self, symbol: int) -> str:
+        return super().explain(symbol).replace("names each option", "says so")
+
 
 class ManyOptions(SupportDesign):
-    """A report supports a set of options: bit n of it stands for option n."""
+    """Support design whose reports are sets of options: bit n stands for option n."""
 
     @abstractmethod
     def written_out(self) -> dict[str, object]:
-        """Sets are too many to list: the rule by which they are drawn."""
+        """Return the rule by which sets are drawn, since there are too many to list."""
 
-    def explain(self, symbol: int) -> str:  # noqa: ARG002 # all sets are alike here
-        keep, lie = percent(self.keep), percent(self.lie)
-        return f"a report names each option with {keep} when true and with {lie} when not"
+
+class CyclicDesign(SupportDesign):
+    joint = MULTINOMIAL
+
+    def __init__(self, epsilon: Epsilon, options: int, sizes: tuple[int, int, int]) -> None:
+        """Take N, r and λ as `sizes`."""
+        super().__init__(epsilon, options)
+        self.modulus, self.speaking, shared = sizes
+        self.encoding = WholeNumber(self.modulus)
+        (self.blind,) = ceil_units(*epsilon.ratio, self._blind)
+        seeing, by_chance = ONE - self.blind, self.blind * self.speaking
+        self.keep = nearest(seeing * self.modulus + by_chance, self.modulus)
+        self.lie = nearest(
+            seeing * shared * self.modulus + by_chance * self.speaking, self.speaking * self.modulus
+        )
+
+    @property
+    @abstractmethod
+    def difference_set(self) -> Sequence[int]:
+        """The set D, ascending."""
+
+    def _blind(self, e: Interval) -> list[Interval]:
+        """Return N / (N + r (e^ε - 1)), with a factor 1 + 1 / SLACK for an answer's symbols."""
+        everything = self.modulus * (SLACK + 1)
+        return [everything / (e * (self.speaking * SLACK) + (everything - self.speaking * SLACK))]
+
+    def randomize(self, answer: int, draw: Draw) -> int:
+        """Draw a report by the same operations for every answer and outcome.
+
+        Both symbols are computed, with the same die. Adding 2^64 - blind carries exactly if the
+        roll is not below `blind`.
+        """
+        roll = draw(64 + DIE_BITS)
+        die = roll >> 64
+        seeing = (roll & LOW_64) + (ONE - self.blind) >> 64
+        number = self.difference_set[die * self.speaking >> DIE_BITS]
+        own = (number + self.modulus - answer) % self.modulus
+        return (die * self.modulus >> DIE_BITS, own)[seeing]
+
+    def supported_by(self, cell: int) -> Iterable[int]:
+        options = ((number - cell) % self.modulus for number in self.difference_set)
+        return sorted(option for option in options if option < self.options)
+
+    def rate(self, cell: int, answer: int) -> int:
+        speaks = (cell + answer) % self.modulus in self.difference_set
+        own = (ONE - self.blind) * self.modulus if speaks else 0
+        return nearest(self.blind * self.speaking + own, self.modulus * self.speaking)
+
+    @property
+    def rates(self) -> tuple[float, float]:
+        """P[symbol | answer] for symbols that do not support the answer, and for those that do."""
+        blind = self.blind / ONE / self.modulus
+        return blind, blind + (ONE - self.blind) / ONE / self.speaking
+
+    def weight(self, symbol: int, answer: int) -> Fraction:
+        units = self.blind * _faces(symbol, self.modulus)
+        place = (symbol + answer) % self.modulus
+        if place in self.difference_set:
+            number = self.difference_set.index(place)
+            units += (ONE - self.blind) * _faces(number, self.speaking)
+        return Fraction(units, ONE * DIE)
+
+    def worst_ratio(self) -> tuple[int, int]:
+        blind = self.blind * self.speaking * SLACK
+        return blind + (ONE - self.blind) * self.modulus * (SLACK + 1), blind
+
+    def is_whole(self) -> bool:
+        places = self.difference_set
+        right = len(places) == len(set(places)) == self.speaking < self.modulus
+        return right and 0 <= min(places) <= max(places) < self.modulus and 0 < self.blind < ONE
+
+    def written_out(self) -> dict[str, Any]:
+        return {
+            "symbols": self.modulus,
+            "blind": self.blind,
+            "difference_set": list(self.difference_set),
+            "how": "with probability blind any of the symbols, else one of those that support "
+            "the answer: where symbol + answer, modulo their number, is in the difference set; "
+            "each of them as probable as any other, to one part in 2^100",
+        }
+
+
+def _faces(number: int, among: int) -> int:
+    """Return how many of the 2^128 faces have die * among >> 128 equal to this number."""
+    return -(-(number + 1) * DIE // among) - -(-number * DIE // among)

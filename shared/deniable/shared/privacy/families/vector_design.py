@@ -1,15 +1,15 @@
-"""Vector design: a report is a codeword, a direction, more often one that is close to the vector.
+"""Vector design: a report is a codeword, a direction, more often one close to the vector.
 
     gain     E[<c, v>] of the reported codeword c, for a vector v of length one
     along    E[<c, v>^2], and across, E[<c, w>^2] for each w that is orthogonal to v
 
-Codewords point in every direction alike, so E[c] = gain v; and c / gain, of which a tally keeps the
-sums, is unbiased. A shorter vector r v is v with probability (1 + r) / 2 and -v otherwise, which
-keeps its mean. All codewords have length one: a report is off by 1 / gain^2 - r^2 in mean square,
-all coordinates together, and the mean of n reports by an n-th of that.
+Codewords are uniform on the sphere, so E[c] = gain v, and c / gain is unbiased; a tally keeps the
+sums of c. A shorter vector r v becomes v with probability (1 + r) / 2 and -v otherwise, which keeps
+its mean. All codewords have length one: the mean squared error of a report, over all coordinates
+together, is 1 / gain^2 - r^2. The mean of n reports has 1 / n of this error.
 
-A codeword's coordinates are added as whole numbers of 2^-30, their squares as well: the squares say
-how much each coordinate varies.
+A codeword's coordinates and their squares are added in units of 2^-30. The squares give the
+variance of each coordinate.
 """
 
 from __future__ import annotations
@@ -21,21 +21,19 @@ from typing import TYPE_CHECKING
 
 from deniable.shared.privacy.codewords import Direction, best_cap, farthest
 from deniable.shared.privacy.encodings import Codeword
-from deniable.shared.privacy.epsilon import Epsilon
+from deniable.shared.privacy.epsilon import ONE, Epsilon, percent
 from deniable.shared.privacy.mechanism import SUMS, Mechanism
-from deniable.shared.privacy.promises import percent
-from deniable.shared.privacy.thresholds import ONE
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from typing import Self
 
-Placed = tuple[Direction, int]  # where a vector points; its length in units of 2^-64
-AXIS = 2.0**32  # one, in a direction's units
+Placed = tuple[Direction, int]  # a vector's direction, and its length in units of 2^-64
+AXIS = 2.0**32  # 1 in the units of a direction
 
 
 class VectorDesign(Mechanism):
-    """`near` for each of so many closest codewords, `far` for each of the others."""
+    """`near` for each of the closest codewords, `far` for each of the others."""
 
     kind, joint = "vector", SUMS
     encoding: Codeword
@@ -52,10 +50,10 @@ class VectorDesign(Mechanism):
     @classmethod
     @abstractmethod
     def read(cls, epsilon: Epsilon, dimension: int, integers: Sequence[int]) -> Self:
-        """Return the design that a document states; ValueError if there is none."""
+        """Return the design that a document states; raise ValueError if it is not valid."""
 
     def answer_at(self, number: int) -> Placed:
-        """Return one of the vectors along the axes, in both directions: their mean is zero."""
+        """Return a vector along an axis, in either direction; the mean of all is zero."""
         direction = [0.0] * self.dimension
         direction[number // 2] = (AXIS, -AXIS)[number % 2]
         return direction, ONE
@@ -84,15 +82,12 @@ class VectorDesign(Mechanism):
 
     @property
     def least_error(self) -> float:
-        """The least that `whole_error` of one report can be, for any randomizer of this ε."""
+        """Lower bound of the `whole_error` of one report, for any randomizer of this ε."""
         gain, _ = best_cap(self.dimension, float(self.epsilon))
         return 1 / gain
 
     def whole_error(self, reports: int) -> float:
-        """Return the root mean squared length of the mean vector's error.
-
-        For people drawn at random whose mean is short. Elsewhere it is less.
-        """
+        """Return the root mean squared length of the mean vector's error, at most."""
         return 1 / (self.gain * math.sqrt(reports))
 
     def n_variance(self) -> float:

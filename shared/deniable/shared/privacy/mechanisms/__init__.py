@@ -1,8 +1,8 @@
-"""Every mechanism, and the one of least predicted error where a survey names none.
+"""All mechanisms, and the choice of the one with the least predicted error.
 
-A mechanism is added by its own file and its line in DESIGNS, TABLES or VECTORS: from here
-`certify`, the defaults, the contract tests, the simulator and the documents' checks know it. Texts
-are reported by the designs for choices, in groups.
+To add a mechanism, write its file and add a line to DESIGNS, TABLES or VECTORS. `certify`, the
+defaults, the contract tests, the simulator and the checks of the documents find it here. Texts use
+the designs for choices, in groups.
 """
 
 from __future__ import annotations
@@ -11,28 +11,25 @@ from collections.abc import Sequence
 from typing import TypeVar
 
 from deniable.shared.privacy.epsilon import Epsilon
-from deniable.shared.privacy.families.grouped import GroupedDesign, grouped
+from deniable.shared.privacy.families.group_design import GroupedDesign, grouped
 from deniable.shared.privacy.families.number_table import NumberTable
 from deniable.shared.privacy.families.support import SupportDesign
 from deniable.shared.privacy.families.vector_design import VectorDesign
 from deniable.shared.privacy.mechanism import Mechanism
 from deniable.shared.privacy.mechanisms.k_closest import KClosest
-from deniable.shared.privacy.mechanisms.k_randomized_response import KRandomizedResponse
 from deniable.shared.privacy.mechanisms.local_laplace import LocalLaplace
-from deniable.shared.privacy.mechanisms.one_bit_mean import OneBitMean
 from deniable.shared.privacy.mechanisms.optimal_table import OptimalTable
 from deniable.shared.privacy.mechanisms.projective_geometry import ProjectiveGeometry
-from deniable.shared.privacy.mechanisms.randomized_response import RandomizedResponse
-from deniable.shared.privacy.mechanisms.split_sign import SplitSign
+from deniable.shared.privacy.mechanisms.randomized_response import (
+    KRandomizedResponse,
+    RandomizedResponse,
+)
+from deniable.shared.privacy.mechanisms.rounded_response import OneBitMean, SplitSign, Ternary
 from deniable.shared.privacy.mechanisms.square_wave import SquareWave
 from deniable.shared.privacy.mechanisms.subset_selection import SubsetSelection
-from deniable.shared.privacy.mechanisms.ternary import Ternary
 from deniable.shared.privacy.mechanisms.unary import Unary
 
 __all__ = [
-    "DESIGNS",
-    "TABLES",
-    "VECTORS",
     "KClosest",
     "KRandomizedResponse",
     "LocalLaplace",
@@ -45,16 +42,9 @@ __all__ = [
     "SubsetSelection",
     "Ternary",
     "Unary",
-    "mechanism",
-    "mechanisms",
-    "number_table",
-    "sizes",
-    "support_design",
-    "text_design",
-    "vector_design",
 ]
 
-# Of two that err alike the first is taken: the one with the shorter report.
+# Of two with equal errors the first is used: the one with the shorter report.
 DESIGNS: list[type[SupportDesign]] = [
     RandomizedResponse,
     KRandomizedResponse,
@@ -72,43 +62,40 @@ TABLES: list[type[NumberTable]] = [
 ]
 VECTORS: list[type[VectorDesign]] = [KClosest]
 
-GROUPED: list[type[GroupedDesign]] = [grouped(each) for each in DESIGNS if each.kind == "choice"]
+GROUPED: list[type[GroupedDesign]] = [grouped(made) for made in DESIGNS if made.kind == "choice"]
 
 Kept = TypeVar("Kept", bound=Mechanism)
 
 
 def mechanisms(kind: str | None = None) -> dict[str, type[Mechanism]]:
-    """Return the mechanisms that answer this kind of question, or all, by name."""
+    """Return the mechanisms for a kind of question, or all mechanisms, by name."""
     listed: list[type[Mechanism]] = [*DESIGNS, *TABLES, *GROUPED, *VECTORS]
-    return {each.name: each for each in listed if kind in (None, each.kind)}
+    return {made.name: made for made in listed if kind in (None, made.kind)}
 
 
 def support_design(
     kind: str, epsilon: Epsilon, options: int | None = None, name: str | None = None
 ) -> SupportDesign:
     """Return the named design, or the one with the least sum of squared errors."""
-    return _least_error([each for each in DESIGNS if each.kind == kind], epsilon, options, name)
+    return _least_error([made for made in DESIGNS if made.kind == kind], epsilon, options, name)
 
 
 def number_table(
     epsilon: Epsilon, steps: int | None = None, name: str | None = None
 ) -> NumberTable:
-    """Return the named table on the named grid.
-
-    What is left out is chosen for the least variance of the worst answer.
-    """
+    """Return the named table on this grid, or those of least variance for the worst answer."""
     return _least_error(TABLES, epsilon, steps, name)
 
 
 def vector_design(epsilon: Epsilon, dimension: int, name: str | None = None) -> VectorDesign:
-    """Return the named design, or the one of least error."""
+    """Return the named design, or the one with the least error."""
     return _least_error(VECTORS, epsilon, dimension, name)
 
 
 def text_design(
     epsilon: Epsilon, buckets: int, groups: int, final: int, name: str | None = None
 ) -> GroupedDesign:
-    """Return the named design in so many groups, or the one whose errors are least."""
+    """Return the named design in this many groups, or the one of least error."""
     chosen = _least_error(GROUPED, epsilon, buckets, name)
     return type(chosen)(epsilon, buckets, groups, final)
 
@@ -121,23 +108,24 @@ def mechanism(
 
 
 def sizes(kind: str, name: str | None = None) -> tuple[int, int]:
-    """Return the least and largest size that a mechanism of this kind, or the named one, takes."""
+    """Return the smallest and largest size of the mechanisms of a kind, or of the named one."""
     named = mechanisms(kind).values() if name is None else [mechanisms(kind)[name]]
-    return min(each.sizes[0] for each in named), max(each.sizes[-1] for each in named)
+    return min(made.sizes[0] for made in named), max(made.sizes[-1] for made in named)
 
 
 def _least_error(
     listed: Sequence[type[Kept]], epsilon: Epsilon, size: int | None, name: str | None
 ) -> Kept:
-    """Return the fitting mechanism of least error; callers check name and size first."""
+    """Return the suitable mechanism with the least error; callers check name and size first."""
     fitting = [
-        each(epsilon, each.best_size(epsilon) if size is None else size)
-        for each in listed
-        if (each.chosen_by_itself if name is None else each.name == name)
-        and (size is None or size in each.sizes)
+        made(epsilon, made.best_size(epsilon) if size is None else size)
+        for made in listed
+        if (made.is_default if name is None else made.name == name)
+        and (size is None or size in made.sizes)
     ]
     if not fitting:
-        raise ValueError(f"no mechanism {name or 'chosen by itself'} takes size {size}")
-    errors = [each.predicted_error(1) for each in fitting]
-    alike = min(errors) * (1 + 1e-9)
-    return next(each for each, error in zip(fitting, errors, strict=True) if error <= alike)
+        raise ValueError(f"no mechanism {name or 'without a name'} takes size {size}")
+    errors = [mechanism.predicted_error(1) for mechanism in fitting]
+    equal = min(errors) * (1 + 1e-9)
+    pairs = zip(fitting, errors, strict=True)
+    return next(mechanism for mechanism, error in pairs if error <= equal)

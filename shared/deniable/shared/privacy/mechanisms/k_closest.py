@@ -1,18 +1,19 @@
-"""k-closest: report one of M random directions, one of the k closest to the vector more often.
+"""k-closest: report one of M random directions, preferably one of the k closest to the vector.
 
-    far   1 / (M + k (e^ε - 1))            each of M - k codewords
-    near  (1 - (M - k) far) / k            each of the k that are closest
+    far   1 / (M + k (e^ε - 1))            each of the other M - k codewords
+    near  (1 - (M - k) far) / k            each of the k closest codewords
 
-The device draws a seed, whatever the vector is; the seed travels in the report, and stands for M
-codewords (`codewords.py`). The device orders them by how far they reach along the vector.
+The device draws a seed, independently of the vector. The seed is part of the report and stands for
+M codewords (`codewords.py`). The device orders them by how far they reach along the vector.
 
-Privacy: for every seed and every order exactly k codewords are near and M - k are far: ties go by
-number. So for any two vectors the probabilities of a report differ by a factor of at most near /
-far, whatever the arithmetic of the ordering does. `far` is rounded up to the next whole number of
-2^-64 for which k divides what is left, so that the probabilities add up to one exactly.
-Fit: any vector in the unit ball. As M grows it becomes PrivUnit, whose error is the least possible;
-M is the least power of two from 16 to 1,024 whose squared error, for a vector of length one, is at
-most 2 % above that. Beyond ε 6 it would take more codewords than a device can order quickly.
+Privacy: for every seed and every order exactly k codewords are near and M - k are far: ties are
+broken by number. So for any two vectors the probabilities of a report differ by a factor of at most
+near / far, even if the ordering is inexact. `far` is rounded up to the next multiple of 2^-64 for
+which k divides the remainder, so that the probabilities add up to one exactly.
+Fit: any vector in the unit ball. As M grows it approaches PrivUnit, which has the least possible
+error. M is the smallest power of two from 16 to 1,024 whose squared error, for a vector of length
+one, is at most 2 % above that. Beyond ε 6 this would need more codewords than a device can order
+quickly.
 
 Source: Isik, Chen, Özgür, Weissman, No 2023, "Exact optimality of communication-privacy-utility
 tradeoffs in distributed mean estimation", NeurIPS, with independent codewords in opposite pairs.
@@ -22,26 +23,23 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Sequence
+from fractions import Fraction
 from functools import lru_cache
 from itertools import accumulate, chain
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 
 from deniable.shared.privacy.codewords import SEED_BITS, Direction, along, best_cap, farthest
 from deniable.shared.privacy.encodings import Codeword
-from deniable.shared.privacy.epsilon import Epsilon
+from deniable.shared.privacy.epsilon import ONE, Epsilon, ceil_units
 from deniable.shared.privacy.families.vector_design import Placed, VectorDesign
-from deniable.shared.privacy.randomness import Draw
-from deniable.shared.privacy.thresholds import ONE, ceil_units
-
-if TYPE_CHECKING:
-    from fractions import Fraction
+from deniable.shared.privacy.mechanism import Draw
 
 LOW_64 = ONE - 1
 CODEWORDS = tuple(2**power for power in range(4, 11))
-ENOUGH = 1.02  # times the least squared error
-PLACE_BITS = 10  # a pair's number, below its reach: no two keys are equal
+ENOUGH = 1.02  # relative to the least squared error
+PLACE_BITS = 10  # bits for a pair's number, below its reach, so that no two keys are equal
 REACH_BITS = 34  # a reach is at most 2^32
-FAR = 2.0**REACH_BITS  # added so that a whole number has the same length whatever the answer is
+FAR = 2.0**REACH_BITS  # added so that whole numbers have the same length for every answer
 KEY_BITS = REACH_BITS + PLACE_BITS
 
 
@@ -54,7 +52,7 @@ class KClosest(VectorDesign):
     def __init__(
         self, epsilon: Epsilon, dimension: int, codewords: int = 0, closest: int = 0
     ) -> None:
-        """Without the last two arguments, choose values that come near the least error."""
+        """Choose the last two arguments for nearly the least error if they are left out."""
         if not codewords:
             codewords, closest = _enough(epsilon, dimension)
         super().__init__(epsilon, dimension)
@@ -83,33 +81,24 @@ class KClosest(VectorDesign):
         return self.codewords, self.closest, self.far
 
     def randomize(self, answer: Placed, draw: Draw) -> int:
-        """Draw a report by the same operations for every vector.
-
-        All codewords are ordered, by a bisection of a fixed number of steps, and all probabilities
-        are added up.
-        """
+        """Draw a report by the same operations for every vector: all codewords are ordered."""
         direction, length = answer
         roll = draw(SEED_BITS + 64 + 64)
         seed, coin, pick = roll & LOW_64, roll >> 64 & LOW_64, roll >> 128
-        codeword = bisect_right(self._ends(seed, direction), pick)
+        cumulative = list(accumulate(self._weights(seed, direction)))
+        codeword = bisect_right(cumulative[:-1], pick)
         back = (coin + (ONE - length >> 1)) >> 64  # 1 with probability (1 - length) / 2
         return (codeword ^ back) << SEED_BITS | seed
-
-    def _ends(self, seed: int, direction: Direction) -> list[int]:
-        """The probabilities of all codewords added up, but the last one."""
-        return list(accumulate(self._weights(seed, direction)))[:-1]
 
     def _weights(self, seed: int, direction: Direction) -> list[int]:
         reach = along(seed, self.codewords // 2, direction)
         keys = [int(abs(t) + FAR) << PLACE_BITS | pair for pair, t in enumerate(reach)]
         least = _least_of(keys, self.closest)
         chosen = [(key >= least) << (t < 0) for key, t in zip(keys, reach, strict=True)]
-        return list(chain.from_iterable(self._pairs[each] for each in chosen))
+        return list(chain.from_iterable(self._pairs[pair] for pair in chosen))
 
     def weight(self, symbol: int, answer: int) -> Fraction:
-        """Return the probability of the codeword, given the seed, which no answer changes."""
-        from fractions import Fraction
-
+        """Return the codeword's probability given the seed, which does not depend on the answer."""
         return Fraction(_row(self, symbol & LOW_64, answer)[symbol >> SEED_BITS], ONE)
 
     def worst_ratio(self) -> tuple[int, int]:
@@ -132,10 +121,7 @@ class KClosest(VectorDesign):
 
 
 def _least_of(keys: Sequence[int], chosen: int) -> int:
-    """Return the least of the `chosen` largest keys, bit by bit in a fixed number of steps.
-
-    No two keys are equal.
-    """
+    """Return the least of the `chosen` largest keys, all different, in a fixed number of steps."""
     least = 1 << KEY_BITS
     for bit in range(KEY_BITS - 1, -1, -1):
         higher = least | 1 << bit
@@ -151,7 +137,7 @@ def _row(mechanism: KClosest, seed: int, answer: int) -> list[int]:
 
 @lru_cache(maxsize=64)
 def _enough(epsilon: Epsilon, dimension: int) -> tuple[int, int]:
-    """Return the fewest codewords that come near the least error, and how many are close."""
+    """Return the smallest nearly optimal number of codewords, and how many are close."""
     from math import expm1
 
     best, mass = best_cap(dimension, float(epsilon))

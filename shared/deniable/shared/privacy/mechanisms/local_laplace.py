@@ -3,19 +3,18 @@
 With m steps and r = e^(-ε/m), answer i and symbol j:
 
     0 < j < m    (1 - r) / (1 + r) r^|i - j|
-    j = 0        r^i       / (1 + r)        all that would lie at or below the low end
-    j = m        r^(m - i) / (1 + r)        all that would lie at or above the high end
+    j = 0        r^i       / (1 + r)        everything at or below the low end
+    j = m        r^(m - i) / (1 + r)        everything at or above the high end
 
 Privacy: neighbouring rows differ by a factor of at most e^(ε/m), and rows are at most m apart.
-Every entry off the diagonal is rounded up to the next 2^-64 and the diagonal takes the rest, so
-it falls short by up to m units. For ε below about 1e-7 on a fine grid that can take it below the
-rest of its column by more than e^ε: a survey's table is proved whenever it is read, and a table
-like that is refused.
-Unbiased: a geometric tail beyond an end has mean r / (1 - r) wherever it began, so the values
+Every entry off the diagonal is rounded up to the next 2^-64 and the diagonal takes the remainder,
+so it is too small by up to m units. For ε below about 1e-7 on a fine grid, the ratio in its column
+can then exceed e^ε: a survey's table is proved whenever it is read, and such a table is refused.
+Unbiased: a geometric tail beyond an end has mean r / (1 - r) wherever it begins, so the values
 -r / (1 - r), 1, ..., m - 1, m + r / (1 - r) give each row its own mean. One correction with the
-inverse of the unrounded table, which is tridiagonal, takes away what rounding the table has added.
-Fit: ε above about 1.4, and with a fine grid where the histogram is of interest too; below, one bit
-has less variance. Gathering bounds what one forged report can do, and lowers the variance.
+inverse of the unrounded table, which is tridiagonal, removes the bias of rounding the table.
+Fit: ε above about 1.4, and a fine grid if the histogram is wanted too; below, one bit has less
+variance. Gathering at the ends bounds the effect of one forged report, and lowers the variance.
 
 Source: the truncated geometric mechanism of Ghosh, Roughgarden, Sundararajan 2009, "Universally
 utility-maximizing privacy mechanisms", STOC, used on each device.
@@ -24,16 +23,19 @@ utility-maximizing privacy mechanisms", STOC, used on each device.
 from __future__ import annotations
 
 import math
+from fractions import Fraction
 from functools import cached_property
 from operator import mul
-from typing import TYPE_CHECKING
 
-from deniable.shared.privacy.epsilon import BILLION, Epsilon
+from deniable.shared.privacy.epsilon import (
+    BILLION,
+    ONE,
+    Epsilon,
+    Interval,
+    ceil_units,
+    exp_interval,
+)
 from deniable.shared.privacy.families.number_table import GatheredTable
-from deniable.shared.privacy.thresholds import ONE, Interval, ceil_units, exp_interval
-
-if TYPE_CHECKING:
-    from fractions import Fraction
 
 MAX_STEPS = 255  # one byte on the wire
 VALUE_BITS = 96
@@ -51,7 +53,7 @@ class LocalLaplace(GatheredTable):
         self.inside, self.ends = units[: steps - 1], units[steps - 1 :]
 
     def _formulas(self, step: Interval) -> list[Interval]:
-        """The probability of each distance, inside and at an end; `step` is e^(ε/m) = 1 / r."""
+        """Return the probability of each distance, inside and at an end; `step` is 1 / r."""
         ends = [1 / (step + 1)]  # r^d / (1 + r)  =  r^(d - 1) / (1/r + 1)
         for _ in range(1, self.steps):
             ends.append(ends[-1] / step)
@@ -64,8 +66,6 @@ class LocalLaplace(GatheredTable):
 
     @cached_property
     def values(self) -> tuple[Fraction, ...]:
-        from fractions import Fraction
-
         step = exp_interval(self.epsilon.billionths, BILLION * self.steps, VALUE_BITS)
         r = Fraction(UNIT, step.low)
         m, excess = self.steps, round(r / (1 - r) * UNIT)
@@ -79,11 +79,11 @@ class LocalLaplace(GatheredTable):
 
 
 def least_variance_steps(epsilon: Epsilon) -> int:
-    """The grid on which the worst answer's variance is least, from the closed form.
+    """Return the grid on which the worst answer's variance is least, from the closed form.
 
     Var(i) = 2 r / (1 - r)^2 - (r^i + r^(m - i)) r / ((1 + r) (1 - r)^2): plain discrete Laplace,
-    less the variance of the tails that are gathered. It is concave in i, so halfway between the
-    two middle points, or next to the middle one, is worst.
+    less the variance of the gathered tails. It is concave in i, so the worst answer is halfway
+    between the two middle points, or next to the middle one.
     """
 
     def worst(m: int) -> float:
@@ -100,10 +100,9 @@ def least_variance_steps(epsilon: Epsilon) -> int:
 
 
 def _undo_unrounded(vector: list[Fraction], r: Fraction) -> list[Fraction]:
-    """Apply the inverse of the unrounded table.
+    """Apply the inverse of the unrounded table, (r^|i - j|) times a diagonal.
 
-    The table is (r^|i - j|) times a diagonal, and the inverse of (r^|i - j|) is tridiagonal: over 1
-    - r^2, it has 1 + r^2 inside, 1 at the ends and -r next to them.
+    The inverse of (r^|i - j|) times 1 - r^2 has 1 + r^2 inside, 1 at the ends and -r next to them.
     """
     last = len(vector) - 1
     result = []

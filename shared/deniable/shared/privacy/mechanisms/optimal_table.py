@@ -1,32 +1,29 @@
-"""Optimal table: it stands in the survey's document, and is proved whenever it is read.
+"""Optimal table: it is part of the survey's document, and is proved whenever it is read.
 
 There is no formula. The publisher of a survey searches for the unbiased table whose worst answer
-has the least variance of all that keep ε; a device need not believe that it found it:
+has the least variance of all that keep ε. A device checks everything that matters to it:
 
-    whole       every row sums to 2^64, and nothing is impossible
-    private     in every column the largest entry is at most e^ε times the smallest, by integers
+    whole       every row sums to 2^64, and no probability is zero
+    private     in every column the largest entry is at most e^ε times the smallest, in integers
     unbiased    the values' mean under each row is its answer, to 2^-40 of a step
 
-A table is its own mirror image, as neither end of the range is unlike the other: of its 2 h symbols
-the document has the first h, each as its value, in units of 2^-64 of a step, and its probability at
-every one of the m + 1 grid points. Symbol 2 h - 1 - j at answer m - i is symbol j at answer i.
+A table is its own mirror image. Of its 2 h symbols the document has the first h, each as its value
+in units of 2^-64 of a step, and its probability at each of the m + 1 grid points. Symbol
+2 h - 1 - j at answer m - i is symbol j at answer i.
 
-Fit: numbers spread in any way, from ε about 0.36 on. Tables with a formula have shorter documents.
+Fit: any distribution of numbers, from ε about 0.36. Tables with a formula need shorter documents.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from fractions import Fraction
 from functools import cached_property
 from operator import mul
-from typing import TYPE_CHECKING, Self
+from typing import Self
 
-from deniable.shared.privacy.epsilon import BILLION, Epsilon
+from deniable.shared.privacy.epsilon import BILLION, ONE, Epsilon
 from deniable.shared.privacy.families.number_table import NumberTable, Row
-from deniable.shared.privacy.thresholds import ONE
-
-if TYPE_CHECKING:
-    from fractions import Fraction
 
 MAX_STEPS = 32
 FINER_ABOVE = 4 * BILLION
@@ -39,16 +36,16 @@ EXAMPLES = __file__.removesuffix(".py") + ".json"
 class OptimalTable(NumberTable):
     name, label = "optimal-table", "optimal table"
     sizes, proved_sizes = range(2, MAX_STEPS + 1, 2), (4,)
-    chosen_by_itself = False  # it has to be made first
+    is_default = False  # the table must be computed first
     given = True
 
     def __init__(self, epsilon: Epsilon, steps: int, integers: Sequence[int] | None = None) -> None:
-        """ValueError says what a table lacks. Without integers, an example that is kept here."""
+        """Raise ValueError if it is no such table. Without integers, use a stored example."""
         integers = _example(epsilon, steps) if integers is None else integers
         half, odd = divmod(len(integers), steps + 2)
         if odd or not 1 <= half <= MAX_SYMBOLS // 2:
             raise ValueError(
-                f"are no table: each of 1 to {MAX_SYMBOLS // 2} symbols has a value and "
+                f"are not a table: each of 1 to {MAX_SYMBOLS // 2} symbols has a value and "
                 f"{steps + 1} probabilities"
             )
         super().__init__(epsilon, steps, 2 * half)
@@ -58,10 +55,9 @@ class OptimalTable(NumberTable):
 
     @classmethod
     def best_size(cls, epsilon: Epsilon) -> int:
-        """Return a finer grid where there is less noise.
+        """Return the number of grid steps, which is larger where noise is low.
 
-        Rounding to the grid adds up to a quarter of a step, squared. A coarser grid has fewer
-        symbols.
+        Rounding to the grid adds a variance of at most (step / 2)^2.
         """
         return MAX_STEPS if epsilon.billionths > FINER_ABOVE else MAX_STEPS // 2
 
@@ -81,14 +77,12 @@ class OptimalTable(NumberTable):
 
     @cached_property
     def values(self) -> tuple[Fraction, ...]:
-        from fractions import Fraction
-
         return tuple(Fraction(units, VALUE_UNIT) for units in self._value_units)
 
     @property
     def _first_half(self) -> list[tuple[int, ...]]:
-        each = self.steps + 2
-        return [self.integers[at : at + each] for at in range(0, len(self.integers), each)]
+        size = self.steps + 2
+        return [self.integers[at : at + size] for at in range(0, len(self.integers), size)]
 
     @cached_property
     def _value_units(self) -> list[int]:
@@ -97,13 +91,13 @@ class OptimalTable(NumberTable):
 
     def _fault(self) -> str | None:
         if not self.is_whole():
-            return "are no table: a row does not sum to 2^64, or a probability is not above 0"
+            return "are not a table: a row does not sum to 2^64, or a probability is not above 0"
         if not self.is_private():
-            return f"are not private: a column's largest is over e^{self.epsilon} times its least"
+            return f"are not private: an entry is over e^{self.epsilon} times another in its column"
         if self._value_units != sorted(self._value_units):
-            return "are no table: values do not ascend"
+            return "are not a table: values do not ascend"
         if any(abs(bias) > LARGEST_BIAS for bias in self._biases()):
-            return "are biased: the values' mean under a row is not its answer"
+            return "are biased: the mean of the values under a row is not its answer"
         return None
 
     def _biases(self) -> list[int]:
@@ -115,7 +109,7 @@ class OptimalTable(NumberTable):
 
 
 def _example(epsilon: Epsilon, steps: int) -> list[int]:
-    """A table that was made once, by `python -m tests.vectors.make`: for `certify`, and tests."""
+    """Return a table that `python -m tests.vectors.make` made, for `certify` and tests."""
     import json
 
     with open(EXAMPLES, encoding="utf-8") as file:
@@ -124,6 +118,6 @@ def _example(epsilon: Epsilon, steps: int) -> list[int]:
         return [int(text) for text in examples[str(epsilon)][str(steps)]]
     except KeyError:
         raise ValueError(
-            f"no table for ε {epsilon} and {steps} steps is kept: one is made when a survey is "
-            "published, and stands in its document"
+            f"no table for ε {epsilon} and {steps} steps is stored: one is made when a survey is "
+            "published, and is part of its document"
         ) from None

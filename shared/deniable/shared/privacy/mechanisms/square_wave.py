@@ -1,48 +1,44 @@
-"""Square wave: report a point near the true one; all near ones alike, and all others alike.
+"""Square wave: report a point near the true one more often than any other.
 
 With m steps, answer i and symbols 0 to m + 2 b, a window of w = 2 b + 1 symbols around i + b:
 
     near   p = e^ε / (w e^ε + m)      each symbol of the window, i to i + 2 b
-    far    q =   1 / (w e^ε + m)      each of the other m
+    far    q =   1 / (w e^ε + m)      each of the other m symbols
 
 Privacy: p / q = e^ε is the largest ratio that a report can show. q is rounded up, p down, and the
-window's middle takes the remainder of less than w units: with q from 1 + (2 b)^2 / 2^64 in place
-of 1, this leaves the middle within e^ε too.
-Unbiased: each row is a constant and a window that is symmetric around i + b, so the symbols' mean
-under it is a line in i, exactly; the values undo that line.
-Width: w is the odd number nearest to (m + 1) / (e^ε + 1): as many as `subset_selection` takes of
+window's middle takes the remainder of less than w units. q is computed from 1 + (2 b)^2 / 2^64
+instead of 1, which keeps the middle within e^ε too.
+Unbiased: each row is a constant plus a window that is symmetric around i + b, so the symbols' mean
+under it is a line in i, exactly; the values invert that line.
+Width: w is the odd number nearest to (m + 1) / (e^ε + 1), the size that `subset_selection` uses for
 m + 1 options, and half of what Li et al. find by mutual information. With it, shares below a point
 have less variance, exactly.
-Fit: where the distribution is what is asked for, or on a fine grid. Inverting local Laplace takes
-differences of counts, and its variance grows with the cube of the number of points; here it grows
-with the number. An optimal table tells the distribution almost as well, and the mean with less than
-half of the variance: so this is used only where a survey names it.
+Fit: estimates of the distribution, or a fine grid. Inverting local Laplace takes differences of
+counts, and its variance grows with the cube of the number of points; here it grows linearly. An
+optimal table estimates the distribution almost as well, and the mean with less than half of the
+variance, so this is used only where a survey names it.
 
 Source: Li, Wang, Lopuhaä-Zwakenberg, Škorić, Li 2020, "Estimating numerical distributions under
-local differential privacy", SIGMOD: the discrete form, with another width.
+local differential privacy", SIGMOD: the discrete form, with a different width.
 """
 
 from __future__ import annotations
 
+from fractions import Fraction
 from functools import cached_property
-from typing import TYPE_CHECKING
 
-from deniable.shared.privacy.epsilon import Epsilon
+from deniable.shared.privacy.epsilon import ONE, Epsilon, Interval, ceil_units, exp_interval
 from deniable.shared.privacy.families.number_table import NumberTable, Row
-from deniable.shared.privacy.thresholds import ONE, Interval, ceil_units, exp_interval
 
-if TYPE_CHECKING:
-    from fractions import Fraction
-
-MAX_STEPS = 128  # with a window of up to a half of it, one byte on the wire
-USUAL_STEPS = 64  # finer than a round's noise lets anybody see
+MAX_STEPS = 128  # with a window of up to half of it, one byte on the wire
+USUAL_STEPS = 64  # finer than the noise of a round can show
 PRECISION = 192
 
 
 class SquareWave(NumberTable):
     name, label = "square-wave", "square wave"
     sizes, proved_sizes = range(2, MAX_STEPS + 1), (2, 3, 8, 16, 64, 100, 128)
-    chosen_by_itself = False  # for the mean others are better
+    is_default = False  # other mechanisms are better for the mean
 
     def __init__(self, epsilon: Epsilon, steps: int) -> None:
         self.half_width = self.side(epsilon, steps)
@@ -61,7 +57,7 @@ class SquareWave(NumberTable):
 
     @staticmethod
     def side(epsilon: Epsilon, steps: int) -> int:
-        """b: the whole part of (m + 1) / (2 (e^ε + 1))."""
+        """Return b, the whole part of (m + 1) / (2 (e^ε + 1))."""
         e = exp_interval(*epsilon.ratio, PRECISION)
         return (steps + 1 << PRECISION) // (2 * (e.high + (1 << PRECISION)))
 
@@ -80,8 +76,6 @@ class SquareWave(NumberTable):
 
     @cached_property
     def values(self) -> tuple[Fraction, ...]:
-        from fractions import Fraction
-
         constant = self.far * self.symbols * (self.symbols - 1) // 2
         slope = (self.near - self.far) * self.width + self.remainder
         return tuple(

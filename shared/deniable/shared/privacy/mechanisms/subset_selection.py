@@ -1,33 +1,33 @@
-"""Subset selection: report a set of d options, the true one in it more often than another.
+"""Subset selection: report a set of d options, more often one that contains the true option.
 
-    keep  p = d e^ε / (d e^ε + k - d)          the set has the true option and d - 1 others
-          1 - p                                it has d of the others
+    keep  p = d e^ε / (d e^ε + k - d)          the set has the true option and d - 1 other options
+          1 - p                                the set has d other options
 
-and the others are drawn uniformly. Another option is in the set with probability
+The other options are drawn uniformly. Each is in the set with probability
 lie q = (p (d - 1) + (1 - p) d) / (k - 1).
 
 Privacy: there are C(k - 1, d - 1) sets with a given option and C(k - 1, d) without it; a set of the
 first kind is e^ε times as probable as one of the second. The miss, 1 - p, is rounded up.
 
-How a set is drawn: first any set D of d options, without a look at the answer; then one of its own
-options, or on a miss one of the k - d others, by a die of 2^128 faces; then D is turned around the
-ring of all options until that one lies on the answer a. Let w(D) be the probability of D. For each
-set S that has the answer, the turns b = 0 .. k - 1 reach it from S - b by the option a - b, so
+Drawing a set: first any set D of d options, independently of the answer; then one of its options,
+or on a miss one of the k - d others, by a die of 2^128 faces; then D is rotated around the ring of
+all options until that option is the answer a. Let w(D) be the probability of D. For each set S that
+has the answer, the rotations b = 0 .. k - 1 reach it from S - b by the option a - b, so
 
     P[S | a] = p / d sum_b w(S - b),         and (1 - p) / (k - d) sum_b w(S - b) where S lacks a.
 
-The sum is the same for every answer: the ratio is p (k - d) / ((1 - p) d) whatever w is, and only
-the die's rounding is left, a factor below 1 + 2^-100, which the miss compensates for.
+The sum is the same for every answer, so the ratio is p (k - d) / ((1 - p) d) for every w. Only the
+die's rounding remains, a factor below 1 + 2^-100, which the miss compensates for.
 
-That sets are uniform is a matter of bias alone. Each option has a key of 56 random bits, bit n of
-all keys in one whole number; D has the d least keys. Each plane halves what lies between the sets
-known to be too small and too large, so that all options are compared in one operation. Equal keys
-are ordered by the options' numbers, and a coin says whether the lowest or the highest goes
-first; so D is uniform unless three keys are equal, and by symmetry no set is off by more than
-sum_t>=3 2^t C(k, t) 2^(-56 (t - 1)) of its probability: less than 2^-72 for k <= 8,192.
+Uniform sets matter for bias only. Each option has a key of 56 random bits; bit n of all keys is one
+whole number, a plane. D, the d options with the least keys, is found by bisection between a set
+that is too small and one that is too large. Each plane halves their difference, and compares all
+options in one operation. Equal keys are ordered by the options' numbers, ascending or descending by
+a coin, so D is uniform unless three keys are equal. By symmetry no set is off by more than sum_t>=3
+2^t C(k, t) 2^(-56 (t - 1)) of its probability: less than 2^-72 for k <= 8,192.
 
-Fit: more than about √2 e^ε options. Its variance is the least that is possible to first order (Ye
-and Barg's bound); d near k / (e^ε + 1) is best, and with d = 1 it is k-ary randomized response.
+Fit: more than about √2 e^ε options. Its variance is the least possible to first order (Ye and
+Barg's bound); d near k / (e^ε + 1) is best, and with d = 1 it is k-ary randomized response.
 
 Source: Ye, Barg 2018, "Optimal schemes for discrete distribution estimation under locally
 differential privacy", IEEE Transactions on Information Theory 64(8).
@@ -36,29 +36,32 @@ differential privacy", IEEE Transactions on Information Theory 64(8).
 from __future__ import annotations
 
 from collections.abc import Sequence
+from fractions import Fraction
 from math import comb
 from struct import Struct
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from deniable.shared.privacy.encodings import BitSet
-from deniable.shared.privacy.epsilon import Epsilon
+from deniable.shared.privacy.epsilon import (
+    ONE,
+    Epsilon,
+    Interval,
+    ceil_units,
+    exp_interval,
+    nearest,
+)
 from deniable.shared.privacy.families.support import ManyOptions
-from deniable.shared.privacy.mechanism import DEPENDENT, MULTINOMIAL
-from deniable.shared.privacy.randomness import Draw
-from deniable.shared.privacy.thresholds import ONE, Interval, ceil_units, exp_interval, nearest
-
-if TYPE_CHECKING:
-    from fractions import Fraction
+from deniable.shared.privacy.mechanism import DEPENDENT, MULTINOMIAL, Draw
 
 DIE_BITS = 128
 PLANES = 56  # bits of an option's key
-SLACK = 2**100  # a die of 2^128 faces for k <= 8,192 options: at most one part in so many
+SLACK = 2**100  # the die of 2^128 faces is off by at most 1 / SLACK for k <= 8,192 options
 PRECISION = 192
 
 
 class SubsetSelection(ManyOptions):
     name, label, kind = "subset-selection", "subset selection", "choice"
-    sizes = range(2, 8_193)  # 1 KiB a report
+    sizes = range(2, 8_193)  # 1 KiB per report
     proved_sizes = (2, 3, 4, 5, 8, 16, 33, 100, 256, 1_024, 4_096, 8_192)
 
     def __init__(self, epsilon: Epsilon, options: int) -> None:
@@ -71,7 +74,7 @@ class SubsetSelection(ManyOptions):
         self._places = [  # options with bit n of their number clear, the highest n first
             every // ((1 << (1 << n)) + 1) & self._all for n in reversed(range(bits))
         ]
-        self._orders = self._places, [place ^ self._all for place in self._places]
+        self._orders = self._places, [clear ^ self._all for clear in self._places]
         self._drawn = Struct("<3QB" + PLANES * f"{-(-options // 8)}s")
         self.joint = MULTINOMIAL if d == 1 else DEPENDENT
         (self.miss,) = ceil_units(*epsilon.ratio, self._miss)
@@ -84,7 +87,7 @@ class SubsetSelection(ManyOptions):
         return True
 
     def _miss(self, e: Interval) -> list[Interval]:
-        """1 - p, with (1 + 1 / SLACK) in front of each set that lacks the true option."""
+        """Return 1 - p, with a factor 1 + 1 / SLACK for each set that lacks the true option."""
         without = (self.options - self.chosen) * (SLACK + 1)
         return [without / (e * (self.chosen * SLACK) + without)]
 
@@ -93,7 +96,7 @@ class SubsetSelection(ManyOptions):
         return self.chosen, self.miss
 
     def randomize(self, answer: int, draw: Draw) -> int:
-        """Run the same operations on whole numbers, whatever the answer and the outcome."""
+        """Run the same operations on whole numbers for every answer and outcome."""
         k, d, size = self.options, self.chosen, self._drawn.size
         bytes_drawn = draw(8 * size).to_bytes(size, "little")
         roll, low, high, coin, *planes = self._drawn.unpack(bytes_drawn)
@@ -103,19 +106,12 @@ class SubsetSelection(ManyOptions):
         return (some << turn | some >> k - turn) & self._all
 
     def _any_set(self, planes: list[bytes], coin: int) -> int:
-        """D: the options of the d least keys."""
-        return least(
-            self._all, self.chosen, [*map(int.from_bytes, planes), *self._orders[coin & 1]]
-        )[0]
+        """Return D: the options of the d least keys."""
+        keys = [*map(int.from_bytes, planes), *self._orders[coin & 1]]
+        return least(self._all, self.chosen, keys)[0]
 
     def weight(self, symbol: int, answer: int) -> Fraction:
-        """Return the probability for uniform sets.
-
-        Those that are drawn are off by less than 2^-72 of it, and by the same for every answer on
-        the same side.
-        """
-        from fractions import Fraction
-
+        """Return the probability for uniform sets; those drawn are off by less than 2^-72 of it."""
         k, d = self.options, self.chosen
         if symbol >> answer & 1:
             return Fraction(self.keep, ONE * comb(k - 1, d - 1))
@@ -139,10 +135,9 @@ class SubsetSelection(ManyOptions):
 
 
 def least(of: int, count: int, planes: Sequence[int]) -> list[int]:
-    """Return the options of a set with the `count` least keys, and these with the next one.
+    """Return two subsets of `of`: those with the `count` least keys, and one option more.
 
-    Each plane has the options whose key has its next bit clear; no two keys are alike; there are
-    more options than `count`.
+    The second is those with the `count` + 1 least keys. All keys must differ.
     """
     bounds = [0, of]
     for plane in planes:
@@ -152,7 +147,7 @@ def least(of: int, count: int, planes: Sequence[int]) -> list[int]:
 
 
 def option_of(of: int, number: int, places: Sequence[int]) -> int:
-    """The option with this number in a set, counted from 0."""
+    """Return the option with this number in a set, counted from 0."""
     without, included = least(of, number, places)
     return (without ^ included).bit_length() - 1
 
@@ -160,13 +155,13 @@ def option_of(of: int, number: int, places: Sequence[int]) -> int:
 def best_subset(epsilon: Epsilon, options: int) -> int:
     """Return the size d of least variance (d e^ε + k - d)^2 / (d (k - d)).
 
-    It is one of the two whole numbers next to k / (e^ε + 1), compared exactly.
+    Of the two integers next to k / (e^ε + 1), an exact comparison chooses the better one.
     """
     e = exp_interval(*epsilon.ratio, PRECISION)
     below = max(1, (options << PRECISION) // (e.high + (1 << PRECISION)))
 
     def spread(d: int, end: int) -> int:
-        """(d e^ε + k - d)^2 from an end of the interval, times what the other side lacks."""
+        """Return (d e^ε + k - d)^2 for an end of the interval of e^ε."""
         return (d * end + ((options - d) << PRECISION)) ** 2
 
     other = below + 1

@@ -1,16 +1,16 @@
-"""Optimised unary encoding: a report is one bit for each option, each set or not on its own.
+"""Optimized unary encoding: a report is one bit for each option, each drawn independently.
 
     keep  p = 1/2                  the bit of the true option
     lie   q = 1 / (e^ε + 1)        every other bit
 
 Privacy: two answers differ in two bits, so the largest ratio of two reports' probabilities is
 p (1 - q) / (q (1 - p)) = (1 - q) / q = e^ε. Rounding q up makes it smaller; p is exact.
-Fit: many options; the variance, 4 e^ε / (n (e^ε - 1)^2) where few hold the option, does not grow
-with their number. The counts of different options are independent.
+Fit: many options. The variance, 4 e^ε / (n (e^ε - 1)^2) for a rare option, does not grow with the
+number of options. The counts of different options are independent.
 
 All options are drawn together: each has a lane of nine bytes in one long number, eight of them
-random. Adding 2^64 - lie to every lane carries into the ninth byte exactly where the eight are not
-below `lie`. The same few operations on whole numbers for every answer and every outcome.
+random. Adding 2^64 - lie to every lane carries into the ninth byte exactly if the eight are not
+below `lie`. The operations are the same for every answer and outcome.
 
 Source: Wang, Blocki, Li, Jha 2017, "Locally differentially private protocols for frequency
 estimation", USENIX Security.
@@ -18,25 +18,21 @@ estimation", USENIX Security.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from fractions import Fraction
+from typing import Any
 
 from deniable.shared.privacy.encodings import BitSet
-from deniable.shared.privacy.epsilon import Epsilon
+from deniable.shared.privacy.epsilon import ONE, Epsilon, lie_units
 from deniable.shared.privacy.families.support import ManyOptions
-from deniable.shared.privacy.mechanism import INDEPENDENT
-from deniable.shared.privacy.randomness import Draw
-from deniable.shared.privacy.thresholds import ONE, lie_units
+from deniable.shared.privacy.mechanism import INDEPENDENT, Draw
 
-if TYPE_CHECKING:
-    from fractions import Fraction
-
-LANE = 9  # bytes: eight random ones, and one for the carry
+LANE = 9  # bytes: eight random bytes, and one for the carry
 SET_WHERE_NO_CARRY = bytes.maketrans(b"\0\1", b"10")
 
 
 class Unary(ManyOptions):
     name, label, kind = "unary", "unary", "choice"
-    sizes = range(2, 8_193)  # 1 KiB a report
+    sizes = range(2, 8_193)  # 1 KiB per report
     proved_sizes = (2, 3, 4, 5, 8, 16, 33, 100, 256, 1_024, 4_096, 8_192)
     joint = INDEPENDENT
 
@@ -56,10 +52,7 @@ class Unary(ManyOptions):
 
     @property
     def bit_rows(self) -> tuple[tuple[int, int], tuple[int, int]]:
-        """One bit's table: row 0 for an option that is not the answer, row 1 for the answer.
-
-        Columns: bit clear, bit set.
-        """
+        """Table of one bit: row 0 for other options, row 1 for the answer; columns 0 and 1."""
         return (ONE - self.lie, self.lie), (ONE - self.keep, self.keep)
 
     def randomize(self, answer: int, draw: Draw) -> int:
@@ -71,9 +64,7 @@ class Unary(ManyOptions):
         return lies & (self.symbols - 1 ^ 1 << answer) | coin << answer
 
     def weight(self, symbol: int, answer: int) -> Fraction:
-        """The product over its bits."""
-        from fractions import Fraction
-
+        """Return the product over its bits."""
         product = Fraction(1)
         for option in range(self.options):
             product *= Fraction(self.bit_rows[option == answer][symbol >> option & 1], ONE)

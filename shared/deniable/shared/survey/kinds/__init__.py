@@ -1,8 +1,8 @@
-"""Kinds of questions: each is one class in one module, and its line in `KINDS`.
+"""Kinds of questions: each is one class, and its line in `PATHS`.
 
-`base` states what a kind provides; everything else in the program reads it there. `beginnings`
-hashes the texts of a text question. A class is imported when it is first asked for, so that an
-app's Policy can check a kind's name without importing mechanisms.
+`base` states what a kind provides; everything else in the program reads it there. A class is
+imported when it is first used, so that an app's Policy can check a kind's name without importing
+mechanisms.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from deniable.shared.survey.kinds.base import Question
 
 PATHS = {
-    "bit": "deniable.shared.survey.kinds.bit:Bit",
+    "bit": "deniable.shared.survey.kinds.choice:Bit",
     "number": "deniable.shared.survey.kinds.number:Number",
     "choice": "deniable.shared.survey.kinds.choice:Choice",
     "text": "deniable.shared.survey.kinds.text:Text",
@@ -24,7 +24,7 @@ PATHS = {
 
 
 class Kinds(Mapping[str, "type[Question]"]):
-    """The classes of `PATHS` by kind."""
+    """Mapping from kinds to the classes of `PATHS`."""
 
     def __getitem__(self, kind: str) -> type[Question]:
         module, _, name = PATHS[kind].partition(":")
@@ -32,7 +32,7 @@ class Kinds(Mapping[str, "type[Question]"]):
         return found
 
     def __contains__(self, kind: object) -> bool:
-        """Return whether there is such a kind; a Mapping would import its class to tell."""
+        """Return whether a kind exists, without importing its class as a plain Mapping would."""
         return isinstance(kind, str) and kind in PATHS
 
     def __iter__(self) -> Iterator[str]:

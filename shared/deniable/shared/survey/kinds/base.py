@@ -1,8 +1,8 @@
 """Base classes of the kinds of questions: how an answer is read and how its results are shown.
 
-One object carries everything, so that pages, commands, estimators, planner and simulator never ask
-which kind a question is. Every value is answered: one that does not fit is placed uniformly at
-random and goes the same way as all others, so that neither a report nor its absence reveals it.
+The object has everything that pages, commands, estimators, planner and simulator need, so no code
+checks the kind of a question. Every value is answered: one that does not fit is placed uniformly at
+random and treated like all others, so that neither a report nor its absence reveals it.
 """
 
 from __future__ import annotations
@@ -18,48 +18,63 @@ from typing import Any, ClassVar, Literal, Self
 from deniable.shared.privacy.epsilon import Epsilon
 from deniable.shared.privacy.families.number_table import NumberTable
 from deniable.shared.privacy.families.support import SupportDesign
-from deniable.shared.privacy.mechanism import Mechanism
+from deniable.shared.privacy.mechanism import Draw, Mechanism
 from deniable.shared.privacy.mechanisms import mechanisms
-from deniable.shared.privacy.randomness import Draw
-from deniable.shared.survey.labels import NO_LABELS, Labels
 from deniable.shared.survey.reader import Reader
 
-# The quantity of each estimate: a share of the people who report, a mean, a coordinate of a mean
+# Quantity of each estimate: a share of the people who report, a mean, or a coordinate of a mean
 Statistic = Literal["share", "mean", "coordinate"]
-# How the server estimates it, how the simulator makes people for it
+# How the server estimates it, and how the simulator creates people for it
 Estimation = Literal["shares", "mean", "coordinates", "texts"]
-
 ESTIMATIONS: tuple[Estimation, ...] = ("shares", "mean", "coordinates", "texts")
 
-Population = list[list[float]]  # [place, weight]: an answer's number, or a place in the range
+# [place, weight]; a place is an answer's number or a position in the range
+Population = list[list[float]]
+
+
+@dataclass(frozen=True)
+class Labels:
+    """A question's texts for people, which change no answer. Empty ones show the names."""
+
+    title: str = ""
+    unit: str = ""
+    options: tuple[str, ...] = ()
+
+    def fields(self) -> dict[str, Any]:  # Any: JSON
+        """Return the keys in a published document."""
+        texts = {"title": self.title, "unit": self.unit, "labels": list(self.options)}
+        return {key: value for key, value in texts.items() if value}
+
+
+NO_LABELS = Labels()
 
 
 @dataclass(frozen=True)
 class PlanField:
-    """Field of the planner: in its form, and as an option of the command."""
+    """Field of the planner's form, and option of its command."""
 
     name: str  # also the key in a survey document
     label: str
-    usual: float  # where the form says nothing
+    usual: float  # the form's initial value
     help: str
-    default: float | None = None  # where the command says nothing; None: it must be given
+    default: float | None = None  # of the command; None: it must be given
     is_whole: bool = True
-    low: float = -math.inf  # of what the reader of surveys could not name by this field
+    low: float = -math.inf  # limits for which the reader of surveys could not name this field
     high: float = math.inf
 
 
 @dataclass(frozen=True)
 class Question(ABC):
-    kind: ClassVar[str]  # its name in survey documents and in an app's Policy
-    mechanism_kind: ClassVar[str]  # the mechanisms that answer it
+    kind: ClassVar[str]  # name in survey documents and in an app's Policy
+    mechanism_kind: ClassVar[str]  # kind of the mechanisms for this question
     form_label: ClassVar[str]
     statistic: ClassVar[Statistic]
     estimation: ClassVar[Estimation]
     plan_fields: ClassVar[tuple[PlanField, ...]] = ()
-    size_option: ClassVar[str] = ""  # what `certify` calls the size of its mechanisms
+    size_option: ClassVar[str] = ""  # option of `certify` for the size of its mechanisms
     has_unit: ClassVar[bool] = False
-    takes_optimal_table: ClassVar[bool] = False  # whether publishing searches for one
-    in_javascript: ClassVar[bool] = False  # whether the client for JavaScript answers it
+    takes_optimal_table: ClassVar[bool] = False  # whether publishing searches for an optimal table
+    in_javascript: ClassVar[bool] = False  # whether the JavaScript client supports it
     assumed: ClassVar[str] = ""  # describes the default population of simulations
     name: str
     mechanism: Mechanism
@@ -69,11 +84,11 @@ class Question(ABC):
     @classmethod
     @abstractmethod
     def parse(cls, reader: Reader, name: str, epsilon: Epsilon) -> Self:
-        """Read its part of a document; what is left out is chosen for the least error."""
+        """Read its part of a document. Choose what is left out for the least error."""
 
     @abstractmethod
     def fields(self) -> dict[str, Any]:  # Any: JSON
-        """Return its own keys in a published document."""
+        """Return the keys of this kind in a published document."""
 
     @property
     def epsilon(self) -> Epsilon:
@@ -90,20 +105,14 @@ class Question(ABC):
     # Answers
 
     @abstractmethod
-    def place(self, answer: object) -> Any | None:  # Any: what its mechanism randomizes
-        """Return the answer as its mechanism takes it; None if it does not fit.
-
-        The same operations for every answer: what differs is looked up, never branched on.
-        """
+    def place(self, answer: object) -> Any | None:  # Any: the mechanism's type of answer
+        """Return what its mechanism randomizes, or None; nothing branches on the answer."""
 
     def report(self, answer: object, draw: Draw) -> tuple[int, bool]:
-        """Return the symbol to report, and whether the answer fits: only the app learns that.
-
-        The place of an answer that does not fit is drawn for every answer.
-        """
+        """Return the symbol to report, and for the app only, whether the answer fits."""
         try:
             placed = self.place(answer)
-        except Exception:  # noqa: BLE001 # whatever a value's own methods do, it goes the same way
+        except Exception:  # noqa: BLE001 # a value's own methods may raise anything
             placed = None
         anywhere = self.mechanism.answer_at(draw(64) * self.mechanism.answers >> 64)
         fits = placed is not None
@@ -111,22 +120,22 @@ class Question(ABC):
 
     @abstractmethod
     def answer_of(self, text: str) -> object:
-        """Return the answer that a text stands for, as in a CSV file; ValueError if none."""
+        """Parse an answer from text, as in a CSV file; raise ValueError if it is invalid."""
 
     @property
     @abstractmethod
     def example(self) -> object:
-        """An answer, as an app would write it."""
+        """Example of an answer in an app's code."""
 
     @property
     def shown_example(self) -> str:
-        """Return the same example as a Python literal."""
+        """Example of an answer as a Python literal."""
         return repr(self.example)
 
     @property
     @abstractmethod
     def asked(self) -> str:
-        """The possible answers, in a few words."""
+        """Short description of the possible answers."""
 
     @abstractmethod
     def describe(self, symbol: int) -> str:
@@ -134,11 +143,11 @@ class Question(ABC):
 
     @property
     def remark(self) -> str | None:
-        """A warning about what its author may not have meant."""
+        """A warning about a likely mistake of its author."""
         return None
 
     def expected_findings(self, people: int) -> str:  # noqa: ARG002 # most have an interval instead
-        """Describe what this many people will show, apart from an interval."""
+        """Describe the expected results for this many people, apart from an interval."""
         return ""
 
     # Results
@@ -146,26 +155,26 @@ class Question(ABC):
     @property
     @abstractmethod
     def labels(self) -> Sequence[str]:
-        """The labels of its estimates; none where the reports decide which labels there are."""
+        """Labels of the estimates; empty if they depend on the reports."""
 
     @property
     def answer_labels(self) -> Sequence[str]:
-        """Every answer by name, where reports count answers: only such questions are crossed."""
+        """Names of all answers if reports count answers; only such questions can be crossed."""
         return ()
 
     @property
     def called(self) -> Sequence[str]:
-        """The labels as people read them."""
+        """Labels as shown to people."""
         return self.display.options or self.labels
 
     @property
     def first_label(self) -> int:
-        """The number of the answer that the first label belongs to."""
+        """Number of the answer to which the first label belongs."""
         return 0
 
     @property
     def range(self) -> tuple[float, float]:
-        """The range of the quantity that is estimated."""
+        """Range of the estimated quantity."""
         return 0.0, 1.0
 
     @property
@@ -175,30 +184,27 @@ class Question(ABC):
 
     @property
     def axis(self) -> tuple[float, float]:
-        """The least range that a chart shows."""
+        """Minimum range of a chart."""
         return self.range
 
     def facts(self) -> dict[str, Any]:  # Any: JSON
-        """Return the keys that its results have besides those of every question."""
+        """Return the keys that only this kind's results have."""
         return {}
 
-    def estimate(self, symbols: Sequence[int]) -> dict[str, float]:  # of some only
-        """Return the unbiased estimate of each label from reported symbols, one by one.
-
-        The reference for the server's estimators, which start from tallies.
-        """
-        raise NotImplementedError(f"{self.kind}: estimated by the server only")
+    def estimate(self, symbols: Sequence[int]) -> dict[str, float]:  # only some kinds implement it
+        """Return the unbiased estimate of each label: the reference for the server's estimators."""
+        raise NotImplementedError(f"a {self.kind} question can be estimated only by the server")
 
     # Planning and simulating
 
     @classmethod
     def planned(cls, values: Mapping[str, Any]) -> dict[str, Any]:  # Any: numbers, and JSON
-        """Return its keys in a document, from the values of `plan_fields`."""
+        """Return the keys for a document from the values of `plan_fields`."""
         return {field.name: values[field.name] for field in cls.plan_fields}
 
     @classmethod
     def error_unit(cls, asked: Mapping[str, Any]) -> float:  # noqa: ARG003 # Any: JSON # of shares 1
-        """Return the whole that an error is a share of, for a question as a document has it."""
+        """Return the unit of errors, for a question as a document has it."""
         return 1.0
 
     def default_population(self) -> Population:
@@ -208,7 +214,7 @@ class Question(ABC):
 
 @dataclass(frozen=True)
 class ShareQuestion(Question):
-    """Question whose shares of people are estimated, one for each option."""
+    """Question with an estimated share of people for each option."""
 
     statistic, estimation = "share", "shares"
     assumed = "options alike"
@@ -230,7 +236,7 @@ class ShareQuestion(Question):
 
 @dataclass(frozen=True)
 class MeanQuestion(Question):
-    """Question whose mean is estimated; its mechanism's grid divides `range`."""
+    """Question with an estimated mean; the mechanism's grid divides `range`."""
 
     statistic, estimation = "mean", "mean"
     labels = ("mean",)
@@ -259,5 +265,5 @@ class MeanQuestion(Question):
 
 
 def mechanism_name(reader: Reader, kind: str) -> str | None:
-    """Return the mechanism that a document names, if it names one."""
+    """Return the name of the mechanism in a document, if it has one."""
     return reader.one_of("mechanism", mechanisms(kind)) if "mechanism" in reader else None

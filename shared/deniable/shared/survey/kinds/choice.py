@@ -1,4 +1,4 @@
-"""Questions that are answered with one of several options."""
+"""Questions with the answers yes and no, or with several options."""
 
 from __future__ import annotations
 
@@ -10,12 +10,49 @@ from typing import Any, Self
 from deniable.shared.errors import InvalidSurvey
 from deniable.shared.privacy.epsilon import Epsilon
 from deniable.shared.privacy.mechanisms import sizes, support_design
-from deniable.shared.survey.kinds.base import PlanField, ShareQuestion, mechanism_name
+from deniable.shared.survey.kinds.base import PlanField, Population, ShareQuestion, mechanism_name
 from deniable.shared.survey.reader import Reader
 
-FILL = "\ud800"  # in no document: no UTF-8 has half of a pair
+FILL = "\ud800"  # cannot occur in a document: UTF-8 has no lone surrogates
 MAX_OPTIONS = 65_536  # of any mechanism
 MAX_FILLED_CHARACTERS = 2**23  # of all options, once they are of one length
+NUMBERS = {0: 0, 1: 1}
+TEXTS = {"1": True, "true": True, "yes": True, "0": False, "false": False, "no": False}
+
+
+@dataclass(frozen=True)
+class Bit(ShareQuestion):
+    kind = mechanism_kind = "bit"
+    form_label = "Yes or no"
+    in_javascript = True
+    asked, example = "yes or no", True
+    labels, first_label = ("yes",), 1  # estimates refer to the people who answer yes
+    answer_labels = ("no", "yes")
+    assumed = "10 % say yes"
+
+    @classmethod
+    def parse(cls, reader: Reader, name: str, epsilon: Epsilon) -> Self:
+        return cls(name, support_design("bit", epsilon, name=mechanism_name(reader, "bit")))
+
+    def fields(self) -> dict[str, Any]:
+        return {}
+
+    def place(self, answer: object) -> int | None:
+        """Accept True and False, 1 and 0, including numpy's."""
+        value: Any = _plain(answer)  # Any: a whole number after the lookup
+        number = (2, value)[issubclass(type(value), int)]
+        return NUMBERS.get(number)
+
+    def answer_of(self, text: str) -> bool:
+        if text.lower() not in TEXTS:
+            raise ValueError("neither yes nor no")
+        return TEXTS[text.lower()]
+
+    def default_population(self) -> Population:
+        return [[0, 0.9], [1, 0.1]]
+
+    def describe(self, symbol: int) -> str:
+        return ("no", "yes")[symbol]
 
 
 @dataclass(frozen=True)
@@ -35,9 +72,7 @@ class Choice(ShareQuestion):
         options = _options(reader, *sizes("choice", mechanism))
         other = reader.optional("other", str)
         if other is not None and other not in options:
-            raise InvalidSurvey(
-                f"{reader.path}.other", f"{other!r} is none of the options; add it to them"
-            )
+            raise reader.error("other", f"{other!r} is not one of the options; add it to them")
         design = support_design("choice", epsilon, len(options), mechanism)
         return cls(name, design, tuple(options), other)
 
@@ -80,7 +115,7 @@ class Choice(ShareQuestion):
     def place(self, answer: object) -> int | None:
         """Return the option's number, or that of `other` for an answer that is not listed.
 
-        The lookup is of a new text, whose hash nothing has kept, as long as all others.
+        The lookup uses a new text of the same length as all others, whose hash is not cached.
         """
         text = ("", answer)[issubclass(type(answer), str)]
         numbers, most, filling, other = self._listed
@@ -88,8 +123,7 @@ class Choice(ShareQuestion):
 
     @cached_property
     def _listed(self) -> tuple[dict[str, int], int, str, int | None]:
-        """Return the numbers by filled texts, the texts' length, their filling, and the number of
-        `other`."""
+        """The numbers by filled texts, the texts' length, their filling, and `other`'s number."""
         most = max(map(len, self.options)) + 1
         filling = FILL * (most if most * len(self.options) <= MAX_FILLED_CHARACTERS else 1)
         numbers = {(text + filling)[:most]: n for n, text in enumerate(self.options)}
@@ -109,14 +143,19 @@ class Choice(ShareQuestion):
         return ", ".join(named) or "none of the options"
 
 
+def _plain(answer: object) -> object:
+    """Convert a numpy scalar to a Python value; return anything else unchanged."""
+    return answer.item() if type(answer).__module__ == "numpy" else answer  # type: ignore[attr-defined]  # a scalar has it, and what has not does not fit
+
+
 def _options(reader: Reader, least: int, most: int) -> list[str]:
     path = f"{reader.path}.options"
     options: list[Any] = reader.take("options", list, 'write texts, like options = ["yes", "no"]')
     if not all(isinstance(option, str) and option.strip() for option in options):
-        raise InvalidSurvey(path, "every option is a text that is not empty")
+        raise InvalidSurvey(path, "every option must be a non-empty text")
     if len(set(options)) < len(options):
         twice = next(option for option in options if options.count(option) > 1)
-        raise InvalidSurvey(path, f"{twice!r} is there twice; name each option once")
+        raise InvalidSurvey(path, f"{twice!r} is repeated; name each option once")
     if not least <= len(options) <= most:
         raise InvalidSurvey(path, f"a choice has {least} to {most} options, got {len(options)}")
     return options

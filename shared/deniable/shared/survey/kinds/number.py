@@ -1,4 +1,4 @@
-"""Questions that are answered with a number; its mean is estimated."""
+"""Questions with a number as the answer, whose mean is estimated."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ from numbers import Number as AnyNumber
 from struct import Struct
 from typing import Any, Self
 
-from deniable.shared.errors import InvalidSurvey
 from deniable.shared.privacy.epsilon import Epsilon
 from deniable.shared.privacy.families.number_table import NumberTable, Position
 from deniable.shared.privacy.mechanisms import TABLES, mechanisms, number_table, sizes
@@ -18,14 +17,14 @@ from deniable.shared.survey.kinds.base import MeanQuestion, PlanField, mechanism
 from deniable.shared.survey.reader import Reader
 
 MADE_WHEN_PUBLISHED = "`deniable survey publish` makes them"
-LARGEST_BOUND = 2**53  # beyond it whole numbers are no longer exact as floats
-FINER_BITS = 181  # of a float's 53, all count that are not below a 2^-128th of the range
-FAR = 2**60  # ranges that are added: a whole number has the same length whatever the answer is
-BITS = Struct("<dB").pack  # a float, whose exponent begins at bit 52, and a bit above it
+LARGEST_BOUND = 2**53  # above this, floats cannot represent every integer
+FINER_BITS = 181  # of a float's 53 bits, those above 2^-128 of the range count
+FAR = 2**60  # ranges added so that whole numbers have the same length for every answer
+BITS = Struct("<dB").pack  # a float, whose exponent starts at bit 52, and a bit above it
 TOP, DIGITS = 2**64, 2**64 | 2**52 - 1
-LEADING = 0, 2**52  # where the exponent is 0, and elsewhere
-BEYOND = 4 * LARGEST_BOUND  # past every bound, on either side
-# How a value is read: as a float, as a whole number, in some other way, or not at all.
+LEADING = 0, 2**52  # implicit bit for an exponent of 0, and for any other
+BEYOND = 4 * LARGEST_BOUND  # beyond every bound, on either side
+# Ways to read a value: as a float, as a whole number, in another way, or not at all.
 FLOAT, WHOLE, OTHER, NEVER = range(4)
 WAYS = {float: FLOAT, int: WHOLE, bool: NEVER, str: NEVER, type(None): NEVER}
 
@@ -66,12 +65,7 @@ class Number(MeanQuestion):
         return self.low, self.high
 
     def place(self, answer: object) -> Position | None:
-        """Return where in the range an answer lies, clamped to it and rounded up to 2^-64 of a
-        step.
-
-        Whole numbers, floats, decimals and fractions are numbers, also numpy's. Not-a-number is
-        none.
-        """
+        """Return the position in the range, clamped, rounded up to 2^-64 of a step."""
         value = _nearest_float(answer, *self._around)
         fits = value == value
         low, high, least, finest, beyond, factor, span = self._scale
@@ -86,16 +80,16 @@ class Number(MeanQuestion):
 
     @cached_property
     def _around(self) -> tuple[int, int]:
-        """Whole numbers outside of the range, next to it."""
+        """Nearest whole numbers outside the range."""
         return math.floor(self.low) - 1, math.ceil(self.high) + 1
 
     @cached_property
     def _scale(self) -> tuple[float, float, int, int, int, int, int]:
-        """Return both ends of the range, and what `place` needs to scale a float's digits.
+        """Return both ends of the range, and the factors by which `place` scales a float.
 
-        That is: the least exponent that matters and that of a unit, both as a float has them; FAR
-        ranges less the low end, in such units, so that every dividend has the same length; the
-        range in units of 2^-64 of a step; the range in such units.
+        They are: the smallest exponent that matters and the exponent of a unit, both as stored in a
+        float; FAR ranges minus the low end, in these units, so that every dividend has the same
+        length; the range in units of 2^-64 of a step; and the range in these units.
         """
         (low, over_low), (high, over_high) = (
             self.low.as_integer_ratio(),
@@ -117,31 +111,31 @@ class Number(MeanQuestion):
 
 
 def _nearest_float(answer: object, below: int, above: int) -> float:
-    """Return the float nearest to an answer, or not-a-number for what is no number.
+    """Return the float nearest to an answer, or NaN if the answer is not a number.
 
-    A whole number is clamped first, since most whole numbers have no float. Every way of reading is
-    tried for every answer, on a stand-in where it is not the answer's own: neither the kind of
-    value nor its size shows in what is done.
+    A whole number is clamped first, since most have no exact float. Every way of reading runs for
+    every answer, on a placeholder where it does not apply, so neither the type of the value nor its
+    size changes the work.
     """
     way = WAYS.get(type(answer), OTHER)
-    values: list[Any] = [0.5, 1, 0.5, None]  # Any: a stand-in for each way
+    values: list[Any] = [0.5, 1, 0.5, None]  # Any: a placeholder for each way
     values[way] = answer
     whole = float(min(max(values[WHOLE], below), above))
     return (float(values[FLOAT]), whole, _other_float(values[OTHER]), math.nan)[way]
 
 
-def _other_float(answer: Any) -> float:  # Any: told by what it can
-    """Decimals, fractions, scalars of numpy's, and what an app derives from numbers."""
+def _other_float(answer: Any) -> float:  # Any: any type of number
+    """Convert decimals, fractions, numpy scalars and custom number types."""
     number = (math.nan, answer)[is_number(type(answer))]  # type: ignore[arg-type]  # types are hashable
     try:
         return float(number)
-    except OverflowError:  # a fraction beyond all floats
+    except OverflowError:  # a fraction too large for a float
         return float(min(max(number, -BEYOND), BEYOND))
 
 
 @lru_cache(maxsize=64)
 def is_number(kind: type) -> bool:
-    """Kept by type, as the asking takes a different way through Python for each of them."""
+    """Return whether a type is a number type; cached, because the check's time depends on it."""
     return issubclass(kind, AnyNumber)
 
 
@@ -150,44 +144,36 @@ def _bounds(reader: Reader) -> tuple[int | float, int | float]:
         reader.take(key, (int, float), f"write a number, like {key} = 0") for key in ("low", "high")
     )
     for key, bound in (("low", low), ("high", high)):
-        if not -LARGEST_BOUND <= bound <= LARGEST_BOUND:  # not-a-number is neither
-            raise InvalidSurvey(f"{reader.path}.{key}", "write a number between -2^53 and 2^53")
+        if not -LARGEST_BOUND <= bound <= LARGEST_BOUND:  # also refuses NaN
+            raise reader.error(key, "write a number between -2^53 and 2^53")
     if low >= high:
-        raise InvalidSurvey(
-            f"{reader.path}.high", f"must be above low, got low {low} and high {high}"
-        )
+        raise reader.error("high", f"must be above low, got low {low} and high {high}")
     return low, high
 
 
 def _table(reader: Reader, epsilon: Epsilon, mechanism: str | None) -> NumberTable:
     grid = _grid(reader, mechanism)
-    named = next((each for each in TABLES if each.name == mechanism), None)
+    named = next((table for table in TABLES if table.name == mechanism), None)
     if named is None or not named.given:
         return number_table(epsilon, grid, mechanism)
     if grid is None or grid not in named.sizes:
         least, most, step = named.sizes[0], named.sizes[-1], named.sizes.step
-        raise InvalidSurvey(
-            f"{reader.path}.grid", f"of {mechanism} is from {least} to {most} in steps of {step}"
-        )
+        raise reader.error("grid", f"of {mechanism} is from {least} to {most} in steps of {step}")
     integers = reader.integers("integers", MADE_WHEN_PUBLISHED)
     try:
         return named.read(epsilon, grid, integers)
     except ValueError as error:
-        raise InvalidSurvey(f"{reader.path}.integers", str(error)) from None
+        raise reader.error("integers", str(error)) from None
 
 
 def _grid(reader: Reader, mechanism: str | None) -> int | None:
-    """The steps that a document names, if it names any."""
+    """Return the grid's steps if the document names them."""
     grid: int | None = reader.optional("grid", int)
     if grid is None:
         return None
     least, most = sizes("number")
     if not least <= grid <= most:
-        raise InvalidSurvey(
-            f"{reader.path}.grid", f"a grid has {least} to {most} steps, got {grid}"
-        )
+        raise reader.error("grid", f"a grid has {least} to {most} steps, got {grid}")
     if mechanism is not None and len(mechanisms("number")[mechanism].sizes) == 1:
-        raise InvalidSurvey(
-            f"{reader.path}.grid", f"{mechanism} has a grid of its own; leave grid out"
-        )
+        raise reader.error("grid", f"{mechanism} has a fixed grid; leave grid out")
     return grid

@@ -1,21 +1,77 @@
-"""Questions that are answered with a line of text; the texts of many people are found."""
+"""Questions that are answered with a line of text; texts that many people answer are found.
+
+A report belongs to one group of the design, and gives the bucket into which that group's public
+hash puts a beginning of the text. A text of `length` bytes is 2 length hex digits; shorter ones are
+filled with zeros. Group 0 hashes the first four digits, the next group one more, and so on up to
+all of them. Then FINAL groups hash all digits, each with its own head. A beginning has sixteen
+continuations, so unlisted texts are found digit by digit (server/estimation/frequent_texts.py).
+
+    bucket(digits) = word number <last digit> of SHA-256(head of the group, all digits but the last)
+
+Words are the sixteen little-endian pairs of bytes, modulo the number of buckets, a power of two. So
+one SHA-256 gives the buckets of all sixteen continuations.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from hashlib import sha256
 from typing import Any, Self
 
-from deniable.shared.errors import InvalidSurvey
 from deniable.shared.privacy.epsilon import Epsilon
-from deniable.shared.privacy.families.grouped import GroupedDesign, Options
+from deniable.shared.privacy.families.group_design import GroupedDesign, Options
 from deniable.shared.privacy.mechanisms import sizes, text_design
 from deniable.shared.survey.kinds.base import PlanField, Question, mechanism_name
-from deniable.shared.survey.kinds.beginnings import FINAL, Beginnings
 from deniable.shared.survey.reader import Reader
 
-MIN_TEXT_BYTES, MAX_TEXT_BYTES = 4, 32  # bytes of UTF-8
+FIRST = 4  # digits of the shortest beginning: all of their values are tried
+FINAL = 6
+HEAD_BYTES = 16
+MIN_TEXT_BYTES, MAX_TEXT_BYTES = 4, 32  # in bytes of UTF-8
 MIN_BUCKETS, MAX_BUCKETS, BUCKETS = 1_024, 65_536, 4_096
+
+
+@dataclass(frozen=True)
+class Beginnings:
+    salt: str
+    length: int
+    buckets: int
+
+    @cached_property
+    def digits(self) -> tuple[int, ...]:
+        """The number of digits that each group hashes."""
+        every = 2 * self.length
+        return (*range(FIRST, every + 1), *(every for _ in range(FINAL)))
+
+    @property
+    def groups(self) -> int:
+        return len(self.digits)
+
+    @cached_property
+    def heads(self) -> tuple[bytes, ...]:
+        salted = b"deniable text v1\0" + self.salt.encode() + b"\0"
+        return tuple(
+            sha256(salted + bytes([group])).digest()[:HEAD_BYTES] for group in range(self.groups)
+        )
+
+    def of(self, text: bytes) -> tuple[int, ...]:
+        """Return the bucket in each group of a text that has been filled to its length."""
+        digits = text.hex()
+        return tuple(
+            self._bucket(head, digits[: count - 1].encode(), int(digits[count - 1], 16))
+            for head, count in zip(self.heads, self.digits, strict=True)
+        )
+
+    def words(self, group: int, beginnings: Sequence[bytes]) -> bytes:
+        """Return the sixteen words of the continuations of each beginning."""
+        head = self.heads[group]
+        return b"".join(sha256(head + beginning).digest() for beginning in beginnings)
+
+    def _bucket(self, head: bytes, beginning: bytes, digit: int) -> int:
+        low, high = sha256(head + beginning).digest()[2 * digit : 2 * digit + 2]
+        return (high << 8 | low) % self.buckets
 
 
 @dataclass(frozen=True)
@@ -26,7 +82,7 @@ class Text(Question):
     statistic, estimation = "share", "texts"
     plan_fields = (PlanField("length", "Bytes that count", 8, "bytes of a text", 16),)
     size_option = "buckets"
-    labels = ()  # not known beforehand
+    labels = ()  # not known in advance
     axis = (0.0, 0.1)
     mechanism: GroupedDesign
     length: int
@@ -62,14 +118,11 @@ class Text(Question):
     def remark(self) -> str | None:
         return (
             "a text that very many people answer is shown as they wrote it, and a rare one is not "
-            "found; do not ask for what names a person"
+            "found; do not ask for anything that names a person"
         )
 
     def place(self, answer: object) -> Options | None:
-        """Return the buckets of the text's whole characters in its first bytes.
-
-        Where one of these cannot be shown on a line, or all are blank, it is no text.
-        """
+        """Return the buckets of the text's first bytes; None if it is blank or not printable."""
         text = ("", answer)[issubclass(type(answer), str)]
         spaces, zeros = self._fills
         filled = (text[: self.length] + zeros)[: self.length]  # type: ignore[index]  # a text
@@ -106,15 +159,15 @@ class Text(Question):
         floor = self.mechanism.floor(people)
         if floor >= 1:
             return f"{people:,} people are too few to find any text"
-        return f"of {people:,} people, texts that {floor * people:,.0f} or more answer are found"
+        return f"of {people:,} people, texts that {floor * people:,.0f} or more give are found"
 
 
 def _buckets(reader: Reader, mechanism: str | None) -> int:
     buckets = reader.count("buckets", BUCKETS, MIN_BUCKETS, MAX_BUCKETS)
     least, most = sizes("text", mechanism)
     if buckets & (buckets - 1) or not least <= buckets <= most:
-        raise InvalidSurvey(
-            f"{reader.path}.buckets",
+        raise reader.error(
+            "buckets",
             f"are a power of two, and {least} to {most:,} of {mechanism or 'all mechanisms'}; "
             f"got {buckets}",
         )

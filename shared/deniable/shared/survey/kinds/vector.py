@@ -1,4 +1,4 @@
-"""Questions that are answered with a vector of length at most one; the mean vector is estimated."""
+"""Questions with a vector of length at most one as the answer; the mean vector is estimated."""
 
 from __future__ import annotations
 
@@ -10,17 +10,15 @@ from itertools import islice
 from operator import mul
 from typing import Any, Self
 
-from deniable.shared.errors import InvalidSurvey
-from deniable.shared.privacy.epsilon import Epsilon
+from deniable.shared.privacy.epsilon import ONE, Epsilon
 from deniable.shared.privacy.families.vector_design import AXIS, Placed, VectorDesign
 from deniable.shared.privacy.mechanisms import VECTORS, sizes, vector_design
-from deniable.shared.privacy.thresholds import ONE
 from deniable.shared.survey.kinds.base import PlanField, Question, mechanism_name
 from deniable.shared.survey.kinds.number import is_number
 from deniable.shared.survey.reader import Reader
 
-MOST = 2.0**1000  # a coordinate that is larger counts as this
-WHOLE = 1.5 * 2**52  # added to a float, and taken away again, it leaves the nearest whole number
+MAX_COORDINATE = 2.0**1000  # larger coordinates are clamped to this
+WHOLE = 1.5 * 2**52  # adding it to a float and subtracting it rounds to the nearest integer
 NO_VECTORS = str, bytes, bytearray
 
 
@@ -37,21 +35,20 @@ class Vector(Question):
     @classmethod
     def parse(cls, reader: Reader, name: str, epsilon: Epsilon) -> Self:
         mechanism = mechanism_name(reader, "vector")
-        dimension = reader.take("dimension", int, "write how many coordinates, like dimension = 10")
+        dimension = reader.take(
+            "dimension", int, "write the number of coordinates, like dimension = 10"
+        )
         least, most = sizes("vector", mechanism)
         if not least <= dimension <= most:
-            raise InvalidSurvey(
-                f"{reader.path}.dimension", f"a vector has {least} to {most} coordinates"
-            )
+            raise reader.error("dimension", f"a vector has {least} to {most} coordinates")
         if "integers" not in reader:
             return cls(name, vector_design(epsilon, dimension, mechanism))
-        named = next(each for each in VECTORS if mechanism in (None, each.name))
+        named = next(design for design in VECTORS if mechanism in (None, design.name))
+        integers = reader.integers("integers", "leave them out")
         try:
-            return cls(
-                name, named.read(epsilon, dimension, reader.integers("integers", "leave them out"))
-            )
+            return cls(name, named.read(epsilon, dimension, integers))
         except ValueError as error:
-            raise InvalidSurvey(f"{reader.path}.integers", str(error)) from None
+            raise reader.error("integers", str(error)) from None
 
     def fields(self) -> dict[str, Any]:
         return {"dimension": self.mechanism.dimension}
@@ -73,33 +70,29 @@ class Vector(Question):
 
     @property
     def labels(self) -> Sequence[str]:
-        """Its coordinates, counted from 0."""
+        """Numbers of the coordinates, from 0."""
         return tuple(map(str, range(self.mechanism.dimension)))
 
     def place(self, answer: object) -> Placed | None:
-        """Return its direction, and its length in units of 2^-64; what is longer than 1 counts as
-        1.
-
-        Sequences and arrays of so many numbers are vectors. One with a not-a-number is none.
-        """
+        """Return its direction, and its length of at most 1 in units of 2^-64."""
         dimension = self.mechanism.dimension
         listed = _listed(answer, dimension + 1)
         padded = (listed + [math.nan] * dimension)[:dimension]
-        read = [_float((math.nan, each)[is_number(type(each))]) for each in padded]  # type: ignore[arg-type]  # types are hashable
-        numbers = sum([each == each for each in read])
+        read = [_float((math.nan, x)[is_number(type(x))]) for x in padded]  # type: ignore[arg-type]  # types are hashable
+        numbers = sum([x == x for x in read])
         fits = (len(listed) == dimension) & (numbers == dimension)
-        values = [(0.0, each)[each == each] for each in read]
-        most = max(map(abs, values))
-        small = [each / (1.0, most)[most > 0] for each in values]
-        small[0] += most == 0  # what has no length has a direction too, and takes as long
+        values = [(0.0, x)[x == x] for x in read]
+        largest = max(map(abs, values))
+        small = [x / (1.0, largest)[largest > 0] for x in values]
+        small[0] += largest == 0  # a vector of length 0 also gets a direction, in the same time
         length = math.sqrt(sum(map(mul, small, small)))
         scale = AXIS / length
-        direction = [each * scale + WHOLE - WHOLE for each in small]
-        return (None, (direction, int(min(1.0, most * length) * ONE)))[fits]
+        direction = [x * scale + WHOLE - WHOLE for x in small]
+        return (None, (direction, int(min(1.0, largest * length) * ONE)))[fits]
 
     def answer_of(self, text: str) -> list[float]:
-        """Numbers with spaces between them."""
-        return [float(each) for each in text.split()]
+        """Parse numbers separated by spaces."""
+        return [float(number) for number in text.split()]
 
     def describe(self, symbol: int) -> str:
         encoding = self.mechanism.encoding
@@ -107,20 +100,21 @@ class Vector(Question):
         return f"direction {number} of {encoding.codewords}, which were drawn at random before"
 
 
-def _listed(answer: Any, most: int) -> list[Any]:  # Any: told by its type
-    """Up to so many of its members."""
-    some: Any = ((), answer)[is_listed(type(answer))]  # type: ignore[arg-type]  # it is hashable
-    members = getattr(type(some), "tolist", iter)(some)  # of an array without dimension a number
-    return list(islice(((), members)[hasattr(type(members), "__iter__")], most))
+def _listed(answer: Any, limit: int) -> list[Any]:  # Any: of any type
+    """Return the members of a sequence or an array, up to a limit."""
+    vector: Any = ((), answer)[is_listed(type(answer))]  # type: ignore[arg-type]  # it is hashable
+    # a zero-dimensional array converts to a number
+    members = getattr(type(vector), "tolist", iter)(vector)
+    return list(islice(((), members)[hasattr(type(members), "__iter__")], limit))
 
 
 @lru_cache(maxsize=64)
 def is_listed(kind: type) -> bool:
-    """Sequences and arrays. Kept by type, as in `is_number`."""
+    """Return whether a type is a sequence or array type; cached as in `is_number`."""
     return not issubclass(kind, NO_VECTORS) and (
         issubclass(kind, Sequence) or hasattr(kind, "tolist")
     )
 
 
 def _float(number: Any) -> float:  # Any: it is one
-    return float(min(max(number, -MOST), MOST))
+    return float(min(max(number, -MAX_COORDINATE), MAX_COORDINATE))

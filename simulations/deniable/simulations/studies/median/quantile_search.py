@@ -18,6 +18,8 @@ A group's reports are one binomial, exactly: groups are different people.
 Trusted server: the exponential mechanism, and the people's own quantile, by the order statistics
 around the quantile; exact except for weights below e^-40. A server would release
 `central.PrivateQuantile`.
+[1] Kalinin, Steinberger 2025, "Efficient estimation of a Gaussian mean with local differential
+    privacy", AISTATS.
 """
 
 from __future__ import annotations
@@ -28,29 +30,34 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.random import Generator
-from numpy.typing import NDArray
+from scipy.special import ndtr, ndtri
 
 from deniable.shared.privacy.epsilon import Epsilon
 from deniable.shared.privacy.mechanisms import RandomizedResponse, Unary
-from deniable.shared.privacy.thresholds import ONE
-from deniable.simulations.engine.comparison import Series, look
+from deniable.simulations.central.sample_and_aggregate import drawn_between
+from deniable.simulations.engine.estimators import Estimator
+from deniable.simulations.engine.figures import LOOKS
+from deniable.simulations.studies.bit_reports import (
+    Array,
+    averaged_walk,
+    estimated_rate,
+    noise,
+    reported_rate,
+)
 
-LOCAL = Series("local", "search", "local, sequential", look(0))
-TWO_GROUPS = Series("local", "two-groups", "local, two groups", look(5))
-ONCE = Series("local", "once", "local, one round", look(3))
-CLIP = Series("local", "clip", "local, clipped mean", look(4))
-CENTRAL = Series("central", "exponential", "trusted server", look(1))
-NONE = Series("none", "median", "no privacy", look(2))
-SERIES = (LOCAL, CENTRAL, NONE)
-ALL = (LOCAL, TWO_GROUPS, ONCE, CLIP, CENTRAL, NONE)
+SEARCH = Estimator("local", "search", "local, sequential", LOOKS[0])
+TWO_GROUPS = Estimator("local", "two-groups", "local, two groups", LOOKS[5])
+ONCE = Estimator("local", "once", "local, one round", LOOKS[3])
+CLIP = Estimator("local", "clip", "local, clipped mean", LOOKS[4])
+TRUSTED = Estimator("central", "exponential", "trusted server", LOOKS[1])
+NONE = Estimator("none", "median", "no privacy", LOOKS[2])
 
-Array = NDArray[np.float64]
 SHAPE = 5.0  # F(x) = 1 - (1 - x^2)^5 on [0, 1]: unimodal, with a closed form
 CENTRE, SIGMA = 0.4, 0.05  # of the normal distribution; the range is 20 deviations wide
 CLIPPED = 3.0  # deviations
+SHARP = 1.04  # the search for the centre is known to be optimal up to this ε
 Ask = Callable[[int, Array], Array]  # (people, thresholds) -> how many report "above"
 GROUPS = 2_000
-BURN_IN = 50  # one group in 50 only approaches the quantile: its thresholds are not averaged
 FIRST_GROUP, ASIDE = 0.1, 2.0  # a share of the people; deviations
 LEAST_LOG_WEIGHT = 40.0
 
@@ -64,18 +71,6 @@ def quantile(share: Array | float) -> Array:
     return np.asarray(np.sqrt(1 - (1 - np.asarray(share)) ** (1 / SHAPE)))
 
 
-def normal_below(x: Array | float) -> Array:
-    from scipy.special import ndtr
-
-    return np.asarray(ndtr((np.asarray(x) - CENTRE) / SIGMA))
-
-
-def normal_quantile(share: Array | float) -> Array:
-    from scipy.special import ndtri
-
-    return np.asarray(np.clip(CENTRE + SIGMA * ndtri(np.asarray(share)), 0, 1))
-
-
 @dataclass(frozen=True)
 class Target:
     """The `share` quantile of the distribution F, or the centre of the normal distribution."""
@@ -83,11 +78,17 @@ class Target:
     question: str  # quantile or location
     share: float
 
+    @property
+    def is_centre(self) -> bool:
+        return self.question == "location"
+
     def below(self, x: Array | float) -> Array:
-        return (normal_below if self.question == "location" else below)(x)
+        return np.asarray(ndtr((np.asarray(x) - CENTRE) / SIGMA)) if self.is_centre else below(x)
 
     def quantile(self, share: Array | float) -> Array:
-        return (normal_quantile if self.question == "location" else quantile)(share)
+        if self.is_centre:
+            return np.asarray(np.clip(CENTRE + SIGMA * ndtri(np.asarray(share)), 0, 1))
+        return quantile(share)
 
     @property
     def truth(self) -> float:
@@ -95,36 +96,44 @@ class Target:
 
     @property
     def density(self) -> float:
-        if self.question == "location":
+        if self.is_centre:
             return 1 / (SIGMA * math.sqrt(2 * math.pi))
         return float(2 * SHAPE * self.truth * (1 - self.truth**2) ** (SHAPE - 1))
 
-    def limit(self, series: Series, epsilon: Epsilon, people: int) -> float:
-        """Return the asymptotic variance of a series; no local protocol is below the search."""
+    def variance(self, series: Estimator, epsilon: Epsilon, people: int) -> float:
+        """Return the variance of a series for many people."""
         if series is CLIP:
             return float((CLIPPED * SIGMA / math.tanh(float(epsilon) / 2)) ** 2 / people)
+        if self.is_centre and series is NONE:
+            return SIGMA**2 / people
         spread = self.share * (1 - self.share)
-        none: float = spread / (people * self.density**2)
         if series.model == "local":
-            return none + noise(epsilon) / (people * self.density**2)
-        if series is CENTRAL:
-            more: float = 8 / (float(epsilon) * people * self.density) ** 2
-            return none + more
-        return SIGMA**2 / people if self.question == "location" else none
+            spread += noise(float(epsilon))
+        more = 8 / (float(epsilon) * people * self.density) ** 2 if series is TRUSTED else 0.0
+        return float(spread / (people * self.density**2) + more)
+
+    def limit(self, model: str, epsilon: Epsilon, people: int) -> float:
+        """Return the least variance of a model for many people."""
+        if self.is_centre and model == "local":
+            return SIGMA**2 * centre_limit(float(epsilon)) / people
+        return self.variance(SEARCH if model == "local" else NONE, epsilon, people)
 
 
-def noise(epsilon: Epsilon) -> float:
-    """Return V: n times the variance of a share by randomized response."""
-    return 1 / (4 * math.sinh(float(epsilon) / 2) ** 2)
+def centre_limit(epsilon: float) -> float:
+    """Return n times the least variance of any local protocol for a normal centre, σ being 1.
+
+    (π / 2) C^2 up to ε = 1.04 [1], and beyond 1 / m^2, with m = max over z of
+    (e^ε - 1) φ(z) / (1 + (e^ε - 1) Φ(-z)), the largest |E f s| / E f of an f with values in [1,
+    e^ε] and the score s; never below 1, the value for the people's own mean.
+    """
+    if epsilon <= SHARP:
+        return math.pi / 2 / math.tanh(epsilon / 2) ** 2
+    z, more = np.linspace(0, 8, 8_001), math.expm1(epsilon)
+    gains = more * np.exp(-z * z / 2) / math.sqrt(2 * math.pi) / (1 + more * ndtr(-z))
+    return max(1.0, float(1 / gains.max() ** 2))
 
 
 HALF = Target("quantile", 0.5)
-MEDIAN, DENSITY = HALF.truth, HALF.density
-
-
-def limit(series: Series, epsilon: Epsilon, people: int) -> float:
-    """Return the asymptotic variance of the median."""
-    return HALF.limit(series, epsilon, people)
 
 
 # Local searches
@@ -132,10 +141,9 @@ def limit(series: Series, epsilon: Epsilon, people: int) -> float:
 
 def crowd(mechanism: RandomizedResponse, generator: Generator, target: Target = HALF) -> Ask:
     """Return how to ask a group: one binomial of the reports that are above the threshold."""
-    keep, lie = mechanism.keep / ONE, mechanism.lie / ONE
 
     def ask(size: int, threshold: Array) -> Array:
-        rate = lie + (keep - lie) * (1 - target.below(threshold))
+        rate = reported_rate(mechanism, 1 - target.below(threshold))
         return np.asarray(generator.binomial(size, rate), dtype=float)
 
     return ask
@@ -145,15 +153,11 @@ def search(
     mechanism: RandomizedResponse, people: int, times: int, ask: Ask, share: float = 0.5
 ) -> Array:
     """Search sequentially, by groups of people who are asked about the same threshold."""
-    ends = np.rint(np.linspace(0, people, min(people, GROUPS) + 1)).astype(np.int64)
-    threshold, total, weight = np.full(times, 0.5), np.zeros(times), 0
-    for group, size in enumerate(np.diff(ends).tolist()):
-        if group >= len(ends) // BURN_IN:
-            total += size * threshold
-            weight += size
-        above = _debiased(mechanism, ask(size, threshold) / size)
-        threshold = np.clip(threshold + 0.5 * (group + 1) ** -0.6 * (above - (1 - share)), 0, 1)
-    return total / weight
+
+    def off(size: int, threshold: Array) -> Array:
+        return np.asarray(mechanism.unbiased_share(ask(size, threshold) / size) - (1 - share))
+
+    return averaged_walk(people, min(people, GROUPS), np.full(times, 0.5), off, 0.5, (0, 1))
 
 
 def levels(people: int) -> int:
@@ -164,14 +168,11 @@ def levels(people: int) -> int:
 def one_round(unary: Unary, people: int, times: int, target: Target, generator: Generator) -> Array:
     depth = levels(people)
     sizes = np.diff(np.rint(np.linspace(0, people, depth + 1))).astype(np.int64)
-    keep, lie = unary.keep / ONE, unary.lie / ONE
     start, left = np.zeros(times), np.full(times, target.share)
-    mass = np.zeros(times)
     for level, size in enumerate(sizes.tolist(), 1):
         step = 0.5**level
         held = target.below(start + step) - target.below(start)
-        counts = generator.binomial(size, lie + (keep - lie) * held)
-        mass = (counts / size - lie) / (keep - lie)
+        mass = estimated_rate(unary, size, held, times, generator)
         right = left > mass
         start, left = start + step * right, left - mass * right
     return start + 0.5**depth / 2
@@ -187,20 +188,15 @@ def two_groups(
 ) -> Array:
     first = max(10, round(people * FIRST_GROUP))
     near = one_round(unary, first, times, target, generator)
-    aside = ASIDE * near.std() + 1e-9
-    ask, half = crowd(mechanism, generator, target), (people - first) // 2
+    aside, half = ASIDE * near.std() + 1e-9, (people - first) // 2
     lower, upper = near - aside, near + aside
     at_lower, at_upper = (
-        1 - _debiased(mechanism, ask(half, np.clip(at, 0, 1)) / half) for at in (lower, upper)
+        1 - estimated_rate(mechanism, half, 1 - target.below(np.clip(at, 0, 1)), times, generator)
+        for at in (lower, upper)
     )
     slope = np.maximum(at_upper - at_lower, 1e-3)
     line = lower + (target.share - at_lower) / slope * (upper - lower)
     return np.asarray(np.clip(line, lower - aside, upper + aside))
-
-
-def _debiased(mechanism: RandomizedResponse, reported: Array) -> Array:
-    keep, lie = mechanism.keep / ONE, mechanism.lie / ONE
-    return (reported - lie) / (keep - lie)
 
 
 # Trusted server
@@ -236,18 +232,9 @@ def near_points(
 def choose(
     points: Array, first: int, people: int, epsilon: float, generator: Generator, share: float = 0.5
 ) -> Array:
-    """Choose by the exponential mechanism.
-
-    An interval has a probability proportional to its length · e^(-(ε/2) |rank - share n|), and its
-    points are equally likely. The Gumbel trick draws it: the largest log weight plus Gumbel noise.
-    """
-    lengths = np.diff(points, axis=1)
-    ranks = first + np.arange(lengths.shape[1])
-    with np.errstate(divide="ignore"):
-        weights = np.log(lengths) - epsilon / 2 * np.abs(ranks - people * share)
-    chosen = np.argmax(weights + generator.gumbel(size=weights.shape), axis=1)[:, None]
-    start, length = (np.take_along_axis(a, chosen, 1)[:, 0] for a in (points, lengths))
-    return np.asarray(start + generator.random(len(points)) * length)
+    """Choose by the exponential mechanism, with e^(-(ε/2) |rank - share n|) for each rank."""
+    ranks = first + np.arange(points.shape[1] - 1)
+    return drawn_between(points, -epsilon / 2 * np.abs(ranks - people * share), generator)
 
 
 def own_quantile(points: Array, first: int, people: int, share: float = 0.5) -> Array:

@@ -38,10 +38,9 @@ from functools import cached_property, lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
-from deniable.shared.privacy.epsilon import Epsilon
+from deniable.shared.privacy.epsilon import ONE, Epsilon
 from deniable.shared.privacy.families.number_table import NumberTable
 from deniable.shared.privacy.mechanisms import OneBitMean, SplitSign, Ternary
-from deniable.shared.privacy.thresholds import ONE
 from deniable.simulations.central.discrete_laplace import DiscreteLaplace
 from deniable.simulations.engine import custom_mechanisms
 
@@ -143,7 +142,10 @@ def whole_clip(clip: float) -> float:
 
 
 def central_noise(estimator: Estimator) -> DiscreteLaplace:
-    """Return the noise of the clipped sum, in steps; one person moves it by two clips at most."""
+    """Return the noise of the clipped sum, in steps.
+
+    One person moves the sum by at most two clips.
+    """
     assert estimator.epsilon is not None
     reach = round(estimator.clip / grid_step(estimator.clip))
     return DiscreteLaplace(estimator.epsilon, 2 * reach)
@@ -178,8 +180,7 @@ def table_of(name: str, epsilon: Epsilon) -> NumberTable:
     if name in _TABLES:
         return _TABLES[name](epsilon)
     if name == MANY_LEVELS:
-        from deniable.server.surveys.optimal_table import ENOUGH_EPSILON, whole_table
-        from deniable.server.surveys.table_search import search
+        from deniable.server.surveys.optimal_table import ENOUGH_EPSILON, search, whole_table
 
         best = search(min(float(epsilon), ENOUGH_EPSILON), LEVELS, BEND)
         return whole_table(best, epsilon, LEVELS)

@@ -109,7 +109,7 @@ def chain_risks(epsilon: float) -> Array:
 
 
 def _shares(epsilon: float, people: int) -> Array:
-    """Return a column of u, around where n u^2 J is 1: there the bounds are largest."""
+    """Return a column of values of u, mostly around n u^2 J = 1, where the bounds are largest."""
     information = math.expm1(epsilon) ** 2 / (2 * (math.exp(epsilon) + 1))
     scale = 1 / math.sqrt(people * information)
     return np.append(np.minimum(1.0, np.geomspace(0.02, 50, FINENESS) * scale), 1.0)[:, None]

@@ -1,4 +1,4 @@
-"""The report of the minimax study: slopes, sentences, tables and the JSON document.
+"""The report of the minimax study: slopes, sentences, figures, tables and the JSON document.
 
 A slope is how fast the measured risk falls with the people, to be compared with theory: a straight
 line through ln(risk) against ln(people), weighted by the Monte-Carlo errors, over the asymptotic
@@ -13,60 +13,101 @@ includes the distance of the exact risk's own slope over this range from the lim
 
 from __future__ import annotations
 
-import itertools
 import math
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from deniable.simulations.engine.study import Figure, Options, Report, Row, Table
-from deniable.simulations.studies.building_blocks import paragraphs
-from deniable.simulations.studies.minimax.clipped_estimators import model_of, moments_value
-from deniable.simulations.studies.minimax.minimax_figures import (
-    draw_risks,
-    draw_worth,
-    in_order,
-    label,
-    middle_epsilon,
-    number,
-    shown,
-)
+from deniable.simulations.engine import custom_mechanisms
+from deniable.simulations.engine.estimators import Estimator, Rows, Value, number
+from deniable.simulations.engine.figures import Panel, curve, distinct_looks, draw
+from deniable.simulations.engine.sentences import figure, paragraphs, table
+from deniable.simulations.engine.study import Figure, Options, Report, Row
+from deniable.simulations.studies.minimax.clipped_estimators import MANY_LEVELS, MODELS, model_of
 
 SLOPE_TOLERANCE = 0.02
 MIN_SIZES = 3
 MIN_RELATIVE_ERROR = 1e-3  # smaller relative errors have the same weight
-CELL_KEYS = (
-    *("model", "moments", "epsilon", "people", "estimator"),
-    *("risk_bound", "risk_exact", "risk_measured", "risk_error", "lower_bound", "clip"),
-)
+LABELS = {
+    "one-bit": "local, one bit",
+    "ternary": "local, ternary",
+    "split-sign": "local, split sign",
+    MANY_LEVELS: "local, many levels",
+    "laplace": "trusted curator",
+    "mean": "no privacy",
+}
+SHOWN_AGAINST_PEOPLE = ("one-bit", "ternary", "laplace", "mean")
+POWERS = {2.0: "square", 3.0: "cube", 4.0: "fourth power"}
+KEYS = {"k": "moments", "ε": "epsilon"}
 
 
-def report(_options: Options, rows: Sequence[Row]) -> Report:
-    fitted = slopes(rows)
-    epsilon = middle_epsilon(rows)
+def estimators_of(rows: Sequence[Row]) -> list[Estimator]:
+    """Return the estimators of these rows, ours first."""
+    names = dict.fromkeys(str(row["estimator"]) for row in rows)
+    others = [name for name in names if name not in LABELS]
+    labels = LABELS | {n: f"local, {custom_mechanisms.label('number', n)}" for n in others}
+    return [
+        Estimator(model_of(name), name, label, look)
+        for (name, label), look in zip(labels.items(), distinct_looks(len(labels)), strict=True)
+        if name in names
+    ]
+
+
+def report(_options: Options, found: Sequence[Row]) -> Report:
+    rows, fitted = Rows(found), slopes(found)
+    epsilon = min({number(row, "epsilon") for row in rows}, key=lambda e: abs(math.log(e)))
+    largest = rows.at(people=max(number(row, "people") for row in rows))
+    agree = sum(abs(slope.fitted - slope.theory) <= 3 * slope.error for slope in fitted)
+    slope_rows = Rows(asdict(slope) for slope in fitted)
     return Report(
-        findings=[_worth_sentence(rows), f"{_nearest_sentence(rows)} {_checks(rows, fitted)}"],
-        figures=[
+        _findings(rows, largest.at(epsilon=epsilon)),
+        [
             Figure(
                 "risk",
                 f"Mean squared error of a mean against the number of people, at ε = {epsilon:g}: "
-                "points are measured under the hardest distribution, lines are bounds, powers are "
-                "fitted. Lower is better.",
-                lambda: draw_risks(rows, fitted),
+                "points are measured under the hardest distribution, lines are bounds, dotted "
+                "lines are limits. Powers are fitted. Lower is better.",
+                lambda: draw(
+                    _risk_panels(rows.at(epsilon=epsilon), slope_rows.at(epsilon=epsilon)),
+                    f"The error of an estimated mean, at ε = {epsilon:g}",
+                ),
             ),
             Figure(
                 "worth",
                 "The number of people that would be as informative without privacy as the largest "
                 "crowd is here, against ε. Higher is better.",
-                lambda: draw_worth(rows),
+                lambda: draw(
+                    _worth_panels(largest),
+                    f"Worth of {largest[0]['people']:,} people, in people without privacy",
+                ),
             ),
         ],
-        tables=[_risk_table(rows), _slope_table(fitted)],
-        method=paragraphs(
-            """Each person's number X has E|X|^k <= 1 and is otherwise unknown; the question is its
+        [
+            table(
+                f"Mean squared error with {largest[0]['people']:,} people, measured",
+                largest,
+                KEYS,
+                {one.label: _text(one, "risk_measured", ".3g") for one in estimators_of(rows)}
+                | {
+                    "local limit": lambda cell: (
+                        f"{number(cell.at(model='local')[0], 'lower_bound'):.3g}"
+                    ),
+                    "best local / limit": lambda cell: f"{_over_limit(cell):.2f}",
+                },
+            ),
+            table(
+                "Slopes of ln(risk) against ln(people)",
+                slope_rows,
+                KEYS,
+                {one.label: _slope_text(one) for one in estimators_of(slope_rows)}
+                | {"local in theory": lambda cell: f"{number(cell[0], 'theory'):.3f}"},
+            ),
+        ],
+        paragraphs(
+            f"""Each person's number X has E|X|^k <= 1 and is otherwise unknown; the question is its
             mean. Every estimator clips numbers, with the least exact risk under the hardest
             distribution. Locally each person then reports one or two bits through an exact table of
             integers; centrally a trusted curator adds discrete Laplace noise to the clipped sum.
@@ -84,135 +125,141 @@ def report(_options: Options, rows: Sequence[Row]) -> Report:
 
             A slope is fitted from where the bound falls within 0.02 of its limit, or else over the
             three largest sizes. Its error adds up all Monte-Carlo errors linearly, and the
-            remaining distance of the exact risk from the limit."""
+            remaining distance of the exact risk from the limit. {agree} of {len(fitted)} slopes are
+            within three errors of theory."""
         ),
-        document=_document(rows, fitted),
+        {"slopes": [_document(slope) for slope in fitted]},
     )
 
 
-def _document(rows: Sequence[Row], fitted: Sequence[Slope]) -> Mapping[str, Any]:  # Any: JSON
-    return {
-        "cells": [{key: row[key] for key in CELL_KEYS} | {"users": row["people"]} for row in rows],
-        "slopes": [
-            {
-                "model": model_of(slope.estimator),
-                "moments": moments_value(slope.moments),
-                "epsilon": slope.epsilon,
-                "estimator": slope.estimator,
-                "from": slope.first,
-                "to": slope.last,
-                "fitted": slope.fitted,
-                "error": slope.error,
-                "theory": slope.theory,
-            }
-            for slope in fitted
-        ],
-    }
+def _document(slope: Slope) -> dict[str, str | float]:
+    found = asdict(slope)
+    return {{"first": "from", "last": "to"}.get(key, key): value for key, value in found.items()}
 
 
-def _largest_crowd(rows: Sequence[Row]) -> tuple[list[Row], float, float]:
-    """Return the rows of the heaviest tails, the ε nearest to 1 and the largest crowd; k and n."""
-    people = max(number(row, "people") for row in rows)
-    moments = min(number(row, "moments") for row in rows)
-    return _cell(rows, middle_epsilon(rows), moments, people), moments, people
+def _over_limit(cell: Rows) -> float:
+    """Return the exact risk of the best local estimator, divided by the local limit."""
+    best = cell.best("local", "risk_exact")
+    return number(best, "risk_exact") / number(best, "lower_bound")
 
 
-def _worth_sentence(rows: Sequence[Row]) -> str:
-    cell, moments, people = _largest_crowd(rows)
-    local = min(
-        (row for row in cell if row["model"] == "local"),
-        key=lambda row: number(row, "risk_measured"),
+def _text(estimator: Estimator, key: Value, form: str) -> Callable[[Rows], str]:
+    return lambda cell: "".join(f"{number(r, key):{form}}" for r in cell.of(estimator)) or "-"
+
+
+def _slope_text(estimator: Estimator) -> Callable[[Rows], str]:
+    fitted, error = (_text(estimator, key, ".4f") for key in ("fitted", "error"))
+    return lambda cell: f"{fitted(cell)} ± {error(cell)}" if cell.of(estimator) else "-"
+
+
+def _findings(rows: Rows, largest: Rows) -> list[str]:
+    """Return the sentences, with those about the heaviest tails and the largest crowd first."""
+    cell = next(iter(largest.groups("moments").values()))
+    moments, best = number(cell[0], "moments"), cell.best("local", "risk_measured")
+    trusted = next(row for row in cell if row["estimator"] == "laplace")
+    gain, most = _largest_gain(rows)
+    known = (
+        f"numbers of any size, whose mean {POWERS.get(moments, f'power {moments:g}')} is at most 1,"
     )
-    central = next(row for row in cell if row["estimator"] == "laplace")
-    return (
-        f"At ε = {number(local, 'epsilon'):g}, {people:,.0f} people who randomize their own "
-        f"answers estimate the mean of {_known(moments)} as well as {_people(local)} would without "
-        f"privacy; with a trusted curator they are worth {_people(central)}."
-    )
+    return paragraphs(
+        f"""At ε = {number(best, "epsilon"):g}, {best["people"]:,} people who randomize their own
+        answers estimate the mean of
+        {"numbers from -1 to 1" if math.isinf(moments) else known} as well as {_worth(best)} would
+        without privacy; with a trusted curator they are worth {_worth(trusted)}.
 
-
-def _known(moments: float) -> str:
-    if math.isinf(moments):
-        return "numbers from -1 to 1"
-    power = {2: "square", 3: "cube", 4: "fourth power"}.get(int(moments), f"power {moments:g}")
-    return f"numbers of any size, whose mean {power} is at most 1,"
-
-
-def _nearest_sentence(rows: Sequence[Row]) -> str:
-    local = [row for row in _largest_crowd(rows)[0] if row["model"] == "local"]
-    above = min(number(row, "risk_exact") / number(row, "lower_bound") - 1 for row in local)
-    return f"That is within {100 * above:.0f} % of the best that any local protocol can do."
-
-
-def _checks(rows: Sequence[Row], fitted: Sequence[Slope]) -> str:
-    agree = sum(abs(s.fitted - s.theory) <= 3 * s.error for s in fitted)
-    above = sum(number(row, "lower_bound") <= number(row, "risk_measured") for row in rows)
-    gain, best = _largest_gain(rows)
-    return (
-        f"{agree} of {len(fitted)} fitted slopes are within three errors of theory and {above} of "
-        f"{len(rows)} measured risks are above the lower bound; {best['estimator']} reports reduce "
-        f"the risk of one bit by a factor of up to {gain:.1f} (k = {best['moments']}, ε = "
-        f"{number(best, 'epsilon'):g}, {number(best, 'people'):,.0f} people)."
+        The risk on devices is at most {figure(_over_limit(cell))} times the least of any local
+        protocol. The largest gain over one bit is a factor of {gain:.1f}, by {most["estimator"]}
+        reports (k = {most["moments"]}, ε = {number(most, "epsilon"):g}, {most["people"]:,}
+        people)."""
     )
 
 
-def _largest_gain(rows: Sequence[Row]) -> tuple[float, Row]:
-    """Return the largest ratio of the risk of one bit to that of a local estimator, and its row."""
-
-    def cell(row: Row) -> tuple[object, ...]:
-        return row["moments"], row["epsilon"], row["people"]
-
-    one_bit = {cell(r): number(r, "risk_measured") for r in rows if r["estimator"] == "one-bit"}
-    local = [row for row in rows if row["model"] == "local" and cell(row) in one_bit]
-    gains = [one_bit[cell(row)] / number(row, "risk_measured") for row in local]
-    gain = max(gains)
-    return gain, local[gains.index(gain)]
+def _worth(row: Row) -> str:
+    people = f"{1 / number(row, 'risk_measured'):.2g}"
+    return f"{float(people):,.0f}"
 
 
-def _risk_table(rows: Sequence[Row]) -> Table:
-    users = max(number(row, "people") for row in rows)
-    pairs = dict.fromkeys((number(r, "moments"), number(r, "epsilon")) for r in rows)
-    lines, names = [], shown(rows)
-    for moments, epsilon in pairs:
-        risks = {r["estimator"]: r for r in _cell(rows, epsilon, moments, users)}
-        texts = [
-            f"{number(risks[name], 'risk_measured'):.3g}" if name in risks else "-"
-            for name in names
+def _largest_gain(rows: Rows) -> tuple[float, Row]:
+    """Return the largest ratio of one bit's risk to the risk of a local estimator, and its row."""
+    gains = [
+        (number(bits[0], "risk_measured") / number(best, "risk_measured"), best)
+        for cell in rows.groups("moments", "epsilon", "people").values()
+        for best in [cell.best("local", "risk_measured")]
+        if (bits := cell.at(estimator="one-bit"))
+    ]
+    return max(gains, key=lambda gain: gain[0])
+
+
+# Figures
+
+
+def _risk_panels(rows: Rows, fitted: Rows) -> list[Panel]:
+    shown = [
+        one
+        for one in estimators_of(rows)
+        if one.name in SHOWN_AGAINST_PEOPLE or one.name not in MODELS
+    ]
+
+    def panel(moments: float, part: Rows) -> Panel:
+        curves = [
+            c
+            for one in shown
+            for c in (
+                curve(part.of(one), one.look, "people", "risk_bound", one.label, "line"),
+                curve(part.of(one), one.look, "people", "risk_measured", one.label, "points",
+                      "risk_error"),
+            )
+        ] + [
+            curve(part.of(one), one.look, "people", "lower_bound", words, "limit")
+            for one in shown
+            for words in [{"one-bit": "limit of local estimators",
+                           "laplace": "limit of trusted curators"}.get(one.name)]
+            if words
+        ]  # fmt: skip
+        notes = [
+            (f"$n^{{{number(row, 'fitted'):.3f}}}$  in theory $n^{{{_theory(row)}}}$", one.look)
+            for one in shown
+            for row in fitted.at(moments=part[0]["moments"]).of(one)
         ]
-        local = [r for r in risks.values() if r["model"] == "local"]
-        limit = number(local[0], "lower_bound")
-        nearest = min(number(r, "risk_exact") for r in local) / limit
-        lines.append(
-            [str(moments_value(moments)), f"{epsilon:g}", *texts, f"{limit:.3g}", f"{nearest:.2f}"]
-        )
-    columns = ["k", "ε", *map(label, names), "local limit", "best local / limit"]
-    return Table(f"Mean squared error with {users:,.0f} people, measured", columns, lines)
+        return Panel(_family(moments), curves, "people", "mean squared error", notes=notes)
+
+    return [panel(float(str(k)), part) for (k,), part in _by_family(rows)]
 
 
-def _slope_table(fitted: Sequence[Slope]) -> Table:
-    by_cell = {(s.moments, s.epsilon, s.estimator): s for s in fitted}
-    lines = []
-    names = in_order(s.estimator for s in fitted)
-    for moments, epsilon in dict.fromkeys((s.moments, s.epsilon) for s in fitted):
-        cells = [by_cell.get((moments, epsilon, name)) for name in names]
-        texts = [f"{s.fitted:.4f} ± {s.error:.4f}" if s else "-" for s in cells]
-        limit = next((f"{s.theory:.3f}" for s in cells if s), "-")
-        lines.append([str(moments_value(moments)), f"{epsilon:g}", *texts, limit])
-    columns = ["k", "ε", *map(label, names), "local in theory"]
-    return Table("Slopes of ln(risk) against ln(people)", columns, lines)
+def _worth_panels(rows: Rows) -> list[Panel]:
+    """Return panels of 1 / risk: the people who would give the same accuracy without privacy."""
 
+    def worth(row: Row) -> float:
+        return 1 / number(row, "risk_measured")
 
-def _cell(rows: Sequence[Row], epsilon: float, moments: float, users: float) -> list[Row]:
     return [
-        row
-        for row in rows
-        if (row["epsilon"], number(row, "moments"), row["people"]) == (epsilon, moments, users)
+        Panel(
+            _family(float(str(k))),
+            [curve(part.of(o), o.look, "epsilon", worth, o.label) for o in estimators_of(rows)],
+            "ε: larger is less private",
+            "worth in people",
+        )
+        for (k,), part in _by_family(rows)
     ]
 
 
-def _people(row: Row) -> str:
-    worth = f"{1 / number(row, 'risk_measured'):.2g}"
-    return f"{float(worth):,.0f}"
+def _by_family(rows: Rows) -> list[tuple[tuple[object, ...], Rows]]:
+    return sorted(rows.groups("moments").items(), key=lambda group: float(str(group[0][0])))
+
+
+def _theory(slope: Row) -> str:
+    k = number(slope, "moments")
+    if slope["model"] == "local" and k in POWERS:
+        return f"-{k - 1:g}/{k:g}"
+    return f"{number(slope, 'theory'):.3g}"
+
+
+def _family(moments: float) -> str:
+    if math.isinf(moments):
+        return "All numbers within 1 of 0 (k = ∞)"
+    power = POWERS.get(moments)
+    words = f"Mean {power}" if power else f"Mean of |X|$^{{{moments:g}}}$"
+    return f"{words} at most 1 (k = {moments:g})"
 
 
 # Slopes
@@ -222,9 +269,10 @@ def _people(row: Row) -> str:
 class Slope:
     """The fitted slope of ln(risk) against ln(people), its error, and the theoretical slope."""
 
-    estimator: str
-    moments: float
+    model: str
+    moments: int | float | str
     epsilon: float
+    estimator: str
     first: int
     last: int
     fitted: float
@@ -234,14 +282,8 @@ class Slope:
 
 def slopes(rows: Sequence[Row]) -> list[Slope]:
     """Return a slope for each estimator, k and ε with at least two sizes whose bound is below 1."""
-
-    def series(row: Row) -> tuple[str, float, float]:
-        return str(row["estimator"]), number(row, "moments"), number(row, "epsilon")
-
-    groups = {key: list(part) for key, part in itertools.groupby(sorted(rows, key=series), series)}
-    fitted = {key: _fit(*key, part) for key, part in groups.items()}
-    in_order = (fitted[key] for key in dict.fromkeys(map(series, rows)))
-    return [slope for slope in in_order if slope]
+    fitted = map(_fit, Rows(rows).groups("estimator", "moments", "epsilon").values())
+    return [slope for slope in fitted if slope]
 
 
 def limit_slope(estimator: str, moments: float) -> float:
@@ -251,11 +293,11 @@ def limit_slope(estimator: str, moments: float) -> float:
     return -1.0
 
 
-def _fit(estimator: str, moments: float, epsilon: float, rows: Sequence[Row]) -> Slope | None:
-    rows = sorted((row for row in rows if row["clip"] != 0), key=lambda row: number(row, "people"))
+def _fit(cell: Rows) -> Slope | None:
+    rows = sorted((row for row in cell if row["clip"] != 0), key=lambda row: number(row, "people"))
     if len(rows) < 2:
         return None
-    theory = limit_slope(estimator, moments)
+    theory = limit_slope(str(rows[0]["estimator"]), number(rows[0], "moments"))
     rows = rows[_first_asymptotic(rows, theory) :]
     users = [int(number(row, "people")) for row in rows]
     relative = _column(rows, "risk_error") / _column(rows, "risk_measured")
@@ -263,7 +305,10 @@ def _fit(estimator: str, moments: float, epsilon: float, rows: Sequence[Row]) ->
     fitted = float(pull @ np.log(_column(rows, "risk_measured")))
     exact = float(pull @ np.log(_column(rows, "risk_exact")))
     error = float(abs(pull) @ relative) + abs(exact - theory)
-    return Slope(estimator, moments, epsilon, users[0], users[-1], fitted, error, theory)
+    names: dict[str, Any] = {
+        key: rows[0][key] for key in ("model", "moments", "epsilon", "estimator")
+    }
+    return Slope(**names, first=users[0], last=users[-1], fitted=fitted, error=error, theory=theory)
 
 
 def _first_asymptotic(rows: Sequence[Row], theory: float) -> int:

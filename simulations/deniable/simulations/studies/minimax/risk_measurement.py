@@ -27,8 +27,8 @@ import numpy as np
 from numpy.random import Generator
 from numpy.typing import NDArray
 
+from deniable.shared.privacy.epsilon import ONE
 from deniable.shared.privacy.families.number_table import NumberTable
-from deniable.shared.privacy.thresholds import ONE
 from deniable.simulations.central.discrete_laplace import discrete_laplace
 from deniable.simulations.studies.minimax.clipped_estimators import (
     Estimator,

@@ -3,9 +3,9 @@
 n times the mean squared error, to first order, with C = 1 / tanh(ε / 2) and S = 1 / (2 E x^2):
 
     none       least squares                     Var e / E x^2
-    central    exponential mechanism             8 S / ε                        and that of none
-    central    KNG, or objective perturbation    512 S^2 / (ε^2 n)              and that of none
-    central    noisy sums of x^2 and x y         (81/8) (1 + θ^2) / (ε E x^2)^2 / n    and none's
+    central    exponential mechanism             8 S / ε + Var e / E x^2
+    central    KNG, or objective perturbation    512 S^2 / (ε^2 n) + Var e / E x^2
+    central    noisy sums of x^2 and x y         (81/8) (1 + θ^2) / (ε E x^2)^2 / n + Var e / E x^2
     local      sums, by two groups               (A / w + B / (1 - w)) / (E x^2)^2
     local      gradients, one bit each           16 C^2 S^2
     local      signs, one bit each               C^2, as E|x| f(0) = 1/2
@@ -13,8 +13,8 @@ n times the mean squared error, to first order, with C = 1 / tanh(ε / 2) and S 
 A = C^2 - (θ E x^2)^2 and B = θ^2 (C^2 / 4 - (E x^2 - 1/2)^2) are the variances of one bit for x y
 and for x^2; a share w of the people reports the first, the best being √A / (√A + √B). A search asks
 for gradients 2 x (y - θ x), rounded at random to ±4, or for the signs of x (y - θ x). Signs find
-the θ at which residuals have the median 0, which is the slope here, as errors are symmetric. All
-are bits, randomized, and as private as those of devices.
+the θ at which residuals have the median 0, which is the slope here, as errors are symmetric. All of
+these are randomized bits, and as private as the bits that devices send.
 
 Exact errors: given Σx^2 = s, every trusted estimate, and that without privacy, has a known mean
 square, as long as the ends -1 and 1 are out of reach (`FAR`), and s has a known distribution. A
@@ -35,34 +35,36 @@ squares.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from dataclasses import replace
 from functools import cache
 
 import numpy as np
 from numpy.random import Generator
 
 from deniable.shared.privacy.mechanisms import RandomizedResponse
-from deniable.simulations.central import linear_regression as central
-from deniable.simulations.engine.comparison import Series, look
+from deniable.simulations.central.slopes import SUMS_SENSITIVITY, LineCrowd
+from deniable.simulations.engine.estimators import Estimator
+from deniable.simulations.engine.figures import distinct_looks
+from deniable.simulations.studies.bit_reports import Array
 from deniable.simulations.studies.regression.slope_questions import (
-    Array,
     Bit,
-    Known,
+    Formula,
     Ratio,
-    known,
-    search,
+    best_ratio,
+    bit_variances,
     van_trees,
 )
 
-NONE = Series("none", "least-squares", "no privacy", look(2))
-EXPONENTIAL = Series("central", "exponential", "trusted, exponential mechanism", look(1))
-KNG = Series("central", "kng", "trusted, KNG", look(3))
-OBJECTIVE = Series("central", "objective", "trusted, objective perturbation", look(4))
-NOISY_SUMS = Series("central", "noisy-sums", "trusted, noisy sums", look(5))
-SUMS = Series("local", "sums", "devices, sums", look(0))
-HALVES = Series("local", "sums-halves", "devices, sums by halves", look(3))
-GRADIENT = Series("local", "gradient", "devices, gradients", look(4))
-SIGNS = Series("local", "signs", "devices, signs", look(5))
+LOOK = distinct_looks(9)
+NONE = Estimator("none", "least-squares", "no privacy", LOOK[2])
+EXPONENTIAL = Estimator("central", "exponential", "trusted, exponential mechanism", LOOK[1])
+KNG = Estimator("central", "kng", "trusted, KNG", LOOK[3])
+OBJECTIVE = Estimator("central", "objective", "trusted, objective perturbation", LOOK[4])
+NOISY_SUMS = Estimator("central", "noisy-sums", "trusted, noisy sums", LOOK[5])
+SUMS = Estimator("local", "sums", "devices, sums", LOOK[0])
+HALVES = Estimator("local", "sums-halves", "devices, sums by halves", LOOK[8])
+GRADIENT = Estimator("local", "gradient", "devices, gradients", LOOK[6])
+SIGNS = Estimator("local", "signs", "devices, signs", LOOK[7])
 TRUSTED = (NONE, EXPONENTIAL, OBJECTIVE, KNG, NOISY_SUMS)
 DEVICES = (GRADIENT, HALVES, SUMS, SIGNS)
 SERIES = (*TRUSTED, *DEVICES)
@@ -77,89 +79,62 @@ POINTS = 6  # of a Gauss rule for Σx^2
 LAPLACE_POINTS = 12  # on each side of a Laplace distribution
 
 
-def formulas(epsilon: float) -> dict[Series, tuple[float, float | None, float | None]]:
-    """Return n times the error, then n times and n^2 times what noise adds to it."""
+def formulas(epsilon: float) -> dict[Estimator, Formula]:
     c2 = 1 / math.tanh(epsilon / 2) ** 2
-    a, b = parts(epsilon)
+    a, b = bit_variances(epsilon, SLOPE * XX, XX)
     best = (math.sqrt(a) + math.sqrt(b)) ** 2
-    steep = 512 * S**2 / epsilon**2
+    steep = Formula(ERROR / XX, small=512 * S**2 / epsilon**2)
     return {
-        NONE: (ERROR / XX, None, None),
-        EXPONENTIAL: (ERROR / XX, 8 * S / epsilon, None),
-        KNG: (ERROR / XX, None, steep),
-        OBJECTIVE: (ERROR / XX, None, steep),
-        NOISY_SUMS: (ERROR / XX, None, 81 / 8 * (1 + SLOPE**2) / (epsilon * XX) ** 2),
-        SUMS: (best / XX**2, None, None),
-        HALVES: (2 * (a + b) / XX**2, None, None),
-        GRADIENT: (16 * c2 * S**2, None, None),
-        SIGNS: (c2, None, None),
+        NONE: Formula(ERROR / XX),
+        EXPONENTIAL: Formula(ERROR / XX, 8 * S / epsilon),
+        KNG: steep,
+        OBJECTIVE: steep,
+        NOISY_SUMS: Formula(ERROR / XX, small=81 / 8 * (1 + SLOPE**2) / (epsilon * XX) ** 2),
+        SUMS: Formula(best / XX**2),
+        HALVES: Formula(2 * (a + b) / XX**2),
+        GRADIENT: Formula(16 * c2 * S**2),
+        SIGNS: Formula(c2),
     }
 
 
-def parts(epsilon: float) -> tuple[float, float]:
-    """Return A and B."""
-    c2 = 1 / math.tanh(epsilon / 2) ** 2
-    return c2 - (SLOPE * XX) ** 2, SLOPE**2 * (c2 / 4 - (XX - 0.5) ** 2)
-
-
-def known_errors(response: RandomizedResponse, people: int) -> dict[Series, Known]:
-    epsilon, errors = float(response.epsilon), exact(response, people)
-    least = van_trees(people, lambda h: _information(epsilon, h), X_E / XX)
-    return {
-        series: known(
-            people,
-            formula,
-            errors.get(series),
-            least if series.model == "local" else None,
-            noisy=series.model == "central",
-        )
-        for series, formula in formulas(epsilon).items()
-    }
-
-
-def exact(response: RandomizedResponse, people: int) -> dict[Series, float]:
+def exact(response: RandomizedResponse, people: int) -> dict[Estimator, float]:
     """Return the mean squared errors that are known exactly."""
-    epsilon = float(response.epsilon)
     s, weights = sum_of_squares(people)
-    errors = {series: float(weights @ error) for series, error in _given(s, epsilon).items()}
-    reach = {series: errors[series] - errors[NONE] for series in errors}
-    near = 1 - abs(SLOPE)
-    return {
-        **{
-            series: error
-            for series, error in errors.items()
-            if series is NONE
-            or FAR[series is not EXPONENTIAL] * math.sqrt(reach[series])
-            + FAR[0] * math.sqrt(errors[NONE]) <= near
-        },
-        **{one: ratio.mean_square(SLOPE) for one, ratio in ratios(response, people).items()},
-    }  # fmt: skip
-
-
-def _given(s: Array, epsilon: float) -> Mapping[Series, Array]:
-    """Return mean squared errors given Σx^2, without ends."""
-    least = ERROR / s
-    ridge, push = (
-        central.regularizer(epsilon),
-        central.GRADIENT_SENSITIVITY / (central.NOISE_SHARE * epsilon),
-    )
-    noise, scale = laplace_rule(), central.SUMS_SENSITIVITY / epsilon
-    below = np.array([s + scale * value for value in noise[0]])
-    sums = ERROR * s + scale**2 * (2 + SLOPE**2 * noise[0][:, None] ** 2)
-    return {
-        NONE: least,
-        EXPONENTIAL: least + central.LOSS_SENSITIVITY / (epsilon * s),
-        KNG: least + 2 * (central.GRADIENT_SENSITIVITY / (epsilon * s)) ** 2,
-        OBJECTIVE: ((SLOPE * ridge) ** 2 + 4 * ERROR * s + 2 * push**2) / (2 * s + ridge) ** 2,
-        NOISY_SUMS: noise[1] @ (sums / below**2),
+    errors = {
+        series: float(weights @ error) for series, error in _given(s, float(response.epsilon))
+    }
+    least, near = errors[NONE], 1 - abs(SLOPE)
+    far = {
+        series: FAR[series is not EXPONENTIAL] * math.sqrt(error - least)
+        + FAR[0] * math.sqrt(least)
+        for series, error in errors.items()
+    }
+    known = {series: errors[series] for series in errors if series is NONE or far[series] <= near}
+    return known | {
+        series: ratio.mean_square(SLOPE) for series, ratio in ratios(response, people).items()
     }
 
 
-def ratios(response: RandomizedResponse, people: int) -> dict[Series, Ratio]:
-    a, b = (math.sqrt(part) for part in parts(float(response.epsilon)))
-    bits = ((1 + SLOPE * XX) / 2, XX)
-    firsts = {SUMS: round(people * a / (a + b)), HALVES: round(people / 2)}
-    return {one: Ratio(response, (first, people - first), bits) for one, first in firsts.items()}
+def _given(s: Array, epsilon: float) -> list[tuple[Estimator, Array]]:
+    """Return mean squared errors given Σx^2, without ends."""
+    least, ridge = ERROR / s, LineCrowd.ridge(epsilon)
+    noise, weights = laplace_rule()
+    scale = SUMS_SENSITIVITY / epsilon
+    below = s + scale * noise[:, None]
+    sums = ERROR * s + scale**2 * (2 + SLOPE**2 * noise[:, None] ** 2)
+    bent = (SLOPE * ridge) ** 2 + 4 * ERROR * s + 2 * LineCrowd.noise_scale(epsilon) ** 2
+    return [
+        (NONE, least),
+        (EXPONENTIAL, least + LineCrowd.loss_sensitivity / (epsilon * s)),
+        (KNG, least + 2 * (LineCrowd.gradient_sensitivity / (epsilon * s)) ** 2),
+        (OBJECTIVE, bent / (2 * s + ridge) ** 2),
+        (NOISY_SUMS, weights @ (sums / below**2)),
+    ]
+
+
+def ratios(response: RandomizedResponse, people: int) -> dict[Estimator, Ratio]:
+    best, half = best_ratio(response, people, SLOPE * XX, XX), round(people / 2)
+    return {SUMS: best, HALVES: replace(best, sizes=(half, people - half))}
 
 
 def limit(epsilon: float) -> float:
@@ -167,28 +142,28 @@ def limit(epsilon: float) -> float:
     return (X_E / XX / math.tanh(epsilon / 2)) ** 2
 
 
-def _information(epsilon: float, tilt: float) -> float:
-    """Return the information of one report about v, up to this `tilt`."""
+def limits(epsilon: float, people: int) -> dict[str, float]:
+    """Return the limits that are known, by model."""
     t2 = math.tanh(epsilon / 2) ** 2
-    return t2 / (1 - t2 * tilt**2)
+    return {"local": van_trees(people, lambda h: t2 / (1 - t2 * h**2), X_E / XX)}
 
 
 def drawn(
     response: RandomizedResponse, n: int, times: int, generator: Generator
-) -> dict[Series, Array]:
+) -> dict[Estimator, Array]:
     """Return estimates; sums over people are drawn from normal distributions."""
     epsilon = float(response.epsilon)
     xx = generator.normal(n * XX, math.sqrt(n * SQUARE_VARIANCE), times)
-    people = central.Sums(xx, SLOPE * xx + generator.normal(0, np.sqrt(xx * ERROR)))
+    people = LineCrowd(xx, SLOPE * xx + generator.normal(0, np.sqrt(xx * ERROR)))
     return {
         NONE: people.slope,
-        EXPONENTIAL: central.exponential(people, epsilon, generator),
-        KNG: central.kng(people, epsilon, generator),
-        OBJECTIVE: central.objective(people, epsilon, generator),
-        NOISY_SUMS: central.noisy_sums(people, epsilon, generator),
+        EXPONENTIAL: people.exponential(epsilon, generator),
+        KNG: people.kng(epsilon, generator),
+        OBJECTIVE: people.objective(epsilon, generator),
+        NOISY_SUMS: people.noisy_sums(epsilon, generator),
         **{one: ratio.drawn(times, generator) for one, ratio in ratios(response, n).items()},
-        GRADIENT: search(response, n, times, BY_GRADIENT, generator),
-        SIGNS: search(response, n, times, BY_SIGN, generator),
+        GRADIENT: BY_GRADIENT.search(response, n, times, generator),
+        SIGNS: BY_SIGN.search(response, n, times, generator),
     }
 
 
@@ -204,24 +179,39 @@ def by_sign(theta: Array) -> Array:
     return np.asarray(0.5 + np.sign(d) * np.where(np.abs(d) <= 0.5, np.abs(d) / 2, far))
 
 
-def _half(theta: Array) -> Array:
-    return np.full_like(theta, 0.5)
-
-
-BY_GRADIENT = Bit(by_gradient, _half, 2 * STEEPEST * S)
-BY_SIGN = Bit(by_sign, _half, 2.0)
+BY_GRADIENT = Bit(by_gradient, lambda theta: np.full_like(theta, 0.5), 2 * STEEPEST * S)
+BY_SIGN = Bit(by_sign, lambda theta: np.full_like(theta, 0.5), 2.0)
 
 
 # The distribution of Σx^2
 
 
 def sum_of_squares(people: int) -> tuple[Array, Array]:
-    """Return points of the distribution of Σx^2 and their probabilities."""
-    mean, deviation = people / 3, math.sqrt(people * SQUARE_VARIANCE)
-    cumulants = [0.0, 0.0, 1.0]
-    cumulants += [people * c / deviation**j for j, c in enumerate(_cumulants()[3:], 3)]
-    points, weights = _gauss(_moments(cumulants))
-    return mean + deviation * points, weights
+    """Return points of the distribution of Σx^2 and their probabilities.
+
+    The rule has the moments 0, 1, ..., 2 POINTS - 1 of the sum, which are the coefficients of the
+    generating function of one x^2, raised to the power of the number of people.
+    """
+    mean, deviation = people * XX, math.sqrt(people * SQUARE_VARIANCE)
+    x, weights = np.polynomial.legendre.leggauss(2 * POINTS)
+    orders = np.arange(2 * POINTS)
+    scale = np.cumprod(np.maximum(orders, 1.0))  # j!
+    one = weights / 2 @ ((x[:, None] ** 2 - XX) / deviation) ** orders / scale
+    series = [1.0]
+    for j in orders[1:]:
+        i = orders[1 : j + 1]
+        series.append(float((i * people - j + i) * one[i] @ np.array(series)[j - i]) / j)
+    points, chances = _gauss(np.array(series) * scale)
+    return mean + deviation * points, chances
+
+
+def _gauss(moments: Array) -> tuple[Array, Array]:
+    """Return the rule that has these moments, from the roots of its orthogonal polynomial."""
+    half = len(moments) // 2
+    rows = np.arange(half)[:, None] + np.arange(half)
+    monic = np.linalg.solve(moments[rows], -moments[half:])
+    points = np.sort(np.roots([1.0, *monic[::-1]]).real)
+    return points, np.linalg.solve(np.vander(points, increasing=True).T, moments[:half])
 
 
 @cache
@@ -229,40 +219,3 @@ def laplace_rule() -> tuple[Array, Array]:
     """Return points of a Laplace distribution of scale 1 and their probabilities."""
     points, weights = np.polynomial.laguerre.laggauss(LAPLACE_POINTS)
     return np.concatenate([-points, points]), np.concatenate([weights, weights]) / 2
-
-
-@cache
-def _cumulants() -> list[float]:
-    """Return the cumulants of x^2, from E x^(2j) = 1 / (2j + 1)."""
-    raw = [1 / (2 * j + 1) for j in range(2 * POINTS)]
-    values = [0.0]
-    for j in range(1, 2 * POINTS):
-        lower = (math.comb(j - 1, i - 1) * values[i] * raw[j - i] for i in range(1, j))
-        values.append(raw[j] - sum(lower))
-    return values
-
-
-def _moments(cumulants: list[float]) -> list[float]:
-    values = [1.0]
-    for j in range(1, len(cumulants)):
-        values.append(
-            sum(math.comb(j - 1, i - 1) * cumulants[i] * values[j - i] for i in range(1, j + 1))
-        )
-    return values
-
-
-def _gauss(moments: list[float]) -> tuple[Array, Array]:
-    """Return the rule that has the moments 0, 1, ..., 2 POINTS - 1."""
-    size = POINTS + 1
-    even = [*moments, 0.0]  # the last moment changes an unused part of the factor
-    hankel = np.array([[even[i + j] for j in range(size)] for i in range(size)])
-    hankel[-1, -1] = 1e6  # any number large enough
-    factor = np.linalg.cholesky(hankel).T
-    diagonal = np.diag(factor)
-    above = np.diag(factor, 1)
-    ratio = np.concatenate([[0.0], above / diagonal[:-1]])
-    jacobi = np.diag(np.diff(ratio))
-    off_diagonal = diagonal[1:-1] / diagonal[:-2]
-    jacobi += np.diag(off_diagonal, 1) + np.diag(off_diagonal, -1)
-    points, vectors = np.linalg.eigh(jacobi)
-    return points, vectors[0] ** 2

@@ -1,15 +1,16 @@
 """A logistic slope: y is 1 with probability 1 / (1 + e^(-θ x)) and -1 otherwise, θ = 1/2.
 
-x is one of 16 evenly spaced values, -15/16, -13/16, ..., 15/16, so that people are counts of
-z = x y, which are multinomial: drawn exactly. n times the mean squared error, to first order, with
-σ(u) = 1 / (1 + e^-u), I = E x^2 σ(θ x) σ(-θ x), V = e^ε / (e^ε - 1)^2 and C^2 = 1 + 4 V:
+x is one of 16 evenly spaced values, -15/16, -13/16, ..., 15/16, so a population is described by its
+counts of z = x y, which are multinomial and are drawn exactly. The table gives n times the mean
+squared error, to first order, with σ(u) = 1 / (1 + e^-u), I = E x^2 σ(θ x) σ(-θ x),
+V = e^ε / (e^ε - 1)^2 and C^2 = 1 + 4 V:
 
     none       maximum likelihood             1 / I
-    central    exponential mechanism          2 / (ε I)                       and that of none
-    central    KNG, or objective              8 / (ε I)^2 / n                 and that of none
+    central    exponential mechanism          2 / (ε I) + 1 / I
+    central    KNG, or objective              8 / (ε I)^2 / n + 1 / I
     central    noisy sums of z and z^2        (81/2) (1 + m^2) / (ε E x^2)^2 / n, plus the error
-               of the ratio without noise     4 Var(z - m z^2) / (E x^2)^2    and n β^2
-    local      sums, the best split           4 (√A + √B)^2 / (E x^2)^2       and n β^2
+               of the ratio without noise     4 Var(z - m z^2) / (E x^2)^2 + n β^2
+    local      sums, the best split           4 (√A + √B)^2 / (E x^2)^2 + n β^2
     local      gradients, one bit each        (V + σ(θ) σ(-θ)) / I^2
     local      signs, one bit each            (σ(θ) + 1/2)^2 (V + p (1 - p)) / D^2
     local      agreement, one round           (V + a (1 - a)) / D^2
@@ -34,38 +35,44 @@ the information, is at most M+ M-; nor is it more than I.
 from __future__ import annotations
 
 import math
-from functools import cache, partial
+from functools import cache
 
 import numpy as np
 from numpy.random import Generator
 from scipy.special import expit
 
 from deniable.shared.privacy.mechanisms import RandomizedResponse
-from deniable.shared.privacy.thresholds import ONE
-from deniable.simulations.central import logistic_regression as central
-from deniable.simulations.engine.comparison import Series, look
-from deniable.simulations.studies.regression.slope_questions import (
-    TAILS,
+from deniable.simulations.central.slopes import LogisticCrowd
+from deniable.simulations.engine.estimators import Estimator
+from deniable.simulations.engine.figures import distinct_looks
+from deniable.simulations.studies.bit_reports import (
     Array,
+    binomial,
+    estimated_rate,
+    noise,
+    reported_rate,
+)
+from deniable.simulations.studies.regression.slope_questions import (
     At,
     Bit,
-    Known,
-    Ratio,
-    estimated_rate,
-    known,
-    search,
+    Formula,
+    best_ratio,
+    bit_variances,
     van_trees,
 )
 
-NONE = Series("none", "logistic-likelihood", "no privacy", look(2))
-EXPONENTIAL = Series("central", "logistic-exponential", "trusted, exponential mechanism", look(1))
-KNG = Series("central", "logistic-kng", "trusted, KNG", look(3))
-OBJECTIVE = Series("central", "logistic-objective", "trusted, objective perturbation", look(4))
-NOISY_SUMS = Series("central", "logistic-noisy-sums", "trusted, noisy sums", look(5))
-GRADIENT = Series("local", "logistic-gradient", "devices, gradients", look(4))
-SUMS = Series("local", "logistic-sums", "devices, sums", look(0))
-SIGNS = Series("local", "logistic-signs", "devices, signs", look(5))
-AGREEMENT = Series("local", "logistic-agreement", "devices, agreement", look(3))
+LOOK = distinct_looks(10)
+NONE = Estimator("none", "logistic-likelihood", "no privacy", LOOK[2])
+EXPONENTIAL = Estimator(
+    "central", "logistic-exponential", "trusted, exponential mechanism", LOOK[1]
+)
+KNG = Estimator("central", "logistic-kng", "trusted, KNG", LOOK[3])
+OBJECTIVE = Estimator("central", "logistic-objective", "trusted, objective perturbation", LOOK[4])
+NOISY_SUMS = Estimator("central", "logistic-noisy-sums", "trusted, noisy sums", LOOK[5])
+GRADIENT = Estimator("local", "logistic-gradient", "devices, gradients", LOOK[6])
+SUMS = Estimator("local", "logistic-sums", "devices, sums", LOOK[0])
+SIGNS = Estimator("local", "logistic-signs", "devices, signs", LOOK[7])
+AGREEMENT = Estimator("local", "logistic-agreement", "devices, agreement", LOOK[9])
 TRUSTED = (NONE, EXPONENTIAL, OBJECTIVE, KNG, NOISY_SUMS)
 DEVICES = (GRADIENT, SUMS, SIGNS, AGREEMENT)
 SERIES = (*TRUSTED, *DEVICES)
@@ -85,54 +92,25 @@ GRID = np.linspace(-1, 1, 20_001)
 AGREED = expit(GRID[:, None] * X).mean(axis=1)  # a, at each θ of the grid
 
 
-def formulas(epsilon: float) -> dict[Series, tuple[float, float | None, float | None]]:
-    """Return n times the error without bias, then n times and n^2 times what noise adds to it."""
-    v = math.exp(epsilon) / math.expm1(epsilon) ** 2
-    a, b = parts(epsilon)
-    steep, sampled = 8 / (epsilon * INFORMATION) ** 2, PLACES - RATIO * PLACES**2
+def formulas(epsilon: float) -> dict[Estimator, Formula]:
+    v = noise(epsilon)
+    a, b = bit_variances(epsilon, Z, XX)
+    sampled = PLACES - RATIO * PLACES**2
     spread = float(SHARES @ sampled**2 - (SHARES @ sampled) ** 2)
-    noise = 81 / 2 * (1 + RATIO**2) / (epsilon * XX) ** 2
+    doubled = 81 / 2 * (1 + RATIO**2) / (epsilon * XX) ** 2
+    steep = Formula(1 / INFORMATION, small=8 / (epsilon * INFORMATION) ** 2)
     agree, sign = agreement(SLOPE), float(sign_level(SLOPE))
     return {
-        NONE: (1 / INFORMATION, None, None),
-        EXPONENTIAL: (1 / INFORMATION, 2 / (epsilon * INFORMATION), None),
-        KNG: (1 / INFORMATION, None, steep),
-        OBJECTIVE: (1 / INFORMATION, None, steep),
-        NOISY_SUMS: (4 * spread / XX**2, None, noise),
-        GRADIENT: ((v + expit(SLOPE) * expit(-SLOPE)) / INFORMATION**2, None, None),
-        SUMS: (4 * (math.sqrt(a) + math.sqrt(b)) ** 2 / XX**2, None, None),
-        SIGNS: (float(sign_width(SLOPE)) ** 2 * (v + sign * (1 - sign)) / PACE**2, None, None),
-        AGREEMENT: ((v + agree * (1 - agree)) / PACE**2, None, None),
+        NONE: Formula(1 / INFORMATION),
+        EXPONENTIAL: Formula(1 / INFORMATION, 2 / (epsilon * INFORMATION)),
+        KNG: steep,
+        OBJECTIVE: steep,
+        NOISY_SUMS: Formula(4 * spread / XX**2, small=doubled, bias=BIAS),
+        GRADIENT: Formula((v + expit(SLOPE) * expit(-SLOPE)) / INFORMATION**2),
+        SUMS: Formula(4 * (math.sqrt(a) + math.sqrt(b)) ** 2 / XX**2, bias=BIAS),
+        SIGNS: Formula(float(sign_width(SLOPE)) ** 2 * (v + sign * (1 - sign)) / PACE**2),
+        AGREEMENT: Formula((v + agree * (1 - agree)) / PACE**2),
     }
-
-
-def known_errors(response: RandomizedResponse, people: int) -> dict[Series, Known]:
-    epsilon, errors = float(response.epsilon), exact(response, people)
-    least = {
-        local: van_trees(people, partial(_information, epsilon, local)) for local in (True, False)
-    }
-    return {
-        series: known(
-            people,
-            formula,
-            errors.get(series),
-            least[series.model == "local"],
-            bias(series),
-            noisy=series.model == "central",
-        )
-        for series, formula in formulas(epsilon).items()
-    }
-
-
-def bias(series: Series) -> float:
-    """Return the bias that remains with many people."""
-    return BIAS if series in (SUMS, NOISY_SUMS) else 0.0
-
-
-def parts(epsilon: float) -> tuple[float, float]:
-    """Return A and B."""
-    c2 = 1 / math.tanh(epsilon / 2) ** 2
-    return c2 - Z**2, RATIO**2 * (c2 / 4 - (XX - 0.5) ** 2)
 
 
 def limit(epsilon: float) -> float:
@@ -154,50 +132,51 @@ def _reach(shares: Array, score: Array, epsilon: float) -> float:
     return float(gains.max())
 
 
+def limits(epsilon: float, people: int) -> dict[str, float]:
+    """Return the limits by model."""
+    person = (X**2 * expit(np.outer(NEAR, X)) * expit(-np.outer(NEAR, X))).mean(axis=1)
+    whole = van_trees(people, lambda away: _largest(person, away))
+    report = _report_informations(epsilon)
+    local = van_trees(people, lambda away: _largest(report, away))
+    return {"none": whole, "central": whole, "local": local}
+
+
 @cache
-def _informations(epsilon: float, local: bool) -> tuple[float, ...]:
-    """Return the information of a report, or of a person, at each slope of `NEAR`."""
-    if local:
-        return tuple(report_information(epsilon, slope) for slope in NEAR.tolist())
-    return tuple((X**2 * expit(np.outer(NEAR, X)) * expit(-np.outer(NEAR, X))).mean(axis=1))
+def _report_informations(epsilon: float) -> Array:
+    return np.array([report_information(epsilon, slope) for slope in NEAR.tolist()])
 
 
-def _information(epsilon: float, local: bool, away: float) -> float:
-    """Return the largest information up to `away` from the slope."""
-    near = np.abs(NEAR - SLOPE) <= away + NEAR[1] - NEAR[0]
-    return float(np.array(_informations(epsilon, local))[near].max())
+def _largest(informations: Array, away: float) -> float:
+    """Return the largest of the informations at `NEAR`, up to `away` from the slope."""
+    return float(informations[np.abs(NEAR - SLOPE) <= away + NEAR[1] - NEAR[0]].max())
 
 
-def exact(response: RandomizedResponse, people: int) -> dict[Series, float]:
+def exact(response: RandomizedResponse, people: int) -> dict[Estimator, float]:
+    counts, chances = binomial(people, float(reported_rate(response, agreement(SLOPE))))
+    agreed = slope_of(response.unbiased_share(counts / people))
     return {
-        SUMS: ratio(response, people).mean_square(SLOPE),
-        AGREEMENT: _agreement_error(response, people),
+        SUMS: best_ratio(response, people, Z, XX, 2).mean_square(SLOPE),
+        AGREEMENT: float(chances @ (agreed - SLOPE) ** 2),
     }
 
 
 def drawn(
     response: RandomizedResponse, n: int, times: int, generator: Generator
-) -> dict[Series, Array]:
+) -> dict[Estimator, Array]:
     """Return estimates of each series."""
     epsilon = float(response.epsilon)
-    people = central.Crowds(PLACES, generator.multinomial(n, SHARES, times))
+    people = LogisticCrowd(PLACES, generator.multinomial(n, SHARES, times))
     return {
-        NONE: central.minimum(people),
-        EXPONENTIAL: central.exponential(people, epsilon, generator),
-        KNG: central.kng(people, epsilon, generator),
-        OBJECTIVE: central.objective(people, epsilon, generator),
-        NOISY_SUMS: central.noisy_sums(people, epsilon, generator),
-        GRADIENT: search(response, n, times, BY_GRADIENT, generator),
-        SUMS: ratio(response, n).drawn(times, generator),
-        SIGNS: search(response, n, times, BY_SIGN, generator),
+        NONE: people.minimum(),
+        EXPONENTIAL: people.exponential(epsilon, generator),
+        KNG: people.kng(epsilon, generator),
+        OBJECTIVE: people.objective(epsilon, generator),
+        NOISY_SUMS: people.noisy_sums(epsilon, generator),
+        GRADIENT: BY_GRADIENT.search(response, n, times, generator),
+        SUMS: best_ratio(response, n, Z, XX, 2).drawn(times, generator),
+        SIGNS: BY_SIGN.search(response, n, times, generator),
         AGREEMENT: slope_of(estimated_rate(response, n, agreement(SLOPE), times, generator)),
     }
-
-
-def ratio(response: RandomizedResponse, people: int) -> Ratio:
-    a, b = (math.sqrt(part) for part in parts(float(response.epsilon)))
-    first = round(people * a / (a + b))
-    return Ratio(response, (first, people - first), ((1 + Z) / 2, XX), 2)
 
 
 def agreement(theta: float) -> float:
@@ -210,27 +189,10 @@ def slope_of(share: Array) -> Array:
     return np.interp(share, AGREED, GRID)
 
 
-def _agreement_error(response: RandomizedResponse, people: int) -> float:
-    from scipy.stats import binom
-
-    keep, lie = response.keep / ONE, response.lie / ONE
-    rate = lie + (keep - lie) * agreement(SLOPE)
-    reach = math.ceil(TAILS * math.sqrt(people * rate * (1 - rate))) + 1
-    middle = round(people * rate)
-    counts = np.arange(max(0, middle - reach), min(people, middle + reach) + 1)
-    estimates = slope_of((counts / people - lie) / (keep - lie))
-    return float(binom.pmf(counts, people, rate) @ (estimates - SLOPE) ** 2)
-
-
 def by_gradient(theta: Array) -> Array:
     """Return the probability that the gradient at θ is rounded to its upper end."""
     mean = -(SHARES * PLACES) @ expit(-PLACES[:, None] * theta)
     return np.asarray(expit(theta) - mean)
-
-
-def gradient_level(theta: Array) -> Array:
-    """Return the same where the mean gradient is 0."""
-    return np.asarray(expit(theta))
 
 
 def sign_width(theta: Array | float) -> Array:
@@ -255,5 +217,5 @@ def _tabulated(rate: At) -> At:
     return lambda theta: np.interp(theta, GRID, values)
 
 
-BY_GRADIENT = Bit(_tabulated(by_gradient), gradient_level, 1 / INFORMATION)
+BY_GRADIENT = Bit(_tabulated(by_gradient), expit, 1 / INFORMATION)
 BY_SIGN = Bit(_tabulated(by_sign), _tabulated(sign_level), float(sign_width(SLOPE)) / PACE)

@@ -23,20 +23,39 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from numpy.random import Generator
-from numpy.typing import NDArray
 
 from deniable.shared.privacy.mechanisms import RandomizedResponse
-from deniable.shared.privacy.thresholds import ONE
+from deniable.simulations.studies.bit_reports import (
+    Array,
+    averaged_walk,
+    binomial,
+    estimated_rate,
+    reported_rate,
+)
 
-Array = NDArray[np.floating]
-GROUPS, BURN_IN = 1_000, 50  # one group in 50 is not averaged
+GROUPS = 1_000
 MIN_DIVISOR = 1e-3  # of a ratio
-TAILS = 9.0  # standard deviations of a count; the rest has a probability below 1e-18
 At = Callable[[Array], Array]  # a function of θ
 WIDTHS = np.geomspace(1e-4, 0.5, 60)
+
+
+class Formula(NamedTuple):
+    """Mean squared error of an estimator, to first order for n people."""
+
+    once: float  # n times the error without the rest
+    noise: float = 0.0  # n times what privacy adds
+    small: float = 0.0  # n^2 times what privacy adds
+    bias: float = 0.0  # the bias that remains with many people
+
+    def added(self, people: int) -> float:
+        return self.noise / people + self.small / people**2
+
+    def error(self, people: int) -> float:
+        return self.once / people + self.added(people) + self.bias**2
 
 
 @dataclass(frozen=True)
@@ -50,30 +69,16 @@ class Bit:
     level: At
     steep: float
 
+    def search(
+        self, response: RandomizedResponse, n: int, times: int, generator: Generator
+    ) -> Array:
+        """Return the average point of a search for the θ where the bit has its level."""
 
-def estimated_rate(
-    response: RandomizedResponse, size: int, rate: Array | float, times: int,
-    generator: Generator
-) -> Array:  # fmt: skip
-    """Return unbiased estimates of a bit's probability, each from the reports of `size` people."""
-    keep, lie = response.keep / ONE, response.lie / ONE
-    counts = generator.binomial(size, lie + (keep - lie) * np.asarray(rate), times)
-    return np.asarray((counts / size - lie) / (keep - lie))
+        def off(size: int, theta: Array) -> Array:
+            estimate = estimated_rate(response, size, self.rate(theta), times, generator)
+            return estimate - self.level(theta)
 
-
-def search(
-    response: RandomizedResponse, n: int, times: int, bit: Bit, generator: Generator
-) -> Array:
-    """Return Polyak's average of a walk to the θ where the bit has its level."""
-    ends = np.rint(np.linspace(0, n, GROUPS + 1)).astype(np.int64)
-    theta, total, weight = np.zeros(times), np.zeros(times), 0
-    for group, size in enumerate(np.diff(ends).tolist()):
-        if group >= GROUPS // BURN_IN:
-            total += size * theta
-            weight += size
-        off = estimated_rate(response, size, bit.rate(theta), times, generator) - bit.level(theta)
-        theta = np.clip(theta + bit.steep * (group + 1) ** -0.6 * off, -1, 1)
-    return np.asarray(total / weight)
+        return averaged_walk(n, GROUPS, np.zeros(times), off, self.steep, (-1, 1))
 
 
 @dataclass(frozen=True)
@@ -121,16 +126,25 @@ class Ratio:
         return float(chances @ (inside + ends))
 
     def _estimates(self, group: int) -> tuple[Array, Array]:
-        """Return the possible values of `estimated_rate` in a group, and their probabilities."""
-        from scipy.stats import binom
+        """Return the possible estimates of a group's rate, and their probabilities."""
+        size, rate = self.sizes[group], float(reported_rate(self.response, self.bits[group]))
+        counts, chances = binomial(size, rate)
+        return np.asarray(self.response.unbiased_share(counts / size)), chances
 
-        keep, lie = self.response.keep / ONE, self.response.lie / ONE
-        size, rate = self.sizes[group], lie + (keep - lie) * self.bits[group]
-        reach = math.ceil(TAILS * math.sqrt(size * rate * (1 - rate))) + 1
-        counts = np.arange(
-            max(0, round(size * rate) - reach), min(size, round(size * rate) + reach) + 1
-        )
-        return (counts / size - lie) / (keep - lie), binom.pmf(counts, size, rate)
+
+def bit_variances(epsilon: float, xy: float, xx: float) -> tuple[float, float]:
+    """Return the variances of one bit for xy, with this mean, and of one for xx times xy / xx."""
+    c2 = 1 / math.tanh(epsilon / 2) ** 2
+    return c2 - xy**2, (xy / xx) ** 2 * (c2 / 4 - (xx - 0.5) ** 2)
+
+
+def best_ratio(
+    response: RandomizedResponse, people: int, xy: float, xx: float, factor: float = 1.0
+) -> Ratio:
+    """Return the ratio of these means with the best split of the people."""
+    a, b = (math.sqrt(part) for part in bit_variances(float(response.epsilon), xy, xx))
+    first = round(people * a / (a + b))
+    return Ratio(response, (first, people - first), ((1 + xy) / 2, xx), factor)
 
 
 def van_trees(
@@ -141,36 +155,3 @@ def van_trees(
 ) -> float:
     """Return the limit; `information(h)` is the largest information up to h away."""
     return max(gain**2 / (people * information(h) + (math.pi / h) ** 2) for h in widths)
-
-
-@dataclass(frozen=True)
-class Known:
-    """Knowledge of an estimator's mean squared error, for a number of people."""
-
-    first_order: float  # the formula for many people
-    noise: float | None  # the part that privacy adds, where there is one
-    exact: float | None  # except for rounding, where the distribution is known
-    limit: float | None  # the least error of any estimator of the same model
-
-
-def known(
-    people: int,
-    formula: tuple[float, float | None, float | None],
-    exact: float | None,
-    limit: float | None,
-    off: float = 0.0,
-    noisy: bool = False,
-) -> Known:
-    """Return what is known of an estimator.
-
-    `formula` has n times the error, then n times and n^2 times what noise adds; `off` is the bias
-    that remains with many people.
-    """
-    once, noise, small = formula
-    added = (noise or 0.0) / people + (small or 0.0) / people**2
-    return Known(
-        once / people + added + off**2,
-        added if noisy else None,
-        exact,
-        limit,
-    )

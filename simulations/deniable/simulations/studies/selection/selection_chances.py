@@ -30,18 +30,14 @@ sequential interaction.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 
 import numpy as np
-from numpy.typing import NDArray
+from scipy.special import log_ndtr
 
-from deniable.shared.privacy.epsilon import Epsilon
+from deniable.shared.privacy.epsilon import ONE, Epsilon
 from deniable.shared.privacy.mechanisms import Unary
-from deniable.shared.privacy.thresholds import ONE
-from deniable.simulations.studies.hypothesis_test import binomial
+from deniable.simulations.studies.bit_reports import Array, binomial, noise
 
-Array = NDArray[np.float64]
-MAX_PEOPLE = 10**12
 NODES, LIMIT = 4_001, 9.0  # of a normal distribution: beyond 9 deviations is less than 1e-18
 LEAST = 1e-300
 
@@ -97,12 +93,10 @@ def unary(options: int, epsilon: Epsilon, people: int, gap: int) -> float:
 
 def normal(options: int, people: float, delta: float, spread: float, asked: int) -> float:
     """Return the probability for counts with spread c, where each person answers one of `asked`."""
-    from scipy.special import ndtr
-
     s = spread * math.sqrt(asked / people)
     s1 = math.sqrt((spread**2 - delta**2) * asked / people)
     x, weights = _normal_nodes()
-    return float(weights @ np.exp((options - 1) * _log(ndtr((delta + x * s1) / s))))
+    return float(weights @ np.exp((options - 1) * log_ndtr((delta + x * s1) / s)))
 
 
 def trusted(options: int, people: float, delta: float, epsilon: float) -> float:
@@ -118,28 +112,14 @@ def trusted(options: int, people: float, delta: float, epsilon: float) -> float:
     x = np.linspace(-LIMIT * s - 6 * scale, mean + LIMIT * s + 40 * scale, 1_501)
     other = np.exp(-np.exp(np.minimum((s * u - x[:, None]) / scale, 700.0))) @ weights
     right = np.exp(-np.exp(np.minimum((mean + s1 * u - x[:, None]) / scale, 700.0))) @ weights
-    others = np.exp((options - 1) * _log(other))
+    others = np.exp((options - 1) * np.log(np.maximum(other, LEAST)))
     return float(np.sum(np.diff(right) * (others[1:] + others[:-1]) / 2))
 
 
 def fano(options: int, epsilon: float, delta: float, right: float) -> float:
     """Return the least number of devices; the bound is 0 for few options."""
-    v = 1 / (4 * math.sinh(epsilon / 2) ** 2)
-    return max(0.0, 4 * v * options * (right * math.log(options) - math.log(2)) / delta**2)
-
-
-def least(enough: Callable[[int], bool], start: int = 1) -> int | None:
-    """Return the least whole number that is enough, by bisection; None beyond `MAX_PEOPLE`."""
-    most = start
-    while not enough(most):
-        most *= 2
-        if most > MAX_PEOPLE:
-            return None
-    too_few = max(0, most // 2)
-    while most - too_few > 1:
-        middle = (too_few + most) // 2
-        too_few, most = (too_few, middle) if enough(middle) else (middle, most)
-    return most
+    wanted = right * math.log(options) - math.log(2)
+    return max(0.0, 4 * noise(epsilon) * options * wanted / delta**2)
 
 
 def _supports(mechanism: Unary, votes: int, people: int) -> tuple[int, Array]:
@@ -156,7 +136,3 @@ def _normal_nodes(count: int = NODES) -> tuple[Array, Array]:
     x = np.linspace(-LIMIT, LIMIT, count)
     density = np.exp(-(x**2) / 2)
     return x, np.asarray(density / density.sum())
-
-
-def _log(values: Array) -> Array:
-    return np.log(np.maximum(values, LEAST))

@@ -14,7 +14,7 @@ from __future__ import annotations
 import csv
 import json
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -24,8 +24,9 @@ from deniable.shared.errors import WrongUse
 from deniable.shared.survey.document import Survey
 from deniable.shared.survey.kinds.base import Population, Question
 from deniable.shared.survey.questions import question_document
-from deniable.simulations.engine import comparison, option
-from deniable.simulations.engine.redaction import Redacted, digest
+from deniable.simulations.engine import option
+from deniable.simulations.engine.estimators import middle
+from deniable.simulations.engine.option import Redacted, digest
 from deniable.simulations.engine.study import Cell, Options, Study
 from deniable.simulations.studies.survey.survey_cells import run
 from deniable.simulations.studies.survey.survey_people import people_class
@@ -35,15 +36,11 @@ DEFAULT_PEOPLE = "1e3,1e4,1e5"
 MIN_ASKED = 50  # people per further question, so that each question is asked
 
 
-def _shares(name: str, given: Any) -> list[float]:  # Any: as it was given
-    return [_forged(name, value) for value in option.listed_values(given)]
-
-
-def _forged(name: str, given: Any) -> float:
-    share = option.share(name, given)
-    if share == 1:
+def _forged(name: str, given: Any) -> list[float]:  # Any: as it was given
+    shares = [option.share(name, value) for value in option.listed_values(given)]
+    if 1 in shares:
         raise WrongUse(f"{name}: shares from 0 to less than 1, got {given}")
-    return share
+    return shares
 
 
 def _path(name: str, given: Any) -> Path | None:
@@ -83,37 +80,38 @@ OPTIONS = (
     option.Option(
         "people", None, _people, f"how many (default {DEFAULT_PEOPLE}, or all of the CSV)"
     ),
-    option.Option("forged", "0.001,0.003,0.01,0.03,0.1", _shares, "shares of forged reports"),
+    option.Option("forged", "0.001,0.003,0.01,0.03,0.1", _forged, "shares of forged reports"),
     option.Option("within", 0.01, option.inside(), "the wanted ±, of 1 or of the range", "X"),
-    comparison.delta_option(),
+    option.delta(),
     option.repetitions(200),
 )
 
 
 def check(given: dict[str, Any]) -> Options:  # Any: what the readers return
-    if given["answers"] and (given["share"] or given["mean"]):
+    path, answers, named = given["file"], given["answers"], [*given["share"], *given["mean"]]
+    if answers and named:
         raise WrongUse("give answers, or shares and means, not both")
-    survey = _survey(given["file"])
+    survey = parse_survey_file(
+        path.read_text("utf-8") if path else template(datetime.now(UTC).date())
+    )
     counts: Any = given["people"] or _people("people", DEFAULT_PEOPLE)  # Any: a list
-    if given["answers"]:
-        populations, count = from_csv(survey, given["answers"])
+    if answers:
+        populations, count = from_csv(survey, answers)
         counts = given["people"] or [count]
-        texts: Mapping[str, str] = redacted(populations)
     else:
         populations = from_options(survey, given["share"], given["mean"])
-        texts = {name: json.dumps(population) for name, population in populations.items()}
-    check_shares(populations)
+    if negative := [n for n, weights in populations.items() if any(w < 0 for _, w in weights)]:
+        raise WrongUse(f"--share {negative[0]}: a share is from 0 to 1")
     if min(counts) < (least := MIN_ASKED * (survey.drawn_from - 1)):
         raise WrongUse(f"people: at least {least}, where each is asked one of the questions")
+    texts = [json.dumps(populations[question.name]) for question in survey.questions]
     return {
         "survey": survey.name,
         "questions": [json.dumps(question_document(q)) for q in survey.questions],
-        "populations": [texts[q.name] for q in survey.questions],
+        "populations": redacted(texts) if answers else texts,
         "drawn_from": survey.drawn_from,
-        "true_answers": bool(given["answers"]),
-        "assumed": ""
-        if given["answers"]
-        else assumptions(survey, [*given["share"], *given["mean"]]),
+        "true_answers": bool(answers),
+        "assumed": "" if answers else assumptions(survey, named),
         **{key: given[key] for key in ("forged", "within", "delta", "repetitions")},
         "people": counts,
     }
@@ -121,29 +119,17 @@ def check(given: dict[str, Any]) -> Options:  # Any: what the readers return
 
 def cells(options: Options) -> Sequence[Cell]:
     """Return every number of people without forgers, and every forged share at the middle one."""
-    middle = comparison.middle(options["people"])
+    attacked = middle(options["people"])
     kinds = [(people, 0.0) for people in options["people"]]
-    kinds += [(middle, forged) for forged in options["forged"] if forged]
+    kinds += [(attacked, forged) for forged in options["forged"] if forged]
     shared = {key: options[key] for key in ("within", "delta", "repetitions")}
     if options["drawn_from"] > 1:
         shared["drawn_from"] = options["drawn_from"]
     return [
-        {
-            "question": question,
-            "population": population,
-            "people": people,
-            "forged": forged,
-            **shared,
-        }
-        for question, population in zip(options["questions"], options["populations"], strict=True)
-        for people, forged in kinds
+        {"question": question, "population": people, "people": count, "forged": forged, **shared}
+        for question, people in zip(options["questions"], options["populations"], strict=True)
+        for count, forged in kinds
     ]
-
-
-def _survey(path: Path | None) -> Survey:
-    return parse_survey_file(
-        template(datetime.now(UTC).date()) if path is None else path.read_text("utf-8")
-    )
 
 
 # Populations
@@ -153,25 +139,20 @@ def from_csv(survey: Survey, path: Path) -> tuple[dict[str, Population], int]:
     """Return the populations and the number of people: a line per person, a column per question."""
     with path.open(encoding="utf-8", newline="") as stream:
         lines = list(csv.DictReader(stream))
-    names = set(lines[0]) if lines else set()
-    for question in survey.questions:
-        if question.name not in names:
-            raise WrongUse(
-                f"{path}: there is no column {question.name!r}; give one to each question"
-            )
-    return {
-        q.name: _column(q, [line[q.name] for line in lines], path) for q in survey.questions
-    }, len(lines)
+    if missing := [q.name for q in survey.questions if not lines or q.name not in lines[0]]:
+        raise WrongUse(f"{path}: there is no column {missing[0]!r}; give one to each question")
+    columns = {q.name: [line[q.name] for line in lines] for q in survey.questions}
+    return {q.name: _column(q, columns[q.name], path) for q in survey.questions}, len(lines)
 
 
-def redacted(populations: Mapping[str, Population]) -> dict[str, Redacted]:
+def redacted(texts: Sequence[str]) -> list[Redacted]:
     """Return the populations for options and cells, where only a digest is shown.
 
-    It is one digest of all questions together: that of a single question could be guessed.
+    It is one digest of all questions together, because the text behind a digest of a single
+    question could be guessed.
     """
-    texts = {name: json.dumps(population) for name, population in populations.items()}
-    whole = digest(json.dumps(texts, sort_keys=True).encode())
-    return {name: Redacted(whole, text) for name, text in texts.items()}
+    whole = digest(json.dumps(texts).encode())
+    return [Redacted(whole, text) for text in texts]
 
 
 def from_options(
@@ -179,10 +160,10 @@ def from_options(
 ) -> dict[str, Population]:
     """Return the populations of shares like browser.firefox=0.4 and means like minutes=40."""
     share_of, mean_of = (_pairs(texts) for texts in (shares, means))
-    populations = {}
-    for question in survey.questions:
-        people = people_class(question)
-        populations[question.name] = people.from_amounts(question, share_of, mean_of)
+    populations = {
+        question.name: people_class(question).from_amounts(question, share_of, mean_of)
+        for question in survey.questions
+    }
     if unknown := [*share_of, *mean_of]:
         raise WrongUse(
             f"{unknown[0]!r} fits no question: --share is for bits and choices (crashed=0.03, "
@@ -221,12 +202,6 @@ def _pairs(texts: Sequence[str]) -> dict[str, float]:
         except ValueError:
             raise WrongUse(f"write NAME=NUMBER, like crashed=0.03; got {text!r}") from None
     return pairs
-
-
-def check_shares(populations: Mapping[str, Population]) -> None:
-    for name, population in populations.items():
-        if any(weight < 0 for _, weight in population):
-            raise WrongUse(f"--share {name}: a share is from 0 to 1")
 
 
 STUDY = Study(

@@ -11,7 +11,7 @@ or a point of the range.
 
 Where each person is asked one of d questions, a binomial of probability 1 / d says how many of
 those with an answer are asked this one, in each repetition: exactly the one draw of each person.
-The truth stays that of all people. Forgers choose this question, so β is their share of its
+The true values remain those of all people. Forgers choose this question, so β is their share of its
 reports. A shuffler then mixes fewer reports, and the draw of who is asked adds to the error.
 """
 
@@ -29,8 +29,8 @@ from deniable.server.estimation.amplification import report_epsilon
 from deniable.shared.survey.kinds.base import Question
 from deniable.shared.survey.questions import parse_question
 from deniable.shared.survey.reader import Reader
-from deniable.simulations.engine.comparison import Z95
-from deniable.simulations.engine.redaction import content
+from deniable.simulations.engine.estimators import Z95
+from deniable.simulations.engine.option import content
 from deniable.simulations.engine.study import Cell, Row
 from deniable.simulations.population import whole_people
 from deniable.simulations.studies.survey.survey_people import Counts, People, people_of
@@ -42,23 +42,20 @@ def run(cell: Cell, generator: Generator) -> Sequence[Row]:
     question = parse_question(Reader("question", json.loads(str(cell["question"]))))
     people = people_of(question, json.loads(content(cell["population"])))
     reports, times = int(cell["people"]), int(cell["repetitions"])
+    drawn_from = int(cell.get("drawn_from", 1))  # questions of which each person is asked one
     forged = round(reports * float(cell["forged"]))
     held = whole_people(people.weights, reports - forged)
-    asked, counts = _honest(people, held, times, _drawn_from(cell), generator)
-    counts[:, _forged_cells(question, people)] += forged
+    asked, counts = _honest(people, held, times, drawn_from, generator)
+    encoding = question.mechanism.encoding  # a forged report counts in all cells of its symbol
+    counts[:, list(encoding.cells_of(encoding.symbol_in(people.target_cell)))] += forged
     repeated = [
         estimates(question, tally, honest + forged)
         for tally, honest in zip(counts, asked, strict=True)
     ]
     return [
-        _row(cell, question, label, [one[label] for one in repeated], truth, people)
+        _row(cell, question, label, [one[label] for one in repeated], truth, people, drawn_from)
         for label, truth in enumerate(people.truths(held))
     ]
-
-
-def _drawn_from(cell: Cell) -> int:
-    """Return the number of questions of which each person is asked one; 1 where all are asked."""
-    return int(cell.get("drawn_from", 1))
 
 
 def _honest(
@@ -72,12 +69,6 @@ def _honest(
     return asked.sum(axis=1).tolist(), counts
 
 
-def _forged_cells(question: Question, people: People) -> list[int]:
-    """Return the cells of a valid forged report: the target, and the next ones if it needs more."""
-    encoding = question.mechanism.encoding
-    return list(encoding.cells_of(encoding.symbol_in(people.target_cell)))
-
-
 def _row(
     cell: Cell,
     question: Question,
@@ -85,14 +76,12 @@ def _row(
     repeated: list[Estimate],
     truth: float,
     people: People,
+    drawn_from: int,
 ) -> Row:
     reports, forged, times = int(cell["people"]), float(cell["forged"]), len(repeated)
-    middle = np.array([one.estimate for one in repeated])
-    low, high = (np.array([getattr(one, end) for one in repeated]) for end in ("low", "high"))
+    middle, low, high = np.array([[one.estimate, one.low, one.high] for one in repeated]).T
     covered = float(((low <= truth) & (truth <= high)).mean())
-    target = people.target == label
-    within, drawn_from = float(cell["within"]), _drawn_from(cell)
-    needed = None if forged else people_needed(question, people, label, within, drawn_from)
+    is_target, within = people.target == label, float(cell["within"])
     weight = forged / (forged + (1 - forged) / drawn_from)  # in the reports of this question
     return {
         "question": question.name,
@@ -115,12 +104,12 @@ def _row(
         "shuffled": shuffled_half_width(
             question, people, truth, reports, drawn_from, float(cell["delta"])
         ),
-        "needed": needed,
+        "needed": None if forged else people_needed(question, people, label, within, drawn_from),
         "leverage": question.mechanism.leverage,
-        "target": int(target),
-        "shift_exact": people.shift(truth, weight) if target else None,
-        "shift_measured": float(middle.mean() - truth) if target else None,
-        "shift_error": float(middle.std(ddof=1) / math.sqrt(times)) if target else None,
+        "target": int(is_target),
+        "shift_exact": people.shift(truth, weight) if is_target else None,
+        "shift_measured": float(middle.mean() - truth) if is_target else None,
+        "shift_error": float(middle.std(ddof=1) / math.sqrt(times)) if is_target else None,
     }
 
 
@@ -129,8 +118,8 @@ def people_needed(
 ) -> int | None:
     """Return the fewest people, to one part in a hundred, for an interval within ± `within`.
 
-    The interval is that of the expected tally, relative to 1 or to the range. None where ten
-    billion people do not suffice.
+    The interval is computed from the expected tally, relative to 1 or to the range. The result is
+    None where ten billion people do not suffice.
     """
 
     def half_width(reports: int) -> float:

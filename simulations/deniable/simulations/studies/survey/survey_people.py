@@ -7,16 +7,15 @@ point of the range, 0 to 1. Here, and nowhere else in the study, are the differe
 from __future__ import annotations
 
 import math
-from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.random import Generator
 from numpy.typing import NDArray
 
-from deniable.server.planning.variances import REPLACE_ONE
+from deniable.server.planning.forecast import REPLACE_ONE
 from deniable.shared.errors import WrongUse
 from deniable.shared.privacy.epsilon import Epsilon
 from deniable.shared.privacy.mechanisms import number_table, support_design
@@ -27,7 +26,7 @@ from deniable.shared.survey.kinds.base import (
     Question,
     ShareQuestion,
 )
-from deniable.simulations.central import BoundedMean, GeometricCounts
+from deniable.simulations.central.discrete_laplace import BoundedMean, GeometricCounts
 from deniable.simulations.population import fixed, grid_distribution, on_grid, rates, whole_people
 
 Counts = NDArray[np.int64]
@@ -40,43 +39,11 @@ NO_TEXTS = (
 )
 
 
-def people_of(question: Question, population: Population) -> People:
-    return people_class(question)(population, question)
-
-
-def people_class(question: Question) -> type[People]:
-    """Return the people for a question; WrongUse where this study has none."""
-    people = PEOPLE[question.estimation]
-    if isinstance(people, str):
-        raise WrongUse(people.format(question.name))
-    return people
-
-
 @dataclass(frozen=True)
-class People(ABC):
-    """A population and its question: reports, truths, and the target of forgers."""
+class Weighted:
+    """A population: its points, and the part of the people at each."""
 
     population: Population
-    question: Any  # of the estimation that `PEOPLE` names it by
-
-    @classmethod
-    @abstractmethod
-    def from_amounts(
-        cls, question: Any, shares: Amounts, means: Amounts
-    ) -> Population:  # Any: as above
-        """Return the population of `--share` and `--mean`, and remove the amounts that are used.
-
-        Without amounts for the question, return its default population.
-        """
-
-    @classmethod
-    @abstractmethod
-    def point(cls, question: Any, text: str) -> float:  # Any: as above
-        """Return the point of an answer in a CSV file; ValueError if the text is none."""
-
-    @abstractmethod
-    def shuffled_variance(self, epsilon: Epsilon, truth: float) -> tuple[float, float]:
-        """Return the variances of one report at this ε: of its noise, and of people's answers."""
 
     @property
     def weights(self) -> list[float]:
@@ -90,53 +57,23 @@ class People(ABC):
     def shares(self) -> list[float]:
         return [weight / sum(self.weights) for weight in self.weights]
 
-    @property
-    @abstractmethod
-    def distribution(self) -> list[float]:
-        """One person's probability of each answer, or of each point of the grid."""
-
-    @abstractmethod
-    def tallies(self, held: Counts, times: int, generator: Generator) -> Counts:
-        """Return tallies of these people's reports: `held[n]` have point n of the population."""
-
-    @abstractmethod
-    def expected(self, reports: int) -> Counts:
-        """Return the expected tally of this number of reports, in whole numbers."""
-
-    @abstractmethod
-    def truths(self, held: Counts) -> list[float]:
-        """Return the true value of each label for these people."""
-
-    @property
-    @abstractmethod
-    def target(self) -> int:
-        """The label that forgers push."""
-
-    @property
-    @abstractmethod
-    def target_cell(self) -> int:
-        """A cell in which a report for that label counts."""
-
-    @abstractmethod
-    def shift(self, truth: float, forged: float) -> float:
-        """Return the shift of the target's estimate by forged reports, in its own units."""
-
-    @abstractmethod
-    def trusted_half_width(self, people: int) -> float:
-        """Return the largest error of 95 % of the releases of a trusted server at the same ε."""
-
 
 @dataclass(frozen=True)
-class Holders(People):
+class Holders(Weighted):
     """People who hold one answer each; forgers push yes, or the least held option."""
 
     question: ShareQuestion
 
     @classmethod
-    def from_amounts(cls, question: ShareQuestion, shares: Amounts, means: Amounts) -> Population:  # noqa: ARG003 # as all have it
-        """Return the given shares; the rest is split equally among the other options."""
+    def from_amounts(cls, question: ShareQuestion, shares: Amounts, means: Amounts) -> Population:  # noqa: ARG003 # as both have it
+        """Return the population of `--share` and `--mean`, and remove the amounts that are used.
+
+        The rest is split equally among the other options. Without amounts for the question, return
+        its default population.
+        """
         if len(question.labels) == 1:
-            return _one_share(question, shares.pop(question.name, None))
+            share = shares.pop(question.name, None)
+            return question.default_population() if share is None else _one_share(question, share)
         own = {label: shares.pop(f"{question.name}.{label}", None) for label in question.labels}
         rest = 1 - sum(share for share in own.values() if share is not None)
         others = sum(share is None for share in own.values())
@@ -149,60 +86,70 @@ class Holders(People):
 
     @classmethod
     def point(cls, question: ShareQuestion, text: str) -> float:
+        """Return the point of an answer in a CSV file; ValueError if the text is none."""
         return float(_parsed(question, text))
 
     def shuffled_variance(self, epsilon: Epsilon, truth: float) -> tuple[float, float]:
+        """Return two variances of one report at this ε: of its noise, and of people's answers."""
         kind, options = self.question.mechanism_kind, self.question.mechanism.options
         return support_design(kind, epsilon, options).variance(1, truth), truth * (1 - truth)
 
     @property
     def distribution(self) -> list[float]:
+        """One person's probability of each answer, or of each point of the grid."""
         return [float(share) for share in self._by_answer(self.shares)]
 
     def tallies(self, held: Counts, times: int, generator: Generator) -> Counts:
+        """Return tallies of these people's reports: `held[n]` have point n of the population."""
         people = self._by_answer(held.tolist()).astype(np.int64)
         return fixed(self.question.mechanism, people, times, generator).counts
 
     def expected(self, reports: int) -> Counts:
+        """Return the expected tally of this number of reports, in whole numbers."""
         expected = rates(self.question.mechanism, self.distribution)
         return np.rint(expected * reports).astype(np.int64)
 
     def truths(self, held: Counts) -> list[float]:
+        """Return the true value of each label for these people."""
         shares = self._by_answer((held / held.sum()).tolist())
         return [float(share) for share in shares[self.question.first_label :]]
 
     @property
     def target(self) -> int:
+        """The label that forgers push."""
         labelled = self.distribution[self.question.first_label :]
         return labelled.index(min(labelled))
 
     @property
     def target_cell(self) -> int:
+        """A cell in which a report for that label counts."""
         return self.target + self.question.first_label
 
     def shift(self, truth: float, forged: float) -> float:
+        """Return the shift of the target's estimate by forged reports, in its own units."""
         return forged * (self.question.mechanism.leverage - truth)
 
     def trusted_half_width(self, people: int) -> float:
+        """Return the largest error of 95 % of the releases of a trusted server at the same ε."""
         sensitivity = 1 if len(self.question.labels) == 1 else REPLACE_ONE  # counts that change
         noise = GeometricCounts(self.question.epsilon, sensitivity).noise
         return noise.radius(0.05) / people
 
     def _by_answer(self, amounts: Sequence[float]) -> NDArray[np.float64]:
-        total = np.zeros(self.question.mechanism.answers)
-        for point, amount in zip(self.points, amounts, strict=True):
-            total[int(point)] += amount
-        return total
+        points = np.array(self.points, dtype=int)
+        total = np.bincount(points, amounts, self.question.mechanism.answers)
+        return np.asarray(total, dtype=np.float64)
 
 
 @dataclass(frozen=True)
-class Numbers(People):
-    """People with numbers in a range; forgers push its high end."""
+class Numbers(Weighted):
+    """People with numbers in a range; forgers push its high end. The methods are those above."""
 
     question: MeanQuestion
+    target = 0
 
     @classmethod
-    def from_amounts(cls, question: MeanQuestion, shares: Amounts, means: Amounts) -> Population:  # noqa: ARG003 # as all have it
+    def from_amounts(cls, question: MeanQuestion, shares: Amounts, means: Amounts) -> Population:  # noqa: ARG003 # as both have it
         mean, (low, high) = means.pop(question.name, None), question.range
         if mean is None:
             return question.default_population()
@@ -239,10 +186,6 @@ class Numbers(People):
         return [self.question.range[0] + self.question.span * mean]
 
     @property
-    def target(self) -> int:
-        return 0
-
-    @property
     def target_cell(self) -> int:
         return self.question.mechanism.cells - 1
 
@@ -255,6 +198,28 @@ class Numbers(People):
         return self.question.span * trusted.noise.radius(0.05) / (trusted.steps * people)
 
 
+People: TypeAlias = Holders | Numbers
+PEOPLE: Mapping[Estimation, type[Holders | Numbers] | str] = {  # or why this study has none
+    "shares": Holders,
+    "mean": Numbers,
+    "coordinates": NO_VECTORS,
+    "texts": NO_TEXTS,
+}
+
+
+def people_of(question: Question, population: Population) -> People:
+    people: People = people_class(question)(population, question)
+    return people
+
+
+def people_class(question: Question) -> Any:  # Any: the type for questions of its estimation
+    """Return the people for a question; WrongUse where this study has none."""
+    people = PEOPLE[question.estimation]
+    if isinstance(people, str):
+        raise WrongUse(people.format(question.name))
+    return people
+
+
 def _parsed(question: Question, text: str) -> Any:  # Any: as its mechanism takes it
     answer = question.place(question.answer_of(text))
     if answer is None:
@@ -262,18 +227,8 @@ def _parsed(question: Question, text: str) -> Any:  # Any: as its mechanism take
     return answer
 
 
-def _one_share(question: ShareQuestion, share: float | None) -> Population:
+def _one_share(question: ShareQuestion, share: float) -> Population:
     """Return the population in which the labelled answer has this share."""
-    if share is None:
-        return question.default_population()
     answers = range(question.mechanism.answers)
     rest = (1 - share) / (len(answers) - 1)
     return [[n, share if n == question.first_label else rest] for n in answers]
-
-
-PEOPLE: Mapping[Estimation, type[People] | str] = {  # or the reason why this study has none
-    "shares": Holders,
-    "mean": Numbers,
-    "coordinates": NO_VECTORS,
-    "texts": NO_TEXTS,
-}

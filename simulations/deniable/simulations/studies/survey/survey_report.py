@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from deniable.simulations.engine import comparison
-from deniable.simulations.engine.comparison import SHUFFLED, TRUST, figure, number, pick
-from deniable.simulations.engine.figures import INK, LOOKS, new_figure, plain_ticks
+from deniable.simulations.engine import figures, sentences
+from deniable.simulations.engine.estimators import Rows, middle, number
+from deniable.simulations.engine.figures import INK, LOOKS, SHUFFLED_LOOK, Panel
+from deniable.simulations.engine.sentences import TRUST, figure
 from deniable.simulations.engine.study import Figure, Options, Report, Row, Table
-from deniable.simulations.studies.building_blocks import bars, paragraphs
 
 if TYPE_CHECKING:
     import matplotlib.axes
@@ -24,28 +24,27 @@ TRUE_ANSWERS = (
     "file is written except a digest of it."
 )
 ONE_OF = (
-    "Each person is asked one of the {} questions, drawn again in each repetition; the truth is "
-    "that of all people, and forgers choose the question that they push."
+    "Each person is asked one of the {} questions, drawn again in each repetition. True "
+    "values are those of all people, and forgers choose which question they attack."
 )
 MAX_LABELS = 20  # of one question, in tables and figures
 
 
-def report(options: Options, rows: Sequence[Row]) -> Report:
-    people = comparison.middle(options["people"])
-    honest = pick(rows, forged=0.0)
-    shown, attacked = pick(honest, people=people), pick(rows, target=1)
-    attacked = [row for row in attacked if row["forged"]]
-    figures = [
+def report(options: Options, found: Sequence[Row]) -> Report:
+    rows, people = Rows(found), middle(options["people"])
+    honest, attacked = rows.at(forged=0.0), Rows(row for row in rows.at(target=1) if row["forged"])
+    shown = honest.at(people=people)
+    drawings = [
         Figure(
             "intervals",
             f"The expected 95 % interval of each question with {people:,} people, next to those "
             "of a trusted server at the same ε, and of a shuffler, which needs all people to be "
             "honest. The bar is the truth of this population.",
-            lambda: interval_figure(_few(shown), people),
+            lambda: interval_figure(few(shown), people),
         )
     ]
     if attacked:
-        figures.append(
+        drawings.append(
             Figure(
                 "attack",
                 "The shift of their target by forged reports: yes, the least held option, the high "
@@ -54,10 +53,10 @@ def report(options: Options, rows: Sequence[Row]) -> Report:
             )
         )
     return Report(
-        findings=_findings(options, honest, shown, attacked, people),
-        figures=figures,
-        tables=[_interval_table(honest, options["within"]), _attack_table(attacked)],
-        method=paragraphs(
+        _findings(options, honest, shown, attacked, people),
+        drawings,
+        [_interval_table(honest, options["within"]), _attack_table(attacked)],
+        sentences.paragraphs(
             f"""{options["assumed"]}
 
             {TRUE_ANSWERS if options["true_answers"] else ""}
@@ -76,15 +75,13 @@ def report(options: Options, rows: Sequence[Row]) -> Report:
             shuffler has reports at a larger ε₀, which together have (ε, {options["delta"]:g}), in
             theory: it {TRUST}."""
         ),
-        document=comparison.cells_document(options, rows),
     )
 
 
-def _few(rows: Sequence[Row]) -> list[Row]:
+def few(rows: Rows) -> list[Row]:
     """Return the rows of the most held options of each question, in their own order."""
     result: list[Row] = []
-    for question in dict.fromkeys(row["question"] for row in rows):
-        mine = pick(rows, question=question)
+    for mine in rows.groups("question").values():
         top = sorted(mine, key=lambda row: -number(row, "truth"))[:MAX_LABELS]
         result += [row for row in mine if row in top]
     return result
@@ -102,63 +99,57 @@ def _amount(row: Row, key: str) -> str:
 
 
 def _findings(
-    options: Options,
-    honest: Sequence[Row],
-    shown: Sequence[Row],
-    attacked: Sequence[Row],
-    people: int,
+    options: Options, honest: Rows, shown: Rows, attacked: Rows, people: int
 ) -> list[str]:
     widest = [
-        max(pick(shown, question=q), key=lambda r: number(r, "half_width"))
-        for q in dict.fromkeys(r["question"] for r in shown)
+        max(group, key=lambda row: number(row, "half_width"))
+        for group in shown.groups("question").values()
     ]
-    parts = ", ".join(f"{r['question']} to ± {_amount(r, 'half_width')}" for r in widest)
-    covered = sum(number(r, "covered") for r in honest) / len(honest)
-    needed = [r["needed"] for r in shown]
-    most = None if None in needed else max(n for n in needed if isinstance(n, int))
+
+    def margins(key: str) -> str:
+        known = [row for row in widest if row[key] is not None]
+        return ", ".join(f"{row['question']} to ± {_amount(row, key)}" for row in known)
+
+    covered = sum(number(row, "covered") for row in honest) / len(honest)
+    needed = [row["needed"] for row in shown]
+    most = None if None in needed else max(int(n or 0) for n in needed)
     takes = f"takes {most:,} people" if most else "takes more than ten billion people"
-    first = (
-        f"With {people:,} people you learn {parts}; the 95 % intervals contained the truth in "
-        f"{100 * covered:.1f} % of the runs."
-    )
-    second = f"To estimate everything to ± {100 * options['within']:g} % {takes}"
+    forgers = ""
     if attacked:
-        worst = max(attacked, key=lambda r: number(r, "leverage"))
-        second += (
-            f"; one forged report counts as much as up to {figure(number(worst, 'leverage'))} "
-            f"honest ones ({worst['question']})"
-        )
-    mixed = [row for row in widest if row["shuffled"] is not None]
-    parts = ", ".join(f"{r['question']} to ± {_amount(r, 'shuffled')}" for r in mixed)
-    third = f"With a shuffler you would learn {parts}; it {TRUST}."
-    return [first, f"{second}.", *([third] if mixed else [])]
+        worst = max(attacked, key=lambda row: number(row, "leverage"))
+        forgers = f"""; one forged report counts as much as up to
+        {figure(number(worst, "leverage"))} honest ones ({worst["question"]})"""
+    mixed = margins("shuffled")
+    return sentences.paragraphs(
+        f"""With {people:,} people you learn {margins("half_width")}; the 95 % intervals contained
+        the truth in {100 * covered:.1f} % of the runs.
 
+        To estimate everything to ± {100 * options["within"]:g} % {takes}{forgers}.
 
-def _interval_table(rows: Sequence[Row], within: float) -> Table:
-    lines = []
-    for row in _few(rows) if len(rows) <= MAX_LABELS else rows[: 3 * MAX_LABELS]:
-        needed = row["needed"]
-        lines.append(
-            [
-                _name(row),
-                f"{row['people']:,}",
-                _amount(row, "truth").replace(" points", " %"),
-                f"± {_amount(row, 'half_width')}",
-                f"{100 * number(row, 'covered'):.1f} %",
-                "" if row["shuffled"] is None else f"± {_amount(row, 'shuffled')}",
-                f"± {_amount(row, 'trusted')}",
-                "> 10 billion" if needed is None else f"{needed:,}",
-            ]
-        )
-    columns = ["question", "people", "truth", "you", "contained the truth", "a shuffler"]
-    return Table(
-        "Results to expect",
-        [*columns, "a trusted server", f"people for ± {100 * within:g} %"],
-        lines,
+        {f"With a shuffler you would learn {mixed}; it {TRUST}." if mixed else ""}"""
     )
 
 
-def _attack_table(rows: Sequence[Row]) -> Table:
+def _interval_table(rows: Rows, within: float) -> Table:
+    lines = [
+        [
+            _name(row),
+            f"{row['people']:,}",
+            _amount(row, "truth").replace(" points", " %"),
+            f"± {_amount(row, 'half_width')}",
+            f"{100 * number(row, 'covered'):.1f} %",
+            "" if row["shuffled"] is None else f"± {_amount(row, 'shuffled')}",
+            f"± {_amount(row, 'trusted')}",
+            "> 10 billion" if row["needed"] is None else f"{row['needed']:,}",
+        ]
+        for row in (few(rows) if len(rows) <= MAX_LABELS else rows[: 3 * MAX_LABELS])
+    ]
+    columns = ["question", "people", "truth", "you", "contained the truth", "a shuffler"]
+    columns += ["a trusted server", f"people for ± {100 * within:g} %"]
+    return Table("Results to expect", columns, lines)
+
+
+def _attack_table(rows: Rows) -> Table:
     lines = [
         [
             _name(row),
@@ -178,14 +169,13 @@ def interval_figure(rows: Sequence[Row], people: int) -> matplotlib.figure.Figur
     shares = [row for row in rows if row["statistic"] == "share"]
     panels = ([shares] if shares else []) + [[row] for row in rows if row["statistic"] == "mean"]
     heights = [len(panel) + 0.9 for panel in panels]
-    picture = new_figure(height=1.1 + 0.42 * sum(heights))
-    grid = picture.subplots(len(panels), 1, squeeze=False, height_ratios=heights)
-    for axes, panel in zip(grid[:, 0], panels, strict=True):
+    picture = figures.new_figure(height=1.1 + 0.42 * sum(heights))
+    grid = picture.subplots(len(panels), 1, squeeze=False, height_ratios=heights)[:, 0]
+    for axes, panel in zip(grid, panels, strict=True):
         _intervals(axes, panel)
-    grid[0, 0].set_title(f"Results to expect from {people:,} people")
-    picture.legend(
-        *grid[0, 0].get_legend_handles_labels(), loc="outside lower center", ncols=4, fontsize=9
-    )
+    grid[0].set_title(f"Results to expect from {people:,} people")
+    entries = grid[0].get_legend_handles_labels()
+    picture.legend(*entries, loc="outside lower center", ncols=4, fontsize=9)
     return picture
 
 
@@ -199,47 +189,38 @@ def _intervals(axes: matplotlib.axes.Axes, rows: Sequence[Row]) -> None:
     axes.plot(truth, heights, "|", color=INK, markersize=16, label="truth")
     for label, look, up, centre, half in (
         ("you", LOOKS[0], 0.2, (low + high) / 2, (high - low) / 2),
-        ("a shuffler", SHUFFLED.look, 0.0, truth, mixed),
+        ("a shuffler", SHUFFLED_LOOK, 0.0, truth, mixed),
         ("a trusted server", LOOKS[1], -0.2, truth, trusted),
     ):
         axes.errorbar(
             centre, heights + up, xerr=half, fmt=look.marker, color=look.color, capsize=3,
             markersize=4, label=label,
         )  # fmt: skip
-    axes.set_yticks(heights, [_tick(row, rows) for row in rows])
+    labels = [len(group) for group in Rows(rows).groups("question").values() for _ in group]
+    names = [
+        str(row["question"]) if n == 1 else _name(row) for row, n in zip(rows, labels, strict=True)
+    ]
+    axes.set_yticks(heights, names)
     axes.set_ylim(-0.6, len(rows) - 0.4)
     axes.set_xlabel("%" if scale == 100 else f"mean of {rows[0]['question']}")
     axes.grid(visible=True, axis="x")
 
 
-def _tick(row: Row, rows: Sequence[Row]) -> str:
-    single = len(pick(rows, question=row["question"])) == 1
-    return str(row["question"]) if single else _name(row)
-
-
-def attack_figure(rows: Sequence[Row], people: int) -> matplotlib.figure.Figure:
+def attack_figure(rows: Rows, people: int) -> matplotlib.figure.Figure:
     """Draw the shift in points of a share, or in percent of the range of a number."""
-    picture = new_figure()
-    axes = picture.subplots()
-    names = list(dict.fromkeys((str(r["question"]), str(r["label"])) for r in rows))
-    for look, (question, label) in zip(LOOKS, names, strict=False):
-        mine = pick(rows, question=question, label=label)
-        forged = [100 * number(row, "forged") for row in mine]
-        exact, measured, errors = (
-            [factor * _part(row, key) for row in mine]
-            for factor, key in ((100, "shift_exact"), (100, "shift_measured"), (300, "shift_error"))
+
+    def percent(key: str, times: int = 1) -> Callable[[Row], float]:
+        return lambda row: 100 * times * number(row, key) / number(row, "span")
+
+    curves = []
+    for look, ((question, label), group) in zip(
+        LOOKS, rows.groups("question", "label").items(), strict=False
+    ):
+        name = f"{question}" if label in ("yes", "mean") else f"{question}: {label}"
+        curves += figures.formula_and_points(
+            *(group, look, name, lambda row: 100 * number(row, "forged")),
+            *(percent("shift_exact"), percent("shift_measured"), percent("shift_error", 3)),
         )
-        name = question if label in ("yes", "mean") else f"{question}: {label}"
-        axes.plot(forged, exact, color=look.color, ls=look.dash, label=name)
-        bars(axes, list(zip(forged, measured, errors, strict=True)), look)
-    axes.set(xscale="log", yscale="log", xlabel="forged, % of the reports")
-    axes.set(ylabel="shift, points or % of the range")
-    axes.set_title(f"The effect of forged reports, {people:,} reports")
-    plain_ticks(axes, sorted({100 * number(row, "forged") for row in rows}))
-    axes.legend(loc="upper left")
-    return picture
-
-
-def _part(row: Row, key: str) -> float:
-    """Return a value as a part of 1, or of the range of a number."""
-    return number(row, key) / number(row, "span")
+    title = f"The effect of forged reports, {people:,} reports"
+    words = "forged, % of the reports", "shift, points or % of the range"
+    return figures.draw([Panel(title, curves, *words)])

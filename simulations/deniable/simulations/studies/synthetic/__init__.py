@@ -30,41 +30,28 @@ STOC; Barak, Chaudhuri, Dwork, Kale, McSherry, Talwar 2007, PODS, for characters
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.random import Generator
 
-from deniable.shared.privacy.epsilon import Epsilon
 from deniable.shared.privacy.mechanisms import RandomizedResponse
-from deniable.shared.privacy.thresholds import ONE
-from deniable.simulations.central import DiscreteLaplace, discrete_laplace
-from deniable.simulations.engine import comparison, estimator_rows, option
-from deniable.simulations.engine.comparison import Series, look, number, pick
-from deniable.simulations.engine.estimator_rows import Array
+from deniable.simulations.central.discrete_laplace import DiscreteLaplace, discrete_laplace
+from deniable.simulations.engine import estimators, figures, option, sentences
+from deniable.simulations.engine.estimators import Array, Case, Estimator, Risk, Rows
+from deniable.simulations.engine.figures import LOOKS
+from deniable.simulations.engine.sentences import figure
 from deniable.simulations.engine.study import Cell, Figure, Options, Report, Row, Study
-from deniable.simulations.studies.building_blocks import (
-    by_series,
-    chart,
-    column,
-    cross,
-    marked_line,
-    paragraphs,
-    points_of,
-    table,
-)
+from deniable.simulations.studies.bit_reports import reported_rate
 from deniable.simulations.studies.synthetic.attributes import FAILURE, Attributes, blr, limit
 
-if TYPE_CHECKING:
-    import matplotlib.figure
-
-LOCAL = Series("local", "characters", "devices, characters", look(0))
-LOCAL_PEOPLE = Series("local", "synthetic", "devices, synthetic people", look(5))
-CELLS = Series("central", "cells", "trusted, cells", look(1))
-CENTRAL = Series("central", "characters", "trusted, characters", look(3))
-CENTRAL_PEOPLE = Series("central", "synthetic", "trusted, synthetic people", look(4))
-BLR = Series("central", "blr", "trusted, BLR's guarantee", look(1))
-NONE = Series("none", "shares", "no privacy", look(2))
+LOCAL = Estimator("local", "characters", "devices, characters", LOOKS[0])
+LOCAL_PEOPLE = Estimator("local", "synthetic", "devices, synthetic people", LOOKS[5])
+CELLS = Estimator("central", "cells", "trusted, cells", LOOKS[1])
+CENTRAL = Estimator("central", "characters", "trusted, characters", LOOKS[3])
+CENTRAL_PEOPLE = Estimator("central", "synthetic", "trusted, synthetic people", LOOKS[4])
+BLR = Estimator("central", "blr", "trusted, BLR's guarantee", LOOKS[1])
+NONE = Estimator("none", "shares", "no privacy", LOOKS[2])
+SHARE = estimators.Unit("standard error of a share", 1.0)
 SYNTHETIC_SETS = 12  # sets of synthetic people for each line
 OPTIONS = (
     option.epsilons("0.5,1,2,4"),
@@ -74,92 +61,71 @@ OPTIONS = (
 )
 
 
-def cells(options: Options) -> Sequence[Cell]:
-    return cross(options, "people", "attributes")
-
-
 def run(cell: Cell, generator: Generator) -> Sequence[Row]:
-    epsilon, n, times = Epsilon(str(cell["epsilon"])), int(cell["people"]), int(cell["repetitions"])
-    people = Attributes(int(cell["attributes"]))
+    case, people = Case(cell, generator), Attributes(int(cell["attributes"]))
+    n, times = case.people, case.repetitions
     truth = people.population @ people.characters
     cells = people.tables(truth)
     sampling = float((cells * (1 - cells)).mean()) / n
     own = people.of_people(generator.multinomial(n, people.population, times).astype(float))
 
-    asked = _groups(n, len(truth))
-    response = RandomizedResponse(epsilon)
-    reported = _reported(response, truth, asked, times, generator)
-    of_cells = DiscreteLaplace(epsilon, 2 * len(people.pairs))
-    of_characters = DiscreteLaplace(epsilon, len(truth))
+    asked = n // len(truth) + (np.arange(len(truth)) < n % len(truth))
+    response = RandomizedResponse(case.epsilon)
+    yes = generator.binomial(asked, reported_rate(response, (1 + truth) / 2), (times, len(truth)))
+    reported = 2 * response.unbiased_share(yes / asked) - 1
+    of_cells = DiscreteLaplace(case.epsilon, 2 * len(people.pairs))
+    of_characters = DiscreteLaplace(case.epsilon, len(truth))
     noisy = discrete_laplace(of_cells, (times, *cells.shape), generator) / n
     moved = 2 * discrete_laplace(of_characters, own.shape, generator) / n
-    noise = {CELLS: noisy, CENTRAL: people.tables(moved) - 0.25}
     spread = people.tables(own) - cells
-    errors = {LOCAL: people.tables(reported) - cells, NONE: spread}
-    errors |= {series: spread + more for series, more in noise.items()}
-    for series, released in ((LOCAL_PEOPLE, reported), (CENTRAL_PEOPLE, own + moved)):
+
+    def risk(exact: float, these: Array | None, drawn: Array, exact_drawn: float) -> Risk:
+        return Risk(exact, _rows(these), exact_drawn, _rows(drawn), _largest(drawn))
+
+    def central(exact: float, noise: Array) -> Risk:
+        return risk(exact, noise, spread + noise, exact + sampling)
+
+    # limits hold for estimated tables; rounding to whole people can make the error smaller
+    unlimited = {"limit_drawn": None}
+
+    def synthetic(released: Array) -> Risk:
         made = generator.multinomial(n, people.fitted(released[:SYNTHETIC_SETS])).astype(float)
-        errors[series] = people.tables(people.of_people(made)) - cells
-    exact = {
-        LOCAL: _error(people, _variances(response, truth, asked, n)),
-        CELLS: of_cells.variance / n**2,
-        CENTRAL: _error(people, np.full(len(truth), 4 * of_characters.variance / n**2)),
-        NONE: 0.0,
+        errors = people.tables(people.of_people(made)) - cells
+        return Risk(None, errors_drawn=_rows(errors), columns={**_largest(errors), **unlimited})
+
+    drawn = people.tables(reported) - cells
+    local, population = (
+        float(people.weights @ _variances(response, truth, asked, count)) / 16
+        for count in (n, None)
+    )
+    of_moved = float(people.weights @ np.full(len(truth), 4 * of_characters.variance / n**2)) / 16
+    risks = {
+        LOCAL: risk(local, None, drawn, population),
+        LOCAL_PEOPLE: synthetic(reported),
+        CELLS: central(of_cells.variance / n**2, noisy),
+        CENTRAL: central(of_moved, people.tables(moved) - 0.25),
+        CENTRAL_PEOPLE: synthetic(own + moved),
+        BLR: Risk(
+            None, columns={"largest": blr(float(case.epsilon), people.number, n), **unlimited}
+        ),
+        NONE: risk(0.0, None, spread, sampling),
     }
-    drawn = {series: value + sampling for series, value in exact.items()}
-    drawn[LOCAL] = _error(people, _variances(response, truth, asked, None))
-    least = limit(epsilon, people) / n
-    sampled = dict.fromkeys((CELLS, CENTRAL, NONE), sampling)
-    rows: list[Row] = []
-    for series in (LOCAL, LOCAL_PEOPLE, CELLS, CENTRAL, CENTRAL_PEOPLE, BLR, NONE):
-        off = errors.get(series)
-        about = (
-            estimator_rows.measured(_mean_squares(off))
-            if off is not None
-            else estimator_rows.NOT_MEASURED
-        )
-        these = (
-            estimator_rows.measured(_mean_squares(noise[series]))
-            if series in noise
-            else estimator_rows.NOT_MEASURED
-        )
-        guaranteed = blr(float(epsilon), people.number, n) if series is BLR else None
-        rows.append(
-            {
-                "model": series.model,
-                "estimator": series.mechanism,
-                "epsilon": str(epsilon),
-                "attributes": people.number,
-                "people": n,
-                "exact": exact.get(series),
-                **these,
-                "limit": None,
-                "exact_drawn": drawn.get(series),
-                "measured_drawn": about["measured"],
-                "error_drawn": about["error"],
-                "limit_drawn": least if series is LOCAL else sampled.get(series),
-                "largest": guaranteed if off is None else _largest(off),
-            }
-        )
-    return rows + estimator_rows.curator_row(rows, [CELLS, CENTRAL])
+    least = {"local": limit(case.epsilon, people) / n, "central": sampling, "none": sampling}
+    limits = {model: {"limit_drawn": value} for model, value in least.items()}
+    return case.rows(("epsilon", "attributes", "people"), risks, limits)
 
 
-def _groups(n: int, number: int) -> estimator_rows.Whole:
-    return (n // number + (np.arange(number) < n % number)).astype(np.int64)
+def _rows(errors: Array | None) -> Array | None:
+    """Return errors with one row for each repetition."""
+    return None if errors is None else errors.reshape(len(errors), -1)
 
 
-def _reported(
-    response: RandomizedResponse, truth: Array, asked: estimator_rows.Whole, times: int,
-    generator: Generator
-) -> Array:  # fmt: skip
-    """Return estimates of c_S from the reports of each group, whose people are drawn."""
-    keep, lie = response.keep / ONE, response.lie / ONE
-    yes = generator.binomial(asked, lie + (keep - lie) * (1 + truth) / 2, (times, len(truth)))
-    return np.asarray(2 * (yes / asked - lie) / (keep - lie) - 1)
+def _largest(errors: Array) -> dict[str, float]:
+    return {"largest": float(np.abs(errors).max(axis=(1, 2)).mean())}
 
 
 def _variances(
-    response: RandomizedResponse, truth: Array, asked: estimator_rows.Whole, people: int | None
+    response: RandomizedResponse, truth: Array, asked: Array, people: int | None
 ) -> Array:
     """Return v_S about these people, who are split at random; about the population if None."""
     noise = 4 * response.variance(1, 0.5) / asked
@@ -167,64 +133,52 @@ def _variances(
     return np.asarray(noise + (1 - truth**2) / asked * left)
 
 
-def _error(people: Attributes, variances: Array) -> float:
-    return float(people.weights @ variances) / 16
-
-
-def _mean_squares(errors: Array) -> Array:
-    return np.asarray((errors**2).mean(axis=(1, 2)))
-
-
-def _largest(errors: Array) -> float:
-    return float(np.abs(errors).max(axis=(1, 2)).mean())
-
-
-def report(options: Options, rows: Sequence[Row]) -> Report:
-    epsilon, d = (comparison.middle(options[key]) for key in ("epsilon", "attributes"))
-    findings = _findings(rows, epsilon, max(options["people"]), d)
-    shown = pick(rows, epsilon=epsilon, attributes=d)
+def report(options: Options, found: Sequence[Row]) -> Report:
+    rows, epsilon, d = (
+        Rows(found),
+        *(estimators.middle(options[k]) for k in ("epsilon", "attributes")),
+    )
+    shown = rows.at(epsilon=epsilon, attributes=d)
     title = f"Tables of two of {d} attributes, ε {epsilon}"
-    errors = {
-        series.label: column(series, scale=100, root=True) for series in (LOCAL, CELLS, CENTRAL)
-    }
-    largest = {"devices": LOCAL_PEOPLE, "trusted": CENTRAL_PEOPLE, "BLR": BLR}
+    largest = figures.Panel(
+        title,
+        [
+            figures.curve(shown.of(one), one.look, "people", "largest", one.label)
+            for one in (LOCAL, LOCAL_PEOPLE, CENTRAL, CENTRAL_PEOPLE, BLR, NONE)
+        ],
+        *("people", "largest error of a share"),
+    )
+    worst = {"devices": LOCAL_PEOPLE, "trusted": CENTRAL_PEOPLE, "BLR": BLR}
     return Report(
-        findings=findings,
-        figures=[
-            Figure(
+        _findings(shown.at(people=max(options["people"])), d),
+        [
+            figures.error_figure(
                 "error",
                 f"The error of a share in a table of two of {d} attributes, averaged, against the "
                 f"number of people, at ε {epsilon}: for these people, and for the population they "
-                "are drawn from. Lines are formulas, points are simulations.",
-                lambda: estimator_rows.both_questions(
-                    shown,
-                    (LOCAL, CELLS, CENTRAL, NONE),
-                    "people",
-                    (title, "standard error of a share"),
-                    LOCAL,
-                    drawn=True,
-                ),
+                "are drawn from.",
+                *(shown, (LOCAL, CELLS, CENTRAL, NONE), title, SHARE),
             ),
             Figure(
                 "largest",
                 "The largest error of all these shares, averaged: of characters, of the synthetic "
                 "people made from them, and as guaranteed by BLR.",
-                lambda: _largest_figure(shown, title),
+                lambda: figures.draw([largest]),
             ),
         ],
-        tables=[
-            table(
+        [
+            sentences.table(
                 "Standard errors of a cell of these people, in points; and the largest error",
                 rows,
                 {"ε": "epsilon", "attributes": "attributes", "people": "people"},
-                errors
+                {one.label: sentences.column(one, _points) for one in (LOCAL, CELLS, CENTRAL)}
                 | {
-                    f"largest: {name}": column(series, "largest", 100)
-                    for name, series in largest.items()
+                    f"largest: {name}": sentences.column(one, _worst) for name, one in worst.items()
                 },
             )
         ],
-        method=paragraphs(
+        sentences.method(
+            rows,
             f"""The people are simulated: a chain of attributes, each of which agrees with the one
             before it with probability 0.8. Errors are root mean squares over all cells of all
             tables of two attributes.
@@ -233,48 +187,39 @@ def report(options: Options, rows: Sequence[Row]) -> Report:
             people have the distribution of the largest entropy with the released characters:
             {SYNTHETIC_SETS} sets of them for each line, each with as many people as were asked. BLR
             would have to enumerate all sets of people: its line is a guarantee that holds with
-            probability {1 - FAILURE:g}, and nothing was drawn.
-
-            Everything else is drawn {options["repetitions"]:,} times; the largest distance of a
-            measured mean squared error from its formula is
-            {estimator_rows.worst_deviation(rows):.1f} Monte-Carlo errors."""
+            probability {1 - FAILURE:g}, and nothing was drawn.""",
         ),
-        document=estimator_rows.document(options, rows, findings),
     )
 
 
-def _findings(rows: Sequence[Row], epsilon: str, people: int, d: int) -> list[str]:
-    cell = pick(rows, epsilon=epsilon, people=people, attributes=d)
-    local = by_series(cell, [LOCAL])[LOCAL]
-    off = {one: column(one, scale=100, root=True)(cell) for one in (LOCAL, CELLS, CENTRAL)}
-    largest = {one: column(one, "largest", 100)(cell) for one in (LOCAL_PEOPLE, BLR)}
-    over = number(local, "exact_drawn") / number(local, "limit_drawn")
-    return paragraphs(
-        f"""With {people:,} people at ε {epsilon}, devices estimate each share of all tables of two
-        of {d} attributes to a standard error of {off[LOCAL]} points, a trusted server
-        to {off[CELLS]} with noise on cells and to {off[CENTRAL]} with noise
-        on characters.
+def _points(row: Row) -> str:
+    return figure(estimators.number(row, estimators.root("exact", 100)))
 
-        Synthetic people made from these reports are {largest[LOCAL_PEOPLE]} points off in
-        the worst cell, where BLR with the true data guarantees {largest[BLR]}. The
+
+def _worst(row: Row) -> str:
+    return figure(100 * estimators.number(row, "largest"))
+
+
+def _findings(cell: Rows, d: int) -> list[str]:
+    local = cell.one(LOCAL)
+    over = estimators.number(local, "exact_drawn") / estimators.number(local, "limit_drawn")
+    return sentences.paragraphs(
+        f"""With {cell[0]["people"]:,} people at ε {cell[0]["epsilon"]}, devices estimate each share
+        of all tables of two of {d} attributes to a standard error of {_points(local)} points, a
+        trusted server to {_points(cell.one(CELLS))} with noise on cells and to
+        {_points(cell.of(CENTRAL)[0])} with noise on characters.
+
+        Synthetic people made from these reports are {_worst(cell.one(LOCAL_PEOPLE))} points off in
+        the worst cell, where BLR with the true data guarantees {_worst(cell.one(BLR))}. The
         squared errors of devices are {over:.2f} times the least of any local protocol."""
     )
-
-
-def _largest_figure(rows: Sequence[Row], title: str) -> matplotlib.figure.Figure:
-    picture, axes = chart(title, "people", "largest error of a share")
-    for series in (LOCAL, LOCAL_PEOPLE, CENTRAL, CENTRAL_PEOPLE, BLR, NONE):
-        points = points_of(rows, series, "people", "largest")
-        marked_line(axes, points, series.look, series.label)
-    axes.legend(loc="center left", bbox_to_anchor=(1, 0.5), fontsize=9)
-    return picture
 
 
 STUDY = Study(
     name="synthetic",
     question="What do synthetic people like the real ones cost, without trusting the server?",
     options=OPTIONS,
-    cells=cells,
+    cells=estimators.cross("people", "attributes"),
     run=run,
     report=report,
     formulas=(

@@ -25,6 +25,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from deniable.shared.privacy.epsilon import Epsilon
+from deniable.simulations.studies.bit_reports import noise
 
 Array = NDArray[np.floating]
 AGREE = 0.8
@@ -100,8 +101,7 @@ class Attributes:
 
 def limit(epsilon: Epsilon, people: Attributes) -> float:
     """Return n times the least mean squared error of a cell, of any local protocol."""
-    noise = 1 / math.sinh(float(epsilon) / 2) ** 2
-    return noise * float(np.sqrt(people.weights).sum()) ** 2 / 16
+    return noise(float(epsilon)) * float(np.sqrt(people.weights).sum()) ** 2 / 4
 
 
 def blr(epsilon: float, attributes: int, people: int) -> float:

@@ -1,0 +1,351 @@
+"""Results in Python, for notebooks and scripts, with comparisons of two surveys.
+
+`open_results` reads a local store, or queries a server over HTTP.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+from urllib.error import HTTPError, URLError
+from urllib.parse import quote, urlencode
+from urllib.request import Request
+
+import msgspec
+
+from deniable.server.estimation.statements import CONFIDENCE
+from deniable.server.process.server_requests import OPENER, checked
+from deniable.server.process.settings import TOKEN
+from deniable.server.results import Results, Round, SurveyEstimates, stored_estimates
+from deniable.server.results.answers import SHARED_NOISE, Differences, about, compared
+from deniable.server.results.display import known_figures
+from deniable.server.results.document import About, Comparison, Difference, Distribution, Row
+from deniable.server.results.estimate_cache import Counts, EstimateCache, is_open
+from deniable.server.results.survey_estimates import RoundSelection
+from deniable.server.store import (
+    Database,
+    Place,
+    PublishedSurvey,
+    RegisterEntry,
+    RoundTally,
+    open_store,
+)
+from deniable.server.surveys.catalogue import Catalogue
+from deniable.shared.errors import Refused, WrongUse
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+__all__ = ["Answer", "SurveyResults", "open_results"]
+
+Document = TypeVar("Document", bound=msgspec.Struct)
+
+MAX_LABELS_IN_REPR = 5
+MAX_BYTES = 2**26
+TIMEOUT_SECONDS = 30.0
+MAX_REGISTER_ENTRIES = 100_000  # upper limit on events of surveys
+
+
+def open_results(
+    place: str | Path, survey: str | None = None, *, token: str | None = None
+) -> SurveyResults:
+    """Read the results of a survey from a store or from a server.
+
+    `place` is a data folder, a database (postgresql://...) or a server (https://...), which needs
+    an analyst's token: given here or in DENIABLE_TOKEN. `survey` is a name, an id or its beginning;
+    a store with only one survey needs none.
+    """
+    text = str(place)
+    if not text.startswith(("http://", "https://")):
+        where = Database(text) if "://" in text else Path(place)
+        return SurveyResults(local_estimates(where, survey).document())
+    if survey is None:
+        raise WrongUse("name the survey to be read from the server")
+    return SurveyResults(remote_results(text, survey, {}, token))
+
+
+class Answer:
+    """Result of one question in one round: rows by label. Its `repr` is a sentence."""
+
+    def __init__(self, question: str, about: About, period: Round, rows: tuple[Row, ...]) -> None:
+        self.question, self.about, self.round, self.rows = question, about, period, rows
+
+    def __getitem__(self, label: str) -> Row:
+        return {row.label: row for row in self.rows}[label]
+
+    def __iter__(self) -> Iterator[Row]:
+        return iter(self.rows)
+
+    def __repr__(self) -> str:
+        joint = len(self.rows) > MAX_LABELS_IN_REPR  # then only selected labels are shown
+        known = known_figures(self.rows, self.about.statistic, self.about.unit, joint)
+        start = f"{self.question}, round {self.round.round}: "
+        reports = f"{self.rows[0].reports:,} reports"
+        if not known:
+            return f"{start}{reports}, {self.rows[0].note}"
+        ordered = sorted(known, key=lambda row: -row.estimate) if joint else known
+        shown = ordered[:MAX_LABELS_IN_REPR]
+        listed = "; ".join(f"{row.label} {row.whole} ({row.interval})" for row in shown)
+        return (
+            f"{start}{listed}{_lower(len(known) - len(shown))}. {reports}; 95 % intervals for the "
+            f"population{', jointly' if joint else ''}"
+            f"{', for repeated looks' if self.round.open else ''}."
+        )
+
+    @property
+    def distribution(self) -> Distribution | None:
+        """Distribution of a number; None if there are too few reports for its table."""
+        return (self.round.distributions or {}).get(self.question)
+
+    @property
+    def change(self) -> tuple[Difference, ...]:
+        """Differences from the previous round, if both have an estimate."""
+        change = self.round.change
+        return change.questions.get(self.question, ()) if change else ()
+
+    def people_needed(self, error: float) -> int:
+        """Return the number of reports for which half of each 95 % interval is at most `error`.
+
+        The error is in the question's units. People are assumed to answer as these did.
+        """
+        if not error > 0:
+            raise WrongUse(f"the error must be above 0, got {error}")
+        known = known_figures(self.rows, self.about.statistic, self.about.unit)
+        if not known:
+            raise Refused(f"{self.question} has no estimate to start from: {self.rows[0].note}")
+        largest = max(row.half for row in known)
+        return math.ceil(self.rows[0].reports * (largest / error) ** 2)
+
+
+class SurveyResults:
+    """All results of a survey, from `open_results`; `document` has the content of the JSON."""
+
+    def __init__(self, document: Results) -> None:
+        self.document = document
+
+    def estimate(self, question: str, *, round: int | None = None) -> Answer:  # noqa: A002 - the protocol's word
+        """Return the answer in a round, or in the newest round that has an estimate."""
+        if question not in self.document.about:
+            known = ", ".join(self.document.about)
+            raise Refused(
+                f"{self.document.name} has no question {question!r}; its questions are {known}"
+            )
+        answers = [
+            Answer(question, self.document.about[question], period, period.questions[question])
+            for period in self.document.rounds
+            if round in (None, period.round)
+        ]
+        if not answers:
+            raise Refused(f"{self.document.name} does not have that round yet")
+        return ([answer for answer in answers if _is_known(answer)] or answers)[-1]
+
+    def over_rounds(self, question: str) -> list[Answer]:
+        """Return the answers of all rounds that have an estimate, oldest first."""
+        answers = (
+            self.estimate(question, round=period.round)
+            for period in self.document.rounds
+            if period.questions.get(question)
+        )
+        return [answer for answer in answers if _is_known(answer)]
+
+    def people_needed(self, error: float, question: str | None = None) -> int:
+        """Return the number of reports that one question needs, or all questions."""
+        names = [question] if question is not None else list(self.document.about)
+        return max(self.estimate(name).people_needed(error) for name in names)
+
+    def rows(self) -> Iterator[dict[str, Any]]:  # Any: values of a row
+        """Yield one row for each label of each question of each round."""
+        for period in self.document.rounds:
+            for name, rows in period.questions.items():
+                for row in rows:
+                    facts = {"round": period.round, "open": period.open, "question": name}
+                    yield facts | msgspec.structs.asdict(row)
+
+    def to_pandas(self) -> pd.DataFrame:
+        """Return the rows as a table. Pandas is not a dependency of this package."""
+        try:
+            import pandas as pd
+        except ImportError:
+            raise WrongUse("to_pandas needs pandas: pip install pandas") from None
+        return pd.DataFrame(list(self.rows()))
+
+    def __repr__(self) -> str:
+        return "\n".join(map(repr, map(self.estimate, self.document.about)))
+
+
+def _is_known(answer: Answer) -> bool:
+    return answer.rows[0].estimate is not None
+
+
+def _lower(others: int) -> str:
+    if not others:
+        return ""
+    return f"; {others:,} other option{' is' if others == 1 else 's are'} lower"
+
+
+def local_estimates(
+    place: Place,
+    survey: str | None,
+    number: int | None = None,
+    first: int | None = None,
+    last: int | None = None,
+) -> SurveyEstimates:
+    """Return the results of one round, of the rounds from `first` to `last`, or of all."""
+    with open_store(place) as store:
+        catalogue = Catalogue(store)
+        published = catalogue.find(survey if survey is not None else _only(catalogue))
+        asked = published.survey
+        if number is not None:
+            first = last = number
+        selection = RoundSelection(
+            asked.first_round if first is None else max(asked.first_round, first),
+            asked.last_round if last is None else min(asked.last_round, last),
+            is_complete=True,
+        )
+        estimates = stored_estimates(store, published, datetime.now(UTC), selection)
+    if number is not None:
+        estimates.check_round(number)
+    return estimates
+
+
+def stored_comparison(
+    place: Place, survey: str, other: str, number: int | None = None
+) -> Comparison:
+    """Compare the newest rounds that have enough reports, or the rounds with the same number."""
+    with open_store(place) as store:
+        catalogue = Catalogue(store)
+        both = [catalogue.find(text) for text in (survey, other)]
+        with store.snapshot() as reader:
+            sides = [(side, _round(side, reader.tallies(side.sequence), number)) for side in both]
+    (published, first), (against, second) = sides
+    if published.id == against.id:
+        if first.round == second.round:
+            raise Refused("a round cannot be compared with itself: name two surveys")
+        if second.round in published.survey.span_of(first.round):
+            raise Refused(SHARED_NOISE)
+    facts, questions = _common_questions(sides, datetime.now(UTC))
+    if not questions:
+        raise Refused(
+            f"{published.name} and {against.name} have no estimates in common: a comparison needs "
+            "a question of the same name, kind and unit, and enough reports in both surveys"
+        )
+    return Comparison(
+        survey=published.id,
+        name=published.name,
+        round=first.round,
+        against=against.id,
+        against_name=against.name,
+        against_round=second.round,
+        confidence=CONFIDENCE,
+        about=facts,
+        questions=questions,
+    )
+
+
+def remote_results(
+    server: str, survey: str, asked: Mapping[str, int], token: str | None
+) -> Results:
+    """Query a server. Raise Refused if it refuses or does not respond."""
+    address = f"{checked(server, '--server')}/v1/surveys/{quote(survey, safe='')}/results"
+    address = f"{address}?{urlencode(asked)}" if asked else address
+    return _fetched(server, address, Results, {"Authorization": f"Bearer {_token(token)}"})
+
+
+def remote_register(server: str) -> list[RegisterEntry]:
+    """Fetch a server's register, page by page. Raise Refused if the pages are inconsistent."""
+    from deniable.server.http.openapi import Register
+
+    entries: list[RegisterEntry] = []
+    while len(entries) < MAX_REGISTER_ENTRIES:
+        address = f"{checked(server, '--server')}/v1/register?{urlencode({'after': len(entries)})}"
+        page = _fetched(server, address, Register, {})
+        for number, entry in enumerate(page.entries, len(entries) + 1):
+            if entry.number != number:
+                raise Refused(f"{server} sent entry {entry.number} in place of entry {number}")
+            entries.append(RegisterEntry(**msgspec.structs.asdict(entry)))
+        if not page.more:
+            return entries
+        if not page.entries:
+            raise Refused(f"{server} announced entries after number {len(entries)}, but sent none")
+    raise Refused(
+        f"{server} claims that its register has more than {MAX_REGISTER_ENTRIES:,} entries"
+    )
+
+
+def _common_questions(
+    sides: Sequence[tuple[PublishedSurvey, RoundTally]], now: datetime
+) -> tuple[dict[str, About], dict[str, Differences]]:
+    """Return the questions that both sides estimate, and their differences."""
+    cache, (first, second) = EstimateCache(), (side.survey.questions for side, _ in sides)
+    theirs = {(asked.name, asked.kind, asked.unit): asked for asked in second}
+    facts, questions = dict[str, About](), dict[str, Differences]()
+    for question in first:
+        if counterpart := theirs.get((question.name, question.kind, question.unit)):
+            ours, others = (
+                [Counts.of(side.survey, asked, tally, is_open(side, tally.round, now))]
+                for asked, (side, tally) in zip((question, counterpart), sides, strict=True)
+            )
+            (rows,) = compared(cache, question, ours, counterpart, others)
+            if rows:
+                facts[question.name], questions[question.name] = about(cache, question), rows
+    return facts, questions
+
+
+def _round(
+    published: PublishedSurvey, tallies: Sequence[RoundTally], number: int | None
+) -> RoundTally:
+    minimum = published.survey.minimum_reports
+    fitting = [
+        tally
+        for tally in tallies
+        if (tally.reports >= minimum if number is None else tally.round == number)
+    ]
+    if not fitting:
+        which = "with enough reports" if number is None else f"{number} with reports"
+        raise Refused(f"survey {published.name!r} has no round {which} to compare")
+    return max(fitting, key=lambda tally: tally.round)
+
+
+def _only(catalogue: Catalogue) -> str:
+    ids = [published.id for published in catalogue.surveys()]
+    if len(ids) != 1:
+        raise WrongUse(f"the store has {len(ids)} surveys; name one")
+    return ids[0]
+
+
+def _fetched(
+    server: str, address: str, kind: type[Document], headers: Mapping[str, str]
+) -> Document:
+    request = Request(address, headers={"Accept": "application/json", **headers})  # noqa: S310 # https, or this machine
+    try:
+        with OPENER.open(request, timeout=TIMEOUT_SECONDS) as reply:
+            text = reply.read(MAX_BYTES + 1)
+    except HTTPError as error:
+        raise Refused(f"{server} refused: {_reason(error)}") from None
+    except (URLError, OSError) as error:
+        raise Refused(f"no answer from {server}: {getattr(error, 'reason', error)}") from None
+    try:
+        return msgspec.json.decode(text, type=kind)
+    except msgspec.DecodeError:
+        raise Refused(f"cannot read the response of {server}; is it a deniable server?") from None
+
+
+def _token(given: str | None) -> str:
+    token = given or os.environ.get(TOKEN)
+    if not token:
+        raise WrongUse(f"results over HTTP need an analyst's token: set {TOKEN}, or give --token")
+    return token.strip()
+
+
+def _reason(error: HTTPError) -> str:
+    try:
+        problem = json.loads(error.read(MAX_BYTES))
+        return str(problem.get("detail") or problem["title"])
+    except (ValueError, KeyError, AttributeError, OSError):
+        return f"HTTP {error.code}"

@@ -1,0 +1,192 @@
+"""Means of numbers and of vectors.
+
+Numbers: the symbols' values are chosen so that the mean under each row of the table is its answer,
+so the mean of the values of all reports is unbiased. It is summed in whole numbers and converted to
+a float once. The interval comes from `bounded_mean`; with two symbols it is exactly
+Clopper-Pearson's. The standard error is computed from the reports' values, for a random sample of
+people, but is at least the least noise of the table, because a few reports may all be equal by
+chance.
+
+Vectors: a codeword has mean gain v if a person holds v, so the mean codeword divided by the gain is
+unbiased for the mean vector. Its standard error is computed from the codewords' coordinates,
+through the sums of their squares, for a random sample of people. The expected square of an honest
+report lies between `across` and `along`, so its estimate is clamped to that range: a few reports
+may be equal by chance. The interval is normal: coordinates of random directions have lighter tails
+than normal ones. All codewords have length one, so (1 - |mean codeword|^2) / ((n - 1) gain^2) is
+unbiased for the squared error of the whole vector, whose expectation is at most 1 / (n gain^2).
+
+[1] Robbins 1970, "Statistical methods related to the law of the iterated logarithm", Annals of
+    Mathematical Statistics 41(5).
+"""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+from functools import cached_property, lru_cache
+from operator import mul
+from statistics import NormalDist
+
+import numpy as np
+
+from deniable.server.estimation.mean_limits import (
+    anytime_mean_of_these,
+    mean_limits,
+    mean_noise,
+    mean_step,
+    population_mean,
+    positions,
+)
+from deniable.server.estimation.statements import Array, Cells, Estimator, Interval, Points, Whole
+from deniable.shared.privacy.encodings import UNIT
+from deniable.shared.privacy.families.number_table import NumberTable
+from deniable.shared.privacy.families.vector_design import VectorDesign
+from deniable.shared.survey.kinds.base import MeanQuestion
+from deniable.shared.survey.kinds.vector import Vector
+
+LOOKED_AT = 100.0  # number of reports at which repeated looks cost the least
+
+
+class MeanEstimator(Estimator):
+    method = (
+        "Clopper-Pearson carried to many values (Gaffke), through the randomization; "
+        "with more than two symbols its coverage is measured, not proved"
+    )
+
+    @staticmethod
+    def table(question: MeanQuestion) -> NumberTable:
+        return question.mechanism
+
+    @cached_property
+    def _counts(self) -> Array:
+        return self.cells.astype(np.float64)
+
+    @cached_property
+    def points(self) -> Points:
+        reports = self.cells.sum(-1, keepdims=True)
+        rows = self.cells.reshape(-1, self.cells.shape[-1]).tolist()
+        raw = np.array([_exact_mean(row, self.question) for row in rows]).reshape(reports.shape)
+        errors = self.question.span * _mean_errors(self.cells, reports, self.mechanism)
+        return Points(raw, errors, np.clip(raw, *self.question.range))
+
+    def like(self, confidence: float) -> Interval:
+        values = positions(self.mechanism)
+        return self._in_units(population_mean(values, self._counts, confidence, self.looks))
+
+    def these(self, confidence: float) -> Interval:
+        limits = anytime_mean_of_these if self.looks else mean_limits
+        return self._in_units(limits(self.mechanism, self._counts, confidence))
+
+    def noise(self, these: Interval) -> Array:  # noqa: ARG002 # it is known without them
+        variance = mean_noise(self.mechanism, self._counts)[..., None]
+        return np.asarray(self.question.span**2 * variance)
+
+    @property
+    def step(self) -> Array:
+        reports = self._counts.sum(-1, keepdims=True)
+        return np.asarray(self.question.span * mean_step(self.mechanism, reports))
+
+    def _in_units(self, places: Interval) -> Interval:
+        """Convert limits from positions in the range to the question's units."""
+        first, _ = self.question.range
+        low, high = (first + self.question.span * limit[..., None] for limit in places)
+        return low, high
+
+
+def unbiased_position(counts: list[int], table: NumberTable) -> Fraction:
+    """Return the mean's exact position in the range, from 0 at its low end to 1."""
+    weights, scale = _whole_values(table)
+    total = sum(map(mul, counts, weights))
+    return Fraction(total, scale * sum(counts) * table.steps)
+
+
+def _exact_mean(counts: list[int], question: MeanQuestion) -> float:
+    if not any(counts):
+        return math.nan
+    low, high = map(Fraction, question.range)
+    return float(low + (high - low) * unbiased_position(counts, question.mechanism))
+
+
+def _mean_errors(counts: Cells, reports: Cells, table: NumberTable) -> Array:
+    values = positions(table)
+    with np.errstate(invalid="ignore"):  # without reports
+        rates = counts / reports
+        apart = values - np.vecdot(rates, values)[..., None]
+        observed = np.vecdot(rates, apart**2)[..., None] / reports
+    least = np.vectorize(table.least_variance, [np.float64])(np.maximum(reports, 1))
+    return np.asarray(np.sqrt(np.maximum(observed, least)))
+
+
+@lru_cache(maxsize=64)
+def _whole_values(table: NumberTable) -> tuple[tuple[int, ...], int]:
+    """Return the symbols' values as whole numbers, and their common divisor."""
+    scale = math.lcm(*(value.denominator for value in table.values))
+    return tuple(int(value * scale) for value in table.values), scale
+
+
+class VectorEstimator(Estimator):
+    """Estimator of mean vectors. Limits about the population also hold for the respondents."""
+
+    method = "normal, from the sums of squares; its coverage is measured, not proved"
+
+    @staticmethod
+    def whole(question: Vector, cells: Cells, reports: int) -> Whole | None:
+        return whole(cells, reports, question.mechanism) if reports > 1 else None
+
+    @cached_property
+    def points(self) -> Points:
+        return coordinates(self.cells, self.reports, self.mechanism)
+
+    def like(self, confidence: float) -> Interval:
+        normal = np.vectorize(deviations, [np.float64])
+        reach = normal(self.reports, confidence, looks=self.looks) * self.points.standard_error
+        return self.points.estimate - reach, self.points.estimate + reach
+
+    def these(self, confidence: float) -> Interval:
+        return self.like(confidence)
+
+    def noise(self, these: Interval) -> Array:  # noqa: ARG002 # it is known without them
+        return self.points.standard_error**2
+
+    @property
+    def step(self) -> Array:
+        return np.asarray(1 / (2 * self.reports * self.mechanism.gain))
+
+
+def coordinates(cells: Cells, reports: int | Cells, design: VectorDesign) -> Points:
+    """Estimate the coordinates; the consistent version is the nearest vector in the unit ball."""
+    mean, square = _mean_codewords(cells, reports, design)
+    known = design.across, design.along
+    spread = np.clip(square, min(known), max(known)) - mean**2
+    least = min(design.across, design.along - design.gain**2)
+    errors = np.sqrt(np.maximum(spread, least) / reports) / design.gain
+    raw = mean / design.gain
+    length = np.sqrt(np.vecdot(raw, raw))[..., None]
+    return Points(raw, errors, raw / np.maximum(1.0, length))
+
+
+def deviations(reports: int, confidence: float, *, looks: bool) -> float:
+    """Return the half width of a normal interval in standard errors.
+
+    With `looks`, a normal mixture of likelihood ratios makes it hold at every look [1].
+    """
+    if not looks:
+        return NormalDist().inv_cdf((1 + confidence) / 2)
+    information = 1 + reports / LOOKED_AT
+    return math.sqrt((1 + LOOKED_AT / reports) * math.log(information / (1 - confidence) ** 2))
+
+
+def whole(cells: Cells, reports: int, design: VectorDesign) -> Whole:
+    """Estimate the length of the mean vector, from at least two reports."""
+    mean, _ = _mean_codewords(cells, reports, design)
+    square = float(mean @ mean)
+    error = max(0.0, 1 - square) / ((reports - 1) * design.gain**2)
+    return Whole(math.sqrt(max(0.0, square / design.gain**2 - error)), math.sqrt(error))
+
+
+def _mean_codewords(
+    cells: Cells, reports: int | Cells, design: VectorDesign
+) -> tuple[Array, Array]:
+    """Return the mean codeword, and the mean of the squared coordinates."""
+    both = cells / UNIT / reports
+    return both[..., : design.dimension], both[..., design.dimension :]

@@ -1,0 +1,131 @@
+"""Optional details of a round: distributions of numbers, and cross tables."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from itertools import product
+from typing import Any
+
+import numpy as np
+
+from deniable.server.estimation import distribution as estimation
+from deniable.server.estimation.crosstab import PairCounts, joint
+from deniable.server.results.answers import Tallies, too_few
+from deniable.server.results.document import Crossed, Distribution, Point, Quantile, Row
+from deniable.server.results.estimate_cache import (
+    Counts,
+    EstimateCache,
+    per_round,
+    stack,
+    where_enough,
+)
+from deniable.server.store import RoundTally
+from deniable.shared.privacy.families.number_table import NumberTable
+from deniable.shared.survey.document import Survey
+from deniable.shared.survey.kinds.base import Question
+
+TIMES = " × "
+COUNTS_PER_PAIR = 4  # both answers, either one, neither
+ROWS_PER_POINT = 3  # size of the objects in the cache
+
+Pair = tuple[Question, Question]
+
+
+def distribution_rounds(
+    cache: EstimateCache, question: Question, table: NumberTable, rounds: Sequence[Counts]
+) -> list[Distribution | None]:
+    """Return the distribution of a number in each round, or None with too few reports."""
+
+    def make(batch: Sequence[Counts]) -> list[Distribution | None]:
+        cells = np.array([counts.cells for counts in batch], np.float64)
+        made = estimation.distributions(table, cells, looks=batch[0].looks)
+        return [_in_units(question, estimated) if estimated else None for estimated in made]
+
+    def rows(made: Distribution | None) -> int:
+        return ROWS_PER_POINT * len(made.points) if made else 0
+
+    key, cells = ("distribution", question), table.cells * estimation.MAX_PARTS
+    return where_enough(rounds, lambda enough: per_round(cache, key, cells, enough, make, rows))
+
+
+def _in_units(question: Question, made: estimation.Distribution) -> Distribution:
+    low, span = float(question.range[0]), question.span
+    columns = (
+        *(made.share, *made.share_interval, made.share_consistent),
+        *(made.below, *made.below_interval, made.below_consistent),
+    )
+    rows = zip(*(column.tolist() for column in columns), strict=True)
+    return Distribution(
+        points=tuple(
+            Point(low + span * (number / made.parts), *row) for number, row in enumerate(rows)
+        ),
+        quantiles=tuple(
+            Quantile(q.level, *(low + span * at for at in (q.estimate, q.low, q.high)))
+            for q in made.quantiles
+        ),
+    )
+
+
+# Cross tables
+
+
+def crossed_rounds(
+    cache: EstimateCache, survey: Survey, tallies: Tallies, looks: Sequence[bool]
+) -> list[tuple[Crossed, ...]]:
+    """Return every cross table of the survey in each round; `looks` is true for open rounds."""
+    tables = [_crossed(cache, survey, pair, tallies, looks) for pair in survey.crossed]
+    return [tuple(rounds[index] for rounds in tables) for index in range(len(tallies))]
+
+
+def _crossed(
+    cache: EstimateCache, survey: Survey, pair: Pair, tallies: Tallies, looks: Sequence[bool]
+) -> list[Crossed]:
+    first, second = pair
+    labels = [TIMES.join(both) for both in product(first.answer_labels, second.answer_labels)]
+    sizes = first.mechanism.cells, second.mechanism.cells
+    designs: Any = tuple(question.mechanism for question in pair)  # a survey crosses no others
+
+    def make(batch: Sequence[Counts]) -> list[np.ndarray[Any, Any]]:
+        cells, reports = stack(batch)
+        one, other, both = np.split(cells, np.cumsum(sizes), axis=-1)
+        crossed = PairCounts.of(designs, (one, other), both.reshape(-1, *sizes), reports)
+        made = joint(crossed, looks=batch[0].looks)
+        columns = made.estimate, *made.like, *made.every, made.standard_error, made.consistent
+        return [numbers.copy() for numbers in np.stack(columns, axis=-1)]
+
+    rounds = [
+        _pair_counts(survey, pair, tally, is_open)
+        for tally, is_open in zip(tallies, looks, strict=True)
+    ]
+    key, cells = ("crossed", pair), COUNTS_PER_PAIR * math.prod(sizes)
+    known = where_enough(rounds, lambda enough: per_round(cache, key, cells, enough, make, len))
+    return [
+        Crossed(
+            questions=(first.name, second.name),
+            rows=too_few(survey, labels, counts.reports)
+            if numbers is None
+            else _crossed_rows(labels, numbers, counts.reports),
+        )
+        for counts, numbers in zip(rounds, known, strict=True)
+    ]
+
+
+def _pair_counts(survey: Survey, pair: Pair, tally: RoundTally | None, looks: bool) -> Counts:
+    """Return the cells of each question, and of both together."""
+    if tally is None:
+        return Counts(np.zeros(0, np.int64), 0, looks, enough=False)
+    single = (tally.of(survey, question)[1] for question in pair)
+    cells = np.concatenate([*single, tally.crossed(survey, pair).ravel()])
+    return Counts(cells, tally.reports, looks, tally.reports >= survey.minimum_reports)
+
+
+def _crossed_rows(
+    labels: Sequence[str], made: np.ndarray[Any, Any], reports: int
+) -> tuple[Row, ...]:
+    return tuple(
+        Row(label, middle, low, high, None, None, low_all, high_all, error, reports, near, None)
+        for label, (middle, low, high, low_all, high_all, error, near) in zip(
+            labels, made.tolist(), strict=True
+        )
+    )

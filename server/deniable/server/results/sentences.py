@@ -1,0 +1,235 @@
+"""Sentences about results: headlines, notes for readers, and the effect of a relay's shuffle."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from decimal import ROUND_CEILING, Context, Decimal
+
+from deniable.server.estimation.amplification import shuffled_epsilon
+from deniable.server.estimation.frequent_texts import FALSE_DISCOVERY
+from deniable.server.estimation.statements import CONFIDENCE
+from deniable.server.planning.forecast import direct_equivalent, half_width, people_for
+from deniable.server.results.display import STYLES, Figures
+from deniable.server.results.document import Shuffled
+from deniable.server.results.estimate_cache import EstimateCache
+from deniable.shared.privacy.epsilon import BILLION
+from deniable.shared.sealed_envelope import BATCH
+from deniable.shared.survey.document import Survey
+from deniable.shared.survey.kinds.base import Question
+
+MAX_NAMED = 3  # maximum number of options named as possibly first
+PEOPLE_DIGITS = 2  # significant digits of an expected number of people
+NOTES = f"""
+Results describe the people who reported, not those who did not.
+
+Each interval on its own contains the truth in {CONFIDENCE:.0%} of cases: at one look once the round
+no longer accepts reports, and for repeated looks while it does.
+
+`low` to `high` refers to the population that the respondents came from; `low_these` to `high_these`
+refers to exactly the respondents, for whom only the privacy noise is random.
+
+All of a question's intervals from `low_all` to `high_all` hold jointly in {CONFIDENCE:.0%} of
+cases: use them for the highest of a list. Estimates below `floor` cannot be distinguished from 0.
+
+A `change` since an earlier round is valid even if the same people answered in both; its `low_these`
+and `high_these` refer to exactly the respondents.
+
+Estimates are unbiased and never clipped; `consistent` is the closest possible value.
+
+`leverage` is how many honest answers one forged report can be worth.
+"""
+TEXTS = f"""
+For a text question, the answers that stand out are listed as people wrote them; `floors` gives the
+number of people from which on a text is found.
+
+Unlike other intervals, those of texts are for one look, even while a round is open, and so are the
+probabilities of what is listed.
+
+If no report is forged, the probability that any listed text was given by no one is at most
+{FALSE_DISCOVERY:.0%} at one look at a round; the `note` of a text has its p-value.
+"""
+VECTORS = """
+The coverage of a vector's intervals, for one look and for repeated looks, is measured, not proved.
+"""
+ONE_OF = """
+Each install was asked one of the {0} questions, drawn at random: a question's estimates come from
+those who were asked it, and describe all who reported.
+
+`low_these` and `high_these` refer only to those who were asked the question.
+
+A forger chooses the question: among all who reported, of whom one in {0} answered it, a forged
+report weighs {0} times its `leverage`.
+"""
+LATCHED = """
+Each install sends one report for {0} rounds at a time: it holds the first answer among them, and a
+change shows in the next {0} at the earliest.
+
+Such rounds contain the same reports: do not average them, and do not judge a difference between
+them by their intervals.
+"""
+CROSSED = """
+`cross` gives the share of people who gave two answers, counted from the same reports: it adds no ε.
+"""
+
+DELTA = "0.000001"
+MAX_PEOPLE = 1_000_000  # with more people, ε is even smaller
+EPSILON_DIGITS = 3
+OBSERVERS = {
+    "batch": "to anyone who sees the relay's batches arrive, as the server does",
+    "round": "to anyone who sees the whole round but not its batches",
+}
+
+
+def one_label(row: Figures) -> str:
+    """Describe the only label's estimate, with its interval."""
+    low, high = row.text(row.low), row.text(row.high)
+    return row.style.sentence.format(value=row.whole, label=row.label, low=low, high=high)
+
+
+def several_labels(rows: Sequence[Figures], most: int) -> str:
+    """Name the leading label by joint intervals or, for long lists, count those above zero."""
+    clear = sum(row.is_clear for row in rows)
+    if not clear:
+        return "No option stands out from zero yet."
+    if len(rows) > most:
+        verb = "is" if clear == 1 else "are"
+        return f"{clear:,} of {len(rows):,} options {verb} clearly above zero."
+    first, *others = sorted(rows, key=lambda row: -row.estimate)
+    rivals = [row for row in others if row.high >= first.low]
+    if not rivals:
+        return f"{first.label} is first ({first.whole}){_second(others)}."
+    if len(rivals) >= MAX_NAMED:
+        return f"Too close to call: any of {1 + len(rivals):,} options may be first."
+    *names, last = (row.label for row in (first, *rivals))
+    return f"{', '.join(names)} and {last} lead. The data cannot say which is ahead."
+
+
+def texts_found(count: int) -> str:
+    return f"{count} {'answer is' if count == 1 else 'answers are'} common enough to be found."
+
+
+def change(row: Figures, since: str) -> str:
+    """Describe one label's difference from an earlier round."""
+    low, high = (row.text(end).lstrip("+−") for end in (row.low, row.high))
+    size = row.whole.lstrip("+−")
+    if row.low > 0:
+        return f"{size} higher than in {since} ({low} to {high} higher)."
+    if row.high < 0:
+        return f"{size} lower than in {since} ({high} to {low} lower)."
+    return f"No clear change since {since} (difference: {row.interval})."
+
+
+def privacy_cost(question: Question, reports: int, asked_one_of: int = 1) -> str:
+    """Return the equivalent number of direct answers, and the people needed for a smaller error.
+
+    Both assume the worst case. If each install is asked one of several questions, the number of
+    people is multiplied by the number of questions.
+    """
+    style = STYLES[question.statistic]
+    worth = direct_equivalent(question.mechanism, reports)
+    smaller = smaller_error(style.factor * half_width(question, reports)) / style.factor
+    people = asked_one_of * people_for(question, smaller)
+    wanted = f"{style.factor * smaller:g}"
+    unit = style.behind_margin(question.unit)
+    unit = unit.removesuffix("s") if wanted == "1" and not question.unit else unit
+    openly = "less than one answer" if worth < 1 else rounded_people(worth)
+    return (
+        f"These {reports:,} answers are worth {openly} asked openly. "
+        f"For ± {wanted}{unit} you need about {rounded_people(people)} people."
+    )
+
+
+def smaller_error(error: float) -> float:
+    """Return a round number that is at most half the error.
+
+    >>> smaller_error(2.8), smaller_error(1.2), smaller_error(0.3), smaller_error(20)
+    (1.0, 0.5, 0.1, 10.0)
+    """
+    power = 10.0 ** math.floor(math.log10(error / 2) + 1e-9)
+    return float(f"{max(m * power for m in (1, 2, 5) if m * power <= error / 2 + 1e-12):.12g}")
+
+
+def rounded_people(people: int) -> str:
+    """Format a rounded number of people.
+
+    >>> rounded_people(160_080), rounded_people(1_134), rounded_people(87)
+    ('160,000', '1,100', '87')
+    """
+    digits = max(0, len(str(people)) - PEOPLE_DIGITS)
+    return f"{round(people, -digits):,}"
+
+
+def _second(others: Sequence[Figures]) -> str:
+    """Name the second label if it is clearly ahead of the others."""
+    if len(others) < 2 or others[0].low <= max(row.high for row in others[1:]):
+        return ""
+    return f", {others[0].label} second ({others[0].whole})"
+
+
+def notes(survey: Survey) -> tuple[str, ...]:
+    """Return the notes that this survey's results need."""
+    ways = {question.estimation for question in survey.questions}
+    texts = (
+        NOTES,
+        TEXTS if "texts" in ways else "",
+        VECTORS if "coordinates" in ways else "",
+        ONE_OF.format(len(survey.questions)) if survey.asks_one else "",
+        LATCHED.format(survey.repeat_rounds) if survey.repeats else "",
+        CROSSED if survey.cross else "",
+    )
+    paragraphs = (paragraph for text in texts for paragraph in text.strip().split("\n\n"))
+    return tuple(" ".join(paragraph.split()) for paragraph in paragraphs if paragraph)
+
+
+# The relay's shuffle
+
+
+def shuffled(survey: Survey, reports: int, cache: EstimateCache) -> tuple[Shuffled, ...]:
+    """Return the (ε, δ) of one report within its batch, and within its round."""
+    # repeated reports are seen several times
+    if survey.sealed_to is None or reports < 2 or survey.repeats:
+        return ()
+    amongs = [("batch", min(reports, BATCH))]
+    if reports > BATCH:
+        amongs.append(("round", _leading(reports)))
+    keys = [("shuffled", survey.round_billionths, *among) for among in amongs]
+    return tuple(
+        cache.get(keys, lambda missing: [_shuffled(*keys[i]) for i in missing], lambda _: 0)
+    )
+
+
+def shuffle_sentences(found: Sequence[Shuffled], epsilon: str) -> Iterator[str]:
+    """Yield sentences about `shuffled`; `epsilon` is that of an unshuffled report."""
+    for among in found:
+        yield (
+            f"If the relay is honest, and so are the {among.people:,} people whose reports it "
+            f"shuffles together, one report reveals at most (ε {among.epsilon}, δ {among.delta}) "
+            f"instead of ε {epsilon} {OBSERVERS[among.among]}."
+        )
+
+
+def _shuffled(_: str, billionths: int, among: str, people: int) -> Shuffled:
+    epsilon = shuffled_epsilon(billionths / BILLION, people, float(DELTA))
+    return Shuffled(among=among, people=people, epsilon=_upward(epsilon), delta=DELTA)  # type: ignore[arg-type]  # one of OBSERVERS
+
+
+def _leading(reports: int) -> int:
+    """Round down to one digit, so that few values are computed; fewer people mean a larger ε.
+
+    >>> _leading(123_456), _leading(99), _leading(10**9)
+    (100000, 90, 1000000)
+    """
+    unit = int("1".ljust(len(str(reports)), "0"))
+    return min(reports // unit * unit, MAX_PEOPLE)
+
+
+def _upward(epsilon: float) -> str:
+    """Round up to three digits.
+
+    >>> _upward(0.1486712), _upward(2.0), _upward(0.00012301)
+    ('0.149', '2', '0.000124')
+    """
+    rounded = Context(prec=EPSILON_DIGITS, rounding=ROUND_CEILING).create_decimal(Decimal(epsilon))
+    text = f"{rounded:f}"
+    return text.rstrip("0").rstrip(".") if "." in text else text

@@ -1,0 +1,374 @@
+"""Results of one survey: from its tallies to the document, round by round.
+
+A response contains the newest of the requested rounds, within limits.
+"""
+
+from __future__ import annotations
+
+import math
+from bisect import bisect_left
+from collections.abc import Hashable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from functools import cached_property
+from hashlib import blake2b
+
+import msgspec
+from msgspec import UNSET
+
+from deniable.server.estimation import ESTIMATORS
+from deniable.server.estimation.statements import CONFIDENCE
+from deniable.server.results.annotations import events
+from deniable.server.results.answers import (
+    about,
+    changes,
+    floors,
+    question_rounds,
+    round_fits,
+    warning,
+)
+from deniable.server.results.document import (
+    Change,
+    Crossed,
+    Distribution,
+    Fit,
+    QuestionResult,
+    Results,
+    Round,
+    RoundFacts,
+)
+from deniable.server.results.estimate_cache import Counts, EstimateCache, is_open
+from deniable.server.results.round_details import crossed_rounds, distribution_rounds
+from deniable.server.results.sentences import notes, shuffled
+from deniable.server.store import Annotation, PublishedSurvey, RoundTally, Store
+from deniable.shared.errors import Refused
+from deniable.shared.survey.document import Survey
+from deniable.shared.survey.kinds.base import Question
+
+MAX_ROUNDS = 400  # per response: more than a year of days
+MAX_ROWS = 50_000  # per response
+MAX_CELLS = 2**21  # read per response: 16 MB
+ROWS_OF_A_TEXT = 100  # assumed number of texts found in a round
+ROWS_PER_BATCH = 8_192  # of rounds that are estimated together
+MAX_CACHED_ROUND_ROWS = 256
+ROWS_PER_ROW = 6  # size of a row's objects in the cache, relative to an estimate's numbers
+EARLY = timedelta(days=1)  # reports may arrive up to an hour before their round
+STILL_OPEN = (
+    "this round still accepts reports: its intervals hold for repeated looks and narrow when the "
+    "round ends"
+)
+
+
+@dataclass(frozen=True)
+class RoundSelection:
+    """Rounds from `first` to `last`; `left_out` earlier rounds were also requested."""
+
+    first: int
+    last: int
+    left_out: int = 0
+    is_complete: bool = False  # whether all earlier rounds are read too, for changes
+
+    def stored_range(self, survey: Survey) -> tuple[int | None, int | None]:
+        """Return the rounds to read from the store.
+
+        They include the round before the first, which changes need. For a small survey all rounds
+        are read, so that every request detects a tally that damage has moved to another round.
+        """
+        if survey.rounds <= rounds_per_response(survey):
+            return None, None
+        return None if self.is_complete else self.first - 1, self.last
+
+    def __contains__(self, number: int) -> bool:
+        return self.first <= number <= self.last
+
+    def begun(self, survey: Survey, now: datetime) -> Iterator[int]:
+        """Yield the rounds of this selection that have begun."""
+        for number in range(self.first, self.last + 1):
+            if survey.round_starts(number) > now:
+                return
+            yield number
+
+
+def select_rounds(
+    survey: Survey,
+    now: datetime,
+    first: int | None = None,
+    last: int | None = None,
+    max_rounds: int | None = None,
+) -> RoundSelection:
+    """Return the newest rounds from `first` to `last` that may have reports and fit a response."""
+    most = rounds_per_response(survey) if max_rounds is None else max_rounds
+    begun = min(survey.last_round, survey.round_of((now + EARLY).date()))
+    end = begun if last is None else min(begun, last)
+    start = survey.first_round if first is None else max(survey.first_round, first)
+    shown = max(start, end - most + 1)
+    return RoundSelection(shown, end, shown - start)
+
+
+def rounds_per_response(survey: Survey) -> int:
+    """Return the number of rounds that fit into MAX_ROWS and MAX_CELLS, at least one."""
+    return max(1, min(MAX_ROUNDS, MAX_ROWS // rows_per_round(survey), rounds_in_memory(survey)))
+
+
+def rounds_in_memory(survey: Survey) -> int:
+    """Return the number of rounds whose tallies may be in memory together."""
+    cells = sum(question.mechanism.cells for question in survey.questions)
+    cells += sum(one.mechanism.cells * other.mechanism.cells for one, other in survey.crossed)
+    return max(1, MAX_CELLS // cells)
+
+
+def rows_per_round(survey: Survey) -> int:
+    crossed = (len(one.answer_labels) * len(other.answer_labels) for one, other in survey.crossed)
+    return sum(len(q.labels) or ROWS_OF_A_TEXT for q in survey.questions) + sum(crossed)
+
+
+def rows_per_question(survey: Survey, max_rows: int) -> dict[str, int]:
+    """Return the number of rows per question: short questions are complete, long ones share."""
+    left, shares = max_rows, dict[str, int]()
+    ascending = sorted(survey.questions, key=lambda question: len(question.labels))
+    for index, question in enumerate(ascending):
+        shares[question.name] = min(len(question.labels), left // (len(ascending) - index))
+        left -= shares[question.name]
+    return shares
+
+
+class SurveyEstimates:
+    """Results of one survey, estimated lazily; created once per request.
+
+    JSON, CSV, the command, Python and pages are all views of this object.
+    """
+
+    def __init__(
+        self,
+        published: PublishedSurvey,
+        tallies: Iterable[RoundTally],
+        now: datetime,
+        selection: RoundSelection | None = None,
+        annotations: Sequence[Annotation] = (),
+        cache: EstimateCache | None = None,
+        max_rows: int | None = None,
+    ) -> None:
+        """`max_rows` limits the rows of each round."""
+        self.published, self.survey, self.now = published, published.survey, now
+        self._cache = EstimateCache() if cache is None else cache
+        self.selection = selection or RoundSelection(
+            self.survey.first_round, self.survey.last_round
+        )
+        self._tallies = {tally.round: tally for tally in tallies}
+        self._ascending = sorted(self._tallies)
+        self._annotations = annotations
+        too_long = max_rows is not None and rows_per_round(self.survey) > max_rows
+        self._max_rows = rows_per_question(self.survey, max_rows or 0) if too_long else {}
+        begun = self.selection.begun(self.survey, now)
+        shown = {number for number in self._tallies if number in self.selection}
+        self.facts = {number: self._facts(number) for number in sorted(shown.union(begun))}
+
+    @cached_property
+    def header(self) -> Results:
+        """Document without its rounds."""
+        survey = self.survey
+        return Results(
+            survey=self.published.id,
+            name=survey.name,
+            title=survey.title,
+            state=self.published.state_at(self.now),
+            epsilon=survey.round_epsilon,
+            lifetime_epsilon=survey.lifetime_epsilon,
+            period=survey.period,
+            minimum_reports=survey.minimum_reports,
+            confidence=CONFIDENCE,
+            about={question.name: about(self._cache, question) for question in survey.questions},
+            ask=1 if survey.asks_one else UNSET,
+            repeat_rounds=survey.repeat_rounds if survey.repeats else UNSET,
+            left_out=self.selection.left_out or UNSET,
+            notes=notes(survey),
+            annotations=events(survey, self._annotations) if self._annotations else UNSET,
+            rounds=(),
+        )
+
+    def document(self) -> Results:
+        return msgspec.structs.replace(self.header, rounds=tuple(self.rounds()))
+
+    def rounds(self) -> Iterator[Round]:
+        """Yield every round, with only a few in memory at a time."""
+        numbers = [*self.facts]
+        size = max(1, ROWS_PER_BATCH // rows_per_round(self.survey))
+        for first in range(0, len(numbers), size):
+            yield from self.estimated(numbers[first : first + size])
+
+    def check_round(self, number: int) -> None:
+        """Refuse a round that has not begun."""
+        if number not in self.facts:
+            first, last = self.survey.first_round, select_rounds(self.survey, self.now - EARLY).last
+            begun = (
+                f"its rounds so far are {first} to {last}" if first <= last else "none has begun"
+            )
+            raise Refused(f"survey {self.survey.name!r} has no round {number} yet; {begun}")
+
+    def history(self, question: Question, most: int) -> list[tuple[int, QuestionResult]]:
+        """Return one question's results in up to `most` of the newest rounds with reports."""
+        numbers = [number for number in self.facts if number in self._tallies][-most:]
+        counts = [self._counts(question, number) for number in numbers]
+        results = question_rounds(self._cache, self.survey, question, counts)
+        return [*zip(numbers, results, strict=True)]
+
+    def estimated(self, numbers: Sequence[int]) -> list[Round]:
+        """Return rounds. Each is the same, to the last bit, whatever other rounds are requested."""
+        before = self._before(numbers)
+        keys = [
+            ("round", self.published.id, self._state(number), self._state(before.get(number)),
+             *self._max_rows.items())
+            for number in numbers
+        ]  # fmt: skip
+        return self._cache.get(
+            keys, lambda missing: self._estimate([numbers[index] for index in missing]), _rows
+        )
+
+    def _estimate(self, numbers: Sequence[int]) -> list[Round]:
+        survey, cache = self.survey, self._cache
+        tallies = [self._tallies.get(number) for number in numbers]
+        crossed: list[tuple[Crossed, ...]] = [()] * len(numbers)
+        if survey.crossed:
+            crossed = crossed_rounds(cache, survey, tallies, [*map(self._is_open, numbers)])
+        before = changes(cache, survey, self._before(numbers), self._counts)
+        answers, curves = [], []
+        for question in survey.questions:
+            counts = [self._counts(question, number) for number in numbers]
+            max_rows = self._max_rows.get(question.name)
+            answers.append(question_rounds(cache, survey, question, counts, max_rows))
+            table = ESTIMATORS[question.estimation].table(question)
+            curve = table and distribution_rounds(cache, question, table, counts)
+            curves.append(curve or [None] * len(numbers))
+        columns = zip(
+            map(self._facts, numbers),
+            tallies,
+            zip(*answers, strict=True),
+            zip(*curves, strict=True),
+            round_fits(survey, tallies, cache),
+            crossed,
+            map(before.get, numbers),
+            strict=True,
+        )
+        return [self._round(*column) for column in columns]
+
+    def _round(
+        self,
+        facts: RoundFacts,
+        tally: RoundTally | None,
+        answers: Sequence[QuestionResult],
+        curves: Sequence[Distribution | None],
+        fits: dict[str, Fit],
+        crossed: tuple[Crossed, ...],
+        change: Change | None,
+    ) -> Round:
+        named = zip(answers, curves, strict=True)
+        return Round(
+            **msgspec.structs.asdict(facts),
+            warning=warning(self.survey, tally, fits),
+            fit=fits,
+            floor={answer.name: answer.floor for answer in answers},
+            floors=floors(self.survey, tally) or UNSET,
+            questions={answer.name: answer.rows for answer in answers},
+            rows_left_out={a.name: a.left_out for a in answers if a.left_out} or UNSET,
+            distributions={answer.name: curve for answer, curve in named if curve} or UNSET,
+            cross=crossed or UNSET,
+            change=change and _within(change, answers),
+            shuffled=shuffled(self.survey, facts.reports, self._cache) or UNSET,
+            vectors={answer.name: answer.whole for answer in answers if answer.whole} or UNSET,
+        )
+
+    def _state(self, number: int | None) -> Hashable:
+        """Return everything that a round's results depend on."""
+        if number is None:
+            return None
+        tally = self._tallies.get(number)
+        counts = tally and (tally.reports, blake2b(tally.cells.tobytes()).digest())
+        return number, self._is_open(number), counts
+
+    def _facts(self, number: int) -> RoundFacts:
+        survey, still_open = self.survey, is_open(self.published, number, self.now)
+        tally = self._tallies.get(number)
+        return RoundFacts(
+            round=number,
+            first_day=survey.round_starts(number).date().isoformat(),
+            last_day=(survey.round_ends(number) - timedelta(days=1)).date().isoformat(),
+            open=still_open,
+            reports=tally.reports if tally else 0,
+            note=STILL_OPEN if still_open else None,
+        )
+
+    def _is_open(self, number: int) -> bool:
+        return is_open(self.published, number, self.now)
+
+    def _counts(self, question: Question, number: int) -> Counts:
+        tally = self._tallies.get(number)
+        return Counts.of(self.survey, question, tally, self._is_open(number))
+
+    def _before(self, numbers: Sequence[int]) -> dict[int, int]:
+        """Map each round with reports to the last earlier round with reports."""
+        earlier = {n: bisect_left(self._ascending, n) for n in numbers if n in self._tallies}
+        return {number: self._ascending[count - 1] for number, count in earlier.items() if count}
+
+
+def stored_estimates(
+    store: Store,
+    published: PublishedSurvey,
+    now: datetime,
+    selection: RoundSelection,
+    cache: EstimateCache | None = None,
+    max_rows: int | None = None,
+) -> SurveyEstimates:
+    """Read everything that the results depend on from one snapshot of the store."""
+    sequence = published.sequence
+    with store.snapshot() as reader:
+        closed = reader.survey_states().get(sequence, published.closed)
+        tallies = reader.tallies(sequence, *selection.stored_range(published.survey))
+        annotations = reader.annotations(sequence)
+    published = replace(published, closed=closed)
+    return SurveyEstimates(published, tallies, now, selection, annotations, cache, max_rows)
+
+
+def survey_results(
+    published: PublishedSurvey,
+    tallies: Iterable[RoundTally],
+    now: datetime,
+    number: int | None = None,
+    selection: RoundSelection | None = None,
+    annotations: Sequence[Annotation] = (),
+    cache: EstimateCache | None = None,
+) -> Results:
+    """Return the document with every round that has begun or has reports, or only `number`."""
+    estimates = SurveyEstimates(published, tallies, now, selection, annotations, cache)
+    if number is None:
+        return estimates.document()
+    estimates.check_round(number)
+    return msgspec.structs.replace(estimates.header, rounds=tuple(estimates.estimated([number])))
+
+
+def json_chunks(header: Results, rounds: Iterable[Round]) -> Iterator[bytes]:
+    """Yield the JSON of the document with these rounds, keeping one in memory at a time."""
+    opening = msgspec.json.encode(header)
+    yield opening.removesuffix(b"]}")  # of the empty list `rounds`, the last field
+    separator = b""
+    for period in rounds:
+        yield separator + msgspec.json.encode(period)
+        separator = b","
+    yield b"]}"
+
+
+def _rows(period: Round) -> float:
+    """Return the size of a round in the cache. Long rounds are rebuilt from their estimates."""
+    crossed = sum(len(table.rows) for table in period.cross or ())
+    rows = crossed + sum(len(rows) for rows in period.questions.values())
+    points = sum(len(curve.points) for curve in (period.distributions or {}).values())
+    return ROWS_PER_ROW * (rows + points) if rows <= MAX_CACHED_ROUND_ROWS else math.inf
+
+
+def _within(change: Change, answers: Sequence[QuestionResult]) -> Change:
+    """Remove the differences of rows that are left out."""
+    cut = {answer.name: {row.label for row in answer.rows} for answer in answers if answer.left_out}
+    questions = {
+        name: tuple(row for row in rows if row.label in cut[name]) if name in cut else rows
+        for name, rows in change.questions.items()
+    }
+    return msgspec.structs.replace(change, questions=questions) if cut else change

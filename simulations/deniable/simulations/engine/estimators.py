@@ -1,0 +1,301 @@
+"""The parts of a declared study: estimators, their risks, limits, and the rows that they make.
+
+A study computes a `Risk` of each `Estimator` in a `Case`, which is a cell with its generators: the
+mean squared error by formula, and simulated errors. There are two targets. For *these
+people* only the noise is random; for *the population* they are drawn from, the error includes the
+sampling error.
+
+    exact, exact_drawn          mean squared error by formula, for these people and the population
+    measured, measured_drawn    the same from simulated errors, with its Monte-Carlo error
+                                (`error`, `error_drawn`); null where nothing is drawn
+    limit, limit_drawn          no estimator of the same model has a smaller error; null if unknown
+
+`Case.generator` seeds a generator with the cell and the estimator's name, so that its numbers do
+not change when a study gets another estimator. Estimators that must see the same people share the
+generator of the cell.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import product
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.random import Generator
+from numpy.typing import NDArray
+
+from deniable.shared.privacy.epsilon import Epsilon
+from deniable.simulations.engine.cells import branch
+from deniable.simulations.engine.study import Cell, Options, Row
+
+if TYPE_CHECKING:
+    from deniable.simulations.engine.figures import Look
+
+Array = NDArray[np.floating]
+Columns = Mapping[str, str | int | float | None]
+Z95 = 1.959963984540054  # 95 % of a normal distribution lie within this many standard deviations
+
+
+@dataclass(frozen=True)
+class Estimator:
+    """One mechanism in a model, with its label and look.
+
+    `same_promise` is false where the promise is weaker than the devices' promise of ε: with a δ, or
+    another neighbour.
+    """
+
+    model: str
+    name: str
+    label: str
+    look: Look
+    same_promise: bool = True
+
+
+@dataclass(frozen=True)
+class Risk:
+    """Mean squared error of one estimator in one case, by formula and as simulated errors.
+
+    Errors have one row for each repetition; several in a row are averaged. `columns` are added to
+    the row, and replace its own.
+    """
+
+    exact: float | None
+    errors: Array | None = None
+    exact_drawn: float | None = None
+    errors_drawn: Array | None = None
+    columns: Columns = field(default_factory=dict)
+
+
+class Case:
+    """A cell, with its values as attributes, and a generator for each estimator."""
+
+    def __init__(self, cell: Cell, generator: Generator) -> None:
+        self.cell = cell
+        self.epsilon = Epsilon(str(cell["epsilon"]))
+        self._root = generator
+        self._generators: dict[Estimator, Generator] = {}
+
+    def __getattr__(self, name: str) -> Any:  # Any: what JSON can hold
+        try:
+            return self.__dict__["cell"][name]
+        except KeyError:
+            raise AttributeError(name) from None
+
+    def generator(self, one: Estimator) -> Generator:
+        """Return the generator of this estimator, the same one each time."""
+        if one not in self._generators:
+            self._generators[one] = branch(self._root, f"{one.model} {one.name}")
+        return self._generators[one]
+
+    def rows(
+        self,
+        keys: Sequence[str],
+        risks: Mapping[Estimator, Risk],
+        limits: Mapping[str, Columns] = MappingProxyType({}),
+        sampling: float | None = None,
+    ) -> list[Row]:
+        """Return the row of each estimator, with its model's limits and these keys of the cell.
+
+        `sampling` is the squared error that drawing people from the population adds to an exact
+        error. A curator can also run what devices do: where that has less error than every central
+        estimator with the same promise, there is such a row.
+        """
+        parameters = {key: self.cell[key] for key in keys}
+        rows = [
+            row_of(one, parameters, limits.get(one.model, {}), risk, sampling)
+            for one, risk in risks.items()
+        ]
+        trusted = [
+            risk.exact
+            for one, risk in risks.items()
+            if one.model == "central" and one.same_promise and risk.exact is not None
+        ]
+        curator = dict.fromkeys(limits.get("local", {})) | dict(limits.get("central", {}))
+        rows += [
+            {**row, "model": "central", **curator}
+            for row in rows
+            if row["model"] == "local" and row["exact"] is not None and row["exact"] < min(trusted)
+        ]
+        columns = dict.fromkeys(key for row in rows for key in row)
+        return [{key: row.get(key) for key in columns} for row in rows]
+
+
+def row_of(
+    estimator: Estimator, keys: Columns, limits: Columns, risk: Risk, sampling: float | None = None
+) -> dict[str, Any]:  # Any: what JSON can hold
+    """Return the row of an estimator, with these keys of its cell."""
+    measured, error = mean_square(risk.errors)
+    measured_drawn, error_drawn = mean_square(risk.errors_drawn)
+    exact_drawn = risk.exact_drawn
+    if exact_drawn is None and risk.exact is not None and sampling is not None:
+        exact_drawn = risk.exact + sampling
+    return {
+        "model": estimator.model,
+        "estimator": estimator.name,
+        **keys,
+        "exact": risk.exact,
+        "measured": measured,
+        "error": error,
+        "repetitions": None if risk.errors is None else len(risk.errors),
+        "exact_drawn": exact_drawn,
+        "measured_drawn": measured_drawn,
+        "error_drawn": error_drawn,
+        "limit": None,
+        "limit_drawn": None,
+        **limits,
+        **risk.columns,
+    }
+
+
+def mean_square(errors: Array | None) -> tuple[float | None, float | None]:
+    """Return the mean squared error over the repetitions, and its Monte-Carlo error."""
+    if errors is None:
+        return None, None
+    squares = errors**2 if errors.ndim == 1 else (errors**2).mean(axis=1)
+    return float(squares.mean()), float(squares.std(ddof=1) / math.sqrt(len(squares)))
+
+
+# Cells from options
+
+
+def sweep(options: Options, /, *names: str, **axes: Sequence[Any]) -> list[Cell]:
+    """Return one cell for each combination of the named options, then of the further axes.
+
+    Every cell also has the options that are single values. Any: what JSON can hold.
+
+    >>> sweep({"epsilon": ["1", "2"], "share": 0.3}, "epsilon", question=["votes"])[1]
+    {'share': 0.3, 'epsilon': '2', 'question': 'votes'}
+    """
+    axes = {name: options[name] for name in names} | axes
+    return [
+        _single(options) | dict(zip(axes, values, strict=True))
+        for values in product(*axes.values())
+    ]
+
+
+def grid(*names: str) -> Callable[[Options], list[Cell]]:
+    """Return the `cells` of a study that sweeps these options."""
+    return lambda options: sweep(options, *names)
+
+
+def cross(first: str, second: str) -> Callable[[Options], list[Cell]]:
+    """Return the `cells` of a study that sweeps two options, for each ε.
+
+    Each takes all of its values at the middle value of the other.
+    """
+
+    def cells(options: Options) -> list[Cell]:
+        middles = middle(options[first]), middle(options[second])
+        pairs = [(value, middles[1]) for value in options[first]]
+        pairs += [(middles[0], value) for value in options[second] if value != middles[1]]
+        return [
+            {**_single(options), "epsilon": epsilon, first: one, second: other}
+            for epsilon in options["epsilon"]
+            for one, other in pairs
+        ]
+
+    return cells
+
+
+def _single(options: Options) -> dict[str, Any]:  # Any: what JSON can hold
+    """Return the options with one value; a list of mechanisms is one text."""
+    lists = {"mechanisms": ",".join(options["mechanisms"])} if "mechanisms" in options else {}
+    return {key: value for key, value in options.items() if not isinstance(value, list)} | lists
+
+
+def middle(values: Sequence[Any]) -> Any:
+    """Return the value that a figure shows if it can show only one. Any: of any type."""
+    return values[(len(values) - 1) // 2]
+
+
+# Rows
+
+
+@dataclass(frozen=True)
+class Target:
+    """One of the two targets: its label, and its columns."""
+
+    label: str
+    exact: str
+    measured: str
+    error: str
+    limit: str
+
+
+THESE = Target("these people", "exact", "measured", "error", "limit")
+DRAWN = Target(
+    "the population they are drawn from",
+    *("exact_drawn", "measured_drawn", "error_drawn", "limit_drawn"),
+)
+BOTH = (THESE, DRAWN)
+
+
+@dataclass(frozen=True)
+class Unit:
+    """Unit in which errors are shown: words for an axis, and the factor of a standard error."""
+
+    words: str
+    factor: float
+
+    def of(self, target: Target) -> Callable[[Row], float | None]:
+        """Return the value of the error by formula."""
+        return root(target.exact, self.factor)
+
+
+POINTS = Unit("± points (1.96 standard errors)", 100 * Z95)
+RANGE_PERCENT = Unit("± % of the range (1.96 standard errors)", 100 * Z95)
+Value = str | Callable[[Row], float | None]
+
+
+def value_of(row: Row, key: Value) -> float | None:
+    """Return the number in a column, or what a function makes of the row. Texts may be numbers."""
+    found = key(row) if callable(key) else row[key]
+    return None if found is None else float(found)
+
+
+def number(row: Row, key: Value) -> float:
+    value = value_of(row, key)
+    assert value is not None, key
+    return value
+
+
+def root(key: str, scale: float = 1.0) -> Callable[[Row], float | None]:
+    """Return a value: the root of a column, in another unit."""
+    return lambda row: None if row[key] is None else scale * math.sqrt(number(row, key))
+
+
+class Rows(tuple[Row, ...]):
+    """Rows of a study, from which sentences, tables and figures take theirs."""
+
+    __slots__ = ()
+
+    def at(self, **wanted: object) -> Rows:
+        """Return the rows in which these columns have these values."""
+        return Rows(r for r in self if all(r[key] == value for key, value in wanted.items()))
+
+    def of(self, estimator: Estimator) -> Rows:
+        return self.at(model=estimator.model, estimator=estimator.name)
+
+    def one(self, estimator: Estimator) -> Row:
+        (row,) = self.of(estimator)
+        return row
+
+    def best(self, model: str, key: str = "exact") -> Row:
+        """Return the row of a model with the least error."""
+        known = (row for row in self.at(model=model) if row[key] is not None)
+        return min(known, key=lambda row: number(row, key))
+
+    def price(self, one: Estimator, other: Estimator, key: str = "exact") -> float:
+        """Return how many times the squared error of the other estimator the first one has."""
+        return number(self.one(one), key) / number(self.one(other), key)
+
+    def groups(self, *keys: str) -> dict[tuple[object, ...], Rows]:
+        """Return the rows by their values of these columns, in the order of the rows."""
+        found: dict[tuple[object, ...], list[Row]] = {}
+        for row in self:
+            found.setdefault(tuple(row[key] for key in keys), []).append(row)
+        return {values: Rows(rows) for values, rows in found.items()}

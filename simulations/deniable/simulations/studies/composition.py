@@ -1,0 +1,263 @@
+"""Composition of many rounds: their total ε by each account, for devices and for a curator.
+
+The total of T rounds is the ε for which (ε, δ) holds:
+
+    basic        T ε, with δ = 0
+    advanced     √(2 T ln(1/δ)) ε + T ε (e^ε - 1)                                             [1]
+    rdp          T r(α) + ln(1 - 1/α) - (ln δ + ln α) / (α - 1), least over α                [2]
+    clt          as T rounds of Gaussian noise with μ = 2 √T sinh(ε/2): a limit, no guarantee [3]
+    exact        the least ε with  δ >= Σ_l C(T, l) [e^((T-l) ε) - e^(E + l ε)]_+ / (1 + e^ε)^T [4]
+    gaussian     μ √T for T answers with Gaussian noise, each (ε, δ) on its own; exact        [3]
+    sampled      the same where each round samples each person with a small probability, as in
+                 DP-SGD: by Rényi divergences, and by privacy loss distributions, numerically
+                 and never too small                                                          [5]
+
+"exact" and r(α) = ln((e^(α ε) + e^((1-α) ε)) / (1 + e^ε)) / (α - 1) are exact for randomized
+response, the worst mechanism with this ε and the mechanism of every local report of one bit.
+Nothing is drawn.
+
+[1] Dwork, Rothblum, Vadhan 2010. [2] Canonne, Kamath, Steinke 2020, for the conversion.
+[3] Dong, Roth, Su 2022. [4] Kairouz, Oh, Viswanath 2017, IEEE Trans. Inf. Theory 63(6).
+[5] Koskela, Jälkö, Honkela 2020; Doroshenko et al. 2022; computed by the library dp-accounting,
+which the field trusts.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+
+import numpy as np
+from numpy.random import Generator
+from scipy.optimize import brentq, minimize_scalar
+from scipy.special import expit, gammaln, log_ndtr, ndtr
+from scipy.stats import binom
+
+from deniable.simulations.engine import option
+from deniable.simulations.engine.estimators import Rows, grid, middle, number
+from deniable.simulations.engine.figures import LOOKS, Panel, curve, draw
+from deniable.simulations.engine.sentences import figure, paragraphs, table
+from deniable.simulations.engine.study import Cell, Figure, Options, Report, Row, Study
+
+MAX_ROUNDS = 100_000
+FINEST = 1e-4  # of privacy loss distributions: the step of their grid
+OPTIONS = (
+    option.epsilons("0.1,0.5,1"),
+    option.Option(
+        "rounds", "1,3,10,30,100,300,1000", option.several(option.whole(1, MAX_ROUNDS)), "rounds"
+    ),
+    option.Option("delta", 1e-6, option.inside(), "probability that the guarantee fails", "δ"),
+    option.Option(
+        "sampling", 0.01, option.inside(), "the curator's sampling rate in each round", "Q"
+    ),
+)
+
+
+# Accounts
+
+
+def basic(epsilon: float, rounds: int, _delta: float) -> float:
+    return epsilon * rounds
+
+
+def advanced(epsilon: float, rounds: int, delta: float) -> float:
+    spread = math.sqrt(2 * rounds * math.log(1 / delta)) * epsilon
+    return spread + rounds * epsilon * math.expm1(epsilon)
+
+
+def rdp(epsilon: float, rounds: int, delta: float) -> float:
+    def total(log: float) -> float:
+        order = 1 + math.exp(log)
+        both = np.logaddexp(order * epsilon, (1 - order) * epsilon) - np.logaddexp(0, epsilon)
+        return _convert(rounds * float(both) / (order - 1), order, delta)
+
+    best = minimize_scalar(total, bounds=(-12, 12), method="bounded", options={"xatol": 1e-10})
+    return float(best.fun)
+
+
+def clt(epsilon: float, rounds: int, delta: float) -> float:
+    return gaussian(2 * math.sinh(epsilon / 2), rounds, delta)
+
+
+def exact(epsilon: float, rounds: int, delta: float) -> float:
+    lies = np.arange(rounds + 1)
+    true, false = (binom.logpmf(lies, rounds, expit(sign * epsilon)) for sign in (-1, 1))
+
+    def left(total: float) -> float:
+        above = np.minimum(0.0, total + false - true)  # a negative term adds nothing
+        return math.fsum(np.exp(true) * -np.expm1(above)) - delta
+
+    return _root(left, rounds * epsilon)
+
+
+def gaussian(mu: float, rounds: int, delta: float) -> float:
+    """Return the ε of `rounds` rounds; `mu` is sensitivity / standard deviation in one round."""
+    mu *= math.sqrt(rounds)
+
+    def left(total: float) -> float:
+        far = math.exp(total + log_ndtr(-total / mu - mu / 2))
+        return float(ndtr(mu / 2 - total / mu)) - far - delta
+
+    return _root(left, mu * mu / 2 + mu * 10)
+
+
+def gaussian_mu(epsilon: float, delta: float) -> float:
+    """Return the μ of the least Gaussian noise that is (ε, δ) in one round."""
+    return float(brentq(lambda mu: gaussian(mu, 1, delta) - epsilon, 1e-6, 50 + 10 * epsilon))
+
+
+def sampled_pld(mu: float, rate: float, rounds: int, delta: float) -> float:
+    """Return the ε of sampled rounds; a neighbour has one person more or fewer."""
+    from dp_accounting.pld.privacy_loss_distribution import from_gaussian_mechanism
+
+    one = from_gaussian_mechanism(1 / mu, sampling_prob=rate, value_discretization_interval=FINEST)
+    return float(one.self_compose(rounds).get_epsilon_for_delta(delta))
+
+
+def sampled_rdp(mu: float, rate: float, rounds: int, delta: float) -> float:
+    """Return the same by the moments accountant at whole orders, exact for removal."""
+    orders = np.unique(np.concatenate([np.arange(2, 65), np.geomspace(65, 1024, 40).astype(int)]))
+
+    def renyi(order: int) -> float:
+        k = np.arange(order + 1)
+        ways = gammaln(order + 1) - gammaln(k + 1) - gammaln(order - k + 1)
+        terms = (
+            ways + k * math.log(rate) + (order - k) * math.log1p(-rate) + k * (k - 1) * mu**2 / 2
+        )
+        return rounds * float(np.logaddexp.reduce(terms)) / (order - 1)
+
+    return min(_convert(renyi(int(order)), int(order), delta) for order in orders)
+
+
+def _convert(divergence: float, order: float, delta: float) -> float:
+    return divergence + math.log1p(-1 / order) - (math.log(delta) + math.log(order)) / (order - 1)
+
+
+def _root(left: Callable[[float], float], most: float) -> float:
+    """Return the ε at which δ is reached, at least 0."""
+    if left(0.0) <= 0:
+        return 0.0
+    return float(brentq(left, 0.0, most, xtol=1e-12)) if left(most) < 0 else most
+
+
+# The study
+
+ACCOUNTS = {  # name: (label, look)
+    "basic": ("basic (δ = 0)", LOOKS[0]),
+    "advanced": ("advanced", LOOKS[1]),
+    "rdp": ("Rényi", LOOKS[4]),
+    "clt": ("central limit", LOOKS[3]),
+    "exact": ("exact", LOOKS[2]),
+    "gaussian": ("curator, Gaussian", LOOKS[5]),
+    "sampled-rdp": ("sampled, Rényi", LOOKS[1]),
+    "sampled-pld": ("sampled, numerical", LOOKS[3]),
+}
+
+
+def run(cell: Cell, generator: Generator) -> Sequence[Row]:  # noqa: ARG001 # exact
+    epsilon, rounds, delta = float(cell["epsilon"]), int(cell["rounds"]), float(cell["delta"])
+    mu, rate = gaussian_mu(epsilon, delta), float(cell["sampling"])
+    accounts = {"basic": basic, "advanced": advanced, "rdp": rdp, "clt": clt, "exact": exact}
+    totals = {name: account(epsilon, rounds, delta) for name, account in accounts.items()}
+    totals["gaussian"] = gaussian(mu, rounds, delta)
+    totals["sampled-rdp"] = sampled_rdp(mu, rate, rounds, delta)
+    totals["sampled-pld"] = sampled_pld(mu, rate, rounds, delta)
+    return [
+        {
+            "model": "local" if name in accounts else "central",
+            "account": name,
+            "epsilon": str(cell["epsilon"]),
+            "rounds": rounds,
+            "delta": delta,
+            "total": total,
+            "guarantee": int(name != "clt"),
+        }
+        for name, total in totals.items()
+    ]
+
+
+def report(options: Options, found: Sequence[Row]) -> Report:
+    rows, epsilon, delta = Rows(found), middle(options["epsilon"]), options["delta"]
+    rounds, percent = middle(options["rounds"]), f"{100 * options['sampling']:g} %"
+    cell = rows.at(epsilon=options["epsilon"][0], rounds=rounds)
+    total = {row["account"]: figure(number(row, "total")) for row in cell}
+
+    def totals(name: str, caption: str, title: str, accounts: Sequence[str]) -> Figure:
+        curves = []
+        for one in accounts:
+            label, look = ACCOUNTS[one]
+            mine = rows.at(epsilon=epsilon, account=one)
+            curves.append(curve(mine, look, "rounds", "total", label))
+        panel = Panel(title, curves, "rounds", "ε of all rounds")
+        return Figure(name, caption, lambda: draw([panel]))
+
+    return Report(
+        paragraphs(
+            f"""{rounds:,} reports at ε {options["epsilon"][0]} cost {total["basic"]} added up, as
+            the client does. With a failure probability of {delta:g}, the exact cost is
+            {total["exact"]}; no smaller number is valid.
+
+            A curator whose answers cost the same comes to {total["gaussian"]}, and to
+            {total["sampled-pld"]} where each answer is about {percent} of the people only. Devices
+            cannot gain from sampling, as the server sees who answers."""
+        ),
+        [
+            totals(
+                "local",
+                f"The total cost of one device's reports, at ε {epsilon} each: added up, and with "
+                f"a failure probability of {delta:g}. The central limit is not a guarantee; no "
+                "valid account is below 'exact'.",
+                f"One device's reports, ε {epsilon} each",
+                ("basic", "advanced", "rdp", "clt", "exact"),
+            ),
+            totals(
+                "curator",
+                "The same for a curator whose answers have Gaussian noise: answers about all "
+                f"people, and answers about {percent} of them, sampled again in each round.",
+                "Device and curator",
+                ("exact", "gaussian", "sampled-rdp", "sampled-pld"),
+            ),
+        ],
+        [
+            table(
+                f"ε of all rounds, δ = {delta:g}",
+                rows,
+                {"ε of one": "epsilon", "rounds": "rounds"},
+                {label: _total_of(account) for account, (label, _) in ACCOUNTS.items()},
+            )
+        ],
+        paragraphs(
+            """Randomized response is the worst of all mechanisms with its ε, so its exact
+            composition (Kairouz, Oh, Viswanath) bounds the cost of any reports with this ε.
+
+            A client of deniable adds up: its promise holds with δ = 0, against an attacker who has
+            all reports. The other accounts show how much of that is a safety margin.
+
+            The curator's noise is the least that makes one answer (ε, δ). For sampled rounds,
+            neighbours differ by one person added or removed. Their total is computed numerically
+            from privacy loss distributions (dp-accounting), which never understate it, and from
+            Rényi divergences."""
+        ),
+    )
+
+
+def _total_of(account: str) -> Callable[[Rows], str]:
+    return lambda group: figure(number(group.at(account=account)[0], "total"))
+
+
+STUDY = Study(
+    name="compose",
+    question="How much privacy do many rounds cost together?",
+    options=OPTIONS,
+    cells=grid("epsilon", "rounds"),
+    run=run,
+    report=report,
+    formulas=(
+        ("T rounds added up", r"T ε"),
+        ("advanced composition", r"\sqrt{2T \ln(1 / δ)}\, ε + T ε (e^ε - 1)"),
+        (
+            "exact, for reports of one bit",
+            r"δ = \sum_l \binom{T}{l} \dfrac{\max(0,\ e^{(T - l) ε} - e^{E + l ε})}{(1 + e^ε)^T}",
+        ),
+    ),
+)

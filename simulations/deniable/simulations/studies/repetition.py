@@ -1,0 +1,308 @@
+"""Repetition of one yes-or-no question in many rounds: what one install leaks, by noise scheme.
+
+    fresh        new noise in every round
+    kept         memoized: the report of each answer is drawn once, and sent again whenever that is
+                 the answer
+    two-stage    a kept report, randomized again in every round
+    latched      the report of the first answer in a public period is sent in all its rounds
+
+These are sums over binomials, without sampling. The observer sees every report of one install, and
+so must link them: envelope ids do not allow that, but a network address may.
+
+Two-stage is calibrated so that a single report has ε: with e^a for the kept report, the second coin
+has e^r = (e^(a + ε) - 1) / (e^a - e^ε).
+
+Source: Erlingsson, Pihur, Korolova 2014, "RAPPOR", CCS (memoized reports, randomized again: its
+permanent and instantaneous randomized response).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.random import Generator
+from numpy.typing import NDArray
+from scipy.special import betaln, xlog1py, xlogy
+
+from deniable.shared.errors import WrongUse
+from deniable.shared.privacy.epsilon import ONE, Epsilon
+from deniable.shared.privacy.mechanisms import RandomizedResponse
+from deniable.simulations.engine import option
+from deniable.simulations.engine.estimators import Rows, middle, number, sweep
+from deniable.simulations.engine.figures import LOOKS, Panel, curve, draw
+from deniable.simulations.engine.sentences import figure, paragraphs, percent
+from deniable.simulations.engine.study import Cell, Figure, Options, Report, Row, Study, Table
+
+Array = NDArray[np.float64]
+SCHEMES = ("fresh", "kept", "two-stage", "latched")
+MAX_ROUNDS = 400
+
+
+def _factor(name: str, given: Any) -> str:  # Any: as it was given
+    factor = option.epsilon(name, given)
+    if float(factor) <= 1:
+        raise WrongUse(
+            f"{name} must be above 1: a kept report has more ε than one report; got {factor}"
+        )
+    return factor
+
+
+OPTIONS = (
+    option.epsilons("0.5,1,2"),
+    option.Option(
+        "lasting", 2, _factor, "two-stage: ε of the kept report, as a multiple of one report's", "X"
+    ),
+    option.Option(
+        "rounds",
+        "1,2,4,7,12,15,31,52,104",
+        option.several(option.whole(1, MAX_ROUNDS)),
+        "how often they are asked",
+    ),
+)
+
+
+@dataclass(frozen=True)
+class Scheme:
+    """A scheme with `epsilon` for one report, and `lasting` for the kept report of two stages.
+
+    No device sends the kept report, so its ε may be larger than one report may have.
+    """
+
+    name: str
+    epsilon: Epsilon
+    lasting: Epsilon | float
+
+    @cached_property
+    def log_kept(self) -> tuple[float, float]:
+        """The log probabilities that the kept report is true and that it is false.
+
+        With fresh noise, only the second coin adds noise: what is kept is the answer.
+        """
+        if self.name == "fresh":
+            return 0.0, -math.inf
+        if self.name == "two-stage":
+            true = -math.log1p(math.exp(-float(self.lasting)))
+            return true, true - float(self.lasting)
+        return math.log(self._truth), math.log(1 - self._truth)
+
+    @cached_property
+    def sent(self) -> float:
+        """The probability that a round sends what is kept."""
+        if self.name == "two-stage":
+            a, b = math.exp(float(self.lasting)), math.exp(float(self.epsilon))
+            second = (a * b - 1) / (a - b)
+            return second / (second + 1)
+        return self._truth if self.name == "fresh" else 1.0
+
+    @property
+    def _truth(self) -> float:
+        return RandomizedResponse(self.epsilon).keep / ONE
+
+    def guarantee(self, rounds: int) -> float:
+        """Return the ε of an answer that stays the same for this number of rounds."""
+        if self.name == "fresh":
+            return float(self.epsilon) * rounds
+        return float(self.lasting if self.name == "two-stage" else self.epsilon)
+
+    def guess_right(self, rounds: int) -> float:
+        """Return the probability that an observer guesses an answer that never changes.
+
+        The majority is the best guess; a coin decides a tie.
+        """
+        ones = np.arange(rounds + 1)
+        probabilities = self._sequences(ones, rounds, True) + _log_choose(rounds, ones)
+        return float(np.exp(probabilities) @ (1 + np.sign(2 * ones - rounds)) / 2)
+
+    def flip_right(self, rounds: int) -> float:
+        """Return the probability of deciding correctly whether an answer changed halfway or never.
+
+        Both are equally likely, so it is (1 + total variation) / 2.
+        """
+        half = rounds // 2
+        if self.name == "latched" or half == 0:
+            return 0.5
+        if self.name == "kept":
+            return (1 + self.flip_shown) / 2
+        never, flip, ways = self._histories(half, rounds)
+        return float(1 + np.abs(np.exp(never + ways) - np.exp(flip + ways)).sum() / 2) / 2
+
+    @property
+    def flip_shown(self) -> float:
+        """The probability that kept reports change when the answer does, and so reveal it."""
+        return self._truth**2 + (1 - self._truth) ** 2
+
+    def flip_epsilon(self, rounds: int) -> float:
+        """Return the ε between an answer that never changes and one that changes once.
+
+        It is the largest log ratio of probabilities, over all reports and all times of a change.
+        """
+        if self.name == "latched":
+            return 0.0
+        if self.name == "kept" and rounds > 1:
+            return math.inf
+        changes = (self._histories(change, rounds)[:2] for change in range(1, rounds))
+        return max((float(np.abs(never - flip).max()) for never, flip in changes), default=0.0)
+
+    def _histories(self, change: int, rounds: int) -> tuple[Array, Array, Array]:
+        """Return three arrays, for every number of ones before and after the change.
+
+        They are the log probability of one such sequence if the answer stays yes, the same if it
+        becomes no, and the log number of such sequences.
+        """
+        before, after = np.arange(change + 1)[:, None], np.arange(rounds - change + 1)[None, :]
+        never = self._sequences(before + after, rounds, True)
+        flip = self._sequences(before, change, True) + self._sequences(
+            after, rounds - change, False
+        )
+        ways = _log_choose(change, before) + _log_choose(rounds - change, after)
+        return never, flip, ways
+
+    def _sequences(self, ones: NDArray[np.int64], rounds: int, answer: bool) -> Array:
+        """Return the log probability of one sequence with these ones, for a constant answer."""
+        as_one = xlogy(ones, self.sent) + xlog1py(rounds - ones, -self.sent)
+        as_zero = xlog1py(ones, -self.sent) + xlogy(rounds - ones, self.sent)
+        one, zero = self.log_kept if answer else self.log_kept[::-1]
+        return np.asarray(np.logaddexp(one + as_one, zero + as_zero))
+
+
+def _log_choose(total: int, chosen: NDArray[np.int64]) -> Array:
+    return np.asarray(-np.log1p(total) - betaln(total - chosen + 1, chosen + 1))
+
+
+# The study
+
+
+def check(options: dict[str, Any]) -> Options:  # Any: what JSON can hold
+    return {**options, "rounds": sorted(options["rounds"])}
+
+
+def cells(options: Options) -> Sequence[Cell]:
+    return sweep(options, "epsilon", scheme=SCHEMES, rounds=options["rounds"])
+
+
+def run(cell: Cell, generator: Generator) -> Sequence[Row]:  # noqa: ARG001 # exact
+    epsilon, rounds = Epsilon(str(cell["epsilon"])), int(cell["rounds"])
+    lasting = option.product(epsilon, Epsilon(str(cell["lasting"])))
+    scheme = Scheme(str(cell["scheme"]), epsilon, float(lasting))
+    flip = scheme.flip_epsilon(rounds)
+    return [
+        {
+            "scheme": scheme.name,
+            "epsilon": str(epsilon),
+            "lasting": lasting if scheme.name == "two-stage" else None,
+            "rounds": rounds,
+            "guarantee": scheme.guarantee(rounds),
+            "guess_right": scheme.guess_right(rounds),
+            "flip_right": scheme.flip_right(rounds),
+            "flip_epsilon": flip if math.isfinite(flip) else None,
+            "flip_shown": scheme.flip_shown if scheme.name == "kept" and rounds > 1 else None,
+        }
+    ]
+
+
+def report(options: Options, found: Sequence[Row]) -> Report:
+    rows, epsilon = Rows(found), middle(options["epsilon"])
+    shown = rows.at(epsilon=epsilon)
+
+    def guesses(name: str, key: str, title: str, caption: str) -> Figure:
+        curves = [
+            curve(shown.at(scheme=scheme), look, "rounds", lambda r: 100 * number(r, key), scheme)
+            for scheme, look in zip(SCHEMES, LOOKS, strict=False)
+        ]
+        panel = Panel(
+            title, curves, "rounds", "guessed correctly, %",
+            scales=("log", "linear"), reference=50, limits=(48, 102),
+        )  # fmt: skip
+        return Figure(name, caption, lambda: draw([panel]))
+
+    return Report(
+        _findings(shown, epsilon, max(options["rounds"])),
+        [
+            guesses(
+                "answer",
+                "guess_right",
+                f"An answer that never changes, ε {epsilon}",
+                "The probability that an observer of all reports of one install guesses its "
+                f"answer, at ε {epsilon} for one report. The dotted line is a blind guess. Fresh "
+                "noise averages away.",
+            ),
+            guesses(
+                "change",
+                "flip_right",
+                f"Changed halfway, or never, ε {epsilon}",
+                "The probability of deciding correctly whether an answer changed halfway or never. "
+                "A latched report reveals nothing about it; all others do.",
+            ),
+        ],
+        [
+            _table(rows, "The answer is guessed correctly", lambda r: percent(r["guess_right"])),
+            _table(
+                rows, "Change or no change: guessed correctly", lambda r: percent(r["flip_right"])
+            ),
+            _table(
+                rows,
+                "ε between an answer that never changes and one that changes once",
+                lambda r: "no limit" if r["flip_epsilon"] is None else f"{r['flip_epsilon']:.2f}",
+            ),
+        ],
+        paragraphs(
+            f"""Nothing is sampled: these are sums over binomials. The observer sees every report of
+            one install and makes the best guess; before, both answers are equally likely.
+
+            Two-stage keeps a report at {options["lasting"]} times the ε of one report and
+            randomizes it again in each round, so that a single report has ε.
+
+            Kept and two-stage reports protect an answer that never changes, with their ε. They do
+            not protect that it changes, or when. Latched noise keeps ε for every history within its
+            period; in return, changes within the period are not seen."""
+        ),
+    )
+
+
+def _findings(rows: Rows, epsilon: str, rounds: int) -> list[str]:
+    fresh, kept, two_stage, latched = (rows.at(scheme=s, rounds=rounds)[0] for s in SCHEMES)
+    first = rows.at(scheme="fresh")[0]
+    change = "In a single round no answer changes: only the answer itself can leak."
+    if kept["flip_shown"] is not None:
+        change = f"""When the answer changes once, kept (memoized) reports reveal the change and its
+        time with probability {percent(kept["flip_shown"])}, and two-stage reports of {rounds}
+        rounds can change the odds about it by a factor of
+        e^{figure(float(two_stage["flip_epsilon"] or 0))}; latched reports reveal nothing about
+        it."""
+    return paragraphs(
+        f"""At ε {epsilon} an observer of {number(first, "rounds"):.0f} fresh report guesses the
+        answer correctly with probability {percent(first["guess_right"])}, an observer of {rounds}
+        with {percent(fresh["guess_right"])}; with {rounds} latched reports it stays
+        {percent(latched["guess_right"])}.
+
+        {change}"""
+    )
+
+
+def _table(rows: Rows, title: str, text: Callable[[Row], str]) -> Table:
+    lines = [
+        [f"{scheme}, ε {epsilon}", *map(text, group)]
+        for (epsilon, scheme), group in rows.groups("epsilon", "scheme").items()
+    ]
+    return Table(title, ["rounds", *dict.fromkeys(str(row["rounds"]) for row in rows)], lines)
+
+
+STUDY = Study(
+    name="repeat",
+    question="What do many rounds of the same question give away about one person?",
+    options=OPTIONS,
+    check=check,
+    cells=cells,
+    run=run,
+    report=report,
+    formulas=(
+        ("a guess from one report", r"\dfrac{e^ε}{1 + e^ε}"),
+        ("fresh reports of T rounds change the odds by at most", r"e^{T ε}"),
+        ("latched reports", r"e^ε"),
+    ),
+)

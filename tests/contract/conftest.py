@@ -1,0 +1,5 @@
+"""Fixtures of the contract tests: those of the server's tests that make databases."""
+
+from tests.server.conftest import cluster, eager
+
+__all__ = ["cluster", "eager"]

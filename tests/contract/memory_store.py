@@ -1,0 +1,314 @@
+"""A store in memory, written from the protocol alone, as a newcomer would write one.
+
+It keeps nothing after its process, and hides no order: it shows that the protocol's methods are all
+that intake, results and pages ask of a store.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from copy import deepcopy
+from dataclasses import dataclass, field, replace
+from datetime import UTC, date, datetime
+from typing import Self
+
+from deniable.server.store import (
+    Annotation,
+    Cells,
+    Event,
+    Kept,
+    PublicPage,
+    Purged,
+    RegisterEntry,
+    RoundTally,
+    SurveyRow,
+    Token,
+    Unsettled,
+    Upload,
+    UploadKey,
+    next_entry,
+)
+from deniable.shared.errors import Refused, StoreUnusable
+from deniable.shared.survey.document import survey_id
+
+Round = tuple[int, int]
+
+
+@dataclass
+class Contents:
+    """Everything that the store holds."""
+
+    rows: dict[int, SurveyRow] = field(default_factory=dict)
+    published: int = 0
+    entries: list[RegisterEntry] = field(default_factory=list)
+    keys: set[str] = field(default_factory=set)
+    retired: set[str] = field(default_factory=set)
+    counts: dict[Round, RoundTally] = field(default_factory=dict)
+    sealed: set[Round] = field(default_factory=set)
+    kept: dict[Round, dict[bytes, Kept]] = field(default_factory=dict)
+    events: dict[int, set[Annotation]] = field(default_factory=dict)
+    outcomes: dict[tuple[int, str], int] = field(default_factory=dict)
+    pages: dict[str, PublicPage] = field(default_factory=dict)
+    held: dict[str, Token] = field(default_factory=dict)  # by the token's hash
+    day: date | None = None
+
+    def note(self, event: Event, row: SurveyRow) -> None:
+        before = self.entries[-1] if self.entries else None
+        self.entries.append(next_entry(before, event, row.id, row.key))
+
+
+@dataclass(eq=False)
+class Memory:
+    """The place of a store in memory."""
+
+    name: str
+    contents: Contents | None = None
+    lock: threading.RLock = field(default_factory=threading.RLock)
+
+    def __str__(self) -> str:
+        return self.name
+
+
+class MemoryTransaction:
+    def __init__(self, contents: Contents) -> None:
+        self._now = contents
+
+    def is_sealed(self, sequence: int, number: int) -> bool:
+        return (sequence, number) in self._now.sealed
+
+    def insert(self, uploads: Sequence[Upload]) -> set[UploadKey]:
+        new: set[UploadKey] = set()
+        for upload in uploads:
+            envelopes = self._now.kept.setdefault((upload.survey.sequence, upload.round), {})
+            if upload.id not in envelopes:
+                envelopes[upload.id] = Kept(upload.id, upload.count, upload.payload)
+                new.add(upload.key)
+        return new
+
+    def add(self, sequence: int, number: int, reports: int, cells: Cells) -> None:
+        before = self._now.counts.get((sequence, number), RoundTally(number, 0, 0 * cells))
+        self._now.counts[sequence, number] = before + RoundTally(number, reports, cells)
+
+
+class MemoryReader:
+    def __init__(self, contents: Contents) -> None:
+        self._read_only = contents
+
+    @property
+    def _now(self) -> Contents:
+        return self._read_only
+
+    def surveys_mark(self) -> int:
+        return len(self._now.entries)
+
+    def surveys(self, after: int = 0) -> list[SurveyRow]:
+        return [row for sequence, row in sorted(self._now.rows.items()) if sequence > after]
+
+    def survey_states(self) -> Mapping[int, bool]:
+        return {sequence: row.closed for sequence, row in self._now.rows.items()}
+
+    def register(self, after: int = 0, most: int | None = None) -> list[RegisterEntry]:
+        return self._now.entries[after : None if most is None else after + most]
+
+    def enrolled_keys(self) -> frozenset[str]:
+        return frozenset(self._now.keys)
+
+    def retired_keys(self) -> frozenset[str]:
+        return frozenset(self._now.retired)
+
+    def tallies(
+        self, sequence: int, first: int | None = None, last: int | None = None
+    ) -> list[RoundTally]:
+        return [
+            tally
+            for (survey, number), tally in sorted(self._now.counts.items())
+            if survey == sequence
+            and (first is None or number >= first)
+            and (last is None or number <= last)
+        ]
+
+    def report_totals(self) -> Mapping[int, int]:
+        totals: dict[int, int] = {}
+        for (sequence, _), tally in self._now.counts.items():
+            totals[sequence] = totals.get(sequence, 0) + tally.reports
+        return totals
+
+    def unsealed_rounds(self) -> Mapping[int, Sequence[int]]:
+        rounds: dict[int, list[int]] = {}
+        for sequence, number in sorted(self._now.counts.keys() - self._now.sealed):
+            rounds.setdefault(sequence, []).append(number)
+        return rounds
+
+    def annotations(self, sequence: int) -> list[Annotation]:
+        return sorted(self._now.events.get(sequence, ()))
+
+    def counters(self, sequence: int) -> Mapping[str, int]:
+        outcomes = self._now.outcomes.items()
+        return {outcome: count for (survey, outcome), count in outcomes if survey == sequence}
+
+    def public_page(self, path: str) -> PublicPage | None:
+        return self._now.pages.get(path)
+
+    def role_of(self, token: str, now: datetime) -> str | None:
+        held = self._now.held.get(hashlib.sha256(token.encode()).hexdigest())
+        return held.role if held and held.expires > now else None
+
+    def tokens(self) -> list[Token]:
+        return sorted(self._now.held.values(), key=lambda token: (token.created, token.id))
+
+    def latest_day(self) -> date | None:
+        return self._now.day
+
+
+class MemoryStore(MemoryReader):
+    """Each write works on a copy, which replaces what was there when the write ends well."""
+
+    def __init__(self, place: Memory) -> None:
+        self._place = place
+
+    @classmethod
+    def create(cls, place: Memory) -> Self:
+        place.contents = place.contents or Contents()
+        return cls(place)
+
+    @classmethod
+    def open(cls, place: Memory, node: str = "") -> Self:
+        if place.contents is None:
+            raise StoreUnusable(f"{place} holds no deniable data; create a store: deniable serve")
+        return cls(place)
+
+    @property
+    def _now(self) -> Contents:
+        assert self._place.contents is not None
+        return self._place.contents
+
+    @contextmanager
+    def _changed(self) -> Iterator[Contents]:
+        with self._place.lock:
+            changed = deepcopy(self._now)
+            yield changed
+            self._place.contents = changed
+
+    @property
+    def option(self) -> str:
+        return f"--memory {self._place}"
+
+    def close(self) -> None:
+        pass
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    @contextmanager
+    def snapshot(self) -> Iterator[MemoryReader]:
+        yield MemoryReader(self._now)
+
+    def check_writable(self) -> None:
+        pass
+
+    def publish(self, document: bytes, signature: str, key: str) -> str:
+        identifier = survey_id(document)
+        with self._changed() as now:
+            if all(row.id != identifier for row in now.rows.values()):
+                now.published += 1
+                sequence = now.published
+                row = SurveyRow(sequence, identifier, document, signature, key, closed=False)
+                now.rows[sequence] = row
+                now.note("published", row)
+        return identifier
+
+    def close_survey(self, sequence: int) -> None:
+        with self._changed() as now:
+            row = now.rows.get(sequence)
+            if row and not row.closed:
+                now.rows[sequence] = replace(row, closed=True)
+                now.note("closed", row)
+
+    def delete_survey(self, sequence: int) -> None:
+        with self._changed() as now:
+            now.counts = {key: tally for key, tally in now.counts.items() if key[0] != sequence}
+            now.kept = {key: kept for key, kept in now.kept.items() if key[0] != sequence}
+            now.outcomes = {key: n for key, n in now.outcomes.items() if key[0] != sequence}
+            now.sealed = {key for key in now.sealed if key[0] != sequence}
+            now.events.pop(sequence, None)
+            now.note("deleted", now.rows.pop(sequence))
+
+    def enrol_key(self, key: str) -> None:
+        with self._changed() as now:
+            if key in now.retired:
+                raise Refused(f"the key {key[:16]}… is retired")
+            now.keys.add(key)
+
+    def retire_key(self, key: str) -> None:
+        with self._changed() as now:
+            now.keys.discard(key)
+            now.retired.add(key)
+
+    @contextmanager
+    def transaction(self, *, later: bool = False) -> Iterator[MemoryTransaction]:
+        with self._changed() as now:
+            yield MemoryTransaction(now)
+
+    def unsettled(self) -> Sequence[Unsettled]:
+        return ()
+
+    def envelopes(self, sequence: int, number: int) -> Iterator[Kept]:
+        yield from sorted(self._now.kept.get((sequence, number), {}).values())
+
+    def seal(self, sequence: int, rounds: Sequence[int]) -> None:
+        with self._changed() as now:
+            now.sealed |= {(sequence, number) for number in rounds} & now.counts.keys()
+
+    def purge(self, most: int) -> Purged:
+        with self._changed() as now:
+            for key in now.sealed & now.kept.keys():
+                ids = list(now.kept[key])[:most]
+                for identifier in ids:
+                    del now.kept[key][identifier]
+                if ids:
+                    return Purged(len(ids), len(ids))
+        return Purged(0, 0)
+
+    def forget_order(self) -> bool:
+        return True
+
+    def annotate(self, sequence: int, annotation: Annotation) -> None:
+        with self._changed() as now:
+            now.events.setdefault(sequence, set()).add(annotation)
+
+    def remove_annotation(self, sequence: int, annotation: Annotation) -> bool:
+        with self._changed() as now:
+            events = now.events.get(sequence, set())
+            was_there = annotation in events
+            events.discard(annotation)
+        return was_there
+
+    def replace_public_pages(self, folder: str, pages: Mapping[str, PublicPage]) -> None:
+        with self._changed() as now:
+            others = {path: page for path, page in now.pages.items() if not path.startswith(folder)}
+            now.pages = others | dict(pages)
+
+    def add_counters(self, counts: Mapping[tuple[int, str], int]) -> None:
+        with self._changed() as now:
+            for key, reports in counts.items():
+                now.outcomes[key] = now.outcomes.get(key, 0) + reports
+
+    def add_token(self, token: str, role: str, now: datetime, expires: datetime) -> None:
+        digest = hashlib.sha256(token.encode()).hexdigest()
+        with self._changed() as contents:
+            contents.held[digest] = Token(digest[:12], role, now.astimezone(UTC), expires)
+
+    def revoke_token(self, identifier: str) -> None:
+        with self._changed() as now:
+            left = {key: held for key, held in now.held.items() if not key.startswith(identifier)}
+            now.held = left
+
+    def keep_day(self, day: date) -> None:
+        with self._changed() as now:
+            now.day = day

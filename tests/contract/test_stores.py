@@ -1,0 +1,406 @@
+"""The contract of a store, for every entry of the table of stores and for one in memory.
+
+The store in memory implements the protocol and nothing else: intake, results and pages need no
+more. What is claimed of rows in tables holds for the stores that have some.
+"""
+
+import random
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager, suppress
+from datetime import date, timedelta
+from functools import partial
+from pathlib import Path
+from typing import Any, cast
+
+import numpy as np
+import pytest
+
+from deniable.server.intake.commit import commit
+from deniable.server.intake.writer import Writer
+from deniable.server.store import (
+    NO_SURVEY,
+    STORES,
+    Annotation,
+    Database,
+    Place,
+    PublishedSurvey,
+    Purged,
+    Store,
+    Upload,
+    create_store,
+    open_store,
+    records,
+)
+from deniable.server.store.records import TallyRow
+from deniable.server.store.sql_store import SqlSnapshot, SqlStore
+from deniable.server.surveys.catalogue import Catalogue
+from deniable.shared.errors import StoreUnusable
+from tests.contract.memory_store import Memory, MemoryStore
+from tests.eventually import eventually
+from tests.server.surveys import DECEMBER, envelope, expected_cells, published, survey
+from tests.server.world import NOON, Hands, World, world
+
+PLACES: dict[type, Callable[[pytest.FixtureRequest, Path], Any]] = {  # Any: types of places
+    Path: lambda _, folder: folder / "data",
+    Database: lambda request, _: request.getfixturevalue("cluster").new_schema(),
+    Memory: lambda *_: Memory("here"),
+}
+
+
+@pytest.fixture(params=[*STORES, Memory])
+def place(
+    request: pytest.FixtureRequest, tmp_path: Path, eager: None, monkeypatch: pytest.MonkeyPatch
+) -> Place:
+    """A place where no store is yet: a test with it holds for all."""
+    monkeypatch.setitem(STORES, Memory, "tests.contract.memory_store:MemoryStore")
+    new: Place = PLACES[request.param](request, tmp_path)
+    return new
+
+
+@pytest.fixture(params=[*STORES])
+def sql_place(request: pytest.FixtureRequest, tmp_path: Path, eager: None) -> Place:
+    """The same, for the stores that keep rows in tables."""
+    new: Place = PLACES[request.param](request, tmp_path)
+    return new
+
+
+@pytest.fixture
+def sql_store(sql_place: Place) -> Iterator[Store]:
+    with create_store(sql_place) as made:
+        yield made
+
+
+@pytest.fixture
+def store(place: Place) -> Iterator[Store]:
+    with create_store(place) as made:
+        yield made
+
+
+@pytest.fixture
+def served(place: Place) -> Iterator[World]:
+    with world(place) as made:
+        yield made
+
+
+def upload(asked: PublishedSurvey, number: int) -> Upload:
+    sent = envelope(asked, number)
+    return Upload(asked, sent.round, sent.id, sent.count, sent.payload)
+
+
+def take(store: Store, asked: PublishedSurvey, *numbers: int) -> list[str]:
+    with store.transaction() as transaction:
+        return list(commit(transaction, [upload(asked, number) for number in numbers]))
+
+
+def fail_halfway(store: Store, asked: PublishedSurvey, numbers: Sequence[int]) -> None:
+    with suppress(KeyError), store.transaction() as transaction:
+        commit(transaction, [upload(asked, number) for number in numbers])
+        raise KeyError
+
+
+def counted(store: Store, asked: PublishedSurvey) -> list[int]:
+    """The reports and the cells of the only round."""
+    tallies = store.tallies(asked.sequence)
+    return [tallies[0].reports, *tallies[0].cells.tolist()] if tallies else []
+
+
+def execute(store: Store, statement: str) -> int:
+    """As somebody else would who has the database."""
+    assert isinstance(store, SqlStore)
+    with store._writing("change it") as connection:
+        return connection.execute(statement).rowcount
+
+
+def test_the_store_in_memory_has_the_methods_of_the_protocol_and_no_others() -> None:
+    def methods(of: type) -> set[str]:
+        return {name for name in dir(of) if not name.startswith("_")}
+
+    assert methods(MemoryStore) == methods(Store)
+    as_store: type[Store] = MemoryStore  # which mypy checks
+    assert as_store
+
+
+# Opening
+
+
+def test_a_store_that_is_not_there_is_not_made_by_opening_it(place: Place) -> None:
+    for _ in range(2):
+        with pytest.raises(
+            StoreUnusable, match=r"no deniable data; create a store: deniable serve"
+        ):
+            open_store(place)
+    assert not isinstance(place, Path) or not place.exists()
+
+
+def test_what_is_made_again_is_what_was_there(place: Place) -> None:
+    with create_store(place) as first:
+        asked = published(first, survey())
+        take(first, asked, 1)
+    with create_store(place) as second:
+        assert [row.id for row in second.surveys()] == [asked.id]
+        assert counted(second, asked)[0] == 1
+
+
+@pytest.mark.parametrize("version", ["99", "1", "0", "x"])
+def test_another_version_is_refused(sql_place: Place, version: str) -> None:
+    with create_store(sql_place) as store:
+        execute(store, f"UPDATE about SET value = '{version}' WHERE key = 'schema'")
+    for opening in (open_store, create_store):
+        with pytest.raises(StoreUnusable, match=r"schema version.*use the version of.*Nothing"):
+            opening(sql_place)
+
+
+# Surveys, tokens, counters, the day
+
+
+def test_surveys_are_kept_in_order_and_the_mark_says_what_is_new(store: Store) -> None:
+    marks = [store.surveys_mark()]
+    asked = [published(store, survey(name=name)) for name in ("one", "other")]
+    marks.append(store.surveys_mark())
+    assert published(store, survey(name="one")).sequence == asked[0].sequence
+    assert store.surveys_mark() == marks[-1]
+    assert [row.id for row in store.surveys()] == [each.id for each in asked]
+    assert [row.id for row in store.surveys(asked[0].sequence)] == [asked[1].id]
+    store.close_survey(asked[1].sequence)
+    assert store.survey_states() == {each.sequence: each == asked[1] for each in asked}
+    marks.append(store.surveys_mark())
+    assert len(set(marks)) == 3
+
+
+def test_tokens_have_a_role_until_they_end(store: Store) -> None:
+    store.add_token("secret", "analyst", NOON, NOON + timedelta(days=1))
+    assert store.role_of("secret", NOON) == "analyst"
+    assert store.role_of("Secret", NOON) is None
+    assert store.role_of("secret", NOON + timedelta(days=1)) is None
+    (token,) = store.tokens()
+    store.revoke_token(token.id)
+    assert store.role_of("secret", NOON) is None
+
+
+def test_annotations_are_kept_once_and_go_with_their_survey(store: Store) -> None:
+    asked, other = (published(store, survey(name=name)) for name in ("one", "other"))
+    late, early = Annotation(date(2026, 12, 9), "2.4"), Annotation(date(2026, 12, 2), "outage")
+    for each in (late, early, late):
+        store.annotate(asked.sequence, each)
+    store.annotate(other.sequence, late)
+    assert store.annotations(asked.sequence) == [early, late]
+    assert store.remove_annotation(asked.sequence, late)
+    assert not store.remove_annotation(asked.sequence, late)
+    assert store.annotations(asked.sequence) == [early]
+    assert store.annotations(other.sequence) == [late]
+    store.close_survey(other.sequence)
+    store.delete_survey(other.sequence)
+    assert store.annotations(other.sequence) == []
+    assert store.annotations(asked.sequence) == [early]
+
+
+def test_counters_and_the_day_are_kept(store: Store) -> None:
+    assert store.latest_day() is None
+    asked = published(store, survey())
+    for day in (date(2026, 12, 15), date(2026, 12, 16)):
+        store.keep_day(day)
+        assert store.latest_day() == day
+    for _ in range(2):
+        store.add_counters({(asked.sequence, "late"): 2, (NO_SURVEY, "unknown-survey"): 1})
+    assert store.counters(asked.sequence) == {"late": 4}
+    assert store.counters(NO_SURVEY) == {"unknown-survey": 2}
+
+
+# Reports
+
+
+def test_a_snapshot_shows_one_moment(store: Store) -> None:
+    asked = published(store, survey())
+    take(store, asked, 1)
+    with store.snapshot() as reader:
+        assert reader.report_totals() == {asked.sequence: 1}
+        take(store, asked, 2)
+        store.enrol_key("ab" * 32)
+        assert [tally.reports for tally in reader.tallies(asked.sequence)] == [1]
+        assert "ab" * 32 not in reader.enrolled_keys()
+        assert reader.surveys() == store.surveys()
+    with store.snapshot() as reader:
+        assert reader.report_totals() == {asked.sequence: 2}
+        assert not hasattr(reader, "transaction")
+
+
+def test_a_snapshot_refuses_statements_that_write(sql_store: Store) -> None:
+    statement = "INSERT INTO keys (key) VALUES ('00')"
+    with pytest.raises(StoreUnusable, match=r"read-?only"), sql_store.snapshot() as reader:
+        cast(SqlSnapshot, reader)._connection.execute(statement)
+
+
+def test_an_envelope_counts_once_settled_or_not(store: Store) -> None:
+    asked = published(store, survey())
+    assert take(store, asked, 1, 2, 1) == ["accepted", "accepted", "duplicates"]
+    assert take(store, asked, 2, 3) == ["duplicates", "accepted"]
+    eventually(store.forget_order, "settled")
+    assert take(store, asked, 1, 2, 3, 4) == ["duplicates"] * 3 + ["accepted"]
+    assert counted(store, asked) == [4, *expected_cells(asked.survey, range(1, 5))]
+    assert store.report_totals() == {asked.sequence: 4}
+
+
+def test_surveys_and_rounds_are_counted_apart(store: Store) -> None:
+    one, other = published(store, survey(name="one")), published(store, survey(name="other"))
+    take(store, one, 1)
+    take(store, other, 1, 2)
+    later = envelope(one, 1, round_number=DECEMBER + 1)
+    with store.transaction() as transaction:
+        commit(transaction, [Upload(one, later.round, later.id, later.count, later.payload)])
+    assert [(t.round, t.reports) for t in store.tallies(one.sequence)] == [
+        (DECEMBER, 1), (DECEMBER + 1, 1)
+    ]  # fmt: skip
+    assert counted(store, other)[0] == 2
+    assert store.unsealed_rounds() == {
+        one.sequence: [DECEMBER, DECEMBER + 1], other.sequence: [DECEMBER]
+    }  # fmt: skip
+
+
+def test_a_group_that_fails_halfway_leaves_nothing(store: Store) -> None:
+    asked = published(store, survey())
+
+    fail_halfway(store, asked, [1])
+    assert counted(store, asked) == []
+    assert take(store, asked, 1) == ["accepted"]
+
+
+def test_a_sealed_round_is_purged_by_slices_and_counts_nothing_more(store: Store) -> None:
+    asked = published(store, survey())
+    take(store, asked, *range(3_000))
+    eventually(store.forget_order, "settled")
+    take(store, asked, *range(3_000, 3_100))
+    store.seal(asked.sequence, [DECEMBER])
+    slices = list(iter(partial(store.purge, 32), Purged(0, 0)))
+    assert sum(each.envelopes for each in slices) == 3_100
+    assert len(slices) > 1
+    assert take(store, asked, 1, 5_000) == ["late", "late"]
+    assert counted(store, asked) == [3_100, *expected_cells(asked.survey, range(3_100))]
+    assert store.unsealed_rounds() == {}
+
+
+def test_a_purge_reads_only_rounds_that_still_have_envelopes(
+    sql_store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """However many are sealed: it stands between two groups."""
+    asked, rounds = published(sql_store, survey()), range(DECEMBER - 200, DECEMBER + 1)
+    with sql_store.transaction() as transaction:
+        for number in rounds[:-1]:
+            transaction.add(asked.sequence, number, 1, np.ones(2, np.int64))
+    take(sql_store, asked, 1)
+    sql_store.seal(asked.sequence, rounds)
+    read, whole, statements = list[int](), records.is_whole, list[str]()
+
+    def is_whole(row: TallyRow) -> bool:
+        read.append(row.round)
+        return whole(row)
+
+    monkeypatch.setattr(records, "is_whole", is_whole)
+    with listening(sql_store, statements):
+        assert [sql_store.purge(32).envelopes for _ in range(2)] == [1, 0]
+    assert read == [DECEMBER]
+    assert len(statements) < 20
+
+
+@contextmanager
+def listening(store: Store, statements: list[str]) -> Iterator[None]:
+    assert isinstance(store, SqlStore)
+    writing = store._writing
+
+    class Noting:
+        def __init__(self, connection: Any) -> None:  # Any: either store's
+            self.connection = connection
+
+        def execute(self, statement: str, *values: Any) -> Any:  # Any: the driver's
+            statements.append(statement)
+            return self.connection.execute(statement, *values)
+
+        def __getattr__(self, name: str) -> Any:  # Any: the driver's
+            return getattr(self.connection, name)
+
+    @contextmanager
+    def noted(aim: str) -> Iterator[Noting]:
+        with writing(aim) as connection:
+            yield Noting(connection)
+
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(store, "_writing", noted)
+        yield
+    assert statements
+
+
+@pytest.mark.parametrize("change", ["reports = reports + 1", "round = round - 1"])
+def test_a_damaged_tally_is_neither_shown_nor_added_to_nor_purged(
+    sql_store: Store, change: str
+) -> None:
+    asked = published(sql_store, survey())
+    take(sql_store, asked, 1)
+    assert execute(sql_store, f"UPDATE tallies SET {change}") == 1
+    with sql_store.transaction() as transaction:
+        transaction.add(asked.sequence, DECEMBER, 1, np.ones(2, np.int64))
+    sql_store.seal(asked.sequence, [DECEMBER, DECEMBER - 1])
+    for read in (partial(sql_store.tallies, asked.sequence), sql_store.report_totals):
+        with pytest.raises(StoreUnusable, match="is damaged"):
+            read()
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_any_order_of_groups_repeats_faults_and_settlings_counts_each_once(
+    place: Place, seed: int
+) -> None:
+    """Held against a set of what was taken, over 60 random steps and new starts between."""
+    chance, taken = random.Random(seed), set[int]()
+    store = create_store(place)
+    asked = published(store, survey())
+    for _ in range(60):
+        numbers = [chance.randrange(200) for _ in range(chance.randrange(1, 9))]
+        match chance.randrange(8):
+            case 0:
+                store.close()
+                store = open_store(place, f"node-{chance.randrange(3)}")
+            case 1:
+                store.forget_order()
+            case 2:
+                fail_halfway(store, asked, numbers)
+            case _:
+                new = [n not in taken and n not in numbers[:i] for i, n in enumerate(numbers)]
+                assert [each == "accepted" for each in take(store, asked, *numbers)] == new
+                taken |= set(numbers)
+    assert counted(store, asked) == [len(taken), *expected_cells(asked.survey, sorted(taken))]
+    store.close()
+
+
+def test_the_same_envelope_from_many_threads_at_once_counts_once(store: Store) -> None:
+    asked = published(store, survey())
+    writer = Writer(store, Catalogue(store), Hands())
+    writer.start()
+    with ThreadPoolExecutor(16) as pool:
+        answers = list(pool.map(lambda _: writer.write([upload(asked, 1)]), range(32)))
+    writer.stop()
+    assert sorted(answers) == [["accepted"]] + [["duplicates"]] * 31
+    assert counted(store, asked) == [1, *expected_cells(asked.survey, [1])]
+
+
+# Over HTTP
+
+
+def test_reports_results_and_readiness_over_http(served: World) -> None:
+    asked = served.publish(survey(minimum_reports=1))
+    answer = served.send(envelope(asked, 1), envelope(asked, 2), envelope(asked, 1), app=True)
+    assert (answer.json["accepted"], answer.json["duplicates"]) == (2, 1)
+    assert served.tallies(asked)[DECEMBER] == (2, expected_cells(asked.survey, [1, 2]))
+    assert served.client.get("/readyz").json == {"status": "ready"}
+    address = f"/v1/surveys/{asked.id}/results"
+    results = served.client.get(address, headers=served.bearer("analyst")).json
+    assert results["rounds"][0]["reports"] == 2
+    for path in ("/", f"/surveys/{asked.id}"):
+        page = served.client.get(path, headers=served.bearer("analyst"))
+        assert page.status_code == 200
+        assert asked.survey.title in page.text
+
+
+def test_the_first_page_says_how_to_name_the_store(served: World, place: Place) -> None:
+    option = {Path: "--data", Database: "--store"}
+    named = next((word for kind, word in option.items() if isinstance(place, kind)), "--memory")
+    page = served.client.get("/", headers=served.bearer("operator"))
+    assert f"{named} {place}" in page.text.replace("&amp;", "&")
