@@ -144,7 +144,7 @@ def test_after_consent_the_list_on_disk_is_described_without_a_network(
             {"max_epsilon": "4"},
             "1.5 in each round; after 2 of its 3 rounds the app stops answering.",
         ),
-        ({"max_epsilon_per_round": "1"}, "this app allows 1: the app will not answer it."),
+        ({"max_epsilon_per_round": "1"}, "This app allows only 1, so it will not answer."),
     ],
 )
 def test_the_app_s_own_limits_are_told(

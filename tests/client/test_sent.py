@@ -56,8 +56,7 @@ def test_the_record_is_told_in_words_and_as_json(
     told = command("--state", str(tmp_path / "state")).stdout
     assert "2026-12-10  app-health, round 683: sent and accepted by the server" in told
     assert (
-        "crashed: says yes; a report says so with 62.2 % when true and with 37.8 % when not (ε 0.5)"
-        in told
+        "crashed: yes; reported with probability 62.2 % if true, and 37.8 % if not (ε 0.5)" in told
     )
     assert "Spent so far: ε 0.5 over all surveys and rounds." in told
     table = json.loads(command("--state", str(tmp_path / "state"), "--json").stdout)
@@ -118,7 +117,7 @@ def test_of_questions_of_which_one_is_drawn_only_that_one_is_told(
     summary = read_summary(tmp_path / "state")
     (told,) = summary.as_json()["reports"][0]["said"]
     assert told["drawn_from"] == 3
-    assert f"{told['question']} (one of 3 questions was drawn): says" in summary.text
+    assert f"{told['question']} (drawn from 3 questions): " in summary.text
 
 
 @pytest.mark.parametrize("epsilon", ["0.01", "0.5", "1", "4", "20"])
@@ -143,7 +142,7 @@ def test_a_long_list_of_options_is_cut_short() -> None:
     (page,) = parse_document(document(questions=UNARY.format(options=options))).questions
     (told,) = describe_report([page], [2**200 - 1])
     assert len(told.says) <= 201
-    assert "names each option with 50 % when true and with 26.9 % when not" in told.odds
+    assert "each option is reported with probability 50 % if true, and 26.9 % if not" in told.odds
 
 
 MAX_SYMBOLS = 2**16

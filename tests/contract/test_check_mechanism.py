@@ -129,11 +129,11 @@ class Absent(Unary):
 
 BROKEN: list[tuple[type[Mechanism], str]] = [
     (ThreeTimes, "proved: .* spends 3.00 times its ε of 0.1"),
-    (Understated, "worst_ratio` states 1, and the rows have"),
+    (Understated, "worst_ratio` states 1, but the rows have"),
     (Unsummed, "adds up to 0.9"),
     (Unspoken, "unbiased: answer .*support option"),
     (Biased, "unbiased: answer .*the mean of the values"),
-    (Tangled, "`joint` is dependent, and reports count in 1 cells"),
+    (Tangled, "`joint` is dependent, but reports count in 1 cells"),
     (Garbled, "changes when passed through `to_json`"),
     (Hesitant, "depends on the answer or the outcome"),
     (Frank, "reports follow the table|reports reveal"),

@@ -14,7 +14,7 @@ from deniable.shared.privacy.encodings import BitSet, Encoding, WholeNumber
 from deniable.shared.privacy.epsilon import ONE, Epsilon, exp_interval
 from deniable.shared.privacy.families.group_design import GroupedDesign
 from deniable.shared.privacy.families.number_table import NumberTable
-from deniable.shared.privacy.families.support import SupportDesign
+from deniable.shared.privacy.families.support import SLACK, SupportDesign
 from deniable.shared.privacy.families.vector_design import VectorDesign
 from deniable.shared.privacy.mechanism import INDEPENDENT, MULTINOMIAL, SUMS, Mechanism
 from deniable.shared.privacy.mechanisms import (
@@ -32,7 +32,6 @@ from deniable.shared.privacy.mechanisms import (
     sizes,
     support_design,
 )
-from deniable.shared.privacy.mechanisms.subset_selection import SLACK
 from deniable.shared.privacy.verification import certify, grid
 from tests.contract.extensions import DESIGNS
 from tests.plausible import assert_implausible, assert_plausible

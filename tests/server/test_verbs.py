@@ -78,7 +78,7 @@ def test_a_choice_without_an_option_for_the_others_is_remarked_upon(file: Path) 
     file.write_text(re.sub(r"^other = .*$", "", file.read_text(), flags=re.MULTILINE))
     done = run("survey", "check", file, "--json")
     assert any(
-        "name the option that takes the others" in w for w in json.loads(done.stdout)["warnings"]
+        "name the option that takes other answers" in w for w in json.loads(done.stdout)["warnings"]
     )
 
 

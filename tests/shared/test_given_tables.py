@@ -124,4 +124,4 @@ def test_certify_prints_the_examples_and_says_where_other_tables_stand(grid: int
         assert (done.returncode, report["holds"]) == (0, True)
     else:
         assert (done.returncode, done.stdout) == (2, "")
-        assert "is part of its document" in done.stderr
+        assert "writes it into the document" in done.stderr

@@ -64,9 +64,9 @@ def test_an_answer_that_does_not_fit_is_placed_at_every_option_alike(
 @pytest.mark.parametrize(
     ("question", "says"),
     [
-        (BIT, "a report says so with 73.1 % when true and with 26.9 % when not"),
-        (SET_OF, "a report names each option with 50 % when true and with 26.9 % when not"),
-        (HALVES, "with 36.6 % when true and with 13.4 % when the truth is farthest from it"),
+        (BIT, "reported with probability 73.1 % if true, and 26.9 % if not"),
+        (SET_OF, "each option is reported with probability 50 % if true, and 26.9 % if not"),
+        (HALVES, "36.6 % if true, and with 13.4 % if the truth is farthest from it"),
     ],
 )
 def test_a_report_says_how_far_it_can_be_believed(question: Question, says: str) -> None:

@@ -71,7 +71,7 @@ def test_what_cannot_be_is_refused_in_words() -> None:
     for kind, more in (("bit", {"options": OPTIONS}), ("choice", {}), ("guess", {})):
         with pytest.raises(WrongUse):
             mechanism(kind, "1", **more)
-    with pytest.raises(WrongUse, match="got vector"):
+    with pytest.raises(WrongUse, match="a vector cannot be estimated"):
         mechanism("vector", "1", dimension=2)
     with pytest.raises(WrongUse, match="ε"):
         mechanism("bit", "0")
@@ -84,4 +84,6 @@ def test_what_cannot_be_is_refused_in_words() -> None:
 
 
 def test_a_sentence_says_what_it_is() -> None:
-    assert repr(ASKED["bit"]).startswith("randomized response at ε 1: a report says so with 73.1 %")
+    assert repr(ASKED["bit"]).startswith(
+        "randomized response at ε 1: reported with probability 73.1 %"
+    )

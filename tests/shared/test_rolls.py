@@ -9,7 +9,7 @@ import pytest
 
 from deniable.shared.privacy.epsilon import ONE, Epsilon
 from deniable.shared.privacy.families.number_table import NumberTable
-from deniable.shared.privacy.families.support import DIE
+from deniable.shared.privacy.families.support import DIE, DIE_BITS
 from deniable.shared.privacy.mechanism import Mechanism
 from deniable.shared.privacy.mechanisms import (
     TABLES,
@@ -19,7 +19,6 @@ from deniable.shared.privacy.mechanisms import (
     SubsetSelection,
     Unary,
 )
-from deniable.shared.privacy.mechanisms.subset_selection import DIE_BITS
 
 EPSILON, ONE_EPSILON = Epsilon("1.5"), Epsilon("1")
 TABLES_AT_ALL_SIZES = [

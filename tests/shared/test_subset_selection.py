@@ -11,9 +11,10 @@ from math import comb
 import pytest
 
 from deniable.shared.privacy.epsilon import ONE, Epsilon
+from deniable.shared.privacy.families.support import DIE_BITS, SLACK
 from deniable.shared.privacy.mechanism import Draw
 from deniable.shared.privacy.mechanisms import SubsetSelection, subset_selection
-from deniable.shared.privacy.mechanisms.subset_selection import DIE_BITS, PLANES, SLACK
+from deniable.shared.privacy.mechanisms.subset_selection import PLANES
 
 
 def small(options: int, chosen: int) -> SubsetSelection:

@@ -71,7 +71,7 @@ def test_what_is_left_out_is_chosen_and_written_back() -> None:
     ("old", "new", "key", "says"),
     [
         ('name = "app-health"', 'name = "app health"', "survey.name", "dashes"),
-        ('name = "app-health"', 'nmae = "app-health"', "survey.name", "'nmae', misspelt"),
+        ('name = "app-health"', 'nmae = "app-health"', "survey.name", "'nmae' a misspelling"),
         ("grace_days = 14", "grace_day = 14", "survey.grace_day", "did you mean 'grace_days'"),
         ("grace_days = 14", 'colour = "red"', "survey.colour", "remove it"),
         ("grace_days = 14", "grace_days = -1", "survey.grace_days", "0 to 366"),
@@ -112,7 +112,7 @@ def test_what_is_left_out_is_chosen_and_written_back() -> None:
         ('"safari", ', '"chrome", ', "question[3].options", "'chrome' is repeated"),
         ('"chrome", ', '"", ', "question[3].options", "non-empty"),
         ('other = "other"', 'other = "else"', "question[3].other", "not one of the options"),
-        ('kind = "bit"', 'kind = "bit"\nunit = "s"', "question[1].unit", "for a number"),
+        ('kind = "bit"', 'kind = "bit"\nunit = "s"', "question[1].unit", "only to a number"),
         ('kind = "bit"', 'kind = "bit"\ntitle = " "', "question[1].title", "one line"),
         ('kind = "bit"', f'kind = "bit"\ntitle = "{201 * "x"}"', "question[1].title", "200"),
         ('kind = "bit"', 'kind = "bit"\nlabels = ["y"]', "question[1].labels", "0 options, got 1"),

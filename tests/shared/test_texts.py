@@ -155,12 +155,15 @@ def test_a_published_text_question_reads_back() -> None:
 @pytest.mark.parametrize(
     ("more", "says"),
     [
-        ({"length": None}, "length: is missing; say how many bytes"),
+        ({"length": None}, "length: is missing; write how many bytes"),
         ({"length": 3}, "length: must be 4 to 32, got 3"),
         ({"length": 33}, "length: must be 4 to 32, got 33"),
         ({"length": 8, "buckets": 1_023}, "buckets: must be 1024 to 65536"),
         ({"length": 8, "buckets": 4_095}, "power of two"),
-        ({"length": 8, "buckets": 16_384, "mechanism": "grouped-unary"}, "2 to 8,192 of grouped-u"),
+        (
+            {"length": 8, "buckets": 16_384, "mechanism": "grouped-unary"},
+            "from 2 to 8,192 for grouped-u",
+        ),
         ({"length": 8, "salt": ""}, "salt: must be one line"),
         ({"length": 8, "mechanism": "unary"}, "must be one of grouped-"),
         ({"length": 8, "options": ["a", "b"]}, "options: is not a key"),
@@ -200,7 +203,7 @@ def test_a_floor_falls_with_the_root_of_the_people_and_rises_with_the_length() -
     assert floor(1_000_000) == pytest.approx(0.01483, rel=1e-3)
     assert asking(16, epsilon="2").mechanism.floor(10**6) == pytest.approx(0.02012, rel=1e-3)
     assert QUESTION.expected_findings(100) == "100 people are too few to find any text"
-    assert "texts that 14,828 or more give" in asking(8, epsilon="2").expected_findings(10**6)
+    assert "texts that at least 14,828 give" in asking(8, epsilon="2").expected_findings(10**6)
 
 
 def test_a_group_is_drawn_from_64_bits() -> None:

@@ -1,6 +1,7 @@
 """Texts for people: a survey before consent, the reports of this device, and the ε spent.
 
-A survey's author writes part of the text. Signed or not, it is escaped, each piece on one line.
+Part of the text comes from a survey's author. Even if it is signed, each piece is escaped and put
+on one line.
 """
 
 from __future__ import annotations
@@ -54,7 +55,7 @@ class Description:
     epsilon: str  # ε of all rounds
     when: str
     gives_away: str
-    caps: str  # the share of the app's own limits that it uses
+    caps: str  # the part of the app's own limit that the survey uses
 
     @property
     def text(self) -> str:
@@ -65,7 +66,7 @@ class Description:
                 f"Why: {self.purpose}",
                 f"Asked by: {self.owner}",
                 f"{self.when[:1].upper()}{self.when[1:]}.",
-                *(f"  {asked.name}: {asked.asked}; {asked.odds}" for asked in self.questions),
+                *(f"  {q.name}: {q.asked}; {q.odds}" for q in self.questions),
                 "Each answer is randomized on this device before anything is written or sent.",
                 self.gives_away,
                 self.caps,
@@ -74,7 +75,6 @@ class Description:
 
 
 def describe(id_: str, survey: Survey, policy: Policy) -> Description:
-    """Describe a survey to a person who has not answered it yet."""
     from deniable.shared.survey.phrases import asked_when, gives_away, repeated
 
     return Description(
@@ -110,7 +110,7 @@ def _questions(survey: Survey, policy: Policy) -> tuple[DescribedQuestion, ...]:
 
 
 def _growth(billionths: int, reports: int) -> str:
-    """Return how far one report can raise a suspicion, and how far all reports can."""
+    """Return how far one report, and all reports together, can raise a suspicion."""
     from deniable.shared.privacy.epsilon import suspicion_growth
 
     one = suspicion_growth(billionths)
@@ -120,25 +120,25 @@ def _growth(billionths: int, reports: int) -> str:
 
 
 def _reports(survey: Survey, policy: Policy) -> int:
-    """Return how many reports with their own noise the app's limit allows."""
+    """Return the number of reports, each with noise of its own, that the app's limit allows."""
     return min(survey.draws, policy.total_cap // survey.round_billionths)
 
 
 def _caps(survey: Survey, policy: Policy) -> str:
-    """Return the budget of all rounds, or of those that the app's own limit allows."""
+    """Describe the budget of all rounds, or of those that the app's own limit allows."""
     asked, limit = survey.round_billionths, policy.total_cap
     if asked > policy.round_cap:
         return (
-            f"This survey asks for {decimal_text(asked)} privacy units (ε) in one round, and this "
-            f"app allows {decimal_text(policy.round_cap)}: the app will not answer it."
+            f"This survey asks for {decimal_text(asked)} privacy units (ε) in one round. This app "
+            f"allows only {decimal_text(policy.round_cap)}, so it will not answer."
         )
     draws = _reports(survey, policy)
     rounds = min(survey.rounds, draws * survey.repeat_rounds)
     used, whole = decimal_text(asked * draws), decimal_text(limit)
     first = f"This survey uses {used} of the {whole} privacy units (ε) this app will ever use"
     if survey.rounds > 1:
-        each = f"every {survey.repeat_rounds} rounds" if survey.repeats else "each round"
-        first += f", {decimal_text(asked)} in {each}"
+        span = f"every {survey.repeat_rounds} rounds" if survey.repeats else "each round"
+        first += f", {decimal_text(asked)} in {span}"
     if rounds < survey.rounds:
         first += f"; after {rounds} of its {survey.rounds} rounds the app stops answering"
     return f"{first}."
@@ -170,10 +170,8 @@ class Budget:
     def text(self) -> str:
         """Budget for a screen, in lines."""
         lines = [f"Spent: ε {self.spent} over all surveys and rounds; left: ε {self.left}."]
-        lines += [
-            f"    {one.name}: ε {one.spent} spent, ε {one.left} left" for one in self.questions
-        ]
-        return "\n".join(lines)
+        questions = (f"    {q.name}: ε {q.spent} spent, ε {q.left} left" for q in self.questions)
+        return "\n".join([*lines, *questions])
 
 
 def budget(ledger: Ledger, policy: Policy) -> Budget:
@@ -230,12 +228,10 @@ class Summary:
 
 
 def read_summary(folder: str | os.PathLike[str], person: str | None = None) -> Summary:
-    """Read the summary of a person by the app's id, or of the install's own person."""
     return summary(State(folder), Identity(person))
 
 
 def summary(state: State, identity: Identity) -> Summary:
-    """Read a person's reports and ledger."""
     if not state.begun:
         return Summary()
     with state.transaction(durable=False) as db:
@@ -279,10 +275,9 @@ def _entry_lines(entry: HistoryEntry) -> Iterator[str]:
     if repeats is not None:
         yield f"    the same report as in round {repeats}, at no further ε:"
     for symbol in entry.symbols:
-        drawn = (
-            f" (one of {symbol.drawn_from} questions was drawn)" if symbol.drawn_from > 1 else ""
-        )
-        line = f"{symbol.question}{drawn}: says {symbol.says}; {symbol.odds} (ε {symbol.epsilon})"
+        several = symbol.drawn_from > 1
+        drawn = f" (drawn from {symbol.drawn_from} questions)" if several else ""
+        line = f"{symbol.question}{drawn}: {symbol.says}; {symbol.odds} (ε {symbol.epsilon})"
         yield escaped(f"    {line}", 1000)
 
 
@@ -291,4 +286,4 @@ def _spent_lines(ledger: Ledger) -> Iterator[str]:
     for name, cost in sorted(ledger.questions.items()):
         yield f"    {escaped(name)}: ε {decimal_text(cost)}"
     if sum(ledger.questions.values()) > ledger.total:
-        yield "    (where one question is drawn, each is charged: any of them might be the one)"
+        yield "    (where a survey asks one random question, each is charged, but the total only once)"

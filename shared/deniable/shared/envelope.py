@@ -5,7 +5,7 @@
 Numbers are little-endian, lengths are in bytes, and envelopes follow each other without gaps. A
 payload is `count` reports. A report has the symbols of the survey's questions in order; if each
 install is asked one question, it has that question's number, its symbol, and zeros as padding.
-PROTOCOL.md is the norm; `tests/vectors/` has good and bad messages.
+PROTOCOL.md is normative; `tests/vectors/` has valid and invalid messages.
 """
 
 from __future__ import annotations
@@ -37,8 +37,6 @@ NOT_ZERO = "the padding after its symbol must be zero"
 
 @dataclass(frozen=True, slots=True)
 class Envelope:
-    """Reports of one survey and round under one id."""
-
     survey: str  # 64 hex digits
     round: int
     id: bytes
@@ -54,7 +52,7 @@ class Envelope:
 
 @dataclass(frozen=True, slots=True)
 class NamedReports:
-    """Envelope in JSON, whose symbols are keyed by question names until its survey is known."""
+    """Envelope from JSON. Its reports stay tables by question name until its survey is known."""
 
     survey: str
     round: int
@@ -67,7 +65,7 @@ class NamedReports:
 
 
 def envelope_id(key: bytes, survey: str, round_number: int) -> bytes:
-    """Return the envelope id of a round: the same on every retry.
+    """Return the envelope id of a round, which is the same on every retry.
 
     It is an HMAC-SHA256 under a random key that the device keeps for each survey, so no one else
     can link the ids of two rounds or surveys.
@@ -176,7 +174,7 @@ def split_body(
 
 
 def parse_json_envelopes(body: bytes, most: int = MAX_ENVELOPES) -> list[NamedReports]:
-    """Return the envelopes of a JSON body. Keys must not repeat; numbers must be whole."""
+    """Return the envelopes of a JSON body. No key may repeat, and numbers must be whole."""
     if len(body) > MAX_JSON_BYTES:
         raise InvalidEnvelope(
             "too-long", f"a body in JSON has at most {MAX_JSON_BYTES} bytes; send {CONTENT_TYPE}"
@@ -207,32 +205,22 @@ def too_many(most: int) -> InvalidEnvelope:
 
 
 def json_envelope(survey: Survey, envelope: Envelope) -> dict[str, Any]:
-    """Return an envelope in its JSON form."""
-    reports = [_json_report(survey, symbols) for symbols in decode_reports(survey, envelope)]
-    return {
-        "survey": envelope.survey,
-        "round": envelope.round,
-        "id": envelope.id.hex(),
-        "reports": reports,
-    }
-
-
-def _json_report(survey: Survey, symbols: Symbols) -> dict[str, int | str]:
-    pairs = zip(survey.questions, symbols, strict=True)
-    return {q.name: q.mechanism.encoding.to_json(s) for q, s in pairs if s is not None}
+    reports = []
+    for symbols in decode_reports(survey, envelope):
+        pairs = zip(survey.questions, symbols, strict=True)
+        asked = ((q, symbol) for q, symbol in pairs if symbol is not None)
+        reports.append({q.name: q.mechanism.encoding.to_json(symbol) for q, symbol in asked})
+    head = {"survey": envelope.survey, "round": envelope.round, "id": envelope.id.hex()}
+    return {**head, "reports": reports}
 
 
 def _symbols(survey: Survey, report: object) -> Symbols:
     names = [question.name for question in survey.questions]
     keys = set(report) if isinstance(report, dict) else set()
-    if survey.asks_one and not (len(keys) == 1 and keys <= set(names)):
-        raise InvalidEnvelope(
-            "bad-payload", f"a report must have one of the keys {', '.join(names)}"
-        )
-    if not survey.asks_one and keys != set(names):
-        raise InvalidEnvelope(
-            "bad-payload", f"a report must have exactly the keys {', '.join(names)}"
-        )
+    fits = len(keys) == 1 and keys <= set(names) if survey.asks_one else keys == set(names)
+    if not fits:
+        wanted = f"{'one of' if survey.asks_one else 'exactly'} the keys {', '.join(names)}"
+        raise InvalidEnvelope("bad-payload", f"a report must have {wanted}")
     assert isinstance(report, dict), "its keys were checked"
     return tuple(_symbol(q, report[q.name]) if q.name in keys else None for q in survey.questions)
 
@@ -247,15 +235,14 @@ def _symbol(question: Question, value: object) -> int:
 def _named(index: int, part: object) -> NamedReports:
     prefix = f"envelope {index}"
     fields = _fields(part, prefix, survey=str, round=int, id=str, reports=list)
-    if not (len(fields["survey"]) == 64 and is_hex(fields["survey"])):
-        raise InvalidEnvelope("bad-body", f"{prefix}: survey must be 64 hex digits in lower case")
-    if not (len(fields["id"]) == 32 and is_hex(fields["id"])):
-        raise InvalidEnvelope("bad-body", f"{prefix}: id must be 32 hex digits in lower case")
-    if not 0 <= fields["round"] < 2**32:
+    for key, digits in (("survey", 64), ("id", 32)):
+        if len(fields[key]) != digits or not is_hex(fields[key]):
+            problem = f"{key} must be {digits} hex digits in lower case"
+            raise InvalidEnvelope("bad-body", f"{prefix}: {problem}")
+    survey, number, id_ = fields["survey"], fields["round"], bytes.fromhex(fields["id"])
+    if not 0 <= number < 2**32:
         raise InvalidEnvelope("bad-body", f"{prefix}: round must be 0 to 4294967295")
-    return NamedReports(
-        fields["survey"], fields["round"], bytes.fromhex(fields["id"]), fields["reports"]
-    )
+    return NamedReports(survey, number, id_, fields["reports"])
 
 
 def _fields(table: object, prefix: str, **kinds: type) -> Mapping[str, Any]:
@@ -263,7 +250,7 @@ def _fields(table: object, prefix: str, **kinds: type) -> Mapping[str, Any]:
         raise InvalidEnvelope("bad-body", f"{prefix} must have exactly the keys {', '.join(kinds)}")
     for key, kind in kinds.items():
         if type(table[key]) is not kind:
-            raise InvalidEnvelope("bad-body", f"{prefix}: {key} must be of another JSON type")
+            raise InvalidEnvelope("bad-body", f"{prefix}: {key} has the wrong JSON type")
     return table
 
 

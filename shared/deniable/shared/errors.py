@@ -18,8 +18,8 @@
     │   ├── StateBlocked        a client's state that another process holds
     │   ├── Damaged             data that a disk has damaged
     │   └── StoreLost           a store that was deleted or replaced while in use
-    ├── NoTable             no optimal table was found for a question
-    ├── Unreachable         no answer from a server (client)
+    ├── NoTable             a question for which no optimal table was found
+    ├── Unreachable         a request that got no usable reply from a server (client)
     ├── TooLarge            a reply larger than the client reads                       (ValueError)
     ├── ProxyRefused        an HTTP proxy that opens no tunnel                            (OSError)
     ├── HttpError           a refused HTTP request, answered with a problem document
@@ -33,7 +33,7 @@ messages end up in logs, and an answer never leaves the device.
 
 from typing import Literal
 
-# The only codes. They are types, so that no other text can be used as a code.
+# Type checkers refuse any code that is not listed here.
 # Codes in the receipt of an envelope:
 EnvelopeCode = Literal["unknown-survey", "closed", "early", "late", "bad-payload", "too-many"]
 # Codes in the problem document of a request:

@@ -1,8 +1,8 @@
-"""Single mechanisms, for learning and for checking a mechanism of your own.
+"""Mechanisms on their own, for learning and for checking a mechanism of yours.
 
     >>> asked = mechanism("bit", "1")
     >>> asked
-    randomized response at ε 1: a report says so with 73.1 % when true and with 26.9 % when not
+    randomized response at ε 1: reported with probability 73.1 % if true, and 26.9 % if not
     >>> [[round(float(p), 3) for p in row] for row in asked.table]
     [[0.731, 0.269], [0.269, 0.731]]
     >>> asked.randomize(True) in (0, 1)
@@ -66,10 +66,10 @@ class Randomizer:
         return f"{kind.label} at ε {kind.epsilon}: {kind.explain(0)}"
 
     def randomize(self, answer: object) -> int:
-        """Return a report of this answer: a symbol, with noise from the kernel.
+        """Return the symbol to report for this answer, with noise from the kernel.
 
-        An answer that does not fit counts as `other` if the question has that option, else as a
-        random answer.
+        An answer that does not fit counts as `other` if the question has that option, and otherwise
+        as a random answer.
         """
         return self.question.report(answer, kernel_draw)[0]
 
@@ -108,7 +108,9 @@ def mechanism(kind: str, epsilon: str, **more: Any) -> Randomizer:
     except InvalidSurvey as error:
         raise WrongUse(str(error)) from None
     if question.estimation not in ESTIMATIONS:
-        raise WrongUse(f"only questions of shares and means work alone, got {kind}")
+        raise WrongUse(
+            f"a {kind} cannot be estimated without a server; use a bit, choice or number"
+        )
     return Randomizer(question)
 
 
@@ -181,15 +183,15 @@ def _table_fault(made: Mechanism) -> str | None:
             return f"the row of answer {answer} adds up to {float(sum(row))}, minimum {min(row)}"
     worst = max(max(column) / min(column) for column in zip(*rows, strict=True))
     if worst > stated:
-        return f"`worst_ratio` states {float(stated):.6g}, and the rows have {float(worst):.6g}"
+        return f"`worst_ratio` states {float(stated):.6g}, but the rows have {float(worst):.6g}"
     cells = [set(made.cells_of(symbol)) for symbol in made.encoding.symbols()]
     if (made.joint == MULTINOMIAL) != all(len(own) == 1 for own in cells):
-        return f"`joint` is {made.joint}, and reports count in {len(max(cells, key=len))} cells"
+        return f"`joint` is {made.joint}, but reports count in {len(max(cells, key=len))} cells"
     for answer, row in enumerate(rows):
         for cell in range(made.cells if made.joint != SUMS else 0):
             rate = sum((p for p, own in zip(row, cells, strict=True) if cell in own), Fraction(0))
             if abs(rate * ONE - made.rate(cell, answer)) > 1:
-                return f"`rate` of cell {cell} for answer {answer} is not that of the rows"
+                return f"`rate` of cell {cell} for answer {answer} disagrees with the rows"
     return None
 
 

@@ -6,7 +6,7 @@ Numbers are little-endian, and sealed envelopes follow each other without gaps. 
 [1], base mode, DHKEM(X25519, HKDF-SHA256), HKDF-SHA256, AES-128-GCM: the encapsulated key (32),
 then the ciphertext with its tag (16). The plaintext is the envelope, padded with zeros to one of
 six sizes, the same for all reports of a survey. A relay learns only the key and that size.
-PROTOCOL.md is the norm; `tests/vectors/envelopes_sealed.json` has messages.
+PROTOCOL.md is normative; `tests/vectors/envelopes_sealed.json` has messages.
 
 [1] Barnes, Bhargavan, Lipp, Wood 2022, "Hybrid Public Key Encryption", RFC 9180.
 """
@@ -40,8 +40,6 @@ UNREADABLE = "the envelope cannot be opened: it was sealed to another key, or al
 
 @dataclass(frozen=True, slots=True)
 class SealedEnvelope:
-    """Envelope that is sealed to the key with this mark."""
-
     mark: bytes  # of the public key
     sealed: bytes
 
@@ -65,8 +63,7 @@ def unseal(envelope: SealedEnvelope, key: X25519PrivateKey) -> Envelope:
     from cryptography.exceptions import InvalidTag
 
     try:
-        padded = _suite().decrypt(envelope.sealed, key, info=CONTEXT)
-        return _inside(padded)
+        return _inside(_suite().decrypt(envelope.sealed, key, info=CONTEXT))
     except (InvalidTag, InvalidEnvelope):
         raise InvalidEnvelope("bad-payload", UNREADABLE) from None
 

@@ -29,13 +29,12 @@ def _certify_arguments(parser: ArgumentParser) -> None:
     )
     parser.add_argument("--epsilon", metavar="E", default="1", help="decimal text, 0 < E <= 20")
     for option in _size_options():
-        parser.add_argument(f"--{option}", metavar=option[0].upper(), type=int, help="the size")
-    parser.add_argument(
-        "--low", type=float, default=0.0, help="low end of a number's range; changes no integer"
-    )
-    parser.add_argument(
-        "--high", type=float, default=1.0, help="high end of a number's range; changes no integer"
-    )
+        parser.add_argument(
+            f"--{option}", metavar=option[0].upper(), type=int, help="size of the mechanism"
+        )
+    for end, default in (("low", 0.0), ("high", 1.0)):
+        effect = f"{end} end of a number's range; changes no integer"
+        parser.add_argument(f"--{end}", type=float, default=default, help=effect)
     add_json(parser)
 
 
@@ -50,7 +49,6 @@ def _certify(args: Namespace) -> int:
 
 
 def _checked(args: Namespace) -> int:
-    """Prove, check and audit a user's mechanism class."""
     from deniable.shared.errors import InvalidMechanism
     from deniable.shared.mechanisms import check_mechanism, load_mechanism
 
@@ -60,7 +58,7 @@ def _checked(args: Namespace) -> int:
     except InvalidMechanism as error:
         checks, problem = [], str(error)
     document = {"mechanism": args.mechanism, "holds": not problem, "checks": checks}
-    show(args, {**document, "problem": problem}, [*checks, problem or "It keeps every promise."])
+    show(args, {**document, "problem": problem}, [*checks, problem or "Every check passed."])
     return 1 if problem else 0
 
 
@@ -93,7 +91,7 @@ def _named(args: Namespace) -> Mechanism:
         raise WrongUse(f"--{option} of a {name or args.kind} must be {least} to {most}, got {size}")
     try:
         return mechanism(kind, Epsilon(args.epsilon), size, name)
-    except ValueError as error:  # this table is computed for each survey
+    except ValueError as error:  # no example of an optimal table is stored
         raise WrongUse(str(error)) from None
 
 

@@ -20,7 +20,7 @@ from deniable.shared.cli.verb import Verb
 from deniable.shared.errors import DeniableError, Refused
 
 GROUP = "deniable.verbs"
-# extras whose names differ from their parts'
+# the extras that are named otherwise than the part that needs the library
 EXTRAS = {"pyarrow": "archive", "dask": "cluster", "distributed": "cluster"}
 SUCCESS, WRONG_USE, REFUSED, INTERRUPTED = 0, 2, 3, 130  # 1: a verb has a finding
 
@@ -36,7 +36,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if args.verb is None:
         parser.print_help()
         return SUCCESS
-    return _run(_selected(verbs[args.verb], args), args)
+    verb = verbs[args.verb]
+    given = (part for part in verb.also if getattr(args, part.option or "", None) is not None)
+    return _run(next(given, verb), args)
 
 
 def find_verbs() -> dict[str, Verb]:
@@ -129,12 +131,6 @@ def _checked_words(
     return words
 
 
-def _selected(verb: Verb, args: argparse.Namespace) -> Verb:
-    """Return the verb of this name whose selecting option is given, or the first."""
-    given = (other for other in verb.also if getattr(args, other.option or "", None) is not None)
-    return next(given, verb)
-
-
 def _unexpected(words: Sequence[str], verb: str) -> str:
     """Return the message for unexpected arguments. It never repeats a value.
 
@@ -144,7 +140,7 @@ def _unexpected(words: Sequence[str], verb: str) -> str:
     if options:
         return f"unknown option {', '.join(options)}; see `deniable help {verb}`"
     number = "1 unexpected argument" if len(words) == 1 else f"{len(words)} unexpected arguments"
-    return f"{number}; keep arguments without dashes together, see `deniable help {verb}`"
+    return f"{number}; write positional arguments next to each other, see `deniable help {verb}`"
 
 
 def _run(verb: Verb, args: argparse.Namespace) -> int:
@@ -163,7 +159,7 @@ def _run(verb: Verb, args: argparse.Namespace) -> int:
 
 def _message(verb: Verb, error: Exception) -> str:
     if isinstance(error, ModuleNotFoundError):
-        # the name of the part
+        # by default, the extra has the name of the part
         extra = EXTRAS.get(error.name or "") or verb.run.__module__.split(".")[1]
         return f"needs {error.name}, which is not installed; run: pip install 'deniable[{extra}]'"
     if isinstance(error, OSError) and error.filename is not None:

@@ -1,4 +1,4 @@
-"""Verb of the `deniable` command, and its output: one JSON document, or lines of text."""
+"""Verbs of the `deniable` command, and their output: one JSON document, or lines of text."""
 
 from __future__ import annotations
 
@@ -40,7 +40,6 @@ class Finding:
 
 
 def add_json(*parsers: ArgumentParser) -> None:
-    """Add the option --json, which `show` reads."""
     for parser in parsers:
         parser.add_argument("--json", action="store_true", help="print one JSON document")
 

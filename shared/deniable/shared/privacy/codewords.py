@@ -15,13 +15,13 @@ zero, so no length is.
 All products and sums below are exact in floats, and square roots and quotients are rounded the same
 everywhere: the order of codewords along a vector is the same on every machine.
 
-The reach in d dimensions is exact up to quadrature. For u uniform on the sphere and any v of length
-one, t = |<u, v>| = sin θ has the density 2 cos^(d - 2) θ / B(1/2, (d - 1)/2) in θ. It gives the
-means of t and t^2 over those of n directions that reach farthest, and the gain of the best
-randomizer of vectors, which reports a direction in a cap, <u, v> >= x, e^ε times as often [1, 2].
-Simpson's rule takes smaller steps towards the end; its error is below one part in 10^7 (tests
-compare it with scipy, and with draws). Nothing private depends on it: a device reads the integers
-of its survey.
+The mean reach in d dimensions is computed exactly, except for quadrature. For u uniform on the
+sphere and any v of length one, t = |<u, v>| = sin θ has the density 2 cos^(d - 2) θ / B(1/2, (d -
+1)/2) in θ. It gives the means of t and t^2 over those of n directions that reach farthest, and the
+gain of the best randomizer of vectors, which reports a direction in a cap, <u, v> >= x, e^ε times
+as often [1, 2]. Simpson's rule takes smaller steps towards the end; its error is below one part in
+10^7 (tests compare it with scipy, and with draws). Nothing private depends on it: a device reads
+the integers of its survey.
 
 [1] Bhowmick, Duchi, Freudiger, Kapoor, Rogers 2018, "Protection against reconstruction and its
 applications in private federated learning", arXiv:1812.00984: the cap.
@@ -44,13 +44,12 @@ SEED_BITS = 64
 HALF = 2**15  # number of values of two bytes
 SPREAD = 256 * math.sqrt(2)
 STEPS = 1_000  # even
-REACH = 10  # standard deviations: hardly anything is beyond them
+REACH = 10  # standard deviations; the probability beyond them is negligible
 
 Direction = list[float]  # whole numbers, in units of 2^-32 of the vector's length
 
 
 def codeword(seed: int, pair: int, dimension: int) -> tuple[float, ...]:
-    """Return the first codeword of a pair."""
     words = unpack(f"<{dimension}H", expanded(seed, pair, dimension))
     looked_up: tuple[float, ...] = itemgetter(*words)(coordinates())  # half the time of a loop
     return looked_up
@@ -58,8 +57,8 @@ def codeword(seed: int, pair: int, dimension: int) -> tuple[float, ...]:
 
 def expanded(seed: int, pair: int, dimension: int) -> bytes:
     """Return the bytes that hold the coordinates of a pair's first codeword."""
-    asked = PREFIX + seed.to_bytes(8, "little") + pair.to_bytes(2, "little")
-    return shake_256(asked).digest(2 * dimension)
+    message = PREFIX + seed.to_bytes(8, "little") + pair.to_bytes(2, "little")
+    return shake_256(message).digest(2 * dimension)
 
 
 def along(seed: int, pairs: int, direction: Direction) -> Direction:
@@ -117,9 +116,9 @@ def caps(dimension: int) -> Caps:
 
 
 def farthest(dimension: int, directions: int, chosen: int) -> tuple[float, float]:
-    """Return the sums of t and t^2 over the chosen directions, divided by the number of all.
+    """Return the sums of t and t^2 over the chosen directions, divided by `directions`.
 
-    The bound of the chosen ones, as a share p = P[t <= x], has the distribution Beta(n - k, k).
+    The smallest reach of a chosen direction, as p = P[t <= x], has distribution Beta(n - k, k).
     """
     moments = caps(dimension)
     if chosen == directions:
@@ -139,7 +138,7 @@ def farthest(dimension: int, directions: int, chosen: int) -> tuple[float, float
 
 
 def best_cap(dimension: int, epsilon: float) -> tuple[float, float]:
-    """Return the largest gain that a report of ε can have, PrivUnit's, and P[t > x] of its cap."""
+    """Return the largest gain of any report of this ε, PrivUnit's, and P[t > x] of its cap."""
     moments, more = caps(dimension), math.expm1(epsilon)
     pairs = zip(moments.first, moments.mass, strict=True)
     return max((more * first / (2 + more * mass), mass) for first, mass in pairs)

@@ -1,8 +1,8 @@
-"""Encodings: the bytes of a symbol on the wire, and the cells of a tally that it counts in.
+"""Encodings: the bytes of a symbol on the wire, and the cells of a tally in which it counts.
 
 A symbol is a whole number. On the wire it takes `payload_size` bytes, lowest first. The server
-counts payloads with vectorized code, found by the encoding's class (`intake/tally.py`); this is the
-reference.
+counts payloads with vectorized code for each class of encoding (`intake/tally.py`); the code here
+is the reference.
 
     WholeNumber    one of n symbols           a cell for each symbol: a report counts in exactly one
     BitSet         a set of n bits            a cell for each bit that may be set
@@ -38,18 +38,18 @@ class Encoding(ABC):
     def payload_size(self) -> int:
         return ((self.limit - 1).bit_length() + 7) // 8
 
-    @abstractmethod
     def is_symbol(self, number: int) -> bool:
         """Return whether a device could report this number."""
+        return 0 <= number < self.limit
 
     @abstractmethod
     def symbols(self) -> Iterator[int]:
         """Yield all symbols, with public bits at zero: for enumeration at small sizes."""
 
     @property
-    @abstractmethod
     def max_cells(self) -> int:
         """Largest number of cells in which one report counts."""
+        return self.cells
 
     @abstractmethod
     def symbol_in(self, cell: int) -> int:
@@ -64,14 +64,14 @@ class Encoding(ABC):
         return ((cell, 1) for cell in self.cells_of(symbol))
 
     def to_json(self, symbol: int) -> int | str:
-        """Return the symbol as JSON: its payload as hex digits, unless it is a small number."""
+        """Return the symbol for JSON: its payload as hex digits, or for a WholeNumber, itself."""
         return symbol.to_bytes(self.payload_size, "little").hex()
 
     def from_json(self, value: object) -> int:
         """Return the symbol that JSON holds. A ValueError never repeats the value."""
         digits = 2 * self.payload_size
         if not isinstance(value, str) or len(value) != digits or not is_hex(value):
-            raise ValueError(f"{digits} hex digits in lower case")
+            raise ValueError(f"write {digits} hex digits in lower case")
         symbol = int.from_bytes(bytes.fromhex(value), "little")
         if not self.is_symbol(symbol):
             raise ValueError("symbol out of range")
@@ -86,9 +86,6 @@ class WholeNumber(Encoding):
     @property
     def limit(self) -> int:
         return self.cells
-
-    def is_symbol(self, number: int) -> bool:
-        return 0 <= number < self.cells
 
     def symbols(self) -> Iterator[int]:
         return iter(range(self.cells))
@@ -120,8 +117,7 @@ class BitSet(Encoding):
         return 1 << self.cells
 
     def is_symbol(self, number: int) -> bool:
-        right_weight = self.weight is None or number.bit_count() == self.weight
-        return 0 <= number < self.limit and right_weight
+        return super().is_symbol(number) and self.weight in (None, number.bit_count())
 
     def symbols(self) -> Iterator[int]:
         return filter(self.is_symbol, range(self.limit))
@@ -131,7 +127,7 @@ class BitSet(Encoding):
         return self.cells if self.weight is None else self.weight
 
     def symbol_in(self, cell: int) -> int:
-        """Return a symbol with this bit and those after it, as many as the weight requires."""
+        """Return a symbol with this bit and as many of the following bits as the weight needs."""
         return sum(1 << (cell + n) % self.cells for n in range(self.weight or 1))
 
     def cells_of(self, symbol: int) -> Iterator[int]:
@@ -140,10 +136,10 @@ class BitSet(Encoding):
 
 @dataclass(frozen=True)
 class Codeword(Encoding):
-    """Seed in the lowest bits, and above it the number of one of its codewords.
+    """Symbol with a seed in its lowest bits, and above it the number of one of its codewords.
 
-    Each coordinate of the codeword, at length one, is added in units of 2^-30, to the nearest. The
-    cells after the coordinates take their squares, after rounding to a multiple of 2^-15.
+    The codeword is scaled to length one. A report adds each coordinate, rounded to a unit of 2^-30,
+    to one cell, and the square of the coordinate, rounded to a multiple of 2^-15, to another.
     """
 
     cells: int
@@ -158,20 +154,13 @@ class Codeword(Encoding):
     def limit(self) -> int:
         return self.codewords << SEED_BITS
 
-    def is_symbol(self, number: int) -> bool:
-        return 0 <= number < self.limit
-
     def symbols(self) -> Iterator[int]:
         return (number << SEED_BITS for number in range(self.codewords))
 
-    @property
-    def max_cells(self) -> int:
-        return self.cells
-
-    def symbol_in(self, cell: int) -> int:  # noqa: ARG002 # each adds to all cells
+    def symbol_in(self, cell: int) -> int:  # noqa: ARG002 # every symbol counts in all cells
         return 0
 
-    def cells_of(self, symbol: int) -> Iterator[int]:  # noqa: ARG002 # each adds to all cells
+    def cells_of(self, symbol: int) -> Iterator[int]:  # noqa: ARG002 # all symbols are alike
         return iter(range(self.cells))
 
     def amounts(self, symbol: int) -> Iterator[tuple[int, int]]:
@@ -217,7 +206,7 @@ class Grouped(Encoding):
 
     @property
     def max_cells(self) -> int:
-        """Those of one group; the cell that counts a group's reports is not among them."""
+        """Largest number within one group, without the cell that counts the group's reports."""
         return self.each.max_cells
 
     def symbol_in(self, cell: int) -> int:

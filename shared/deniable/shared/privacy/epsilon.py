@@ -10,7 +10,7 @@ finds the upper one, and thereby proves it. A lie is rounded up and the truth ge
 which makes every ratio of two probabilities smaller. Rounding to nearest, or down, would break ε in
 many cells.
 
-Odds in sentences are rounded up, so they are never less than what a report reveals.
+Odds in sentences are rounded up, so they never understate what a report reveals.
 """
 
 from __future__ import annotations
@@ -88,15 +88,11 @@ def decimal_text(billionths: int) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Interval:
-    """A positive real known to lie in [low, high] / 2^bits; every operation rounds outward."""
+    """Bounds [low, high] / 2^bits of a positive real; every operation rounds outward."""
 
     low: int
     high: int
     bits: int
-
-    @staticmethod
-    def whole(number: int, bits: int) -> Interval:
-        return Interval(number << bits, number << bits, bits)
 
     def __add__(self, other: Interval | int) -> Interval:
         o = self._coerce(other)
@@ -121,7 +117,9 @@ class Interval:
         return self._coerce(other) / self
 
     def _coerce(self, other: Interval | int) -> Interval:
-        return Interval.whole(other, self.bits) if isinstance(other, int) else other
+        if not isinstance(other, int):
+            return other
+        return Interval(other << self.bits, other << self.bits, self.bits)
 
 
 def exp_interval(numerator: int, denominator: int, bits: int) -> Interval:
@@ -143,15 +141,12 @@ def exp_interval(numerator: int, denominator: int, bits: int) -> Interval:
 def ceil_units(
     numerator: int, denominator: int, formulas: Callable[[Interval], Sequence[Interval]]
 ) -> tuple[int, ...]:
-    """Round the value of each formula up to a whole multiple of 2^-64.
-
-    The formulas are of e^(numerator / denominator).
-    """
+    """Round each formula of e^(numerator / denominator) up to a whole multiple of 2^-64."""
     bits = FIRST_PRECISION
     while True:
         values = formulas(exp_interval(numerator, denominator, bits))
-        below = [_ceil_shift(value.low, bits - 64) for value in values]
-        above = [_ceil_shift(value.high, bits - 64) for value in values]
+        below = [-(-value.low >> bits - 64) for value in values]
+        above = [-(-value.high >> bits - 64) for value in values]
         if below == above:
             return tuple(above)
         bits *= 2
@@ -168,13 +163,9 @@ def nearest(numerator: int, denominator: int) -> int:
 
 
 def within(epsilon: Epsilon, larger: int, smaller: int) -> bool:
-    """Prove that larger / smaller <= e^ε: by a lower bound of e^ε, so True is never wrong."""
+    """Prove that larger / smaller <= e^ε. It uses a lower bound of e^ε, so True is never wrong."""
     bits = PROOF_PRECISION
     return larger << bits <= exp_interval(*epsilon.ratio, bits).low * smaller
-
-
-def _ceil_shift(number: int, bits: int) -> int:
-    return -(-number >> bits)
 
 
 # The meaning of ε, as odds
@@ -199,7 +190,7 @@ def odds_factor(billionths: int) -> str:
 
 
 def largest_belief(billionths: int, belief: int, parts: int) -> int:
-    """Return the most that a belief in percent can become, in these parts of 1, rounded up.
+    """Return the largest value that a belief in percent can reach, in `parts` of 1, rounded up.
 
     By Bayes, a belief b becomes at most b e^ε / (b e^ε + 1 - b).
     """
@@ -222,7 +213,7 @@ def suspicion_growth(billionths: int) -> str:
 
 
 def percent(units: int) -> str:
-    """Return a probability in units of 2^-64 as a percentage, never quite certain.
+    """Return a probability in units of 2^-64 as a percentage that is never 0 % or 100 %.
 
     >>> percent(2**63), percent(2**64 - 1), percent(0)
     ('50 %', 'over 99.9 %', 'under 0.001 %')

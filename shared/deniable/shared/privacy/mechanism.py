@@ -8,9 +8,9 @@ Answers are numbered from 0: no and yes, the options of a choice, the grid point
 vectors along the axes. Probabilities follow by exact arithmetic from integers in units of 2^-64.
 
 Randomness comes from the kernel, for every report. A `Draw` takes a number of bits, a multiple of
-8, and returns a uniform whole number of that many bits. Nothing is kept between calls: after a
-fork, both processes would inherit a pool of random bytes, and two reports with the same noise
-reveal their answers.
+8, and returns a uniform whole number of that many bits. No random bytes are kept between calls:
+after a fork, both processes would inherit them, and two reports with the same noise reveal their
+answers.
 """
 
 from __future__ import annotations
@@ -50,14 +50,14 @@ def kernel_draw(bits: int) -> int:
 def random_pause() -> None:
     """Pause for a random number of microseconds, drawn from the kernel.
 
-    Prediction and caches make the same operations some nanoseconds slower for some numbers than for
-    others. Each answer is given only once, so no one can average the pauses away.
+    Branch prediction and caches make the same operations some nanoseconds slower for some numbers
+    than for others. Each answer is randomized only once, so no one can average the pauses away.
     """
     sum(range(kernel_draw(16) >> 6))
 
 
 class Mechanism(ABC):
-    """Proven table of integers at one ε and one size."""
+    """Table of integers at one ε and one size, with the proof of its privacy."""
 
     name: ClassVar[str]
     label: ClassVar[str]  # short name for figures
@@ -87,7 +87,7 @@ class Mechanism(ABC):
         """Integers that define the mechanism, as PROTOCOL.md lists them."""
 
     def bias(self) -> str | None:
-        """Return why estimates from its reports are biased, or None if no fault is known."""
+        """Return the reason why estimates from its reports are biased; None if none is known."""
         return None
 
     # Randomizing
@@ -111,7 +111,6 @@ class Mechanism(ABC):
         return _enumerated_rates(self, answer)[cell]
 
     def cell_rates(self, answer: int) -> list[int]:
-        """Return the rate of every cell for one answer."""
         return [self.rate(cell, answer) for cell in range(self.cells)]
 
     @abstractmethod
@@ -151,14 +150,14 @@ class Mechanism(ABC):
     def n_variance(self) -> float:
         """Return n times the variance that noise and rounding add to an estimate.
 
-        The estimate is an option's share where shares are equal, the mean of numbers in [-1, 1]
-        at the worst position, or a whole vector.
+        The estimate is an option's share if all shares are equal, the mean of numbers in [-1, 1] at
+        the worst position, or a whole vector.
         """
         return self.predicted_error(1) ** 2
 
     @property
     def answer_variance(self) -> float:
-        """Variance of a direct answer if answers are uniformly distributed, as `n_variance`."""
+        """Variance of a direct answer, if answers are uniformly distributed, for `n_variance`."""
         return (self.size - 1) / self.size**2
 
     def floor(self, reports: int) -> float | None:  # noqa: ARG002 # only of unlisted answers
@@ -186,12 +185,10 @@ class Mechanism(ABC):
 
     @property
     def cells(self) -> int:
-        """Number of counts in a tally of this mechanism."""
         return self.encoding.cells
 
     @property
     def symbols(self) -> int:
-        """Exclusive upper bound of the symbols."""
         return self.encoding.limit
 
     @property
@@ -199,7 +196,6 @@ class Mechanism(ABC):
         return self.encoding.payload_size
 
     def cells_of(self, symbol: int) -> Iterable[int]:
-        """Return the cells in which a report of this symbol counts."""
         return self.encoding.cells_of(symbol)
 
 

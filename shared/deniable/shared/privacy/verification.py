@@ -2,13 +2,13 @@
 
 The proof covers each mechanism of the table, over a grid of ε and the sizes that it names: every
 row sums to one, no probability is zero, and the largest ratio of any column is at most e^ε, by a
-lower bound of e^ε from interval arithmetic. Where a full table would be too large the mechanism
-uses its structure: two different probabilities in a column of k-ary randomized response, two bits
-that differ in unary encoding, sets with and without an option in subset selection, codewords that
-are near and far in k-closest, which hold for every seed and every order of the codewords.
+lower bound of e^ε from interval arithmetic. Where a full table would be too large, the mechanism
+uses its structure: the two probabilities in a column of k-ary randomized response, the two bits
+that differ in unary encoding, sets with and without an option in subset selection, and the near and
+far codewords of k-closest, for every seed and every order of the codewords.
 
-The audit measures a lower bound of the ε that reports reveal. Of n reports of each of two
-answers, an event that was chosen beforehand happened k and j times. Then
+The audit measures a lower bound of the ε that reports reveal. It makes n reports of each of two
+answers, and counts how often an event that was chosen beforehand happens: k times and j times. Then
 e^ε >= P[event | one] / P[event | other], so with Clopper-Pearson's limits of both probabilities
 
     ε >= ln(lower(k) / upper(j))
@@ -36,27 +36,11 @@ from deniable.shared.privacy.mechanism import Draw, Mechanism, kernel_draw, log_
 from deniable.shared.privacy.mechanisms import mechanisms
 
 MAX_COMPARED = 10_000  # probabilities of a table whose rows are compared
-EPSILONS = [
-    "0.01",
-    "0.05",
-    "0.1",
-    "0.3",
-    "0.5",
-    "0.7",
-    "1",
-    "1.386",
-    "2",
-    "3",
-    "4",
-    "5",
-    "8",
-    "12",
-    "16",
-    "20",
-]
-ERROR = 1e-9  # the probability that a bound is above the truth, at most
+EPSILONS = ["0.01", "0.05", "0.1", "0.3", "0.5", "0.7", "1", "1.386"]
+EPSILONS += ["2", "3", "4", "5", "8", "12", "16", "20"]
+ERROR = 1e-9  # largest probability that a bound exceeds the truth
 HALVINGS = 60
-FEWER_TRIALS = 50  # times, where a report and its probability take long to compute
+SLOW_TRIALS_DIVISOR = 50  # for mechanisms whose reports and probabilities are slow to compute
 
 
 @dataclass(frozen=True)
@@ -86,7 +70,7 @@ def refusal(mechanism: Mechanism) -> str | None:
         _ratios(mechanism), key=lambda ratio: Fraction(*ratio) if ratio[1] else math.inf
     )
     if not smaller:
-        return f"{mechanism.name} is private at no ε: some report can come from one answer only"
+        return f"{mechanism.name} is private at no ε: some report rules out one of the answers"
     if not within(mechanism.epsilon, larger, smaller):
         spent = log_ratio(larger, smaller)
         times = spent / Decimal(str(mechanism.epsilon))
@@ -116,7 +100,7 @@ def _excess(times: Decimal) -> str:
 
 
 def grid() -> Iterator[Mechanism]:
-    """Yield every mechanism at each ε from 1/100 to 20 and each size that it names."""
+    """Yield every mechanism at each of EPSILONS and each of its `proved_sizes`."""
     for text in EPSILONS:
         for mechanism in mechanisms().values():
             for size in mechanism.proved_sizes:
@@ -124,10 +108,7 @@ def grid() -> Iterator[Mechanism]:
 
 
 def table(mechanism: Mechanism) -> dict[str, Any]:
-    """Return the table of probabilities as JSON: row = answer, column = symbol.
-
-    The unit is 2^-64.
-    """
+    """Return the probabilities as JSON, in units of 2^-64: row = answer, column = symbol."""
     return {
         "mechanism": mechanism.name,
         "epsilon": str(mechanism.epsilon),
@@ -160,7 +141,7 @@ def audit(
 ) -> Audited:
     """Audit the payloads that a mechanism's randomizer makes of its first and its last answer."""
     if mechanism.encoding.public_bits:
-        trials = max(1, trials // FEWER_TRIALS)
+        trials = max(1, trials // SLOW_TRIALS_DIVISOR)
     tells, size = _event(mechanism, trials), mechanism.payload_size
 
     def times(number: int) -> int:
@@ -175,10 +156,9 @@ def audit(
 
 
 def _event(mechanism: Mechanism, trials: int) -> Callable[[bytes], bool]:
-    """Return the test of a payload for the event.
+    """Return the function that tests whether a payload belongs to the event.
 
-    If reports have random bits of their own, which do not depend on the answer, the event is a
-    payload that is likelier with answer 0.
+    If reports contain public random bits, the event is a payload that is likelier with answer 0.
     """
     if not mechanism.encoding.public_bits:
         size, telling = mechanism.payload_size, telling_symbols(mechanism, trials)
@@ -202,7 +182,7 @@ def least_epsilon(one: int, other: int, trials: int, error: float = ERROR) -> fl
 
 
 def lower_limit(count: int, trials: int, error: float) -> float:
-    """Return the rate at which this many successes, or more, have the probability `error`."""
+    """Return the rate at which at least `count` successes have the probability `error`."""
     if count == 0:
         return 0.0
     low, high = 0.0, count / trials
@@ -219,7 +199,7 @@ def upper_limit(count: int, trials: int, error: float) -> float:
 def telling_symbols(mechanism: Mechanism, trials: int) -> frozenset[int]:
     """Return the symbols that best distinguish answer 0 from the last one, by the exact table.
 
-    They have the highest likelihood ratios; their number makes the expected bound highest.
+    They are those with the highest likelihood ratios, as many as maximize the expected bound.
     """
     last = mechanism.answers - 1
     pairs = [
@@ -237,14 +217,14 @@ def telling_symbols(mechanism: Mechanism, trials: int) -> frozenset[int]:
 
 
 def _expected(p: float, q: float, trials: int) -> float:
-    """Return roughly the bound to expect, by normal limits of six standard errors."""
+    """Return an approximation of the bound to expect, from limits of six standard errors."""
     lower = p - 6 * math.sqrt(p * (1 - p) / trials)
     upper = q + 6 * math.sqrt(q * (1 - q) / trials) + 36 / trials
     return math.log(lower / upper) if lower > 0 else -math.inf
 
 
 def _tail(count: int, trials: int, rate: float) -> float:
-    """Return P[at least `count` successes]; below a rate of count / trials, terms only fall."""
+    """Return P[at least `count` successes]; below the rate count / trials, the terms decrease."""
     if not 0 < rate < 1:
         return rate
     ways = math.lgamma(trials + 1) - math.lgamma(count + 1) - math.lgamma(trials - count + 1)

@@ -54,7 +54,7 @@ Symbols = tuple[int | None, ...]  # one per question; None: the install was not 
 
 @dataclass(frozen=True)
 class Period:
-    """Row of PERIODS: the number of a day's round, and the first day of a round."""
+    """Division of days into rounds: the number of a day's round, and the first day of a round."""
 
     name: str  # the value of `round` in a survey document
     every: str  # frequency for sentences: "every week"
@@ -64,17 +64,14 @@ class Period:
     short_title: str  # short form, so that three fit on a phone
 
     def starts(self, number: int, opens: date) -> datetime:
-        """Return the start of a round."""
         return midnight(opens if self.first_day is None else self.first_day(number))
 
     def ends(self, number: int, closes: date) -> datetime:
-        """Return the end of a round."""
         after = closes + DAY if self.first_day is None else self.first_day(number + 1)
         return midnight(after)
 
 
 def midnight(day: date) -> datetime:
-    """Return the start of a day in UTC."""
     return datetime(day.year, day.month, day.day, tzinfo=UTC)
 
 
@@ -138,11 +135,9 @@ class Survey:
 
     @property
     def calendar(self) -> Period:
-        """Period that divides the survey's days into rounds."""
         return PERIODS[self.period]
 
     def round_of(self, day: date) -> int:
-        """Return the number of the round that contains a day."""
         return self.calendar.round_of(day)
 
     @property
@@ -221,7 +216,6 @@ class Survey:
 
     @cached_property
     def crossed(self) -> tuple[tuple[Question, Question], ...]:
-        """Pairs of questions that are counted together."""
         by_name = {question.name: question for question in self.questions}
         return tuple((by_name[first], by_name[second]) for first, second in self.cross)
 
@@ -230,7 +224,6 @@ class Survey:
         return people // self.drawn_from
 
     def is_open(self, day: date) -> bool:
-        """Return True if the survey asks for answers on this day."""
         return self.opens <= day <= self.closes
 
     def round_starts(self, number: int) -> datetime:
@@ -256,22 +249,18 @@ class Survey:
 
     def asks_the_same(self, other: Survey) -> bool:
         """Return True if both surveys ask the same; texts for people and days may differ."""
-        own, others = (
-            [what_is_asked(question) for question in survey.questions] for survey in (self, other)
-        )
+        # 1, because spans start at each survey's first round
         rounds = (self.period, self.asks_one, self.repeat_rounds)
-        # spans start at the survey's first round
         same_rounds = rounds == (other.period, other.asks_one, 1)
+        own, others = (list(map(what_is_asked, survey.questions)) for survey in (self, other))
         return same_rounds and own == others
 
     def unasked(self, names: Collection[str]) -> str | None:
-        """Return why answers with these names do not fit the survey, or None."""
+        """Return the reason why answers with these names do not fit the survey, or None."""
         asked = [question.name for question in self.questions]
         if missing := [name for name in asked if name not in names]:
-            return (
-                f"survey {self.name!r} needs an answer to every question, and "
-                f"{', '.join(missing)} is missing"
-            )
+            needed = f"survey {self.name!r} needs an answer to every question"
+            return f"{needed}, and {', '.join(missing)} is missing"
         if extra := [name for name in names if name not in asked]:
             return f"survey {self.name!r} asks for {', '.join(asked)}, not for {', '.join(extra)}"
         return None
@@ -280,9 +269,9 @@ class Survey:
         """Return one randomized symbol per question, from all true answers.
 
         The operations do not depend on the answers. If only one question is asked, all answers are
-        randomized and one symbol is kept, so that work, randomness and outcome are the same for
-        every question. The question is ⌊u d / 2^64⌋: each of d questions has probability 1 / d to
-        within 2^-64, the same for every install. That biases no estimate, and no ε depends on it.
+        randomized and one symbol is kept, so the work and the randomness are the same for every
+        question. The question is ⌊u d / 2^64⌋: each of d questions has probability 1 / d to within
+        2^-64, the same for every install. This biases no estimate and affects no ε.
         """
         random_pause()
         drawn = draw(64) * len(self.questions) >> 64 if self.asks_one else None
@@ -352,9 +341,8 @@ def survey_id(document: bytes) -> str:
 def _parse(table: object) -> Survey:
     top = Reader("document", table)
     if top.count("deniable", FORMAT, 1, 1_000) != FORMAT:
-        raise InvalidSurvey(
-            "document.deniable", f"this version of deniable reads format {FORMAT}; upgrade it"
-        )
+        problem = f"this version of deniable reads format {FORMAT}; upgrade it"
+        raise InvalidSurvey("document.deniable", problem)
     reader = Reader("survey", top.take("survey", dict, "begin the file with [survey]"))
     tables = top.take("question", list, "add at least one [[question]]")
     top.done()
@@ -388,32 +376,24 @@ def _parse(table: object) -> Survey:
 
 def _check_whole(survey: Survey) -> None:
     if survey.cross and survey.asks_one:
-        raise InvalidSurvey(
-            "survey.cross",
-            "needs two answers per install, but ask = 1 gives one; remove one of the two keys",
-        )
+        problem = "needs two answers per install, but ask = 1 gives one; remove one of the two keys"
+        raise InvalidSurvey("survey.cross", problem)
     names = [question.name for question in survey.questions]
     for name in names:
         if names.count(name) > 1:
             raise InvalidSurvey("question.name", f"{name!r} is repeated; name each question once")
     if survey.closes < survey.opens:
-        raise InvalidSurvey(
-            "survey.closes", f"{survey.closes} is before opens {survey.opens}; swap them"
-        )
+        problem = f"{survey.closes} is before opens {survey.opens}; swap them"
+        raise InvalidSurvey("survey.closes", problem)
     if survey.opens.year < 1970 or survey.closes.year >= 9000:
         raise InvalidSurvey("survey.opens", "write years from 1970 to 8999")
     if survey.rounds > MAX_ROUNDS:
-        raise InvalidSurvey(
-            "survey.round",
-            f"gives {survey.rounds} rounds, more than {MAX_ROUNDS}; take a longer period",
-        )
+        problem = f"gives {survey.rounds} rounds, more than {MAX_ROUNDS}; use a longer period"
+        raise InvalidSurvey("survey.round", problem)
     if survey.repeat_rounds > survey.rounds:
         advice = f"write 2 to {survey.rounds}" if survey.rounds > 1 else "leave repeat out"
-        raise InvalidSurvey(
-            "survey.repeat_rounds",
-            f"{survey.repeat_rounds} exceeds the number of the survey's rounds, {survey.rounds}; "
-            f"{advice}",
-        )
+        problem = f"{survey.repeat_rounds} exceeds the number of the survey's rounds, "
+        raise InvalidSurvey("survey.repeat_rounds", f"{problem}{survey.rounds}; {advice}")
 
 
 def _no_repeats(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

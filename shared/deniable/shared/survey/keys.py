@@ -39,9 +39,8 @@ def verify(document: bytes, signature: str, key: str, trusted: Collection[str]) 
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
     if key not in trusted:
-        raise UntrustedSurvey(
-            f"the survey is signed by key {key[:16]}…, which is not a trusted key"
-        )
+        problem = f"the survey is signed by key {key[:16]}…, which is not a trusted key"
+        raise UntrustedSurvey(problem)
     try:
         public = Ed25519PublicKey.from_public_bytes(bytes.fromhex(key))
         public.verify(bytes.fromhex(signature), CONTEXT + document)
@@ -74,9 +73,9 @@ def load_key(path: str) -> Ed25519PrivateKey:
 
 
 def checked_public(text: str, key: str) -> str:
-    """Return the public sealing key of a document; `key` names its place in error messages.
+    """Return a document's public sealing key. `key` is its path in the document, for messages.
 
-    Points of low order cannot be used for sealing. Refuse them here rather than when a report is
+    Points of low order cannot be used for sealing. They are refused here, before any report is
     made.
     """
     from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey, X25519PublicKey
@@ -121,9 +120,8 @@ def _created(path: str, key: Key, noun: str) -> Key:
             file.flush()
             os.fsync(file.fileno())
     except FileExistsError:
-        raise WrongUse(
-            f"{path} already exists, and {noun} is never overwritten; name a new file"
-        ) from None
+        problem = f"{path} already exists, and {noun} is never overwritten; name a new file"
+        raise WrongUse(problem) from None
     except OSError as error:
         raise WrongUse(f"{path} cannot be written: {error.strerror}; name another file") from None
     return key

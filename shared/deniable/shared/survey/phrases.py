@@ -7,7 +7,7 @@ import math
 from deniable.shared.privacy.epsilon import lifetime_promise, round_promise
 from deniable.shared.survey.document import Survey
 
-# above this, hardly two of a thousand installs send the same report
+# with more bits than this, few of a thousand installs send the same report
 FINGERPRINT_BITS = math.log2(1_000)
 
 
@@ -67,6 +67,6 @@ def _linked(survey: Survey) -> str:
         )
     return (
         f"The reports of these rounds are equal, and at most {2**bits:,.0f} different ones are "
-        "possible. Anyone who sees them can tell which may come from one install; many other "
-        "installs send the same ones."
+        "possible. Anyone who sees them can name those that may come from one install, but many "
+        "other installs send the same ones."
     )

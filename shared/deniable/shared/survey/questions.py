@@ -1,8 +1,8 @@
 """Questions and options of a survey document: strict parsing, proof of privacy, and output.
 
 `cross = [["crashed", "browser"]]` names pairs of questions that the server counts together: how
-often each symbol of one occurs with each symbol of the other. The reports do not change, so no ε is
-added.
+often each symbol of one occurs with each symbol of the other. The reports stay the same, so this
+costs no further ε.
 """
 
 from __future__ import annotations
@@ -39,11 +39,9 @@ def parse_question(reader: Reader) -> Question:
     if not question.mechanism.is_private():
         raise _not_private(reader.path, question)
     if integers is not None and integers != [str(i) for i in question.mechanism.integers]:
-        raise reader.error(
-            "integers",
-            f"are not the probabilities of {question.mechanism.name} at ε {question.epsilon}; "
-            "leave them out and publish again",
-        )
+        named = f"{question.mechanism.name} at ε {question.epsilon}"
+        problem = f"are not the probabilities of {named}; leave them out and publish again"
+        raise reader.error("integers", problem)
     return question
 
 
@@ -69,7 +67,7 @@ def read_labels(reader: Reader, kind: str, options: Sequence[str], has_unit: boo
     title = _line(reader, "title", MAX_TITLE_CHARACTERS)
     unit = _line(reader, "unit", MAX_UNIT_CHARACTERS)
     if unit and not has_unit:
-        raise reader.error("unit", f"is for a number, not for a {kind}; remove it")
+        raise reader.error("unit", f"applies only to a number, not to a {kind}; remove it")
     return Labels(title, unit, _option_labels(reader, options))
 
 
@@ -78,7 +76,7 @@ def _line(reader: Reader, key: str, limit: int) -> str:
         return ""
     text = reader.text(key, f'write one line, like {key} = "..."')
     if len(text) > limit:
-        raise reader.error(key, f"has at most {limit} characters, got {len(text)}")
+        raise reader.error(key, f"must have at most {limit} characters, got {len(text)}")
     return text
 
 
@@ -86,13 +84,14 @@ def _option_labels(reader: Reader, options: Sequence[str]) -> tuple[str, ...]:
     labels: list[Any] | None = reader.optional("labels", list)  # Any: a document may hold anything
     if labels is None:
         return ()
-    path = f"{reader.path}.labels"
     if len(labels) != len(options):
-        raise InvalidSurvey(path, f"need one for each of {len(options)} options, got {len(labels)}")
+        problem = f"must have one label for each of {len(options)} options, got {len(labels)}"
+        raise reader.error("labels", problem)
     if not all(isinstance(label, str) and _is_label(label) for label in labels):
-        raise InvalidSurvey(path, f"are lines of 1 to {MAX_LABEL_CHARACTERS} characters each")
+        problem = f"must be lines of 1 to {MAX_LABEL_CHARACTERS} characters each"
+        raise reader.error("labels", problem)
     if len(set(labels)) < len(labels):
-        raise InvalidSurvey(path, "must differ from each other; two options have the same label")
+        raise reader.error("labels", "must differ from each other; two options have the same label")
     return tuple(labels)
 
 
@@ -103,16 +102,19 @@ def _is_label(text: str) -> bool:
 def read_cross(reader: Reader, questions: Sequence[Question]) -> tuple[Names, ...]:
     """Parse the pairs of questions that a survey counts together."""
     entries: list[Any] = reader.optional("cross", list) or []  # Any: a document may hold anything
-    path = f"{reader.path}.cross"
     if len(entries) > MAX_PAIRS:
-        raise InvalidSurvey(path, f"has at most {MAX_PAIRS} pairs, got {len(entries)}")
+        raise reader.error("cross", f"must have at most {MAX_PAIRS} pairs, got {len(entries)}")
     by_name = {question.name: question for question in questions}
     pairs: list[Names] = []
     for entry in entries:
-        first, second = _pair(path, entry, by_name)
+        first, second = _pair(reader, entry, by_name)
         if (first, second) in pairs or (second, first) in pairs:
-            raise InvalidSurvey(path, f"{first} and {second} are repeated; name each pair once")
-        _check_size(path, by_name[first], by_name[second])
+            raise reader.error("cross", f"{first} and {second} are repeated; name each pair once")
+        cells = by_name[first].mechanism.cells * by_name[second].mechanism.cells
+        if cells > MAX_PAIR_CELLS:
+            problem = f"{first} and {second} have {cells:,} combined counts, more than "
+            advice = f"{MAX_PAIR_CELLS:,}; cross questions with fewer options"
+            raise reader.error("cross", problem + advice)
         pairs.append((first, second))
     return tuple(pairs)
 
@@ -121,10 +123,8 @@ def read_asks_one(reader: Reader) -> bool:
     """Parse `ask`: return whether each install is asked one question, drawn at random."""
     ask: int | None = reader.optional("ask", int)
     if ask not in (None, 1):
-        raise reader.error(
-            "ask",
-            f"must be 1 (one question, drawn at random) or left out (all questions); got {ask}",
-        )
+        allowed = "1 (one question, drawn at random) or left out (all questions)"
+        raise reader.error("ask", f"must be {allowed}; got {ask}")
     return ask == 1
 
 
@@ -134,9 +134,8 @@ def read_repeat_rounds(reader: Reader) -> int:
         reader.take("repeat_rounds", int, "write the number of rounds, like repeat_rounds = 3")
         return reader.count("repeat_rounds", 2, 2, MAX_ROUNDS)
     if "repeat_rounds" in reader:
-        raise reader.error(
-            "repeat_rounds", 'needs repeat = "latched"; add that, or remove this key'
-        )
+        problem = 'needs repeat = "latched"; add that, or remove this key'
+        raise reader.error("repeat_rounds", problem)
     return 1
 
 
@@ -148,55 +147,41 @@ def read_sealing_key(reader: Reader) -> str | None:
     return checked_public(reader.text(key, f"it {SEALING_KEY_FORM}"), f"{reader.path}.{key}")
 
 
-def _pair(path: str, pair: object, by_name: dict[str, Question]) -> Names:
-    if not (
-        isinstance(pair, list) and len(pair) == 2 and all(isinstance(name, str) for name in pair)
-    ):
-        raise InvalidSurvey(path, 'must be a list of pairs of names, like [["crashed", "browser"]]')
+def _pair(reader: Reader, pair: object, by_name: dict[str, Question]) -> Names:
+    if not (isinstance(pair, list) and len(pair) == 2 and all(isinstance(x, str) for x in pair)):
+        problem = 'must be a list of pairs of names, like [["crashed", "browser"]]'
+        raise reader.error("cross", problem)
     for name in pair:
         if name not in by_name:
-            raise InvalidSurvey(path, f"no question is named {name!r}; correct the name")
+            raise reader.error("cross", f"no question is named {name!r}; correct the name")
         if not by_name[name].answer_labels:
             kind = by_name[name].kind
-            raise InvalidSurvey(path, f"{name!r} is a {kind}; cross bits and choices only")
+            raise reader.error("cross", f"{name!r} is a {kind}; cross bits and choices only")
     first, second = pair
     if first == second:
-        raise InvalidSurvey(path, f"{first!r} is crossed with itself; name two questions")
+        raise reader.error("cross", f"{first!r} is crossed with itself; name two questions")
     return first, second
-
-
-def _check_size(path: str, first: Question, second: Question) -> None:
-    cells = first.mechanism.cells * second.mechanism.cells
-    if cells > MAX_PAIR_CELLS:
-        raise InvalidSurvey(
-            path,
-            f"{first.name} and {second.name} have {cells:,} combined counts, more than "
-            f"{MAX_PAIR_CELLS:,}; cross questions with fewer options",
-        )
 
 
 def _not_private(path: str, question: Question) -> InvalidSurvey:
     from deniable.shared.privacy.verification import refusal
 
     problem = refusal(question.mechanism)
-    if question.epsilon < TINY:  # a fine table's diagonal takes all remainders of rounding
-        fix = "it is too small for so fine a table, take 0.000001 or more"
+    if question.epsilon < TINY:  # rounding reduces the diagonal of a fine table
+        fix = "this ε is too small for a table this fine; use 0.000001 or more"
         return InvalidSurvey(f"{path}.epsilon", f"{problem}; {fix}")
     return InvalidSurvey(f"{path}.mechanism", f"{problem}; name another mechanism")
 
 
 def _parsed(kind: type[Question], reader: Reader, name: str) -> Question:
+    text = reader.take("epsilon", str, 'write decimal text, like epsilon = "0.5"')
     try:
-        return kind.parse(reader, name, _epsilon(reader))
+        epsilon = Epsilon(text)
+    except InvalidEpsilon as error:
+        raise reader.error("epsilon", str(error)) from None
+    try:
+        return kind.parse(reader, name, epsilon)
     except InvalidSurvey:
         raise
     except ValueError as error:  # the mechanism does not support this size
         raise reader.error("mechanism", str(error)) from None
-
-
-def _epsilon(reader: Reader) -> Epsilon:
-    text = reader.take("epsilon", str, 'write decimal text, like epsilon = "0.5"')
-    try:
-        return Epsilon(text)
-    except InvalidEpsilon as error:
-        raise reader.error("epsilon", str(error)) from None

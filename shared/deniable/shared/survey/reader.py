@@ -30,18 +30,14 @@ class Reader:
         return key in self._table
 
     def error(self, key: str, problem: str) -> InvalidSurvey:
-        """Return the error for a mistake at this key."""
         return InvalidSurvey(f"{self.path}.{key}", problem)
 
     def take(self, key: str, kind: type | tuple[type, ...], fix: str = "") -> Any:
         """Return the value of a required key. Any: `kind` determines the type."""
         if key not in self:
             near = next((k for k in self._table if _is_similar(k, key)), None)
-            hint = fix or "add it"
-            raise self.error(
-                key,
-                f"is missing; {hint}" if near is None else f"is missing; is it {near!r}, misspelt?",
-            )
+            hint = f"is {near!r} a misspelling of it?" if near else fix or "add it"
+            raise self.error(key, f"is missing; {hint}")
         value = self._table[key]
         if not isinstance(value, kind) or isinstance(value, bool):
             kinds = kind if isinstance(kind, tuple) else (kind,)
@@ -50,11 +46,11 @@ class Reader:
             raise self.error(key, f"must be {wanted}, got {_noun(value)}{hint}")
         return value
 
-    def optional(self, key: str, kind: type) -> Any:
+    def optional(self, key: str, kind: type) -> Any:  # Any: `kind` determines the type
         return self.take(key, kind) if key in self else None
 
     def integers(self, key: str, fix: str) -> list[int]:
-        """Parse whole numbers written as text: many JSON parsers lose digits of numbers."""
+        """Parse whole numbers written as text, because many JSON parsers lose digits of numbers."""
         texts: list[object] = self.take(key, list, fix)
         if not all(isinstance(text, str) and _WHOLE.fullmatch(text) for text in texts):
             raise self.error(key, "must be whole numbers as decimal text")
@@ -63,30 +59,23 @@ class Reader:
     def text(self, key: str, fix: str) -> str:
         value: str = self.take(key, str, fix)
         if not value.strip() or len(value) > MAX_TEXT_CHARACTERS or not value.isprintable():
-            raise self.error(
-                key, f"must be one line of 1 to {MAX_TEXT_CHARACTERS} characters; {fix}"
-            )
+            wanted = f"one line of 1 to {MAX_TEXT_CHARACTERS} characters"
+            raise self.error(key, f"must be {wanted}; {fix}")
         return value
 
     def name(self, key: str) -> str:
         """Return a question's name, which is also a keyword argument of `Client.answer`."""
         value: str = self.take(key, str, f'write {key} = "crashed"')
         if not _QUESTION_NAME.fullmatch(value):
-            raise self.error(
-                key,
-                f"must be at most 64 letters, digits and underscores, and not begin with a digit; "
-                f"got {value!r}",
-            )
+            form = "at most 64 letters, digits and underscores, and not begin with a digit"
+            raise self.error(key, f"must be {form}; got {value!r}")
         return value
 
     def survey_name(self, key: str) -> str:
         value: str = self.take(key, str, f'write {key} = "app-health"')
         if not _NAME.fullmatch(value) or _ID.fullmatch(value):
-            raise self.error(
-                key,
-                "must be at most 64 letters, digits and inner dashes, and not look like a survey's "
-                f"id; got {value!r}",
-            )
+            form = "at most 64 letters, digits and inner dashes, and not look like a survey's id"
+            raise self.error(key, f"must be {form}; got {value!r}")
         return value
 
     def one_of(self, key: str, allowed: Collection[str]) -> str:

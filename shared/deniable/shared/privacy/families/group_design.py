@@ -8,10 +8,10 @@ report and reveals nothing.
 
 Privacy: P[g] is the same for any two answers, so the probabilities of a report differ by the factor
 of the design in that group, whatever options the other groups would have reported.
-Use: answers that one report cannot hold, such as the beginnings of a text (survey/kinds/text.py).
-Estimates come from the last `final` groups; the others only lead there.
+Use: answers too large for one report, such as all beginnings of a text (survey/kinds/text.py).
+Estimates come from the last `final` groups; the other groups only narrow the search.
 
-The tally keeps the design's cells for each group, then how many reports each group has.
+The tally has the design's cells for each group, then the number of each group's reports.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from deniable.shared.privacy.families.support import SupportDesign
 from deniable.shared.privacy.mechanism import DEPENDENT, Draw, Mechanism
 
 Options = tuple[int, ...]  # one for each group
-FLOOR = 4.0  # standard deviations in one group, above which an answer is found
+FLOOR = 4.0  # standard deviations above zero, in one group, at which an answer is found
 ENOUGH_OPTIONS = 4_096  # with fewer options, frequent answers collide and the floor is higher
 
 
@@ -39,7 +39,7 @@ class GroupedDesign(Mechanism):
     def __init__(self, epsilon: Epsilon, size: int, groups: int = 3, final: int = 1) -> None:
         self.epsilon, self.size, self.groups, self.final = epsilon, size, groups, final
         self.each = self.design(epsilon, size)
-        self.answers = size  # the same option in all groups: they cover all rows of each group
+        self.answers = size  # answer n is option n in every group, which covers all rows
         self.encoding = Grouped(self.each.encoding, groups)
         ends = [-(-group * ONE // groups) for group in range(groups + 1)]
         self.shares = [end - begin for begin, end in pairwise(ends)]
@@ -74,14 +74,14 @@ class GroupedDesign(Mechanism):
         return self.each.is_whole() and sum(self.shares) == ONE and min(self.shares) > 0
 
     def predicted_error(self, reports: int) -> float:
-        """Return the standard error of one option's share, by the final groups."""
+        """Return the standard error of one option's share, from the final groups."""
         return self.each.predicted_error(1) * math.sqrt(self.groups / self.final / reports)
 
     def floor(self, reports: int) -> float:
         """Return the least share at which an unlisted answer is found with a probability of 99 %.
 
-        It was measured for server/estimation/frequent_texts.py. A proof needs 1.6 to 2.2 times this
-        share (tests/server/estimation/test_texts_floor.py).
+        FLOOR was measured with server/estimation/frequent_texts.py. The share that a proof can
+        guarantee is 1.6 to 2.2 times as large (tests/server/estimation/test_texts_floor.py).
         """
         crowded = max(1.0, ENOUGH_OPTIONS / self.size)
         one = self.each.variance(1, 0.0) * self.groups * crowded
@@ -89,7 +89,7 @@ class GroupedDesign(Mechanism):
 
     @property
     def leverage(self) -> float:
-        """A forger chooses the group."""
+        """Leverage of a forger, who chooses the group."""
         return self.each.leverage * self.groups / self.final
 
     def explain(self, symbol: int) -> str:

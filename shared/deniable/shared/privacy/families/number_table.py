@@ -47,7 +47,7 @@ class NumberTable(Mechanism):
 
     @classmethod
     def read(cls, epsilon: Epsilon, steps: int, integers: Sequence[int]) -> Self:  # noqa: ARG003 # only what is given needs them
-        """Return the table that a document states; raise ValueError if it is not valid."""
+        """Return the table with the integers of a document; raise ValueError if it is invalid."""
         return cls(epsilon, steps)
 
     @property
@@ -69,16 +69,11 @@ class NumberTable(Mechanism):
                 return f"answer {answer}: the mean of the values is {float(mean):.6g}"
         return None
 
-    @classmethod
-    def takes_grid(cls) -> bool:
-        """Return whether a survey chooses its steps."""
-        return len(cls.sizes) > 1
-
     def randomize(self, answer: Position, draw: Draw) -> int:
         """Return the symbol for a number at this position.
 
-        Adding 2^64 - 1 - coin carries into the next point exactly where the coin is below the share
-        of the way to it.
+        Adding 2^64 - 1 - coin carries into the next point exactly if the coin is below the fraction
+        of the step that the position has passed.
         """
         roll = draw(128)
         point = (answer + FAR + LOW_64 - (roll >> 64) >> 64) - (FAR >> 64)
@@ -106,12 +101,11 @@ class NumberTable(Mechanism):
     def explain(self, symbol: int) -> str:
         column = [row[symbol] for row in self.rows]
         return (
-            f"a report says so with {percent(max(column))} when true "
-            f"and with {percent(min(column))} when the truth is farthest from it"
+            f"reported with probability {percent(max(column))} if true, and with "
+            f"{percent(min(column))} if the truth is farthest from it"
         )
 
     def worst_ratio(self) -> tuple[int, int]:
-        """Return the largest ratio of two entries in one column."""
         worst = (1, 1)
         for column in zip(*self.rows, strict=True):
             larger, smaller = max(column), min(column)
@@ -133,9 +127,8 @@ class NumberTable(Mechanism):
         Between two points with variances a and b it is a parabola with its maximum at
         (1 + b - a) / 2 of the way, or at an end.
         """
-        points = self._point_variances
         worst = 0.0
-        for low, high in pairwise(points):
+        for low, high in pairwise(self._point_variances):
             share = min(1.0, max(0.0, (1 + high - low) / 2))
             worst = max(worst, (1 - share) * low + share * high + share * (1 - share))
         return worst / (reports * self.steps**2)
@@ -178,10 +171,10 @@ class NumberTable(Mechanism):
 
 
 class GatheredTable(NumberTable):
-    """Table whose symbols are the grid's points; the ends gather everything beyond.
+    """Table whose symbols are the grid's points; noise beyond an end is reported as that end.
 
     `inside[d - 1]` is the probability of a symbol d steps away that is not an end of the range, and
-    `ends[d - 1]` that of an end d steps away. Staying takes the remainder.
+    `ends[d - 1]` that of an end d steps away. The answer's own point has the remaining probability.
     """
 
     inside: tuple[int, ...]

@@ -49,7 +49,7 @@ from deniable.shared.privacy.mechanism import DEPENDENT, MULTINOMIAL, Draw, Mech
 
 DIE_BITS = 128  # random bits that choose one of several symbols
 DIE = 1 << DIE_BITS
-SLACK = 2**100  # the die changes a symbol's probability by less than 1 / SLACK of it, for N < 2^26
+SLACK = 2**100  # the die changes a probability by less than 1 / SLACK of it, among up to 2^26
 LOW_64 = ONE - 1
 
 
@@ -71,7 +71,7 @@ class SupportDesign(Mechanism):
 
     @property
     def sums_are_bounded(self) -> bool:
-        """True if Chernoff's bound holds for the number of any options in a report."""
+        """True if Chernoff's bound holds for how many of any given options a report supports."""
         return self.cells_are_options and self.joint != DEPENDENT
 
     def rate(self, cell: int, answer: int) -> int:
@@ -100,7 +100,7 @@ class SupportDesign(Mechanism):
                 if abs(rate - stated) > self.cells:
                     return (
                         f"answer {answer}: reports support option {option} with probability "
-                        f"{rate / ONE:.6g}, and `keep` and `lie` say {stated / ONE:.6g}"
+                        f"{rate / ONE:.6g}, but `keep` and `lie` state {stated / ONE:.6g}"
                     )
         return None
 
@@ -120,7 +120,7 @@ class SupportDesign(Mechanism):
 
     def explain(self, symbol: int) -> str:  # noqa: ARG002 # all symbols are alike here
         keep, lie = percent(self.keep), percent(self.lie)
-        return f"a report names each option with {keep} when true and with {lie} when not"
+        return f"each option is reported with probability {keep} if true, and {lie} if not"
 
 
 class OneOption(SupportDesign):
@@ -149,22 +149,14 @@ class OneOption(SupportDesign):
         return (self.lie,)
 
     def explain(self, symbol: int) -> str:
-        return super().explain(symbol).replace("names each option", "says so")
-
-
-class ManyOptions(SupportDesign):
-    """Support design whose reports are sets of options: bit n stands for option n."""
-
-    @abstractmethod
-    def written_out(self) -> dict[str, object]:
-        """Return the rule by which sets are drawn, since there are too many to list."""
+        return super().explain(symbol).removeprefix("each option is ")
 
 
 class CyclicDesign(SupportDesign):
     joint = MULTINOMIAL
 
     def __init__(self, epsilon: Epsilon, options: int, sizes: tuple[int, int, int]) -> None:
-        """Take N, r and λ as `sizes`."""
+        """Make the design whose N, r and λ are `sizes`."""
         super().__init__(epsilon, options)
         self.modulus, self.speaking, shared = sizes
         self.encoding = WholeNumber(self.modulus)
@@ -235,12 +227,12 @@ class CyclicDesign(SupportDesign):
             "symbols": self.modulus,
             "blind": self.blind,
             "difference_set": list(self.difference_set),
-            "how": "with probability blind any of the symbols, else one of those that support "
-            "the answer: where symbol + answer, modulo their number, is in the difference set; "
-            "each of them as probable as any other, to one part in 2^100",
+            "how": "with probability blind, a symbol drawn from all of them; otherwise, one drawn "
+            "from those for which symbol + answer, modulo the number of symbols, is in the "
+            "difference set; each draw is uniform to one part in 2^100",
         }
 
 
 def _faces(number: int, among: int) -> int:
-    """Return how many of the 2^128 faces have die * among >> 128 equal to this number."""
+    """Return the number of the 2^128 faces for which die * among >> 128 equals this number."""
     return -(-(number + 1) * DIE // among) - -(-number * DIE // among)

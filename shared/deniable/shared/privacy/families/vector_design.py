@@ -50,10 +50,10 @@ class VectorDesign(Mechanism):
     @classmethod
     @abstractmethod
     def read(cls, epsilon: Epsilon, dimension: int, integers: Sequence[int]) -> Self:
-        """Return the design that a document states; raise ValueError if it is not valid."""
+        """Return the design with the integers of a document; raise ValueError if it is invalid."""
 
     def answer_at(self, number: int) -> Placed:
-        """Return a vector along an axis, in either direction; the mean of all is zero."""
+        """Return a vector along an axis, in either direction; the mean of all answers is zero."""
         direction = [0.0] * self.dimension
         direction[number // 2] = (AXIS, -AXIS)[number % 2]
         return direction, ONE

@@ -44,7 +44,7 @@ __all__ = [
     "Unary",
 ]
 
-# Of two with equal errors the first is used: the one with the shorter report.
+# Where errors are equal, the first mechanism is used: it has the shorter report.
 DESIGNS: list[type[SupportDesign]] = [
     RandomizedResponse,
     KRandomizedResponse,
@@ -77,34 +77,21 @@ def support_design(
     kind: str, epsilon: Epsilon, options: int | None = None, name: str | None = None
 ) -> SupportDesign:
     """Return the named design, or the one with the least sum of squared errors."""
-    return _least_error([made for made in DESIGNS if made.kind == kind], epsilon, options, name)
+    return least_error([made for made in DESIGNS if made.kind == kind], epsilon, options, name)
 
 
 def number_table(
     epsilon: Epsilon, steps: int | None = None, name: str | None = None
 ) -> NumberTable:
-    """Return the named table on this grid, or those of least variance for the worst answer."""
-    return _least_error(TABLES, epsilon, steps, name)
-
-
-def vector_design(epsilon: Epsilon, dimension: int, name: str | None = None) -> VectorDesign:
-    """Return the named design, or the one with the least error."""
-    return _least_error(VECTORS, epsilon, dimension, name)
-
-
-def text_design(
-    epsilon: Epsilon, buckets: int, groups: int, final: int, name: str | None = None
-) -> GroupedDesign:
-    """Return the named design in this many groups, or the one of least error."""
-    chosen = _least_error(GROUPED, epsilon, buckets, name)
-    return type(chosen)(epsilon, buckets, groups, final)
+    """Return the named table on this grid, or the one of least variance for the worst answer."""
+    return least_error(TABLES, epsilon, steps, name)
 
 
 def mechanism(
     kind: str, epsilon: Epsilon, size: int | None = None, name: str | None = None
 ) -> Mechanism:
     """Return the mechanism that a question of this kind would have."""
-    return _least_error(list(mechanisms(kind).values()), epsilon, size, name)
+    return least_error(list(mechanisms(kind).values()), epsilon, size, name)
 
 
 def sizes(kind: str, name: str | None = None) -> tuple[int, int]:
@@ -113,10 +100,10 @@ def sizes(kind: str, name: str | None = None) -> tuple[int, int]:
     return min(made.sizes[0] for made in named), max(made.sizes[-1] for made in named)
 
 
-def _least_error(
+def least_error(
     listed: Sequence[type[Kept]], epsilon: Epsilon, size: int | None, name: str | None
 ) -> Kept:
-    """Return the suitable mechanism with the least error; callers check name and size first."""
+    """Return the named mechanism, or the one with the least error; callers check name and size."""
     fitting = [
         made(epsilon, made.best_size(epsilon) if size is None else size)
         for made in listed

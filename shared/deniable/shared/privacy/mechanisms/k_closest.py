@@ -6,10 +6,10 @@
 The device draws a seed, independently of the vector. The seed is part of the report and stands for
 M codewords (`codewords.py`). The device orders them by how far they reach along the vector.
 
-Privacy: for every seed and every order exactly k codewords are near and M - k are far: ties are
-broken by number. So for any two vectors the probabilities of a report differ by a factor of at most
-near / far, even if the ordering is inexact. `far` is rounded up to the next multiple of 2^-64 for
-which k divides the remainder, so that the probabilities add up to one exactly.
+Privacy: for every seed and every order, exactly k codewords are near and M - k are far, because
+ties are broken by number. So for any two vectors the probabilities of a report differ by a factor
+of at most near / far, even if the ordering is inexact. `far` is rounded up to the next multiple of
+2^-64 for which k divides the remainder, so that the probabilities add up to one exactly.
 Fit: any vector in the unit ball. As M grows it approaches PrivUnit, which has the least possible
 error. M is the smallest power of two from 16 to 1,024 whose squared error, for a vector of length
 one, is at most 2 % above that. Beyond ε 6 this would need more codewords than a device can order
@@ -52,7 +52,7 @@ class KClosest(VectorDesign):
     def __init__(
         self, epsilon: Epsilon, dimension: int, codewords: int = 0, closest: int = 0
     ) -> None:
-        """Choose the last two arguments for nearly the least error if they are left out."""
+        """Without the last two arguments, choose them so that the error is close to the least."""
         if not codewords:
             codewords, closest = _enough(epsilon, dimension)
         super().__init__(epsilon, dimension)
@@ -69,11 +69,11 @@ class KClosest(VectorDesign):
     def read(cls, epsilon: Epsilon, dimension: int, integers: Sequence[int]) -> Self:
         if len(integers) != 3 or integers[0] not in CODEWORDS:
             raise ValueError(
-                f"are the number of codewords, {CODEWORDS[0]} to {CODEWORDS[-1]} and "
-                "a power of two, of the closest, and the probability of another"
+                f"must be the number of codewords (a power of two, {CODEWORDS[0]} to "
+                f"{CODEWORDS[-1]}), of the closest ones, and the probability of any other"
             )
         if not 1 <= integers[1] <= integers[0] // 2:
-            raise ValueError("have from one to half of the codewords as the closest")
+            raise ValueError("must count 1 to half of the codewords as the closest")
         return cls(epsilon, dimension, integers[0], integers[1])
 
     @property
@@ -115,8 +115,8 @@ class KClosest(VectorDesign):
             "closest": self.closest,
             "near": self.near,
             "far": self.far,
-            "how": f"of {self.codewords} codewords that a seed stands for, each of the "
-            f"{self.closest} closest has probability near, each of the others far",
+            "how": f"a seed stands for {self.codewords} codewords; each of the {self.closest} "
+            "closest to the vector has probability near, and each of the others far",
         }
 
 

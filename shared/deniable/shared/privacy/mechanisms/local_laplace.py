@@ -9,7 +9,7 @@ With m steps and r = e^(-ε/m), answer i and symbol j:
 Privacy: neighbouring rows differ by a factor of at most e^(ε/m), and rows are at most m apart.
 Every entry off the diagonal is rounded up to the next 2^-64 and the diagonal takes the remainder,
 so it is too small by up to m units. For ε below about 1e-7 on a fine grid, the ratio in its column
-can then exceed e^ε: a survey's table is proved whenever it is read, and such a table is refused.
+can then exceed e^ε. A survey's table is proved whenever it is read, so such a table is refused.
 Unbiased: a geometric tail beyond an end has mean r / (1 - r) wherever it begins, so the values
 -r / (1 - r), 1, ..., m - 1, m + r / (1 - r) give each row its own mean. One correction with the
 inverse of the unrounded table, which is tridiagonal, removes the bias of rounding the table.
@@ -62,7 +62,24 @@ class LocalLaplace(GatheredTable):
 
     @classmethod
     def best_size(cls, epsilon: Epsilon) -> int:
-        return least_variance_steps(epsilon)
+        """Return the grid on which the worst answer's variance is least, from the closed form.
+
+        Var(i) = 2 r / (1 - r)^2 - (r^i + r^(m - i)) r / ((1 + r) (1 - r)^2): plain discrete
+        Laplace, less the variance of the gathered tails. It is concave in i, so the worst answer is
+        halfway between the two middle points, or next to the middle one.
+        """
+
+        def worst(m: int) -> float:
+            r = math.exp(-float(epsilon) / m)
+
+            def variance(i: int) -> float:
+                return (2 - (r**i + r ** (m - i)) / (1 + r)) * r / (1 - r) ** 2
+
+            low, high = variance(m // 2), variance((m + 1) // 2 if m % 2 else m // 2 + 1)
+            share = (1 + high - low) / 2
+            return ((1 - share) * low + share * high + share * (1 - share)) / m**2
+
+        return min(range(1, MAX_STEPS + 1), key=worst)
 
     @cached_property
     def values(self) -> tuple[Fraction, ...]:
@@ -76,27 +93,6 @@ class LocalLaplace(GatheredTable):
         ]
         corrections = _undo_unrounded(bias, r)
         return tuple(Fraction(v + round(c), UNIT) for v, c in zip(closed, corrections, strict=True))
-
-
-def least_variance_steps(epsilon: Epsilon) -> int:
-    """Return the grid on which the worst answer's variance is least, from the closed form.
-
-    Var(i) = 2 r / (1 - r)^2 - (r^i + r^(m - i)) r / ((1 + r) (1 - r)^2): plain discrete Laplace,
-    less the variance of the gathered tails. It is concave in i, so the worst answer is halfway
-    between the two middle points, or next to the middle one.
-    """
-
-    def worst(m: int) -> float:
-        r = math.exp(-float(epsilon) / m)
-
-        def variance(i: int) -> float:
-            return (2 - (r**i + r ** (m - i)) / (1 + r)) * r / (1 - r) ** 2
-
-        low, high = variance(m // 2), variance((m + 1) // 2 if m % 2 else m // 2 + 1)
-        share = (1 + high - low) / 2
-        return ((1 - share) * low + share * high + share * (1 - share)) / m**2
-
-    return min(range(1, MAX_STEPS + 1), key=worst)
 
 
 def _undo_unrounded(vector: list[Fraction], r: Fraction) -> list[Fraction]:

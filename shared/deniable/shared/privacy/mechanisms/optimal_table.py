@@ -1,7 +1,7 @@
-"""Optimal table: it is part of the survey's document, and is proved whenever it is read.
+"""Optimal table: a table in the survey's document, which is proved whenever it is read.
 
-There is no formula. The publisher of a survey searches for the unbiased table whose worst answer
-has the least variance of all that keep ε. A device checks everything that matters to it:
+There is no formula. The publisher of a survey searches for the unbiased table that keeps ε and has
+the least variance for its worst answer. A device checks everything that matters to it:
 
     whole       every row sums to 2^64, and no probability is zero
     private     in every column the largest entry is at most e^ε times the smallest, in integers
@@ -40,12 +40,12 @@ class OptimalTable(NumberTable):
     given = True
 
     def __init__(self, epsilon: Epsilon, steps: int, integers: Sequence[int] | None = None) -> None:
-        """Raise ValueError if it is no such table. Without integers, use a stored example."""
+        """Raise ValueError for an invalid table. Without integers, use a stored example."""
         integers = _example(epsilon, steps) if integers is None else integers
         half, odd = divmod(len(integers), steps + 2)
         if odd or not 1 <= half <= MAX_SYMBOLS // 2:
             raise ValueError(
-                f"are not a table: each of 1 to {MAX_SYMBOLS // 2} symbols has a value and "
+                f"must describe 1 to {MAX_SYMBOLS // 2} symbols, each with a value and "
                 f"{steps + 1} probabilities"
             )
         super().__init__(epsilon, steps, 2 * half)
@@ -91,11 +91,11 @@ class OptimalTable(NumberTable):
 
     def _fault(self) -> str | None:
         if not self.is_whole():
-            return "are not a table: a row does not sum to 2^64, or a probability is not above 0"
+            return "are invalid: a row does not sum to 2^64, or a probability is not above 0"
         if not self.is_private():
             return f"are not private: an entry is over e^{self.epsilon} times another in its column"
         if self._value_units != sorted(self._value_units):
-            return "are not a table: values do not ascend"
+            return "are invalid: the values do not ascend"
         if any(abs(bias) > LARGEST_BIAS for bias in self._biases()):
             return "are biased: the mean of the values under a row is not its answer"
         return None
@@ -118,6 +118,6 @@ def _example(epsilon: Epsilon, steps: int) -> list[int]:
         return [int(text) for text in examples[str(epsilon)][str(steps)]]
     except KeyError:
         raise ValueError(
-            f"no table for ε {epsilon} and {steps} steps is stored: one is made when a survey is "
-            "published, and is part of its document"
+            f"no table for ε {epsilon} and {steps} steps is stored; publishing a survey computes "
+            "one and writes it into the document"
         ) from None

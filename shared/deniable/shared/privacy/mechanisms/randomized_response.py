@@ -33,7 +33,7 @@ class RandomizedResponse(OneOption):
         super().__init__(epsilon, options)
 
     def randomize(self, answer: int, draw: Draw) -> int:
-        """Let a carry choose truth or lie: a processor would predict a comparison."""
+        """Choose truth or lie by a carry, because processors predict comparisons."""
         carry = draw(64) + self.keep >> 64
         return (1 - answer, answer)[carry]
 

@@ -50,16 +50,14 @@ from deniable.shared.privacy.epsilon import (
     exp_interval,
     nearest,
 )
-from deniable.shared.privacy.families.support import ManyOptions
+from deniable.shared.privacy.families.support import DIE_BITS, SLACK, SupportDesign
 from deniable.shared.privacy.mechanism import DEPENDENT, MULTINOMIAL, Draw
 
-DIE_BITS = 128
 PLANES = 56  # bits of an option's key
-SLACK = 2**100  # the die of 2^128 faces is off by at most 1 / SLACK for k <= 8,192 options
 PRECISION = 192
 
 
-class SubsetSelection(ManyOptions):
+class SubsetSelection(SupportDesign):
     name, label, kind = "subset-selection", "subset selection", "choice"
     sizes = range(2, 8_193)  # 1 KiB per report
     proved_sizes = (2, 3, 4, 5, 8, 16, 33, 100, 256, 1_024, 4_096, 8_192)
@@ -100,10 +98,10 @@ class SubsetSelection(ManyOptions):
         k, d, size = self.options, self.chosen, self._drawn.size
         bytes_drawn = draw(8 * size).to_bytes(size, "little")
         roll, low, high, coin, *planes = self._drawn.unpack(bytes_drawn)
-        some, missed = self._any_set(planes, coin), roll >= self.keep
+        drawn, missed = self._any_set(planes, coin), roll >= self.keep
         number = (d, k - d)[missed] * (high << 64 | low) >> DIE_BITS
-        turn = (answer - option_of(some ^ self._all * missed, number, self._places)) % k
-        return (some << turn | some >> k - turn) & self._all
+        turn = (answer - option_of(drawn ^ self._all * missed, number, self._places)) % k
+        return (drawn << turn | drawn >> k - turn) & self._all
 
     def _any_set(self, planes: list[bytes], coin: int) -> int:
         """Return D: the options of the d least keys."""
@@ -128,27 +126,27 @@ class SubsetSelection(ManyOptions):
         return {
             "chosen": self.chosen,
             "miss": self.miss,
-            "how": f"a set of {self.chosen} of {self.options} options: with probability miss "
-            "none of them is the answer, else one is; the others are drawn uniformly, to one part "
-            "in 2^72 of each set's probability, which is the same for every answer",
+            "how": f"a set of {self.chosen} of {self.options} options, which lacks the answer with "
+            "probability miss; its other options are drawn uniformly, to one part in 2^72 of each "
+            "set's probability, which is the same for every answer",
         }
 
 
-def least(of: int, count: int, planes: Sequence[int]) -> list[int]:
-    """Return two subsets of `of`: those with the `count` least keys, and one option more.
+def least(members: int, count: int, planes: Sequence[int]) -> list[int]:
+    """Return the members with the `count` least keys, and with the `count` + 1 least keys.
 
-    The second is those with the `count` + 1 least keys. All keys must differ.
+    All keys must differ.
     """
-    bounds = [0, of]
+    bounds = [0, members]
     for plane in planes:
         middle = bounds[0] | bounds[1] & plane
         bounds[middle.bit_count() > count] = middle
     return bounds
 
 
-def option_of(of: int, number: int, places: Sequence[int]) -> int:
-    """Return the option with this number in a set, counted from 0."""
-    without, included = least(of, number, places)
+def option_of(members: int, number: int, places: Sequence[int]) -> int:
+    """Return the option at this position of a set, counted from 0."""
+    without, included = least(members, number, places)
     return (without ^ included).bit_length() - 1
 
 

@@ -23,14 +23,14 @@ from typing import Any
 
 from deniable.shared.privacy.encodings import BitSet
 from deniable.shared.privacy.epsilon import ONE, Epsilon, lie_units
-from deniable.shared.privacy.families.support import ManyOptions
+from deniable.shared.privacy.families.support import SupportDesign
 from deniable.shared.privacy.mechanism import INDEPENDENT, Draw
 
 LANE = 9  # bytes: eight random bytes, and one for the carry
 SET_WHERE_NO_CARRY = bytes.maketrans(b"\0\1", b"10")
 
 
-class Unary(ManyOptions):
+class Unary(SupportDesign):
     name, label, kind = "unary", "unary", "choice"
     sizes = range(2, 8_193)  # 1 KiB per report
     proved_sizes = (2, 3, 4, 5, 8, 16, 33, 100, 256, 1_024, 4_096, 8_192)
@@ -80,7 +80,7 @@ class Unary(ManyOptions):
     def written_out(self) -> dict[str, Any]:
         return {
             "bit_rows": self.bit_rows,
-            "how": f"{self.options} bits, each drawn on its own: the answer's bit by the "
-            "second row, every other by the first (columns: clear, set); the probability of a "
+            "how": f"{self.options} bits, drawn independently: the answer's bit from the second "
+            "row, every other bit from the first (columns: clear, set); the probability of a "
             "report is the product over its bits",
         }

@@ -1,8 +1,7 @@
-"""Kinds of questions: each is one class, and its line in `PATHS`.
+"""Kinds of questions: each is one class and one line in `PATHS`.
 
-`base` states what a kind provides; everything else in the program reads it there. A class is
-imported when it is first used, so that an app's Policy can check a kind's name without importing
-mechanisms.
+`base` defines what a kind provides to the rest of the program. A class is imported when it is first
+used, so that an app's Policy can check a kind's name without importing mechanisms.
 """
 
 from __future__ import annotations
@@ -24,8 +23,6 @@ PATHS = {
 
 
 class Kinds(Mapping[str, "type[Question]"]):
-    """Mapping from kinds to the classes of `PATHS`."""
-
     def __getitem__(self, kind: str) -> type[Question]:
         module, _, name = PATHS[kind].partition(":")
         found: type[Question] = getattr(import_module(module), name)

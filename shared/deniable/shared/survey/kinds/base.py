@@ -1,8 +1,8 @@
 """Base classes of the kinds of questions: how an answer is read and how its results are shown.
 
-The object has everything that pages, commands, estimators, planner and simulator need, so no code
-checks the kind of a question. Every value is answered: one that does not fit is placed uniformly at
-random and treated like all others, so that neither a report nor its absence reveals it.
+A kind has everything that pages, commands, estimators, planner and simulator need, so no code
+checks the kind of a question. Every value is answered. A value that does not fit is replaced by a
+uniformly random answer and treated like all others, so neither a report nor its absence reveals it.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from deniable.shared.privacy.mechanism import Draw, Mechanism
 from deniable.shared.privacy.mechanisms import mechanisms
 from deniable.shared.survey.reader import Reader
 
-# Quantity of each estimate: a share of the people who report, a mean, or a coordinate of a mean
+# The estimated quantity: a share of the people who report, a mean, or a coordinate of a mean
 Statistic = Literal["share", "mean", "coordinate"]
 # How the server estimates it, and how the simulator creates people for it
 Estimation = Literal["shares", "mean", "coordinates", "texts"]
@@ -41,7 +41,6 @@ class Labels:
     options: tuple[str, ...] = ()
 
     def fields(self) -> dict[str, Any]:  # Any: JSON
-        """Return the keys in a published document."""
         texts = {"title": self.title, "unit": self.unit, "labels": list(self.options)}
         return {key: value for key, value in texts.items() if value}
 
@@ -59,7 +58,7 @@ class PlanField:
     help: str
     default: float | None = None  # of the command; None: it must be given
     is_whole: bool = True
-    low: float = -math.inf  # limits for which the reader of surveys could not name this field
+    low: float = -math.inf  # limits whose violation a survey's reader could not report by field
     high: float = math.inf
 
 
@@ -84,7 +83,7 @@ class Question(ABC):
     @classmethod
     @abstractmethod
     def parse(cls, reader: Reader, name: str, epsilon: Epsilon) -> Self:
-        """Read its part of a document. Choose what is left out for the least error."""
+        """Read the question's part of a document; choose omitted values for the least error."""
 
     @abstractmethod
     def fields(self) -> dict[str, Any]:  # Any: JSON
@@ -106,10 +105,10 @@ class Question(ABC):
 
     @abstractmethod
     def place(self, answer: object) -> Any | None:  # Any: the mechanism's type of answer
-        """Return what its mechanism randomizes, or None; nothing branches on the answer."""
+        """Return the answer as its mechanism takes it, or None, without branching on its value."""
 
     def report(self, answer: object, draw: Draw) -> tuple[int, bool]:
-        """Return the symbol to report, and for the app only, whether the answer fits."""
+        """Return the symbol to report and, for the app only, whether the answer fits."""
         try:
             placed = self.place(answer)
         except Exception:  # noqa: BLE001 # a value's own methods may raise anything
@@ -129,7 +128,6 @@ class Question(ABC):
 
     @property
     def shown_example(self) -> str:
-        """Example of an answer as a Python literal."""
         return repr(self.example)
 
     @property
@@ -143,11 +141,11 @@ class Question(ABC):
 
     @property
     def remark(self) -> str | None:
-        """A warning about a likely mistake of its author."""
+        """Warning about a likely mistake of the survey's author."""
         return None
 
     def expected_findings(self, people: int) -> str:  # noqa: ARG002 # most have an interval instead
-        """Describe the expected results for this many people, apart from an interval."""
+        """Describe the results to expect from this many people, beyond an interval's width."""
         return ""
 
     # Results
@@ -174,7 +172,6 @@ class Question(ABC):
 
     @property
     def range(self) -> tuple[float, float]:
-        """Range of the estimated quantity."""
         return 0.0, 1.0
 
     @property
@@ -191,7 +188,7 @@ class Question(ABC):
         """Return the keys that only this kind's results have."""
         return {}
 
-    def estimate(self, symbols: Sequence[int]) -> dict[str, float]:  # only some kinds implement it
+    def estimate(self, symbols: Sequence[int]) -> dict[str, float]:
         """Return the unbiased estimate of each label: the reference for the server's estimators."""
         raise NotImplementedError(f"a {self.kind} question can be estimated only by the server")
 
@@ -203,12 +200,11 @@ class Question(ABC):
         return {field.name: values[field.name] for field in cls.plan_fields}
 
     @classmethod
-    def error_unit(cls, asked: Mapping[str, Any]) -> float:  # noqa: ARG003 # Any: JSON # of shares 1
-        """Return the unit of errors, for a question as a document has it."""
+    def error_unit(cls, asked: Mapping[str, Any]) -> float:  # noqa: ARG003 # Any: JSON
+        """Return the unit of errors for the question's table in a document; 1 for shares."""
         return 1.0
 
     def default_population(self) -> Population:
-        """Return the default population of a simulation."""
         return []
 
 
@@ -217,7 +213,7 @@ class ShareQuestion(Question):
     """Question with an estimated share of people for each option."""
 
     statistic, estimation = "share", "shares"
-    assumed = "options alike"
+    assumed = "all options equally frequent"
     mechanism: SupportDesign
 
     def estimate(self, symbols: Sequence[int]) -> dict[str, float]:
@@ -240,7 +236,7 @@ class MeanQuestion(Question):
 
     statistic, estimation = "mean", "mean"
     labels = ("mean",)
-    assumed = "all in the middle"
+    assumed = "everyone in the middle of the range"
     mechanism: NumberTable
 
     def facts(self) -> dict[str, Any]:
@@ -265,5 +261,4 @@ class MeanQuestion(Question):
 
 
 def mechanism_name(reader: Reader, kind: str) -> str | None:
-    """Return the name of the mechanism in a document, if it has one."""
     return reader.one_of("mechanism", mechanisms(kind)) if "mechanism" in reader else None

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Self
 
-from deniable.shared.errors import InvalidSurvey
 from deniable.shared.privacy.epsilon import Epsilon
 from deniable.shared.privacy.mechanisms import sizes, support_design
 from deniable.shared.survey.kinds.base import PlanField, Population, ShareQuestion, mechanism_name
@@ -15,7 +14,7 @@ from deniable.shared.survey.reader import Reader
 
 FILL = "\ud800"  # cannot occur in a document: UTF-8 has no lone surrogates
 MAX_OPTIONS = 65_536  # of any mechanism
-MAX_FILLED_CHARACTERS = 2**23  # of all options, once they are of one length
+MAX_FILLED_CHARACTERS = 2**23  # of all options, once they are padded to one length
 NUMBERS = {0: 0, 1: 1}
 TEXTS = {"1": True, "true": True, "yes": True, "0": False, "false": False, "no": False}
 
@@ -95,8 +94,8 @@ class Choice(ShareQuestion):
     def remark(self) -> str | None:
         if self.other is None:
             return (
-                "an answer that is none of its options is reported as a random one of them; "
-                'name the option that takes the others: other = "..."'
+                "an answer that is not one of its options is reported as a random option; "
+                'name the option that takes other answers: other = "..."'
             )
         return None
 
@@ -113,9 +112,10 @@ class Choice(ShareQuestion):
         return self.options
 
     def place(self, answer: object) -> int | None:
-        """Return the option's number, or that of `other` for an answer that is not listed.
+        """Return the option's number, or that of `other` for an answer that is not an option.
 
-        The lookup uses a new text of the same length as all others, whose hash is not cached.
+        The lookup pads the answer to the length of all options. The padded text is a new object
+        whose hash is not cached yet, so the lookup takes the same time for every answer.
         """
         text = ("", answer)[issubclass(type(answer), str)]
         numbers, most, filling, other = self._listed
@@ -123,16 +123,12 @@ class Choice(ShareQuestion):
 
     @cached_property
     def _listed(self) -> tuple[dict[str, int], int, str, int | None]:
-        """The numbers by filled texts, the texts' length, their filling, and `other`'s number."""
+        """Numbers of the padded options, their length, the padding, and the number of `other`."""
         most = max(map(len, self.options)) + 1
         filling = FILL * (most if most * len(self.options) <= MAX_FILLED_CHARACTERS else 1)
         numbers = {(text + filling)[:most]: n for n, text in enumerate(self.options)}
-        return (
-            numbers,
-            most,
-            filling,
-            None if self.other is None else self.options.index(self.other),
-        )
+        other = None if self.other is None else self.options.index(self.other)
+        return numbers, most, filling, other
 
     def answer_of(self, text: str) -> str:
         return text
@@ -149,13 +145,12 @@ def _plain(answer: object) -> object:
 
 
 def _options(reader: Reader, least: int, most: int) -> list[str]:
-    path = f"{reader.path}.options"
     options: list[Any] = reader.take("options", list, 'write texts, like options = ["yes", "no"]')
     if not all(isinstance(option, str) and option.strip() for option in options):
-        raise InvalidSurvey(path, "every option must be a non-empty text")
+        raise reader.error("options", "every option must be a non-empty text")
     if len(set(options)) < len(options):
         twice = next(option for option in options if options.count(option) > 1)
-        raise InvalidSurvey(path, f"{twice!r} is repeated; name each option once")
+        raise reader.error("options", f"{twice!r} is repeated; name each option once")
     if not least <= len(options) <= most:
-        raise InvalidSurvey(path, f"a choice has {least} to {most} options, got {len(options)}")
+        raise reader.error("options", f"must be {least} to {most} options, got {len(options)}")
     return options

@@ -18,7 +18,7 @@ from deniable.shared.survey.reader import Reader
 
 MADE_WHEN_PUBLISHED = "`deniable survey publish` makes them"
 LARGEST_BOUND = 2**53  # above this, floats cannot represent every integer
-FINER_BITS = 181  # of a float's 53 bits, those above 2^-128 of the range count
+FINER_BITS = 181  # keeps those of a float's 53 bits that exceed 2^-128 of the range
 FAR = 2**60  # ranges added so that whole numbers have the same length for every answer
 BITS = Struct("<dB").pack  # a float, whose exponent starts at bit 52, and a bit above it
 TOP, DIGITS = 2**64, 2**64 | 2**52 - 1
@@ -49,7 +49,7 @@ class Number(MeanQuestion):
         return cls(name, _table(reader, epsilon, mechanism), low, high)
 
     def fields(self) -> dict[str, Any]:
-        grid = {"grid": self.mechanism.steps} if self.mechanism.takes_grid() else {}
+        grid = {"grid": self.mechanism.steps} if len(self.mechanism.sizes) > 1 else {}
         return {"low": self.low, "high": self.high, **grid}
 
     @property
@@ -87,9 +87,9 @@ class Number(MeanQuestion):
     def _scale(self) -> tuple[float, float, int, int, int, int, int]:
         """Return both ends of the range, and the factors by which `place` scales a float.
 
-        They are: the smallest exponent that matters and the exponent of a unit, both as stored in a
-        float; FAR ranges minus the low end, in these units, so that every dividend has the same
-        length; the range in units of 2^-64 of a step; and the range in these units.
+        The factors are: the smallest exponent that matters and the exponent of a unit, both as
+        stored in a float; FAR ranges minus the low end, in that unit, so that every dividend has
+        the same length; the range in units of 2^-64 of a step; and the range in that unit.
         """
         (low, over_low), (high, over_high) = (
             self.low.as_integer_ratio(),
@@ -113,9 +113,9 @@ class Number(MeanQuestion):
 def _nearest_float(answer: object, below: int, above: int) -> float:
     """Return the float nearest to an answer, or NaN if the answer is not a number.
 
-    A whole number is clamped first, since most have no exact float. Every way of reading runs for
-    every answer, on a placeholder where it does not apply, so neither the type of the value nor its
-    size changes the work.
+    A whole number is clamped first, because a large one has no exact float. Every way of reading
+    runs for every answer, on a placeholder where it does not apply, so neither the type nor the
+    size of the value changes the work.
     """
     way = WAYS.get(type(answer), OTHER)
     values: list[Any] = [0.5, 1, 0.5, None]  # Any: a placeholder for each way
@@ -158,7 +158,8 @@ def _table(reader: Reader, epsilon: Epsilon, mechanism: str | None) -> NumberTab
         return number_table(epsilon, grid, mechanism)
     if grid is None or grid not in named.sizes:
         least, most, step = named.sizes[0], named.sizes[-1], named.sizes.step
-        raise reader.error("grid", f"of {mechanism} is from {least} to {most} in steps of {step}")
+        advice = f"must be {least} to {most}, in steps of {step}, for {mechanism}"
+        raise reader.error("grid", advice)
     integers = reader.integers("integers", MADE_WHEN_PUBLISHED)
     try:
         return named.read(epsilon, grid, integers)
@@ -167,13 +168,12 @@ def _table(reader: Reader, epsilon: Epsilon, mechanism: str | None) -> NumberTab
 
 
 def _grid(reader: Reader, mechanism: str | None) -> int | None:
-    """Return the grid's steps if the document names them."""
     grid: int | None = reader.optional("grid", int)
     if grid is None:
         return None
     least, most = sizes("number")
     if not least <= grid <= most:
-        raise reader.error("grid", f"a grid has {least} to {most} steps, got {grid}")
+        raise reader.error("grid", f"must be {least} to {most} steps, got {grid}")
     if mechanism is not None and len(mechanisms("number")[mechanism].sizes) == 1:
         raise reader.error("grid", f"{mechanism} has a fixed grid; leave grid out")
     return grid

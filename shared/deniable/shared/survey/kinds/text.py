@@ -1,10 +1,10 @@
-"""Questions that are answered with a line of text; texts that many people answer are found.
+"""Questions with a line of text as the answer; the server finds the texts that many people give.
 
-A report belongs to one group of the design, and gives the bucket into which that group's public
-hash puts a beginning of the text. A text of `length` bytes is 2 length hex digits; shorter ones are
-filled with zeros. Group 0 hashes the first four digits, the next group one more, and so on up to
-all of them. Then FINAL groups hash all digits, each with its own head. A beginning has sixteen
-continuations, so unlisted texts are found digit by digit (server/estimation/frequent_texts.py).
+A report belongs to one group of the design, and names the bucket into which that group's public
+hash puts a beginning of the text. A text of `length` bytes is 2 length hex digits; shorter texts
+are padded with zeros. Group 0 hashes the first four digits, the next group one more, and so on up
+to all digits. Then FINAL groups hash all digits, each with its own head. A beginning has sixteen
+continuations, so the server finds texts digit by digit (server/estimation/frequent_texts.py).
 
     bucket(digits) = word number <last digit> of SHA-256(head of the group, all digits but the last)
 
@@ -22,7 +22,7 @@ from typing import Any, Self
 
 from deniable.shared.privacy.epsilon import Epsilon
 from deniable.shared.privacy.families.group_design import GroupedDesign, Options
-from deniable.shared.privacy.mechanisms import sizes, text_design
+from deniable.shared.privacy.mechanisms import GROUPED, least_error, sizes
 from deniable.shared.survey.kinds.base import PlanField, Question, mechanism_name
 from deniable.shared.survey.reader import Reader
 
@@ -41,7 +41,7 @@ class Beginnings:
 
     @cached_property
     def digits(self) -> tuple[int, ...]:
-        """The number of digits that each group hashes."""
+        """Number of digits that each group hashes."""
         every = 2 * self.length
         return (*range(FIRST, every + 1), *(every for _ in range(FINAL)))
 
@@ -57,7 +57,7 @@ class Beginnings:
         )
 
     def of(self, text: bytes) -> tuple[int, ...]:
-        """Return the bucket in each group of a text that has been filled to its length."""
+        """Return the bucket in each group of a text that has been padded to `length` bytes."""
         digits = text.hex()
         return tuple(
             self._bucket(head, digits[: count - 1].encode(), int(digits[count - 1], 16))
@@ -91,13 +91,13 @@ class Text(Question):
     @classmethod
     def parse(cls, reader: Reader, name: str, epsilon: Epsilon) -> Self:
         mechanism = mechanism_name(reader, "text")
-        reader.take("length", int, "say how many bytes of a text count, like length = 16")
+        reader.take("length", int, "write how many bytes of a text count, like length = 16")
         length = reader.count("length", 0, MIN_TEXT_BYTES, MAX_TEXT_BYTES)
         buckets = _buckets(reader, mechanism)
         salt = reader.text("salt", "write any text") if "salt" in reader else name
         groups = Beginnings(salt, length, buckets).groups
-        design = text_design(epsilon, buckets, groups, FINAL, mechanism)
-        return cls(name, design, length, salt)
+        design = type(least_error(GROUPED, epsilon, buckets, mechanism))
+        return cls(name, design(epsilon, buckets, groups, FINAL), length, salt)
 
     def fields(self) -> dict[str, Any]:
         return {"length": self.length, "buckets": self.mechanism.size, "salt": self.salt}
@@ -117,7 +117,7 @@ class Text(Question):
     @property
     def remark(self) -> str | None:
         return (
-            "a text that very many people answer is shown as they wrote it, and a rare one is not "
+            "texts that very many people give are shown exactly as written, and rare texts are not "
             "found; do not ask for anything that names a person"
         )
 
@@ -159,7 +159,7 @@ class Text(Question):
         floor = self.mechanism.floor(people)
         if floor >= 1:
             return f"{people:,} people are too few to find any text"
-        return f"of {people:,} people, texts that {floor * people:,.0f} or more give are found"
+        return f"among {people:,} people, texts that at least {floor * people:,.0f} give are found"
 
 
 def _buckets(reader: Reader, mechanism: str | None) -> int:
@@ -168,7 +168,7 @@ def _buckets(reader: Reader, mechanism: str | None) -> int:
     if buckets & (buckets - 1) or not least <= buckets <= most:
         raise reader.error(
             "buckets",
-            f"are a power of two, and {least} to {most:,} of {mechanism or 'all mechanisms'}; "
+            f"must be a power of two from {least} to {most:,} for {mechanism or 'a text'}; "
             f"got {buckets}",
         )
     return buckets

@@ -12,7 +12,7 @@ from typing import Any, Self
 
 from deniable.shared.privacy.epsilon import ONE, Epsilon
 from deniable.shared.privacy.families.vector_design import AXIS, Placed, VectorDesign
-from deniable.shared.privacy.mechanisms import VECTORS, sizes, vector_design
+from deniable.shared.privacy.mechanisms import VECTORS, least_error, sizes
 from deniable.shared.survey.kinds.base import PlanField, Question, mechanism_name
 from deniable.shared.survey.kinds.number import is_number
 from deniable.shared.survey.reader import Reader
@@ -42,7 +42,7 @@ class Vector(Question):
         if not least <= dimension <= most:
             raise reader.error("dimension", f"a vector has {least} to {most} coordinates")
         if "integers" not in reader:
-            return cls(name, vector_design(epsilon, dimension, mechanism))
+            return cls(name, least_error(VECTORS, epsilon, dimension, mechanism))
         named = next(design for design in VECTORS if mechanism in (None, design.name))
         integers = reader.integers("integers", "leave them out")
         try:
@@ -70,11 +70,10 @@ class Vector(Question):
 
     @property
     def labels(self) -> Sequence[str]:
-        """Numbers of the coordinates, from 0."""
         return tuple(map(str, range(self.mechanism.dimension)))
 
     def place(self, answer: object) -> Placed | None:
-        """Return its direction, and its length of at most 1 in units of 2^-64."""
+        """Return the vector's direction, and its length of at most 1 in units of 2^-64."""
         dimension = self.mechanism.dimension
         listed = _listed(answer, dimension + 1)
         padded = (listed + [math.nan] * dimension)[:dimension]
@@ -97,13 +96,13 @@ class Vector(Question):
     def describe(self, symbol: int) -> str:
         encoding = self.mechanism.encoding
         number = symbol >> encoding.public_bits
-        return f"direction {number} of {encoding.codewords}, which were drawn at random before"
+        return f"direction {number} of {encoding.codewords} random directions"
 
 
 def _listed(answer: Any, limit: int) -> list[Any]:  # Any: of any type
     """Return the members of a sequence or an array, up to a limit."""
     vector: Any = ((), answer)[is_listed(type(answer))]  # type: ignore[arg-type]  # it is hashable
-    # a zero-dimensional array converts to a number
+    # `tolist` returns a number for a zero-dimensional array
     members = getattr(type(vector), "tolist", iter)(vector)
     return list(islice(((), members)[hasattr(type(members), "__iter__")], limit))
 
@@ -116,5 +115,5 @@ def is_listed(kind: type) -> bool:
     )
 
 
-def _float(number: Any) -> float:  # Any: it is one
+def _float(number: Any) -> float:  # Any: any type of number
     return float(min(max(number, -MAX_COORDINATE), MAX_COORDINATE))
