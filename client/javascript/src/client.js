@@ -147,7 +147,7 @@ export class Client {
       found = await this.#surveys.find(wanted, (survey) => this.#obstacle(survey, names));
     if ("status" in found) return found;
     const { id, survey } = found, now = this.#now(), round = survey.roundOf(now);
-    const costs = new Map(survey.questions.map((each) => [each.name, each.epsilon])),
+    const costs = new Map(survey.questions.map((question) => [question.name, question.epsilon])),
       total = survey.epsilon; // not the cost of the drawn question: otherwise refusals would reveal the draw
     if ((await this.#consent()) !== consent) return noConsent;
     for (;;) { // until no other process charges at the same time
@@ -166,7 +166,7 @@ export class Client {
     }
     await this.#storage.create(`key-${id}`, { key: hex(random(32)), until: survey.keyUntil });
     const key = unhex((await this.#storage.get(`key-${id}`)).key);
-    const values = survey.questions.map((each) => valueOf(answers, each.name));
+    const values = survey.questions.map((question) => valueOf(answers, question.name));
     const { payloads, unfit } = await survey.report(values, this.#draw);
     const envelope = packEnvelope(id, round, await envelopeId(key, id, round), payloads);
     if ((await this.#consent()) !== consent) { // withdrawn in the meantime: discard the report
@@ -188,12 +188,12 @@ export class Client {
     if (survey.epsilon > this.#policy.roundCap) {
       return "the survey asks for more than maxEpsilonPerRound";
     }
-    const asked = survey.questions.map((each) => each.name);
+    const asked = survey.questions.map((question) => question.name);
     if (asked.length !== names.length || !asked.every((name) => names.includes(name))) {
       return `the survey needs an answer to each of its questions: ${asked.join(", ")}`;
     }
-    const other = survey.questions.find((each) =>
-      this.#policy.questions.get(each.name) !== each.kind
+    const other = survey.questions.find((question) =>
+      this.#policy.questions.get(question.name) !== question.kind
     );
     return other &&
       `question ${other.name} is asked as a ${other.kind}, and the app declares another kind`;

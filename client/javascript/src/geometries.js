@@ -48,7 +48,7 @@ export function bestGeometry(e, one, options) {
     const spread = (r * (n - r) * e * one + BigInt(options - 1) * lies) / apart ** 2n;
     return { geometry, spread };
   });
-  return spreads.reduce((best, each) => each.spread < best.spread ? each : best).geometry;
+  return spreads.reduce((best, other) => other.spread < best.spread ? other : best).geometry;
 }
 
 /** Return the numbers of the set in ascending order. @param {Geometry} geometry */
@@ -93,7 +93,7 @@ function power(exponent, taps, p) {
     for (let top = 2 * m - 1; top >= m; top--) {
       taps.forEach((tap, i) => product[top - m + i] += (product[top] % p) * tap);
     }
-    result = product.slice(0, m).map((each) => each % p);
+    result = product.slice(0, m).map((value) => value % p);
   }
   return result;
 }

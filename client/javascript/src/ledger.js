@@ -13,7 +13,7 @@ const TOTAL = ""; // no question has this name
 /**
  * @typedef {object} Storage small records by name; each promise resolves when the record is on disk
  * @property {(name: string) => Promise<any>} get undefined if there is none
- * @property {(name: string, value: unknown) => Promise<boolean>} create a record unless one exists, and return whether it did
+ * @property {(name: string, value: unknown) => Promise<boolean>} create a record unless one exists, and return whether this call created it
  * @property {(name: string, value: unknown) => Promise<void>} put
  * @property {(name: string) => Promise<void>} remove
  * @property {(prefix: string) => Promise<string[]>} names with this prefix

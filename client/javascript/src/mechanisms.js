@@ -219,15 +219,15 @@ function numberTable(e, integers, rows) {
  * @param {(e: bigint, k: number) => Mechanism} design @returns {Listed["make"]}
  */
 const grouped = (design) => (e, k, _, groups = 3) => {
-  const each = design(e, k);
+  const chosen = design(e, k);
   return {
-    integers: each.integers,
+    integers: chosen.integers,
     answers: k,
     answerAt: (n) => Array.from({ length: groups }, () => n),
     randomize(answer, draw) {
       const group = Number((u64(draw(8)) * BigInt(groups)) >> 64n);
       const own = /** @type {readonly number[]} */ (answer)[group];
-      return Uint8Array.of(group, ...each.randomize(own, draw));
+      return Uint8Array.of(group, ...chosen.randomize(own, draw));
     },
   };
 };
@@ -300,13 +300,13 @@ function squareWave(e, m) {
 }
 
 /**
- * Prove a table that has no formula, and whose integers come with the survey. Undefined if the list is malformed.
+ * Prove a table that has no formula, and whose integers come with the survey. Return undefined if the list is malformed.
  * @param {bigint} e @param {number} m @param {bigint[]} given
  */
 function optimalTable(e, m, given) {
-  const each = m + 2, half = given.length / each;
+  const width = m + 2, half = given.length / width;
   if (!Number.isInteger(half) || half < 1 || 2 * half > MAX_SYMBOLS) return undefined;
-  const first = Array.from({ length: half }, (_, j) => given.slice(j * each, (j + 1) * each));
+  const first = Array.from({ length: half }, (_, j) => given.slice(j * width, (j + 1) * width));
   const mirrored = first.map(([value, ...column]) => [
     (BigInt(m) << 64n) - value,
     ...column.reverse(),

@@ -92,7 +92,7 @@ export function billionths(text) {
 function areCrossed(pairs, questions) {
   if (!Array.isArray(pairs) || pairs.length < 1 || pairs.length > 10) return false;
   /** @param {unknown} name */
-  const cells = (name) => questions.find((each) => each.name === name)?.cells ?? Infinity;
+  const cells = (name) => questions.find((question) => question.name === name)?.cells ?? Infinity;
   /** @param {unknown} pair */
   const isPair = (pair) =>
     Array.isArray(pair) && pair.length === 2 && pair[0] !== pair[1] &&
@@ -139,7 +139,10 @@ export function parseSurvey(text) {
   );
   must(Array.isArray(tables) && tables.length >= 1 && tables.length <= 100, "question");
   const questions = tables.map(parseQuestion);
-  must(new Set(questions.map((each) => each.name)).size === questions.length, "question names");
+  must(
+    new Set(questions.map((question) => question.name)).size === questions.length,
+    "question names",
+  );
   const asksOne = "ask" in survey;
   must(!asksOne || (survey.ask === 1 && questions.length > 1), "ask");
   must(!("cross" in survey) || (!asksOne && areCrossed(survey.cross, questions)), "cross");
@@ -158,7 +161,7 @@ export function parseSurvey(text) {
     takenUntil,
     keyUntil: takenUntil(of(closes)),
     /** The ε of one round. If one question is drawn, a report reveals nothing about the others. */
-    epsilon: questions.map((each) => each.epsilon).reduce((a, b) =>
+    epsilon: questions.map((question) => question.epsilon).reduce((a, b) =>
       asksOne ? a > b ? a : b : a + b
     ),
     report: asksOne ? reportOne(questions) : reportAll(questions),
@@ -171,7 +174,7 @@ export function parseSurvey(text) {
  */
 /** Place all answers before any noise is drawn. @param {Question[]} questions @param {unknown[]} answers */
 const placed = (questions, answers) =>
-  Promise.all(questions.map(async (each, n) => await each.place(answers[n])));
+  Promise.all(questions.map(async (question, n) => await question.place(answers[n])));
 
 /** @param {Question[]} questions @returns {(answers: unknown[], draw: Draw) => Promise<Report>} */
 const reportAll = (questions) => async (answers, draw) =>
@@ -179,10 +182,10 @@ const reportAll = (questions) => async (answers, draw) =>
 
 /** @param {Question[]} questions @param {(Answer | undefined)[]} places @param {Draw} draw @returns {Report} */
 const randomized = (questions, places, draw) => {
-  const made = questions.map((each, n) => each.report(places[n], draw));
+  const made = questions.map((question, n) => question.report(places[n], draw));
   return {
-    payloads: made.map((each) => each.payload),
-    unfit: questions.filter((_, n) => !made[n].fits).map((each) => each.name),
+    payloads: made.map((report) => report.payload),
+    unfit: questions.filter((_, n) => !made[n].fits).map((question) => question.name),
   };
 };
 
@@ -195,7 +198,7 @@ const reportOne = (questions) => async (answers, draw) => {
   const places = await placed(questions, answers);
   const drawn = Number((draw(8).getBigUint64(0, true) * BigInt(questions.length)) >> 64n);
   const { payloads, unfit } = randomized(questions, places, draw);
-  const longest = Math.max(...payloads.map((each) => each.length));
+  const longest = Math.max(...payloads.map((payload) => payload.length));
   const padding = new Uint8Array(longest - payloads[drawn].length);
   return { payloads: [Uint8Array.of(drawn), payloads[drawn], padding], unfit };
 };
@@ -225,7 +228,7 @@ function areWords({ kind, options, title = "-", unit, labels }) {
   return short(title, 200) && (unit === undefined || (kind === "number" && short(unit, 20))) &&
     (labels === undefined ||
       (kind === "choice" && Array.isArray(labels) && labels.length === options?.length &&
-        new Set(labels).size === labels.length && labels.every((each) => short(each, 100))));
+        new Set(labels).size === labels.length && labels.every((label) => short(label, 100))));
 }
 
 const KINDS = new Set(Object.values(MECHANISMS).map((listed) => listed.kind));
@@ -282,7 +285,8 @@ function parseQuestion(table) {
   }
   if (kind === "choice") {
     must(
-      Array.isArray(options) && options.every((each) => typeof each === "string" && each.trim()),
+      Array.isArray(options) &&
+        options.every((option) => typeof option === "string" && option.trim()),
       "options",
     );
     must(
@@ -309,7 +313,7 @@ function parseQuestion(table) {
     mechanism = listed.make(epsilon, size, integers, groups);
   must(
     mechanism?.integers.length === integers.length &&
-      integers.every((each, n) => each === mechanism.integers[n]),
+      integers.every((integer, n) => integer === mechanism.integers[n]),
     "integers are not those of its ε",
   );
   must(mechanism.isProved !== false, "its integers are not proved");
