@@ -163,7 +163,7 @@ def test_one_of_many_people_is_looked_at_by_their_id(
     where = ("--state", str(tmp_path / "state"))
     _, found = doctor(*where)
     assert found["consent"]["says"].startswith("not given")
-    assert "1 more in this folder; name one with --person ID" in found["people"]["says"]
+    assert "1 more in this folder; choose one with --person ID" in found["people"]["says"]
     _, found = doctor(*where, "--person", "ann")
     assert found["consent"]["says"] == "given"
     assert found["reports"]["says"].startswith("1 made")

@@ -238,7 +238,7 @@ def test_an_id_that_names_nobody_is_the_app_s_mistake(client_of: MakeClient, wro
 @pytest.mark.parametrize("wrong", [None, 17, b"ann", ["ann"]])
 def test_an_id_that_is_no_text_is_the_app_s_mistake(client_of: MakeClient, wrong: Any) -> None:
     """None too: or a forgotten login would answer for the install's own person."""
-    with pytest.raises(TypeError, match="a person's id is a text, got"):
+    with pytest.raises(TypeError, match="a person's id must be text, got"):
         client_of().person(wrong)
 
 

@@ -33,14 +33,11 @@ __all__ = [
 ]
 
 if not TYPE_CHECKING:  # otherwise type checkers would accept every name
+    ERRORS = ["DeniableError", "InvalidAnswer", "InvalidPerson", "InvalidPolicy"]
+    DISCLOSURE = ["Budget", "Description", "Summary"]
     MODULES = {
-        "Budget": "deniable.client.disclosure",
-        "DeniableError": "deniable.shared.errors",
-        "InvalidAnswer": "deniable.shared.errors",
-        "InvalidPerson": "deniable.shared.errors",
-        "InvalidPolicy": "deniable.shared.errors",
-        "Description": "deniable.client.disclosure",
-        "Summary": "deniable.client.disclosure",
+        **dict.fromkeys(ERRORS, "deniable.shared.errors"),
+        **dict.fromkeys(DISCLOSURE, "deniable.client.disclosure"),
         "state_folder": "deniable.client.environment",
     }
 

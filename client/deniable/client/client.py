@@ -47,9 +47,9 @@ class Client(Person):
 
     The other arguments replace clock, noise and network, and are for tests.
 
-    No method raises an error for the behaviour of a network, a disk, a server or a survey. A
-    mistake in the app's own code raises InvalidPolicy (a policy or an address), InvalidAnswer (a
-    name that the policy does not declare) or InvalidPerson (an id).
+    No method raises an error because of a network, a disk, a server or a survey. A mistake in the
+    app's own code raises InvalidPolicy (a policy or an address), InvalidAnswer (a name that the
+    policy does not declare) or InvalidPerson (an id).
     """
 
     def __init__(
@@ -73,9 +73,7 @@ class Client(Person):
         if not 0 < timeout <= MAX_TIMEOUT_SECONDS:
             raise InvalidPolicy(f"timeout: give seconds above 0, up to an hour, got {timeout!r}")
         if not isinstance(policy, Policy):
-            raise InvalidPolicy(
-                f"policy: pass a deniable.client.Policy, got {type(policy).__name__}"
-            )
+            raise InvalidPolicy(f"policy: pass a client Policy, got {type(policy).__name__}")
         server = self._server = checked_address(server)
         if reason := ephemeral_reason():
             raise InvalidPolicy(reason)
@@ -105,7 +103,7 @@ class Client(Person):
         of the id is stored. The install's own person has no id: it is the client itself.
         """
         if not isinstance(id, str):
-            raise TypeError(f"a person's id is a text, got {type(id).__name__}")
+            raise TypeError(f"a person's id must be text, got {type(id).__name__}")
         return Person(Identity(id), self._pipeline, self._report_queued)
 
     def prefetch(self, timeout: float = 10.0) -> bool:
@@ -124,25 +122,25 @@ class Client(Person):
     ) -> Description | Outcome:
         """Describe a survey to a person: its questions, its purpose, and what it reveals.
 
-        The survey is read from the list on disk, without a network. Before consent there is no
-        list: pass the survey that ships with the app, the output of
-        `deniable survey show NAME --json`. Returns an Outcome with the reason if there is no survey
-        to describe.
+        This reads the survey from the list on disk, without a network. Before consent there is no
+        list, so pass the survey that ships with the app: the output of
+        `deniable survey show NAME --json`. If there is no survey to describe, the Outcome states
+        the reason.
         """
         from deniable.client.disclosure import describe
 
         found = self._listed_survey(survey) if shipped is None else self._shipped(survey, shipped)
-        return (
-            found if isinstance(found, Outcome) else describe(found.id, found.survey, self._policy)
-        )
+        if isinstance(found, Outcome):
+            return found
+        return describe(found.id, found.survey, self._policy)
 
     def survey(self, survey: str, /) -> Survey | Outcome:
-        """Return the verified survey from the list on disk, for an app's form; or an Outcome."""
+        """Return the verified survey from the list on disk, for an app's form, or an Outcome."""
         found = self._listed_survey(survey)
         return found if isinstance(found, Outcome) else found.survey
 
     def flush(self, timeout: float = 2.0) -> int:
-        """Send the waiting reports, for at most `timeout` seconds. Return how many still wait.
+        """Send the waiting reports, for at most `timeout` seconds. Return the number still waiting.
 
         Returns 0 if the state cannot be used, because then nothing can be sent.
         """
@@ -166,9 +164,9 @@ class Client(Person):
     def forget(self) -> bool:
         """Erase the install's own keys, unsent reports, history, cached surveys and consent.
 
-        Return whether it is done. The record of the ε spent, by survey and round, stays: erasing
-        must not refill a budget. A damaged database is deleted with the data of all people, and the
-        client then stays unavailable in this folder.
+        Return whether this succeeded. The record of the ε spent, by survey and round, stays:
+        erasing must not refill a budget. A damaged database is deleted with the data of all people,
+        and the client then stays unavailable in this folder.
         """
         self._surveys.forget()
         return super().forget()
@@ -177,7 +175,7 @@ class Client(Person):
         return self._state.destroy()
 
     def _listed(self) -> Seen | Outcome:
-        """Return the list on disk, if anyone has agreed."""
+        """Return the list on disk, if at least one person has consented."""
         if not self._state.begun:
             return Outcome("no-consent", NOT_GIVEN)
         with self._state.transaction(durable=False) as db:

@@ -1,6 +1,6 @@
-"""Diagnostics: text from outside made safe to show, and the log `deniable.client`.
+"""Diagnostics: escaping of text from outside, and the log `deniable.client`.
 
-The log states why nothing was fetched or sent, for those who run the app. The first failure of a
+The log tells those who run the app why nothing was fetched or sent. The first failure of a
 kind in an hour is a warning; later ones are information. Messages contain only error codes and
 statuses, and no text from a server. No record contains an answer, a report or an id, and none
 depends on an answer.
@@ -46,6 +46,6 @@ def log_failure(kind: str, message: str) -> None:
 
 @atexit.register
 def _end() -> None:
-    """Stop before `logging` closes its handlers, which would then print tracebacks."""
+    """Stop logging before `logging` closes its handlers, which would then print tracebacks."""
     global _ended
     _ended = True

@@ -286,4 +286,4 @@ def _spent_lines(ledger: Ledger) -> Iterator[str]:
     for name, cost in sorted(ledger.questions.items()):
         yield f"    {escaped(name)}: ε {decimal_text(cost)}"
     if sum(ledger.questions.values()) > ledger.total:
-        yield "    (where a survey asks one random question, each is charged, but the total only once)"
+        yield "    (if a survey asks one random question, each is charged, but the total only once)"

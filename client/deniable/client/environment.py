@@ -10,7 +10,7 @@ from pathlib import Path
 from deniable.shared.errors import InvalidPolicy
 
 KEPT = "DENIABLE_STATE_IS_KEPT"
-# The variables by which each provider tells a function where it runs.
+# A variable that each provider sets for the functions that it runs.
 PROVIDERS = {
     "AWS_LAMBDA_FUNCTION_NAME": "AWS Lambda",
     "FUNCTIONS_WORKER_RUNTIME": "Azure Functions",
@@ -24,7 +24,7 @@ def state_folder(
 ) -> Path:
     r"""Return the usual state folder for an app of this name.
 
-    The system neither synchronizes it between devices nor empties it: it records the ε spent.
+    The folder records the ε spent, so it is one that the system neither syncs nor empties.
 
     Windows      %LOCALAPPDATA%\my-app          or ~\AppData\Local\my-app
     macOS        ~/Library/Application Support/my-app
@@ -45,10 +45,10 @@ def state_folder(
 
 
 def ephemeral_reason(environment: Mapping[str, str] = os.environ) -> str | None:
-    """Return why state cannot be kept here, and the fix, or None if a folder survives the process.
+    """Return the reason why state cannot be kept here, and the fix; None if folders are kept.
 
-    A ledger that is lost after each call means a full budget in the next one, so the client refuses
-    to start. Set a variable if the folder is on a mounted volume that is kept.
+    If the ledger is lost after each call, every call has a full budget, so the client refuses to
+    start. The variable KEPT overrides this for a folder on a mounted volume.
     """
     providers = [name for variable, name in PROVIDERS.items() if environment.get(variable)]
     if not providers or environment.get(KEPT) == "1":

@@ -1,9 +1,9 @@
 """Fork safety: locks and threads that a forked child must not inherit are replaced before use.
 
-A lock that another thread held at the fork stays locked in the child forever, and threads do not
-exist there. `os.fork` calls our hooks; a fork made in C (uWSGI) does not, so each method compares
-the process id as well. gevent's patch is handled like a fork: a lock made before it would block all
-greenlets of the process.
+A lock that another thread held at the fork stays locked in the child forever, and the child has no
+copies of the parent's other threads. `os.fork` calls our hooks; a fork made in C (uWSGI) does not,
+so each method compares the process id as well. gevent's patch is handled like a fork: a lock made
+before it would block all greenlets of the process.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ class ForkAware:
     """Base of objects with locks or threads. Call `same_process` first in each method."""
 
     def __init__(self) -> None:
-        """Replace what was inherited first: a new object may share its files."""
+        """Replace inherited locks and threads first, because a new object may share their files."""
         for watched in _all_watched():
             watched.same_process()
         self._remake()
@@ -28,7 +28,7 @@ class ForkAware:
             self._remake()
 
     def before_fork(self) -> None:
-        """Finish the work under way, so that the child finds nothing half done."""
+        """Finish the work in progress, so that the child inherits no partial work."""
 
     def after_fork(self) -> None:
         """Resume in the parent."""
@@ -42,7 +42,7 @@ class ForkAware:
         self.remake()
 
 
-# Weak references like those of a WeakSet, but copied in one step, so that other threads may add.
+# Unlike a WeakSet, this can be copied in one step, so that other threads may add objects.
 _watched: set[ref[ForkAware]] = set()
 
 

@@ -1,7 +1,7 @@
-"""The checks of `deniable doctor`: each states what it found, and how to fix what is wrong.
+"""The checks of `deniable doctor`, each with its result and the fix for a fault.
 
-One half checks the way to a server: name, connection, certificate, clock, list, keys. The other
-half checks a state folder: permissions, damage, consent, budget, waiting reports.
+Some check the path to a server: name, connection, certificate, clock, list, keys. The others check
+a state folder: permissions, damage, consent, budget, waiting reports.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from email.utils import parsedate_to_datetime
 from typing import Any
 
 from deniable.client.diagnostics import escaped
-from deniable.client.disclosure import Summary, budget, summary
+from deniable.client.disclosure import budget, summary
 from deniable.client.net.exchange import failure
 from deniable.client.net.survey_list import read_list, verified
 from deniable.client.net.transport import HttpTransport, Reply, Unreachable
@@ -62,29 +62,25 @@ def _connection(carrier: HttpTransport, timeout: float) -> Finding:
     try:
         with closing(carrier.connect(time.monotonic() + timeout)) as sock:
             if not isinstance(sock, ssl.SSLSocket):
-                return Finding(
-                    "connection", True, f"{carrier.base} accepts it, without TLS, on this machine"
-                )
+                says = f"{carrier.base} accepts it, on this machine and without TLS"
+                return Finding("connection", True, says)
             certificate, version = sock.getpeercert() or {}, sock.version()
     except (OSError, ValueError) as error:
         kind, reason = failure(error, carrier.ca)
         raise Unreachable(f"{carrier.base}: {reason}", False, kind) from None
     ends = ssl.cert_time_to_seconds(str(certificate.get("notAfter")))
     days = int((ends - time.time()) / 86400)
-    says = f"{version}, certificate from {_issuer(certificate)}, {days} days left"
-    fix = "renew it: after that, no app can reach the server" if days < MIN_CERTIFICATE_DAYS else ""
-    return Finding("connection", days >= MIN_CERTIFICATE_DAYS, says, fix)
-
-
-def _issuer(certificate: Any) -> str:  # Any: ssl's nested tuples
-    names = dict(pair for part in certificate.get("issuer", ()) for pair in part)
-    return escaped(
-        names.get("organizationName") or names.get("commonName") or "an unnamed authority", 80
-    )
+    parts: Any = certificate.get("issuer", ())  # Any: ssl's nested tuples
+    names = dict(pair for part in parts for pair in part)
+    issuer = names.get("organizationName") or names.get("commonName") or "an unnamed authority"
+    says = f"{version}, certificate from {escaped(issuer, 80)}, {days} days left"
+    fix = "renew it: once it expires, no app can reach the server"
+    well = days >= MIN_CERTIFICATE_DAYS
+    return Finding("connection", well, says, "" if well else fix)
 
 
 def _clock(reply: Reply) -> Finding:
-    """Compare the clocks: a device ahead of the server reports before a round begins."""
+    """Compare the clocks: a device whose clock is ahead reports before a round begins."""
     try:
         server_time = parsedate_to_datetime(reply.date)
     except (TypeError, ValueError):
@@ -117,7 +113,7 @@ def _surveys(reply: Reply, keys: Sequence[str]) -> Iterator[Finding]:
     ]
     yield from (Finding("survey", True, _needs(survey)) for survey in opened)
     if not opened:
-        yield Finding("survey", True, "none is open today")
+        yield Finding("survey", True, "no survey is open today")
 
 
 def _named_keys(reply: Reply) -> Sequence[str]:
@@ -152,41 +148,30 @@ def check_folder(folder: str, max_epsilon: str, person: str | None = None) -> It
         yield Finding("state", False, str(error), f"restore the files, or {NEW_INSTALL}")
         return
     yield Finding("state", True, "undamaged, and so is the ledger")
-    yield _consent(shown)
+    says = "given" if shown.consent else "not given, withdrawn, or overruled: nothing is sent"
+    yield Finding("consent", True, says)
     if shown.others:
-        yield Finding(
-            "people", True, f"{shown.others} more in this folder; name one with --person ID"
-        )
+        others = f"{shown.others} more in this folder; choose one with --person ID"
+        yield Finding("people", True, others)
     left = budget(shown.ledger, policy)
     fix = "no further survey is answered, because the cap is reached" if left.left == "0" else ""
     yield Finding("budget", True, f"ε {left.spent} spent, ε {left.left} of {max_epsilon} left", fix)
     waiting = sum(entry.delivery == "waiting" for entry in shown.entries)
-    yield Finding(
-        "reports", True, f"{len(shown.entries)} made, {waiting} of them waiting to be sent"
-    )
+    made = f"{len(shown.entries)} made, {waiting} of them waiting to be sent"
+    yield Finding("reports", True, made)
 
 
 def _permissions(state: State) -> Finding:
-    """Check the files: a reader could link the rounds of this install, but learns no answer."""
+    """Check the files. Anyone who can read them can link this install's rounds, but no answer."""
     open_to_others = [
         path.name
         for path in (state.database, state.marker)
         if path.exists() and path.stat().st_mode & (stat.S_IRWXG | stat.S_IRWXO)
     ]
     if open_to_others:
-        return Finding(
-            "permissions",
-            False,
-            f"others can read or write {', '.join(open_to_others)} in {state.folder}",
-            f"run: chmod go= {state.folder}/deniable.*",
-        )
+        says = f"others can read or write {', '.join(open_to_others)} in {state.folder}"
+        return Finding("permissions", False, says, f"run: chmod go= {state.folder}/deniable.*")
     if not os.access(state.folder, os.W_OK):
-        return Finding(
-            "permissions", False, f"{state.folder} cannot be written", "run it as its owner"
-        )
+        says, fix = f"{state.folder} cannot be written", "run the app as the folder's owner"
+        return Finding("permissions", False, says, fix)
     return Finding("permissions", True, "only their owner can read the files")
-
-
-def _consent(shown: Summary) -> Finding:
-    says = "given" if shown.consent else "not given, withdrawn, or overruled: nothing is sent"
-    return Finding("consent", True, says)

@@ -21,7 +21,7 @@ class Outcome:
 
     queued            a report is on disk, and will be sent
     already-answered  this install has already answered this survey, or the same questions under its
-                      name, in this round; or the report of a span of rounds is no longer kept
+                      name, in this round; or the report that several rounds share is no longer kept
     budget-spent      too little is left of the app's caps over all surveys
     refused           no trusted key signed the survey, or it asks for more than the policy allows
     no-survey         the server lists no survey with that name or id
@@ -34,6 +34,6 @@ class Outcome:
     detail: str
     survey: str | None = None  # the survey's id, if one was found
     round: int | None = None
-    # The questions whose answer did not fit, so that a random one was reported. Not in `repr`: it
-    # depends on the answers.
+    # The questions whose answer did not fit, so that a random one was randomized in its place. It
+    # depends on the answers, so it is not in `repr`.
     unfit: tuple[str, ...] = field(default=(), repr=False, compare=False)

@@ -1,4 +1,4 @@
-"""A person who uses an app, and can agree, answer, and have their data erased."""
+"""One person who uses an app, and can consent, answer, and have their data erased."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from deniable.client.outcome import Outcome
 from deniable.client.pipeline import AnswerPipeline
 from deniable.client.state import outbox, schema
 from deniable.client.state.database import StateBlocked
-from deniable.client.state.ledger import Consent, Identity, Ledger, read_ledger
+from deniable.client.state.ledger import Consent, Identity, Ledger, read_ledger, write_setting
 from deniable.shared.errors import InvalidAnswer, StoreUnusable
 
 if TYPE_CHECKING:
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 class Person:
     """One person's ledger, consent, keys, reports and history, in the state of a client.
 
-    `Client.person` makes it at little cost and keeps no reference. The client itself is the
+    `Client.person` creates it at little cost and keeps no reference to it. The client itself is the
     install's own person.
     """
 
@@ -32,7 +32,7 @@ class Person:
 
     @property
     def consented(self) -> bool | None:
-        """Consent as given or refused; None if the person was never asked: ask only then."""
+        """True or False as the person chose; None if the person was never asked. Ask only then."""
         if self._consent.withdrawn or not self._state.begun:
             return False if self._consent.withdrawn else None
         try:
@@ -45,9 +45,11 @@ class Person:
         """Record that the person agrees or refuses. Return whether the choice is on disk.
 
         Until consent is given, nothing is fetched or sent, and only a refusal is stored, so that
-        no one is asked again. Withdrawing deletes reports that were not sent yet; even if the disk
-        fails, this object makes and sends no further report. Ask while
-        `consented` is None: consent that is given at each start overrides a withdrawal.
+        the person is not asked again. Withdrawing deletes reports that were not sent yet. Even if
+        the disk fails, this object makes and sends no further report.
+
+        Ask only while `consented` is None: an app that gives consent at each start would override a
+        withdrawal.
         """
         if not isinstance(given, bool):
             raise TypeError(f"consent is True or False, got {type(given).__name__}")
@@ -56,9 +58,10 @@ class Person:
             self._withdraw()
         try:
             with self._state.transaction(create=True) as db:
-                self._consent.write(db, given)
+                person = self._consent.identity.person(db)
+                write_setting(db, person, "consent", "yes" if given else "no")
                 if not given:
-                    outbox.withdraw_all(db, self._consent.identity.person(db))
+                    outbox.withdraw_all(db, person)
         except StoreUnusable as error:
             self._consent.unkept = str(error) if given else ""
             return False
@@ -69,11 +72,11 @@ class Person:
     def answer(self, survey: str, /, **answers: object) -> Outcome:
         """Randomize the answers to a survey, given by name or id, and queue the report.
 
-        Call it for everyone, whatever the answers are: whether a person is asked must not depend on
-        the truth. Every value is answered at the same charge. A value that does not fit, such as
-        None, counts as the option that takes all others, or is drawn at random (`Outcome.unfit`).
-        Waits at most 2 s for the network, and only if no fresh list is on disk. Raises only
-        InvalidAnswer, for a name that the app's own policy does not declare.
+        Call it for everyone, whatever the answers are: whether you call it must not depend on the
+        truth. Every value costs the same charge. A value that does not fit, such as None, counts as
+        the option for other answers, or is replaced by a random answer (`Outcome.unfit`). Waits at
+        most 2 s for the network, and only if no fresh list is on disk. Raises only InvalidAnswer,
+        for a name that the app's own policy does not declare.
         """
         self._refuse_undeclared(answers)
         if self._consent.withdrawn:
@@ -119,7 +122,7 @@ class Person:
             return Outcome("unavailable", str(error))
 
     def forget(self) -> bool:
-        """Erase keys, unsent reports, the history and consent. Return whether it is done.
+        """Erase keys, unsent reports, the history and consent. Return whether this succeeded.
 
         The record of the ε spent, by survey and round, stays: erasing must not refill a budget.
         """
@@ -137,14 +140,14 @@ class Person:
 
     def _refuse_undeclared(self, answers: dict[str, object]) -> None:
         if (name := self._policy.undeclared(answers)) is not None:
-            answers.clear()  # a traceback shows this frame and the caller's
+            answers.clear()  # a traceback may show the variables of this frame and the caller's
             raise InvalidAnswer(name)
 
     def _withdraw(self) -> None:
-        """Withdraw in memory. Until the disk has the withdrawal too, nothing is sent for anyone."""
+        """Withdraw in memory. Until the withdrawal is on disk too, nothing is sent for anyone."""
         self._consent.withdrawn = True
         self._state.consents.unwritten.add(self._consent.identity)
 
     def _destroy_damaged_state(self) -> bool:
-        """Keep the damaged database: one person must not delete the data of everyone."""
+        """Keep the damaged database: one person's request must not delete everyone's data."""
         return False

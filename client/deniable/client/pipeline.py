@@ -1,8 +1,8 @@
 """The path of one answer: consent, survey, policy, ledger, randomizer, outbox, in this order.
 
 The ledger is charged durably before any noise is drawn: a crash in between wastes budget, and never
-spends it twice (state/ledger.py states why). An answer waits for the disk only for that charge. The
-answers are held by the caller and by this call, and nowhere else.
+spends it twice (state/ledger.py explains why). An answer waits for the disk only for that charge.
+Only the caller and this call hold the answers.
 
 Where a survey latches reports, only the first answer in a span of rounds is charged and randomized.
 Later calls send the kept report and do not examine the new values.
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class ChargedRound:
-    """A charged round. Its noise may be drawn once, or was drawn earlier in its span."""
+    """Round that was charged. Its noise may be drawn once, or was drawn earlier in its span."""
 
     id: str
     survey: Survey
@@ -53,8 +53,8 @@ class AnswerPipeline:
     def answer(self, consent: Consent, wanted: str, answers: Mapping[str, object]) -> Outcome:
         """Charge, randomize and queue an answer.
 
-        Nothing depends on a value until the noise is drawn. If the noise was drawn in an earlier
-        round, nothing depends on a value at all.
+        No step depends on a value until the noise is drawn. If the noise was drawn in an earlier
+        round, no step does.
         """
         today = self._now().astimezone(UTC).date()
         charged = self._charged(consent, wanted, today, partial(self._obstacle, frozenset(answers)))
@@ -73,7 +73,7 @@ class AnswerPipeline:
         if not self.state.begun:
             return overruled() or Outcome("no-consent", NOT_GIVEN)
         with self.state.transaction() as db:
-            outbox.delete_expired(db, self._now())  # also if nothing may be asked
+            outbox.delete_expired(db, self._now())  # even without consent
             if refusal := consent.obstacle(db):
                 return refusal
             seen = self._surveys.seen(db)
@@ -86,12 +86,12 @@ class AnswerPipeline:
             return self._charge(db, consent, found, today)
 
     def _obstacle(self, names: Collection[str], survey: Survey) -> str | None:
-        """Return why a survey is not answered, from names, kinds and caps only."""
+        """Return the reason to refuse a survey, from names, kinds and caps only."""
         asked, cap = survey.round_billionths, self.policy.round_cap
         if asked > cap:
+            allowed = f"and the app allows {decimal_text(cap)}"
             return (
-                f"survey {survey.name!r} asks for ε {decimal_text(asked)} in one round, "
-                f"and the app allows {decimal_text(cap)}"
+                f"survey {survey.name!r} asks for ε {decimal_text(asked)} in one round, {allowed}"
             )
         kinds = {question.name: question.kind for question in survey.questions}
         return survey.unasked(names) or self.policy.mismatch(kinds)
@@ -99,16 +99,14 @@ class AnswerPipeline:
     def _charge(
         self, db: Transaction, consent: Consent, found: Found, today: date
     ) -> ChargedRound | Outcome:
-        """Charge a round to the person.
+        """Charge a round to the person. A span of rounds is charged under its first round.
 
-        Where one question is drawn, it is drawn with the noise, after the charge. Any question may
-        be drawn, so each question's own total is charged its ε. The install's total is charged what
-        a report can reveal, the largest ε. If only the drawn question were charged, the draw would
-        decide whether a cap allows the report, and an app could repeat refused calls until the draw
-        suits it. So the charge is the same for every install, answer and draw, and a crash after it
-        loses the round and never repeats it.
-
-        A span of rounds that share a report is charged under its first round.
+        If a survey asks one question, it is drawn with the noise, after the charge. Any question
+        may be drawn, so the total of each question is charged its ε, and the install's total the
+        largest ε, which is the most that a report can reveal. If only the drawn question were
+        charged, the draw would decide whether a cap allows the report, and an app could repeat
+        refused calls until the draw suits it. So the charge is the same for every install, answer
+        and draw, and a crash after it loses the round and never repeats it.
         """
         survey, person = found.survey, consent.identity.person(db)
         costs, total, round_ = survey.costs, survey.round_billionths, survey.round_of(today)
@@ -159,7 +157,7 @@ class AnswerPipeline:
 
 
 def _packed(survey: Survey, envelope: Envelope) -> bytes:
-    """Return the bytes that are sent on every try; sealed if the survey has a key."""
+    """Return the bytes to send on every try, which are sealed if the survey has a key."""
     if survey.sealed_to is None:
         return envelope.pack()
     from deniable.shared.sealed_envelope import seal
@@ -171,10 +169,8 @@ def _already(survey: Survey, round_: int) -> str:
     span, detail = survey.span_of(round_), f"survey {survey.name!r} was already answered in round"
     if not survey.repeats:
         return f"{detail} {round_}"
-    return (
-        f"{detail} {round_}, or the one report of rounds {span[0]} to {span[-1]} is no longer "
-        "kept: no other is drawn for them"
-    )
+    lost = f"the report that rounds {span[0]} to {span[-1]} share is no longer kept"
+    return f"{detail} {round_}, or {lost}; no other report is drawn for these rounds"
 
 
 def _decoded(survey: Survey, payload: bytes) -> Report:

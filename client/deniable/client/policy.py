@@ -75,14 +75,12 @@ class Policy:
         return _cap("max_epsilon_per_question", self.max_epsilon_per_question)
 
     def allows(self, survey: str) -> bool:
-        """Return whether the policy pins no surveys, or this one."""
+        """Return whether the policy pins this survey, or none at all."""
         return self.surveys is None or survey in self.surveys
 
     def undeclared(self, names: Collection[str]) -> str | None:
         """Return the first name that the app has not declared, if it declares its questions."""
-        if self.questions is None:
-            return None
-        declared = self.questions
+        declared = names if self.questions is None else self.questions
         return next((name for name in names if name not in declared), None)
 
     def mismatch(self, kinds: Mapping[str, str]) -> str | None:
@@ -96,7 +94,7 @@ class Policy:
 
     @cached_property
     def fingerprint(self) -> str:
-        """Hash of the trusted keys and surveys: a list judged by another policy is not used."""
+        """Hash of the trusted keys and surveys, because a cached list is valid for one policy."""
         trusted = " ".join([*sorted(self.keys), "|", *sorted(self.surveys or ())])
         return hashlib.sha256(trusted.encode()).hexdigest()[:16]
 
@@ -139,7 +137,7 @@ def _cap(name: str, text: object) -> int:
     except InvalidEpsilon as error:
         raise InvalidPolicy(f"{name}: {error}") from None
     if cap == 0:
-        raise InvalidPolicy(f"{name}: a cap of 0 allows no report; do not create a client instead")
+        raise InvalidPolicy(f"{name}: a cap of 0 allows no report; create no client instead")
     return cap
 
 

@@ -49,9 +49,7 @@ def arguments(parser: ArgumentParser) -> None:
         help=f"the state folder ({DEFAULT_FOLDER})",
     )
     parser.add_argument("--max-epsilon", metavar="E", help="the maximum ε to spend in this folder")
-    parser.add_argument(
-        "--max-epsilon-per-round", metavar="E", help="the maximum ε in one round of a survey"
-    )
+    parser.add_argument("--max-epsilon-per-round", metavar="E", help="the same for one round")
     parser.add_argument(
         "--ca", metavar="FILE", help="a file of certificates that replaces the usual authorities"
     )
@@ -69,12 +67,8 @@ def run(args: Namespace) -> int:
     from deniable.client import Client, Policy
 
     answers = _given_answers(args.answers)
-    caps = {
-        name: value
-        for name in ("max_epsilon", "max_epsilon_per_round")
-        if (value := getattr(args, name)) is not None
-    }
-    policy = Policy(args.key, **caps)
+    given = {name: getattr(args, name) for name in ("max_epsilon", "max_epsilon_per_round")}
+    policy = Policy(args.key, **{name: cap for name, cap in given.items() if cap is not None})
     network = {"ca": args.ca, "proxy": args.proxy, "timeout": args.timeout}
     with Client(args.server, policy=policy, state=args.state, **network) as client:
         _ask_for_consent(client, args, policy)
@@ -120,7 +114,7 @@ def _from_json() -> dict[str, object]:
 
 
 def _ask_for_consent(client: Client, args: Namespace, policy: Policy) -> None:
-    """Ask once: a refusal or withdrawal stays, unless the person agrees here."""
+    """Ask once. A refusal or withdrawal stays, unless the person consents here."""
     from deniable.client import Budget
     from deniable.shared.privacy.epsilon import suspicion_growth
 
@@ -132,7 +126,7 @@ def _ask_for_consent(client: Client, args: Namespace, policy: Policy) -> None:
         return
     if not sys.stdin.isatty():
         if client.consented is None and isinstance(client.budget(), Budget):  # it can be read
-            raise WrongUse("no one has agreed yet: run it once on a terminal, or pass --yes")
+            raise WrongUse("no one has agreed yet: run this once on a terminal, or pass --yes")
         return
     print(
         f"Answer surveys of {args.server} from this device? Each answer is randomized first.\n"
@@ -143,7 +137,7 @@ def _ask_for_consent(client: Client, args: Namespace, policy: Policy) -> None:
 
 
 def _answer(client: Client, args: Namespace, answers: dict[str, object]) -> Outcome:
-    """Fetch the list first: the survey decides what a text means."""
+    """Fetch the list first, because the survey determines how a text is read."""
     from deniable.client import Outcome
 
     client.prefetch(args.timeout)
@@ -160,7 +154,7 @@ def _values(survey: Survey, answers: dict[str, object]) -> dict[str, object]:
             try:
                 values[name] = questions[name].answer_of(text)
             except ValueError:
-                continue  # an answer that does not fit
+                continue  # leave an answer that does not fit as text
     return values
 
 

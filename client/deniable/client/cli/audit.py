@@ -48,7 +48,7 @@ def arguments(parser: ArgumentParser) -> None:
         "--audit",
         action="store_true",
         default=None,
-        help="measure instead: a lower limit of the ε that payloads and transcripts reveal",
+        help="instead of proving ε, measure a lower limit of the ε that real reports reveal",
     )
     parser.add_argument(
         "--trials",
@@ -84,7 +84,7 @@ def _audits(kind: str | None, epsilon: str, trials: int) -> Iterator[Audited]:
         size = SIZE if SIZE in mechanism.proved_sizes else mechanism.proved_sizes[0]
         try:
             yield audit(mechanism(declared, size), trials)
-        except ValueError as error:  # a table is computed for each survey; only some are stored
+        except ValueError as error:  # only some optimal tables are stored as examples
             print(f"{mechanism.name}: {error}", file=sys.stderr)
     for name, repeat in TRANSCRIPTS.items():
         survey = SURVEY.format(repeat, declared).encode()
@@ -93,10 +93,10 @@ def _audits(kind: str | None, epsilon: str, trials: int) -> Iterator[Audited]:
 
 def _lines(audits: list[Audited], holds: bool, error: float) -> Iterator[str]:
     yield f"{'mechanism':<32}{'ε':>6}  {'at least':>9}  {'trials':>9}"
-    for one in audits:
-        mark = "" if one.holds else "  MORE THAN ITS ε"
-        yield f"{one.mechanism:<32}{one.epsilon:>6}  {one.at_least:>9.4f}  {one.trials:>9,}{mark}"
-    verdict = "Every one is at most its ε." if holds else "NOT every one is at most its ε."
+    for row in audits:
+        mark = "" if row.holds else "  MORE THAN ITS ε"
+        yield f"{row.mechanism:<32}{row.epsilon:>6}  {row.at_least:>9.4f}  {row.trials:>9,}{mark}"
+    verdict = "Every limit is at most its ε." if holds else "NOT every limit is at most its ε."
     yield (
         f"Each lower limit exceeds the truth with probability at most {error:g}; with few "
         f"trials the limits may be low. {verdict}"

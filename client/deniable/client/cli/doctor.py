@@ -19,7 +19,7 @@ def arguments(parser: ArgumentParser) -> None:
         "--key", action="append", metavar="HEX", help="also check which surveys this key has signed"
     )
     parser.add_argument("--state", metavar="DIR", help="check an app's state folder")
-    parser.add_argument("--person", metavar="ID", help="a person in that folder, by the app's id")
+    parser.add_argument("--person", metavar="ID", help="the app's id of a person in that folder")
     parser.add_argument("--max-epsilon", default="6", metavar="E", help="the app's cap (6)")
     parser.add_argument("--ca", metavar="FILE", help="trust only the authorities in FILE")
     parser.add_argument("--proxy", metavar="URL", help="an HTTP proxy")
@@ -33,10 +33,8 @@ def run(args: Namespace) -> int:
     if args.server is None and args.state is None:
         raise WrongUse("choose what to check: --server URL, --state DIR, or both")
     if not 0 < args.timeout <= MAX_TIMEOUT_SECONDS:
-        raise WrongUse(
-            f"--timeout must be above 0 and at most {MAX_TIMEOUT_SECONDS} seconds, "
-            f"got {args.timeout}"
-        )
+        allowed = f"above 0 and at most {MAX_TIMEOUT_SECONDS} seconds"
+        raise WrongUse(f"--timeout must be {allowed}, got {args.timeout}")
     return show_findings(_findings(args), args)
 
 

@@ -7,7 +7,7 @@ from deniable.shared.cli.verb import Verb
 
 def arguments(parser: ArgumentParser) -> None:
     parser.add_argument("--state", required=True, metavar="DIR", help="the app's state folder")
-    parser.add_argument("--person", metavar="ID", help="one of many people, by the app's id")
+    parser.add_argument("--person", metavar="ID", help="the app's id of a person in that folder")
     parser.add_argument("--json", action="store_true", help="print one JSON document")
 
 
@@ -17,7 +17,7 @@ def run(args: Namespace) -> int:
     from deniable.client.disclosure import read_summary
 
     summary = read_summary(args.state, args.person)
-    # JSON in ASCII, since a history may hold characters that move a cursor
+    # JSON in ASCII, because a history may contain characters that move a cursor
     print(json.dumps(summary.as_json(), indent=1) if args.json else summary.text)
     return 0
 

@@ -13,15 +13,13 @@ from deniable.shared.errors import EnvelopeCode
 
 FINAL = frozenset({400, 405, 406, 410, 411, 413, 414, 415, 422, 431})
 MAX_RETRY_AFTER_SECONDS = 3600.0
-PASSING: frozenset[EnvelopeCode] = frozenset(
-    {"early"}
-)  # this device's clock is ahead of the server's
+PASSING: frozenset[EnvelopeCode] = frozenset({"early"})  # the device's clock is ahead
 MAX_CODE_CHARACTERS = 64  # maximum length of the server's code for a refusal
 
 
 @dataclass(frozen=True)
 class DeliveryResult:
-    """Fate of an envelope. `settled` is None if it will be sent again, after `pause` seconds."""
+    """Fate of an envelope. If `settled` is None, it will be sent again after `pause` seconds."""
 
     settled: Literal["accepted", "relayed", "refused"] | None
     detail: str = ""
@@ -31,7 +29,7 @@ class DeliveryResult:
 
 
 def delivery_result(reply: Reply) -> DeliveryResult:
-    """Interpret a reply. Only a reply that mentions the envelope settles it.
+    """Interpret a reply. Only a reply about the envelope itself settles its fate.
 
     The login page of a hotel network or the error page of a proxy does not.
     """

@@ -1,10 +1,10 @@
-"""One request and its reply, or why it failed, over a new connection and within one deadline.
+"""One request and its reply or failure, over a new connection and within one deadline.
 
 The deadline holds at the socket. Each wait (for the connection, a proxy's tunnel, the handshake, a
 header, a chunk or the next byte) takes at most the time that is left. A server that sends single
 bytes, or `100 Continue` without end, is cut off in time, and the size of the head is limited.
 
-A failure is described by error codes and statuses, and by nothing that a server has written.
+A failure is described by error codes and statuses only, never by text from a server.
 """
 
 from __future__ import annotations
@@ -86,7 +86,7 @@ def exchange(
     method, path, body, headers = request
     connection.request(method, path, body, HEADERS | headers)
     response = connection.getresponse()
-    timed.incoming.left = limit + MAX_HEAD_BYTES  # chunks have heads too
+    timed.left = limit + MAX_HEAD_BYTES  # chunks have heads too
     return response, _body(response, limit)
 
 
@@ -103,7 +103,7 @@ def _body(response: HTTPResponse, limit: int) -> bytes:
 
 
 def _plain(host: str, port: int, deadline: float) -> socket.socket:
-    """Connect to the first address of the host that accepts, in the time left for all of them."""
+    """Connect to the host's first address that accepts. All attempts share the deadline."""
     last_error = OSError("the host has no address")
     for family, kind, protocol, _, address in socket.getaddrinfo(host, port, 0, socket.SOCK_STREAM):
         sock = socket.socket(family, kind, protocol)
@@ -119,7 +119,7 @@ def _plain(host: str, port: int, deadline: float) -> socket.socket:
 
 
 def _tunnel(proxy: Proxy, host: str, port: int, deadline: float) -> socket.socket:
-    """Open a tunnel. The proxy's reply is limited in time and size like any head."""
+    """Open a tunnel. The proxy's reply has the same limits of time and size as any other head."""
     sock = _plain(proxy.host, proxy.port, deadline)
     try:
         timed = _TimedSocket(sock, deadline)
@@ -149,7 +149,6 @@ def tls_context(ca: str | None) -> ssl.SSLContext:
 
 
 def _seconds_left(deadline: float) -> float:
-    """Return the timeout for the next wait."""
     rest = deadline - time.monotonic()
     if rest <= 0:
         raise TimeoutError("the deadline has passed")
@@ -157,7 +156,7 @@ def _seconds_left(deadline: float) -> float:
 
 
 def failure(error: Exception, ca: str | None) -> tuple[str, str]:
-    """Return the kind of a failure in one word, and a sentence that says what to check."""
+    """Return the kind of a failure in one word, and a sentence about its likely cause."""
     match error:
         case ssl.SSLCertVerificationError():
             return "certificate", _certificate_failure(error, ca)
@@ -168,7 +167,7 @@ def failure(error: Exception, ca: str | None) -> tuple[str, str]:
         case ProxyRefused(status=407):
             return "proxy", "the proxy answered 407: it needs another name and password"
         case ProxyRefused(status=status):
-            return "proxy", f"the proxy answered {status}, and opened no tunnel"
+            return "proxy", f"the proxy answered {status} and opened no tunnel"
         case TimeoutError():
             return "timeout", "no complete reply came in time"
         case ConnectionRefusedError():
@@ -194,29 +193,24 @@ def _certificate_failure(error: ssl.SSLCertVerificationError, ca: str | None) ->
     return f"the server's certificate is not accepted ({escaped(error.verify_message, 80)})"
 
 
-class _TimedSocket:
-    """The part of a socket that http.client needs. The opener of the real socket closes it."""
+class _TimedSocket(RawIOBase):
+    """The part of a socket that http.client needs, with a limit of bytes and of time.
+
+    The opener of the real socket closes it.
+    """
 
     def __init__(self, sock: socket.socket, deadline: float) -> None:
-        self._sock, self._deadline = sock, deadline
-        self.incoming = _Incoming(sock, deadline)
+        self._sock, self._deadline, self.left = sock, deadline, MAX_HEAD_BYTES
 
     def sendall(self, data: bytes) -> None:
         self._sock.settimeout(_seconds_left(self._deadline))
         self._sock.sendall(data)
 
     def makefile(self, _mode: str) -> BufferedReader:
-        return BufferedReader(cast(Any, self.incoming))  # Any: its stub needs a FileIO
+        return BufferedReader(cast(Any, self))  # Any: its stub needs a FileIO
 
     def close(self) -> None:
         """Do nothing: http.client calls this after the head, before the body."""
-
-
-class _Incoming(RawIOBase):
-    """The bytes from the server: a limited number, and none after the deadline."""
-
-    def __init__(self, sock: socket.socket, deadline: float) -> None:
-        self._sock, self._deadline, self.left = sock, deadline, MAX_HEAD_BYTES
 
     def readable(self) -> bool:
         return True

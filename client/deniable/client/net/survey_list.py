@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 MAX_LISTED = 1_000
 MAX_STRINGS, MAX_BYTES_OUTSIDE_STRINGS = 100_000, 2**20
 ID = re.compile(r"[0-9a-f]{64}")
-_STRING = re.compile(rb'"(?:[^"\\]++|\\.)*+"?', re.DOTALL)  # an unclosed string goes to the end
+_STRING = re.compile(rb'"(?:[^"\\]++|\\.)*+"?', re.DOTALL)  # an unclosed one extends to the end
 
 
 def verified(listed: ListedSurvey, policy: Policy) -> Survey:
@@ -44,10 +44,7 @@ def verified(listed: ListedSurvey, policy: Policy) -> Survey:
 
 
 def read_shipped(entry: bytes | str, policy: Policy) -> tuple[str, Survey]:
-    """Return the id and the survey of an entry that ships with the app.
-
-    The entry has the format of the server's list.
-    """
+    """Return the id and the survey of an entry, in the list's format, that ships with the app."""
     try:
         listed = _read(json.loads(entry), 0, policy)
     except (ValueError, RecursionError):
@@ -78,7 +75,7 @@ def read_list(reply: Reply, policy: Policy) -> list[ListedSurvey]:
 
 
 def _is_small(body: bytes) -> bool:
-    """Return whether few bytes are outside strings: brackets take twenty times their size."""
+    """Return whether few bytes are outside strings: a parsed bracket takes twenty bytes or more."""
     outside = len(body)
     for number, string in enumerate(_STRING.finditer(body)):
         outside -= len(string[0])

@@ -40,7 +40,7 @@ MAX_PAUSE_SECONDS = 300.0
 
 @dataclass(frozen=True)
 class Found:
-    """Survey that may be answered today, according to its document."""
+    """Survey that is open today, according to its document."""
 
     id: str
     survey: Survey
@@ -68,14 +68,13 @@ class Surveys:
         self._verified: dict[str, Survey] = {}
 
     def seen(self, db: Transaction) -> Seen:
-        """Return the list on disk."""
-        fetches = self._fetcher.successes  # counted first, or a fetch in between would be missed
+        fetches = self._fetcher.successes  # read first, or a fetch in between would be missed
         return Seen(kept_list(db, self._server, self._policy.fingerprint), fetches)
 
     def known(self, wanted: str, today: date, seen: Seen, obstacle: Obstacle) -> Found | None:
         """Return the choice of `find` if it needs no network and no verification."""
-        wanted_surveys = self._wanted(seen.kept, wanted)
-        if all(one.document is None or one.id in self._verified for one in wanted_surveys):
+        listed = self._wanted(seen.kept, wanted)
+        if all(entry.document is None or entry.id in self._verified for entry in listed):
             choice, fresh = self._choose(seen.kept, wanted, today, obstacle)
             if fresh and isinstance(choice, Found):
                 return choice
@@ -84,8 +83,8 @@ class Surveys:
     def find(self, wanted: str, today: date, seen: Seen, obstacle: Obstacle) -> Found | Outcome:
         """Return the newest open survey of this name without an obstacle, or the survey of this id.
 
-        Return an Outcome with the reason if there is none. If the list that the caller has seen is
-        stale or has no such survey, a new one is fetched.
+        Return an Outcome with the reason if there is none. If the caller's list is stale or has no
+        such survey, fetch a new list.
         """
         choice, fresh = self._choose(seen.kept, wanted, today, obstacle)
         if fresh and isinstance(choice, Found):
@@ -97,9 +96,8 @@ class Surveys:
         self._fetcher.pace(isinstance(choice, Found) and fresh)
         if isinstance(choice, Outcome) and choice.status == "no-survey" and not fresh:
             why = self._fetcher.failure or "the last attempt was a moment ago"
-            return Outcome(
-                "unavailable", f"the list of surveys could not be fetched ({why}); try again later"
-            )
+            detail = f"the list of surveys could not be fetched ({why}); try again later"
+            return Outcome("unavailable", detail)
         return choice
 
     def on_disk(self, wanted: str, today: date, seen: Seen) -> Found | Outcome:
@@ -110,13 +108,13 @@ class Surveys:
 
     def prefetch(self, seen: Seen, timeout: float) -> bool:
         """Fetch a list unless a fresh one is on disk. Return whether a fresh one is there."""
-        kept = seen.kept
-        if not kept.is_fresh(self._now(), FRESH_SECONDS):
-            self._fetcher.fetch(seen.fetches, timeout)
-            with self._state.transaction() as db:
-                kept = self.seen(db).kept
-            self._fetcher.pace(kept.is_fresh(self._now(), FRESH_SECONDS))
-        return kept.is_fresh(self._now(), FRESH_SECONDS)
+        if seen.kept.is_fresh(self._now(), FRESH_SECONDS):
+            return True
+        self._fetcher.fetch(seen.fetches, timeout)
+        with self._state.transaction() as db:
+            fresh = self.seen(db).kept.is_fresh(self._now(), FRESH_SECONDS)
+        self._fetcher.pace(fresh)
+        return fresh
 
     def forget(self) -> None:
         self._verified.clear()
@@ -132,22 +130,19 @@ class Surveys:
 
     def _wanted(self, kept: KeptList, wanted: str) -> list[ListedSurvey]:
         by_id = ID.fullmatch(wanted) is not None  # a name never looks like an id
-        return [one for one in kept.surveys if wanted == (one.id if by_id else one.name)]
+        return [entry for entry in kept.surveys if wanted == (entry.id if by_id else entry.name)]
 
     def _newest(
         self, listed: list[ListedSurvey], wanted: str, today: date, obstacle: Obstacle
     ) -> Found | Outcome:
         if not listed:
-            return Outcome(
-                "no-survey", f"the server lists no survey with the name or id {wanted!r}"
-            )
+            detail = f"the server lists no survey with the name or id {wanted!r}"
+            return Outcome("no-survey", detail)
         sound = [(entry, survey) for entry in listed if (survey := self._verify(entry))]
         if not sound:
-            return Outcome(
-                "refused",
-                escaped(listed[-1].problem or "") or "the copy of the survey on disk was changed",
-                listed[-1].id,
-            )
+            problem = escaped(listed[-1].problem or "")
+            detail = problem or "the copy of the survey on disk was changed"
+            return Outcome("refused", detail, listed[-1].id)
         answerable = [(e, s) for e, s in sound if e.state == "open" and s.is_open(today)]
         fitting = [(e, s) for e, s in answerable if obstacle(s) is None]
         entry, survey = max(
@@ -185,8 +180,6 @@ class Surveys:
 
 
 class _Fetch:
-    """Running fetch, for which several threads may wait."""
-
     def __init__(self, deadline: float) -> None:
         self.deadline, self.done, self.succeeded = deadline, threading.Event(), False
 
@@ -209,7 +202,7 @@ class ListFetcher(ForkAware):
         self._pause_until = 0.0
 
     def fetch(self, seen: int, wait: float | None = None) -> bool:
-        """Fetch a list unless there is one newer than `seen`. Return whether there is one then."""
+        """Fetch a list unless one was fetched since `seen`. Return whether there is a newer one."""
         self.same_process()
         _load_libraries()
         with self._lock:
@@ -225,7 +218,7 @@ class ListFetcher(ForkAware):
         return fetch.succeeded
 
     def pace(self, helped: bool) -> None:
-        """Slow down fetches without effect: no pause at first, then 2, 4, 8 ... seconds."""
+        """Slow down fetches that did not help: no pause at first, then 2, 4, 8 ... seconds."""
         self.same_process()
         with self._lock:
             self._failures = 0 if helped else self._failures + 1
@@ -266,7 +259,7 @@ class ListFetcher(ForkAware):
 
 
 def _load_libraries() -> None:
-    """Load the libraries before the two seconds begin, which are for the network alone."""
+    """Load the libraries first, so that the two seconds are spent on the network alone."""
     import certifi  # noqa: F401
     from cryptography.hazmat.primitives.asymmetric import ed25519  # noqa: F401
 

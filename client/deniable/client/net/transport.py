@@ -4,7 +4,7 @@ It uses no cookie, no validator, no redirect, no netrc and no proxy from the env
 fixed User-Agent over verified TLS, and opens a new connection for each request. So only address and
 time can link two requests. Plain HTTP is for this machine only.
 
-A proxy is asked for a tunnel (CONNECT), and sees no request in it.
+A proxy only opens a tunnel (CONNECT), and cannot see the requests in it.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class Reply:
 
 
 class Transport(Protocol):
-    """Sender of requests from background threads. Raises Unreachable without a reply."""
+    """Sender of requests from background threads. Raises Unreachable if no reply comes."""
 
     def request(
         self, method: str, path: str, body: bytes | None, content_type: str | None, timeout: float
@@ -93,13 +93,8 @@ class HttpTransport:
                 request = method, whole_path, body, headers
                 response, whole = exchange(sock, self._address, request, limit, deadline)
             head = response.headers
-            return Reply(
-                response.status,
-                whole,
-                head.get("Retry-After"),
-                head.get("Content-Type", ""),
-                head.get("Date", ""),
-            )
+            kind, date = head.get("Content-Type", ""), head.get("Date", "")
+            return Reply(response.status, whole, head.get("Retry-After"), kind, date)
         except (HTTPException, OSError, ValueError) as error:
             kind, reason = failure(error, self.ca)
             raise Unreachable(f"{self.base}: {reason}", sent, kind) from None
@@ -137,7 +132,7 @@ def checked_ca(file: str | os.PathLike[str]) -> str:
     except OSError as error:
         raise InvalidPolicy(f"ca: {file!r} cannot be read: {error.strerror}") from None
     if not count:
-        raise InvalidPolicy(f"ca: {file!r} holds no certificate in PEM form; give a file that does")
+        raise InvalidPolicy(f"ca: {file!r} holds no certificate in PEM form; name a file that does")
     return path
 
 
@@ -175,7 +170,7 @@ def checked_proxy(address: object) -> Proxy:
 
 
 def _uses_tunnel(proxy: Proxy, address: SplitResult) -> bool:
-    """Return whether to use a tunnel: only for https, and never to this machine from another."""
+    """Return whether to use the tunnel: only for https, and not from a remote proxy to loopback."""
     return address.scheme == "https" and (
         _is_loopback(proxy.host) or not _is_loopback(address.hostname or "")
     )

@@ -1,9 +1,9 @@
 """The uploader: a background thread that sends waiting envelopes, one in each request.
 
-The thread starts when there is something to send and ends when nothing is left, so a fork, an exit
-or a quiet day finds no idle thread. Failures are retried with exponential backoff and full jitter
-[1]: after n failures in a row the pause is uniform between 0 and a limit that doubles with n, so
-that devices that fail together do not return together. A pause that the server asks for is a
+The thread starts when there is something to send and ends when nothing is left, so no thread idles
+through a fork, an exit or a quiet day. Failures are retried with exponential backoff and full
+jitter [1]: after n failures in a row the pause is uniform between 0 and a limit that doubles with
+n, so that devices that fail together do not return together. A pause that the server asks for is a
 minimum, which no flush shortens. Random time is added to it, up to its own length or a minute;
 otherwise the server could recognize a device by the time of its return.
 
@@ -37,7 +37,7 @@ from deniable.shared.errors import StoreUnusable
 
 FIRST_PAUSE_SECONDS, MAX_PAUSE_SECONDS = 1.0, 3600.0
 MIN_SPREAD_SECONDS = 60.0
-MIN_REST_SECONDS = 0.01  # before it checks again, so that a thread always rests
+MIN_REST_SECONDS = 0.01  # the thread rests at least this long before it checks again
 MAX_DOUBLINGS = 20  # reaches every limit without overflow
 EXIT_SECONDS = 2.0  # for all clients together, when the process ends
 
@@ -59,7 +59,7 @@ class Backoff:
         self.reset()
 
     def reset(self) -> None:
-        """End the pause after a success: the next failure counts as the first."""
+        """End the pause after a success, and count the next failure as the first."""
         self._failures, self._not_before, self.until = 0, 0.0, 0.0
 
     def fail(self, requested: float = 0.0) -> None:
@@ -88,7 +88,7 @@ class Uploader(ForkAware):
     def __init__(
         self, settings: Settings, state: State, transport: Transport, relay: Transport | None
     ) -> None:
-        """Send sealed envelopes only through the relay, if there is one."""
+        """Prepare to send sealed envelopes through the relay, if there is one."""
         self._state, self._transport, self._relay = state, transport, relay
         self._server, self._now = settings.server, settings.now
         self._monotonic = settings.monotonic
@@ -101,8 +101,8 @@ class Uploader(ForkAware):
         self._woken = self._stopping = False
         self._events = self._flushes = 0
         self._hurried = 0  # envelopes up to this number are sent without waiting for their moment
-        self._exhausted = -1  # envelopes up to this number: none can be sent now
-        self._due = 0.0  # by the monotonic clock; nothing is sent before
+        self._exhausted = -1  # no envelope up to this number can be sent now
+        self._due = 0.0  # on the monotonic clock; nothing is sent earlier
         self._rescheduled = False
         self._backoff = Backoff(FIRST_PAUSE_SECONDS, MAX_PAUSE_SECONDS, self._monotonic)
 
@@ -212,7 +212,7 @@ class Uploader(ForkAware):
             return True
 
     def _note(self, result: DeliveryResult | float | None) -> None:
-        """Note the fate of an envelope, or the seconds until the next one is due."""
+        """Record the result of sending, or the number of seconds until the next envelope is due."""
         with self._change:
             self._events += 1
             if isinstance(result, float):  # unless an envelope came in the meantime
@@ -278,14 +278,14 @@ class Uploader(ForkAware):
 
 
 def _log(result: DeliveryResult) -> None:
-    """Log a failure, but not the server's own words, which could repeat the report."""
+    """Log a failure without any text from the server, which could repeat the report."""
     if result.settled == "refused":
         log_failure("refusal", "the server refused a report; `deniable sent` shows why")
     elif result.settled is None:
         log_failure(result.kind, f"a report was not sent, and will be tried again: {result.detail}")
 
 
-# The end of the process: reports that were queued in it get a last, short try
+# When the process ends, the reports that it queued get a last, short try
 
 _queued_in: WeakKeyDictionary[Uploader, int] = WeakKeyDictionary()  # the process that queued
 
@@ -298,7 +298,7 @@ def _send_at_exit(uploader: Uploader) -> None:
 
 
 def _exit_hook(monotonic: Callable[[], float] = time.monotonic) -> None:
-    """Flush every uploader. A forked child leaves to its parent what the parent queued."""
+    """Flush every uploader of this process. A forked child does not send its parent's reports."""
     deadline = monotonic() + EXIT_SECONDS
     for uploader, process in list(_queued_in.items()):
         if process == os.getpid() and (rest := deadline - monotonic()) > 0:

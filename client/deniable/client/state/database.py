@@ -19,7 +19,7 @@ that is missing, or older than the marker, is noticed, and nothing is spent twic
 `os.fork` waits for the running transaction and closes the connection. A fork made in C (uWSGI)
 does neither: the child inherits an open SQLite connection, which must not be used or closed in a
 second process [2]. Such a child refuses to work with that database. A parent that only sends what
-an earlier process left is not in the way: it closes the connection after each transaction.
+an earlier process left avoids this: it closes the connection after each transaction.
 
 [1] SQLite, "Write-Ahead Logging" and "WAL-mode File Format", sqlite.org.
 [2] SQLite, "How To Corrupt An SQLite Database File", section 2.6, sqlite.org.
@@ -49,13 +49,13 @@ NEW_INSTALL = (
     "spent so far is forgotten, and the app can spend all of it again"
 )
 DATABASE, MARKER = "deniable.sqlite3", "deniable.used"
-# total wait for other threads and processes, since the app's own request waits too
+# total wait for other threads and processes, during which the app's own request waits too
 LOCK_WAIT_SECONDS = 0.25
-# the same where giving up loses a report that is paid for, or leaves a forked child without state
+# the same where giving up would lose a charged report, or leave a forked child without state
 LAST_LOCK_WAIT_SECONDS = 5.0
-BUSY_TIMEOUT_SECONDS = 0.05  # one attempt within that, during which SQLite sleeps
+BUSY_TIMEOUT_SECONDS = 0.05  # SQLite's own wait in each attempt
 MAX_LOG_PAGES = 4_000  # a commit that exceeds this folds the log into the database
-MAX_CHECKED_BYTES = 16 * 2**20  # each ledger is checked by its seals, whatever the size
+MAX_CHECKED_BYTES = 16 * 2**20  # larger databases rely on the seals of each ledger
 WINDOWS: bool = sys.platform.startswith("win")
 
 BLOCKED = {
@@ -68,7 +68,7 @@ BLOCKED = {
     sqlite3.SQLITE_PERM,
 }
 
-_inherited: list[tuple[Transaction, tuple[int, int]]] = []  # kept, so that nothing closes them
+_inherited: list[tuple[Transaction, tuple[int, int]]] = []  # referenced, so that none is closed
 
 
 class StateBlocked(StoreUnusable):
@@ -140,7 +140,7 @@ class State(ForkAware):
         return True
 
     def note_charges(self, charges: int) -> None:
-        """Make the marker at least this long, once that many charges are on disk."""
+        """Extend the marker to this length, once that many charges are on disk."""
         with suppress(OSError):  # the next transaction retries
             marker = os.open(self.marker, os.O_WRONLY)
             try:
@@ -153,7 +153,7 @@ class State(ForkAware):
 
     @contextmanager
     def _exclusively(self, wait_seconds: float) -> Iterator[None]:
-        """Admit one thread of this process at a time, so that a fork can wait for all of them."""
+        """Admit one thread of this process at a time, so that a fork can wait for the last one."""
         self.same_process()
         gate = self._gate
         if self._broken or not gate.acquire(timeout=wait_seconds):
@@ -200,12 +200,12 @@ class State(ForkAware):
         return db
 
     def _connect(self) -> Transaction:
-        """Connect to the file that exists: SQLite must not create an empty one in its place."""
+        """Connect to the existing file: SQLite must not create an empty one in its place."""
         stat = self.database.stat()
         file = stat.st_dev, stat.st_ino
         if any(file == inherited for _, inherited in _inherited):
             raise StoreUnusable(
-                f"{self.database} was open when this process was forked unknown to Python; "
+                f"{self.database} was open during a fork that Python did not notice; "
                 "create the Client after the fork (uWSGI: set py-call-uwsgi-fork-hooks)"
             )
         if self._file != file:
@@ -281,8 +281,8 @@ class State(ForkAware):
     def _make_database_file(self) -> None:
         """Link a new file into place.
 
-        Closing any file of a database drops the locks that SQLite holds on it elsewhere in this
-        process, so no file is closed under the database's own name.
+        Closing a database's file drops the locks that SQLite holds on it elsewhere in this process,
+        so the new file is closed before it gets the database's name.
         """
         missing = [path for path in (self.folder, *self.folder.parents) if not path.is_dir()]
         if missing:
@@ -327,7 +327,7 @@ def _sync_folder(path: Path) -> None:
 
 
 def _fold(db: Transaction) -> None:
-    """Fold the log into the database. If others are using it, the next transaction tries again."""
+    """Fold the log into the database. If it is in use, the next transaction tries again."""
     with suppress(sqlite3.Error):
         db.erased = db.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()[0] != 0
 
@@ -338,14 +338,14 @@ def _pragma(db: Transaction, name: str) -> Any:  # Any: SQLite's kinds of value
 
 @contextmanager
 def _as_unusable(database: Path) -> Iterator[None]:
-    """Turn every error of the disk into StoreUnusable. SQLite's messages contain no answers."""
+    """Turn every error of the disk into StoreUnusable. SQLite's messages contain no answer."""
     try:
         yield
     except sqlite3.Error as error:
         code = getattr(error, "sqlite_errorcode", 0) & 0xFF
         kind = StateBlocked if code in BLOCKED else StoreUnusable
         raise kind(f"{database} cannot be used: {error}; nothing was sent") from None
-    except (TypeError, ValueError):  # a value of a kind that is never written
+    except (TypeError, ValueError):  # a stored value of a type that this code never writes
         raise StoreUnusable(f"{database} is damaged; nothing was sent") from None
     except OSError as error:
         raise StateBlocked(

@@ -15,14 +15,14 @@ row that was changed, lost, reordered or repeated makes the ledger unreadable, a
 ledger means no report.
 
 A person's rows are read when a connection first charges that person, and again after another
-connection has written. As long as no one else writes, the cost of a charge does not grow.
+connection has written. As long as no other connection writes, a charge's cost does not grow.
 
-Neither a crash nor a power cut spends twice, or draws two noises for one round:
+Neither a crash nor a power cut spends budget twice, or draws noise twice for one round:
 
 1. Noise for a round is drawn only after the transaction that inserts its row is durable. A second
    row for the same person, survey and round is refused inside that transaction and by UNIQUE.
 2. Transactions are serial, and SQLite's recovery keeps a prefix of them. So once noise was drawn,
-   the row is there in every state that can follow.
+   every state that can follow contains the row.
 3. The report is written after the charge. If it is lost, the budget was spent for no report.
 
 Where a survey latches reports (`repeat = "latched"`), the rounds that share one report are a span.
@@ -32,11 +32,11 @@ The first answer of a span is charged under the span's first round, and its repo
    nothing.
 2. Only that call keeps a report, together with the first envelope, and its bytes never change. If
    the kept report is erased, withdrawn, expired or lost, the other rounds are `already-answered`.
-3. A round is marked as used, durably, before its report is queued. Rounds only go up, so a round is
-   queued once, also when the clock is set back.
+3. A round is marked as used, durably, before its report is queued. The number of the marked round
+   only increases, so a round is queued once, even if the clock is set back.
 
-Only the first answer of a span is looked at, so time, disk and network cannot show whether a later
-one differs. A kept report links its rounds to this device, as a survey's key does. It is deleted
+Only the first answer of a span is examined, so time, disk and network cannot show whether a later
+answer differs. A kept report links its rounds to this device, as a survey's key does. It is deleted
 when the span ends.
 """
 
@@ -69,6 +69,7 @@ MAX_CACHED_PEOPLE = 1_000  # whose totals are kept in memory
 
 SWITCHES = ("DO_NOT_TRACK", "DENIABLE_OFF")
 NOT_GIVEN = "consent was not given; call client.consent(True) once the person agrees"
+CHANGED = "another program changed the ledger, so the ε already spent is unknown"
 
 Setting = Literal[
     "consent",  # "yes" or "no"
@@ -103,7 +104,7 @@ class Identity:
 
 
 class Consent:
-    """Consent of one person, read in each transaction: another process may have withdrawn it."""
+    """Consent of one person, read in each transaction, because another process may withdraw it."""
 
     def __init__(self, identity: Identity) -> None:
         self.identity = identity
@@ -124,12 +125,9 @@ class Consent:
         """Return the reason why nothing may be stored, fetched or sent now."""
         return overruled() or (None if self.is_given(db) else Outcome("no-consent", NOT_GIVEN))
 
-    def write(self, db: Transaction, given: bool) -> None:
-        write_setting(db, self.identity.person(db), "consent", "yes" if given else "no")
-
 
 class Consents:
-    """The consent of all people of a client, for fetching and sending, which they share."""
+    """Consent of all people of a client, who share its fetching and sending."""
 
     def __init__(self) -> None:
         self.unwritten: set[Identity] = set()  # people whose withdrawal is not on disk yet
@@ -142,7 +140,7 @@ class Consents:
 
 
 def overruled(environment: Mapping[str, str] = os.environ) -> Outcome | None:
-    """Return the refusal that an environment variable states, which overrules the app."""
+    """Return the refusal if an environment variable overrules the app's consent."""
     for name in SWITCHES:
         if environment.get(name, "").strip().lower() not in ("", "0", "false", "no", "off"):
             return Outcome("no-consent", f"the environment overrules consent: {name} is set")
@@ -213,12 +211,11 @@ def is_charged(db: Transaction, person: bytes, survey: str, round_number: int) -
 
 
 def count_charges(db: Transaction) -> int:
-    """Count the charges of all people by the last number, which is fast; every transaction does."""
+    """Count the charges of all people by the last number: fast enough for every transaction."""
     return int(db.execute("SELECT coalesce(max(number), 0) FROM charges").fetchone()[0])
 
 
 def has_gap(db: Transaction) -> bool:
-    """Return whether a number is missing among the charges."""
     (charges,) = db.execute("SELECT count(*) FROM charges").fetchone()
     return bool(charges != count_charges(db))
 
@@ -287,26 +284,22 @@ def _verified(db: Transaction, person: bytes) -> Ledger:
     for charges, (survey, round_number, costs, sealed) in enumerate(rows, 1):  # noqa: B007
         seal = _seal(seal, survey, round_number, costs)
         if sealed != seal:
-            raise _changed()
+            raise StoreUnusable(CHANGED)
         charged = json.loads(costs)
         whole = charged.pop(TOTAL, None)
         total += sum(charged.values()) if whole is None else whole
         questions.update(charged)
     last = db.execute("SELECT charges, seal FROM ledgers WHERE person = ?", (person,)).fetchone()
     if (last or (0, person.hex())) != (charges, seal):
-        raise _changed()
+        raise StoreUnusable(CHANGED)
     return Ledger(charges, questions, total, seal)
 
 
 def _cache(db: Transaction, person: bytes, ledger: Ledger) -> None:
-    """Cache with the connection, which is closed when a transaction fails."""
+    """Cache a ledger with the connection, which is closed when a transaction fails."""
     if len(db.verified) >= MAX_CACHED_PEOPLE:
         db.verified.clear()
     db.verified[person] = ledger
-
-
-def _changed() -> StoreUnusable:
-    return StoreUnusable("the ledger was changed from outside, so the ε already spent is unknown")
 
 
 def _seal(before: str, survey: str, round_number: int, costs: str) -> str:

@@ -6,9 +6,9 @@ cannot be linked; without it, the envelopes cannot be traced to this device. So 
 destroyed once the survey accepts no further reports.
 
 A server that never accepts an envelope sees the same id again and again, and can link the addresses
-it comes from. So an envelope is sent at most ten times, and after that at most once a day. A try is
-counted before it is made: an app that ends while it waits for a reply has tried as well. Each
-envelope waits for a random moment, and any of those that are due may be next.
+that it comes from. So an envelope is sent at most ten times at first, and then at most once a day.
+A try is counted before it is made, so that a try also counts if the app ends while it waits for the
+reply. Each envelope waits for a random moment, and the next one is drawn from those that are due.
 
 The history is for the person whose device it is. It holds randomized reports, never an answer, and
 the day, not the hour.
@@ -47,7 +47,7 @@ DAY_SECONDS = 86_400.0
 SENDABLE = """server = :server AND EXISTS (SELECT 1 FROM settings
     WHERE settings.person = outbox.person AND name = 'consent' AND value = 'yes')"""
 
-# A moment after `latest` was drawn before the clock was set back.
+# An envelope due after `latest` was scheduled before the clock was set back, so it may go now.
 _READY = ("due <= :now", "due > :latest", f"tries < {MAX_TRIES} AND number <= :up_to")
 _CANDIDATES = " UNION ALL ".join(
     f"""SELECT * FROM (SELECT number FROM outbox
@@ -62,7 +62,7 @@ _uniform = SystemRandom().uniform
 
 @dataclass(frozen=True)
 class ReportedSymbol:
-    """Part of a report for one question, as text. Its fields are keys on disk and in JSON."""
+    """Text about one question's symbol in a report. The fields are keys on disk and in JSON."""
 
     question: str
     epsilon: str
@@ -87,7 +87,7 @@ class HistoryEntry:
 
 @dataclass(frozen=True)
 class QueuedEnvelope:
-    """Envelope of the outbox, as it is sent on every try."""
+    """Envelope in the outbox, with the bytes that are sent on every try."""
 
     number: int
     person: bytes
@@ -98,7 +98,7 @@ class QueuedEnvelope:
 
 
 def random_moment(now: datetime, within: float) -> float:
-    """Draw the moment at which an envelope queued now is sent, in seconds since 1970."""
+    """Draw the time at which to send an envelope that is queued now, in seconds since 1970."""
     return now.timestamp() + _uniform(0, within)
 
 
@@ -114,7 +114,7 @@ def put(
 ) -> None:
     """Queue an envelope for this server, with its entry in the history.
 
-    Beyond the limits, the oldest of the person, and then of all people, are dropped and counted.
+    Beyond the limits, the oldest envelopes of the person, and then of all, are dropped and counted.
     """
     number = db.execute(
         "INSERT INTO outbox (person, survey, round, envelope, until, server, due)"
@@ -137,7 +137,7 @@ def waiting(db: Transaction, server: str, up_to: int | None = None) -> int:
 
 
 def dropped(db: Transaction, person: bytes = OWN) -> int:
-    """Return how many reports of a person were dropped because too many were waiting."""
+    """Return the number of a person's reports that were dropped because too many waited."""
     return int(read_setting(db, person, "dropped") or 0)
 
 
@@ -147,13 +147,13 @@ def newest(db: Transaction) -> int:
 
 
 def finish(db: Transaction, sent: QueuedEnvelope, delivery: Delivery, detail: str = "") -> None:
-    """Record an envelope's fate and delete it, also if it was withdrawn while it was on its way."""
+    """Record an envelope's fate and delete it, even if it was withdrawn while it was being sent."""
     settle(db, sent.person, sent.survey, sent.round, delivery, detail)
     db.execute("DELETE FROM outbox WHERE number = ?", (sent.number,))
 
 
 def survey_key(db: Transaction, person: bytes, survey: str, until: datetime) -> bytes:
-    """Return a person's key for a survey, made on first use."""
+    """Return a person's key for a survey, which is created on first use."""
     db.execute(
         "INSERT OR IGNORE INTO survey_keys VALUES (?, ?, ?, ?)",
         (person, survey, os.urandom(KEY_BYTES), int(until.timestamp())),
@@ -170,11 +170,10 @@ def delete_expired(db: Transaction, now: datetime) -> None:
     second = int(now.timestamp())
     late = db.execute("SELECT number FROM outbox WHERE until <= ?", (second,)).fetchall()
     _remove(db, [number for (number,) in late], "given-up", "it could not be sent in time")
+    db.erased |= bool(late)
     for table in ("survey_keys", "kept_reports"):
-        if db.execute(f"DELETE FROM {table} WHERE until <= ?", (second,)).rowcount:  # noqa: S608
-            db.erased = True
-    if late:
-        db.erased = True
+        expired = db.execute(f"DELETE FROM {table} WHERE until <= ?", (second,))  # noqa: S608
+        db.erased |= expired.rowcount > 0
 
 
 def withdraw_all(db: Transaction, person: bytes) -> None:
@@ -224,7 +223,7 @@ def seconds_until_due(db: Transaction, server: str, now: datetime) -> float | No
 
 
 def reschedule(db: Transaction, server: str, now: datetime, within: float, up_to: int) -> None:
-    """Give each due envelope after a number a new random moment: after a pause, many are due."""
+    """Give due envelopes above a number new random moments, because many are due after a pause."""
     due = db.execute(
         f"SELECT number FROM outbox WHERE {SENDABLE} AND due <= :now AND number > :up_to",  # noqa: S608 - a constant
         {"server": server, "now": now.timestamp(), "up_to": up_to},
@@ -243,20 +242,18 @@ def describe_report(
     drawn_from: int = 1,
     repeats: int | None = None,
 ) -> tuple[ReportedSymbol, ...]:
-    """Describe a report, question by question, and how certain it is."""
-    pairs = zip(questions, symbols, strict=True)
-    return tuple(
-        ReportedSymbol(
-            question.name,
-            str(question.epsilon),
-            _shortened(question.describe(symbol)),
-            question.mechanism.explain(symbol),
-            drawn_from,
-            repeats,
-        )
-        for question, symbol in pairs
-        if symbol is not None
-    )
+    """Describe each symbol of a report, and how certain it is."""
+    described = []
+    for question, symbol in zip(questions, symbols, strict=True):
+        if symbol is not None:
+            text, odds = question.describe(symbol), question.mechanism.explain(symbol)
+            limit = MAX_SYMBOL_CHARACTERS
+            says = text if len(text) <= limit else f"{text[:limit]}…"
+            epsilon = str(question.epsilon)
+            described.append(
+                ReportedSymbol(question.name, epsilon, says, odds, drawn_from, repeats)
+            )
+    return tuple(described)
 
 
 def add_entry(db: Transaction, entry: HistoryEntry, person: bytes = OWN) -> None:
@@ -283,25 +280,17 @@ def history_of(db: Transaction, person: bytes = OWN) -> list[HistoryEntry]:
         " WHERE person = ? ORDER BY number",
         (person,),
     )
-    return [
-        HistoryEntry(survey, name, round_, day, _symbols(described), delivery, detail)
-        for survey, name, round_, day, described, delivery, detail in rows
-    ]
-
-
-def _symbols(described: str) -> tuple[ReportedSymbol, ...]:
-    return tuple(ReportedSymbol(**symbol) for symbol in json.loads(described))
-
-
-def _shortened(text: str) -> str:
-    limit = MAX_SYMBOL_CHARACTERS
-    return text if len(text) <= limit else f"{text[:limit]}…"
+    entries = []
+    for survey, name, round_, day, described, delivery, detail in rows:
+        symbols = tuple(ReportedSymbol(**symbol) for symbol in json.loads(described))
+        entries.append(HistoryEntry(survey, name, round_, day, symbols, delivery, detail))
+    return entries
 
 
 def settle(
     db: Transaction, person: bytes, survey: str, round_: int, delivery: Delivery, detail: str = ""
 ) -> None:
-    """Record the fate of a report. A reply of the server is never overwritten."""
+    """Record the fate of a report, unless the server's reply has already decided it."""
     db.execute(
         "UPDATE history SET verdict = ?, detail = ?"
         " WHERE person = ? AND survey = ? AND round = ? AND verdict NOT IN"

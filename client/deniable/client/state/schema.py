@@ -25,7 +25,7 @@ class Table:
 
 
 TABLES = (
-    # Single values: see ledger.Setting.
+    # A person's settings: see ledger.Setting.
     Table(
         "settings",
         "person BLOB NOT NULL, name TEXT NOT NULL, value TEXT NOT NULL, PRIMARY KEY (person, name)",
@@ -36,7 +36,7 @@ TABLES = (
     Table(
         "people_key",
         "key BLOB NOT NULL",
-        kept="without it no ledger would be found again, and every budget would be refilled",
+        kept="without it no ledger could be found again, and every budget would be refilled",
     ),
     # One row for each person, survey and round that was charged, never deleted. Rounds that share a
     # report have one row, under the first round.
@@ -125,7 +125,6 @@ INDEXES = (
 
 
 def create(db: Transaction) -> None:
-    """Create every table, the indexes and the key of the people."""
     for table in TABLES:
         db.execute(f"CREATE TABLE {table.name} ({table.columns}) {table.options}")
     for index in INDEXES:
@@ -136,7 +135,7 @@ def create(db: Transaction) -> None:
 
 
 def erase(db: Transaction, person: bytes) -> None:
-    """Delete a person's rows; for the install's own person, also those of no person."""
+    """Delete a person's rows; for the install's own person, also rows that belong to no person."""
     for table in TABLES:
         if table.personal and not table.kept:
             db.execute(f"DELETE FROM {table.name} WHERE person = ?", (person,))  # noqa: S608

@@ -1,6 +1,6 @@
-"""Cache of each server's list of surveys, as last fetched and judged.
+"""Cache of each server's list of surveys, as last fetched and verified.
 
-It is only a copy: an unreadable entry is fetched again.
+If an entry is unreadable, the list is fetched again.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ from deniable.client.state import Transaction
 
 @dataclass(frozen=True)
 class ListedSurvey:
-    """Survey of the list, with its fields in the order of the table's columns.
+    """Entry of the list, with its fields in the order of the table's columns.
 
-    A survey with a problem keeps no document. `closes` is the end of its last day, and no column.
+    An entry with a problem has no document. `closes` is the end of the last day, and not a column.
     """
 
     id: str
@@ -46,7 +46,7 @@ class KeptList:
 def keep_list(
     db: Transaction, server: str, surveys: Sequence[ListedSurvey], policy: str, now: datetime
 ) -> None:
-    """Replace this server's list. `policy` is the fingerprint of the policy that judged it."""
+    """Replace this server's list. `policy` is the fingerprint of the policy that verified it."""
     _remember_closed(db, surveys, now)
     for table in ("surveys", "lists"):
         db.execute(f"DELETE FROM {table} WHERE server = ?", (server,))  # noqa: S608 - see above
@@ -57,7 +57,7 @@ def keep_list(
 
 
 def kept_list(db: Transaction, server: str, policy: str) -> KeptList:
-    """Return this server's list, unless it was judged by another policy."""
+    """Return this server's list, unless it was verified under another policy."""
     row = db.execute(
         "SELECT fetched FROM lists WHERE server = ? AND policy = ?", (server, policy)
     ).fetchone()
@@ -75,7 +75,7 @@ def kept_list(db: Transaction, server: str, policy: str) -> KeptList:
 
 
 def _remember_closed(db: Transaction, surveys: Sequence[ListedSurvey], now: datetime) -> None:
-    """Remember closed surveys: the state is not signed, so a later list must not reopen them."""
+    """Record closed surveys: an entry's state is not signed, so a later list must not reopen it."""
     db.execute("DELETE FROM closed WHERE until <= ?", (int(now.timestamp()),))
     for survey in surveys:
         if survey.state == "closed" and survey.closes is not None and survey.closes > now:

@@ -1,9 +1,9 @@
 """Tools for an app's own tests: the real client, with a server in memory and a clock to move.
 
-    FakeClient    a `Client` whose reports a test can read; its noise may be seeded
-    FakeServer    its server: lists surveys, accepts reports, and fails on request
+    FakeClient    a `Client` whose reports a test can read, with noise that a test may seed
+    FakeServer    its server, which lists surveys, accepts reports, and fails on request
 
-They work only under pytest or where DENIABLE_TESTING is set. `deniable_client` (plugin.py) is a
+They work only under pytest or if DENIABLE_TESTING is set. `deniable_client` (plugin.py) is a
 pytest fixture that makes clients and closes them. `transcripts` measures what a client sends.
 """
 

@@ -1,6 +1,6 @@
 """The real client with a server in memory, a clock that a test moves, and noise that it may seed.
 
-The server speaks the protocol as the real one does; a test compares the two. It signs surveys with
+The server follows the same protocol as the real one; a test compares the two. It signs surveys with
 a new key, which no app trusts.
 """
 
@@ -41,7 +41,7 @@ TEST_VARIABLES = ("PYTEST_CURRENT_TEST", "DENIABLE_TESTING")  # pytest sets the 
 
 @dataclass(frozen=True)
 class SentReport:
-    """A report that reached the server: symbols by question. Each may be a lie."""
+    """Report that reached the server: symbols by question, each of which may be a lie."""
 
     survey: str
     round: int
@@ -63,7 +63,7 @@ class Clock:
 
 
 class FakeServer:
-    """Server in memory. Set `trouble` to make it unreachable, or to make it respond with 503."""
+    """Server in memory. Set `trouble` to make it unreachable, or to make it answer with 503."""
 
     def __init__(self, now: Callable[[], datetime]) -> None:
         self.trouble: Trouble = ""
@@ -81,7 +81,7 @@ class FakeServer:
         return public_hex(self._key)
 
     def publish(self, source: Source) -> Survey:
-        """Publish TOML or a published document. Only the real `publish` makes an optimal table."""
+        """Publish TOML or a published document. Unlike the real one, make no optimal table."""
         text = source if isinstance(source, bytes) else Path(source).read_bytes()
         survey = parse_document(text) if text[:1] == b"{" else parse_toml(text.decode())
         document = render_document(survey)
@@ -91,7 +91,6 @@ class FakeServer:
         return survey
 
     def close(self, name: str) -> None:
-        """Close a survey, as an operator does."""
         for survey, entry in self._listed.values():
             if survey.name == name:
                 entry["state"] = "closed"
@@ -144,13 +143,12 @@ class FakeServer:
         if envelope.count > 1:
             raise InvalidEnvelope("too-many", "one report in an envelope without an app token")
         (symbols,) = decode_reports(survey, envelope)
-        known = (envelope.survey, envelope.round, envelope.id)
-        if known in self._taken:
+        key = (envelope.survey, envelope.round, envelope.id)
+        if key in self._taken:
             return False
-        self._taken.add(known)
-        names = [question.name for question in survey.questions]
-        pairs = zip(names, symbols, strict=True)
-        asked = {name: symbol for name, symbol in pairs if symbol is not None}
+        self._taken.add(key)
+        pairs = zip(survey.questions, symbols, strict=True)
+        asked = {question.name: symbol for question, symbol in pairs if symbol is not None}
         self.sent.append(SentReport(survey.name, envelope.round, asked))
         return True
 

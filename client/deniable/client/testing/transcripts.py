@@ -1,7 +1,7 @@
 """Transcripts: every byte that a device posts, and a lower limit of the ε that they reveal.
 
-The client and the noise are real. Only the network and the clock are not: a server in memory keeps
-each posted body.
+The client and the noise are real. Only the network and the clock are simulated: a server in memory
+keeps each posted body.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from deniable.shared.envelope import HEADER, decode_reports, parse_envelopes
 from deniable.shared.privacy.verification import ERROR, Audited, least_epsilon, telling_symbols
 from deniable.shared.survey.document import Survey, parse_toml
 
-MAX_EPSILON = "100000"  # so that only the survey limits it
+MAX_EPSILON = "100000"  # so that only the survey limits the ε
 ROUNDS = 2
 
 
@@ -51,13 +51,11 @@ def transcript(survey: bytes, history: Sequence[Mapping[str, object]]) -> tuple[
 def audit_transcripts(
     name: str, survey: bytes, trials: int, post: Callable[..., tuple[bytes, ...]] = transcript
 ) -> Audited:
-    """Audit the transcripts of two histories that differ in one answer.
+    """Audit the transcripts of two histories that differ in the first answer to the first question.
 
-    It is the first answer to the survey's first question, a bit.
-
-    Two events are fixed in advance: each report made from this answer carries the most revealing
-    symbol; and the number or the sizes of the bodies differ from those of the survey. Each event is
-    tested in both directions, so a limit has a quarter of the error.
+    That question must be a bit. Two events are fixed in advance: every report made from this answer
+    has the most revealing symbol; and the number or the sizes of the bodies differ from what the
+    survey implies. Each event is tested in both directions, so a limit has a quarter of the error.
     """
     asked = parse_toml(survey.decode())
     bit = asked.questions[0]
@@ -77,7 +75,6 @@ def audit_transcripts(
 
 
 def _count_events(asked: Survey, transcripts: Sequence[tuple[bytes, ...]]) -> tuple[int, int]:
-    """Count how often each event happens."""
     telling = telling_symbols(asked.questions[0].mechanism, len(transcripts))
     size = HEADER.size + asked.report_size
     wrong_sizes = [[len(body) for body in bodies] != [size] * ROUNDS for bodies in transcripts]
