@@ -246,3 +246,42 @@ def test_each_failure_is_told_from_the_others(tmp_path: Path) -> None:
         (error,) = ends(HttpTransport(plain.url.replace("http", "https")))
         assert isinstance(error, Unreachable)
         assert error.kind == "timeout"
+
+
+# Addresses and certificates of a server
+
+
+@contextmanager
+def swallowing_address() -> Iterator[tuple[str, int]]:
+    """Yield an address that answers no connection: its queue of connections is full."""
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        listener.listen(0)
+        waiting = [socket.socket() for _ in range(4)]
+        for one in waiting:
+            one.setblocking(False)
+            one.connect_ex(listener.getsockname())
+        yield listener.getsockname()
+        for one in waiting:
+            one.close()
+
+
+def test_a_host_is_reached_by_another_address_if_its_first_swallows_packets(
+    script: Script, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    port = int(script.url.rpartition(":")[2])
+    with swallowing_address() as swallowing:
+        addresses = [swallowing, ("127.0.0.1", port)]
+        listed = [(socket.AF_INET, socket.SOCK_STREAM, 6, "", address) for address in addresses]
+        monkeypatch.setattr(socket, "getaddrinfo", lambda *_: listed)
+        HttpTransport(script.url).request("GET", "/v1/surveys", None, None, 4.0)
+    assert len(script.gets) == 1
+
+
+def test_authorities_are_read_again_only_when_their_file_changes(tmp_path: Path) -> None:
+    file = certificate(tmp_path)
+    transport = HttpTransport("https://localhost", ca=file)
+    first = transport._tls_context()
+    assert transport._tls_context() is first
+    file.write_bytes(file.read_bytes() + b"\n")
+    assert transport._tls_context() is not first

@@ -23,6 +23,7 @@ from deniable.shared.errors import DeniableError, InvalidPolicy
 
 if TYPE_CHECKING:
     from socket import socket
+    from ssl import SSLContext
 
 MAX_LIST_BYTES = 32 * 2**20  # eight surveys of the largest size, or a thousand of 32 kB
 MAX_REPLY_BYTES = 64 * 2**10  # reply to an envelope
@@ -68,13 +69,28 @@ class HttpTransport:
         self.base = checked_address(server)
         self._address = urlsplit(self.base)
         self.ca = None if ca is None else checked_ca(ca)
+        self._trusted: tuple[object, SSLContext] | None = None
         tunnel = None if proxy is None else checked_proxy(proxy)
         self._proxy = tunnel if tunnel and _uses_tunnel(tunnel, self._address) else None
 
     def connect(self, deadline: float) -> socket:
         from deniable.client.net.exchange import connect
 
-        return connect(self._address, deadline, self.ca, self._proxy)
+        return connect(self._address, deadline, self._tls_context, self._proxy)
+
+    def _tls_context(self) -> SSLContext:
+        """Return the trusted authorities. Reading them takes longer than the rest of a request.
+
+        They are read again when the file changes. The context resumes no TLS session, so it links
+        no two requests.
+        """
+        from deniable.client.net.exchange import tls_context
+
+        stat = None if self.ca is None else Path(self.ca).stat()
+        version = stat and (stat.st_mtime_ns, stat.st_size, stat.st_ino)
+        if self._trusted is None or self._trusted[0] != version:
+            self._trusted = version, tls_context(self.ca)
+        return self._trusted[1]
 
     def request(
         self, method: str, path: str, body: bytes | None, content_type: str | None, timeout: float
@@ -118,7 +134,7 @@ def checked_address(server: str) -> str:
 
 
 def checked_ca(file: str | os.PathLike[str]) -> str:
-    """Return the path of a file with certificates. Each connection reads it again."""
+    """Return the path of a file with certificates, once it is known to hold some."""
     import ssl
 
     from deniable.client.net.exchange import tls_context
@@ -146,8 +162,9 @@ class Proxy:
 
     def request(self, host: str, port: int) -> bytes:
         """Return the request for a tunnel to a host, whose name the proxy looks up."""
-        ascii_host = host if host.isascii() else host.encode("idna").decode()
-        target = f"[{ascii_host}]:{port}" if ":" in ascii_host else f"{ascii_host}:{port}"
+        from deniable.client.net.exchange import ascii_host
+
+        target = f"{ascii_host(host)}:{port}"
         name = f"Proxy-Authorization: Basic {self.authorization}\r\n" if self.authorization else ""
         head = f"CONNECT {target} HTTP/1.1\r\nHost: {target}\r\nUser-Agent: deniable\r\n{name}\r\n"
         return head.encode("ascii")
