@@ -15,8 +15,6 @@ from deniable.server.results.estimate_cache import (
     ROWS_PER_ENTRY,
     Counts,
     batches,
-    limits,
-    statements,
 )
 from deniable.server.store import RoundTally
 from deniable.shared.survey.kinds.base import Question
@@ -51,7 +49,7 @@ def test_the_cache_distinguishes_everything_that_estimates_depend_on() -> None:
         made = [
             values(each)
             for question, cells, reports, confidence, looks in asked
-            for each in statements(cache, question, [Counts(cells, reports, looks)], confidence)
+            for each in cache.statements(question, [Counts(cells, reports, looks)], confidence)
         ]
         assert made == [values(expected_statements(*each)) for each in asked]
     assert len({str(each) for each in made}) == len(asked) == len(cache)
@@ -63,7 +61,7 @@ def test_the_cache_distinguishes_limits_by_confidence_and_by_what_they_are_about
     rounds = [Counts(np.array([600, 400]), 1_000)]
     kinds: list[tuple[float, Literal["like", "these"]]] = [(0.95, "like"), (0.9, "like")]
     kinds += [(0.95, "these"), (0.9, "these"), (0.95, "like")]
-    made = [limits(cache, question, rounds, level, about) for level, about in kinds]
+    made = [cache.limits(question, rounds, level, about) for level, about in kinds]
     lows = [float(low[0, 0]) for low, _ in made]
     assert len(set(lows)) == 4
     assert lows[0] == lows[-1]
@@ -72,7 +70,7 @@ def test_the_cache_distinguishes_limits_by_confidence_and_by_what_they_are_about
 def test_open_and_closed_rounds_with_the_same_counts_differ() -> None:
     (question,) = survey(bit(epsilon="1")).questions
     rounds = [Counts(np.array([500, 500]), 1_000, looks) for looks in (False, True, False)]
-    first, opened, again = map(values, statements(EstimateCache(), question, rounds))
+    first, opened, again = map(values, EstimateCache().statements(question, rounds))
     assert first == again
     wanted = expected_statements(question, np.array([500, 500]), 1_000, looks=True)
     assert opened == values(wanted) != first
@@ -83,7 +81,7 @@ def test_an_open_round_without_an_estimate_does_not_change_another() -> None:
     (question,) = survey(choice(3, "k-randomized-response")).questions
     counts = [np.array([1, 0, 0]), np.array([50, 30, 20])]
     rounds = [Counts(cells, int(cells.sum()), looks=True) for cells in counts]
-    assert list(map(values, statements(EstimateCache(), question, rounds))) == [
+    assert list(map(values, EstimateCache().statements(question, rounds))) == [
         values(expected_statements(question, cells, int(cells.sum()), looks=True))
         for cells in counts
     ]

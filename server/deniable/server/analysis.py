@@ -49,7 +49,7 @@ Document = TypeVar("Document", bound=msgspec.Struct)
 MAX_LABELS_IN_REPR = 5
 MAX_BYTES = 2**26
 TIMEOUT_SECONDS = 30.0
-MAX_REGISTER_ENTRIES = 100_000  # upper limit on events of surveys
+MAX_REGISTER_ENTRIES = 100_000
 
 
 def open_results(
@@ -57,9 +57,9 @@ def open_results(
 ) -> SurveyResults:
     """Read the results of a survey from a store or from a server.
 
-    `place` is a data folder, a database (postgresql://...) or a server (https://...), which needs
-    an analyst's token: given here or in DENIABLE_TOKEN. `survey` is a name, an id or its beginning;
-    a store with only one survey needs none.
+    `place` is a data folder, a database (postgresql://...) or a server (https://...). A server
+    needs an analyst's token, given here or in DENIABLE_TOKEN. `survey` is a name, an id or the
+    beginning of an id; it is optional if a store has only one survey.
     """
     text = str(place)
     if not text.startswith(("http://", "https://")):
@@ -71,7 +71,7 @@ def open_results(
 
 
 class Answer:
-    """Result of one question in one round: rows by label. Its `repr` is a sentence."""
+    """Result of one question in one round: rows by label. Its `repr` is a summary."""
 
     def __init__(self, question: str, about: About, period: Round, rows: tuple[Row, ...]) -> None:
         self.question, self.about, self.round, self.rows = question, about, period, rows
@@ -83,24 +83,26 @@ class Answer:
         return iter(self.rows)
 
     def __repr__(self) -> str:
-        joint = len(self.rows) > MAX_LABELS_IN_REPR  # then only selected labels are shown
+        joint = len(self.rows) > MAX_LABELS_IN_REPR  # only the highest labels are shown
         known = known_figures(self.rows, self.about.statistic, self.about.unit, joint)
         start = f"{self.question}, round {self.round.round}: "
         reports = f"{self.rows[0].reports:,} reports"
         if not known:
             return f"{start}{reports}, {self.rows[0].note}"
         ordered = sorted(known, key=lambda row: -row.estimate) if joint else known
-        shown = ordered[:MAX_LABELS_IN_REPR]
-        listed = "; ".join(f"{row.label} {row.whole} ({row.interval})" for row in shown)
+        shown = [f"{row.label} {row.whole} ({row.interval})" for row in ordered]
+        if others := len(shown[MAX_LABELS_IN_REPR:]):
+            lower = f"{others:,} other option{' is' if others == 1 else 's are'} lower"
+            shown[MAX_LABELS_IN_REPR:] = [lower]
         return (
-            f"{start}{listed}{_lower(len(known) - len(shown))}. {reports}; 95 % intervals for the "
+            f"{start}{'; '.join(shown)}. {reports}; 95 % intervals for the "
             f"population{', jointly' if joint else ''}"
             f"{', for repeated looks' if self.round.open else ''}."
         )
 
     @property
     def distribution(self) -> Distribution | None:
-        """Distribution of a number; None if there are too few reports for its table."""
+        """Distribution of a number, or None if there are too few reports."""
         return (self.round.distributions or {}).get(self.question)
 
     @property
@@ -110,9 +112,9 @@ class Answer:
         return change.questions.get(self.question, ()) if change else ()
 
     def people_needed(self, error: float) -> int:
-        """Return the number of reports for which half of each 95 % interval is at most `error`.
+        """Return the number of reports for a margin of error of at most `error` at every label.
 
-        The error is in the question's units. People are assumed to answer as these did.
+        The error is in the question's units. Other people are assumed to answer as these did.
         """
         if not error > 0:
             raise WrongUse(f"the error must be above 0, got {error}")
@@ -124,7 +126,7 @@ class Answer:
 
 
 class SurveyResults:
-    """All results of a survey, from `open_results`; `document` has the content of the JSON."""
+    """All results of a survey, from `open_results`; `document` is the content of the JSON."""
 
     def __init__(self, document: Results) -> None:
         self.document = document
@@ -132,9 +134,9 @@ class SurveyResults:
     def estimate(self, question: str, *, round: int | None = None) -> Answer:  # noqa: A002 - the protocol's word
         """Return the answer in a round, or in the newest round that has an estimate."""
         if question not in self.document.about:
-            known = ", ".join(self.document.about)
+            names = ", ".join(self.document.about)
             raise Refused(
-                f"{self.document.name} has no question {question!r}; its questions are {known}"
+                f"{self.document.name} has no question {question!r}; its questions are {names}"
             )
         answers = [
             Answer(question, self.document.about[question], period, period.questions[question])
@@ -143,20 +145,18 @@ class SurveyResults:
         ]
         if not answers:
             raise Refused(f"{self.document.name} does not have that round yet")
-        return ([answer for answer in answers if _is_known(answer)] or answers)[-1]
+        return ([answer for answer in answers if answer.rows[0].estimate is not None] or answers)[
+            -1
+        ]
 
     def over_rounds(self, question: str) -> list[Answer]:
         """Return the answers of all rounds that have an estimate, oldest first."""
-        answers = (
-            self.estimate(question, round=period.round)
-            for period in self.document.rounds
-            if period.questions.get(question)
-        )
-        return [answer for answer in answers if _is_known(answer)]
+        answers = (self.estimate(question, round=period.round) for period in self.document.rounds)
+        return [answer for answer in answers if answer.rows[0].estimate is not None]
 
     def people_needed(self, error: float, question: str | None = None) -> int:
-        """Return the number of reports that one question needs, or all questions."""
-        names = [question] if question is not None else list(self.document.about)
+        """Return the number of reports that one question needs, or the largest of all questions."""
+        names = self.document.about if question is None else [question]
         return max(self.estimate(name).people_needed(error) for name in names)
 
     def rows(self) -> Iterator[dict[str, Any]]:  # Any: values of a row
@@ -168,7 +168,7 @@ class SurveyResults:
                     yield facts | msgspec.structs.asdict(row)
 
     def to_pandas(self) -> pd.DataFrame:
-        """Return the rows as a table. Pandas is not a dependency of this package."""
+        """Return the rows as a table; pandas must be installed separately."""
         try:
             import pandas as pd
         except ImportError:
@@ -179,16 +179,6 @@ class SurveyResults:
         return "\n".join(map(repr, map(self.estimate, self.document.about)))
 
 
-def _is_known(answer: Answer) -> bool:
-    return answer.rows[0].estimate is not None
-
-
-def _lower(others: int) -> str:
-    if not others:
-        return ""
-    return f"; {others:,} other option{' is' if others == 1 else 's are'} lower"
-
-
 def local_estimates(
     place: Place,
     survey: str | None,
@@ -196,7 +186,7 @@ def local_estimates(
     first: int | None = None,
     last: int | None = None,
 ) -> SurveyEstimates:
-    """Return the results of one round, of the rounds from `first` to `last`, or of all."""
+    """Read one round of a store, the rounds from `first` to `last`, or all rounds."""
     with open_store(place) as store:
         catalogue = Catalogue(store)
         published = catalogue.find(survey if survey is not None else _only(catalogue))
@@ -217,7 +207,7 @@ def local_estimates(
 def stored_comparison(
     place: Place, survey: str, other: str, number: int | None = None
 ) -> Comparison:
-    """Compare the newest rounds that have enough reports, or the rounds with the same number."""
+    """Compare two surveys in round `number`, or in the newest round of each with enough reports."""
     with open_store(place) as store:
         catalogue = Catalogue(store)
         both = [catalogue.find(text) for text in (survey, other)]
@@ -251,10 +241,13 @@ def stored_comparison(
 def remote_results(
     server: str, survey: str, asked: Mapping[str, int], token: str | None
 ) -> Results:
-    """Query a server. Raise Refused if it refuses or does not respond."""
+    """Query a server; raise Refused if it refuses or does not respond."""
     address = f"{checked(server, '--server')}/v1/surveys/{quote(survey, safe='')}/results"
     address = f"{address}?{urlencode(asked)}" if asked else address
-    return _fetched(server, address, Results, {"Authorization": f"Bearer {_token(token)}"})
+    token = token or os.environ.get(TOKEN)
+    if not token:
+        raise WrongUse(f"results over HTTP need an analyst's token: set {TOKEN}, or give --token")
+    return _fetched(server, address, Results, {"Authorization": f"Bearer {token.strip()}"})
 
 
 def remote_register(server: str) -> list[RegisterEntry]:
@@ -281,19 +274,19 @@ def remote_register(server: str) -> list[RegisterEntry]:
 def _common_questions(
     sides: Sequence[tuple[PublishedSurvey, RoundTally]], now: datetime
 ) -> tuple[dict[str, About], dict[str, Differences]]:
-    """Return the questions that both sides estimate, and their differences."""
+    """Return the facts and the differences of the questions that both sides estimate."""
     cache, (first, second) = EstimateCache(), (side.survey.questions for side, _ in sides)
-    theirs = {(asked.name, asked.kind, asked.unit): asked for asked in second}
+    counterparts = {(asked.name, asked.kind, asked.unit): asked for asked in second}
     facts, questions = dict[str, About](), dict[str, Differences]()
     for question in first:
-        if counterpart := theirs.get((question.name, question.kind, question.unit)):
-            ours, others = (
+        if counterpart := counterparts.get((question.name, question.kind, question.unit)):
+            now_counts, then_counts = (
                 [Counts.of(side.survey, asked, tally, is_open(side, tally.round, now))]
                 for asked, (side, tally) in zip((question, counterpart), sides, strict=True)
             )
-            (rows,) = compared(cache, question, ours, counterpart, others)
+            (rows,) = compared(cache, question, now_counts, counterpart, then_counts)
             if rows:
-                facts[question.name], questions[question.name] = about(cache, question), rows
+                facts[question.name], questions[question.name] = about(question), rows
     return facts, questions
 
 
@@ -301,15 +294,13 @@ def _round(
     published: PublishedSurvey, tallies: Sequence[RoundTally], number: int | None
 ) -> RoundTally:
     minimum = published.survey.minimum_reports
-    fitting = [
-        tally
-        for tally in tallies
-        if (tally.reports >= minimum if number is None else tally.round == number)
-    ]
-    if not fitting:
-        which = "with enough reports" if number is None else f"{number} with reports"
+    if number is None:
+        kept, which = [t for t in tallies if t.reports >= minimum], "with enough reports"
+    else:
+        kept, which = [t for t in tallies if t.round == number], f"{number} with reports"
+    if not kept:
         raise Refused(f"survey {published.name!r} has no round {which} to compare")
-    return max(fitting, key=lambda tally: tally.round)
+    return max(kept, key=lambda tally: tally.round)
 
 
 def _only(catalogue: Catalogue) -> str:
@@ -334,13 +325,6 @@ def _fetched(
         return msgspec.json.decode(text, type=kind)
     except msgspec.DecodeError:
         raise Refused(f"cannot read the response of {server}; is it a deniable server?") from None
-
-
-def _token(given: str | None) -> str:
-    token = given or os.environ.get(TOKEN)
-    if not token:
-        raise WrongUse(f"results over HTTP need an analyst's token: set {TOKEN}, or give --token")
-    return token.strip()
 
 
 def _reason(error: HTTPError) -> str:

@@ -8,7 +8,7 @@ import numpy.typing as npt
 import pytest
 
 from deniable.server.estimation import share_limits as module
-from deniable.server.estimation.share_limits import SMALL, share_limits
+from deniable.server.estimation.share_limits import MAX_SUMMED_REPORTS, share_limits
 from deniable.server.estimation.shares import clopper_pearson as rate_limits
 from deniable.server.estimation.shares import unbiased_share
 from deniable.shared.privacy.epsilon import Epsilon
@@ -19,7 +19,7 @@ from tests.server.estimation.fixed import EPSILONS, designs, holders_of, law
 Array = npt.NDArray[np.float64]
 Ends = tuple[Array, Array]
 
-PEOPLE = (5, 20, 50, SMALL, SMALL + 1, 1_000, 10_000)
+PEOPLE = (5, 20, 50, MAX_SUMMED_REPORTS, MAX_SUMMED_REPORTS + 1, 1_000, 10_000)
 ROUNDING = 1e-9
 
 
@@ -39,7 +39,7 @@ def worst_coverage(
     )
 
 
-@pytest.mark.parametrize("people", [5, 20, 50, SMALL, SMALL + 1, 1_000])
+@pytest.mark.parametrize("people", [5, 20, 50, MAX_SUMMED_REPORTS, MAX_SUMMED_REPORTS + 1, 1_000])
 def test_coverage_is_never_below_95_percent(people: int) -> None:
     assert min(worst_coverage(people, d) for e in EPSILONS for d in designs(e)) >= 0.95
 
@@ -59,7 +59,7 @@ def test_limits_a_twentieth_narrower_fail_the_same_check() -> None:
         return low + reach, high - reach
 
     design = RandomizedResponse(Epsilon("1"))
-    for people in (SMALL, 1_000, 10_000):
+    for people in (MAX_SUMMED_REPORTS, 1_000, 10_000):
         assert worst_coverage(people, design, narrower) < 0.95
 
 
@@ -104,10 +104,10 @@ def test_where_the_noise_is_less_than_a_few_people_limits_are_those_of_the_sum(
 ) -> None:
     """Of any count, to within .1 person; the saddlepoint alone is off by a whole one."""
     people = 300
-    assert people > SMALL
+    assert people > MAX_SUMMED_REPORTS
     ends = found(people, design)
     with monkeypatch.context() as patched:
-        patched.setattr(module, "SMALL", people)
+        patched.setattr(module, "MAX_SUMMED_REPORTS", people)
         for law in ("_binomials", "_tails"):  # which are remembered as large as they are wanted
             patched.setattr(module, law, getattr(module, law).__wrapped__)
         exactly = found(people, design)
@@ -116,7 +116,7 @@ def test_where_the_noise_is_less_than_a_few_people_limits_are_those_of_the_sum(
 
 
 @pytest.mark.parametrize("epsilon", EPSILONS)
-@pytest.mark.parametrize("people", [1, 7, SMALL])
+@pytest.mark.parametrize("people", [1, 7, MAX_SUMMED_REPORTS])
 def test_of_few_people_a_limit_is_that_of_the_exact_law(people: int, epsilon: str) -> None:
     for design in designs(epsilon)[::2]:
         counts = np.unique(np.linspace(0, people, 12).astype(np.int64))

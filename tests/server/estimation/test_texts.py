@@ -194,7 +194,7 @@ def test_the_test_of_p_values_can_fail() -> None:
     scores, rng, drawn = random_scores(40), np.random.default_rng(4), 200_000
     buckets = rng.integers(0, 4_096, (FINAL, drawn))
     without = frequent_texts.p_values(random_scores(0), buckets)
-    capped = np.minimum(np.take_along_axis(scores, buckets, axis=1), frequent_texts.MOST).sum(
+    capped = np.minimum(np.take_along_axis(scores, buckets, axis=1), frequent_texts.MAX_SCORE).sum(
         axis=0
     )
     normal = np.sqrt(FINAL) * 3.72  # one in ten thousand

@@ -1,8 +1,8 @@
 """Privacy amplification by shuffling: the (ε, δ) of one report among others.
 
 n people report with an ε₀-private randomizer, and only the multiset of their reports is seen. An
-observer who knows all answers but one can distinguish two possible values of that answer no better
-than P from Q:
+observer who knows all answers but one can distinguish two values of that answer no better than P
+from Q:
 
     P = (A + D, C - A + 1 - D),  Q = (A + 1 - D, C - A + D)
     C ~ Bin(n - 1, 2 / (e^ε₀ + 1)),  A ~ Bin(C, 1/2),  D ~ Bern(q),  q = e^ε₀ / (e^ε₀ + 1)
@@ -12,16 +12,16 @@ above s = ⌊(c + 1) b / (a + b)⌋, with a = q - e^ε (1 - q) and b = e^ε q - 
 
     δ(ε) = Σ_c P[C = c] max(0, a P[A ≥ s] - b P[A > s])
 
-This bounds every randomizer [1]; for binary randomized response it equals that of the privacy
-blanket, the best known [2]. It holds if the shuffler and n people are honest: people who report
-something else, or reveal their report, do not help to hide others.
+This bound holds for every randomizer [1]. For binary randomized response it equals the bound of the
+privacy blanket, the best known [2]. It assumes that the shuffler and n people are honest: people
+who forge or reveal their report do not help to hide others.
+
+Conversely, ε₀ may grow with n while each person keeps (ε, δ); bisection finds the largest ε₀.
+Without the shuffler, or among dishonest people, a report guarantees only ε₀.
 
 [1] Feldman, McMillan, Talwar 2023, "Stronger privacy amplification by shuffling for Rényi and
     approximate differential privacy", SODA.
 [2] Balle, Bell, Gascón, Nissim 2019, "The privacy blanket of the shuffle model", CRYPTO.
-
-Conversely, ε₀ may grow with n while each person keeps (ε, δ): bisection of that divergence finds
-the largest ε₀. Without the shuffler, or among dishonest people, a report guarantees only ε₀.
 """
 
 from __future__ import annotations
@@ -35,9 +35,11 @@ import numpy as np
 from deniable.server.estimation.statements import Array
 from deniable.shared.privacy.epsilon import BILLION, MAX_EPSILON, Epsilon, decimal_text
 
-TAIL = 1e-9  # relative to δ: probability of C that is left out on either side, and added to δ
+TAIL = 1e-9  # relative to δ: probability of C that is omitted on either side, and added to δ
 PRECISION = 1e-7  # relative error of ε, on the private side
-LEAST = 1e-300  # avoids the logarithm of a zero δ
+SMALLEST_DELTA = 1e-300  # avoids the logarithm of 0
+DELTA = 1e-6
+STEP = BILLION // 10_000  # of ε₀, in billionths
 
 
 def shuffled_delta(local_epsilon: float, people: int, epsilon: float) -> float:
@@ -61,16 +63,16 @@ def shuffled_epsilon(local_epsilon: float, people: int, delta: float) -> float:
     end = local_epsilon * (1 - PRECISION)
 
     def excess(epsilon: float) -> float:
-        return math.log(max(divergence(epsilon), LEAST) / delta)
+        return math.log(max(divergence(epsilon), SMALLEST_DELTA) / delta)
 
     if excess(end) > 0:
         return local_epsilon
     if excess(0.0) <= 0:
         return 0.0
-    found = float(brentq(excess, 0.0, end, rtol=PRECISION, xtol=PRECISION * local_epsilon / people))
-    while excess(found) > 0:  # on the wrong side of the root
-        found *= 1 + PRECISION
-    return min(found, local_epsilon)
+    root = float(brentq(excess, 0.0, end, rtol=PRECISION, xtol=PRECISION * local_epsilon / people))
+    while excess(root) > 0:  # δ is still too large
+        root *= 1 + PRECISION
+    return min(root, local_epsilon)
 
 
 def _divergence(local_epsilon: float, people: int, tail: float) -> Callable[[float], float]:
@@ -79,13 +81,12 @@ def _divergence(local_epsilon: float, people: int, tail: float) -> Callable[[flo
 
     odds = math.exp(local_epsilon)
     q, (c, probability) = odds / (odds + 1), _binomial(people - 1, 2 / (odds + 1), tail)
-
     whole = c.astype(np.int64)
 
     def at_least(s: Array) -> Array:
         """Return P[A ≥ s | C = c]."""
-        inside = np.clip(s - 1, 0, c)
-        return np.where(s <= 0, 1.0, np.where(s > c, 0.0, bdtrc(inside, whole, 0.5)))
+        inside = bdtrc(np.clip(s - 1, 0, c), whole, 0.5)
+        return np.where(s <= 0, 1.0, np.where(s > c, 0.0, inside))
 
     def delta(epsilon: float) -> float:
         factor = math.exp(epsilon)
@@ -100,7 +101,7 @@ def _divergence(local_epsilon: float, people: int, tail: float) -> Callable[[flo
 
 
 def _binomial(trials: int, p: float, tail: float) -> tuple[Array, Array]:
-    """Return counts and their probabilities, except at most `tail` on either side (Bernstein).
+    """Return counts and their probabilities, omitting at most `tail` on either side (Bernstein).
 
     The probabilities come from the ratios of neighbours, so that no large logarithms cancel.
     """
@@ -114,15 +115,11 @@ def _binomial(trials: int, p: float, tail: float) -> tuple[Array, Array]:
     return counts, weights / weights.sum()
 
 
-DELTA = 1e-6
-STEP = BILLION // 10_000  # of ε₀, in billionths
-
-
 @lru_cache(maxsize=256)
 def report_epsilon(epsilon: Epsilon, people: int, delta: float = DELTA) -> Epsilon:
     """Return the largest ε₀ for which n shuffled reports are (ε, δ)-private.
 
-    It is rounded down to four decimals, and lies between ε and the maximum of a survey.
+    The result is rounded down to four decimals. It is at least ε and at most a survey's maximum.
 
     >>> report_epsilon(Epsilon("0.1"), 1_000), report_epsilon(Epsilon("0.1"), 1_000_000)
     (Epsilon('0.7328'), Epsilon('5.9444'))

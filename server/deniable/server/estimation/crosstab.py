@@ -5,13 +5,13 @@ question, p', q' of the other, and s, s' = 1 if a report supports the answer and
 
     u = (s - q) / (p - q)    u' = (s' - q') / (p' - q')    E[u u'] = 1 where both are held, else 0
 
-so the mean of u u' over all reports is unbiased for the share of people who hold both: the tensor
-product of the two unbiased estimators. It is summed in whole numbers and converted to a float once.
-Since u u' has four values, the interval is computed as for the mean of bounded values or, while a
-round is open, so that it is valid at every look. No ε is spent, because the reports are the same.
+so the mean of u u' over all reports is an unbiased estimate of the share of people who hold both.
+It is summed in whole numbers and converted to a float once. u u' has four values, so its interval
+is that of a mean of bounded values; in an open round it is valid at every look. A cross table
+spends no ε, because it uses the same reports.
 
-The standard error is computed from the reports' values, but is at least the error for people who
-hold neither.
+The standard error comes from the reports' values, but is at least the error for people who hold
+neither answer.
 """
 
 from __future__ import annotations
@@ -41,8 +41,8 @@ from deniable.shared.privacy.families.support import SupportDesign
 class Joint(Points):
     """Joint shares of two questions' answers.
 
-    Each array has a number for each pair of answers, with the second question's answers within the
-    first's, and a row for each of several rounds.
+    Each array has a row for each of several rounds, and a number for each pair of answers: the
+    second question's answers are listed within each answer of the first.
     """
 
     like: Interval
@@ -56,8 +56,8 @@ class PairCounts:
     first: SupportDesign
     second: SupportDesign
     one: Cells  # reports that support each answer of the first question
-    other: Cells  # of the second question
-    both: Cells  # of both: a row for each answer of the first, a column for each of the second
+    other: Cells  # reports that support each answer of the second question
+    both: Cells  # reports that support both: rows for the first question, columns for the second
     reports: int | Cells
 
     @classmethod
@@ -68,7 +68,6 @@ class PairCounts:
         crossed: Cells,
         reports: int | Cells,
     ) -> PairCounts:
-        """Return the counts of a pair from the tally's cells of each question and of both."""
         first, second = designs
         both = support_counts(first, crossed.swapaxes(-1, -2)).swapaxes(-1, -2)
         one, other = map(support_counts, designs, cells)
@@ -88,16 +87,14 @@ def joint(pair: PairCounts, confidence: float = CONFIDENCE, looks: bool = False)
     order = np.argsort(values)
     values, counts = values[order], np.take(counts, order, axis=-1)
     exact, numbers = [*map(float, unbiased_shares(pair))], counts.astype(np.float64)
-    estimate, together = (
-        np.array(exact).reshape(counts.shape[:-1]),
-        joint_confidence(counts.shape[-2], confidence),
-    )
+    estimate = np.array(exact).reshape(counts.shape[:-1])
+    jointly = joint_confidence(counts.shape[-2], confidence)
     return Joint(
         estimate=estimate,
         standard_error=_errors(pair, values, counts),
         consistent=nearest_shares(estimate),
         like=population_mean(values, numbers, confidence, looks),
-        every=population_mean(values, numbers, together, looks),
+        every=population_mean(values, numbers, jointly, looks),
     )
 
 
@@ -120,9 +117,8 @@ def quarters(pair: PairCounts) -> Cells:
 def _values(first: SupportDesign, second: SupportDesign) -> Array:
     """Return the value of a report in each of the `quarters`."""
     (yes, no), (other_yes, other_no) = (
-        (float(Fraction(ONE - design.lie, gap)), float(Fraction(-design.lie, gap)))
+        (float(design.unbiased_share(Fraction(1))), float(design.unbiased_share(Fraction(0))))
         for design in (first, second)
-        for gap in (design.keep - design.lie,)
     )
     return np.array([yes * other_yes, yes * other_no, no * other_yes, no * other_no])
 

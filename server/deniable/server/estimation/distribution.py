@@ -10,16 +10,15 @@ point k + 1 not at all, so
 for any distribution and any effect of rounding to the table's grid.
 
 Estimating: R_k is linear in a person's grid point, so it is the mean of h_k over reports, for any
-h_k(symbol) whose mean under row i is the weight of grid point i in R_k. If the rows are linearly
-independent, such an h_k exists; of several, we use the one with the least variance for equally
-frequent grid points. Each report has one of finitely many values, so R_k has the interval of
-`bounded_mean`. All intervals hold jointly with the confidence (Bonferroni), and so does the band
-between
+h_k(symbol) whose mean under row i is the weight of grid point i in R_k. Such an h_k exists if the
+rows are linearly independent; we use the one with the least variance for equally frequent grid
+points. R_k then has the interval of `bounded_mean`, because each report has one of finitely many
+values. All intervals hold jointly with the confidence (Bonferroni). So does the band between
 
     low_k   the highest lower limit of R_0 ... R_(k - 1)
     high_k  the lowest upper limit of R_k and all after it
 
-for the share at or below all points simultaneously. A band bounds all quantiles at no cost: the
+for the share at or below all points simultaneously. The band also bounds all quantiles: the
 quantile of level p is above any point with high_k < p, and not above any point with low_k >= p.
 
 Number of parts: the largest of 4 to 20 that divides the grid and for which limits are expected at
@@ -27,10 +26,10 @@ most one part of the whole from R_k. It depends on the table and on the number o
 their content. If even four parts are too many, there are too few reports for a distribution.
 
 `consistent` is the maximum-likelihood distribution, computed by expectation-maximization [1] from
-equal shares, and stopped when a step adds less than 0.001 to the log-likelihood, before it fits the
-noise. Li et al. also smooth each step, which flattens true concentrations at one value, such as
-zeros, and does worse than early stopping (`./run bench --long --only distribution`). The quantiles'
-estimates come from `consistent`; intervals do not depend on it.
+equal shares. It stops when a step adds less than 0.001 to the log-likelihood, before it fits the
+noise. Smoothing each step, as Li et al. do, flattens true concentrations at one value, such as
+zeros, and does worse than early stopping (`./run bench --long --only distribution`). The estimates
+of quantiles come from `consistent`; intervals do not depend on it.
 
 [1] Dempster, Laird, Rubin 1977, "Maximum likelihood from incomplete data via the EM algorithm",
     Journal of the Royal Statistical Society B 39(1). With square waves, and smoothing: Li et al.
@@ -49,7 +48,7 @@ from statistics import NormalDist
 import numpy as np
 
 from deniable.server.estimation.mean_limits import population_mean
-from deniable.server.estimation.statements import CONFIDENCE, Array, Interval
+from deniable.server.estimation.statements import CONFIDENCE, Array, Interval, joint_confidence
 from deniable.shared.privacy.epsilon import ONE
 from deniable.shared.privacy.families.number_table import NumberTable
 
@@ -62,7 +61,7 @@ MAX_STEPS = 2_000
 
 @dataclass(frozen=True)
 class Quantile:
-    """Quantile as a position in the range, from 0 at its low end to 1 at its high end."""
+    """A quantile; positions are from 0 at the low end of the range to 1 at its high end."""
 
     level: float
     estimate: float
@@ -74,7 +73,7 @@ class Quantile:
 class Distribution:
     """Arrays with one number for each point; the points divide the range evenly.
 
-    Intervals of `share` hold one by one, those of `below` simultaneously.
+    Each interval of `share` holds on its own, those of `below` hold jointly.
     """
 
     share: Array
@@ -100,7 +99,7 @@ def distributions(
     made: list[Distribution | None] = [None] * len(counts)
     parts = [informative_parts(table, n, confidence, looks) for n in counts.sum(1).tolist()]
     for number in {number for number in parts if number is not None}:
-        rows = [row for row, own in enumerate(parts) if own == number]
+        rows = [row for row, suitable in enumerate(parts) if suitable == number]
         estimated = _in_parts(table, counts[rows], number, confidence, looks)
         for row, distribution in zip(rows, estimated, strict=True):
             made[row] = distribution
@@ -111,23 +110,29 @@ def _in_parts(
     table: NumberTable, counts: Array, parts: int, confidence: float, looks: bool
 ) -> Iterator[Distribution]:
     values, misfit = cumulative_values(table, parts)
-    ends = np.zeros((1, table.symbols)), np.ones((1, table.symbols))
-    shares = np.diff(values, axis=0, prepend=ends[0], append=ends[1])
-    held = band(table, counts, parts, confidence, looks)
+    zeros, ones = np.zeros((1, table.symbols)), np.ones((1, table.symbols))
+    shares = np.diff(values, axis=0, prepend=zeros, append=ones)
+    bands = band(table, counts, parts, confidence, looks)
     intervals = _limits(shares, counts, confidence, looks, 2 * misfit)
-    for row, low, high, *ends_of_band in zip(counts, *intervals, *held, strict=True):
+    positions = np.linspace(0, 1, table.steps + 1)
+    for row, low, high, band_low, band_high in zip(counts, *intervals, *bands, strict=True):
         rates = row / row.sum()
         cumulative = [0, *values @ rates, 1]
         fine = likeliest(_rows(table), row)
+        below = np.cumsum(fine) - fine / 2  # each grid point, plus half of the share at it
         yield Distribution(
             share=shares @ rates,
             share_interval=(low, high),
             share_consistent=_at_points(table.steps, parts) @ fine,
             below=np.array([(before + with_it) / 2 for before, with_it in pairwise(cumulative)]),
-            below_interval=(ends_of_band[0], ends_of_band[1]),
-            below_consistent=_below(fine)[:: table.steps // parts],
+            below_interval=(band_low, band_high),
+            below_consistent=below[:: table.steps // parts],
             quantiles=tuple(
-                Quantile(level, _at_level(level, fine), *quantile_interval(level, *ends_of_band))
+                Quantile(
+                    level,
+                    float(np.interp(level, below, positions)),
+                    *quantile_interval(level, band_low, band_high),
+                )
                 for level in LEVELS
             ),
         )
@@ -138,14 +143,14 @@ def band(
 ) -> Interval:
     """Return simultaneous limits for the shares at or below every point, for each row of counts."""
     values, misfit = cumulative_values(table, parts)
-    each = 1 - (1 - confidence) / _held_at_once(table, parts, looks)
-    low, high = _limits(values, counts, each, looks, misfit)
+    joint = joint_confidence(_limits_held_jointly(table, parts, looks), confidence)
+    low, high = _limits(values, counts, joint, looks, misfit)
     rising = np.maximum.accumulate(low, axis=-1)[..., :-1]
     falling = np.minimum.accumulate(high[..., ::-1], axis=-1)[..., ::-1]
-    none, every = np.zeros_like(low[..., :1]), np.ones_like(low[..., :1])
+    zero, one = np.zeros_like(low[..., :1]), np.ones_like(low[..., :1])
     return (
-        np.concatenate([none, np.clip(rising, 0, 1), every], axis=-1),
-        np.concatenate([np.clip(falling, 0, 1), every], axis=-1),
+        np.concatenate([zero, np.clip(rising, 0, 1), one], axis=-1),
+        np.concatenate([np.clip(falling, 0, 1), one], axis=-1),
     )
 
 
@@ -158,9 +163,9 @@ def quantile_interval(level: float, low: Array, high: Array) -> tuple[float, flo
 def informative_parts(
     table: NumberTable, reports: float, confidence: float = CONFIDENCE, looks: bool = False
 ) -> int | None:
-    """Return the number of parts, which depends only on the number of reports."""
+    """Return the number of parts for this number of reports, or None if there are too few."""
     for parts in reversed(_possible_parts(table)):
-        joint = 1 - (1 - confidence) / _held_at_once(table, parts, looks)
+        joint = joint_confidence(_limits_held_jointly(table, parts, looks), confidence)
         deviations = NormalDist().inv_cdf((1 + joint) / 2)
         if deviations * math.sqrt(worst_variance(table, parts) / reports) <= 1 / parts:
             return parts
@@ -191,8 +196,8 @@ def _possible_parts(table: NumberTable) -> tuple[int, ...]:
     return tuple(p for p in divisors if cumulative_values(table, p)[1] <= LARGEST_MISFIT)
 
 
-def _held_at_once(table: NumberTable, parts: int, looks: bool) -> int:
-    """Return the number of limits that must hold together; later looks may have more parts."""
+def _limits_held_jointly(table: NumberTable, parts: int, looks: bool) -> int:
+    """Count the limits that must hold jointly; later looks may have more parts."""
     return sum(_possible_parts(table)) if looks else parts
 
 
@@ -203,8 +208,8 @@ def _rows(table: NumberTable) -> Array:
 
 def _at_points(steps: int, parts: int) -> Array:
     """Return the weight of each grid point at each point of the distribution."""
-    places = np.arange(steps + 1) * parts / steps
-    return np.asarray(np.maximum(1 - np.abs(places - np.arange(parts + 1)[:, None]), 0))
+    positions = np.arange(steps + 1) * parts / steps
+    return np.asarray(np.maximum(1 - np.abs(positions - np.arange(parts + 1)[:, None]), 0))
 
 
 def _limits(
@@ -231,12 +236,3 @@ def likeliest(rows: Array, counts: Array) -> Array:
         shares = shares * (rows @ (counts / expected))
         shares /= shares.sum()
     return shares
-
-
-def _below(fine: Array) -> Array:
-    """Return the share below each grid point, plus half of the share at it."""
-    return np.asarray(np.cumsum(fine) - fine / 2)
-
-
-def _at_level(level: float, fine: Array) -> float:
-    return float(np.interp(level, _below(fine), np.linspace(0, 1, len(fine))))

@@ -10,12 +10,12 @@ Designs: the score is the number of supported options among s options. It is dis
 of independent bits: for one option by definition, for unary encoding by construction, and for
 subset selection because a uniform subset, weighted at one option, is strongly Rayleigh [2]. So
 Chernoff's bound [1] holds with the mean of the rates, which is at least `lie` and at most (keep +
-(s - 1) lie) / s. The s rarest and the s most frequent options are tested for every s, corrected for
-all (k choose s) choices.
+(s - 1) lie) / s. For every s, the s rarest and the s most frequent options are tested, corrected
+for all (k choose s) choices.
 
-If a report is one of several symbols that support an option, the scores of s options may depend on
-each other in any way. So options are tested one by one, and symbols as well: whether a report is
-one of s symbols is one bit, and at most r of them are more probable than the others.
+If several symbols support an option, the scores of s options may depend on each other in any way.
+So options are tested one by one, and so are symbols: whether a report is one of s symbols is one
+bit, and at most r of them are more probable than the others.
 
 Grouped designs: each group is tested separately, and the smallest p-value is multiplied by the
 number of groups.
@@ -32,9 +32,9 @@ distance from their expectation is at most sqrt(n) on average, and each report c
 2 [3].
 
 False alarms: all of a question's bounds hold jointly with probability 1 - p, at every number of
-reports n simultaneously, because p is split as 1 / (n (n + 1)). So if every report is honest, a
-round is flagged with probability at most FALSE_ALARM, however often it is looked at. Forgery that
-stays within the possible region is not detected.
+reports n, because p is split as 1 / (n (n + 1)). So an honest round is flagged with probability at
+most FALSE_ALARM, however often it is checked. The test cannot detect forgery that stays within the
+possible region.
 
 [1] Hoeffding 1963, "Probability inequalities for sums of bounded random variables", Journal of the
     American Statistical Association 58(301).
@@ -65,13 +65,9 @@ from deniable.shared.privacy.families.support import CyclicDesign, SupportDesign
 from deniable.shared.privacy.families.vector_design import VectorDesign
 from deniable.shared.privacy.mechanism import MULTINOMIAL, FamilyTable, Mechanism
 
-Test = Callable[[Cells], Array]  # log p after removing a number of the worst-fitting reports
-# the same, given the number of remaining reports, at least one
-Bound = Callable[[Cells, Cells], Array]
-
 FALSE_ALARM = 1e-6  # per round
 LEAST_P = 1e-300
-WORTH_A_LOOK = 3.0  # standard deviations outside; closer counts have no small p
+MIN_DEVIATIONS = 3.0  # closer counts have no small p
 SMALLEST_TILT, LARGEST_TILT = math.log(1e-12), math.log(1e4)
 
 
@@ -81,25 +77,26 @@ class Fit:
     forged: int  # lower bound on the number of forged reports; 0 if none is detected
 
 
+Bound = Callable[[Cells, Cells], Array]  # log p, given the numbers of removed and remaining reports
+Test = Callable[[Any, Cells, Cells, int], list[Fit]]  # Any: the family that the test is for
+
+
 def fits(mechanism: Mechanism, cells: Cells, reports: Cells, questions: int = 1) -> list[Fit]:
-    """Test the tally of one question of a round, for each row of cells."""
+    """Test one question's tally of each round, for a survey with this number of questions."""
     return TESTS.of(mechanism)(mechanism, cells, reports, questions)
 
 
-def _bounded(
-    bound_of: Callable[[Any, Cells, Cells], Bound],
-) -> Callable[[Any, Cells, Cells, int], list[Fit]]:
+def _bounded(bound_of: Callable[[Any, Cells, Cells], Bound]) -> Test:
     """Return the test that uses this bound."""
 
     def test(mechanism: Mechanism, cells: Cells, reports: Cells, questions: int) -> list[Fit]:
-        log_p = _log_p(bound_of(mechanism, cells, reports), reports)(np.zeros_like(reports))
-        log_p, allowed = np.minimum(0.0, log_p), math.log(FALSE_ALARM / questions)
-        forged, noticed = np.zeros_like(reports), log_p <= allowed
-        if noticed.any():
-            of = cells[noticed], reports[noticed]
-            without = _log_p(bound_of(mechanism, *of), of[1])
-            forged[noticed] = least(
-                lambda removed: without(removed) > allowed, np.zeros_like(of[1]), of[1]
+        forged, allowed = np.zeros_like(reports), math.log(FALSE_ALARM / questions)
+        log_p = np.minimum(0.0, _log_p(bound_of(mechanism, cells, reports), reports, forged))
+        if (flagged := log_p <= allowed).any():
+            sent = reports[flagged]
+            bound = bound_of(mechanism, cells[flagged], sent)
+            forged[flagged] = least(
+                lambda removed: _log_p(bound, sent, removed) > allowed, np.zeros_like(sent), sent
             )
         return [
             Fit(max(LEAST_P, math.exp(max(exponent, math.log(LEAST_P)))), removed)
@@ -109,24 +106,21 @@ def _bounded(
     return test
 
 
-def _log_p(bound: Bound, reports: Cells) -> Test:
-    def log_p(removed: Cells) -> Array:
-        left = np.maximum(reports - removed, 1)
-        return np.where(removed < reports, bound(removed, left), 0.0)
-
-    return log_p
+def _log_p(bound: Bound, reports: Cells, removed: Cells) -> Array:
+    """Return log p after removing a number of the worst-fitting reports."""
+    return np.where(removed < reports, bound(removed, np.maximum(reports - removed, 1)), 0.0)
 
 
 def _groups(mechanism: GroupedDesign, cells: Cells, _: Cells, questions: int) -> list[Fit]:
     """Test each group separately, since groups have different reports."""
     groups, size = mechanism.groups, mechanism.each.cells
-    parts = []
+    tests = []
     for group in range(groups):
-        own, reports = cells[:, group * size : (group + 1) * size], cells[:, group - groups]
-        parts.append(fits(mechanism.each, own, reports, questions * groups))
+        counts, reports = cells[:, group * size : (group + 1) * size], cells[:, group - groups]
+        tests.append(fits(mechanism.each, counts, reports, questions * groups))
     return [
         Fit(min(1.0, groups * min(fit.p_value for fit in row)), sum(fit.forged for fit in row))
-        for row in zip(*parts, strict=True)
+        for row in zip(*tests, strict=True)
     ]
 
 
@@ -139,15 +133,15 @@ def _of_design(design: SupportDesign, cells: Cells, _: Cells) -> Bound:
     lowest = np.append(size[:-1] * q, highest[-1])  # one of the options is the answer
     most = np.minimum(size, design.encoding.max_cells)
     bits = np.ones_like(size) if design.joint == MULTINOMIAL else size
-    paid = _log_choose(size) + math.log(2 * len(size))
-    return _of_sums(few, many, lowest / bits, highest / bits, paid, most, bits)
+    correction = _log_choose(size) + math.log(2 * len(size))
+    return _of_sums(few, many, lowest / bits, highest / bits, correction, most, bits)
 
 
-def _of_options(design: SupportDesign, cells: Cells, paid: float) -> Bound:
+def _of_options(design: SupportDesign, cells: Cells, correction: float) -> Bound:
     """Bound each option separately: in any design, support for it is one bit per report."""
     options = np.sort(support_counts(design, cells), axis=1).astype(np.float64)
     keep, lie = np.array([design.keep / ONE]), np.array([design.lie / ONE])
-    return _of_sums(options[:, :1], options[:, -1:], lie, keep, paid)
+    return _of_sums(options[:, :1], options[:, -1:], lie, keep, correction)
 
 
 def _of_symbols(design: CyclicDesign, cells: Cells, _: Cells) -> Bound:
@@ -157,8 +151,9 @@ def _of_symbols(design: CyclicDesign, cells: Cells, _: Cells) -> Bound:
     silent = len(size) - design.speaking
     highest = blind * size + (speaking - blind) * np.minimum(size, design.speaking)
     lowest = blind * size + (speaking - blind) * np.maximum(size - silent, 0)
-    paid = _log_choose(size) + math.log(4 * len(size))
-    of_symbols = _of_sums(few, many, np.minimum(lowest, 1.0), np.minimum(highest, 1.0), paid)
+    correction = _log_choose(size) + math.log(4 * len(size))
+    lowest, highest = np.minimum(lowest, 1.0), np.minimum(highest, 1.0)
+    of_symbols = _of_sums(few, many, lowest, highest, correction)
     of_options = _of_options(design, cells, math.log(4 * design.options))
     return lambda removed, left: np.minimum(of_symbols(removed, left), of_options(removed, left))
 
@@ -175,7 +170,7 @@ def _of_sums(
     many: Array,
     lowest: Array,
     highest: Array,
-    paid: Array | float,
+    correction: Array | float,
     most: Cells | int = 1,
     bits: Cells | int = 1,
 ) -> Bound:
@@ -188,7 +183,7 @@ def _of_sums(
         trials = left[:, None] * bits
         below = _surprise(few, trials, lowest, -1)
         above = _surprise(np.maximum(many - removed[:, None] * most, 0), trials, highest, 1)
-        return np.asarray((paid - np.maximum(below, above)).min(1) + _looks(left))
+        return np.asarray((correction - np.maximum(below, above)).min(1) + _looks(left))
 
     return bound
 
@@ -200,14 +195,14 @@ def _of_table(table: NumberTable, counts: Cells, reports: Cells) -> Bound:
     number = np.maximum(reports, 1)[:, None]
     spread = np.sqrt(np.maximum(squares - totals**2 / number, 1e-9))
     outside = (totals - number * bounds) / spread
-    far = [(row, outside[row].argmax()) for row in np.flatnonzero(outside.max(1) >= WORTH_A_LOOK)]
+    far = [(row, outside[row].argmax()) for row in np.flatnonzero(outside.max(1) >= MIN_DEVIATIONS)]
 
     def bound(removed: Cells, left: Cells) -> Array:
-        log_p, paid = np.zeros(len(cells)), math.log(len(scores)) + _looks(left)
+        log_p, correction = np.zeros(len(cells)), math.log(len(scores)) + _looks(left)
         for row, worst in far:
             score = scores[worst]
             rest = float(totals[row, worst] - removed[row] * score.max())
-            log_p[row] = paid[row] - _chernoff(rest, int(left[row]), score, log_rows)
+            log_p[row] = correction[row] - _chernoff(rest, int(left[row]), score, log_rows)
         return log_p
 
     return bound
@@ -225,12 +220,12 @@ def _of_vectors(design: VectorDesign, cells: Cells, _: Cells) -> Bound:
 
 
 def _surprise(totals: Array, trials: Cells, rates: Array, side: int) -> Array:
-    """Return -log of Chernoff's bound: mean rates are at least (-1) or at most (1) these."""
+    """Return -log of Chernoff's bound for mean rates at least (side -1) or at most (1) `rates`."""
     from scipy.special import rel_entr
 
-    seen = np.minimum(totals / trials, 1.0)
-    outside = np.sign(seen - rates) == side
-    divergence = rel_entr(seen, rates) + rel_entr(1 - seen, np.maximum(1 - rates, 0.0))
+    observed = np.minimum(totals / trials, 1.0)
+    outside = np.sign(observed - rates) == side
+    divergence = rel_entr(observed, rates) + rel_entr(1 - observed, np.maximum(1 - rates, 0.0))
     return np.where(outside, trials * divergence, 0.0)
 
 
@@ -266,8 +261,8 @@ def _scores(table: NumberTable) -> tuple[Array, Array, Array]:
 def _stretches(weights: Array) -> Array:
     """Return the sums over stretches of the grid whose lengths are powers of two.
 
-    They overlap by half and start at each of the first two points, so that an anomaly next to an
-    end is in a stretch without that end.
+    They overlap by half and start at each of the first two points, so that some stretch contains an
+    anomaly next to an end but not that end.
     """
     points = len(weights)
     until = np.vstack([np.zeros(weights.shape[1]), np.cumsum(weights, axis=0)])
@@ -294,10 +289,9 @@ def _looks(reports: Cells) -> Array:
     return np.array([math.log(n) + math.log(n + 1) for n in reports.tolist()])
 
 
-# Any: each function takes the family of its key
-TESTS: FamilyTable[Callable[[Any, Cells, Cells, int], list[Fit]]] = FamilyTable(
+TESTS: FamilyTable[Test] = FamilyTable(
     {
-        # A family without a bound never has a detection.
+        # Forgery is never detected in a family without a bound.
         Mechanism: _bounded(lambda _, cells, __: lambda *_: np.zeros(len(cells))),
         SupportDesign: _bounded(_of_design),
         CyclicDesign: _bounded(_of_symbols),

@@ -1,65 +1,63 @@
 """Frequent texts, found without a list of them: search, test, estimate.
 
-Search: beginnings that stand out are extended digit by digit. The idea of prefixes from one group
-each is [1]; that evidence adds up along a path is [2]. Only digits that keep a beginning
-well-formed UTF-8 may follow. A state is what is expected next: a byte, or the lower half of a byte
-whose upper half is given. Control characters are left out, and zeros fill the end of a text (The
-Unicode Standard 15.0, table 3-7).
+Search: promising beginnings of texts are extended digit by digit. Counting beginnings of one length
+in each group is the idea of [1]; adding up the evidence along a path is that of [2]. Only digits
+that keep a beginning well-formed UTF-8 may follow, without control characters; zeros fill the end
+of a text (The Unicode Standard 15.0, table 3-7). The state of a beginning is what may follow: a
+byte, or the lower half of a byte whose upper half is given.
 
-Each group but the final ones counts in buckets how many hold each beginning of one length. With z
-the standard score of a beginning's bucket, its credit is
+Each group, except the final ones, counts in buckets how many people hold each beginning of one
+length. With z the standard score of a beginning's bucket, its credit is
 
-    credit = min(credit of the beginning without its last digit, 0) + min(z, MOST) - BIAS
+    credit = min(credit of the beginning without its last digit, 0) + min(z, MAX_SCORE) - BIAS
 
-the logarithm of the odds that it is one of a frequent text, but for its scale: the evidence of all
-lengths adds up, while a certain beginning says nothing about its continuation. A bucket
-that another beginning fills counts no more than MOST, and only once, since every group hashes
-in its own way. BIAS is half of the z of a text at the floor, and what sixteen continuations cost.
+Up to a scale, this is the logarithm of the odds that a frequent text has this beginning. The
+evidence of all lengths adds up, but a certain beginning says nothing about its continuation. A
+bucket that another beginning fills adds at most MAX_SCORE, and only once, since every group has a
+hash of its own. BIAS is half of the z of a text at the floor, plus the cost of choosing among
+sixteen continuations.
 
-After a wrong digit the credit goes down with every group, and after some digits more frequent texts
-leave no more than a few thousand wrong beginnings above those of a text at the floor: KEPT has room
-for them. So texts are found that are too rare to stand out in any one group.
+After a wrong digit the credit decreases with every group. Even next to more frequent texts, at most
+a few thousand wrong beginnings have more credit than a text at the floor, and KEPT has room for
+them. So the search finds texts that are too rare to stand out in any one group.
 
 Exact p-values: the hash puts a text into random buckets, and nothing in the tally depends on a text
 that no one reports. So any score of such a text is distributed like the same score at random
 buckets of this tally: one in each of the final groups, independently. That includes the noise and
-all other texts in those buckets, with no assumption about either; but it assumes that reports are
-not forged, and texts not chosen, to match a certain hash.
+all other texts in those buckets, with no assumption about either. It assumes that no one forges
+reports, or chooses texts, to match a certain hash.
 
-The score is the sum of the groups' standard scores, each at most MOST, so that one crowded bucket
-cannot make it. Whole steps are added: those of random buckets rounded up, a text's own down.
-
-In the same way the estimate of a text's share is off by what lies in random buckets: its noise, and
-whatever other texts share its own.
+The score is the sum of the groups' standard scores, each at most MAX_SCORE, so that one crowded
+bucket is not enough. Scores are rounded to whole steps: up for random buckets, down for the text.
 
 Texts that stand out have a share, an interval and a p-value, from the final groups alone. The
-candidates come from the other groups' reports, so nothing in the final groups depends on which
-they are. At most TESTED are tested, in LOOKS looks: what is found in one is taken out of the counts
-for the next, so that frequent texts hide no others. A text is found in a look if its p-value is at
-most FALSE_DISCOVERY / (LOOKS tested). So the probability that any text is found of which there is
-no report is at most FALSE_DISCOVERY, whatever is answered, as long as no report is forged.
+candidates come from the other groups' reports, so they do not depend on the final groups. At most
+TESTED candidates are tested, in LOOKS passes. Each pass subtracts the texts found so far from the
+counts, so that frequent texts hide no others. A text is found if its p-value is at most
+FALSE_DISCOVERY / (LOOKS tested). So the probability of listing any text that no one reported is at
+most FALSE_DISCOVERY, whatever people answer, as long as no report is forged.
 
-Of what was found all buckets are known; only what was not is spread over the K buckets by the hash.
-With f_j the shares that were found and F their sum, c_ij the part of the final reports whose group
-has texts i and j in one bucket, p and q the design's probabilities, the rate of reports that
-support i is expected to be
+The buckets of found texts are known; the hash spreads all other texts over the K buckets. Let f_j
+be the shares of the found texts and F their sum, c_ij the fraction of the final reports whose group
+has texts i and j in one bucket, and p and q the design's probabilities. The expected rate of
+reports that support text i is
 
     r_i = q + (p - q) (sum over j of c_ij f_j + (1 - F) / K)
 
-These are as many linear equations as shares, and are solved together: with g = (p - q) (1 - 1/K)
+There are as many of these linear equations as shares, so they are solved together. With
+g = (p - q) (1 - 1/K) and c_ii = 1,
 
     sum over j of (K c_ij - 1) / (K - 1) f_j = (r_i - q - (p - q) / K) / g
 
-where c_ii = 1: unbiased over the hash of what was not found, at any F. Where no bucket is shared,
-the error of f_i takes on 1 / (K - 1) of the sum of the other R - 1 errors: sqrt(R - 1) / (K - 1) of
-its own size where all are alike and independent, and at most (R - 1) / (K - 1) of the largest.
+which is unbiased over the hash of all other texts, at any F. If no bucket is shared, each f_i also
+has 1 / (K - 1) of the sum of the other R - 1 errors: sqrt(R - 1) / (K - 1) times its own error if
+all are similar and independent, and at most (R - 1) / (K - 1) times the largest.
 
-The interval is Clopper-Pearson's for the final groups together, moved by what the estimate takes
-off for other texts, and reaches on either side at least as far as the same estimate at random
-buckets does from its expectation, once what was found is taken out: so it has room for texts that
-are not listed and share a bucket with one that is. Where R of m texts are found, its confidence is
-1 - (1 - 0.95) R / m: so of the intervals that are shown, after this selection, at most 5 % are
-expected to miss [3].
+The interval is Clopper-Pearson's for the final groups together, shifted by the correction for other
+texts. On either side it extends at least as far as the same estimate at random buckets deviates
+from its expectation, after subtracting the found texts. So it allows for texts that share a bucket
+but are not listed. If R of m texts are found, its confidence is 1 - (1 - 0.95) R / m: after this
+selection, at most 5 % of the listed intervals are expected to miss [3].
 
 [1] Wang, Li, Jha 2018, "Locally differentially private heavy hitter identification", IEEE
     Transactions on Dependable and Secure Computing 18(2).
@@ -87,18 +85,17 @@ Digits = npt.NDArray[np.uint8]  # a row for each beginning
 
 FALSE_DISCOVERY = 0.01
 TESTED, LOOKS = 1_000, 3
-STEP = 0.02
-REACH_STEPS = 2_000  # at least, from a group's least share to its largest
-ROUNDING = 1 + 1e-9  # more than what sums of so many doubles are off by
-
-KEPT = 32_768
-BIAS, MOST = 2.4, 5.0
+STEP = 0.02  # of a score
+REACH_STEPS = 2_000  # minimum number of steps between the smallest and the largest share of a group
+ROUNDING = 1 + 1e-9  # bounds the rounding error of the sums of probabilities
+KEPT = 32_768  # beginnings of each length
+BIAS, MAX_SCORE = 2.4, 5.0
 HEX = np.frombuffer(b"0123456789abcdef", np.uint8)
 
-START, NEXT, ENDED, FIRST_BYTE, TWO, THREE = range(6)  # NEXT, TWO, THREE: so many bytes must follow
+START, NEXT, ENDED, FIRST_BYTE, TWO, THREE = range(6)  # NEXT, TWO, THREE: 1, 2 or 3 more bytes
 AFTER_E0, AFTER_ED, AFTER_F0, AFTER_F4 = range(6, 10)
-BYTES = 10  # states between bytes; others are between the halves of one
-# In this state, from this byte to that one, comes this state.
+BYTES = 10  # number of states between bytes; the others are between the halves of a byte
+# (state, first byte, last byte, next state)
 RULES = (
     *(
         (state, *rule)
@@ -129,11 +126,11 @@ NEVER = -1
 
 
 class TextEstimator(Estimator):
-    """Estimates of the texts that are found; before that they have no labels, nor statements."""
+    """Estimator of the texts that it finds; they have no labels in advance, so no statements."""
 
     method = (
-        "Clopper-Pearson through the randomization, wider for what may share a bucket, and for the "
-        "choice of what stands out"
+        "Clopper-Pearson through the randomization, widened for unlisted texts in the same bucket "
+        "and for the selection of texts that stand out"
     )
 
     @classmethod
@@ -167,8 +164,8 @@ class Counts:
 
     supports: Cells
     reports: Cells  # of each group
-    empty: float  # the rate at which a bucket is supported that has its part of others only
-    gain: float  # what of a share is seen in that rate
+    empty: float  # rate of support for a bucket with only its part of the other texts
+    gain: float  # increase of that rate per unit of share
 
     @property
     def shares(self) -> Array:
@@ -181,7 +178,7 @@ class Counts:
 
     @property
     def errors(self) -> Array:
-        """The standard deviation of such a share of a bucket that holds none."""
+        """Standard deviation of the share of an empty bucket."""
         spread = self.empty * (1 - self.empty) / np.maximum(self.reports, 1)
         return np.asarray(np.sqrt(spread)[:, None] / self.gain)
 
@@ -196,37 +193,37 @@ def counts_of(mechanism: GroupedDesign, cells: Cells) -> Counts:
 
 
 def _standing_out(final: Counts, buckets: Cells) -> tuple[Array, Array, Array]:
-    """Return each candidate's share, its p-value times the tests, and what buckets hold of others.
+    """Return each candidate's share and corrected p-value, and the others' share of each bucket.
 
-    The share is not-a-number where a candidate does not stand out.
+    The share is NaN if a candidate does not stand out.
     """
     left, tested = final.shares, buckets.shape[1]
     shares, p = np.full(tested, np.nan), np.ones(tested)
     for _ in range(LOOKS if tested else 0):
         corrected = np.minimum(1.0, LOOKS * tested * p_values(left / final.errors, buckets))
-        news = np.isnan(shares) & (corrected <= FALSE_DISCOVERY)
-        if not news.any():
+        new = np.isnan(shares) & (corrected <= FALSE_DISCOVERY)
+        if not new.any():
             break
-        p[news] = corrected[news]
-        chosen = news | ~np.isnan(shares)
+        p[new] = corrected[new]
+        chosen = new | ~np.isnan(shares)
         shares[chosen], left = _taken_out(final, buckets[:, chosen])
     return shares, p, left
 
 
 def _taken_out(final: Counts, buckets: Cells) -> tuple[Array, Array]:
-    """Return these texts' shares, and what each bucket holds of all others beyond its part."""
+    """Return these texts' shares, and the excess share that other texts have of each bucket."""
     options = final.supports.shape[1]
-    seen = final.weights @ np.take_along_axis(final.shares, buckets, axis=1)
+    rates = final.weights @ np.take_along_axis(final.shares, buckets, axis=1)
     overlaps = _overlaps(final.weights, buckets, options)
-    # Not `solve`: forgers might have two texts listed that have the same buckets.
-    shares = np.asarray(np.linalg.lstsq(overlaps, seen)[0], np.float64)
+    # Not `solve`: forgers might get two texts with the same buckets listed.
+    shares = np.asarray(np.linalg.lstsq(overlaps, rates)[0], np.float64)
     left = final.shares + shares.sum() / (options - 1)
     np.subtract.at(left, (np.arange(FINAL)[:, None], buckets), shares * options / (options - 1))
     return shares, left
 
 
 def _overlaps(weights: Array, buckets: Cells, options: int) -> Array:
-    """Return how much of the share of one text, across, appears in the rate of another, down."""
+    """Return the fraction of text j's share that appears in text i's rate, as matrix[i, j]."""
     together = np.tensordot(weights, buckets[:, :, None] == buckets[:, None], axes=1)
     return np.asarray((options * together - 1) / (options - 1))
 
@@ -255,13 +252,12 @@ def _estimate(
         reports=reports,
         confidence=confidence,
         consistent=float(min(max(share, 0.0), 1.0)),
-        method=TextEstimator.method,
         note=f"p-value {max(p, 1e-99):.1g}",
     )
 
 
 def _shown(digits: Digits) -> Digits:
-    """Return those that a person can read on a line: others are not what a device sends."""
+    """Return the printable texts; devices send no others."""
     return np.compress([_text(row).isprintable() for row in digits], digits, axis=0)
 
 
@@ -270,13 +266,13 @@ def _text(digits: npt.NDArray[np.uint8]) -> str:
     return packed.rstrip(b"\0").decode()
 
 
-# What random buckets hold
+# Random buckets
 
 
 def reach(shares: Array, weights: Array, beyond: float) -> tuple[float, float]:
-    """Return how far below and above its mean the weighted sum lies at random buckets.
+    """Return how far the weighted sum at random buckets lies below and above its mean.
 
-    It is farther with this probability at either end. Each share counts as one step more.
+    It is farther with probability `beyond` at either end. Each share is rounded up by one step.
     """
     parts = weights[:, None] * (shares - shares.mean(axis=1, keepdims=True))
     step = float(np.ptp(parts, axis=1).max()) / REACH_STEPS or 1.0
@@ -296,34 +292,34 @@ def _at_least(steps: npt.NDArray[np.int64]) -> Array:
 
 def p_values(scores: Array, buckets: npt.NDArray[np.int64]) -> Array:
     """Return each text's p-value, by `scores[group, bucket]` and its `buckets[group, text]`."""
-    steps = np.minimum(scores, MOST) / STEP
+    steps = np.minimum(scores, MAX_SCORE) / STEP
     up = np.ceil(steps).astype(np.int64)
     least = up.min(axis=1, keepdims=True)
     at_least = _at_least(up - least)
     own = np.floor(np.take_along_axis(steps, buckets, axis=1)).astype(np.int64)
     total = (own - least).sum(axis=0)
-    found: Array = np.append(at_least, 0.0)[np.clip(total, 0, len(at_least))]
-    return np.minimum(1.0, ROUNDING * found)
+    p: Array = np.append(at_least, 0.0)[np.clip(total, 0, len(at_least))]
+    return np.minimum(1.0, ROUNDING * p)
 
 
 # Search
 
 
 def candidates(scores: Array, beginnings: Beginnings, most: int) -> Digits:
-    """Return the most credible texts as rows of digits, by `scores[group, bucket]`."""
-    steps = np.minimum(scores, MOST) - BIAS
+    """Return up to `most` texts with the highest credit, as rows of digits."""
+    steps = np.minimum(scores, MAX_SCORE) - BIAS
     digits = np.zeros((1, 0), np.uint8)
     states, credit = np.array([FIRST_BYTE], np.int16), np.zeros(1)
     for count in range(1, 2 * beginnings.length + 1):
         after = following()[states]
-        reached = np.minimum(credit, 0.0)[:, None] + np.zeros(16)
+        extended = np.minimum(credit, 0.0)[:, None] + np.zeros(16)
         if (group := count - FIRST) >= 0:
-            reached += steps[group][buckets_after(beginnings, group, digits)]
-        ways = np.flatnonzero(after != NEVER)
-        ways = ways[_highest(reached.flat[ways], KEPT)]
-        parents, digit = np.divmod(ways, 16)
+            extended += steps[group][buckets_after(beginnings, group, digits)]
+        children = np.flatnonzero(after != NEVER)
+        children = children[_highest(extended.flat[children], KEPT)]
+        parents, digit = np.divmod(children, 16)
         digits = np.column_stack([digits[parents], digit.astype(np.uint8)])
-        states, credit = after.flat[ways], reached.flat[ways]
+        states, credit = after.flat[children], extended.flat[children]
     ended = whole(states)
     return digits[ended][_highest(credit[ended], most)]
 
@@ -338,24 +334,20 @@ def buckets_after(beginnings: Beginnings, group: int, digits: Digits) -> npt.NDA
 
 def final_buckets(beginnings: Beginnings, digits: Digits) -> npt.NDArray[np.int64]:
     """Return the buckets of these texts, a row for each of the final groups."""
-    rows = np.arange(len(digits))
-    return np.stack(
-        [
-            buckets_after(beginnings, group, digits[:, :-1])[rows, digits[:, -1]]
-            for group in range(beginnings.groups - FINAL, beginnings.groups)
-        ]
-    )
+    texts, groups = np.arange(len(digits)), range(beginnings.groups - FINAL, beginnings.groups)
+    rows = (buckets_after(beginnings, group, digits[:, :-1]) for group in groups)
+    return np.stack([row[texts, digits[:, -1]] for row in rows])
 
 
 @cache
 def following() -> npt.NDArray[np.int16]:
     """Return a table: `following()[state, digit]` is the next state, or NEVER."""
     states = np.full((BYTES * 17, 16), NEVER, np.int16)
-    for state, first, last, then in RULES:
+    for state, first, last, next_state in RULES:
         for byte in range(first, last + 1):
             half = BYTES + 16 * state + (byte >> 4)
             states[state, byte >> 4] = half
-            states[half, byte & 15] = then
+            states[half, byte & 15] = next_state
     return states
 
 

@@ -1,35 +1,39 @@
-"""Limits of means: about the population, about the people who answered, and at every look.
+"""Limits of means: for the population, for the respondents, and at every look.
 
-The mean of values of a bounded range has Clopper-Pearson's interval, carried from two values to
+The mean of values of a bounded range has Clopper-Pearson's interval, generalized from two values to
 many. With c_j reports of value v_j, let G_j be independent gamma variables of shape c_j, one more
 for the end of the range in question. The upper limit is the (1 + confidence) / 2 quantile of
 
     sum_j v_j G_j / sum_j G_j           shape of the highest value: c_m + 1
 
 and the lower limit mirrors it. With two values these are quantiles of beta distributions: exactly
-Clopper-Pearson. The extra unit is what was not seen and yet may be there: without a single report
-of the highest value its probability may still be 3.7 / n. For many reports it approaches the normal
-interval. That it covers for every bounded distribution is a conjecture of Gaffke's, open and
-unrefuted [1]; the tests measure it for our tables, where it holds with room to spare at small n.
-Where n of N fixed people were asked, at random, it is about all N: their reports' mean has the same
-expectation as that of n independent draws, and a variance that is no larger, since no one is asked
-twice. With two values it is proved (`clopper_pearson`), with more it is measured too.
+Clopper-Pearson. The extra unit stands for values that may exist but were not seen: without a single
+report of the highest value its probability may still be 3.7 / n. For many reports the interval
+approaches the normal one. That it covers for every bounded distribution is Gaffke's conjecture,
+open and unrefuted [1]. The tests measure the coverage for our tables; at small n it is well above
+95 %.
 
-With S(x) = sum_j (v_j - x) G_j, that mean is above x exactly where S(x) is above 0; a saddlepoint
-gives the probability of it [2], too high by at most 2 per cent of itself, so it errs outward.
+If n of N fixed people were asked, at random, the interval refers to all N: their reports' mean has
+the same expectation as that of n independent draws, and a variance that is no larger, since no one
+is asked twice. For two values this is proved (`clopper_pearson`); for more it is measured.
 
-The people who answered: a report of a number at position x has the mean x and a variance V(x) given
-by the table. The positions of these n people are unknown, but no positions with the mean m have
-more noise than W(m), W being the least concave function above V (Jensen). Nor have they more than
-the reports vary, S, since the people themselves differ too. So the limits are those m for which
+With S(x) = sum_j (v_j - x) G_j, that mean is above x exactly if S(x) is above 0. A saddlepoint
+approximation gives the probability [2]. It is too high by at most 2 per cent of itself, so it errs
+outward.
+
+The respondents: a report of a number at position x has the mean x and a variance V(x) given by the
+table. The positions of these n people are unknown, but positions with the mean m have at most the
+noise W(m), where W is the least concave function above V (Jensen). The noise is also at most S, the
+variance of the reports, which includes the differences between people. So the limits are those m
+for which
 
     |mean of the reports - m|  <=  z √(min(W(m), S) / n) + (highest value - lowest value) / n
 
-where the last part is what is not normal: that reports come in steps, and their skewness. The
-coverage is measured, not proved. With two symbols nothing is known of the noise that the reports do
-not show: there the limits are those for people drawn at random, which hold for these as well.
+where the last term allows for the steps and the skewness of the mean of the reports. The coverage
+is measured, not proved. With two symbols, the limits are those for the population, which also hold
+for the respondents.
 
-At every look together, as in `share_limits`: for the mean of these people, ψ is n times the least
+At every look jointly, as in `share_limits`: for the mean of the respondents, ψ is n times the least
 concave function above log E[e^(t value) | x]. For the mean of the population, where the
 distribution of values is unknown, the capital comes from bets, prod (1 + t (value - m)). Each
 factor has expectation 1, and if people's means differ, the expectation of the product is only
@@ -59,14 +63,14 @@ from deniable.shared.privacy.epsilon import ONE
 from deniable.shared.privacy.families.number_table import NumberTable
 
 ROOT_OF_TWO_PI = math.sqrt(2 * math.pi)
-PLACES = 256  # about so many are looked at, and at least two for each step
+MIN_PLACES = 256  # approximate number of positions to evaluate; at least two for each step
 
 
 # The population
 
 
 def population_mean(values: Array, counts: Array, confidence: float, looks: bool) -> Interval:
-    """Return limits at one look, or at every look together, for each row of ascending values."""
+    """Return limits at one look, or at every look jointly, for each row of ascending values."""
     return (anytime_mean if looks else bounded_mean)(values, counts, confidence)
 
 
@@ -78,29 +82,29 @@ def bounded_mean(values: Array, counts: Array, confidence: float) -> Interval:
 
 
 def _upper(values: Array, counts: Array, tail: float) -> Array:
-    """Compute rows with equally many values together: zeros would change how sums are rounded."""
+    """Compute rows with the same number of values together: zeros would change the rounding."""
     shape = np.broadcast_shapes(values.shape, counts.shape)
     values, shapes = (
         np.broadcast_to(array, shape).reshape(-1, shape[-1]) for array in (values, counts)
     )
     shapes = shapes + (np.arange(shape[-1]) == shape[-1] - 1)
-    seen = shapes > 0
-    number, upper = seen.sum(1), values[:, -1].copy()
-    for many in np.unique(number[number > 1]).tolist():
-        rows = number == many
-        some, parts = (array[rows][seen[rows]].reshape(-1, many) for array in (values, shapes))
-        if many == 2:
-            (low, high), (failures, successes) = some.T, parts.T
+    used = shapes > 0
+    number, upper = used.sum(1), values[:, -1].copy()
+    for size in np.unique(number[number > 1]).tolist():
+        rows = number == size
+        points, weights = (array[rows][used[rows]].reshape(-1, size) for array in (values, shapes))
+        if size == 2:
+            (low, high), (failures, successes) = points.T, weights.T
             upper[rows] = low + (high - low) * beta_quantile(successes, failures, 1 - tail)
         else:
-            upper[rows] = _saddlepoint_upper(some, parts, tail)
+            upper[rows] = _saddlepoint_upper(points, weights, tail)
     return upper.reshape(shape[:-1])
 
 
 def _saddlepoint_upper(values: Array, shapes: Array, tail: float) -> Array:
-    """Search for the pole whose mean lies above with the tail's probability.
+    """Search for the pole at which the probability beyond its mean is `tail`.
 
-    Each pole above the highest value is one mean's saddlepoint: the nearer, the higher the mean.
+    Each pole above the highest value is the saddlepoint of one mean: a nearer pole, a higher mean.
     """
     top = values[:, -1]
     below = values - top[:, None]  # the top becomes 0, so that a pole next to it loses no digits
@@ -119,8 +123,8 @@ def _saddlepoint_upper(values: Array, shapes: Array, tail: float) -> Array:
 def at_pole(pole: Array, values: Array, shapes: Array) -> tuple[Array, Array]:
     """Return a mean x, and the probability that the random mean is above it: P[S(x) > 0].
 
-    The cumulants of S(x) at s are -sum_j c_j log(1 - (v_j - x) s), flat where the mean of the
-    values, weighted by c_j / (pole - v_j) with pole = x + 1 / s, is x.
+    The cumulant function of S(x), -sum_j c_j log(1 - (v_j - x) s), is flat at the s for which the
+    mean of the values, weighted by c_j / (pole - v_j) with pole = x + 1 / s, is x.
     """
     from scipy.special import ndtr
 
@@ -133,11 +137,11 @@ def at_pole(pole: Array, values: Array, shapes: Array) -> tuple[Array, Array]:
     return x, ndtr(-w) + np.exp(-(w**2) / 2) * (1 / u - 1 / w) / ROOT_OF_TWO_PI
 
 
-# The people who answered
+# The respondents
 
 
 def mean_limits(table: NumberTable, counts: Array, confidence: float) -> Interval:
-    """Return limits for the mean of these people, as positions from 0 to 1; not without reports."""
+    """Return limits for the respondents' mean, as positions from 0 to 1; reports are required."""
     values = positions(table)
     if len(values) == 2:
         return bounded_mean(values, counts, confidence)
@@ -145,7 +149,9 @@ def mean_limits(table: NumberTable, counts: Array, confidence: float) -> Interva
     mean = np.vecdot(counts, values) / reports
     places, worst = largest_noise(table)
     z = NormalDist().inv_cdf((1 + confidence) / 2)
-    spread = np.sqrt(np.minimum(worst, _seen(table, counts)[..., None]) / reports[..., None])
+    spread = np.sqrt(
+        np.minimum(worst, _variance_of_reports(table, counts)[..., None]) / reports[..., None]
+    )
     reach = z * spread + mean_step(table, reports)[..., None]
     low = _least(places, reach, mean)
     high = 1 - _least(1 - places[::-1], reach[..., ::-1], 1 - mean)
@@ -153,26 +159,25 @@ def mean_limits(table: NumberTable, counts: Array, confidence: float) -> Interva
 
 
 def mean_step(table: NumberTable, reports: Array) -> Array:
-    """Return how far one report can move the mean."""
+    """Return the largest effect of one report on the mean."""
     values = positions(table)
     return np.asarray((values[-1] - values[0]) / reports)
 
 
 def mean_noise(table: NumberTable, counts: Array) -> Array:
-    """Return the largest variance of the mean, in units of the range."""
+    """Return an upper bound on the variance of the mean, in units of the range."""
     reports = counts.sum(-1)
     mean = np.vecdot(counts, positions(table)) / reports
     worst = np.interp(mean, *largest_noise(table))
-    return np.asarray(np.minimum(worst, _seen(table, counts)) / reports)
+    return np.asarray(np.minimum(worst, _variance_of_reports(table, counts)) / reports)
 
 
-def _seen(table: NumberTable, counts: Array) -> Array:
-    """Return the variance of the reports."""
+def _variance_of_reports(table: NumberTable, counts: Array) -> Array:
     values, reports = positions(table), counts.sum(-1)
     mean = np.vecdot(counts, values) / reports
-    apart = values - mean[..., None]
-    seen = np.vecdot(apart**2, counts) / np.maximum(reports - 1, 1)
-    return np.asarray(np.maximum(seen, table.least_variance(1)))
+    squares = (values - mean[..., None]) ** 2
+    variance = np.vecdot(squares, counts) / np.maximum(reports - 1, 1)
+    return np.asarray(np.maximum(variance, table.least_variance(1)))
 
 
 def positions(table: NumberTable) -> Array:
@@ -181,7 +186,7 @@ def positions(table: NumberTable) -> Array:
 
 
 def _least(places: Array, reach: Array, mean: Array) -> Array:
-    """Return the least mean with the reports' mean within reach: one, as the reach is concave."""
+    """Return the only mean that is below the reports' mean by exactly its (concave) reach."""
 
     def short(m: Array) -> Array:
         return m + _between(places, reach, m) - mean
@@ -190,7 +195,7 @@ def _least(places: Array, reach: Array, mean: Array) -> Array:
 
 
 def _between(places: Array, heights: Array, at: Array) -> Array:
-    """Interpolate like numpy, each element with its own heights."""
+    """Interpolate like `np.interp`, but with heights of its own for each element."""
     right = np.clip(np.searchsorted(places, at, side="right"), 1, len(places) - 1)
     low, high = (
         np.take_along_axis(heights, end[..., None], -1)[..., 0] for end in (right - 1, right)
@@ -201,10 +206,10 @@ def _between(places: Array, heights: Array, at: Array) -> Array:
 
 @lru_cache(maxsize=64)
 def largest_noise(table: NumberTable) -> tuple[Array, Array]:
-    """Return places and W at each.
+    """Return places and W at each place.
 
-    W is the upper hull of V, raised by a quarter of the squared distance between two places: V is
-    above their chord by that much at most.
+    W is the upper hull of V, raised by a quarter of the squared distance between two places,
+    because V exceeds their chord by at most that much.
     """
     places = places_of(table)
     rise = places[1] ** 2 / 4
@@ -213,22 +218,21 @@ def largest_noise(table: NumberTable) -> tuple[Array, Array]:
 
 def places_of(table: NumberTable) -> Array:
     """Return the grid's points and some places between them."""
-    return np.linspace(0, 1, table.steps * max(2, PLACES // table.steps) + 1)
+    return np.linspace(0, 1, table.steps * max(2, MIN_PLACES // table.steps) + 1)
 
 
 def hull(places: Array, heights: Array) -> tuple[Array, Array]:
     """Return the corners of the least concave function above these heights (monotone chain)."""
     kept: list[int] = []
     for corner in range(len(places)):
-        while len(kept) > 1 and _is_below(places, heights, kept[-2], kept[-1], corner):
+        while len(kept) > 1:
+            before, middle = kept[-2:]
+            across = (places[middle] - places[before]) * (heights[corner] - heights[before])
+            if (heights[middle] - heights[before]) * (places[corner] - places[before]) > across:
+                break
             kept.pop()
         kept.append(corner)
     return places[kept], heights[kept]
-
-
-def _is_below(x: Array, y: Array, before: int, middle: int, after: int) -> bool:
-    across = (x[middle] - x[before]) * (y[after] - y[before])
-    return bool((y[middle] - y[before]) * (x[after] - x[before]) <= across)
 
 
 # Every look
@@ -241,14 +245,14 @@ def anytime_mean(values: Array, counts: Array, confidence: float) -> Interval:
 
 
 def anytime_mean_of_these(table: NumberTable, counts: Array, confidence: float) -> Interval:
-    """Return limits for the mean of these people, as positions in the range."""
+    """Return limits for the respondents' mean, as positions in the range."""
     values, needed = positions(table), needed_capital(confidence)
     low = _known_noise(table, False, values, counts, needed)
     return low, 1 - _known_noise(table, True, 1 - values[::-1], counts[..., ::-1], needed)
 
 
 def _bets(values: Array, counts: Array, needed: float) -> Array:
-    """Return the least mean against which no bet has won enough."""
+    """Return the lowest mean at which the bets have not reached the needed capital."""
     reports, stakes = counts.sum(-1), _stakes(values)
     mean = np.vecdot(values, counts) / reports
 
@@ -260,9 +264,8 @@ def _bets(values: Array, counts: Array, needed: float) -> Array:
 
 
 def _won(values: Array, counts: Array, stakes: Array, mean: Array) -> Array:
-    """Return the logarithm of the capital of all bets; each stakes at most half of what it has."""
-    apart = values - mean[..., None]
-    gains = np.log1p(stakes[..., :, None] * apart[..., None, :])
+    """Return the logarithm of the capital of all bets; each stakes at most half of its capital."""
+    gains = np.log1p(stakes[..., :, None] * (values - mean[..., None])[..., None, :])
     return _logsumexp((gains @ counts[..., None])[..., 0])
 
 
@@ -279,10 +282,10 @@ def _logsumexp(exponents: Array) -> Array:
 def _known_noise(
     table: NumberTable, mirrored: bool, values: Array, counts: Array, needed: float
 ) -> Array:
-    """Return the least mean that these people may have, wherever they stand.
+    """Return the lowest possible mean of the respondents, for any positions.
 
-    Bets on the mean play no part: these people's mean moves with each report, so such bets would
-    not be fair.
+    It does not use bets on the mean: the respondents' mean changes with each report, so such bets
+    would not be fair.
     """
     reports, total = counts.sum(-1), np.vecdot(counts, values)
     span = values[-1] - values[0]
@@ -303,8 +306,8 @@ def _known_noise(
 def _growths(table: NumberTable, mirrored: bool) -> tuple[tuple[Array, Array], ...]:
     """Return, per tilt, the corners of the least concave function above log E[e^(t value) | x].
 
-    Between two grid points the expectation itself is on a line, by the rounding; between two places
-    there its logarithm is above the chord by at most an eighth of its rise, squared.
+    Between two grid points, stochastic rounding makes the expectation linear. Between two places,
+    its logarithm exceeds the chord by at most an eighth of its squared rise.
     """
     rows = np.array([[units / ONE for units in row] for row in table.rows])
     values = positions(table)

@@ -1,19 +1,18 @@
 """Means of numbers and of vectors.
 
-Numbers: the symbols' values are chosen so that the mean under each row of the table is its answer,
-so the mean of the values of all reports is unbiased. It is summed in whole numbers and converted to
-a float once. The interval comes from `bounded_mean`; with two symbols it is exactly
-Clopper-Pearson's. The standard error is computed from the reports' values, for a random sample of
-people, but is at least the least noise of the table, because a few reports may all be equal by
-chance.
+Numbers: the symbols' values are chosen so that the mean under each row of the table is the row's
+answer, so the mean of the values of all reports is unbiased. It is summed in whole numbers and
+converted to a float once. The interval comes from `bounded_mean`. The standard error comes from the
+reports' values, for a random sample of people, but is at least the least noise of the table,
+because a few reports may all be equal by chance.
 
 Vectors: a codeword has mean gain v if a person holds v, so the mean codeword divided by the gain is
-unbiased for the mean vector. Its standard error is computed from the codewords' coordinates,
-through the sums of their squares, for a random sample of people. The expected square of an honest
-report lies between `across` and `along`, so its estimate is clamped to that range: a few reports
-may be equal by chance. The interval is normal: coordinates of random directions have lighter tails
-than normal ones. All codewords have length one, so (1 - |mean codeword|^2) / ((n - 1) gain^2) is
-unbiased for the squared error of the whole vector, whose expectation is at most 1 / (n gain^2).
+unbiased for the mean vector. Its standard error comes from the sums of squares of the codewords'
+coordinates, for a random sample of people. The expected square of an honest report lies between
+`across` and `along`, so its estimate is clamped to that range: a few reports may be equal by
+chance. The interval is normal: coordinates of random directions have lighter tails than normal
+ones. All codewords have length one, so (1 - |mean codeword|^2) / ((n - 1) gain^2) is unbiased for
+the squared error of the whole vector, whose expectation is at most 1 / (n gain^2).
 
 [1] Robbins 1970, "Statistical methods related to the law of the iterated logarithm", Annals of
     Mathematical Statistics 41(5).
@@ -44,7 +43,7 @@ from deniable.shared.privacy.families.vector_design import VectorDesign
 from deniable.shared.survey.kinds.base import MeanQuestion
 from deniable.shared.survey.kinds.vector import Vector
 
-LOOKED_AT = 100.0  # number of reports at which repeated looks cost the least
+CHEAPEST_REPORTS = 100.0  # number of reports at which repeated looks cost the least
 
 
 class MeanEstimator(Estimator):
@@ -77,7 +76,7 @@ class MeanEstimator(Estimator):
         limits = anytime_mean_of_these if self.looks else mean_limits
         return self._in_units(limits(self.mechanism, self._counts, confidence))
 
-    def noise(self, these: Interval) -> Array:  # noqa: ARG002 # it is known without them
+    def noise(self, these: Interval) -> Array:  # noqa: ARG002 # its bound needs no limits
         variance = mean_noise(self.mechanism, self._counts)[..., None]
         return np.asarray(self.question.span**2 * variance)
 
@@ -94,7 +93,7 @@ class MeanEstimator(Estimator):
 
 
 def unbiased_position(counts: list[int], table: NumberTable) -> Fraction:
-    """Return the mean's exact position in the range, from 0 at its low end to 1."""
+    """Return the exact mean as a position in the range, from 0 to 1."""
     weights, scale = _whole_values(table)
     total = sum(map(mul, counts, weights))
     return Fraction(total, scale * sum(counts) * table.steps)
@@ -111,8 +110,8 @@ def _mean_errors(counts: Cells, reports: Cells, table: NumberTable) -> Array:
     values = positions(table)
     with np.errstate(invalid="ignore"):  # without reports
         rates = counts / reports
-        apart = values - np.vecdot(rates, values)[..., None]
-        observed = np.vecdot(rates, apart**2)[..., None] / reports
+        squares = (values - np.vecdot(rates, values)[..., None]) ** 2
+        observed = np.vecdot(rates, squares)[..., None] / reports
     least = np.vectorize(table.least_variance, [np.float64])(np.maximum(reports, 1))
     return np.asarray(np.sqrt(np.maximum(observed, least)))
 
@@ -125,7 +124,7 @@ def _whole_values(table: NumberTable) -> tuple[tuple[int, ...], int]:
 
 
 class VectorEstimator(Estimator):
-    """Estimator of mean vectors. Limits about the population also hold for the respondents."""
+    """Estimator of mean vectors. Limits for the population also hold for the respondents."""
 
     method = "normal, from the sums of squares; its coverage is measured, not proved"
 
@@ -145,7 +144,7 @@ class VectorEstimator(Estimator):
     def these(self, confidence: float) -> Interval:
         return self.like(confidence)
 
-    def noise(self, these: Interval) -> Array:  # noqa: ARG002 # it is known without them
+    def noise(self, these: Interval) -> Array:  # noqa: ARG002 # its bound needs no limits
         return self.points.standard_error**2
 
     @property
@@ -172,8 +171,8 @@ def deviations(reports: int, confidence: float, *, looks: bool) -> float:
     """
     if not looks:
         return NormalDist().inv_cdf((1 + confidence) / 2)
-    information = 1 + reports / LOOKED_AT
-    return math.sqrt((1 + LOOKED_AT / reports) * math.log(information / (1 - confidence) ** 2))
+    logarithm = math.log((1 + reports / CHEAPEST_REPORTS) / (1 - confidence) ** 2)
+    return math.sqrt((1 + CHEAPEST_REPORTS / reports) * logarithm)
 
 
 def whole(cells: Cells, reports: int, design: VectorDesign) -> Whole:

@@ -9,9 +9,6 @@ changes while the others continue.
     Aspects of the Fundamental Theorem of Algebra.
 [2] Brent 1971, "An algorithm with guaranteed convergence for finding a zero of a function", The
     Computer Journal 14(4).
-
-`deduplicate_rows` computes each combination of count and number of reports only once: a choice may
-have 65,536 options.
 """
 
 from __future__ import annotations
@@ -44,7 +41,7 @@ def roots(
 ) -> Array:
     """Return roots between `low`, where the function is at most 0, and `high`.
 
-    Along the axes `together`, all elements stop when the last one does.
+    All elements along the axes `together` continue until the last of them has converged.
     """
     before, at_before = low, function(low)
     here = (low + high) / 2 if near is None else np.clip(near, low, high)
@@ -92,17 +89,15 @@ def brent(function: Callable[[Array], Array], low: Array, high: Array, width: fl
 
 
 def _interpolated(at: tuple[Array, Array, Array], values: tuple[Array, Array, Array]) -> Array:
-    """Return the interpolated step from the middle point to the root."""
+    """Return the step from `here` to the interpolated root."""
     (before, here, across), (at_before, at_here, at_across) = at, values
     with np.errstate(divide="ignore", invalid="ignore"):
         secant = -at_here * (here - before) / (at_here - at_before)
-        first, other = (
-            (at_before - at_here) / (before - here),
-            (at_across - at_here) / (across - here),
-        )
-        bent = at_across * other - at_before * first
-        bent = -at_here * bent / (other * first * (at_across - at_before))
-    return np.where(before == across, secant, bent)
+        first = (at_before - at_here) / (before - here)
+        other = (at_across - at_here) / (across - here)
+        quadratic = -at_here * (at_across * other - at_before * first)
+        quadratic /= other * first * (at_across - at_before)
+    return np.where(before == across, secant, quadratic)
 
 
 def least(holds: Callable[[Whole], npt.NDArray[np.bool_]], first: Whole, last: Whole) -> Whole:
@@ -117,19 +112,21 @@ def least(holds: Callable[[Whole], npt.NDArray[np.bool_]], first: Whole, last: W
 def deduplicate_rows(
     limits: Callable[Concatenate[Array, Array, P], Interval],
 ) -> Callable[Concatenate[Whole, int | Whole, P], Interval]:
-    """Decorate `limits` to compute equal counts only once; reports may be broadcast."""
+    """Decorate `limits` to compute each pair of count and reports only once.
+
+    A choice may have 65,536 options. `reports` may be broadcast.
+    """
 
     @wraps(limits)
-    def of_all(
+    def deduplicated(
         counts: Whole, reports: int | Whole, /, *rest: P.args, **named: P.kwargs
     ) -> Interval:
-        totals, which = np.unique(reports, return_inverse=True)
+        totals, group = np.unique(reports, return_inverse=True)
         span = int(counts.max(initial=0)) + 1
-        distinct, where = np.unique(which * span + counts, return_inverse=True)
-        which, some = np.divmod(distinct, span)
-        low, high = limits(
-            some.astype(np.float64), totals[which].astype(np.float64), *rest, **named
-        )
-        return low[where], high[where]
+        distinct, index = np.unique(group * span + counts, return_inverse=True)
+        group, count = np.divmod(distinct, span)
+        trials = totals[group].astype(np.float64)
+        low, high = limits(count.astype(np.float64), trials, *rest, **named)
+        return low[index], high[index]
 
-    return of_all
+    return deduplicated

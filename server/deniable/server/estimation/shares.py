@@ -1,9 +1,9 @@
 """Shares of a question's options: support counts, estimates and Clopper-Pearson intervals.
 
 Support counts: the number of reports that support each option. By default each cell's count is
-added to every option in `supported_by`, which is exact for any design. If cells are options,
-nothing needs to be added. A cyclic design has too many symbols and options for that: its sums, for
-all options at once, are the circular correlation of the counts with the difference set, by the fast
+added to every option in `supported_by`, which is exact for any design. If cells are options, the
+cells are the support counts. A cyclic design has too many symbols and options for that: its sums,
+for all options, are the circular correlation of the counts with the difference set, by the fast
 Fourier transform. They are whole numbers, so rounding removes the transform's errors, about 1e-15
 of all reports.
 
@@ -15,7 +15,7 @@ who hold it, and p and q are the mechanism's exact probabilities `keep` and `lie
 The interval is Clopper-Pearson's for r, mapped by the same line. The standard error is computed for
 a random sample of people, at the possible share nearest to the estimate, so that it is never 0. The
 consistent shares are adjusted to be non-negative and to sum to 1 [1]: one number is subtracted from
-every share, and negative results become 0. Their total error is smaller, but each is biased:
+every share, and negative results become 0. Their total error is smaller, but each is biased. So
 results show them next to the raw estimates, never instead of them.
 
 Clopper-Pearson [2]: with c successes in n trials the limits are the quantiles of Beta(c, n - c + 1)
@@ -29,10 +29,10 @@ successes have the generating function, for s = 1 + t,
 
     sum over sets S of n people of  prod_{i in S} (1 + r_i t)  /  (N choose n)
 
-This is an elementary symmetric polynomial, which has no zero with all its arguments in the upper
-half-plane [4]; they are there if t is. So all its roots are real: it is a product of n terms 1 +
-q_j t, and the successes are again distributed like a sum of n independent trials, whose rates q_j
-add up to n times the mean of r_i over all N.
+This is an elementary symmetric polynomial of the 1 + r_i t. It has no zero with all its arguments
+in the upper half-plane [4], and they are all there if t is. So all its roots in t are real: it is a
+product of n terms 1 + q_j t, and the successes are again distributed like a sum of n independent
+trials, whose rates q_j add up to n times the mean of r_i over all N.
 
 Beta quantiles are slow. If both shapes are above 500, the Cornish-Fisher expansion is used, with an
 error below 2.5e-5 standard deviations. The limit is moved out by 1e-4, so no coverage is lost.
@@ -75,7 +75,7 @@ Rate = TypeVar("Rate", Fraction, Array)
 
 LARGE = 500.0
 OUTWARD = 1e-4  # standard deviations
-FAR = 8  # standard deviations that a floor hardly ever exceeds
+FAR = 8  # a floor is rarely more standard deviations above the expected count
 
 
 class ShareEstimator(Estimator):
@@ -116,15 +116,15 @@ class ShareEstimator(Estimator):
         trials, lie = reports.astype(np.float64), self.mechanism.lie / ONE
 
         def is_clear(counts: Cells) -> npt.NDArray[np.bool_]:
-            counts = np.minimum(counts, reports)  # solutions are looked up repeatedly
+            counts = np.minimum(counts, reports)  # the search also evaluates reports + 1
             return np.asarray(lower(counts.astype(np.float64), trials, confidence) > lie)
 
         first = np.floor(trials * lie).astype(np.int64)  # expected count if no one holds the option
         far = np.ceil(FAR * np.sqrt(trials * lie * (1 - lie)) + FAR).astype(np.int64)
         beyond = np.minimum(first + far, reports)
-        found = least(is_clear, first, np.where(is_clear(beyond), beyond, reports + 1))
-        share = unbiased_share(found / reports, self.mechanism)
-        return np.where(found <= reports, share, np.nan).reshape(self.reports.shape[:-1])
+        count = least(is_clear, first, np.where(is_clear(beyond), beyond, reports + 1))
+        share = unbiased_share(count / reports, self.mechanism)
+        return np.where(count <= reports, share, np.nan).reshape(self.reports.shape[:-1])
 
 
 # Support counts
@@ -139,10 +139,8 @@ def circular_correlation(design: CyclicDesign, values: npt.ArrayLike) -> Array:
     """Return the sum of the values that each rotation of the difference set covers."""
     from scipy.fft import irfft, rfft
 
-    given = np.asarray(values, dtype=np.float64)
-    padded = np.zeros((*given.shape[:-1], design.modulus))
-    padded[..., : given.shape[-1]] = given
-    return np.asarray(irfft(_transformed_set(design) * np.conj(rfft(padded)), design.modulus))
+    transformed = rfft(np.asarray(values, dtype=np.float64), design.modulus)  # padded by zeros
+    return np.asarray(irfft(_transformed_set(design) * np.conj(transformed), design.modulus))
 
 
 def _added(design: SupportDesign, cells: Cells) -> Cells:
@@ -184,7 +182,6 @@ COUNTERS: FamilyTable[Callable[[Any, Cells], Cells]] = FamilyTable(
 
 
 def unbiased_share(rate: Rate, design: SupportDesign) -> Rate:
-    """Return the share that gives this rate by the design's formula, as an array."""
     share: Rate = design.unbiased_share(rate)
     return share
 
@@ -223,7 +220,7 @@ def clopper_pearson(successes: Array, trials: Array, confidence: float) -> tuple
 
 
 def lowest(successes: Array, trials: Array, confidence: float) -> Array:
-    """Return only the lower limit."""
+    """Return the lower limit of `clopper_pearson`."""
     tail = (1 - confidence) / 2
     low = beta_quantile(np.maximum(successes, 1), trials - successes + 1, tail)
     return np.where(successes > 0, low, 0.0)

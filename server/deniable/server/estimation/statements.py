@@ -1,8 +1,8 @@
 """Statements about one question: estimates, three intervals around each, and differences.
 
-    like     about the population: both the people and the noise are random
-    these    about the people who answered: they are fixed, and only the noise is random; narrower
-    every    about the population, jointly for all of a question's labels: for readers who pick
+    like     for the population: both the people and the noise are random
+    these    for the respondents: they are fixed, and only the noise is random; narrower
+    every    for the population, jointly for all of a question's labels: for readers who pick
              labels by their estimates
 
 An interval of `every` has a confidence of 1 - (1 - confidence) / labels (Bonferroni), so all of
@@ -10,19 +10,19 @@ them hold jointly in 95 % of cases, whichever labels are picked. With one label 
 interval of `like`. The `floor` is the smallest estimate whose interval of `every` is above 0: an
 estimate below it cannot be distinguished from 0.
 
-Differences between two rounds, or two surveys, about the population: an unknown number of people
-may be in both, so the interval must hold under any dependence. It extends from the first side's
-lower limit minus the second's upper limit to the reverse, each with half of the error probability.
+Differences between two rounds, or two surveys, for the population: an unknown number of people may
+be in both, so the interval must hold under any dependence. It extends from the first side's lower
+limit minus the second's upper limit to the reverse, each with half of the error probability.
 
-Differences about the people who answered: they are fixed, and the noise of two rounds is
-independent, so its variances add up:
+Differences for the respondents: they are fixed, and the noise of two rounds is independent, so its
+variances add up:
 
     difference  +-  z √(noise of the first + noise of the second) + half a report of each
 
-The noise is computed for the worst shares within each side's limits, and the last term compensates
-for counts being whole numbers. The tests compute the coverage exactly: it was never below 95 %. If
-the limits of a round must hold at every look, variances do not help, and these limits are computed
-like those about the population.
+The noise is computed for the worst shares within each side's limits, and the last term allows for
+counts being whole numbers. The tests compute the coverage exactly: it was never below 95 %. If the
+limits of a round must hold at every look, variances do not help, and these limits are computed like
+those for the population.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from statistics import NormalDist
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -47,13 +47,13 @@ CONFIDENCE = 0.95
 
 @dataclass(frozen=True, slots=True)
 class Estimate:
-    """Estimate about the people who sent the reports, in the question's units.
+    """Estimate in the question's units.
 
-    `estimate`, `low` and `high` are unbiased, so they may leave the possible range: they are never
-    clipped, since clipping would bias sums and differences. `consistent` is the nearest possible
-    version: shares from 0 to 1 that add up to 1, or a mean within its range. Each interval has its
-    confidence by itself, at one look. Without reports, `estimate`, `consistent` and
-    `standard_error` are NaN, and the interval shows only what the mechanism allows.
+    `estimate`, `low` and `high` may leave the possible range: they are never clipped, since
+    clipping would bias sums and differences. `consistent` is the nearest possible version: shares
+    from 0 to 1 that add up to 1, or a mean within its range. Each interval has its confidence on
+    its own, at one look. Without reports, `estimate`, `consistent` and `standard_error` are NaN,
+    and the interval contains all values that the mechanism allows.
     """
 
     label: str
@@ -64,8 +64,7 @@ class Estimate:
     reports: int
     confidence: float
     consistent: float
-    method: str
-    note: str | None = None  # note in its row
+    note: str | None = None
 
 
 @dataclass(frozen=True)
@@ -77,8 +76,7 @@ class Points:
     consistent: Array
 
 
-@dataclass(frozen=True)
-class Whole:
+class Whole(NamedTuple):
     """Length of a mean vector, and the error of its estimate."""
 
     length: float  # corrected for the noise in its square
@@ -86,7 +84,7 @@ class Whole:
 
 
 class _Column:
-    """Array of a table of statements."""
+    """Descriptor that returns one array of a table of statements."""
 
     def __init__(self, number: int) -> None:
         self._number = number
@@ -103,12 +101,12 @@ class Statements:
     floor: Array  # NaN if there is none
 
     estimate, standard_error, consistent = map(_Column, (0, 7, 8))
-    noise = _Column(9)  # upper bound on an estimate's variance about the people who answered
+    noise = _Column(9)  # upper bound on the variance of an estimate for the respondents
     step = _Column(10)  # change of an estimate by half a report; for a mean, by a whole report
 
     @property
     def columns(self) -> Array:
-        """Estimate, the ends of the three intervals, standard error, consistent."""
+        """Estimate, the ends of the three intervals, standard error and consistent estimate."""
         return np.asarray(self.table[:9])
 
     @property
@@ -157,24 +155,23 @@ class Estimator(ABC):
     def estimates(
         cls, question: Any, cells: Cells, reports: int, confidence: float
     ) -> tuple[Estimate, ...]:
-        """Return one estimate for each label."""
         estimator = cls(question, cells, reports)
         points = estimator.points
         arrays = points.estimate, *estimator.like(confidence), points.standard_error
         columns = (array.tolist() for array in (*arrays, points.consistent))
         return tuple(
-            Estimate(label, raw, low, high, error, reports, confidence, near, cls.method)
+            Estimate(label, raw, low, high, error, reports, confidence, near)
             for label, raw, low, high, error, near in zip(question.labels, *columns, strict=True)
         )
 
     @staticmethod
     def whole(question: Any, cells: Cells, reports: int) -> Whole | None:  # noqa: ARG004 # of vectors only
-        """Return the length of the mean vector and its error, from at least two reports."""
+        """Return the length of a mean vector and its error, from at least two reports."""
         return None
 
     @staticmethod
     def table(question: Any) -> NumberTable | None:  # noqa: ARG004 # of means only
-        """Return the table whose counts also tell the distribution."""
+        """Return the table whose counts also determine a distribution."""
         return None
 
     @property
@@ -183,20 +180,20 @@ class Estimator(ABC):
 
     @abstractmethod
     def like(self, confidence: float) -> Interval:
-        """Return limits about the population from which people were sampled."""
+        """Return limits for the population from which people were sampled."""
 
     @abstractmethod
     def these(self, confidence: float) -> Interval:
-        """Return limits about the people who answered."""
+        """Return limits for the respondents."""
 
     @abstractmethod
     def noise(self, these: Interval) -> Array:
-        """Return an upper bound on the variance about the people who answered, within `these`."""
+        """Return an upper bound on the variance for the respondents, within the limits `these`."""
 
     @property
     @abstractmethod
     def step(self) -> Array:
-        """Change of an estimate by half a report in each round; for a mean, by a whole report."""
+        """Change of an estimate by half a report; for a mean, by a whole report."""
 
     def floor(self, confidence: float) -> Array:  # noqa: ARG002 # of shares only
         return np.full(self.points.estimate.shape[:-1], np.nan)
@@ -219,17 +216,16 @@ class Side:
 
     statements: Statements
     like: Interval
-    these: Interval | None  # a round of either side is open, so variances do not help
+    these: Interval | None  # set if a round of either side is open: then variances do not help
 
     def of(self, labels: list[int]) -> Side:
         """Return this side restricted to some labels."""
-        like, these = (
-            (limits[0][:, labels], limits[1][:, labels]) if limits else None
-            for limits in (self.like, self.these)
+        (low, high), these = self.like, self.these
+        return Side(
+            Statements(self.statements.table[..., labels], self.statements.floor),
+            (low[:, labels], high[:, labels]),
+            these and (these[0][:, labels], these[1][:, labels]),
         )
-        assert like is not None
-        made = Statements(self.statements.table[..., labels], self.statements.floor)
-        return Side(made, like, these)
 
 
 @dataclass(frozen=True)
@@ -253,13 +249,13 @@ def differences(now: Side, then: Side, confidence: float = CONFIDENCE) -> Differ
     if now.these and then.these:
         these = _apart(now.these, then.these)
     else:
-        far = reach(first.noise, second.noise, first.step + second.step, confidence)
-        these = middle - far, middle + far
+        half_width = reach(first.noise, second.noise, first.step + second.step, confidence)
+        these = middle - half_width, middle + half_width
     return Differences(middle, _apart(now.like, then.like), these)
 
 
 def reach(now: Array, then: Array, steps: float | Array, confidence: float) -> Array:
-    """Return the half width of a difference's interval: both noises, plus half reports."""
+    """Return the half width of a difference's interval for the respondents."""
     z = NormalDist().inv_cdf((1 + confidence) / 2)
     return z * np.sqrt(now + then) + steps
 

@@ -3,7 +3,7 @@
 `n_variance` is n times the variance that noise and rounding add: to an option's share if all shares
 are equal, or to the mean of numbers that are all at the worst position, with the range as [-1, 1].
 A text counts as an option among as many as there are buckets, in the reports of the final groups;
-`floor` is the share above which it is found at all. How close that is to the optimum is unknown.
+`floor` is the share that it needs to be found. How close that is to the optimum is unknown.
 
 The equivalent number of direct answers depends on how people differ. Here their answers are
 distributed uniformly over the options, the range or all directions. With σ^2 the variance of one
@@ -11,10 +11,10 @@ answer, n deniable answers are worth n σ^2 / (σ^2 + n_variance) direct ones, a
 
 The half widths of the 95 % interval are in the question's units, in each of three models:
 
-    local      no trust is needed: each report is ε-private by itself
-    shuffled   a shuffler is trusted to mix the reports of n honest people, so that each may be
-               ε₀-private, with the largest ε₀ that leaves (ε, δ) to those who see them mixed
-    trusted    a server is trusted with the answers, and adds noise to what it publishes
+    local      no trust is needed: each report on its own is ε-private
+    shuffled   a trusted shuffler mixes the reports of n honest people, so each may be ε₀-private,
+               with the largest ε₀ for which the mixed reports are (ε, δ)-private
+    trusted    a trusted server knows the answers, and adds noise to what it publishes
 
 In the first two, people are at the worst position and all shares are equal. A trusted server's only
 error is its noise, discrete Laplace with these variances:
@@ -24,20 +24,17 @@ error is its noise, discrete Laplace with these variances:
     the mean of n numbers, of the range     the same / (n steps)^2   Δ = steps, of a public grid
     a coordinate of a mean vector           (d + 1) / (n ε)^2        noise of gamma length
 
-n is public: neighbouring data differ in one person's answer. With a fine grid a mean's variance is
-slightly below 2 / (n ε)^2, which is the variance with Laplace noise. Only simulations draw the
-noise itself.
-
-Source: Ghosh, Roughgarden, Sundararajan 2009, "Universally utility-maximizing privacy mechanisms",
-STOC, for counts.
+n is public: neighbouring data differ in one person's answer [1]. With a fine grid a mean's variance
+is slightly below 2 / (n ε)^2, the variance of Laplace noise. Only simulations draw the noise
+itself.
 
 The least variance, times n, that noise and rounding can add in any local mechanism:
 
     yes or no   e^ε / (e^ε - 1)^2, which randomized response attains
     k options   ((k - 1)^2 / T - (k - 1) / k) / k for each, if all shares are equal, for many
-                people; T = max over d of k d (k - d) (e^ε - 1)^2 / (d e^ε + k - d)^2
-    a number    the variance of the optimal table on its grid, at the worst position, without the
-                error of rounding to the grid; with the range as [-1, 1]
+                people [2]; T = max over d of k d (k - d) (e^ε - 1)^2 / (d e^ε + k - d)^2
+    a number    the variance of the optimal table on its grid (`surveys/optimal_table.py`), at the
+                worst position, without the error of rounding to the grid; range [-1, 1]
     a vector    1 / m^2 - 1, all coordinates together, if each person's vector has length 1; m is
                 the mean along the vector of a report of the best cap (PrivUnit)
 
@@ -45,7 +42,10 @@ T is the largest information of one report about k equal shares: the trace of it
 matrix, which is convex in each column of the report's probabilities, so largest if they have two
 values. For a random sample of people, (k - 1)^2 / (n T) is the least sum of squared errors.
 
-Sources: Ye, Barg 2019, arXiv:1810.07283, for options; `surveys/optimal_table.py` for numbers.
+[1] Ghosh, Roughgarden, Sundararajan 2009, "Universally utility-maximizing privacy mechanisms",
+STOC,
+    for counts.
+[2] Ye, Barg 2019, arXiv:1810.07283.
 """
 
 from __future__ import annotations
@@ -77,10 +77,9 @@ Forecast = Mapping[str, Any]  # the result of `plan`; Any: JSON values
 def plan(
     asked: Asked, people: int | None, error: float | None, max_bytes: int | None = None
 ) -> dict[str, Any]:
-    """Return the forecast for a number of people, or for an error.
+    """Return the forecast for a number of people, or for a margin of error in the question's unit.
 
-    The error is half of the 95 % interval, in the question's unit. `max_bytes` limits the report.
-    Any: JSON values.
+    `max_bytes` limits the report. Any: JSON values.
     """
     question = choose(asked, max_bytes)
     mechanism = question.mechanism
@@ -106,7 +105,7 @@ def plan(
 
 
 def people_for(question: Question, error: float) -> int:
-    """Return the number of people for which half of the 95 % interval is `error`."""
+    """Return the number of people for which the margin of error (95 %) is `error`."""
     return max(1, math.ceil((half_width(question, 1) / error) ** 2 * (1 - 1e-12)))
 
 
@@ -133,7 +132,7 @@ def _facts(question: Question, people: int) -> dict[str, Any]:
 def sentences(forecast: Forecast, margin: Callable[[float], str]) -> list[str]:
     """Return sentences: the margin of error, people needed, equivalent number of direct answers.
 
-    `margin` formats half of an interval in the question's unit, with ±.
+    `margin` formats a margin of error in the question's unit, with ±.
     """
     people, width = forecast["people"], forecast["half_width_95"]
     if (floor := forecast.get("floor")) is not None:
@@ -174,8 +173,8 @@ def shuffled_half_width(
 ) -> Shuffled:
     """Return the half width with the default mechanism at ε₀.
 
-    `coarse` rounds ε₀ down to a whole number if that is above ε, so that fewer tables must be
-    searched for.
+    `coarse` rounds ε₀ down to a whole number if that is above ε, so that the search for optimal
+    tables runs less often.
     """
     delta, epsilon = usual_delta(people), Epsilon(asked["epsilon"])
     alone = report_epsilon(epsilon, min(people, MAX_SHUFFLED_PEOPLE), delta)
@@ -231,13 +230,13 @@ TRUSTED: FamilyTable[Callable[[Any, int], float]] = FamilyTable(
 
 
 def least_n_variance(mechanism: Mechanism) -> float | None:
-    """Return a lower bound for any mechanism for this question; None if no close bound is known."""
+    """Return a lower bound for all mechanisms for this question, or None if none is known."""
     return LEAST.of(mechanism)(mechanism)
 
 
 @lru_cache(maxsize=256)
 def least_of_a_share(epsilon: float, options: int) -> float:
-    """Return ((k - 1)^2 / T - (k - 1) / k) / k, computed without subtraction."""
+    """Return ((k - 1)^2 / T - (k - 1) / k) / k without a subtraction that loses digits."""
     e, k = math.exp(epsilon), options
     return min(
         (d * (d - 1) * e**2 + 2 * d * (k - d) * e + (k - d) * (k - d - 1)) / (d * (k - d))
@@ -253,7 +252,7 @@ def largest_information(epsilon: float, options: int) -> float:
 
 @lru_cache(maxsize=32)
 def least_of_a_number(epsilon: Epsilon) -> float | None:
-    """Return the least variance of a mean, if the search finds a table at this ε."""
+    """Return the least variance of a mean, or None if the search finds no table at this ε."""
     from deniable.server.surveys.optimal_table import ENOUGH_EPSILON, NoTable, optimal_table
 
     steps = OptimalTable.best_size(epsilon)

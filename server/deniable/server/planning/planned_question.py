@@ -29,16 +29,17 @@ class WrongField(WrongUse):
 def asked(
     kind: str, epsilon: str, values: Mapping[str, Any], mechanism: str | None = None
 ) -> dict[str, Any]:
-    """Return the question as in a survey file; the survey reader finds other mistakes."""
+    """Return the question as in a survey file; `read` finds the mistakes that this does not."""
     question: dict[str, Any] = {"name": "it", "kind": kind, "epsilon": epsilon}
     if mechanism is not None:
         question["mechanism"] = mechanism
     for field in KINDS[kind].plan_fields:
-        if values.get(field.name) is None:
+        value = values.get(field.name)
+        if value is None:
             raise WrongField(field.name, f"a {kind} question needs it")
-        if not field.low <= values[field.name] <= field.high:
-            problem = f"a {kind} needs {field.low:,} to {field.high:,} {field.name}"
-            raise WrongField(field.name, problem)
+        if not field.low <= value <= field.high:
+            bounds = f"{field.low:,} to {field.high:,}"
+            raise WrongField(field.name, f"a {kind} needs {bounds} {field.name}")
     return question | KINDS[kind].planned(values)
 
 
@@ -64,7 +65,7 @@ CHOSEN = ("mechanism", "grid", "integers")
 
 
 def undecided(asked: Asked) -> Asked:
-    """Return the question without its mechanism and the parameters chosen with it."""
+    """Return the question without its mechanism and that mechanism's parameters."""
     return {key: value for key, value in asked.items() if key not in CHOSEN}
 
 

@@ -33,7 +33,7 @@ WIDE = 0.1  # of the range, or 10 points, with 10,000 people
 
 
 def facts(survey: Survey) -> dict[str, Any]:
-    """Return the advice as data for programs."""
+    """Return the figures behind the advice, for programs."""
     return {
         "name": survey.name,
         "rounds": survey.rounds,
@@ -66,7 +66,7 @@ def facts(survey: Survey) -> dict[str, Any]:
 
 
 def policy_line(survey: Survey) -> str:
-    """Return the smallest policy under which an app answers all rounds, as code to copy."""
+    """Return Python code for the smallest policy that allows an app to answer all rounds."""
     kinds = ", ".join(f'"{asked.name}": "{asked.kind}"' for asked in survey.questions)
     return (
         f'Policy(keys=["..."], questions={{{kinds}}}, '
@@ -97,21 +97,16 @@ def describe(survey: Survey) -> list[str]:
         lines.append(f"  {question.name:{width}}  {expected}  ({how})")
         findings = (question.expected_findings(survey.reports_of(people)) for people in CROWDS)
         lines += [f"  {'':{width}}  {words}" for words in findings if words]
-    return [
-        *lines,
-        "an app answers all rounds under this policy, or a wider one:",
-        f"  {policy_line(survey)}",
-    ]
+    lines.append("an app answers all rounds under this policy, or a wider one:")
+    return [*lines, f"  {policy_line(survey)}"]
 
 
 def warnings(survey: Survey, today: date) -> list[str]:
-    """Return warnings about what the author may not have intended."""
-    about_questions = (
-        f"{question.name}: {words}"
-        for question in survey.questions
-        for words in _about_question(survey, question)
-    )
-    return [*about_questions, *_about_survey(survey, today)]
+    """Return warnings about properties that the author may not have intended."""
+    return [
+        *(f"{q.name}: {words}" for q in survey.questions for words in _about_question(survey, q)),
+        *_about_survey(survey, today),
+    ]
 
 
 def _about_survey(survey: Survey, today: date) -> Iterator[str]:
@@ -161,9 +156,9 @@ def _about_repetition(survey: Survey) -> Iterator[str]:
     rounds, last = survey.repeat_rounds, len(survey.span_of(survey.last_round))
     if (bits := report_bits(survey)) > FINGERPRINT_BITS:
         yield (
-            f"a report has up to {bits:.0f} bits and is the same in {rounds} rounds: that is a "
-            "fingerprint, by which anyone who sees the reports of several rounds can link those of "
-            "one install; ask fewer questions, or with fewer options or steps"
+            f"a report has up to {bits:.0f} bits and is the same in {rounds} rounds, so anyone who "
+            "sees the reports of several rounds can use it as a fingerprint to link those of one "
+            "install; ask fewer questions, or with fewer options or steps"
         )
     if last < rounds:
         yield (
@@ -174,16 +169,16 @@ def _about_repetition(survey: Survey) -> Iterator[str]:
 
 def _less_leverage(question: Question) -> str:
     """Recommend the mechanism of the same kind and size with the least leverage."""
-    mine = question.mechanism
-    others = [
-        other(question.epsilon, mine.size)
-        for other in mechanisms(question.mechanism_kind).values()
-        if mine.size in other.sizes and not other.given
+    chosen = question.mechanism
+    candidates = [
+        mechanism(question.epsilon, chosen.size)
+        for mechanism in mechanisms(question.mechanism_kind).values()
+        if chosen.size in mechanism.sizes and not mechanism.given
     ]
-    least = min([mine, *others], key=lambda other: other.leverage)
-    if least.leverage < mine.leverage:
-        return f'mechanism = "{least.name}" makes it {least.leverage:.1f}, and a larger ε less'
-    return "a larger ε makes it less"
+    least = min([chosen, *candidates], key=lambda mechanism: mechanism.leverage)
+    if least.leverage < chosen.leverage:
+        return f'mechanism = "{least.name}" reduces it to {least.leverage:.1f}, a larger ε further'
+    return "a larger ε reduces it"
 
 
 def _plus_minus(question: Question, reports: int) -> str:

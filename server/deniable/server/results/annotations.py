@@ -1,7 +1,8 @@
 """Events, such as a release, and reference values: charts show both next to the estimates.
 
-Events belong to a survey and are stored. Reference values, such as a census or a simulation's
-truth, come from an operator's file, and are neither stored nor part of the results:
+Events belong to a survey and are stored. Reference values, such as census figures or the true
+values of a simulation, come from an operator's file. They are neither stored nor part of the
+results:
 
     survey,round,question,label,value
     app-health,683,crashed,yes,0.04
@@ -43,13 +44,13 @@ def parse_annotation(day: str, words: str) -> Annotation:
     except ValueError:
         raise WrongUse(f"write a day like 2026-12-01, not {day!r}") from None
     line = words.strip()
-    if not line or len(line) > MAX_CHARACTERS or not line.isprintable():
+    if not 1 <= len(line) <= MAX_CHARACTERS or not line.isprintable():
         raise WrongUse(f"describe the event in one line of 1 to {MAX_CHARACTERS} characters")
     return Annotation(parsed, line)
 
 
 def events(survey: Survey, annotations: Sequence[Annotation]) -> tuple[Event, ...]:
-    """Return each event with the round that contains its day."""
+    """Return the events, each with the round that contains its day."""
     return tuple(
         Event(day=day.isoformat(), round=survey.round_of(day), words=words)
         for day, words in annotations
@@ -76,9 +77,9 @@ class ReferenceValue(NamedTuple):
 
 
 class ReferenceValues:
-    """Reference values from a file, which is reread when it changes, or none.
+    """Reference values from an optional file, which is reread when it changes.
 
-    If the file cannot be read, the reason is logged and no values are shown.
+    If the file cannot be read, the reason is logged and there are no values.
     """
 
     def __init__(self, path: Path | None = None) -> None:

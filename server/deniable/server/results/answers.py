@@ -1,9 +1,8 @@
 """Results of each question in each round: rows, changes since an earlier round, forgery checks.
 
 If a round has fewer reports than the survey's `minimum_reports`, its rows have a note in place of
-an estimate. A forgery check gives a lower bound on the number of forged reports and on how far
-these can move an estimate. It cannot detect forged reports that look honest; only their leverage
-bounds their effect.
+an estimate. A forgery check gives a lower bound on the number of forged reports, and on how far
+they can move an estimate. It cannot detect forged reports that look honest.
 """
 
 from __future__ import annotations
@@ -14,9 +13,7 @@ from itertools import repeat
 
 import numpy as np
 
-from deniable.server.estimation import ESTIMATORS, estimates
-from deniable.server.estimation.forgery_test import Fit as Misfit
-from deniable.server.estimation.forgery_test import fits
+from deniable.server.estimation import ESTIMATORS, estimates, forgery_test
 from deniable.server.estimation.frequent_texts import FALSE_DISCOVERY
 from deniable.server.estimation.statements import (
     CONFIDENCE,
@@ -41,10 +38,7 @@ from deniable.server.results.estimate_cache import (
     Counts,
     EstimateCache,
     batches,
-    limits,
-    per_round,
     stack,
-    statements,
     where_enough,
 )
 from deniable.server.store import RoundTally
@@ -53,7 +47,7 @@ from deniable.shared.survey.kinds.base import Question
 
 NO_REPORT = Fit(p_value=1.0, forged=0, shift=0.0, sentence="There are no reports yet.")
 NOTHING_FOUND = "no answer is common enough to be found"
-ROWS_PER_TEXT = 4  # size of the objects in the cache
+ROWS_PER_TEXT = 4  # size of a text's objects in the cache
 
 SHARED_NOISE = "both rounds contain the same reports, so their difference has no interval"
 
@@ -61,12 +55,8 @@ Differences = tuple[Difference, ...]
 Tallies = Sequence[RoundTally | None]
 
 
-def about(cache: EstimateCache, question: Question) -> About:
+def about(question: Question) -> About:
     """Return the facts about a question that are the same in every round."""
-    return cache.get([("about", question)], lambda _: [_about(question)], lambda _: 1)[0]
-
-
-def _about(question: Question) -> About:
     return About(
         kind=question.kind,
         epsilon=str(question.epsilon),
@@ -88,12 +78,12 @@ def question_rounds(
     max_rows: int | None = None,
 ) -> list[QuestionResult]:
     """Return one question's result in each round, with at most `max_rows` rows each."""
-    facts, labels = about(cache, question), question.labels or ("",)
+    facts, labels = about(question), question.labels or ("",)
 
     def make(enough: Sequence[Counts]) -> Iterable[QuestionResult]:
         if question.labels:
             return _labelled(cache, question, facts, enough, max_rows)
-        return _found(cache, question, facts, enough)
+        return _texts(cache, question, facts, enough)
 
     return [
         result
@@ -104,18 +94,15 @@ def question_rounds(
 
 def floors(survey: Survey, tally: RoundTally | None) -> dict[str, Floor]:
     """Return the floor of each text question in a round that has enough reports."""
-    known = dict[str, Floor]()
-    if tally is None:
-        return known
-    for question in survey.questions:
-        reports = tally.of(survey, question)[0]
+    by_question = dict[str, Floor]()
+    for question in survey.questions if tally else ():
+        reports = Counts.of(survey, question, tally).reports
         share = None if question.labels else question.mechanism.floor(reports)
         if share is not None and reports >= survey.minimum_reports:
             people = math.ceil(share * reports)
-            known[question.name] = Floor(
-                share=share, people=people, false_discovery=FALSE_DISCOVERY
-            )
-    return known
+            floor = Floor(share=share, people=people, false_discovery=FALSE_DISCOVERY)
+            by_question[question.name] = floor
+    return by_question
 
 
 # Rows
@@ -128,9 +115,9 @@ def _labelled(
     rounds: Sequence[Counts],
     max_rows: int | None,
 ) -> Iterator[QuestionResult]:
-    """Yield each round's result. Of more than `max_rows` labels the highest estimates are kept."""
+    """Yield each round's result, with only the `max_rows` highest estimates."""
     all_labels = question.labels
-    for made, counts in zip(statements(cache, question, rounds), rounds, strict=True):
+    for made, counts in zip(cache.statements(question, rounds), rounds, strict=True):
         labels, columns = all_labels, made.columns
         if max_rows is not None and len(all_labels) > max_rows:
             kept = np.sort(np.argsort(-made.estimate, kind="stable")[:max_rows])
@@ -139,17 +126,16 @@ def _labelled(
         rows = map(Row, labels, *numbers, repeat(counts.reports), consistent, repeat(None))
         floor = None if math.isnan(made.floor) else float(made.floor)
         vector = ESTIMATORS[question.estimation].whole(question, counts.cells, counts.reports)
-        whole = WholeVector(length=vector.length, error=vector.error) if vector else None
+        whole = WholeVector(**vector._asdict()) if vector else None
         left_out = len(all_labels) - len(labels)
         yield QuestionResult(question.name, facts, tuple(rows), floor, whole, left_out)
 
 
-def _found(
+def _texts(
     cache: EstimateCache, question: Question, facts: About, rounds: Sequence[Counts]
 ) -> Iterator[QuestionResult]:
-    """Return the texts that stand out, whose labels are not known in advance."""
-    listed = per_round(
-        cache,
+    """Yield the texts that stand out in each round."""
+    listed = cache.per_round(
         ("texts", question),
         question.mechanism.cells,
         rounds,
@@ -165,12 +151,12 @@ def _found(
 def _text_row(text: Estimate) -> Row:
     """Return the row of a text.
 
-    Its interval allows for the text having been selected, but does not hold jointly with those of
-    other texts. It also holds for exactly these respondents, for whom less is random.
+    Its interval allows for the selection of the text, but does not hold jointly with those of other
+    texts. It also holds for the respondents, for whom less is random.
     """
-    low, high, error = text.low, text.high, text.standard_error
-    ends = low, high, low, high, None, None
-    return Row(text.label, text.estimate, *ends, error, text.reports, text.consistent, text.note)
+    ends = text.low, text.high, text.low, text.high, None, None
+    numbers = text.standard_error, text.reports, text.consistent
+    return Row(text.label, text.estimate, *ends, *numbers, text.note)
 
 
 def _without_estimate(labels: Sequence[str], reports: int, note: str) -> tuple[Row, ...]:
@@ -179,8 +165,9 @@ def _without_estimate(labels: Sequence[str], reports: int, note: str) -> tuple[R
 
 
 def too_few(survey: Survey, labels: Sequence[str], reports: int) -> tuple[Row, ...]:
-    note = f"no estimate below {survey.minimum_reports:,} reports"
-    return _without_estimate(labels, reports, note)
+    return _without_estimate(
+        labels, reports, f"no estimate below {survey.minimum_reports:,} reports"
+    )
 
 
 # Changes since an earlier round
@@ -192,22 +179,23 @@ def changes(
     before: Mapping[int, int],
     counts: Callable[[Question, int], Counts],
 ) -> dict[int, Change]:
-    """Return the change of each round since the earlier round that `before` names."""
-    shared = {number for number, since in before.items() if since in survey.span_of(number)}
-    pairs = [pair for pair in before.items() if pair[0] not in shared]
-    made: dict[int, dict[str, Differences]] = {number: {} for number in before}
+    """Return the change of each round since the earlier round that `before` maps it to."""
+    made = {
+        number: Change(
+            since=since,
+            note=SHARED_NOISE if since in survey.span_of(number) else None,
+            questions={},
+        )
+        for number, since in before.items()
+    }
+    pairs = [(number, change.since) for number, change in made.items() if not change.note]
     for question in survey.questions:
         now, then = ([counts(question, pair[end]) for pair in pairs] for end in (0, 1))
         rows_by_pair = compared(cache, question, now, question, then)
         for (number, _), rows in zip(pairs, rows_by_pair, strict=True):
             if rows:
-                made[number][question.name] = rows
-    return {
-        number: Change(
-            since=since, note=SHARED_NOISE if number in shared else None, questions=made[number]
-        )
-        for number, since in before.items()
-    }
+                made[number].questions[question.name] = rows
+    return made
 
 
 def compared(
@@ -217,10 +205,10 @@ def compared(
     other: Question,
     then: Sequence[Counts],
 ) -> list[Differences]:
-    """Return the differences of common labels for each pair of rounds that both have estimates."""
+    """Return the differences of common labels for each pair of rounds with estimates."""
     made: list[Differences] = [()] * len(now)
-    theirs = set(other.labels)
-    labels = [label for label in question.labels if label in theirs]
+    other_labels = set(other.labels)
+    labels = [label for label in question.labels if label in other_labels]
     if not labels:  # a text has no labels in advance
         return made
     enough = [index for index, counts in enumerate(now) if counts.enough and then[index].enough]
@@ -233,8 +221,9 @@ def compared(
             _side(cache, asked, [rounds[index] for index in batch], labels, looks(batch[0]))
             for asked, rounds in ((question, now), (other, then))
         )
-        gaps = differences(later, earlier)
-        columns = np.stack((gaps.estimate, *gaps.like, *gaps.these), axis=-1)
+        difference = differences(later, earlier)
+        arrays = difference.estimate, *difference.like, *difference.these
+        columns = np.stack(arrays, axis=-1)
         for index, numbers in zip(batch, columns.tolist(), strict=True):
             made[index] = tuple(
                 Difference(label, *row) for label, row in zip(labels, numbers, strict=True)
@@ -250,13 +239,13 @@ def _side(
     looks: bool,
 ) -> Side:
     half = halved(CONFIDENCE)
-    like = limits(cache, question, rounds, half, "like")
-    these = limits(cache, question, rounds, half, "these") if looks else None
-    made = Side(Statements.of_rounds(statements(cache, question, rounds)), like, these)
+    like = cache.limits(question, rounds, half, "like")
+    these = cache.limits(question, rounds, half, "these") if looks else None
+    side = Side(Statements.of_rounds(cache.statements(question, rounds)), like, these)
     if len(labels) == len(question.labels):
-        return made
+        return side
     indexes = {label: index for index, label in enumerate(question.labels)}
-    return made.of([indexes[label] for label in labels])
+    return side.of([indexes[label] for label in labels])
 
 
 # Forgery checks
@@ -271,13 +260,13 @@ def round_fits(survey: Survey, tallies: Tallies, cache: EstimateCache) -> list[d
     return [dict(zip(checks, row, strict=True)) for row in zip(*checks.values(), strict=True)]
 
 
-def warning(survey: Survey, tally: RoundTally | None, found: Mapping[str, Fit]) -> str | None:
+def warning(survey: Survey, tally: RoundTally | None, checks: Mapping[str, Fit]) -> str | None:
     """Return a round's warning about forged reports, or None if honest reports can explain it."""
     parts = [
         f"{question.name}: at least {fit.forged:,} of {tally.of(survey, question)[0]:,} reports "
         f"cannot be honest; these alone can move an estimate by up to {_shift(question, fit.shift)}"
         for question in survey.questions
-        if tally is not None and (fit := found[question.name]).forged
+        if tally is not None and (fit := checks[question.name]).forged
     ]
     if not parts:
         return None
@@ -291,32 +280,32 @@ def _question_fits(
     survey: Survey, question: Question, tallies: Tallies, cache: EstimateCache
 ) -> list[Fit]:
     def check(batch: Sequence[Counts]) -> list[Fit]:
-        misfits = fits(question.mechanism, *stack(batch), len(survey.questions))
-        pairs = zip(batch, misfits, strict=True)
-        return [_fit(question, counts.reports, misfit) for counts, misfit in pairs]
+        fits = forgery_test.fits(question.mechanism, *stack(batch), len(survey.questions))
+        pairs = zip(batch, fits, strict=True)
+        return [_fit(question, counts.reports, fit) for counts, fit in pairs]
 
     counts = [Counts.of(survey, question, tally) for tally in tallies if tally]
     key = "fit", len(survey.questions), question
-    known = iter(per_round(cache, key, question.mechanism.cells, counts, check, lambda _: 1))
-    return [next(known) if tally else NO_REPORT for tally in tallies]
+    checks = iter(cache.per_round(key, question.mechanism.cells, counts, check, lambda _: 1))
+    return [next(checks) if tally else NO_REPORT for tally in tallies]
 
 
-def _fit(question: Question, reports: int, misfit: Misfit) -> Fit:
-    share = misfit.forged / reports if misfit.forged else 0.0
+def _fit(question: Question, reports: int, fit: forgery_test.Fit) -> Fit:
+    share = fit.forged / reports if fit.forged else 0.0
     shift = share * question.mechanism.leverage * question.span
-    probability = "1" if misfit.p_value >= 1 else f"below {misfit.p_value:.1g}"
-    if misfit.forged:
+    probability = "1" if fit.p_value >= 1 else f"below {fit.p_value:.1g}"
+    if fit.forged:
         sentence = (
-            f"Honest reports are this far outside with probability {probability}: at least "
-            f"{misfit.forged:,} of {reports:,} are forged, and these alone can move an estimate by "
-            f"up to {_shift(question, shift)}."
+            f"Honest reports give such counts with probability {probability}: at least "
+            f"{fit.forged:,} of {reports:,} are forged, and these alone can move an estimate by up "
+            f"to {_shift(question, shift)}."
         )
     else:
         sentence = (
             f"Honest reports can give these counts (p {probability}). Forgeries that mimic honest "
             "reports cannot be detected."
         )
-    return Fit(p_value=misfit.p_value, forged=misfit.forged, shift=shift, sentence=sentence)
+    return Fit(p_value=fit.p_value, forged=fit.forged, shift=shift, sentence=sentence)
 
 
 def _shift(question: Question, shift: float) -> str:

@@ -25,8 +25,8 @@ class Style:
     factor: float = 1.0
     sign: str = ""  # after each value, if the question has no unit
     points: str = ""  # after each margin, if the question has no unit
-    digits: int = 3  # format of an expected margin
-    from_zero: bool = True  # whether 0 has a meaning: bars start there, and axes show it
+    digits: int = 3  # significant digits of an expected margin
+    from_zero: bool = True  # whether bars start at 0, and axes show it
     either_way: bool = False  # whether values far below 0 are notable as well
     signed: bool = False  # whether values above 0 have a plus sign
 
@@ -42,7 +42,6 @@ class Style:
         return f" {unit}" if unit else self.points
 
     def expected(self, margin: float, unit: str) -> str:
-        """Format an expected margin."""
         return f"± {self.factor * margin:.{self.digits}g}{self.behind_margin(unit)}"
 
 
@@ -69,7 +68,7 @@ STYLES: Mapping[Statistic, Style] = {
 
 @dataclass(frozen=True)
 class Figures:
-    """Row with an estimate: its numbers, and the texts made from them."""
+    """Numbers of a row with an estimate, and their texts."""
 
     label: str
     estimate: float
@@ -81,11 +80,11 @@ class Figures:
     style: Style
     unit: str  # after a value
     places: int | None = None  # number of decimals, if a whole column shares it
-    reference: float | None = None  # reference value
+    reference: float | None = None
 
     @property
     def half(self) -> float:
-        """Half the width of the interval, in the statistic's units."""
+        """Half of the interval's width, in the statistic's units."""
         return (self.high - self.low) / 2
 
     @property
@@ -95,7 +94,7 @@ class Figures:
 
     @property
     def noise_alone(self) -> tuple[float, float] | None:
-        """Interval for exactly the respondents, if it lies within the other interval."""
+        """Interval for exactly the respondents, if it lies within the population's interval."""
         low, high = self.low_these, self.high_these
         if low is None or high is None or low < self.low or high > self.high:
             return None
@@ -106,7 +105,7 @@ class Figures:
         return abs(self.estimate) if self.style.either_way else self.estimate
 
     def text(self, value: float) -> str:
-        """Format a value with as many decimals as the row's margin makes meaningful."""
+        """Format a value with the decimals of its column, or as many as its margin supports."""
         return self.style.text(value, self.meaningful if self.places is None else self.places)
 
     @cached_property
@@ -144,7 +143,7 @@ class Figures:
 def figures(row: Row, statistic: Statistic, unit: str = "", joint: bool = False) -> Figures | None:
     """Return a row's figures, or None without an estimate.
 
-    Use `joint` if labels are picked by their estimates: then all intervals hold jointly.
+    Use `joint` if you pick labels by their estimates: then all intervals hold jointly.
     """
     low, high = (row.low_all, row.high_all) if joint else (row.low, row.high)
     if row.estimate is None or row.consistent is None or low is None or high is None:
@@ -196,7 +195,7 @@ def quantile_text(quantile: Quantile, unit: str) -> str:
 
 
 def quantile_figures(quantile: Quantile, places: int | None = None) -> tuple[str, str, str]:
-    """Format estimate, low and high, with `places` decimals or as many as are meaningful."""
+    """Format the estimate and its ends, with `places` decimals or as many as are meaningful."""
     places = quantile_places(quantile) if places is None else places
     ends = quantile.estimate, quantile.low, quantile.high
     estimate, low, high = (plain(value, places) for value in ends)
@@ -221,7 +220,7 @@ def whole_text(vector: WholeVector) -> str:
 
 
 def decimals(margin: float) -> int:
-    """Return the number of decimals that shows two significant digits of the margin.
+    """Return the number of decimals at which the margin has two significant digits.
 
     >>> decimals(0.0123), decimals(1.23), decimals(123)
     (3, 1, 0)

@@ -2,9 +2,8 @@
 
     Results > Round > QuestionResult > Row
 
-The JSON is an encoding of these types, and the OpenAPI schemas are generated from them. Python
-programs parse it with `msgspec.json.decode(text, type=Results)`. Unknown values are null, never
-NaN.
+The OpenAPI schemas are generated from these types. Python programs parse the JSON with
+`msgspec.json.decode(text, type=Results)`. Unknown values are null, never NaN.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ SurveyId = Annotated[str, Meta(pattern="^[0-9a-f]{64}$")]
 
 
 class Row(Struct, frozen=True, forbid_unknown_fields=True, gc=False):  # a round may have 65,536
-    """Row of one label: a share from 0 to 1, a mean in the question's unit, or a coordinate's mean.
+    """Estimate for one label: a share from 0 to 1, a mean in the question's unit, or a coordinate.
 
     `low` to `high` is the interval for the population. `low_these` to `high_these` is the interval
     for exactly the respondents. `low_all` to `high_all` is for the population and holds jointly for
@@ -67,7 +66,7 @@ class Fit(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     p_value: float  # upper bound on the probability of such counts from honest reports
     forged: Count  # lower bound on the number of forged reports; 0 where none is detected
     shift: float  # how far these alone can move an estimate, in the question's units
-    sentence: str  # the same as a sentence
+    sentence: str  # describes the check
 
 
 class Difference(Struct, frozen=True, forbid_unknown_fields=True):
@@ -111,9 +110,9 @@ class Point(Struct, frozen=True, forbid_unknown_fields=True):
     """Point of a number's distribution; the points divide the range evenly.
 
     A number between two points counts for both, in proportion to its proximity. `share` is the
-    share at this point; all shares add up to 1. `below` is the share of numbers at or below the
-    point; numbers exactly at the point count half. `low` to `high` holds for this point only; all
-    of a question's `below_low` to `below_high` hold jointly. Both refer to the population.
+    share at this point; all shares add up to 1. `below` is the share of numbers below the point,
+    plus half of those at it. `low` to `high` holds for this point only; all of a question's
+    intervals from `below_low` to `below_high` hold jointly. Both refer to the population.
     """
 
     at: float
@@ -128,7 +127,7 @@ class Point(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Quantile(Struct, frozen=True, forbid_unknown_fields=True):
-    """A quantile of `below_consistent`; all intervals hold jointly, together with the band."""
+    """Quantile of `below_consistent`; its interval holds jointly with all others and `below`."""
 
     level: float
     estimate: float
@@ -142,10 +141,10 @@ class Distribution(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Crossed(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Cross table: shares of people who gave one answer to each of two questions.
+    """Cross table: shares of people who gave both of two answers, one to each question.
 
-    The second question's answers are listed within the first's. Rows have the same form as a
-    question's; `low_these` and `high_these` are null.
+    The second question's answers are listed within each answer of the first. `low_these` and
+    `high_these` are null.
     """
 
     questions: tuple[str, str]
@@ -155,7 +154,7 @@ class Crossed(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 class Shuffled(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """The (ε, δ) of one report if the relay and `people` people are honest."""
 
-    among: Literal["batch", "round"]  # whose reports cannot be distinguished
+    among: Literal["batch", "round"]  # the reports among which it is hidden
     people: Count
     epsilon: str  # rounded up
     delta: str
@@ -169,10 +168,10 @@ class WholeVector(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
 
 
 class Floor(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Threshold of a round, from which texts are found."""
+    """Share of a round that a text needs to be found."""
 
     share: float  # texts with this share are found with a probability of 99 %; 1 or more: no text
-    people: Count  # the same as a number of reports
+    people: Count  # that share as a number of reports
     false_discovery: float  # probability of listing any text that no one reported
 
     @property
@@ -183,7 +182,7 @@ class Floor(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
         return (
             f"A text that {self.people:,} or more people gave is found with a probability of 99 %, "
             "unless more than twenty others are as common. If no report is forged, the probability "
-            f"that any listed text was given by no one is at most {self.false_discovery:.0%}."
+            f"of listing a text that no one gave is at most {self.false_discovery:.0%}."
         )
 
 
@@ -225,7 +224,7 @@ class Round(RoundFacts, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 
 class Event(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Operator's note about a day, such as a release, with the round that contains the day."""
+    """Event that an operator noted for a day, such as a release, with the day's round."""
 
     day: str
     round: int
@@ -253,7 +252,7 @@ class Results(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     def of(self, period: Round) -> Iterator[QuestionResult]:
         """Return a round's questions, each with its facts."""
         for name, rows in period.questions.items():
+            facts, floor = self.about[name], period.floor[name]
             whole = (period.vectors or {}).get(name)
             left_out = (period.rows_left_out or {}).get(name, 0)
-            floor = period.floor[name]
-            yield QuestionResult(name, self.about[name], rows, floor, whole, left_out)
+            yield QuestionResult(name, facts, rows, floor, whole, left_out)

@@ -1,6 +1,6 @@
 """Cache of estimates, and the functions that fill it from counts.
 
-Estimating is slow, and the same counts are needed repeatedly: for a round's rows, for the change to
+Estimating is slow, and the same counts are used repeatedly: for a round's rows, for the change to
 the next round, for a trend, and by the next request.
 """
 
@@ -39,7 +39,7 @@ T = TypeVar("T")
 
 
 class EstimateCache:
-    """Thread-safe cache of results, the only one in the application.
+    """Thread-safe cache of results; the application has one.
 
     It holds up to MAX_CACHED_ROWS rows, each a label with its numbers, and drops the least recently
     used entries first. Entries never become invalid: a key contains everything that its entry
@@ -73,6 +73,59 @@ class EstimateCache:
             self._keep(keys[index], made, size)
         return [entry[0] for entry in entries if entry is not None]
 
+    def per_round(
+        self,
+        key: Hashable,
+        cells: int,
+        rounds: Sequence[Counts],
+        make: Callable[[Sequence[Counts]], Iterable[T]],
+        rows: Callable[[T], float],
+    ) -> list[T]:
+        """Return the result of `make` for each round, from the cache where possible.
+
+        `make` receives batches of rounds with `cells` counts each; `key` identifies it and the
+        question.
+        """
+
+        def make_missing(missing: list[int]) -> Iterator[T]:
+            made: dict[int, T] = {}
+            for batch in batches(missing, lambda index: rounds[index].looks, cells):
+                made |= zip(batch, make([rounds[index] for index in batch]), strict=True)
+            return (made[index] for index in missing)
+
+        return self.get([(key, counts.key) for counts in rounds], make_missing, rows)
+
+    def statements(
+        self, question: Question, rounds: Sequence[Counts], confidence: float = CONFIDENCE
+    ) -> list[Statements]:
+        """Return the estimates and intervals of each round."""
+        return self.per_round(
+            ("statements", confidence, question),
+            question.mechanism.cells,
+            rounds,
+            lambda batch: _estimator(question, batch).statements(confidence).rounds(),
+            lambda made: len(made.estimate),
+        )
+
+    def limits(
+        self,
+        question: Question,
+        rounds: Sequence[Counts],
+        confidence: float,
+        about: Literal["like", "these"],
+    ) -> Interval:
+        """Return the limits for the population or for the respondents, one row per round."""
+
+        def make(batch: Sequence[Counts]) -> Iterable[Array]:
+            estimator = _estimator(question, batch)
+            limits = estimator.like if about == "like" else estimator.these
+            return (pair.copy() for pair in np.stack(limits(confidence), axis=1))
+
+        key, cells = (about, confidence, question), question.mechanism.cells
+        ends = self.per_round(key, cells, rounds, make, lambda made: made.shape[-1] / 5)
+        low, high = np.stack(ends, axis=1)
+        return low, high
+
     def _keep(self, key: Hashable, made: object, size: float) -> None:
         with self._lock:
             if size > self._max_rows or key in self._entries:
@@ -90,7 +143,7 @@ class Counts:
     cells: Cells
     reports: int
     looks: bool = False  # whether intervals must hold for repeated looks
-    enough: bool = True  # whether there are enough reports for an estimate
+    enough: bool = True  # whether there are enough reports to show an estimate
 
     @classmethod
     def of(
@@ -112,7 +165,7 @@ def is_open(published: PublishedSurvey, number: int, now: datetime) -> bool:
 
 
 def stack(rounds: Sequence[Counts]) -> tuple[Cells, Cells]:
-    """Return the cells, one row per round, and the numbers of reports."""
+    """Return the cells and the number of reports, one row per round."""
     cells = np.stack([counts.cells for counts in rounds])
     return cells, np.array([counts.reports for counts in rounds])
 
@@ -129,72 +182,12 @@ def batches(
         yield from (members[first : first + size] for first in range(0, len(members), size))
 
 
-def per_round(
-    cache: EstimateCache,
-    key: Hashable,
-    cells: int,
-    rounds: Sequence[Counts],
-    make: Callable[[Sequence[Counts]], Iterable[T]],
-    rows: Callable[[T], float],
-) -> list[T]:
-    """Return the result of `make` for each round, from the cache where possible.
-
-    `make` receives batches of rounds with `cells` counts each; `key` identifies it and the
-    question.
-    """
-
-    def make_missing(missing: list[int]) -> Iterator[T]:
-        made: dict[int, T] = {}
-        for batch in batches(missing, lambda index: rounds[index].looks, cells):
-            made |= zip(batch, make([rounds[index] for index in batch]), strict=True)
-        return (made[index] for index in missing)
-
-    return cache.get([(key, counts.key) for counts in rounds], make_missing, rows)
-
-
 def where_enough(
     rounds: Sequence[Counts], make: Callable[[list[Counts]], Iterable[T]]
 ) -> list[T | None]:
     """Return the results of `make` for rounds with enough reports, and None for the others."""
     made = iter(make([counts for counts in rounds if counts.enough]))
     return [next(made) if counts.enough else None for counts in rounds]
-
-
-def statements(
-    cache: EstimateCache,
-    question: Question,
-    rounds: Sequence[Counts],
-    confidence: float = CONFIDENCE,
-) -> list[Statements]:
-    """Return the estimates and intervals of each round."""
-    return per_round(
-        cache,
-        ("statements", confidence, question),
-        question.mechanism.cells,
-        rounds,
-        lambda batch: _estimator(question, batch).statements(confidence).rounds(),
-        lambda made: len(made.estimate),
-    )
-
-
-def limits(
-    cache: EstimateCache,
-    question: Question,
-    rounds: Sequence[Counts],
-    confidence: float,
-    about: Literal["like", "these"],
-) -> Interval:
-    """Return the limits about the population, or about the respondents, one row per round."""
-
-    def make(batch: Sequence[Counts]) -> Iterable[Array]:
-        made = _estimator(question, batch)
-        ends = made.like(confidence) if about == "like" else made.these(confidence)
-        return (pair.copy() for pair in np.stack(ends, axis=1))
-
-    key, cells = (about, confidence, question), question.mechanism.cells
-    ends = per_round(cache, key, cells, rounds, make, lambda made: made.shape[-1] / 5)
-    low, high = np.stack(ends, axis=1)
-    return low, high
 
 
 def _estimator(question: Question, batch: Sequence[Counts]) -> Estimator:

@@ -1,4 +1,4 @@
-"""Results as CSV, and as a text for a terminal, with only a few rounds in memory at a time."""
+"""Results as CSV and as text for a terminal, with only a few rounds in memory at a time."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ HEADINGS = (
 )  # fmt: skip
 FIRST_NUMBER = 2  # index of the first right-aligned column
 MAX_ROWS_SHOWN = 40
-MAX_IN_ORDER = 20  # longer lists show only labels clearly above 0, highest first
+MAX_IN_ORDER = 20  # longer lists have only the labels clearly above 0, highest first
 WIDTH = 90
 QUARTILES = (0.25, 0.5, 0.75)
 EMPTY = ("",) * 5
@@ -68,19 +68,20 @@ def csv_chunks(header: Results, rounds: Iterable[Round]) -> Iterator[str]:
     yield csv_text([COLUMNS])
     source: Record = {"survey": header.survey, "name": header.name}
     for period in rounds:
-        records = _records(header, period, source)
-        yield csv_text([record.get(column) for column in COLUMNS] for record in records)
+        yield _rows_text(_records(header, period, source))
     if header.left_out:
         words = f"only the newest rounds; earlier rounds left out: {header.left_out:,}"
-        record = source | {"note": words}
-        yield csv_text([[record.get(column) for column in COLUMNS]])
+        yield _rows_text([source | {"note": words}])
+
+
+def _rows_text(records: Iterable[Record]) -> str:
+    return csv_text([record.get(column) for column in COLUMNS] for record in records)
 
 
 def records_csv(records: Iterable[Mapping[str, Cell]]) -> str:
-    """Return records with the same keys as a table; the keys are the header."""
+    """Return records with the same keys as CSV; the keys are the header."""
     listed = list(records)
-    header = tuple(listed[0]) if listed else ()
-    return csv_text([header, *(record.values() for record in listed)])
+    return csv_text([listed[0] if listed else (), *(record.values() for record in listed)])
 
 
 def csv_text(lines: Iterable[Iterable[Cell]]) -> str:
@@ -91,7 +92,7 @@ def csv_text(lines: Iterable[Iterable[Cell]]) -> str:
 
 
 def _plain(cell: Cell) -> Cell:
-    """Escape text that a spreadsheet would read as a formula, since options can be any text."""
+    """Escape an option that a spreadsheet would read as a formula."""
     return f"'{cell}" if isinstance(cell, str) and cell.startswith(FORMULA) else cell
 
 
@@ -107,33 +108,30 @@ def _records(results: Results, period: Round, source: Record) -> Iterator[Record
             "question": question.name, "kind": about.kind, "epsilon": about.epsilon,
             "mechanism": about.mechanism, "leverage": about.leverage, "floor": question.floor,
         }  # fmt: skip
-        for row in question.rows:
-            note = _note(period, row, [question.name])
-            yield facts | msgspec.structs.asdict(row) | {"note": note}
+        yield from _row_records(period, facts, question.rows, [question.name])
     for crossed in period.cross or ():
         facts = common | {"question": TIMES.join(crossed.questions), "kind": "cross"}
-        for row in crossed.rows:
-            yield (
-                facts
-                | msgspec.structs.asdict(row)
-                | {"note": _note(period, row, crossed.questions)}
-            )
+        yield from _row_records(period, facts, crossed.rows, crossed.questions)
     if period.rows_left_out:
         listed = (f"{count:,} of {name}" for name, count in period.rows_left_out.items())
         words = f"rows with the lowest estimates left out: {', '.join(listed)}"
         yield source | {"round": period.round, "note": words}
 
 
-def _note(period: Round, row: Row, questions: Sequence[str]) -> str:
-    forged = any(period.fit[name].forged for name in questions)
-    return "; ".join(filter(None, (FORGED if forged else None, row.note, period.note)))
+def _row_records(
+    period: Round, facts: Record, rows: Iterable[Row], questions: Sequence[str]
+) -> Iterator[Record]:
+    forged = FORGED if any(period.fit[name].forged for name in questions) else None
+    for row in rows:
+        note = "; ".join(filter(None, (forged, row.note, period.note)))
+        yield facts | msgspec.structs.asdict(row) | {"note": note}
 
 
 # Text for a terminal
 
 
 def report_lines(results: Results, rounds: Iterable[Round] | None = None) -> Iterator[str]:
-    """Yield the report on these rounds, or on all rounds of `results`."""
+    """Yield the lines about these rounds, or about all rounds of `results`."""
     yield f"{results.name}: {results.title}"
     each = f"for {results.repeat_rounds} rounds" if results.repeat_rounds else "a round"
     yield f"{results.survey}, {results.state}, ε {results.epsilon} {each}"
@@ -148,15 +146,15 @@ def report_lines(results: Results, rounds: Iterable[Round] | None = None) -> Ite
     yield ""
     yield from READING
     if results.ask:
-        yield f"Each install was asked one of the {len(results.about)} questions, drawn at random:"
-        yield "a question's results describe all who reported, except for the interval of these"
-        yield "people, which refers to those who were asked it."
+        yield f"Each install was asked one of the {len(results.about)} questions, drawn at random."
+        yield "A question's results describe all who reported; only the interval for “these people”"
+        yield "refers to those who were asked the question."
     if period is not None and period.cross:
         yield "Pairs of questions (×) are counted from the same reports, which adds no ε."
     if results.repeat_rounds:
         yield f"Each install sends one report for {results.repeat_rounds} rounds at a time. Such"
-        yield "rounds contain the same reports and are not independent; a change shows in the next"
-        yield "ones."
+        yield "rounds contain the same reports, so they are not independent, and a change is only"
+        yield "visible in later rounds."
 
 
 def comparison_lines(comparison: Comparison) -> Iterator[str]:
@@ -194,7 +192,7 @@ def _round_lines(results: Results, period: Round) -> Iterator[str]:
     for name, distribution in (period.distributions or {}).items():
         quartiles = [quartile for quartile in distribution.quantiles if quartile.level in QUARTILES]
         listed = "; ".join(quantile_text(part, results.about[name].unit) for part in quartiles)
-        yield from _wrapped(f"{name}: {listed}. These intervals hold jointly; --json has the rest.")
+        yield from _wrapped(f"{name}: {listed}. All intervals hold jointly; --json has the rest.")
     for name, vector in (period.vectors or {}).items():
         yield f"  {name}: {whole_text(vector)}"
     for name, floor in (period.floors or {}).items():
@@ -242,7 +240,7 @@ def _difference_lines(title: str, about: About, differences: Sequence[Difference
 def _table(
     title: str, rows: Sequence[Row], statistic: Statistic, unit: str, others: str
 ) -> Iterator[tuple[str, ...]]:
-    """Return a line per row, the first with the title; intervals of a long table hold jointly."""
+    """Yield a line per row, the first with the title. Intervals of a long table hold jointly."""
     joint = len(rows) > MAX_IN_ORDER
     listed = _clear(rows) if joint else rows
     for number, row in enumerate(listed[:MAX_ROWS_SHOWN]):

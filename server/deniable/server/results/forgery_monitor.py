@@ -28,10 +28,10 @@ log = logging.getLogger("deniable.server")
 
 
 class ForgeryMonitor:
-    """Minutely check of every round that still counts reports, for the log and a gauge.
+    """Check, once a minute, of every round that still counts reports, for the log and a gauge.
 
-    Rounds whose envelopes are purged no longer change; only their results show the warning.
-    Unchanged counts are cached. A failed check is logged and repeated.
+    A round whose envelopes are purged no longer changes; only its results show the warning. Checks
+    of unchanged counts are cached. A failed check is logged and repeated.
     """
 
     def __init__(
@@ -83,17 +83,14 @@ class ForgeryMonitor:
             if words := warning(survey, tally, fits):
                 still_open = is_open(published, tally.round, self._clock.now())
                 flagged[STATES[not still_open]] += 1
-                if self._is_news(published, tally.round):
+                key, today = (published.id, tally.round), self._clock.now().date()
+                if self._logged.get(key) != today:
                     news.append(f"survey {survey.name}, round {tally.round}: {words}")
+                self._logged[key] = today
         for state, count in flagged.items():
             self._gauge.labels(published.id, state).set(count)
         self._shown.add(published.id)
         return news
-
-    def _is_news(self, published: PublishedSurvey, number: int) -> bool:
-        key, today = (published.id, number), self._clock.now().date()
-        last, self._logged[key] = self._logged.get(key), today
-        return last != today
 
 
 @contextmanager

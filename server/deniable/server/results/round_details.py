@@ -13,13 +13,7 @@ from deniable.server.estimation import distribution as estimation
 from deniable.server.estimation.crosstab import PairCounts, joint
 from deniable.server.results.answers import Tallies, too_few
 from deniable.server.results.document import Crossed, Distribution, Point, Quantile, Row
-from deniable.server.results.estimate_cache import (
-    Counts,
-    EstimateCache,
-    per_round,
-    stack,
-    where_enough,
-)
+from deniable.server.results.estimate_cache import Counts, EstimateCache, stack, where_enough
 from deniable.server.store import RoundTally
 from deniable.shared.privacy.families.number_table import NumberTable
 from deniable.shared.survey.document import Survey
@@ -27,7 +21,7 @@ from deniable.shared.survey.kinds.base import Question
 
 TIMES = " × "
 COUNTS_PER_PAIR = 4  # both answers, either one, neither
-ROWS_PER_POINT = 3  # size of the objects in the cache
+ROWS_PER_POINT = 3  # size of a point's objects in the cache
 
 Pair = tuple[Question, Question]
 
@@ -35,7 +29,7 @@ Pair = tuple[Question, Question]
 def distribution_rounds(
     cache: EstimateCache, question: Question, table: NumberTable, rounds: Sequence[Counts]
 ) -> list[Distribution | None]:
-    """Return the distribution of a number in each round, or None with too few reports."""
+    """Return a number's distribution in each round, or None with too few reports."""
 
     def make(batch: Sequence[Counts]) -> list[Distribution | None]:
         cells = np.array([counts.cells for counts in batch], np.float64)
@@ -46,7 +40,7 @@ def distribution_rounds(
         return ROWS_PER_POINT * len(made.points) if made else 0
 
     key, cells = ("distribution", question), table.cells * estimation.MAX_PARTS
-    return where_enough(rounds, lambda enough: per_round(cache, key, cells, enough, make, rows))
+    return where_enough(rounds, lambda enough: cache.per_round(key, cells, enough, make, rows))
 
 
 def _in_units(question: Question, made: estimation.Distribution) -> Distribution:
@@ -99,16 +93,14 @@ def _crossed(
         for tally, is_open in zip(tallies, looks, strict=True)
     ]
     key, cells = ("crossed", pair), COUNTS_PER_PAIR * math.prod(sizes)
-    known = where_enough(rounds, lambda enough: per_round(cache, key, cells, enough, make, len))
-    return [
-        Crossed(
-            questions=(first.name, second.name),
-            rows=too_few(survey, labels, counts.reports)
-            if numbers is None
-            else _crossed_rows(labels, numbers, counts.reports),
-        )
+    known = where_enough(rounds, lambda enough: cache.per_round(key, cells, enough, make, len))
+    rows = (
+        too_few(survey, labels, counts.reports)
+        if numbers is None
+        else _crossed_rows(labels, numbers, counts.reports)
         for counts, numbers in zip(rounds, known, strict=True)
-    ]
+    )
+    return [Crossed(questions=(first.name, second.name), rows=table) for table in rows]
 
 
 def _pair_counts(survey: Survey, pair: Pair, tally: RoundTally | None, looks: bool) -> Counts:

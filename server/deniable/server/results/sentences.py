@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from decimal import ROUND_CEILING, Context, Decimal
+from functools import lru_cache
+from typing import Literal
 
 from deniable.server.estimation.amplification import shuffled_epsilon
 from deniable.server.estimation.frequent_texts import FALSE_DISCOVERY
@@ -12,19 +14,18 @@ from deniable.server.estimation.statements import CONFIDENCE
 from deniable.server.planning.forecast import direct_equivalent, half_width, people_for
 from deniable.server.results.display import STYLES, Figures
 from deniable.server.results.document import Shuffled
-from deniable.server.results.estimate_cache import EstimateCache
 from deniable.shared.privacy.epsilon import BILLION
 from deniable.shared.sealed_envelope import BATCH
 from deniable.shared.survey.document import Survey
 from deniable.shared.survey.kinds.base import Question
 
-MAX_NAMED = 3  # maximum number of options named as possibly first
+MAX_NAMED = 3  # number of options that are named as possibly first
 PEOPLE_DIGITS = 2  # significant digits of an expected number of people
 NOTES = f"""
 Results describe the people who reported, not those who did not.
 
-Each interval on its own contains the truth in {CONFIDENCE:.0%} of cases: at one look once the round
-no longer accepts reports, and for repeated looks while it does.
+Each interval on its own contains the truth in {CONFIDENCE:.0%} of cases. While a round accepts
+reports, this holds for repeated looks; afterwards, for one look.
 
 `low` to `high` refers to the population that the respondents came from; `low_these` to `high_these`
 refers to exactly the respondents, for whom only the privacy noise is random.
@@ -40,20 +41,20 @@ Estimates are unbiased and never clipped; `consistent` is the closest possible v
 `leverage` is how many honest answers one forged report can be worth.
 """
 TEXTS = f"""
-For a text question, the answers that stand out are listed as people wrote them; `floors` gives the
-number of people from which on a text is found.
+For a text question, the answers that stand out are listed as people wrote them. `floors` gives the
+number of people that a text needs to be found.
 
-Unlike other intervals, those of texts are for one look, even while a round is open, and so are the
-probabilities of what is listed.
+Unlike other intervals, those of texts hold for one look, even while a round is open. So does the
+probability of listing a text that no one gave.
 
-If no report is forged, the probability that any listed text was given by no one is at most
-{FALSE_DISCOVERY:.0%} at one look at a round; the `note` of a text has its p-value.
+If no report is forged, that probability is at most {FALSE_DISCOVERY:.0%} per round. The `note` of a
+text has its p-value.
 """
 VECTORS = """
 The coverage of a vector's intervals, for one look and for repeated looks, is measured, not proved.
 """
 ONE_OF = """
-Each install was asked one of the {0} questions, drawn at random: a question's estimates come from
+Each install was asked one of the {0} questions, drawn at random. A question's estimates come from
 those who were asked it, and describe all who reported.
 
 `low_these` and `high_these` refer only to those who were asked the question.
@@ -62,8 +63,8 @@ A forger chooses the question: among all who reported, of whom one in {0} answer
 report weighs {0} times its `leverage`.
 """
 LATCHED = """
-Each install sends one report for {0} rounds at a time: it holds the first answer among them, and a
-change shows in the next {0} at the earliest.
+Each install sends one report for {0} rounds at a time. It contains the first answer in these
+rounds, so a change is visible in the next {0} rounds at the earliest.
 
 Such rounds contain the same reports: do not average them, and do not judge a difference between
 them by their intervals.
@@ -88,7 +89,7 @@ def one_label(row: Figures) -> str:
 
 
 def several_labels(rows: Sequence[Figures], most: int) -> str:
-    """Name the leading label by joint intervals or, for long lists, count those above zero."""
+    """Name the leading options, or count the options of a long list that are above zero."""
     clear = sum(row.is_clear for row in rows)
     if not clear:
         return "No option stands out from zero yet."
@@ -121,10 +122,10 @@ def change(row: Figures, since: str) -> str:
 
 
 def privacy_cost(question: Question, reports: int, asked_one_of: int = 1) -> str:
-    """Return the equivalent number of direct answers, and the people needed for a smaller error.
+    """Return the equivalent number of direct answers, and the people needed for a smaller margin.
 
-    Both assume the worst case. If each install is asked one of several questions, the number of
-    people is multiplied by the number of questions.
+    Both assume the worst case. With `asked_one_of` questions, each install answers only one, so the
+    number of people is multiplied.
     """
     style = STYLES[question.statistic]
     worth = direct_equivalent(question.mechanism, reports)
@@ -141,7 +142,7 @@ def privacy_cost(question: Question, reports: int, asked_one_of: int = 1) -> str
 
 
 def smaller_error(error: float) -> float:
-    """Return a round number that is at most half the error.
+    """Return the largest 1, 2 or 5 times a power of ten that is at most half the error.
 
     >>> smaller_error(2.8), smaller_error(1.2), smaller_error(0.3), smaller_error(20)
     (1.0, 0.5, 0.1, 10.0)
@@ -151,7 +152,7 @@ def smaller_error(error: float) -> float:
 
 
 def rounded_people(people: int) -> str:
-    """Format a rounded number of people.
+    """Format a number of people with two significant digits.
 
     >>> rounded_people(160_080), rounded_people(1_134), rounded_people(87)
     ('160,000', '1,100', '87')
@@ -185,37 +186,35 @@ def notes(survey: Survey) -> tuple[str, ...]:
 # The relay's shuffle
 
 
-def shuffled(survey: Survey, reports: int, cache: EstimateCache) -> tuple[Shuffled, ...]:
+def shuffled(survey: Survey, reports: int) -> tuple[Shuffled, ...]:
     """Return the (ε, δ) of one report within its batch, and within its round."""
-    # repeated reports are seen several times
+    # an observer sees repeated reports several times
     if survey.sealed_to is None or reports < 2 or survey.repeats:
         return ()
-    amongs = [("batch", min(reports, BATCH))]
-    if reports > BATCH:
-        amongs.append(("round", _leading(reports)))
-    keys = [("shuffled", survey.round_billionths, *among) for among in amongs]
-    return tuple(
-        cache.get(keys, lambda missing: [_shuffled(*keys[i]) for i in missing], lambda _: 0)
-    )
+    batch = _shuffled(survey.round_billionths, "batch", min(reports, BATCH))
+    if reports <= BATCH:
+        return (batch,)
+    return batch, _shuffled(survey.round_billionths, "round", _leading(reports))
 
 
-def shuffle_sentences(found: Sequence[Shuffled], epsilon: str) -> Iterator[str]:
+def shuffle_sentences(shuffles: Sequence[Shuffled], epsilon: str) -> Iterator[str]:
     """Yield sentences about `shuffled`; `epsilon` is that of an unshuffled report."""
-    for among in found:
+    for shuffle in shuffles:
         yield (
-            f"If the relay is honest, and so are the {among.people:,} people whose reports it "
-            f"shuffles together, one report reveals at most (ε {among.epsilon}, δ {among.delta}) "
-            f"instead of ε {epsilon} {OBSERVERS[among.among]}."
+            f"If the relay and the {shuffle.people:,} people whose reports it shuffles together "
+            f"are honest, one report reveals at most (ε {shuffle.epsilon}, δ {shuffle.delta}) "
+            f"instead of ε {epsilon} {OBSERVERS[shuffle.among]}."
         )
 
 
-def _shuffled(_: str, billionths: int, among: str, people: int) -> Shuffled:
+@lru_cache(maxsize=256)
+def _shuffled(billionths: int, among: Literal["batch", "round"], people: int) -> Shuffled:
     epsilon = shuffled_epsilon(billionths / BILLION, people, float(DELTA))
-    return Shuffled(among=among, people=people, epsilon=_upward(epsilon), delta=DELTA)  # type: ignore[arg-type]  # one of OBSERVERS
+    return Shuffled(among=among, people=people, epsilon=_upward(epsilon), delta=DELTA)
 
 
 def _leading(reports: int) -> int:
-    """Round down to one digit, so that few values are computed; fewer people mean a larger ε.
+    """Round down to one digit to limit the number of computations; fewer people mean a larger ε.
 
     >>> _leading(123_456), _leading(99), _leading(10**9)
     (100000, 90, 1000000)

@@ -1,7 +1,4 @@
-"""Results of one survey: from its tallies to the document, round by round.
-
-A response contains the newest of the requested rounds, within limits.
-"""
+"""Results of one survey, made from its tallies round by round, within the limits of a response."""
 
 from __future__ import annotations
 
@@ -61,18 +58,18 @@ STILL_OPEN = (
 
 @dataclass(frozen=True)
 class RoundSelection:
-    """Rounds from `first` to `last`; `left_out` earlier rounds were also requested."""
+    """Rounds from `first` to `last`; `left_out` is the number of earlier rounds also requested."""
 
     first: int
     last: int
     left_out: int = 0
-    is_complete: bool = False  # whether all earlier rounds are read too, for changes
+    is_complete: bool = False  # whether to read all earlier rounds too, for changes
 
     def stored_range(self, survey: Survey) -> tuple[int | None, int | None]:
-        """Return the rounds to read from the store.
+        """Return the first and the last round to read from the store.
 
-        They include the round before the first, which changes need. For a small survey all rounds
-        are read, so that every request detects a tally that damage has moved to another round.
+        They include the round before the first, which changes need. A small survey is read in full,
+        so that every request detects a tally that damage has moved to another round.
         """
         if survey.rounds <= rounds_per_response(survey):
             return None, None
@@ -96,12 +93,12 @@ def select_rounds(
     last: int | None = None,
     max_rounds: int | None = None,
 ) -> RoundSelection:
-    """Return the newest rounds from `first` to `last` that may have reports and fit a response."""
-    most = rounds_per_response(survey) if max_rounds is None else max_rounds
+    """Return the newest rounds that may have reports and fit into a response."""
+    limit = rounds_per_response(survey) if max_rounds is None else max_rounds
     begun = min(survey.last_round, survey.round_of((now + EARLY).date()))
     end = begun if last is None else min(begun, last)
     start = survey.first_round if first is None else max(survey.first_round, first)
-    shown = max(start, end - most + 1)
+    shown = max(start, end - limit + 1)
     return RoundSelection(shown, end, shown - start)
 
 
@@ -123,7 +120,7 @@ def rows_per_round(survey: Survey) -> int:
 
 
 def rows_per_question(survey: Survey, max_rows: int) -> dict[str, int]:
-    """Return the number of rows per question: short questions are complete, long ones share."""
+    """Divide `max_rows` among the questions: short ones are complete, long ones share the rest."""
     left, shares = max_rows, dict[str, int]()
     ascending = sorted(survey.questions, key=lambda question: len(question.labels))
     for index, question in enumerate(ascending):
@@ -148,7 +145,7 @@ class SurveyEstimates:
         cache: EstimateCache | None = None,
         max_rows: int | None = None,
     ) -> None:
-        """`max_rows` limits the rows of each round."""
+        """Index the tallies; `max_rows` limits the rows of each round."""
         self.published, self.survey, self.now = published, published.survey, now
         self._cache = EstimateCache() if cache is None else cache
         self.selection = selection or RoundSelection(
@@ -177,7 +174,7 @@ class SurveyEstimates:
             period=survey.period,
             minimum_reports=survey.minimum_reports,
             confidence=CONFIDENCE,
-            about={question.name: about(self._cache, question) for question in survey.questions},
+            about={question.name: about(question) for question in survey.questions},
             ask=1 if survey.asks_one else UNSET,
             repeat_rounds=survey.repeat_rounds if survey.repeats else UNSET,
             left_out=self.selection.left_out or UNSET,
@@ -213,7 +210,7 @@ class SurveyEstimates:
         return [*zip(numbers, results, strict=True)]
 
     def estimated(self, numbers: Sequence[int]) -> list[Round]:
-        """Return rounds. Each is the same, to the last bit, whatever other rounds are requested."""
+        """Return these rounds, bit-identical whichever other rounds are requested."""
         before = self._before(numbers)
         keys = [
             ("round", self.published.id, self._state(number), self._state(before.get(number)),
@@ -239,21 +236,14 @@ class SurveyEstimates:
             table = ESTIMATORS[question.estimation].table(question)
             curve = table and distribution_rounds(cache, question, table, counts)
             curves.append(curve or [None] * len(numbers))
-        columns = zip(
-            map(self._facts, numbers),
-            tallies,
-            zip(*answers, strict=True),
-            zip(*curves, strict=True),
-            round_fits(survey, tallies, cache),
-            crossed,
-            map(before.get, numbers),
-            strict=True,
-        )
+        by_round = zip(*answers, strict=True), zip(*curves, strict=True)
+        fits, since = round_fits(survey, tallies, cache), map(before.get, numbers)
+        columns = zip(numbers, tallies, *by_round, fits, crossed, since, strict=True)
         return [self._round(*column) for column in columns]
 
     def _round(
         self,
-        facts: RoundFacts,
+        number: int,
         tally: RoundTally | None,
         answers: Sequence[QuestionResult],
         curves: Sequence[Distribution | None],
@@ -261,7 +251,7 @@ class SurveyEstimates:
         crossed: tuple[Crossed, ...],
         change: Change | None,
     ) -> Round:
-        named = zip(answers, curves, strict=True)
+        facts, named = self._facts(number), zip(answers, curves, strict=True)
         return Round(
             **msgspec.structs.asdict(facts),
             warning=warning(self.survey, tally, fits),
@@ -273,20 +263,18 @@ class SurveyEstimates:
             distributions={answer.name: curve for answer, curve in named if curve} or UNSET,
             cross=crossed or UNSET,
             change=change and _within(change, answers),
-            shuffled=shuffled(self.survey, facts.reports, self._cache) or UNSET,
+            shuffled=shuffled(self.survey, facts.reports) or UNSET,
             vectors={answer.name: answer.whole for answer in answers if answer.whole} or UNSET,
         )
 
     def _state(self, number: int | None) -> Hashable:
         """Return everything that a round's results depend on."""
-        if number is None:
-            return None
-        tally = self._tallies.get(number)
+        tally = None if number is None else self._tallies.get(number)
         counts = tally and (tally.reports, blake2b(tally.cells.tobytes()).digest())
-        return number, self._is_open(number), counts
+        return number, number is not None and self._is_open(number), counts
 
     def _facts(self, number: int) -> RoundFacts:
-        survey, still_open = self.survey, is_open(self.published, number, self.now)
+        survey, still_open = self.survey, self._is_open(number)
         tally = self._tallies.get(number)
         return RoundFacts(
             round=number,
@@ -348,16 +336,14 @@ def survey_results(
 def json_chunks(header: Results, rounds: Iterable[Round]) -> Iterator[bytes]:
     """Yield the JSON of the document with these rounds, keeping one in memory at a time."""
     opening = msgspec.json.encode(header)
-    yield opening.removesuffix(b"]}")  # of the empty list `rounds`, the last field
-    separator = b""
-    for period in rounds:
-        yield separator + msgspec.json.encode(period)
-        separator = b","
+    yield opening.removesuffix(b"]}")  # the end of the empty list `rounds`, the last field
+    for number, period in enumerate(rounds):
+        yield (b"," if number else b"") + msgspec.json.encode(period)
     yield b"]}"
 
 
 def _rows(period: Round) -> float:
-    """Return the size of a round in the cache. Long rounds are rebuilt from their estimates."""
+    """Return the size of a round in the cache. Long rounds are not cached, only their estimates."""
     crossed = sum(len(table.rows) for table in period.cross or ())
     rows = crossed + sum(len(rows) for rows in period.questions.values())
     points = sum(len(curve.points) for curve in (period.distributions or {}).values())
@@ -366,9 +352,10 @@ def _rows(period: Round) -> float:
 
 def _within(change: Change, answers: Sequence[QuestionResult]) -> Change:
     """Remove the differences of rows that are left out."""
-    cut = {answer.name: {row.label for row in answer.rows} for answer in answers if answer.left_out}
-    questions = {
-        name: tuple(row for row in rows if row.label in cut[name]) if name in cut else rows
-        for name, rows in change.questions.items()
-    }
-    return msgspec.structs.replace(change, questions=questions) if cut else change
+    questions = dict(change.questions)
+    for answer in answers:
+        if answer.left_out and answer.name in questions:
+            kept = {row.label for row in answer.rows}
+            rows = questions[answer.name]
+            questions[answer.name] = tuple(row for row in rows if row.label in kept)
+    return msgspec.structs.replace(change, questions=questions)
