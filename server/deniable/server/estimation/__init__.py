@@ -1,9 +1,10 @@
 """Estimates from tallies: unbiased, with intervals that keep their coverage.
 
-`ESTIMATORS` has one object for each way of estimating: `shares`, `means` (of numbers and vectors)
-and `frequent_texts`. Each returns `statements`, with the limits of `share_limits` or `mean_limits`.
-`distribution` and `crosstab` estimate more from the same counts, `forgery_test` detects forged
-reports, and `amplification` computes the privacy that a shuffler adds.
+`ESTIMATORS` has one class for each way of estimating: `shares`, `means` (of numbers and vectors)
+and `frequent_texts`. The first two return `statements`, with the limits of `share_limits` or
+`mean_limits`, which are searched by `roots`. `distribution` and `crosstab` estimate more from the
+same counts, `forgery_test` detects forged reports, and `amplification` computes the privacy that a
+shuffler adds.
 """
 
 from collections.abc import Mapping
@@ -21,7 +22,7 @@ ESTIMATORS: Mapping[Estimation, type[Estimator]] = {
     "shares": ShareEstimator,
     "mean": MeanEstimator,
     "coordinates": VectorEstimator,
-    "texts": TextEstimator,  # type: ignore[type-abstract]  # it has no statements
+    "texts": TextEstimator,  # type: ignore[type-abstract]  # has no statements
 }
 
 

@@ -54,7 +54,7 @@ from deniable.shared.privacy.families.number_table import NumberTable
 
 MIN_PARTS, MAX_PARTS = 4, 20
 LEVELS = (0.1, 0.25, 0.5, 0.75, 0.9)
-LARGEST_MISFIT = 1e-9  # error of the means of h_k; it is added to every limit
+LARGEST_MISFIT = 1e-9  # largest error of the means of h_k; the error is added to every limit
 LEAST_GAIN = 1e-3
 MAX_STEPS = 2_000
 

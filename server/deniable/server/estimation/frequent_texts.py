@@ -92,7 +92,7 @@ KEPT = 32_768  # beginnings of each length
 BIAS, MAX_SCORE = 2.4, 5.0
 HEX = np.frombuffer(b"0123456789abcdef", np.uint8)
 
-START, NEXT, ENDED, FIRST_BYTE, TWO, THREE = range(6)  # NEXT, TWO, THREE: 1, 2 or 3 more bytes
+START, NEXT, ENDED, FIRST_BYTE, TWO, THREE = range(6)  # NEXT, TWO, THREE: 1, 2, 3 bytes must follow
 AFTER_E0, AFTER_ED, AFTER_F0, AFTER_F4 = range(6, 10)
 BYTES = 10  # number of states between bytes; the others are between the halves of a byte
 # (state, first byte, last byte, next state)

@@ -1,10 +1,10 @@
 """Limits of means: for the population, for the respondents, and at every look.
 
 The mean of values of a bounded range has Clopper-Pearson's interval, generalized from two values to
-many. With c_j reports of value v_j, let G_j be independent gamma variables of shape c_j, one more
-for the end of the range in question. The upper limit is the (1 + confidence) / 2 quantile of
+many. With c_j reports of value v_j, let G_j be independent gamma variables of shape c_j. The upper
+limit is the (1 + confidence) / 2 quantile of
 
-    sum_j v_j G_j / sum_j G_j           shape of the highest value: c_m + 1
+    sum_j v_j G_j / sum_j G_j           with the shape c_m + 1 for the highest value
 
 and the lower limit mirrors it. With two values these are quantiles of beta distributions: exactly
 Clopper-Pearson. The extra unit stands for values that may exist but were not seen: without a single
@@ -145,13 +145,10 @@ def mean_limits(table: NumberTable, counts: Array, confidence: float) -> Interva
     values = positions(table)
     if len(values) == 2:
         return bounded_mean(values, counts, confidence)
-    reports = counts.sum(-1)
-    mean = np.vecdot(counts, values) / reports
+    reports, (mean, variance) = counts.sum(-1), _moments(table, counts)
     places, worst = largest_noise(table)
     z = NormalDist().inv_cdf((1 + confidence) / 2)
-    spread = np.sqrt(
-        np.minimum(worst, _variance_of_reports(table, counts)[..., None]) / reports[..., None]
-    )
+    spread = np.sqrt(np.minimum(worst, variance[..., None]) / reports[..., None])
     reach = z * spread + mean_step(table, reports)[..., None]
     low = _least(places, reach, mean)
     high = 1 - _least(1 - places[::-1], reach[..., ::-1], 1 - mean)
@@ -166,18 +163,18 @@ def mean_step(table: NumberTable, reports: Array) -> Array:
 
 def mean_noise(table: NumberTable, counts: Array) -> Array:
     """Return an upper bound on the variance of the mean, in units of the range."""
-    reports = counts.sum(-1)
-    mean = np.vecdot(counts, positions(table)) / reports
+    mean, variance = _moments(table, counts)
     worst = np.interp(mean, *largest_noise(table))
-    return np.asarray(np.minimum(worst, _variance_of_reports(table, counts)) / reports)
+    return np.asarray(np.minimum(worst, variance) / counts.sum(-1))
 
 
-def _variance_of_reports(table: NumberTable, counts: Array) -> Array:
+def _moments(table: NumberTable, counts: Array) -> tuple[Array, Array]:
+    """Return the mean and the variance of the reports."""
     values, reports = positions(table), counts.sum(-1)
     mean = np.vecdot(counts, values) / reports
     squares = (values - mean[..., None]) ** 2
     variance = np.vecdot(squares, counts) / np.maximum(reports - 1, 1)
-    return np.asarray(np.maximum(variance, table.least_variance(1)))
+    return mean, np.maximum(variance, table.least_variance(1))
 
 
 def positions(table: NumberTable) -> Array:

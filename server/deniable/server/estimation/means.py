@@ -48,7 +48,7 @@ CHEAPEST_REPORTS = 100.0  # number of reports at which repeated looks cost the l
 
 class MeanEstimator(Estimator):
     method = (
-        "Clopper-Pearson carried to many values (Gaffke), through the randomization; "
+        "Clopper-Pearson generalized to many values (Gaffke), through the randomization; "
         "with more than two symbols its coverage is measured, not proved"
     )
 

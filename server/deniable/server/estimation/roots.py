@@ -20,10 +20,8 @@ from typing import Concatenate, ParamSpec
 import numpy as np
 import numpy.typing as npt
 
-Array = npt.NDArray[np.float64]
-Whole = npt.NDArray[np.int64]
+from deniable.server.estimation.statements import Array, Cells, Interval
 
-Interval = tuple[Array, Array]
 P = ParamSpec("P")
 
 MAX_STEPS = 60
@@ -100,7 +98,7 @@ def _interpolated(at: tuple[Array, Array, Array], values: tuple[Array, Array, Ar
     return np.where(before == across, secant, quadratic)
 
 
-def least(holds: Callable[[Whole], npt.NDArray[np.bool_]], first: Whole, last: Whole) -> Whole:
+def least(holds: Callable[[Cells], npt.NDArray[np.bool_]], first: Cells, last: Cells) -> Cells:
     """Return the least whole number for which the monotone `holds` is true, or `last`."""
     while (first < last).any():
         middle = (first + last) // 2
@@ -111,7 +109,7 @@ def least(holds: Callable[[Whole], npt.NDArray[np.bool_]], first: Whole, last: W
 
 def deduplicate_rows(
     limits: Callable[Concatenate[Array, Array, P], Interval],
-) -> Callable[Concatenate[Whole, int | Whole, P], Interval]:
+) -> Callable[Concatenate[Cells, int | Cells, P], Interval]:
     """Decorate `limits` to compute each pair of count and reports only once.
 
     A choice may have 65,536 options. `reports` may be broadcast.
@@ -119,7 +117,7 @@ def deduplicate_rows(
 
     @wraps(limits)
     def deduplicated(
-        counts: Whole, reports: int | Whole, /, *rest: P.args, **named: P.kwargs
+        counts: Cells, reports: int | Cells, /, *rest: P.args, **named: P.kwargs
     ) -> Interval:
         totals, group = np.unique(reports, return_inverse=True)
         span = int(counts.max(initial=0)) + 1

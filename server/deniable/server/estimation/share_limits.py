@@ -20,7 +20,7 @@ shifted by the excess of the count.
 Anytime-valid limits hold at every look jointly, however often someone reads an open round. For a
 tilt t, reports of expected logarithmic growth ψ(t) make
 
-    M = exp(t · sum of the reports - their ψ(t)s)
+    M = exp(t · sum of the reports - sum of their ψ(t))
 
 the capital in a fair game: its expectation stays 1, report by report. The same is true of any
 mixture of tilts with weights fixed in advance, so the probability that it ever reaches 2 / error is

@@ -207,21 +207,16 @@ def mean_variance(epsilon: Epsilon, people: int, steps: int = FINE) -> float:
     return noise_variance(epsilon, steps) / (people * steps) ** 2
 
 
-def _share(mechanism: Mechanism, people: int) -> float:
-    moved = ADD_OR_DELETE if mechanism.size == 2 else REPLACE_ONE
-    return share_variance(mechanism.epsilon, people, moved)
-
-
-def _coordinate(design: VectorDesign, people: int) -> float:
-    return (design.dimension + 1) / (people * float(design.epsilon)) ** 2
-
-
 # Any: each function takes the family of its key
 TRUSTED: FamilyTable[Callable[[Any, int], float]] = FamilyTable(
     {
-        Mechanism: _share,
+        Mechanism: lambda mechanism, people: share_variance(
+            mechanism.epsilon, people, ADD_OR_DELETE if mechanism.size == 2 else REPLACE_ONE
+        ),
         NumberTable: lambda table, people: mean_variance(table.epsilon, people),
-        VectorDesign: _coordinate,
+        VectorDesign: lambda design, people: (
+            (design.dimension + 1) / (people * float(design.epsilon)) ** 2
+        ),
     }
 )
 

@@ -19,7 +19,7 @@ MAX_PEOPLE = 10**12
 
 
 class WrongField(WrongUse):
-    """Raised for a field with an unusable value; `problem` states what to write."""
+    """Raised for a field with an unusable value; `problem` states the correction."""
 
     def __init__(self, field: str, problem: str) -> None:
         super().__init__(f"--{field}: {problem}")
@@ -45,18 +45,18 @@ def asked(
 
 def check_people(people: int) -> int:
     if not 1 <= people <= MAX_PEOPLE:
-        raise WrongField("people", f"1 to {MAX_PEOPLE:,} people, not {people}")
+        raise WrongField("people", f"write 1 to {MAX_PEOPLE:,} people, not {people}")
     return people
 
 
 def check_error(error: float) -> float:
     if not (error > 0 and math.isfinite(error)):
-        raise WrongField("error", f"an error is a number above 0, not {error}")
+        raise WrongField("error", f"the error must be a number above 0, got {error}")
     return error
 
 
 def field_of(error: InvalidSurvey) -> tuple[str, str]:
-    """Return the field with the mistake, and the problem."""
+    """Return the field that has the mistake, and the problem."""
     return error.key.rpartition(".")[2], error.problem
 
 

@@ -1,9 +1,9 @@
-"""Results of a survey: one document, and everything that is read from it.
+"""Results of a survey as one document, which JSON, CSV, pages, the command and Python share.
 
-`survey_estimates` turns tallies into the document (`document`), with the `answers` to each question
-and the `round_details`, which `estimate_cache` keeps. `export` and the pages show it, in the
-numbers of `display` and the `sentences`. `forgery_monitor` repeats the forgery check for the log;
-`advice` is given before a survey is published.
+`survey_estimates` makes the document (`document`) from tallies: the `answers` to each question and
+the `round_details`. `estimate_cache` keeps the estimates. `export`, `display` and `sentences` write
+results as text. `forgery_monitor` repeats the forgery check for the log, and `advice` helps authors
+before they publish a survey.
 """
 
 from deniable.server.results.document import Results, Round
