@@ -45,7 +45,7 @@ def asked(
 
 def check_people(people: int) -> int:
     if not 1 <= people <= MAX_PEOPLE:
-        raise WrongField("people", f"write 1 to {MAX_PEOPLE:,} people, not {people}")
+        raise WrongField("people", f"1 to {MAX_PEOPLE:,} people, not {people}")
     return people
 
 

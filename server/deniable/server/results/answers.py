@@ -165,9 +165,8 @@ def _without_estimate(labels: Sequence[str], reports: int, note: str) -> tuple[R
 
 
 def too_few(survey: Survey, labels: Sequence[str], reports: int) -> tuple[Row, ...]:
-    return _without_estimate(
-        labels, reports, f"no estimate below {survey.minimum_reports:,} reports"
-    )
+    note = f"no estimate below {survey.minimum_reports:,} reports"
+    return _without_estimate(labels, reports, note)
 
 
 # Changes since an earlier round
@@ -180,14 +179,10 @@ def changes(
     counts: Callable[[Question, int], Counts],
 ) -> dict[int, Change]:
     """Return the change of each round since the earlier round that `before` maps it to."""
-    made = {
-        number: Change(
-            since=since,
-            note=SHARED_NOISE if since in survey.span_of(number) else None,
-            questions={},
-        )
-        for number, since in before.items()
-    }
+    made = dict[int, Change]()
+    for number, since in before.items():
+        note = SHARED_NOISE if since in survey.span_of(number) else None
+        made[number] = Change(since=since, note=note, questions={})
     pairs = [(number, change.since) for number, change in made.items() if not change.note]
     for question in survey.questions:
         now, then = ([counts(question, pair[end]) for pair in pairs] for end in (0, 1))

@@ -136,7 +136,7 @@ def report_lines(results: Results, rounds: Iterable[Round] | None = None) -> Ite
     each = f"for {results.repeat_rounds} rounds" if results.repeat_rounds else "a round"
     yield f"{results.survey}, {results.state}, ε {results.epsilon} {each}"
     if results.left_out:
-        yield f"\nThe newest rounds; for {results.left_out:,} earlier ones use --until N"
+        yield f"\nOnly the newest rounds; use --until N for {results.left_out:,} earlier ones."
     period = None
     for period in results.rounds if rounds is None else rounds:
         yield ""
@@ -206,7 +206,7 @@ def _round_lines(results: Results, period: Round) -> Iterator[str]:
 
 
 def _verdict(period: Round) -> str:
-    """Return the line about the forgery checks."""
+    """Summarize the forgery checks of a round."""
     p_values = ", ".join(f"{name} {fit.p_value:.2g}" for name, fit in period.fit.items())
     if any(fit.forged for fit in period.fit.values()):
         return f"Forgery check: failed. Honest reports rarely give these counts (p: {p_values})."
