@@ -8,7 +8,7 @@ from typing import get_args
 
 from deniable.client.net.delivery import PASSING
 from deniable.server.http.openapi import document
-from deniable.server.pages.public_pages import WORDS
+from deniable.server.pages.public_pages import PROBLEMS
 from deniable.server.pages.survey_page import OUTCOMES
 from deniable.shared.errors import EnvelopeCode, RequestCode
 
@@ -48,4 +48,4 @@ def test_every_problem_that_is_described_has_a_page_in_words() -> None:
         for status, answer in each["responses"].items()
         if answer == problem
     }
-    assert WORDS.keys() == {*OF_REQUESTS, *listed, "405"}
+    assert PROBLEMS.keys() == {*OF_REQUESTS, *listed, "405"}

@@ -16,6 +16,7 @@ from tempfile import TemporaryDirectory
 import numpy as np
 
 from deniable.server.app import create_app
+from deniable.server.http.context import Parts
 from deniable.server.intake.status import NO_STATUS
 from deniable.server.store import PublishedSurvey
 from tests.server.surveys import choice, survey
@@ -51,7 +52,7 @@ def growth(path: str, options: int, rounds: int) -> tuple[int, int]:
     with TemporaryDirectory() as folder, world(Path(folder) / "data", NOW) as here:
         small, large = fill(here, "small", 5, 3), fill(here, "large", options, rounds)
         # Without the hook of the tests, which would read every answer as a whole
-        app = create_app(here.store, here.catalogue, lambda: NO_STATUS, here.clock)
+        app = create_app(Parts(here.store, here.catalogue, lambda: NO_STATUS, here.clock))
         client, headers = app.test_client(), here.bearer("analyst")
         for _ in range(2):  # everything is imported
             client.get(path.format(small.id), headers=headers)

@@ -77,7 +77,7 @@ def test_the_minimum_is_that_of_each_question(here: World) -> None:
     page = here.client.get(f"/surveys/{published.id}", headers=here.bearer("analyst")).text
     assert page.count("Estimates appear at") == shown.count(False)
     for count in asked:
-        assert f"{count} reports of this question" in page
+        assert f"{count} reports for this question" in page
 
 
 def test_the_page_says_that_one_was_drawn_and_what_a_forger_can_do(here: World) -> None:

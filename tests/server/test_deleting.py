@@ -12,7 +12,7 @@ from pathlib import Path
 import psycopg
 import pytest
 
-from deniable.server.cli import deletion
+from deniable.server.cli.survey import delete
 from deniable.server.intake import upkeep
 from deniable.server.intake.commit import commit
 from deniable.server.store import (
@@ -126,7 +126,7 @@ def test_a_server_of_the_store_takes_nothing_of_it_any_more(place: Place) -> Non
         gone, stays = here.publish(survey(name="gone")), here.publish(survey(name="stays"))
         assert sent(here, gone, 1) == (1, [])
         here.store.close_survey(gone.sequence)
-        deletion.delete(here.store, gone)
+        delete(here.store, gone)
         here.clock.pass_(seconds=1)
         assert sent(here, gone, 2) == (0, ["unknown-survey"])
         assert sent(here, stays, 1) == (1, [])
@@ -196,7 +196,7 @@ def test_who_reads_for_long_holds_up_neither_deletion_nor_the_other_nodes(
         eventually(other.forget_order, "settled, and nothing to do")
         for statement in READERS[reads]:
             reader.execute(statement)
-        done = pool.submit(deletion.delete, one, gone)
+        done = pool.submit(delete, one, gone)
         slowest = 0.0
         try:
             while not done.done() and slowest < 2:

@@ -14,7 +14,7 @@ from werkzeug.datastructures import Headers
 from werkzeug.test import EnvironBuilder
 from werkzeug.wrappers import Request
 
-from deniable.server.http.forwarded_headers import OutsideView
+from deniable.server.http.middleware import OutsideView
 from deniable.server.store import PublishedSurvey, create_store
 from tests.server.surveys import published
 from tests.server.test_kills import this_month

@@ -36,7 +36,7 @@ def file(here: World, tmp_path: Path) -> Path:
     """Which the application reads, as `serve --known` has it."""
     made = tmp_path / "known.csv"
     made.write_text(reference_values_text(TRUE), "utf-8")
-    parts_of(here.app).known.path = made
+    parts_of(here.app).references.path = made
     return made
 
 

@@ -478,7 +478,7 @@ def test_a_relay_is_started_with_a_server_and_a_token(
     base = ["relay", "--data", tmp_path / "held"]
     assert run_alone(*base, "--to", "https://stats.example.org").returncode == 2
     said = run_alone(*base, "--to", "http://stats.example.org", "--token", "x")
-    assert (said.returncode, "--to must be an https address" in said.stderr) == (2, True)
+    assert (said.returncode, "--to must be an https URL" in said.stderr) == (2, True)
     said = run_alone(*base, "--to", "https://stats.example.org", "--token", "x", "--batch", "0")
     assert (said.returncode, "--batch" in said.stderr) == (2, True)
 

@@ -245,7 +245,7 @@ def test_what_an_aggregator_calls_an_outcome_is_logged_in_one_line(
 def test_a_forwarder_that_waits_for_reports_has_not_ended(
     aggregator: Aggregator, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(forwarder, "MOST_SECONDS", 0.0)
+    monkeypatch.setattr(forwarder, "MAX_RESPONSE_SECONDS", 0.0)
     idle, end = threading.Event(), threading.Event()
 
     def sleep(_: float) -> None:
@@ -299,7 +299,7 @@ def test_a_relay_that_is_answered_without_an_end_asks_again(
 ) -> None:
     """Each wait for a byte is short, and there would be one after the other for ever."""
     aggregator.says = [ENDLESS]
-    command = altered("f.MOST_SECONDS = f.LOOK_SECONDS = 0.2")
+    command = altered("f.MAX_RESPONSE_SECONDS = f.POLL_INTERVAL_SECONDS = 0.2")
     with relaying(tmp_path, aggregator.url, batch=3, command=command) as relay:
         batch = sent(relay, 3)
         eventually(lambda: aggregator.receipts, "another worker")

@@ -27,6 +27,7 @@ import pytest
 import requests
 
 from deniable.server.app import create_app
+from deniable.server.http.context import Parts
 from deniable.server.http.intake_front import ROUTES
 from deniable.server.http.tokens import ROLES, new_token
 from deniable.server.intake.status import NO_STATUS
@@ -82,7 +83,7 @@ def scene(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scene]:
         asked = published(store, this_month())
         for role, token in tokens.items():
             store.add_token(token, role, now, now + timedelta(days=1))
-        app = create_app(store, Catalogue(store), lambda: NO_STATUS)
+        app = create_app(Parts(store, Catalogue(store), lambda: NO_STATUS))
         rules = [(rule.rule, rule.methods or set()) for rule in app.url_map.iter_rules()]
     reader = [(re.sub(r"<(?:[a-z]+:)?([a-z]+)>", r"{\1}", rule), methods, "reader")
               for rule, methods in rules]  # fmt: skip

@@ -116,7 +116,7 @@ def test_listening_to_other_machines_without_tls_is_warned_of(
 ) -> None:
     with serving(data, command=[*DENIABLE, "serve", "--host", host]) as server:
         _, errors = server.stop()
-    assert ("speaks no TLS" in errors) == warned
+    assert ("does not use TLS" in errors) == warned
 
 
 def test_a_busy_port_is_refused_with_one_sentence(server: Server, tmp_path: Path) -> None:

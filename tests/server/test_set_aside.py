@@ -183,7 +183,7 @@ def test_a_repair_without_room_changes_nothing_and_says_so(
     for _ in range(2):
         code, (found,) = limited(data, limit)
         assert (code, f"{damaged} is unchanged" in found["says"]) == (1, True)
-        assert "make room" in found["cure"]
+        assert "free space" in found["cure"]
         after = {each.name: each.read_bytes() for each in data.iterdir()}
         assert after.pop("serve.lock") == b""
         assert after == before
@@ -201,7 +201,7 @@ def test_a_database_that_finds_the_disk_full_is_not_taken_for_a_damaged_one(
         code, found = doctor(data, "--repair")
     assert code == 1
     assert found[-1]["says"].endswith("database or disk is full")
-    assert found[-1]["cure"].startswith("make room on that disk")
+    assert found[-1]["cure"].startswith("free space on that disk")
     assert doctor(data, "--repair") == (0, [])
     assert served(data) == left.counts
 
@@ -221,7 +221,7 @@ def test_files_that_were_set_aside_are_named_as_long_as_they_are_there(
     assert code == 0
     kept = [f"{FILE}-wal.damaged", f"{FILE}.damaged", f"{redo_file.FILE}.damaged"]
     for name in kept:
-        assert f"ok     aside: {name} was set aside: it holds reports" in text
+        assert f"ok     aside: {name} was set aside. It holds reports" in text
         assert f"no longer need it: rm {data / name}" in text
         (data / name).unlink()
     assert "set aside" not in run("--data", data)[1]

@@ -15,8 +15,8 @@ import requests
 from flask.testing import FlaskClient
 from werkzeug.test import EnvironBuilder, run_wsgi_app
 
-from deniable.server.http.bounded_bodies import BoundedBodies
 from deniable.server.http.context import COOKIE
+from deniable.server.http.middleware import BoundedBodies
 from deniable.server.http.tokens import new_token
 from deniable.server.process.roles import READER_CONNECTIONS
 from deniable.server.store import create_store

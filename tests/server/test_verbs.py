@@ -161,9 +161,9 @@ def test_a_key_of_one_s_own_signs_and_stays_where_it_is(
 
 def test_without_a_key_one_is_made_and_said_so(file: Path, data: Path) -> None:
     done = run("survey", "publish", file, "--data", data, "--json")
-    assert "made a signing key" in done.stderr
+    assert "created a signing key" in done.stderr
     assert json.loads(done.stdout)["key"] in done.stderr
-    assert "made a signing key" not in run("survey", "publish", file, "--data", data).stderr
+    assert "created a signing key" not in run("survey", "publish", file, "--data", data).stderr
     assert (data / "signing-key.pem").stat().st_mode & 0o077 == 0
 
 

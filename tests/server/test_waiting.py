@@ -187,7 +187,7 @@ def test_a_test_report_s_id_does_not_make_a_duplicate(
 def test_a_test_report_of_a_sealed_survey_is_sealed(tmp_path: Path) -> None:
     with world(tmp_path / "data", sealing={mark_of(PUBLIC): KEY}) as here:
         asked = here.publish(survey(sealed_to=PUBLIC))
-        assert "sealed, and was read" in tried(signed_in(here, "operator"), asked)
+        assert "bytes and is sealed" in tried(signed_in(here, "operator"), asked)
         assert here.tallies(asked) == {}
     with world(tmp_path / "data") as here:
         here.catalogue.refresh()

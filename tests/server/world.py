@@ -18,7 +18,7 @@ from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 from flask import Flask, Response, request
 
 from deniable.server.app import create_app
-from deniable.server.http.context import parts_of
+from deniable.server.http.context import Parts, parts_of
 from deniable.server.http.intake_front import IntakeFront
 from deniable.server.http.tokens import new_token
 from deniable.server.http.uploads import AppTokens, Intake
@@ -137,9 +137,10 @@ def world(
             sealing=sealing or {},
         )
         front = IntakeFront(intake, public_pages=public_pages)
-        app = create_app(
+        parts = Parts(
             store, catalogue, lambda: front.status(0.0), clock, has_public_pages=public_pages
         )
+        app = create_app(parts)
         faults, loop, publisher = set[str | None](), Loop(front), PagePublisher(app)
 
         def hold_against_the_document(method: str, path: str, response: Response) -> None:

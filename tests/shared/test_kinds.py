@@ -79,7 +79,7 @@ def test_a_report_says_how_far_it_can_be_believed(question: Question, says: str)
         (BIT, "yes or no", True, ("yes",), 1, (0, 1), (0, 1)),
         (SET_OF, "one of 3 options", "none", ("none", "a", "b"), 0, (0, 1), (0, 0.1)),
         (VECTOR, VECTOR_ASKED, [0.5, 0.0, 0.0], ("0", "1", "2"), 0, (-1, 1), (0, 0)),
-        (NUMBER, "a number from -40 to 60", -40, ("mean",), 0, (-40, 60), (-40, 60)),
+        (NUMBER, "a number from −40 to 60", -40, ("mean",), 0, (-40, 60), (-40, 60)),
     ],
 )
 def test_a_question_says_what_is_asked_and_what_is_estimated(

@@ -19,8 +19,7 @@ from urllib.request import Request
 import msgspec
 
 from deniable.server.estimation.statements import CONFIDENCE
-from deniable.server.process.server_requests import OPENER, checked
-from deniable.server.process.settings import TOKEN
+from deniable.server.process.server_requests import TOKEN, checked, send
 from deniable.server.results import Results, Round, SurveyEstimates, stored_estimates
 from deniable.server.results.answers import SHARED_NOISE, Differences, about, compared
 from deniable.server.results.display import known_figures
@@ -315,7 +314,7 @@ def _fetched(
 ) -> Document:
     request = Request(address, headers={"Accept": "application/json", **headers})  # noqa: S310 # https, or this machine
     try:
-        with OPENER.open(request, timeout=TIMEOUT_SECONDS) as reply:
+        with send(request, TIMEOUT_SECONDS) as reply:
             text = reply.read(MAX_BYTES + 1)
     except HTTPError as error:
         raise Refused(f"{server} refused: {_reason(error)}") from None

@@ -1,4 +1,4 @@
-"""`deniable archive` and `deniable recount`: write rounds to files, and count the files again."""
+"""Copies of the data: `deniable archive` and `recount`, `deniable backup` and `restore`."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from deniable.server.cli.results_verb import add_forms
-from deniable.server.cli.store_arguments import add_place
+from deniable.server.cli.store_arguments import STILL_READ, add_place, folder
 from deniable.shared.cli.verb import Verb, add_json, show
 from deniable.shared.errors import Refused
 
@@ -16,9 +16,14 @@ if TYPE_CHECKING:
     from deniable.server.results import Results
     from deniable.server.store import PublishedSurvey, RoundTally, Store
 
-    Round = tuple[PublishedSurvey, RoundTally]
-
-IN_USE = "another process reads the store; its files hold the deleted reports until that ends"
+BY_PG_DUMP = (
+    "back up a database with PostgreSQL's own tools, even while servers use it: "
+    "pg_dump --format=custom --file=FILE DATABASE"
+)
+BY_PG_RESTORE = (
+    "restore a database with PostgreSQL's own tools, into a new one: createdb NEW, then "
+    "pg_restore --exit-on-error --dbname=NEW FILE"
+)
 
 
 def archive_arguments(parser: ArgumentParser) -> None:
@@ -36,12 +41,12 @@ def archive_arguments(parser: ArgumentParser) -> None:
 
 
 def recount_arguments(parser: ArgumentParser) -> None:
-    parser.add_argument("archive", type=Path, metavar="DIR", help="an archive, or a part of one")
+    parser.add_argument("archive", type=Path, metavar="DIR", help="an archive, or a folder in one")
     parser.add_argument(
         "--on",
         default="local",
         metavar="WHERE",
-        help="local, pool, dask, or dask:ADDRESS of a scheduler (default %(default)s)",
+        help="local, pool, dask, or dask:ADDRESS of a scheduler (default: %(default)s)",
     )
     add_forms(parser)
 
@@ -51,16 +56,16 @@ def run_archive(args: Namespace) -> int:
     from deniable.server.intake.upkeep import purge_sealed
 
     with open_recovered(args.data) as store:
-        done = [_archived(store, ended, args) for ended in _ended_rounds(store, args)]
-        if args.purge and done and not purge_sealed(store):
-            print(IN_USE, file=sys.stderr)
+        rows = [_archived(store, *ended, args) for ended in _ended_rounds(store, args)]
+        if args.purge and rows and not purge_sealed(store):
+            print(STILL_READ, file=sys.stderr)
     purged = ", and deleted from the store" if args.purge else ""
     lines = [
         f"round {row['round']} of {row['name']}: {row['reports']:,} reports in "
         f"{row['parts']} parts{purged}"
-        for row in done
+        for row in rows
     ]
-    return show(args, {"rounds": done}, lines or ["nothing to archive: no ended round has reports"])
+    return show(args, {"rounds": rows}, lines or ["nothing to archive: no ended round has reports"])
 
 
 def run_recount(args: Namespace) -> int:
@@ -101,12 +106,12 @@ def recounted(archive: Path, where: str) -> list[Results]:
     for identifier, kept in tallies.items():
         results = survey_results(published[identifier], kept, datetime.now(UTC))
         numbers = {tally.round for tally in kept}
-        only = tuple(row for row in results.rounds if row.round in numbers)
-        documents.append(msgspec.structs.replace(results, rounds=only))
+        archived_rounds = tuple(row for row in results.rounds if row.round in numbers)
+        documents.append(msgspec.structs.replace(results, rounds=archived_rounds))
     return documents
 
 
-def _ended_rounds(store: Store, args: Namespace) -> list[Round]:
+def _ended_rounds(store: Store, args: Namespace) -> list[tuple[PublishedSurvey, RoundTally]]:
     """Return the rounds that no longer accept reports and whose reports are still stored."""
     from deniable.server.intake.upkeep import MARGIN, Calendar
     from deniable.server.surveys.catalogue import Catalogue
@@ -126,18 +131,19 @@ def _ended_rounds(store: Store, args: Namespace) -> list[Round]:
     ]
     if args.round is not None and not rounds:
         raise Refused(
-            f"round {args.round} has not ended (with its grace) or its reports are deleted; "
-            "nothing was archived"
+            f"round {args.round} has not ended (including its grace period), or its reports are "
+            "deleted; nothing was archived"
         )
     return rounds
 
 
-def _archived(store: Store, ended: Round, args: Namespace) -> dict[str, object]:
+def _archived(
+    store: Store, published: PublishedSurvey, tally: RoundTally, args: Namespace
+) -> dict[str, object]:
     """Archive a round; before a purge, recount it from the files."""
     from deniable.server.archive import archive_round, recount, rounds_of
     from deniable.server.archive.manifest import digest_of, round_folder
 
-    published, tally = ended
     folder = round_folder(args.to, published, tally.round)
     if folder.exists():
         manifest = rounds_of(folder)[0].manifest
@@ -158,9 +164,44 @@ def _archived(store: Store, ended: Round, args: Namespace) -> dict[str, object]:
     }
 
 
+def backup_arguments(parser: ArgumentParser) -> None:
+    add_place(parser)
+    parser.add_argument("--to", type=Path, required=True, metavar="FILE", help="the file to create")
+    add_json(parser)
+
+
+def restore_arguments(parser: ArgumentParser) -> None:
+    parser.add_argument("file", type=Path, metavar="FILE", help="the backup")
+    add_place(parser)
+    add_json(parser)
+
+
+def run_backup(args: Namespace) -> int:
+    from deniable.server.intake.commit import open_recovered
+    from deniable.server.store.sqlite.backup_file import back_up
+
+    data = folder(args.data, BY_PG_DUMP)
+    with open_recovered(data):
+        size = back_up(data, args.to)
+    text = f"{args.to}: {size:,} bytes, checked. It holds reports and hashed tokens: "
+    return show(args, {"file": str(args.to), "bytes": size}, [f"{text}keep it private."])
+
+
+def run_restore(args: Namespace) -> int:
+    from deniable.server.store.sqlite.backup_file import restore
+
+    reports = restore(args.file, folder(args.data, BY_PG_RESTORE))
+    counted = "1 report" if reports == 1 else f"{reports:,} reports"
+    text = (
+        f"restored {args.data}, with {counted} counted. Reports acknowledged after the backup are "
+        f"lost: devices do not send them again.\nTo serve it: deniable serve --data {args.data}"
+    )
+    return show(args, {"data": str(args.data), "reports": reports}, [text])
+
+
 ARCHIVE = Verb(
     "archive",
-    "write ended rounds to files, in random order",
+    "write the reports of ended rounds to files, in random order",
     archive_arguments,
     run_archive,
     example="deniable archive --data ./data --to ./archive",
@@ -171,4 +212,18 @@ RECOUNT = Verb(
     recount_arguments,
     run_recount,
     example="deniable recount ./archive --on dask",
+)
+BACKUP = Verb(
+    "backup",
+    "copy the store to a file, even while a server runs",
+    backup_arguments,
+    run_backup,
+    example="deniable backup --data ./data --to backup.sqlite3",
+)
+RESTORE = Verb(
+    "restore",
+    "create a data folder from a backup",
+    restore_arguments,
+    run_restore,
+    example="deniable restore backup.sqlite3 --data ./restored",
 )

@@ -1,11 +1,10 @@
-"""`deniable doctor --data`: check a data folder, and count damaged tallies again."""
+"""`deniable doctor --data`: check a data folder, and repair damaged tallies."""
 
 from __future__ import annotations
 
 from argparse import ArgumentParser, Namespace
 from collections.abc import Iterator
 from contextlib import contextmanager
-from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -17,27 +16,26 @@ if TYPE_CHECKING:
     from deniable.server.store import PublishedSurvey
 
 RESTORE = (
-    "restore the newest backup from before: deniable restore FILE --data NEW; "
-    "what was accepted since is lost"
+    "restore the newest backup from before the damage: deniable restore FILE --data NEW; "
+    "reports accepted since then are lost"
 )
 IF_NOT_WHOLE = f"if the next lines find the database or a round damaged, {RESTORE}"
-ROOM = "make room on that disk, then run it again: a full disk damages nothing"
+ROOM = "free space on that disk, then run this again: a full disk damages nothing"
 ASIDE = (
-    "{name} was set aside: it holds reports, and a log also shows the order in which they came; "
-    "neither retention nor `survey delete` reaches it"
+    "{name} was set aside. It holds reports, and a log also shows their order of arrival; neither "
+    "retention nor `survey delete` removes them"
 )
-DONE = "delete it when you no longer need it: rm {file}"
 NO_FOLDER = (
-    "this command checks data folders only; check a database with PostgreSQL's own tools, such as "
+    "this command checks only data folders; check a database with PostgreSQL's own tools, such as "
     "pg_amcheck"
 )
 REPAIR = "stop the server, then: deniable doctor --data DIR --repair"
 WORDS = {
-    "wrong": "its tally is not what its envelopes say",
-    "missing": "its tally is missing, and its envelopes are there",
-    "damaged": "its tally is damaged, and its envelopes are whole",
-    "damaged-for-good": "its tally is damaged or missing, and its envelopes are deleted or may be",
-    "envelopes-damaged": "some of its envelopes are damaged; none are accepted in their place",
+    "wrong": "its tally differs from its envelopes",
+    "missing": "its tally is missing, but its envelopes are intact",
+    "damaged": "its tally is damaged, but its envelopes are intact",
+    "damaged-for-good": "its tally is damaged or missing, and its envelopes may be deleted",
+    "envelopes-damaged": "some of its envelopes are damaged; they cannot be sent again",
     "envelopes-lost": "its tally is intact, but some of its envelopes are lost; if they are "
     "sent again, they are counted twice",
     "unknown-survey": "its survey is missing or cannot be read",
@@ -49,7 +47,7 @@ def arguments(parser: ArgumentParser) -> None:
     parser.add_argument(
         "--repair",
         action="store_true",
-        help="set damaged files aside, and count damaged rounds again from their envelopes",
+        help="set damaged files aside, and recount damaged rounds from their envelopes",
     )
     add_json(parser)
 
@@ -59,15 +57,12 @@ def run(args: Namespace) -> int:
         raise WrongUse("check --data, --server and --state in separate commands")
     data = folder(args.data, NO_FOLDER)
     with _alone(data, args.repair):
-        return show_findings(chain(_findings(data, args.repair), _asides(data)), args)
+        return show_findings(_findings(data, args.repair), args)
 
 
 @contextmanager
 def _alone(data: Path, repair: bool) -> Iterator[None]:
-    """Check that this is a data folder, and hold its lock during a repair.
-
-    A repair is refused while a server uses the folder.
-    """
+    """Check that this is a data folder, and lock it for a repair, so that no server uses it."""
     import os
 
     from deniable.server.process.addresses import take_lock
@@ -87,41 +82,43 @@ def _alone(data: Path, repair: bool) -> Iterator[None]:
 
 
 def _findings(data: Path, repair: bool) -> Iterator[Finding]:
-    from deniable.server.intake.commit import open_recovered
-    from deniable.server.store.sqlite.damaged_files import damaged_files, set_aside, wants_room
-    from deniable.server.store.sqlite.inspection import Inspection
+    from deniable.server.store.sqlite.damaged_files import asides, wants_room
 
     try:
-        if repair:
-            for name, says, well in set_aside(data):
-                yield Finding("file", well, f"{name}: {says}", "" if well else IF_NOT_WHOLE)
-        elif damaged := list(damaged_files(data)):
-            for name, says in damaged:
-                yield Finding("file", False, f"{name}: {says}", f"{REPAIR}; or {RESTORE}")
-            return
-        with Inspection.of(data) as inspection:
-            damage = inspection.damage()
-        fix = RESTORE if damage else ""
-        yield Finding("file", damage is None, damage or "the database is whole", fix)
-        if repair:
-            with open_recovered(data):
-                pass
-        surveys: dict[int, PublishedSurvey] = {}
-        yield from _surveys(data, surveys)
-        yield from _rounds(data, surveys, repair)
+        yield from _checks(data, repair)
     except StoreUnusable as error:
         yield Finding("file", False, str(error), ROOM if wants_room(error) else RESTORE)
-
-
-def _asides(data: Path) -> Iterator[Finding]:
-    from deniable.server.store.sqlite.damaged_files import asides
-
     for name in asides(data):
-        yield Finding("aside", True, ASIDE.format(name=name), DONE.format(file=data / name))
+        cure = f"delete it when you no longer need it: rm {data / name}"
+        yield Finding("aside", True, ASIDE.format(name=name), cure)
+
+
+def _checks(data: Path, repair: bool) -> Iterator[Finding]:
+    from deniable.server.intake.commit import open_recovered
+    from deniable.server.store.sqlite.damaged_files import damaged_files, set_aside
+    from deniable.server.store.sqlite.inspection import Inspection
+
+    if repair:
+        for name, says, well in set_aside(data):
+            yield Finding("file", well, f"{name}: {says}", "" if well else IF_NOT_WHOLE)
+    elif damaged := list(damaged_files(data)):
+        for name, says in damaged:
+            yield Finding("file", False, f"{name}: {says}", f"{REPAIR}; or {RESTORE}")
+        return
+    with Inspection.of(data) as inspection:
+        damage = inspection.damage()
+    fix = RESTORE if damage else ""
+    yield Finding("file", damage is None, damage or "the database is intact", fix)
+    if repair:
+        with open_recovered(data):
+            pass
+    surveys: dict[int, PublishedSurvey] = {}
+    yield from _surveys(data, surveys)
+    yield from _rounds(data, surveys, repair)
 
 
 def _surveys(data: Path, surveys: dict[int, PublishedSurvey]) -> Iterator[Finding]:
-    """Check the surveys and their register; add the surveys that are whole, by sequence."""
+    """Check the surveys and their register; add the intact surveys, by sequence."""
     from deniable.server.store import PublishedSurvey, first_fault, open_store
     from deniable.shared.survey.document import parse_document
 
@@ -134,11 +131,11 @@ def _surveys(data: Path, surveys: dict[int, PublishedSurvey]) -> Iterator[Findin
             surveys[row.sequence] = PublishedSurvey(**vars(row), survey=survey)
         except DeniableError as error:
             yield Finding("survey", False, str(error), RESTORE)
-    yield Finding("surveys", len(surveys) == len(rows), f"whole and signed: {len(surveys)}")
+    yield Finding("surveys", len(surveys) == len(rows), f"intact and signed: {len(surveys)}")
     missing = {row.id for row in surveys.values()} - {entry.survey for entry in entries}
     fault = first_fault(entries) or ("a published survey is missing from it" if missing else None)
     fix = RESTORE if fault else ""
-    yield Finding("register", fault is None, fault or f"whole: {len(entries)} entries", fix)
+    yield Finding("register", fault is None, fault or f"intact: {len(entries)} entries", fix)
 
 
 def _rounds(data: Path, surveys: dict[int, PublishedSurvey], repair: bool) -> Iterator[Finding]:
@@ -155,12 +152,12 @@ def _rounds(data: Path, surveys: dict[int, PublishedSurvey], repair: bool) -> It
                 well[verdict] += 1
             elif repair and verdict in CURABLE and (counts := compared.recount) is not None:
                 inspection.count_as(compared.survey, compared.round, counts.reports, counts.cells)
-                yield Finding("round", True, f"{name}: counted again, {counts.reports:,} reports")
+                yield Finding("round", True, f"{name}: recounted, {counts.reports:,} reports")
             else:
                 fix = REPAIR if verdict in CURABLE else RESTORE
                 yield Finding("round", False, f"{name}: {WORDS[verdict]}", fix)
     says = f"equal to their envelopes: {well['equal']}"
-    more = f"; whole, with their envelopes deleted: {well['sealed']}"
+    more = f"; intact, with their envelopes deleted: {well['sealed']}"
     yield Finding("tallies", True, says + (more if well["sealed"] else ""))
 
 

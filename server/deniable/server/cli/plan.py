@@ -1,4 +1,4 @@
-"""The verb `plan`: the expected error, the number of people needed, and the mechanism."""
+"""`deniable plan`: the margin of error, the number of people needed, and the mechanism."""
 
 from __future__ import annotations
 
@@ -12,11 +12,16 @@ from deniable.shared.survey.kinds import KINDS
 
 def _arguments(parser: ArgumentParser) -> None:
     parser.description = (
-        "Forecast one question before you ask anyone: its error for a number of people, or how "
-        "many people you need for a given error."
+        "Plan a question before you ask anyone: its margin of error for a number of people, or how "
+        "many people you need for a given margin of error."
     )
     parser.add_argument("--kind", choices=tuple(KINDS), required=True, help="kind of the question")
-    parser.add_argument("--epsilon", metavar="E", default="1", help="decimal text, 0 < E <= 20")
+    parser.add_argument(
+        "--epsilon",
+        metavar="E",
+        default="1",
+        help="above 0, at most 20 (default: %(default)s)",
+    )
     fields = (field for kind in KINDS.values() for field in kind.plan_fields)
     for field in {field.name: field for field in fields}.values():
         parser.add_argument(
@@ -34,8 +39,8 @@ def _arguments(parser: ArgumentParser) -> None:
         "--error",
         metavar="X",
         type=float,
-        help="half of the 95 %% interval: of a share 0.01 is one point, of a number its own unit, "
-        "of a vector each coordinate",
+        help="margin of error (95 %%): for a share, 0.01 is one point; for a number, in its unit; "
+        "for a vector, of each coordinate",
     )
     parser.add_argument(
         "--bytes", metavar="B", type=int, help="leave out mechanisms with longer reports"
@@ -49,7 +54,7 @@ def _run(args: Namespace) -> int:
 
     people, error = args.people, args.error
     if people is None and error is None:
-        raise WrongUse("give the number of people, --people N, or the error to reach, --error X")
+        raise WrongUse("give the number of people, --people N, or the margin of error, --error X")
     question = asked(args.kind, args.epsilon, vars(args), args.mechanism)
     forecast = plan(
         question,
@@ -82,7 +87,7 @@ def _lines(forecast: dict[str, Any]) -> list[str]:
 
 PLAN = Verb(
     "plan",
-    "forecast the error, or the number of people needed",
+    "plan the margin of error, or the number of people needed",
     _arguments,
     _run,
     example="deniable plan --kind bit --epsilon 1 --people 20000",

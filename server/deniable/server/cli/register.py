@@ -1,4 +1,4 @@
-"""`deniable register`: the history of every survey that was ever published here."""
+"""`deniable register`: the history of every survey that this server ever published."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ if TYPE_CHECKING:
 
 UNWITNESSED = (
     "the chain is consistent. That alone proves nothing: an operator can replace the whole chain. "
-    "Keep the output of --json on another machine, and compare later: --check FILE"
+    "Keep the output of --json on another machine, and compare it later with --check FILE"
 )
 
 
 def arguments(parser: ArgumentParser) -> None:
-    add_place(parser).add_argument("--server", metavar="URL", help="ask a server, over HTTP")
+    add_place(parser).add_argument("--server", metavar="URL", help="ask a server over HTTP")
     parser.add_argument(
         "--check",
         nargs="?",
@@ -38,7 +38,12 @@ def run(args: Namespace) -> int:
     fault = None if args.check is None else _fault(entries, args.check)
     checked = {} if args.check is None else {"well": fault is None, "fault": fault}
     document = {"entries": [vars(entry) for entry in entries], **checked}
-    show(args, document, [*map(_line, entries), *_verdict(entries, args.check, fault)])
+    lines = [
+        f"{entry.number:6}  {entry.event:9}  {entry.survey}  key {entry.key[:12]}  "
+        f"head {entry.head[:12]}"
+        for entry in entries
+    ]
+    show(args, document, lines + _verdict(entries, args.check, fault))
     return 1 if fault else 0
 
 
@@ -58,7 +63,7 @@ def _fault(entries: Sequence[RegisterEntry], file: str) -> str | None:
 
     fault = first_fault(entries)
     if fault is None and file:
-        kept = _mirrored(Path(file))
+        kept = _read_copy(Path(file))
         if list(entries[: len(kept)]) != kept:
             pairs = enumerate(zip(entries, kept, strict=False), 1)
             number = next((n for n, (now, then) in pairs if now != then), len(entries) + 1)
@@ -66,7 +71,7 @@ def _fault(entries: Sequence[RegisterEntry], file: str) -> str | None:
     return fault
 
 
-def _mirrored(file: Path) -> list[RegisterEntry]:
+def _read_copy(file: Path) -> list[RegisterEntry]:
     from deniable.server.store import RegisterEntry
 
     try:
@@ -77,16 +82,9 @@ def _mirrored(file: Path) -> list[RegisterEntry]:
         ) from None
 
 
-def _line(entry: RegisterEntry) -> str:
-    return (
-        f"{entry.number:6}  {entry.event:9}  {entry.survey}  key {entry.key[:12]}  "
-        f"head {entry.head[:12]}"
-    )
-
-
 def _verdict(entries: Sequence[RegisterEntry], check: str | None, fault: str | None) -> list[str]:
     if not entries:
-        return ["no survey was ever published here"]
+        return ["no survey has been published here"]
     if check is None:
         return []
     if fault is not None:

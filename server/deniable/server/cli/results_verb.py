@@ -1,4 +1,4 @@
-"""`deniable results`: the estimates of a survey, from the store itself or from a server."""
+"""`deniable results`: the estimates of a survey, from its store or from a server."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from deniable.server.cli.store_arguments import add_place
-from deniable.server.process.settings import TOKEN
+from deniable.server.process.server_requests import TOKEN
 from deniable.shared.cli.verb import Verb
 
 if TYPE_CHECKING:
@@ -19,7 +19,7 @@ def arguments(parser: ArgumentParser) -> None:
     parser.add_argument("survey", metavar="SURVEY", help="a name, an id or its beginning")
     add_place(parser).add_argument("--server", metavar="URL", help="ask a server over HTTP")
     parser.add_argument(
-        "--token", help=f"an analyst's token for --server; better in the environment as {TOKEN}"
+        "--token", help=f"an analyst's token for --server; {TOKEN} in the environment is safer"
     )
     parser.add_argument("--round", type=int, metavar="N", help="only this round")
     parser.add_argument(
@@ -29,7 +29,7 @@ def arguments(parser: ArgumentParser) -> None:
         "--until", dest="last", type=int, metavar="N", help="only this round and earlier ones"
     )
     parser.add_argument(
-        "--against", metavar="SURVEY", help="show the differences from this survey's newest round"
+        "--against", metavar="SURVEY", help="show differences from the newest round of this survey"
     )
     add_forms(parser)
 
@@ -37,16 +37,21 @@ def arguments(parser: ArgumentParser) -> None:
 def add_forms(parser: ArgumentParser) -> None:
     form = parser.add_mutually_exclusive_group()
     form.add_argument("--json", action="store_true", help="print one JSON document")
-    form.add_argument("--csv", action="store_true", help="print a table for other programs")
+    form.add_argument("--csv", action="store_true", help="print a table in CSV")
 
 
 def run(args: Namespace) -> int:
+    from deniable.server.analysis import local_estimates
     from deniable.server.results import csv_chunks, json_chunks
     from deniable.server.results.export import report_lines
 
     if args.against:
         return _compare(args)
-    header, rounds = _from_server(args) if args.server else _from_store(args)
+    if args.server:
+        header, rounds = _from_server(args)
+    else:
+        estimates = local_estimates(args.data, args.survey, args.round, args.first, args.last)
+        header, rounds = estimates.header, estimates.rounds()
     if args.json:
         sys.stdout.writelines(chunk.decode() for chunk in json_chunks(header, rounds))
         print()
@@ -72,13 +77,6 @@ def _compare(args: Namespace) -> int:
     else:
         print("\n".join(comparison_lines(compared)))
     return 0
-
-
-def _from_store(args: Namespace) -> tuple[Results, Iterable[Round]]:
-    from deniable.server.analysis import local_estimates
-
-    estimates = local_estimates(args.data, args.survey, args.round, args.first, args.last)
-    return estimates.header, estimates.rounds()
 
 
 def _from_server(args: Namespace) -> tuple[Results, Iterable[Round]]:

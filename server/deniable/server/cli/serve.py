@@ -1,112 +1,38 @@
-"""`deniable serve`: the aggregation server."""
+"""`deniable serve`, the aggregation server, and `deniable relay`, which forwards sealed reports."""
 
 from __future__ import annotations
 
+import os
 import re
 import sys
 from argparse import ArgumentParser, ArgumentTypeError, Namespace
 from functools import partial
+from ipaddress import ip_address
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from deniable.server.cli.store_arguments import add_place, option
-from deniable.server.process.settings import is_loopback
+from deniable.server.process.server_requests import TOKEN, checked, is_loopback
 from deniable.shared.cli.verb import Verb, show
+from deniable.shared.errors import WrongUse
 
 if TYPE_CHECKING:
     from deniable.server.process.addresses import Address
-    from deniable.server.store import Place
 
 EXPOSED = (
-    "deniable {verb}: warning: {host} is reached from other machines, and this server speaks no "
-    "TLS: tokens and reports can be read on the way. Listen on 127.0.0.1 behind a proxy that does."
+    "deniable {verb}: warning: other machines can reach {host}, and this server does not use TLS: "
+    "tokens and reports can be read in transit. Listen on 127.0.0.1, behind a proxy with TLS."
 )
 
 
-def arguments(parser: ArgumentParser) -> None:
+def serve_arguments(parser: ArgumentParser) -> None:
     add_place(parser)
-    _add_addresses(parser)
-    _add_proxy(parser)
-    parser.add_argument(
-        "--limit",
-        type=_limit,
-        metavar="N",
-        help="of each survey, at most N reports an hour from one /24 or /64 of addresses, unless "
-        "they come with an app token (default: any number)",
-    )
-    parser.add_argument(
-        "--sealing-key",
-        action="append",
-        default=[],
-        metavar="FILE",
-        help="open the reports that are sealed to this key; may be repeated",
-    )
-    parser.add_argument(
-        "--public",
-        action="store_true",
-        help="a page about each survey for anyone, at /public/SURVEY: who asks, what an answer "
-        "gives away, how to stop; no results",
-    )
-    parser.add_argument(
-        "--known",
-        type=Path,
-        metavar="FILE",
-        help="reference values, such as a census, to draw next to the estimates: CSV with "
-        "the columns survey,round,question,label,value",
-    )
-    parser.add_argument(
-        "--trust-clock", action="store_true", help="accept today's date even after a long pause"
-    )
-    parser.add_argument("--log-json", action="store_true", help="write the log as lines of JSON")
-    parser.add_argument("--json", action="store_true", help="print one line of JSON when ready")
-
-
-def run(args: Namespace) -> int:
-    from deniable.server.process.roles import serve
-    from deniable.server.process.settings import Settings
-    from deniable.server.results.annotations import read_reference_values
-    from deniable.shared.survey.keys import load_sealing_key
-
-    for file in args.sealing_key:  # fail before anything starts; the worker reads the files again
-        load_sealing_key(file)
-    if args.known is not None:
-        read_reference_values(args.known)
-    people_port = args.port and args.port + 1
-    if args.dashboard_port is not None:
-        people_port = args.dashboard_port
-    settings = Settings(
-        limit=args.limit,
-        proxies=tuple(args.proxy),
-        sealing=tuple(map(str, args.sealing_key)),
-        base_path=args.base_path or "",
-        device_url=args.device_url or "",
-        public=args.public,
-        known=args.known,
-        log_json=args.log_json,
-        trust_clock=args.trust_clock,
-    )
-    people = args.dashboard_host, people_port
-    serve(args.data, (args.host, args.port), people, partial(_announce, args), settings)
-    if not args.json:
-        print("deniable serve: stopped", file=sys.stderr)
-    return 0
-
-
-def _add_addresses(parser: ArgumentParser) -> None:
-    parser.add_argument(
-        "--host", default="127.0.0.1", help="where to listen for devices (default: %(default)s)"
-    )
-    parser.add_argument(
-        "--port",
-        type=int,
-        default=8000,
-        help="port for devices; 0 picks any free port (default: %(default)s)",
-    )
+    _add_address(parser, 8000)
     parser.add_argument(
         "--dashboard-host",
         default="127.0.0.1",
         metavar="HOST",
-        help="where to listen for people: dashboard, results, publishing (default: %(default)s)",
+        help="address for people: dashboard, results, publishing (default: %(default)s)",
     )
     parser.add_argument(
         "--dashboard-port",
@@ -118,9 +44,42 @@ def _add_addresses(parser: ArgumentParser) -> None:
         "--device-url",
         type=_url,
         metavar="URL",
-        help="where devices reach the server, for the examples on its pages, like "
-        "https://stats.example.org (default: where it listens)",
+        help="the server's URL for devices, shown in the examples on its pages, like "
+        "https://stats.example.org (default: the address for devices)",
     )
+    _add_proxy(parser)
+    parser.add_argument(
+        "--limit",
+        type=_limit,
+        metavar="N",
+        help="accept at most N reports of each survey per hour from one /24 or /64 of addresses, "
+        "unless they come with an app token (default: no limit)",
+    )
+    parser.add_argument(
+        "--sealing-key",
+        action="append",
+        default=[],
+        metavar="FILE",
+        help="open reports that are sealed to this key; may be repeated",
+    )
+    parser.add_argument(
+        "--public",
+        action="store_true",
+        help="show anyone a page about each survey at /public/SURVEY: who asks, what an answer "
+        "reveals, and how to stop; no results",
+    )
+    parser.add_argument(
+        "--known",
+        type=Path,
+        metavar="FILE",
+        help="reference values, for example from a census, to show next to the estimates: CSV "
+        "with the columns survey,round,question,label,value",
+    )
+    parser.add_argument(
+        "--trust-clock", action="store_true", help="accept today's date even after a long pause"
+    )
+    parser.add_argument("--log-json", action="store_true", help="write the log as lines of JSON")
+    parser.add_argument("--json", action="store_true", help="print one line of JSON when ready")
 
 
 def _add_proxy(parser: ArgumentParser) -> None:
@@ -141,10 +100,114 @@ def _add_proxy(parser: ArgumentParser) -> None:
     )
 
 
-def warn_if_exposed(verb: str, host: str) -> None:
-    """Warn an operator if other machines can reach the address."""
-    if not is_loopback(host):
-        print(EXPOSED.format(verb=verb, host=host), file=sys.stderr, flush=True)
+def run_serve(args: Namespace) -> int:
+    from deniable.server.process.roles import Settings, serve
+    from deniable.server.results.annotations import read_reference_values
+    from deniable.shared.survey.keys import load_sealing_key
+
+    for file in args.sealing_key:  # fail before anything starts; the worker reads the files again
+        load_sealing_key(file)
+    if args.known is not None:
+        read_reference_values(args.known)
+    people_port = args.dashboard_port
+    if people_port is None:
+        people_port = args.port and args.port + 1
+    settings = Settings(
+        limit=args.limit,
+        proxies=tuple(args.proxy),
+        sealing=tuple(map(str, args.sealing_key)),
+        base_path=args.base_path or "",
+        device_url=args.device_url or "",
+        public=args.public,
+        known=args.known,
+        log_json=args.log_json,
+        trust_clock=args.trust_clock,
+    )
+    people = args.dashboard_host, people_port
+    serve(args.data, (args.host, args.port), people, partial(_announce, args), settings)
+    if not args.json:
+        print("deniable serve: stopped", file=sys.stderr)
+    return 0
+
+
+def relay_arguments(parser: ArgumentParser) -> None:
+    parser.add_argument("--to", required=True, metavar="URL", help="the aggregation server")
+    parser.add_argument(
+        "--data", required=True, type=Path, metavar="DIR", help="folder that holds waiting reports"
+    )
+    parser.add_argument(
+        "--token", help=f"app token of the aggregation server; {TOKEN} in the environment is safer"
+    )
+    parser.add_argument(
+        "--batch",
+        type=int,
+        metavar="N",
+        help="send a batch when it holds at least N envelopes (default: 1000)",
+    )
+    parser.add_argument(
+        "--hours",
+        type=float,
+        default=24.0,
+        help="send a smaller batch after this many hours (default: %(default)g)",
+    )
+    parser.add_argument(
+        "--most",
+        type=int,
+        default=256,
+        metavar="MB",
+        help="hold at most this many megabytes; beyond that, ask senders to retry later "
+        "(default: %(default)s)",
+    )
+    _add_address(parser, 8002)
+    parser.add_argument("--json", action="store_true", help="print one line of JSON when ready")
+
+
+def run_relay(args: Namespace) -> int:
+    from deniable.server.relay.forwarder import Settings
+    from deniable.server.relay.relay_process import relay
+    from deniable.shared.sealed_envelope import BATCH
+
+    token = args.token or os.environ.get(TOKEN)
+    if not token:
+        raise WrongUse(f"a relay needs an app token of the server: set {TOKEN}, or give --token")
+    batch = BATCH if args.batch is None else args.batch
+    if batch < 1 or args.most < 1 or not 0 < args.hours < float("inf"):
+        raise WrongUse("--batch and --most must be 1 or more, and --hours above 0")
+    settings = Settings(
+        server=checked(args.to, "--to"),
+        token=token.strip(),
+        folder=args.data,
+        batch=batch,
+        longest_seconds=3600 * args.hours,
+        max_bytes=args.most * 2**20,
+    )
+
+    def announce(address: Address) -> None:
+        _warn_if_exposed("relay", address)
+        text = f"Relaying from {address.url} to {args.to}, in batches of {batch:,} or more"
+        show(args, {"url": address.url}, [text])
+
+    relay(settings, args.host, args.port, announce)
+    if not args.json:
+        print("deniable relay: stopped", file=sys.stderr)
+    return 0
+
+
+def _add_address(parser: ArgumentParser, port: int) -> None:
+    parser.add_argument(
+        "--host", default="127.0.0.1", help="address for devices (default: %(default)s)"
+    )
+    parser.add_argument(
+        "--port",
+        type=int,
+        default=port,
+        help="port for devices; 0 picks any free port (default: %(default)s)",
+    )
+
+
+def _warn_if_exposed(verb: str, address: Address) -> None:
+    if not is_loopback(address.host):
+        print(EXPOSED.format(verb=verb, host=address.host), file=sys.stderr, flush=True)
 
 
 def _limit(text: str) -> int:
@@ -154,15 +217,12 @@ def _limit(text: str) -> int:
 
 
 def _base_path(text: str) -> str:
-    """Parse a path, without its trailing slash."""
     if not re.fullmatch(r"(/[A-Za-z0-9._~-]+)+/?", text, re.ASCII):
         raise ArgumentTypeError(f"expected a path like /stats, got {text!r}")
     return text.rstrip("/")
 
 
 def _address(text: str) -> str:
-    from ipaddress import ip_address
-
     try:
         return str(ip_address(text))
     except ValueError:
@@ -170,38 +230,41 @@ def _address(text: str) -> str:
 
 
 def _url(text: str) -> str:
-    """Parse a URL, without its trailing slash."""
     if not re.fullmatch(r"https?://[A-Za-z0-9._:\[\]-]+(/[A-Za-z0-9._~-]+)*/?", text, re.ASCII):
-        raise ArgumentTypeError(f"expected an address like https://stats.example.org, got {text!r}")
+        raise ArgumentTypeError(f"expected a URL like https://stats.example.org, got {text!r}")
     return text.rstrip("/")
 
 
 def _announce(args: Namespace, devices: Address, people: Address, token: str | None) -> None:
     for address in (devices, people):
-        warn_if_exposed("serve", address.host)
-    urls = {"url": devices.url, "dashboard": people.url, "token": token}
-    show(args, urls, [_greeting(args.data, devices.url, people.url, token)])
-
-
-def _greeting(place: Place, devices: str, people: str, token: str | None) -> str:
-    served = f"Serving {place}: devices send reports to {devices}\n"
+        _warn_if_exposed("serve", address)
+    text = f"Serving {args.data}: devices send reports to {devices.url}\n"
     if token is None:
-        return (
-            f"{served}The dashboard is at {people}\n"
-            "Sign in with a token; to make a new one: "
-            f"deniable token create --role operator {option(place)}"
+        text += (
+            f"The dashboard is at {people.url}\n"
+            "Sign in with a token; to create one: "
+            f"deniable token create --role operator {option(args.data)}"
         )
-    return (
-        f"{served}Open the dashboard, with the first operator's token, shown only this once:\n"
-        f"    {people}/?token={token}\n"
-        f"Stop with Ctrl-C."
-    )
+    else:
+        text += (
+            "Open the dashboard with the first operator token, which is shown only once:\n"
+            f"    {people.url}/?token={token}\n"
+            "Stop with Ctrl-C."
+        )
+    show(args, {"url": devices.url, "dashboard": people.url, "token": token}, [text])
 
 
 SERVE = Verb(
     "serve",
     "run the aggregation server",
-    arguments,
-    run,
+    serve_arguments,
+    run_serve,
     example="deniable serve --data ./data --port 8000",
+)
+RELAY = Verb(
+    "relay",
+    "forward sealed reports in shuffled batches, without addresses",
+    relay_arguments,
+    run_relay,
+    example="deniable relay --to https://stats.example.org --data ./held",
 )

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from deniable.server.surveys.catalogue import Catalogue
 
 DATA = "DENIABLE_DATA"
+STILL_READ = "another process reads the store; its files hold the deleted data until that ends"
 
 
 def add_place(parser: ArgumentParser, *, required: bool = True) -> _MutuallyExclusiveGroup:
@@ -26,7 +27,11 @@ def add_place(parser: ArgumentParser, *, required: bool = True) -> _MutuallyExcl
     usual = os.environ.get(DATA) if required else None
     one = parser.add_mutually_exclusive_group(required=required and not usual)
     one.add_argument(
-        "--data", type=_folder, metavar="DIR", help=f"the data folder (else ${DATA})", default=usual
+        "--data",
+        type=_folder,
+        metavar="DIR",
+        default=usual,
+        help=f"the data folder (default: ${DATA})",
     )
     one.add_argument(
         "--store",
@@ -73,7 +78,7 @@ def _database(text: str) -> Database:
 
     try:
         database = Database(text)
-        str(database)  # libpq reads this variable too
+        str(database)  # libpq parses the URL
     except DeniableError as error:
         raise ArgumentTypeError(str(error)) from None
     return database

@@ -4,39 +4,45 @@ from __future__ import annotations
 
 import sys
 from argparse import ArgumentParser, Namespace
-from collections.abc import Sequence
 from datetime import UTC, date, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from deniable.server.cli import deletion
-from deniable.server.cli.store_arguments import add_place, folder, opened, option
+from deniable.server.cli.store_arguments import STILL_READ, add_place, folder, opened, option
 from deniable.shared.cli.verb import Verb, add_json, show
 from deniable.shared.errors import Refused, WrongUse
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-    from deniable.server.store import SurveyRow
+    from deniable.server.store import PublishedSurvey, Store, SurveyRow
     from deniable.shared.survey.document import Survey
 
+ID_DIGITS = 12  # shown of an id, and typed to delete a survey
 KEY_FILE = "signing-key.pem"
 NO_FOLDER = (
-    "a database stores no signing key: make one on another machine with deniable keys new FILE, "
+    "a database stores no signing key: create one on another machine with deniable keys new FILE, "
     "and publish with --key FILE"
 )
+DELETED = """\
+{0.name}: {1}
+id {0.id}, {0.state}
+Permanently deleted: its document, its stored reports, its tallies and so all its results, and its
+counters. Their pages in the store are overwritten.
+Not deleted: its id and the key that signed it, in the public register; backups and archives, which
+you must delete yourself; and the data on devices."""
 
 
 def arguments(parser: ArgumentParser) -> None:
     actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True)
-    new = actions.add_parser("new", help="write a commented survey to start from")
+    new = actions.add_parser("new", help="write a survey with comments to start from")
     new.add_argument("file", nargs="?", type=Path, default=Path("survey.toml"), metavar="FILE")
     check = actions.add_parser(
         "check", help="report a survey's privacy cost and expected margins of error"
     )
     publish = actions.add_parser("publish", help="sign a survey and publish it")
     publish.add_argument(
-        "--key", metavar="FILE", help="the signing key (default: one in the data folder)"
+        "--key", metavar="FILE", help="the signing key (default: the one in the data folder)"
     )
     publish.add_argument(
         "--replace",
@@ -50,7 +56,7 @@ def arguments(parser: ArgumentParser) -> None:
     annotate = actions.add_parser(
         "annotate", help="mark an event in a survey's charts, such as a release or an outage"
     )
-    annotate.add_argument("--remove", action="store_true", help="remove the mark")
+    annotate.add_argument("--remove", action="store_true", help="remove this event")
     delete = actions.add_parser("delete", help="delete a survey and all its data permanently")
     delete.add_argument("--yes", action="store_true", help="do not ask for its id")
     for action in (show_, close, annotate, delete):
@@ -58,9 +64,10 @@ def arguments(parser: ArgumentParser) -> None:
     annotate.add_argument("day", metavar="DATE", help="the day of the event: 2026-12-01")
     annotate.add_argument("words", metavar="WORDS", help='the event: "2.4 released"')
     listed = actions.add_parser("list", help="list published surveys")
-    for action in (publish, show_, close, annotate, delete, listed):
+    in_a_store = (publish, show_, close, annotate, delete, listed)
+    for action in in_a_store:
         add_place(action)
-    add_json(check, publish, show_, close, annotate, delete, listed)
+    add_json(check, *in_a_store)
 
 
 def run(args: Namespace) -> int:
@@ -72,7 +79,7 @@ def run(args: Namespace) -> int:
         "show": _show,
         "close": _close,
         "annotate": _annotate,
-        "delete": deletion.run,
+        "delete": _delete,
     }
     return actions[args.action](args)
 
@@ -98,7 +105,7 @@ def _check(args: Namespace) -> int:
     check_size(render_document(survey))
     caveats = warnings(survey, _today())
     document = facts(survey) | {"warnings": caveats}
-    return show(args, document, [*describe(survey), *_warnings(caveats)])
+    return show(args, document, [*describe(survey), *map("warning: {}".format, caveats)])
 
 
 def _publish(args: Namespace) -> int:
@@ -131,7 +138,7 @@ def _publish(args: Namespace) -> int:
             "this survey was closed and stays closed; to reopen it, change anything in it"
         )
     receipt = f"published as {published.id}\nsigned by the key {published.key}"
-    return show(args, summary, [*describe(survey), *_warnings(caveats), receipt])
+    return show(args, summary, [*describe(survey), *map("warning: {}".format, caveats), receipt])
 
 
 def _signing_key(args: Namespace) -> Ed25519PrivateKey:
@@ -144,9 +151,9 @@ def _signing_key(args: Namespace) -> Ed25519PrivateKey:
         return load_key(str(file))
     key = create_key(str(file))
     print(
-        f"made a signing key in {file}, for trying things out: anyone who breaks into the server\n"
-        "can publish surveys with it. Before you ask real people, make a key on another machine\n"
-        "with deniable keys new FILE, and publish with --key FILE.\n"
+        f"created a signing key in {file}, for trying things out: anyone who breaks into the\n"
+        "server can publish surveys with it. Before you ask real people, create a key on another\n"
+        "machine with deniable keys new FILE, and publish with --key FILE.\n"
         f"Apps trust this key with Policy(keys=[{public_hex(key)!r}], ...)",
         file=sys.stderr,
     )
@@ -172,7 +179,7 @@ def _line(row: SurveyRow, now: datetime) -> str:
     header = row.header()
     opens, closes = (date.fromisoformat(header[key]) for key in ("opens", "closes"))
     state = row.state_between(opens, closes, PERIODS[header["round"]], now)
-    return f"{row.id[:12]}  {state:7}  {opens} to {closes}  {header['name']}"
+    return f"{row.id[:ID_DIGITS]}  {state:7}  {opens} to {closes}  {header['name']}"
 
 
 def _row(row: SurveyRow, now: datetime) -> dict[str, object]:
@@ -209,9 +216,51 @@ def _close(args: Namespace) -> int:
         published = catalogue.to_close(args.survey)
         store.close_survey(published.sequence)
     document = {"id": published.id, "name": published.name, "state": "closed"}
-    named = f"{published.name} ({published.id[:12]})"
+    named = f"{published.name} ({published.id[:ID_DIGITS]})"
     done = f"closed {named}: its reports are refused from now on"
     return show(args, document, [f"{named} was already closed" if published.closed else done])
+
+
+def _delete(args: Namespace) -> int:
+    with opened(args) as (store, catalogue):
+        published = catalogue.to_delete(args.survey)
+        survey, digits = published.survey, published.id[:ID_DIGITS]
+        if not published.closed and datetime.now(UTC) < survey.taken_until(survey.last_round):
+            raise Refused(
+                f"{published.name} ({digits}) still accepts reports; close it first: "
+                f"deniable survey close {digits}"
+            )
+        print(DELETED.format(published, survey.title), file=sys.stderr)
+        if not args.yes:
+            _confirm(published)
+        purged = delete(store, published)
+    if not purged:
+        print(STILL_READ, file=sys.stderr)
+    document = {"id": published.id, "name": published.name, "state": "deleted"}
+    return show(args, document, [f"deleted {published.name} ({digits})"])
+
+
+def _confirm(published: PublishedSurvey) -> None:
+    if not sys.stdin.isatty():
+        raise WrongUse("there is no terminal to confirm at; add --yes to delete the survey")
+    typed = input(f"To delete it, type the first {ID_DIGITS} digits of its id: ").strip()
+    if len(typed) < ID_DIGITS or not published.id.startswith(typed):
+        raise Refused("that is not the survey's id; nothing was deleted")
+
+
+def delete(store: Store, published: PublishedSurvey) -> bool:
+    """Delete a survey, its envelopes first, in slices.
+
+    From now on, a server of the same store refuses its reports. Return whether the store's logs
+    hold no trace of the survey either.
+    """
+    from deniable.server.intake.upkeep import purge_sealed
+
+    store.close_survey(published.sequence)
+    store.seal(published.sequence, store.unsealed_rounds().get(published.sequence, ()))
+    purge_sealed(store)
+    store.delete_survey(published.sequence)
+    return purge_sealed(store)
 
 
 def _annotate(args: Namespace) -> int:
@@ -238,7 +287,7 @@ def _read(file: Path) -> Survey:
         return parse_survey_file(file.read_text("utf-8"), _show_progress)
     except FileNotFoundError:
         raise WrongUse(
-            f"there is no survey at {file}; write one: deniable survey new {file}"
+            f"the file {file} does not exist; to create it: deniable survey new {file}"
         ) from None
     except (OSError, UnicodeDecodeError) as error:
         raise WrongUse(f"{file} cannot be read as text in UTF-8: {error}") from None
@@ -247,10 +296,6 @@ def _read(file: Path) -> Survey:
 def _show_progress(progress: str) -> None:
     if sys.stderr.isatty():
         print(progress, file=sys.stderr)
-
-
-def _warnings(caveats: Sequence[str]) -> list[str]:
-    return [f"warning: {caveat}" for caveat in caveats]
 
 
 def _today() -> date:

@@ -1,16 +1,13 @@
 """Verbs of the `deniable` command that the server provides."""
 
-from deniable.server.cli.archive import ARCHIVE, RECOUNT
-from deniable.server.cli.backup import BACKUP, RESTORE
+from deniable.server.cli.archive import ARCHIVE, BACKUP, RECOUNT, RESTORE
+from deniable.server.cli.credentials import KEYS, TOKEN
 from deniable.server.cli.doctor import DOCTOR
-from deniable.server.cli.keys import KEYS
 from deniable.server.cli.plan import PLAN
 from deniable.server.cli.register import REGISTER
-from deniable.server.cli.relay import RELAY
 from deniable.server.cli.results_verb import RESULTS
-from deniable.server.cli.serve import SERVE
+from deniable.server.cli.serve import RELAY, SERVE
 from deniable.server.cli.survey import SURVEY
-from deniable.server.cli.token import TOKEN
 from deniable.shared.cli.verb import Verb
 
 VERBS: tuple[Verb, ...] = (

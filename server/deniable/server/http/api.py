@@ -6,7 +6,6 @@ health, metrics and the OpenAPI document.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator
 from typing import Annotated
 
@@ -14,7 +13,15 @@ import msgspec
 from flask import Blueprint, Response, request
 from msgspec import Meta, Struct
 
-from deniable.server.http.context import answer, asked_for, parts, read_body, require
+from deniable.server.http.context import (
+    answer,
+    asked_for,
+    close_survey,
+    parts,
+    read_body,
+    require,
+    wait_for_intake,
+)
 from deniable.server.http.messages import JSON, HttpError
 from deniable.server.intake.status import METRICS_TYPE
 from deniable.server.results import (
@@ -27,7 +34,7 @@ from deniable.server.results import (
 )
 from deniable.server.results.document import Count, SurveyId
 from deniable.server.results.survey_estimates import MAX_ROWS
-from deniable.server.surveys.catalogue import FRESH_SECONDS, UnknownSurvey, entry
+from deniable.server.surveys.catalogue import UnknownSurvey, entry
 from deniable.server.surveys.replacement import refusal, survey_to_replace
 from deniable.shared.errors import InvalidSurvey, Refused, UntrustedSurvey
 from deniable.shared.survey.document import parse_document
@@ -48,7 +55,7 @@ class SignedSurvey(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
 
 
 class Counters(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Numbers of a survey's reports: accepted, duplicate, and refused by code."""
+    """Number of a survey's reports that were accepted, duplicate, or refused, by code."""
 
     survey: SurveyId
     name: str
@@ -65,35 +72,35 @@ class Counters(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 def publish_survey() -> Response:
     """Publish a survey signed by an enrolled key; the server itself holds no signing key.
 
-    The response waits until every intake process, on any node, has reread the store, so all of them
-    list the survey by then.
+    Every intake process, on any node, lists the survey before the response.
     """
     signed, catalogue = _signed(), parts().catalogue
+    document = signed.document.encode()
     known = {published.id for published in catalogue.surveys()}
     if request.args.get("replace") != "true":
-        _refuse_other_questions(signed)
+        _refuse_other_questions(document)
     try:
-        published = catalogue.publish(signed.document.encode(), signed.signature, signed.key)
+        published = catalogue.publish(document, signed.signature, signed.key)
     except InvalidSurvey as error:
         raise HttpError(400, str(error), "invalid-survey") from None
     except UntrustedSurvey as error:
         raise HttpError(403, str(error), "untrusted-survey") from None
     except Refused as error:
         raise HttpError(409, str(error), "list-full") from None
-    time.sleep(FRESH_SECONDS)
+    wait_for_intake()
     return answer(entry(published), 200 if published.id in known else 201)
 
 
 @blueprint.post("/v1/surveys/<identifier>/close")
 @require("operator")
-def close_survey(identifier: str) -> Response:
+def close(identifier: str) -> Response:
     """Close a survey permanently: it accepts no further reports and cannot be reopened."""
-    catalogue, published = parts().catalogue, asked_for(identifier)
+    asked_for(identifier)
     try:
-        published = catalogue.to_close(identifier)
+        published = parts().catalogue.to_close(identifier)
     except UnknownSurvey as error:
         raise HttpError(409, str(error)) from None
-    return answer(entry(catalogue.close(published)))
+    return answer(entry(close_survey(published)))
 
 
 @blueprint.get("/v1/surveys/<identifier>/counters")
@@ -101,16 +108,14 @@ def close_survey(identifier: str) -> Response:
 def show_counters(identifier: str) -> Response:
     published = asked_for(identifier)
     counted = dict(parts().store.counters(published.sequence))
-    accepted, duplicates = (counted.pop(key, 0) for key in ("accepted", "duplicates"))
-    return answer(
-        Counters(
-            survey=published.id,
-            name=published.name,
-            accepted=accepted,
-            duplicates=duplicates,
-            refused=counted,
-        )
+    counters = Counters(
+        survey=published.id,
+        name=published.name,
+        accepted=counted.pop("accepted", 0),
+        duplicates=counted.pop("duplicates", 0),
+        refused=counted,
     )
+    return answer(counters)
 
 
 def _signed() -> SignedSurvey:
@@ -123,9 +128,8 @@ def _signed() -> SignedSurvey:
         raise HttpError(400, "the body is not JSON in UTF-8") from None
 
 
-def _refuse_other_questions(signed: SignedSurvey) -> None:
-    """Refuse to change the questions of a survey in use, unless the operator insists."""
-    document = signed.document.encode()
+def _refuse_other_questions(document: bytes) -> None:
+    """Refuse to change the questions of a survey in use."""
     try:
         survey = parse_document(document)
     except InvalidSurvey:
@@ -142,7 +146,7 @@ def _refuse_other_questions(signed: SignedSurvey) -> None:
 @blueprint.get("/v1/surveys/<identifier>/results")
 @require("analyst")
 def results(identifier: str) -> Response:
-    return json_results(identifier)
+    return Response(json_chunks(*requested_results(identifier)), mimetype=JSON)
 
 
 @blueprint.get("/v1/surveys/<identifier>/results.csv")
@@ -153,12 +157,8 @@ def results_csv(identifier: str) -> Response:
     return Response(csv_chunks(header, rounds), mimetype=CSV, headers=disposition)
 
 
-def json_results(identifier: str) -> Response:
-    return Response(json_chunks(*requested_results(identifier)), mimetype=JSON)
-
-
 def requested_results(identifier: str) -> tuple[Results, Iterator[Round]]:
-    """Return the document without its rounds, and the rounds that the request asks for."""
+    """Return the results without their rounds, and the rounds that the request asks for."""
     number, first, last = (_number(name) for name in ("round", "from", "until"))
     here, published = parts(), asked_for(identifier)
     if number is not None:

@@ -1,18 +1,18 @@
 """Code that all views of the reader share: parts, access, bodies, responses and errors.
 
-Access requires a bearer token with a role or, for pages, a session that was started with one. The
+Access requires a bearer token with a role or, for pages, a session that such a token started. The
 caller is looked up once per request (`caller`).
 """
 
 from __future__ import annotations
 
 import logging
+import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import wraps
 from threading import Lock
 from typing import NamedTuple, ParamSpec, cast
-from uuid import uuid4
 
 import msgspec
 from flask import Flask, Response, current_app, g, request
@@ -23,13 +23,16 @@ from werkzeug.exceptions import ClientDisconnected, HTTPException, MethodNotAllo
 
 from deniable.server.http.messages import (
     BUSY,
+    COMPRESSED,
     JSON,
-    REQUEST_ID,
+    MISTAKE,
     SECURITY_HEADERS,
     SHORT_BODY,
     UNKNOWN_SURVEY,
     UNUSABLE,
     HttpError,
+    begin_request,
+    end_request,
     problem_fields,
     problem_headers,
 )
@@ -39,37 +42,43 @@ from deniable.server.results.annotations import ReferenceValues
 from deniable.server.results.estimate_cache import EstimateCache
 from deniable.server.results.forgery_monitor import ForgeryMonitor
 from deniable.server.store import PublishedSurvey, Store
-from deniable.server.surveys.catalogue import Catalogue, UnknownSurvey
+from deniable.server.surveys.catalogue import FRESH_SECONDS, Catalogue, UnknownSurvey
 from deniable.server.surveys.clock import Clock
 from deniable.shared.envelope import MAX_BODY_BYTES
 from deniable.shared.errors import StoreUnusable
 
 EXTENSION = "deniable"
 METRICS_FRESH_SECONDS = 1.0
+NOTHING_HERE = "nothing exists at this address; /v1/openapi.json lists the valid addresses"
 TOO_LARGE = f"a body has at most {MAX_BODY_BYTES} bytes; split it into several"
 DETAILS = {
-    404: "nothing exists at this address; /v1/openapi.json lists the valid addresses",
+    404: NOTHING_HERE,
     405: "this address does not support that method; /v1/openapi.json lists the valid methods",
     413: TOO_LARGE,
-    500: "internal server error, details are in the server's log; nothing was counted",
+    500: MISTAKE,
 }
 
 log = logging.getLogger("deniable.server")
 
 
-@dataclass(frozen=True)
+@dataclass
 class Parts:
+    """Parts of the application, which its views use."""
+
     store: Store
     catalogue: Catalogue
-    clock: Clock
-    metrics: ReaderMetrics
-    forgery: ForgeryMonitor
-    sessions: Sessions
     intake_status: Callable[[], IntakeStatus]
-    known: ReferenceValues = field(default_factory=ReferenceValues)
-    estimates: EstimateCache = field(default_factory=EstimateCache)
-    device_url: str = ""  # intake's URL in examples; default: the page's own address
-    public_pages: bool = False  # whether each survey has a public page
+    clock: Clock = field(default_factory=Clock)
+    references: ReferenceValues = field(default_factory=ReferenceValues)
+    device_url: str = ""  # intake's URL in examples; if empty, the page's own address
+    has_public_pages: bool = False  # whether each survey has a public page
+
+    def __post_init__(self) -> None:
+        self.metrics = ReaderMetrics(self.intake_status, self.clock)
+        self.estimates, self.sessions = EstimateCache(), Sessions(self.clock)
+        self.forgery = ForgeryMonitor(
+            self.store, self.catalogue, self.clock, self.metrics.forged, self.estimates
+        )
 
     def unready_reason(self) -> str | None:
         """Return why reports cannot be accepted, or None."""
@@ -86,8 +95,7 @@ class ReaderMetrics:
         self._text, self._made = b"", float("-inf")
         self.forged = Gauge(
             "deniable_forged_rounds",
-            "Rounds whose counts honest reports cannot explain, by survey and whether the round "
-            "is open.",
+            "Rounds whose counts honest reports cannot explain, by survey and state of the round.",
             ["survey", "state"],
             registry=self._registry,
         )
@@ -103,7 +111,6 @@ class ReaderMetrics:
 
 
 def parts() -> Parts:
-    """Return the parts of the application that handles this request."""
     return parts_of(current_app)
 
 
@@ -119,6 +126,18 @@ def asked_for(text: str) -> PublishedSurvey:
         raise HttpError(404, UNKNOWN_SURVEY) from None
 
 
+def close_survey(published: PublishedSurvey) -> PublishedSurvey:
+    """Close a survey permanently; return once intake refuses its reports."""
+    closed = parts().catalogue.close(published)
+    wait_for_intake()
+    return closed
+
+
+def wait_for_intake() -> None:
+    """Wait until every intake process, on any node, has reread the surveys from the store."""
+    time.sleep(FRESH_SECONDS)
+
+
 def answer(document: Struct, status: int = 200) -> Response:
     return Response(msgspec.json.encode(document), status, mimetype=JSON)
 
@@ -129,11 +148,11 @@ def problem(error: HttpError) -> Response:
 
 
 def read_body() -> bytes:
-    """Return the whole body; refuse one with too great a declared length, unread."""
+    """Return the whole body; if its declared length is too great, refuse it unread."""
     if request.headers.get("Content-Encoding", "identity").lower() != "identity":
-        raise HttpError(415, "send the body as it is, without Content-Encoding")
+        raise HttpError(415, COMPRESSED)
     declared = request.content_length or 0
-    try:  # `bounded_bodies` refuses a body that ends before its declared length
+    try:  # `middleware` refuses a body that ends before its declared length
         body = b"" if declared > MAX_BODY_BYTES else request.stream.read()
     except (ClientDisconnected, OSError):
         raise HttpError(400, SHORT_BODY) from None
@@ -148,17 +167,9 @@ def set_hooks(app: Flask) -> None:
     app.register_error_handler(StoreUnusable, _store_unusable)
     app.register_error_handler(MemoryError, _out_of_memory)
     app.register_error_handler(HTTPException, _http_error)
-    app.before_request(_begin_request)
-    app.teardown_request(_end_request)
+    app.before_request(begin_request)
+    app.teardown_request(end_request)
     app.after_request(_secure)
-
-
-def _begin_request() -> None:
-    REQUEST_ID.set(f"urn:uuid:{uuid4()}")
-
-
-def _end_request(_: BaseException | None) -> None:
-    REQUEST_ID.set("")
 
 
 def _store_unusable(error: StoreUnusable) -> Response:
@@ -197,14 +208,13 @@ P = ParamSpec("P")
 
 class Caller(NamedTuple):
     role: str | None  # None: no valid token
-    # whether the role comes from a session, whose cookie a browser sends automatically
-    has_session: bool = False
+    has_session: bool = False  # whether the role comes from a session's cookie
 
 
 def caller() -> Caller:
     """Return the sender of this request, from its token or else its session."""
     if "caller" not in g:
-        g.caller = _look_up()
+        g.caller = _look_up(parts())
     return cast(Caller, g.caller)
 
 
@@ -217,10 +227,10 @@ def reader_role() -> str | None:
 def require(
     wanted: str,
 ) -> Callable[[Callable[P, ResponseReturnValue]], Callable[P, ResponseReturnValue]]:
-    """Guard a view under /v1: respond with 401 without a valid token, 403 with another role.
+    """Guard a view under /v1: respond with 401 without a valid token, with 403 for another role.
 
-    A session cookie is enough for reading, so that pages can link to JSON and CSV, but not for
-    changes: a browser also sends the cookie with requests that other sites' pages make.
+    A session cookie is enough for reading, so that pages can link to JSON and CSV. It is not enough
+    for changes: a browser also sends the cookie with requests from other sites' pages.
     """
 
     def decorate(view: Callable[P, ResponseReturnValue]) -> Callable[P, ResponseReturnValue]:
@@ -243,8 +253,7 @@ def require(
     return decorate
 
 
-def _look_up() -> Caller:
-    here = parts()
+def _look_up(here: Parts) -> Caller:
     now = here.clock.now()
     header = request.headers.get("Authorization", "")
     if header and (role := authorized_role(header, here.store, now)):

@@ -1,7 +1,7 @@
 """Front of a server for devices: one event loop that reads bodies and answers requests.
 
-Intake and relay have such fronts. The front limits the time and the length of a body and the memory
-of all bodies together; it turns every error into a problem document.
+Intake and the relay each have a front. It limits the time and the length of a body and the memory
+of all bodies together, and turns every error into a problem document.
 """
 
 from __future__ import annotations
@@ -16,7 +16,9 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
 
 from deniable.server.http.messages import (
+    COMPRESSED,
     JSON,
+    MISTAKE,
     SECURITY_HEADERS,
     SHORT_BODY,
     UNUSABLE,
@@ -36,9 +38,7 @@ SWEEP_SECONDS = 0.5
 SMALL_BODY_BYTES = 4_096  # below this, the connection itself takes more memory
 MAX_HELD_BYTES = 64 * 2**20  # of all bodies that are arriving or being processed
 SLOW = "the body did not arrive within {:g} seconds; nothing was counted"
-CROWDED = "too many bodies are arriving now; nothing was counted; send the same body later"
-COMPRESSED = "send the body as it is, without Content-Encoding"
-MISTAKE = "internal server error, details are in the server's log; nothing was counted"
+CROWDED = "too many bodies are arriving; nothing was counted; send the same body again later"
 READ_METHODS = ("GET", "HEAD")
 
 Headers = list[tuple[str, str]]
@@ -47,16 +47,11 @@ Reply = tuple[int, Headers, bytes]
 log = logging.getLogger("deniable.server")
 
 
-class BodyStream(Protocol):
-    """Body of a request, awaited as a whole or iterated in parts as they arrive."""
+class Exchange(Protocol):
+    """Body of a request, awaited as a whole or iterated in parts, and its response."""
 
     def __call__(self) -> Awaitable[bytes]: ...
     def __aiter__(self) -> AsyncIterator[bytes]: ...
-
-
-class Exchange(BodyStream, Protocol):
-    """Body of a request, and methods to send the response."""
-
     def response_bytes(self, status: int, headers: Headers, body: bytes) -> None: ...
 
 
@@ -78,10 +73,10 @@ class Front(ABC):
         except StoreUnusable as error:
             log.error("%s", error)
             status, headers, body = self._refusal(HttpError(503, UNUSABLE), scope)
-        except Exception:  # noqa: BLE001 - whatever it was, the request is answered
+        except Exception:  # noqa: BLE001 - every request gets a response
             begin_request()
             try:
-                log.exception("a request was not answered")
+                log.exception("a request failed")
                 status, headers, body = self._refusal(HttpError(500, MISTAKE), scope)
             finally:
                 end_request()
@@ -96,7 +91,7 @@ class Front(ABC):
 
     @asynccontextmanager
     async def body_of(self, scope: Scope, protocol: Exchange) -> AsyncIterator[bytes]:
-        """Read the whole body, and count its memory as used until the block ends."""
+        """Read the whole body; its memory counts as used until the block ends."""
         declared = declared_length(scope)
         if scope.headers.get("content-encoding", "identity").lower() != "identity":
             raise HttpError(415, COMPRESSED)
@@ -160,10 +155,10 @@ class Bodies:
         self._held = 0
         loop.call_later(SWEEP_SECONDS, self._sweep)
 
-    async def read(self, stream: BodyStream, declared: int) -> bytes:
+    async def read(self, exchange: Exchange, declared: int) -> bytes:
         """Return the body, held until released; `declared` is its length, or -1 if unknown.
 
-        If the body is too long, the returned part is too long as well.
+        For a body that is too long, the returned part is too long as well.
         """
         task = asyncio.current_task()
         assert task is not None
@@ -172,11 +167,11 @@ class Bodies:
         try:
             if 0 <= declared <= SMALL_BODY_BYTES:
                 try:
-                    self._take(arrival, await stream())
+                    self._take(arrival, await exchange())
                 except RuntimeError:  # the connection has closed
                     raise HttpError(400, SHORT_BODY) from None
             else:
-                async for part in stream:
+                async for part in exchange:
                     self._take(arrival, part)
                     if arrival.size > self._max_body_bytes:
                         break
@@ -204,7 +199,6 @@ class Bodies:
             oldest.end(HttpError(503, CROWDED))
 
     def _sweep(self) -> None:
-        """Drop bodies that are too slow."""
         late = self._loop.time() - BODY_SECONDS
         for arrival in self._arriving:
             if arrival.begun > late:

@@ -1,8 +1,9 @@
 """Front of intake: all addresses for devices and the public.
 
-A small upload is decided here and handed to the writer; a large one gets a limited share of the
-loop's time (rate_limit.py). Responses to reads are bytes from memory, or pages that the reader has
-published into the store. A separate thread queries the store, so that the loop never waits for it.
+The loop admits a small upload directly and passes it to the writer; a large upload gets a limited
+share of the loop's time (`rate_limit`). Responses to reads are bytes from memory, or pages that the
+reader has published into the store. A separate thread queries the store, so that the loop never
+waits for it.
 """
 
 from __future__ import annotations
@@ -20,7 +21,6 @@ from urllib.parse import parse_qs
 
 import msgspec
 
-from deniable.server.http.forwarded_headers import sender_address
 from deniable.server.http.front import READ_METHODS, Exchange, Front, Reply, header_list
 from deniable.server.http.messages import (
     BUSY,
@@ -31,6 +31,7 @@ from deniable.server.http.messages import (
     UNKNOWN_SURVEY,
     HttpError,
 )
+from deniable.server.http.middleware import sender_address
 from deniable.server.http.rate_limit import Pace, WorkShare
 from deniable.server.http.uploads import (
     UNKNOWN_TOKEN,
@@ -46,7 +47,7 @@ from deniable.server.intake.commit import Outcome
 from deniable.server.intake.limits import neighbourhood
 from deniable.server.intake.status import IntakeStatus, unready_reason
 from deniable.server.intake.writer import Settled, Unavailable
-from deniable.server.store import PublishedSurvey, Store, Upload
+from deniable.server.store import PublishedSurvey, Upload
 from deniable.server.surveys.catalogue import FRESH_SECONDS, UnknownSurvey
 from deniable.shared.envelope import MAX_BODY_BYTES
 
@@ -56,7 +57,7 @@ if TYPE_CHECKING:
 MAX_UPLOADS_WAITING = 1_024  # uploads waiting for the disk: as many as one commit takes
 MAX_LOOKUPS_WAITING = 64
 CHEAP_BODY_BYTES = 4_096
-CHEAP_JSON_BYTES = 512  # JSON takes many times longer to parse
+CHEAP_JSON_BYTES = 512  # parsing JSON takes many times longer
 ENVELOPES_AT_A_TIME = 64  # envelopes of a large upload between two rests
 LISTS_PER_SECOND = 1_000.0
 READINESS_FRESH_SECONDS = 1.0
@@ -68,7 +69,7 @@ REGISTER_NOTE = (
     "show different registers to different people. Keep copies of heads elsewhere and compare them."
 )
 SLOW_STORE = "the store cannot be written now; another process may be writing, or the disk is slow"
-NOTHING_HERE = "nothing exists here; this address is for devices, and people use a different one"
+NOTHING_HERE = "nothing exists here; devices use this address, people use a different one"
 WRONG_METHOD = "this address does not support that method; see the Allow header"
 CROSS_ORIGIN = {"Access-Control-Allow-Origin": "*", "Access-Control-Expose-Headers": "Retry-After"}
 PREFLIGHT = {"Access-Control-Allow-Headers": "Content-Type", "Access-Control-Max-Age": "86400"}
@@ -77,21 +78,18 @@ T = TypeVar("T")
 
 
 class IntakeFront(Front):
-    """RSGI application at the address for devices."""
-
     def __init__(
         self, intake: Intake, proxies: Sequence[str] = (), *, public_pages: bool = False
     ) -> None:
         super().__init__(MAX_BODY_BYTES)
         self.intake, self._proxies, self._public_pages = intake, proxies, public_pages
         self._lookups = Lookups()
-        self._register = RegisterText()
+        self._register: list[bytes] = []  # entries as JSON; the register only grows
         self._settled = deque[tuple[asyncio.Future[list[Outcome]], Settled]]()
         self._waiting, self._waking = 0, False
         self._refreshing: asyncio.Future[None] | None = None
         self._paces = {path: Pace(per_second=route.per_second) for path, route in ROUTES.items()}
-        self._pace_of_others = Pace()
-        self._pace_of_tokens = Pace()
+        self._refusal_pace, self._token_pace = Pace(), Pace()
         self._receipt_headers = header_list(CROSS_ORIGIN)
 
     def __rsgi_init__(self, loop: asyncio.AbstractEventLoop) -> None:
@@ -103,7 +101,7 @@ class IntakeFront(Front):
         path = route_path(scope.path)
         route = ROUTES.get(path)
         if route is None or scope.method not in route.all_methods:
-            if not await self._pace_of_others.has_turn():
+            if not await self._refusal_pace.has_turn():
                 raise HttpError(503, BUSY)
             if route is None:
                 raise HttpError(404, NOTHING_HERE)
@@ -111,7 +109,8 @@ class IntakeFront(Front):
         if route.per_second is not None and not await self._paces[path].has_turn():
             raise HttpError(503, BUSY)
         if scope.method == "OPTIONS":
-            return 200, header_list(options_headers(route)), b""
+            more = CROSS_ORIGIN | PREFLIGHT if route.refuses_across_origins else {}
+            return 200, header_list({"Allow": ", ".join(route.all_methods), **more}), b""
         return await route.answer(self, scope, protocol)
 
     def refusal_headers(self, error: HttpError, scope: Scope) -> Mapping[str, str]:
@@ -123,7 +122,6 @@ class IntakeFront(Front):
         return {}
 
     def status(self, now: float) -> IntakeStatus:
-        """Return the current status of intake."""
         writer, metrics = self.intake.writer, self.intake.metrics
         return IntakeStatus(
             written=now,
@@ -168,7 +166,7 @@ class IntakeFront(Front):
             return 200, self._receipt_headers, msgspec.json.encode(answer)
 
     async def _decide_in_parts(self, sent: Sent) -> list[Decision]:
-        """Decide about a large upload, a few envelopes at a time."""
+        """Admit or refuse the envelopes of a large upload, a few at a time."""
         if self._costly.is_full:
             raise HttpError(503, BUSY)
         async with self._costly:
@@ -178,8 +176,8 @@ class IntakeFront(Front):
                 if start:
                     await self._costly.rest()
                     await self._look_up(sent.authorization)
-                some = parsed[start : start + ENVELOPES_AT_A_TIME]
-                decisions += decide(self.intake, sent, some)
+                part = parsed[start : start + ENVELOPES_AT_A_TIME]
+                decisions += decide(self.intake, sent, part)
             return decisions
 
     async def _written(self, decisions: Sequence[Decision]) -> list[Outcome]:
@@ -191,7 +189,7 @@ class IntakeFront(Front):
         return await waiter
 
     def _settle(self, waiter: asyncio.Future[list[Outcome]], settled: Settled) -> None:
-        """Wake the loop once for a whole commit; the writer's thread calls this for each upload."""
+        """Wake the loop once per commit; the writer's thread calls this for each upload."""
         self._settled.append((waiter, settled))
         if not self._waking:
             self._waking = True
@@ -211,37 +209,34 @@ class IntakeFront(Front):
     # Queries of the store
 
     async def _look_up(self, authorization: str | None = None) -> None:
-        """Make sure that surveys, and the token if there is one, were looked up recently."""
-        rest = self.intake.catalogue.fresh_for
-        if rest < FRESH_SECONDS / 2:
+        """Make sure that the surveys and the token, if any, were looked up recently."""
+        remaining = self.intake.catalogue.fresh_for
+        if remaining < FRESH_SECONDS / 2:
             refreshing = self._refresh()
-            if rest <= 0:
+            if remaining <= 0:
                 await asyncio.shield(refreshing)
-        if authorization is None:
-            return
-        if self.intake.app_tokens.fresh_for(authorization) <= 0:
-            if not await self._pace_of_tokens.has_turn():
+        if authorization is not None and self.intake.app_tokens.fresh_for(authorization) <= 0:
+            if not await self._token_pace.has_turn():
                 raise HttpError(503, BUSY)
             await self._lookups.run(partial(check_app_token, self.intake, authorization))
 
     def _refresh(self) -> asyncio.Future[None]:
-        """Refresh from the store, once for all requests that are waiting for it."""
+        """Read the surveys from the store, once for all requests that wait for them."""
         if self._refreshing is None or self._refreshing.done():
-            self._refreshing = self._loop.run_in_executor(self._lookups.thread, self._look)
+            self._refreshing = self._loop.run_in_executor(self._lookups.thread, self._refresh_now)
             # An error that no caller awaits is dropped: the next caller gets its own.
             self._refreshing.add_done_callback(lambda done: done.cancelled() or done.exception())
         return self._refreshing
 
-    def _look(self) -> None:
-        catalogue = self.intake.catalogue
-        catalogue.refresh()
-        # compressed here, so that the first request does not have to
-        catalogue.listing(compressed=True)
+    def _refresh_now(self) -> None:
+        self.intake.catalogue.refresh()
+        # Compress the list here, so that the first request does not have to.
+        self.intake.catalogue.listing(compressed=True)
 
     # Public reads
 
     async def list_surveys(self, scope: Scope, _: Exchange) -> Reply:
-        """List the surveys; refuse while the clock is not trusted: it could hide all surveys."""
+        """List the surveys, unless the clock is not trusted: a wrong date could hide them."""
         await self._look_up()
         if self.intake.writer.clock_fault():
             raise HttpError(503, "the server's clock is not trusted; try again later")
@@ -261,21 +256,30 @@ class IntakeFront(Front):
         if not (after.isascii() and after.isdigit() and len(after) <= MAX_NUMBER_DIGITS):
             raise HttpError(400, "after must be a whole number, like ?after=1000")
         await self._look_up()
-        if self._register.length < self.intake.catalogue.mark:
-            await self._lookups.run(partial(self._register.extend, self.intake.store))
-        return 200, header_list({}), self._register.page(int(after))
+        if len(self._register) < self.intake.catalogue.mark:
+            await self._lookups.run(self._extend_register)
+        first = int(after)
+        entries = self._register[first : first + MAX_REGISTER_ENTRIES]
+        more = len(self._register) > first + len(entries)
+        rest = json.dumps({"more": more, "note": REGISTER_NOTE})
+        body = b'{"entries": [' + b", ".join(entries) + b"], " + rest[1:].encode()
+        return 200, header_list({}), body
+
+    def _extend_register(self) -> None:
+        new = self.intake.store.register(len(self._register))
+        self._register += [json.dumps(vars(entry)).encode() for entry in new]
 
     async def show_page(self, scope: Scope, _: Exchange) -> Reply:
         """Serve the page that the reader has published at exactly this path."""
         return await self._page(scope.path, HttpError(404, NOTHING_HERE))
 
     async def show_public_page(self, scope: Scope, _: Exchange) -> Reply:
-        """Serve a survey's public page, by name, id or the beginning of an id."""
+        """Serve a survey's public page, by its name, its id or a prefix of its id."""
         name, dot, ending = name_in(scope.path).partition(".json")
         if not self._public_pages or ending:
             raise HttpError(404, NOTHING_HERE)
         published = await self._find(name, NOTHING_HERE)
-        # A survey without a page was published only a moment ago
+        # A survey has no page only if it was published a moment ago.
         return await self._page(f"/public/{published.id}{dot}", HttpError(503, BUSY))
 
     async def _find(self, text: str, problem: str) -> PublishedSurvey:
@@ -296,10 +300,10 @@ class IntakeFront(Front):
 
     # Health
 
-    async def say_alive(self, *_: object) -> Reply:
+    async def show_alive(self, *_: object) -> Reply:
         return 200, header_list({}), b'{"status":"alive"}'
 
-    async def say_ready(self, *_: object) -> Reply:
+    async def show_ready(self, *_: object) -> Reply:
         if (reason := await self._readiness.reason()) is not None:
             raise HttpError(503, reason)
         return 200, header_list({}), b'{"status":"ready"}'
@@ -314,10 +318,10 @@ Answer = Callable[[IntakeFront, "Scope", Exchange], Awaitable[Reply]]
 
 @dataclass(frozen=True)
 class Route:
-    """Address with its methods and its rate limit, if any."""
+    """Address of intake, with its methods and its rate limit, if any."""
 
     answer: Answer
-    per_second: float | None
+    per_second: float | None = 200.0
     methods: tuple[str, ...] = READ_METHODS
     refuses_across_origins: bool = False  # pages of other origins may also read refusals
 
@@ -329,19 +333,19 @@ class Route:
 ROUTES: Mapping[str, Route] = {
     "/v1/envelopes": Route(IntakeFront.take_upload, None, ("POST",), refuses_across_origins=True),
     "/v1/surveys": Route(IntakeFront.list_surveys, LISTS_PER_SECOND),
-    "/v1/surveys/{id}": Route(IntakeFront.show_survey, 200.0),
-    "/v1/register": Route(IntakeFront.show_register, 200.0),
-    "/public/{id}": Route(IntakeFront.show_public_page, 200.0),
-    f"{PROBLEM_PAGES}{{kind}}": Route(IntakeFront.show_page, 200.0),
-    "/static/{file}": Route(IntakeFront.show_page, 200.0),
-    "/healthz": Route(IntakeFront.say_alive, 200.0),
-    "/readyz": Route(IntakeFront.say_ready, 200.0),
+    "/v1/surveys/{id}": Route(IntakeFront.show_survey),
+    "/v1/register": Route(IntakeFront.show_register),
+    "/public/{id}": Route(IntakeFront.show_public_page),
+    f"{PROBLEM_PAGES}{{kind}}": Route(IntakeFront.show_page),
+    "/static/{file}": Route(IntakeFront.show_page),
+    "/healthz": Route(IntakeFront.show_alive),
+    "/readyz": Route(IntakeFront.show_ready),
 }
 _PATTERNS = {path.rpartition("/")[0]: path for path in ROUTES if path.endswith("}")}
 
 
 def route_path(path: str) -> str:
-    """Return the key of ROUTES for a path, or the path itself."""
+    """Return the key in ROUTES for a path, or the path itself if there is none."""
     return path if path in ROUTES else _PATTERNS.get(path.rpartition("/")[0], path)
 
 
@@ -350,14 +354,9 @@ def name_in(path: str) -> str:
 
 
 def is_cheap(sent: Sent) -> bool:
-    """Return whether deciding about an upload takes negligible time."""
+    """Return whether an upload takes negligible time to check."""
     binary = len(sent.body) <= CHEAP_BODY_BYTES and not sent.content_type.startswith(JSON)
     return binary or len(sent.body) <= CHEAP_JSON_BYTES
-
-
-def options_headers(route: Route) -> Mapping[str, str]:
-    allow = {"Allow": ", ".join(route.all_methods)}
-    return allow | CROSS_ORIGIN | PREFLIGHT if route.refuses_across_origins else allow
 
 
 def accepts_gzip(header: str) -> bool:
@@ -371,17 +370,14 @@ def accepts_gzip(header: str) -> bool:
 
 
 def _authorization(scope: Scope) -> str | None:
-    """Return the header; refuse undecodable bytes like an unknown token."""
-    if "authorization" not in scope.headers:
-        return None
-    value = scope.headers.get("authorization")
-    if value is None:
+    value: str | None = scope.headers.get("authorization")
+    if value is None and "authorization" in scope.headers:  # its bytes are not text
         raise HttpError(401, UNKNOWN_TOKEN)
-    return str(value)
+    return value
 
 
 class Lookups:
-    """Single thread for queries of the store. Only a few requests may wait for it."""
+    """Single thread that queries the store. Only a limited number of requests may wait for it."""
 
     def __init__(self) -> None:
         self.thread = ThreadPoolExecutor(1, "lookups")
@@ -400,8 +396,8 @@ class Lookups:
 class Readiness:
     """Readiness of the store, checked at most once a second for all requests.
 
-    A check takes the writer's lock, so checking for each request would let probes delay reports. A
-    request that has waited for a second gets the response that the store is slow.
+    A check takes the writer's lock, so one check per request would let probes delay reports. After
+    a second without a result, a request is told that the store is slow.
     """
 
     def __init__(self, loop: asyncio.AbstractEventLoop, look: Callable[[], str | None]) -> None:
@@ -411,7 +407,7 @@ class Readiness:
         self._fresh_until = 0.0
 
     async def reason(self) -> str | None:
-        """Return why reports cannot be taken, or None."""
+        """Return why reports cannot be accepted, or None."""
         looking = self._looking
         if looking is None or (looking.done() and self._loop.time() >= self._fresh_until):
             looking = self._looking = self._loop.run_in_executor(self._thread, self._look_once)
@@ -422,26 +418,3 @@ class Readiness:
         reason = self._look()
         self._fresh_until = self._loop.time() + READINESS_FRESH_SECONDS
         return reason
-
-
-class RegisterText:
-    """In-memory JSON of the register's entries, which is append-only."""
-
-    def __init__(self) -> None:
-        self._entries: list[bytes] = []
-
-    @property
-    def length(self) -> int:
-        return len(self._entries)
-
-    def extend(self, store: Store) -> None:
-        """Read the new entries from the store."""
-        new = store.register(self.length)
-        self._entries += [json.dumps(vars(entry)).encode() for entry in new]
-
-    def page(self, after: int) -> bytes:
-        """Return the response with the entries after this number."""
-        entries = self._entries[after : after + MAX_REGISTER_ENTRIES]
-        more = self.length > after + len(entries)
-        rest = json.dumps({"more": more, "note": REGISTER_NOTE})
-        return b'{"entries": [' + b", ".join(entries) + b"], " + rest[1:].encode()

@@ -30,11 +30,14 @@ PAGE_POLICY = (
     "frame-ancestors 'none'"
 )
 BUSY = "the server is overloaded; send the same request again later"
-SHORT_BODY = "the body ended before its length; nothing was counted"
+SHORT_BODY = "the body is shorter than its declared length; nothing was counted"
 UNUSABLE = "the store cannot be read or written now; try again later"
-UNKNOWN_SURVEY = "no survey has this name or id, or several ids begin with it; see GET /v1/surveys"
+UNKNOWN_SURVEY = "no survey, or more than one, has this name or id; see GET /v1/surveys"
 
-REQUEST_ID = ContextVar("request_id", default="")
+COMPRESSED = "send the body as it is, without Content-Encoding"
+MISTAKE = "internal server error, details are in the server's log; nothing was counted"
+
+REQUEST_ID = ContextVar("request_id", default="")  # empty outside requests
 
 
 class HttpError(DeniableError):
@@ -53,27 +56,21 @@ class HttpError(DeniableError):
 
 
 def begin_request() -> None:
-    """Give the current request a random id."""
+    """Give the current request a random id, for the log and for its problem document."""
     REQUEST_ID.set(f"urn:uuid:{uuid4()}")
 
 
-def end_request() -> None:
+def end_request(_: object = None) -> None:
     REQUEST_ID.set("")
 
 
-def request_id() -> str:
-    """Return the random id of this request in the log; empty outside requests."""
-    return REQUEST_ID.get()
-
-
 def problem_fields(error: HttpError) -> dict[str, str | int]:
-    """Return the problem document of an error."""
     fields: dict[str, str | int] = {
         "type": f"{PROBLEM_PAGES}{error.code or error.status}",
         "title": HTTPStatus(error.status).phrase,
         "status": error.status,
         "detail": error.detail,
-        "instance": request_id() or f"urn:uuid:{uuid4()}",
+        "instance": REQUEST_ID.get() or f"urn:uuid:{uuid4()}",
     }
     return fields | ({"code": error.code} if error.code else {})
 

@@ -1,4 +1,4 @@
-"""The HTTP interface as an OpenAPI 3.1 document, with every address and every response.
+"""OpenAPI 3.1 document of the HTTP interface, with every address and every response.
 
 The schemas of responses are generated from the types that are sent.
 """
@@ -6,7 +6,7 @@ The schemas of responses are generated from the types that are sent.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import cache
 from typing import Annotated, Any, Literal
 
@@ -34,16 +34,12 @@ from deniable.shared.sealed_envelope import SEALED_TYPE
 Json = dict[str, Any]  # a part of a JSON document
 Answer = type[Struct] | str  # type of a JSON response, or media type of a text
 
+REPORTS = (
+    "Objects with a whole number, or a text in hex, for each question, as the survey defines it. "
+    "The server refuses an envelope with a value that the survey does not allow, but not the other "
+    "envelopes of the body."
+)
 Hex = Annotated[str, Meta(pattern="^[0-9a-f]{64}$")]
-
-
-def _object(**properties: Json) -> Json:
-    return {
-        "type": "object",
-        "properties": properties,
-        "required": list(properties),
-        "additionalProperties": False,
-    }
 
 
 class Problem(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -64,7 +60,7 @@ class Status(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 
 class SurveyList(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Surveys that can be answered, or whose reports are accepted, in the order of publication."""
+    """Surveys that can be answered or whose reports are accepted, in the order of publication."""
 
     surveys: tuple[SurveyEntry, ...]
 
@@ -87,36 +83,31 @@ class Register(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     note: str
 
 
+class JsonEnvelope(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    survey: Hex
+    round: Annotated[int, Meta(ge=0, le=2**32 - 1)]
+    id: Annotated[str, Meta(pattern="^[0-9a-f]{32}$")]
+    reports: Annotated[list[Any], Meta(description=REPORTS)]  # Any: the survey defines the keys
+
+
+class JsonEnvelopes(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Envelopes for people with curl; a question's value is its symbol."""
+
+    envelopes: Annotated[tuple[JsonEnvelope, ...], Meta(min_length=1)]
+
+
 TYPES = (
-    Counters, Problem, Receipt, Register, Results, SignedSurvey, Status, SurveyEntry, SurveyList,
+    Counters, JsonEnvelopes, Problem, Receipt, Register, Results, SignedSurvey, Status, SurveyEntry,
+    SurveyList,
 )  # fmt: skip
-PLACE = "#/components/schemas/"
+SCHEMAS = "#/components/schemas/"
 TEXT = {"type": "string"}
 BINARY = {"schema": {"type": "string", "format": "binary"}}
 COUNT = {"type": "integer", "minimum": 0}
-SENT = {
-    "JsonEnvelopes": _object(
-        envelopes={"type": "array", "items": {"$ref": f"{PLACE}JsonEnvelope"}, "minItems": 1}
-    )
-    | {"description": "Envelopes for people with curl; a question's value is its symbol."},
-    "JsonEnvelope": _object(
-        survey={"type": "string", "pattern": "^[0-9a-f]{64}$"},
-        round={**COUNT, "maximum": 2**32 - 1},
-        id={"type": "string", "pattern": "^[0-9a-f]{32}$"},
-        reports={
-            "type": "array",
-            "description": (
-                "Objects with a whole number, or a text in hex, for each question, as the survey "
-                "defines it. A value that the survey does not allow makes the envelope refused, "
-                "not the whole body."
-            ),
-        },
-    ),
-}
 
 DESCRIPTION = (
-    "Reports come in, estimates with intervals go out. Reports are randomized on the device; this "
-    "server never sees a true answer. Errors are problem documents (RFC 9457)."
+    "Reports come in, estimates with intervals go out. Devices randomize each report; this server "
+    "never sees a true answer. Errors are problem documents (RFC 9457)."
 )
 LISTED = (
     "Surveys that can still be answered, or whose reports are still accepted; the response is the "
@@ -126,16 +117,13 @@ ESTIMATES = (
     f"Estimates with intervals: the newest requested rounds, at most {MAX_ROUNDS} of them "
     f"and {MAX_ROWS:,} rows. `left_out` and `rows_left_out` count what is not included."
 )
-COUNTED = "Number of its reports by outcome: accepted, duplicate, refused."
-CLOSE = "Close it permanently to further reports."
-PUBLISH = "Publish a survey signed by a key that is enrolled."
-SEND = "Send reports; answered once they are on disk."
 SENDING = (
     f"At most {MAX_BODY_BYTES} bytes, in JSON {MAX_JSON_BYTES}. Without a token one envelope with "
     f"one report, with an app token up to {MAX_ENVELOPES} envelopes of up to {MAX_REPORTS} reports "
-    "each. An envelope is taken whole or refused whole. Sending is idempotent: the same id counts "
-    "once, so an upload without an answer may be sent again."
+    "each. An envelope is accepted or refused as a whole. Sending is idempotent: reports with the "
+    "same id count once, so an upload without a response may be sent again."
 )
+PUBLISH = "Publish a survey signed by a key that is enrolled."
 ALWAYS = (500, 503)  # internal error; the store cannot be read, or overload
 GUARDED = (401, 403)
 
@@ -147,13 +135,13 @@ def document_bytes() -> bytes:
 
 
 def document() -> Json:
-    _, made = msgspec.json.schema_components(TYPES, ref_template=PLACE + "{name}")
+    _, schemas = msgspec.json.schema_components(TYPES, ref_template=SCHEMAS + "{name}")
     return {
         "openapi": "3.1.0",
         "info": {"title": "deniable", "version": "1", "description": DESCRIPTION},
         "paths": _paths(),
         "components": {
-            "schemas": {**made, **SENT},
+            "schemas": schemas,
             "securitySchemes": {"token": {"type": "http", "scheme": "bearer"}},
             "responses": {"problem": _content("Refused.", Problem, PROBLEM)},
         },
@@ -161,58 +149,52 @@ def document() -> Json:
 
 
 def _paths() -> Json:
-    one = [
-        _parameter(
-            "id",
-            "path",
-            TEXT,
-            "The survey's id, a prefix of the id of at least 6 digits, or the survey's name.",
-        )
-    ]
-    results = [
-        *one,
-        _parameter("round", "query", COUNT, "Only this round."),
-        _parameter("from", "query", COUNT, "Only this round and later ones."),
-        _parameter("until", "query", COUNT, "Only this round and earlier ones."),
-    ]
-    after = [_parameter("after", "query", COUNT, "Entries after this number.")]
     survey = "/v1/surveys/{id}"
-    return {
-        "/v1/surveys": {"get": _operation(LISTED, SurveyList), "post": _publish()},
-        survey: {"parameters": one, "get": _operation("One survey.", SurveyEntry, 404)},
-        "/v1/register": {
-            "parameters": after,
-            "get": _operation("The history of every survey ever published.", Register, 400),
-        },
-        f"{survey}/close": {
-            "parameters": one,
-            "post": _operation(CLOSE, SurveyEntry, 404, 409, role="operator"),
-        },
-        f"{survey}/results": {
-            "parameters": results,
-            "get": _operation(ESTIMATES, Results, 400, 404, role="analyst"),
-        },
-        f"{survey}/results.csv": {
-            "parameters": results,
-            "get": _operation("The same as CSV.", "text/csv", 400, 404, role="analyst"),
-        },
-        f"{survey}/counters": {
-            "parameters": one,
-            "get": _operation(COUNTED, Counters, 404, role="analyst"),
-        },
-        "/v1/envelopes": {"post": _send()},
-        "/healthz": {"get": _operation("Alive.", Status)},
-        "/readyz": {"get": _operation("Ready.", Status)},
-        "/metrics": {"get": _operation("Figures for Prometheus.", "text/plain")},
-        "/v1/openapi.json": {"get": _operation("This document.", JSON)},
-    }
+    after = _query("after", "Entries after this number.")
+    rounds = (
+        _query("round", "Only this round."),
+        _query("from", "Only this round and later ones."),
+        _query("until", "Only this round and earlier ones."),
+    )
+    operations = {
+        "GET /v1/surveys": _operation(LISTED, SurveyList),
+        "POST /v1/surveys": _publish(),
+        f"GET {survey}": _operation("One survey.", SurveyEntry, 404),
+        "GET /v1/register": _operation("The history of all surveys.", Register, 400, query=[after]),
+        f"POST {survey}/close": _operation(
+            "Close it permanently to further reports.", SurveyEntry, 404, 409, role="operator"
+        ),
+        f"GET {survey}/results": _operation(
+            ESTIMATES, Results, 400, 404, role="analyst", query=rounds
+        ),
+        f"GET {survey}/results.csv": _operation(
+            "The same as CSV.", "text/csv", 400, 404, role="analyst", query=rounds
+        ),
+        f"GET {survey}/counters": _operation(
+            "Number of its reports by outcome: accepted, duplicate, refused.",
+            Counters, 404, role="analyst",
+        ),
+        "POST /v1/envelopes": _send(),
+        "GET /healthz": _operation("Alive.", Status),
+        "GET /readyz": _operation("Ready.", Status),
+        "GET /metrics": _operation("Metrics for Prometheus.", "text/plain"),
+        "GET /v1/openapi.json": _operation("This document.", JSON),
+    }  # fmt: skip
+    named = "The survey's id, a prefix of the id of at least 6 digits, or the survey's name."
+    paths: dict[str, Json] = {}
+    for address, operation in operations.items():
+        method, path = address.split(" ")
+        paths.setdefault(path, {})[method.lower()] = operation
+        if "{id}" in path:
+            paths[path]["parameters"] = [_parameter("id", "path", TEXT, named)]
+    return paths
 
 
 def _send() -> Json:
     types = {CONTENT_TYPE: BINARY, SEALED_TYPE: BINARY, JSON: _reference("JsonEnvelopes")}
     answers = {200: "Numbers of accepted, duplicate and refused reports."}
     return {
-        "summary": SEND,
+        "summary": "Send reports; answered once they are on disk.",
         "description": SENDING,
         "security": [{}, {"token": []}],
         "requestBody": {"required": True, "content": types},
@@ -230,22 +212,26 @@ def _publish() -> Json:
     }
 
 
-def _operation(summary: str, kind: Answer, *problems: int, role: str | None = None) -> Json:
+def _operation(
+    summary: str, kind: Answer, *problems: int, role: str | None = None, query: Sequence[Json] = ()
+) -> Json:
     """Describe an operation; with a role, it may also refuse the token."""
-    if role is None:
-        return {"summary": summary, "responses": _responses({200: summary}, kind, *problems)}
-    return {
+    guarded = GUARDED if role else ()
+    operation: Json = {
         "summary": summary,
-        "responses": _responses({200: summary}, kind, *GUARDED, *problems),
-        "description": f"Requires the role {role}.",
-        "security": [{"token": []}],
+        "responses": _responses({200: summary}, kind, *guarded, *problems),
     }
+    if query:
+        operation["parameters"] = query
+    if role:
+        operation |= {"description": f"Requires the role {role}.", "security": [{"token": []}]}
+    return operation
 
 
 def _responses(answers: Mapping[int, str], kind: Answer, *problems: int) -> Json:
-    made = {str(status): _content(summary, kind) for status, summary in answers.items()}
+    responses = {str(status): _content(summary, kind) for status, summary in answers.items()}
     refused = {"$ref": "#/components/responses/problem"}
-    return made | {str(status): refused for status in sorted((*problems, *ALWAYS))}
+    return responses | {str(status): refused for status in sorted((*problems, *ALWAYS))}
 
 
 def _content(summary: str, kind: Answer, media_type: str = JSON) -> Json:
@@ -256,7 +242,11 @@ def _content(summary: str, kind: Answer, media_type: str = JSON) -> Json:
 
 
 def _reference(name: str) -> Json:
-    return {"schema": {"$ref": f"{PLACE}{name}"}}
+    return {"schema": {"$ref": f"{SCHEMAS}{name}"}}
+
+
+def _query(name: str, description: str) -> Json:
+    return _parameter(name, "query", COUNT, description)
 
 
 def _parameter(name: str, place: str, schema: Json, description: str) -> Json:

@@ -1,7 +1,7 @@
 """Limits on the event loop's time that unauthenticated requests may take.
 
-`Pace` limits the rate of responses, `WorkShare` the time for costly work while cheap requests wait.
-Waiting uses no CPU: a request that comes too early sleeps.
+`Pace` limits the rate of responses. `WorkShare` limits the time for costly work while cheap
+requests wait. Waiting uses no CPU time: a request that comes too early sleeps.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ MAX_COSTLY_WAITING = 64
 
 
 class Pace:
-    """Evenly spaced turns.
+    """Rate limit by evenly spaced turns.
 
-    A request whose turn is more than a second away is refused after a second, so that a connection
-    gains nothing by asking again.
+    A request whose turn is more than a second away is refused after a second, so a client gains
+    nothing by retrying sooner.
     """
 
     def __init__(
@@ -50,8 +50,8 @@ class Pace:
 class WorkShare:
     """Scheduler for costly work: one piece at a time, followed by time for cheap requests.
 
-    After t seconds of work comes a rest of up to 3 t. The rest ends early if no cheap request has
-    come meanwhile and none waits for the disk, so costly work hardly waits on an idle server.
+    After t seconds of work, the scheduler rests for up to 3 t. The rest ends early if no cheap
+    request has arrived and none waits for the disk, so costly work hardly waits on an idle server.
     """
 
     def __init__(self) -> None:
@@ -80,7 +80,7 @@ class WorkShare:
             self._lock.release()
 
     async def rest(self) -> None:
-        """Leave the loop to cheap requests, for longer after more work since the last rest."""
+        """Leave the loop to cheap requests, in proportion to the work since the last rest."""
         now = time.monotonic()
         end = now + REST_PER_WORK * (now - self._begun)
         while now < end:

@@ -1,8 +1,8 @@
-"""Tokens, their roles, and sessions that a token starts; without a web framework.
+"""Tokens, their roles, and the sessions that they start; without a web framework.
 
-    operator   publishes and closes surveys, and may do whatever an analyst may
-analyst    reads results and counters
-app        sends many reports in one envelope, and nothing else
+- operator: publishes and closes surveys, and may do everything that an analyst may
+- analyst: reads results and counters
+- app: sends many reports in one envelope, and nothing else
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ GRANTS = {
     "app": frozenset({"app"}),
 }
 ROLES = tuple(GRANTS)
+MAX_TOKEN_DAYS = 3_660
 SESSION_SECONDS = 12 * 3_600.0
 MAX_SESSIONS = 10_000
 _TOKEN = re.compile(r"[A-Za-z0-9_-]{20,200}", re.ASCII)
@@ -39,7 +40,6 @@ def check_role(role: str) -> str:
 
 
 def grants(role: str | None, wanted: str) -> bool:
-    """Return whether a role includes the wanted role."""
     return wanted in GRANTS.get(role or "", ())
 
 
@@ -49,7 +49,6 @@ def role_of(token: str, store: Store, now: datetime) -> str | None:
 
 
 def authorized_role(authorization: str, store: Store, now: datetime) -> str | None:
-    """Return the role of the token in an `Authorization` header, if it is valid."""
     scheme, _, token = authorization.partition(" ")
     return role_of(token.strip(), store, now) if scheme.lower() == "bearer" else None
 
@@ -57,8 +56,8 @@ def authorized_role(authorization: str, store: Store, now: datetime) -> str | No
 class Sessions:
     """In-memory sessions of the pages, identified by random cookies; thread-safe.
 
-    The token itself is not stored in the browser: a copied cookie becomes useless at sign-out,
-    after a restart, or when the token is revoked.
+    The browser does not store the token itself: a copied cookie becomes useless at sign-out, after
+    a restart, or when the token is revoked.
     """
 
     def __init__(self, clock: Clock) -> None:
@@ -75,7 +74,6 @@ class Sessions:
         return cookie
 
     def token(self, cookie: str) -> str:
-        """Return the token of a session; empty if the session has ended."""
         token, end = self._tokens.get(cookie, ("", 0.0))
         return token if self._clock.seconds() < end else ""
 

@@ -1,8 +1,8 @@
 """POST /v1/envelopes: from the bytes of a request to a receipt for the reports on disk.
 
-Each envelope of a body (`parse`) is admitted or refused (`decide`). Admitted envelopes go to the
-writer, and the receipt counts the outcomes (`receipt`). A sealed envelope is first opened with the
-keys that the operator has given this process:
+`parse` reads the envelopes of a body, and `decide` admits or refuses each. Admitted envelopes go to
+the writer, and `receipt` counts the outcomes. A sealed envelope is first opened with the keys that
+the operator has given this process:
 
     unknown key         refused; 503 if an open survey names a key that is missing here
     cannot be opened    refused after some 35 µs of work; if too long, refused without that work
@@ -57,7 +57,7 @@ TOO_LARGE = ("too-many", "too-long")  # codes of bodies refused with 413; all ot
 TOKEN_FRESH_SECONDS = 0.25
 MAX_FRESH_TOKENS = 1_000
 MISSING_KEY_SECONDS = 60
-MANY = "many reports of this survey have come from near this address; send it again later"
+MANY = "too many reports of this survey came from addresses near this one; send it again later"
 DOUBTED = "the server's clock is not trusted; send the same body again later"
 LATE = "reports of this round are no longer accepted"
 MISSING_KEY = "the server lacks the key to open this; send the same body again later"
@@ -94,7 +94,7 @@ class Receipt(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 class AppTokens:
     """Cache of app tokens, by `Authorization` header, for a quarter of a second.
 
-    So frequent requests do not each cause a lookup, and a revoked token is soon refused.
+    Frequent requests need no lookup each, and a revoked token is refused soon.
     """
 
     def __init__(self, clock: Clock) -> None:
@@ -102,20 +102,17 @@ class AppTokens:
         self._until: dict[str, float] = {}
 
     def remember(self, authorization: str, asked: float) -> None:
-        """Remember that the store recognized an app's token at this time."""
         if len(self._until) >= MAX_FRESH_TOKENS:
             self._until.clear()
         self._until[authorization] = asked + TOKEN_FRESH_SECONDS
 
     def fresh_for(self, authorization: str) -> float:
-        """Return the seconds until the entry expires; not above 0 if it has expired."""
+        """Return the seconds until the entry expires; 0 or less if it has expired."""
         return self._until.get(authorization, 0.0) - self._clock.seconds()
 
 
 @dataclass(frozen=True)
 class Intake:
-    """Parts of the process that handle an upload."""
-
     store: Store
     catalogue: Catalogue
     writer: Writer
@@ -166,7 +163,7 @@ def parse(sent: Sent) -> Sequence[Parsed]:
 
 
 def decide(intake: Intake, sent: Sent, envelopes: Sequence[Parsed]) -> list[Decision]:
-    """Admit or refuse envelopes of a request, whose token has been checked; write nothing."""
+    """Admit or refuse envelopes of a request whose token has been checked; write nothing."""
     if intake.writer.clock_fault():
         raise HttpError(503, DOUBTED)
     most = FROM_ANYONE if sent.authorization is None else MAX_REPORTS
@@ -235,7 +232,7 @@ def _open(intake: Intake, sealed: SealedEnvelope, now: datetime) -> Decision:
 
 
 def _limit(limits: Limits | None, sent: Sent, upload: Upload) -> None:
-    """Count an upload without a token, which has one report, against its sender's limit."""
+    """Count an upload without a token, and so with one report, against its sender's limit."""
     if limits is None or sent.authorization is not None or sent.sender is None:
         return
     if seconds := limits.wait(sent.sender, upload.survey.id):

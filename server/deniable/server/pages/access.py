@@ -1,8 +1,8 @@
 """Access to pages: signing in, who may act, and what a page may load.
 
-A token begins a session, whose cookie no script can read. A form acts only with a token that pages
-of the same session hold, made from the session's cookie, and only if the browser does not report
-that another site sent it: no other site can act for a person who is signed in.
+A token starts a session, whose cookie no script can read. A form needs a form token, which is made
+from the session's cookie and appears only on pages of that session. The server also refuses a form
+if the browser reports that another site sent it. So no other site can act for a signed-in person.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from deniable.shared.survey.phrases import upper_first
 
 SCRIPTS = "; script-src 'self'; connect-src 'self'"  # added on pages with scripts
 FIELD = "form_token"
-NOT_AN_OPERATOR = "This page is for operators, and you are signed in as an analyst"
+NOT_AN_OPERATOR = "This page is for operators, but you are signed in as an analyst"
 NOT_FROM_HERE = "This form is not from your session; open the page again and repeat it there"
 UNKNOWN_TOKEN = "This token is unknown, or it has expired."  # noqa: S105 - a sentence
 OTHER_SITE = "Another site sent you here to sign in. If you intended this, sign in here."
@@ -72,7 +72,7 @@ def pages(name: str, *, public: tuple[str, ...] = ()) -> Blueprint:
 
 
 def restricted(response: Response) -> Response:
-    """Forbid a page to load anything from other origins."""
+    """Forbid a page from loading anything from other origins."""
     policy = PAGE_POLICY + (SCRIPTS if g.get("scripts") else "")
     response.headers.setdefault("Content-Security-Policy", policy)
     return response
@@ -84,7 +84,7 @@ def static_file(name: str) -> str:
 
 
 def script(name: str) -> Markup:
-    """Return a script's tag, and allow scripts on this page, which also works without them."""
+    """Return the tag of a script, and allow scripts on this page."""
     g.scripts = True
     return Markup('<script src="{}" defer></script>').format(static_file(name))
 
@@ -135,7 +135,7 @@ def missing(reason: str) -> tuple[str, int]:
 
 
 def sign_in_first() -> ResponseReturnValue | None:
-    """Remove a token from the address, or ask for one; None if the caller is signed in."""
+    """Sign in with a token in the address, or ask for one; return None if already signed in."""
     if "token" in request.args and not from_other_site():
         rest = urlencode(
             [(key, value) for key, value in request.args.items(True) if key != "token"]
@@ -189,8 +189,8 @@ def local_target(target: str) -> str:
 def from_other_site() -> bool:
     """Return whether a page of another site made the browser send this request.
 
-    Such a page could sign its reader in as someone else. An address that was typed, pasted or
-    clicked in a terminal has no site.
+    Such a page could sign its reader in as someone else. A request for an address that a person
+    typed, pasted or clicked in a terminal comes from no site.
     """
     site = request.headers.get("Sec-Fetch-Site")
     if site is not None:

@@ -55,7 +55,7 @@ class Tick(NamedTuple):
 
 @dataclass(frozen=True)
 class Mark:
-    """Estimate of one label in one round, with its position in the drawing."""
+    """Position of one label's estimate, in one round."""
 
     name: str
     text: Figures
@@ -86,7 +86,6 @@ def mark(name: str, row: Figures, across: float, axis: Axis) -> Mark:
 
 
 def reach(rows: Sequence[Figures]) -> Range:
-    """Return the range of the intervals and reference values."""
     references = [row.reference for row in rows if row.reference is not None]
     lows, highs = [row.low for row in rows], [row.high for row in rows]
     return min(lows + references), max(highs + references)
@@ -106,21 +105,18 @@ def round_ticks(low: float, high: float, most: int = MAX_TICKS) -> tuple[float, 
 
 
 def ticks(axis: Axis, style: Style, most: int = MAX_TICKS) -> tuple[Tick, ...]:
-    """Return ticks with texts in this style, which stay inside the drawing at its edges."""
+    """Return ticks with texts in this style; texts at the edges stay inside the drawing."""
     values = round_ticks(axis.low, axis.high, most)
     places = max(_places(style.factor * value) for value in values)
-    return tuple(
-        Tick(at, style.text(value, places) + style.sign, _anchor(at))
-        for value, at in zip(values, map(axis.place, values), strict=True)
-    )
-
-
-def _anchor(at: float) -> str:
-    return "start" if at < LEFT + EDGE else "end" if at > RIGHT - EDGE else "middle"
+    made = []
+    for value in values:
+        at = axis.place(value)
+        anchor = "start" if at < LEFT + EDGE else "end" if at > RIGHT - EDGE else "middle"
+        made.append(Tick(at, style.text(value, places) + style.sign, anchor))
+    return tuple(made)
 
 
 def _places(value: float) -> int:
-    """Return the number of decimals of a round number."""
     return len(f"{value:.9f}".rstrip("0").partition(".")[2])
 
 
@@ -128,7 +124,7 @@ def _places(value: float) -> int:
 
 NAME_HEIGHT, BAR_HEIGHT, AXIS_HEIGHT = 22, 24, 24
 MAX_MARKS = 20
-MIN_MARKS = 5  # of a long list without any estimate clearly above zero
+MIN_MARKS = 5  # even if fewer estimates of a long list are clearly above zero
 
 
 @dataclass(frozen=True)
@@ -139,7 +135,7 @@ class Chart:
 
     @property
     def named(self) -> bool:
-        """Return whether marks have names; a single one needs none: the headline has it."""
+        """True if marks have names; a single mark needs none, because the headline names it."""
         return len(self.marks) > 1
 
     @property
@@ -164,7 +160,7 @@ def picked(rows: Sequence[Figures]) -> tuple[Sequence[Figures], Sequence[Figures
 
 
 def chart(rows: Sequence[Figures], least: Range) -> Chart | None:
-    """Return the chart, or None without estimates; `least` is the smallest range of the axis."""
+    """Return the chart, or None without estimates; the axis covers at least the range `least`."""
     if not rows:
         return None
     low, high = reach(rows)
@@ -185,10 +181,10 @@ def chart(rows: Sequence[Figures], least: Range) -> Chart | None:
 TREND_TOP, TREND_AXIS_HEIGHT, LINE_HEIGHT = 16, 30, 18
 PLOT, TICKS = 150, 5
 SMALL_PLOT, SMALL_TICKS = 80, 4  # one panel among several
-MAX_STRETCH = 3  # median widths; wider intervals do not stretch the scale but are cut
+MAX_STRETCH = 3  # median widths; wider intervals are cut instead of stretching the scale
 MAX_NAMES = 3  # number of rounds
 MAX_PANELS = 6
-MAX_NAMED_EVENTS = 4  # further events are lines without words
+MAX_NAMED_EVENTS = 4  # other events are lines without words
 
 
 class RoundFigures(NamedTuple):
@@ -233,8 +229,8 @@ class Trend:
 
     @property
     def noise(self) -> str:
-        parts = ((point.across, point.these) for point in self.points if point.these)
-        return "".join(f"M{across:g} {low:g}V{high:g}" for across, (low, high) in parts)
+        parts = ((point.across, *point.these) for point in self.points if point.these)
+        return "".join(f"M{across:g} {low:g}V{high:g}" for across, low, high in parts)
 
     @property
     def dots(self) -> str:
@@ -269,6 +265,8 @@ def _trend(
     left = 5 + PER_LETTER * max(len(tick.text) for tick in scale)
     rounds = Axis(panel[0].round, panel[-1].round, left, RIGHT - 3)
     points = tuple(mark(name, text, rounds.place(number), axis) for number, name, text in panel)
+    named = 0 if several else MAX_NAMED_EVENTS  # the newest events, from the top
+    heights = {number: TREND_TOP + LINE_HEIGHT * number - 4 for number in range(named)}
     inside = [(rounds.place(number), words) for number, words in events if number in rounds]
     return Trend(
         label=panel[0].text.label,
@@ -276,7 +274,7 @@ def _trend(
         ticks=scale,
         names=_round_names(points, 2 if several else MAX_NAMES),
         lines=tuple(
-            EventLine(at, words, "start" if at < 50 else "end", None if several else _line(number))
+            EventLine(at, words, "start" if at < 50 else "end", heights.get(number))
             for number, (at, words) in enumerate(inside)
         ),
         top=round(axis.end),
@@ -286,18 +284,13 @@ def _trend(
 
 
 def _scale(panels: Sequence[Sequence[RoundFigures]], top: int, plot: int) -> Axis:
-    """Fit the usual intervals, so that a change is visible; from 0 where 0 has a meaning."""
+    """Fit the scale to usual intervals, so that changes are visible; include a meaningful 0."""
     rows = [rounds.text for panel in panels for rounds in panel]
     usual = median(row.half for row in rows)
     low, high = reach([row for row in rows if row.half <= MAX_STRETCH * usual])
     room = (high - low) / 10 or 1.0
     floor = min(low, 0.0) if rows[0].style.from_zero else low - room
     return Axis(floor, high + room, top + plot, top)
-
-
-def _line(number: int) -> int | None:
-    """Return the line for an event's words, newest highest, or None if there is no room."""
-    return TREND_TOP + LINE_HEIGHT * number - 4 if number < MAX_NAMED_EVENTS else None
 
 
 def _round_names(points: Sequence[Mark], most: int) -> tuple[Tick, ...]:

@@ -1,22 +1,20 @@
-"""Dashboard: the list of surveys, also as JSON; sign-in; and the page for unknown addresses."""
+"""Dashboard: the list of surveys, also as JSON; signing in and out; and unknown addresses."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import date, datetime
+from datetime import date
 
 from flask import Response, make_response, render_template, request
 from flask.typing import ResponseReturnValue
 from msgspec import Struct
 from werkzeug.exceptions import NotFound
 
-from deniable.server.http.context import answer, parts, problem, require
+from deniable.server.http.context import NOTHING_HERE, answer, parts, problem, require
 from deniable.server.http.messages import HttpError
 from deniable.server.pages import access
 from deniable.server.pages.access import go, missing, pages, restricted
 from deniable.server.store import PublishedSurvey, State
-
-NOTHING_HERE = "there is nothing at this address; /v1/openapi.json lists what there is"
 
 blueprint = pages("dashboard", public=("sign_in", "sign_out", "surveys_json"))
 
@@ -59,9 +57,7 @@ def sign_in() -> ResponseReturnValue:
     return access.sign_in(request.form.get("token", ""), request.form.get("target", "/"))
 
 
-@blueprint.post("/sign-out")
-def sign_out() -> Response:
-    return access.sign_out()
+blueprint.post("/sign-out")(access.sign_out)
 
 
 @blueprint.app_errorhandler(NotFound)
@@ -70,30 +66,26 @@ def _not_found(_: NotFound) -> ResponseReturnValue:
     wants_page = request.accept_mimetypes.best_match(["application/problem+json", "text/html"])
     if request.path.startswith("/v1/") or wants_page != "text/html":
         return problem(HttpError(404, NOTHING_HERE))
-    return restricted(make_response(missing("there is nothing at this address")))
+    return restricted(make_response(missing("nothing exists at this address")))
 
 
 def _rows() -> list[tuple[PublishedSurvey, ListedSurvey]]:
     """Return all surveys with their facts, newest first."""
-    here = parts()
+    here, rows = parts(), []
     now, totals = here.clock.now(), here.store.report_totals()
-    return [
-        (published, _listed(published, now, totals.get(published.sequence, 0)))
-        for published in reversed(here.catalogue.surveys())
-    ]
-
-
-def _listed(published: PublishedSurvey, now: datetime, reports: int) -> ListedSurvey:
-    survey = published.survey
-    return ListedSurvey(
-        id=published.id,
-        name=published.name,
-        title=survey.title,
-        state=published.state_at(now),
-        opens=survey.opens,
-        closes=survey.closes,
-        round=survey.period,
-        epsilon=survey.round_epsilon,
-        questions=len(survey.questions),
-        reports=reports,
-    )
+    for published in reversed(here.catalogue.surveys()):
+        survey = published.survey
+        listed = ListedSurvey(
+            id=published.id,
+            name=published.name,
+            title=survey.title,
+            state=published.state_at(now),
+            opens=survey.opens,
+            closes=survey.closes,
+            round=survey.period,
+            epsilon=survey.round_epsilon,
+            questions=len(survey.questions),
+            reports=totals.get(published.sequence, 0),
+        )
+        rows.append((published, listed))
+    return rows

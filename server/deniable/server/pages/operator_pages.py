@@ -1,19 +1,19 @@
-"""Pages for operators: health, tokens, keys, retention, events, drafts, and closing a survey."""
+"""Pages for operators: health, tokens, keys, retention, events, drafts, and closing surveys."""
 
 from __future__ import annotations
 
 import shutil
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import date, timedelta
 
 from flask import Response, render_template, request
 from flask.typing import ResponseReturnValue
 from msgspec import Struct
 
-from deniable.server.http.context import Parts, answer, parts, require
-from deniable.server.http.tokens import ROLES, new_token
+from deniable.server.http.context import Parts, answer, close_survey, parts, require
+from deniable.server.http.tokens import MAX_TOKEN_DAYS, ROLES, new_token
 from deniable.server.intake.upkeep import purged_from
 from deniable.server.pages.access import for_operators, go, pages, refused
 from deniable.server.pages.survey_page import outcome_rows
@@ -26,7 +26,6 @@ from deniable.shared.errors import InvalidSurvey, Refused, WrongUse
 from deniable.shared.survey.document import render_document
 from deniable.shared.survey.phrases import upper_first
 
-MAX_TOKEN_DAYS = 3_660
 MAX_DRAFT_CHARACTERS = 2**18
 NO_SURVEY_HERE = "There is no survey with this id"
 
@@ -35,7 +34,7 @@ blueprint = pages("operating", public=("operate_json",))
 
 @dataclass(frozen=True)
 class Draft:
-    """Survey to be checked before it is published."""
+    """Survey to check before it is published."""
 
     text: str
     problem: str | None = None
@@ -78,7 +77,7 @@ class Operating(Struct, frozen=True, kw_only=True):
 @blueprint.get("/operate")
 @for_operators
 def operate(made: tuple[str, str] | None = None) -> ResponseReturnValue:
-    """Show the state of the server, and a token that was just made."""
+    """Show the state of the server, and a token that was just created."""
     state = operating_state(parts())
     return render_template(
         "operate.html", state=state, made=made, roles=ROLES, max_days=MAX_TOKEN_DAYS
@@ -93,11 +92,10 @@ def operate_json() -> Response:
 
 @blueprint.post("/operate/tokens")
 @for_operators
-def make_token() -> ResponseReturnValue:
-    """Create a token, and show it once in the response."""
+def create_token() -> ResponseReturnValue:
     here, role, days = parts(), request.form.get("role", ""), request.form.get("days", "")
     if role not in ROLES or not days.isdecimal() or not 1 <= int(days) <= MAX_TOKEN_DAYS:
-        return refused(f"A token has one of the roles and lasts 1 to {MAX_TOKEN_DAYS:,} days", 400)
+        return refused(f"A token needs a role, and lasts 1 to {MAX_TOKEN_DAYS:,} days", 400)
     token, now = new_token(), here.clock.now()
     here.store.add_token(token, role, now, now + timedelta(days=int(days)))
     return operate((role, token))
@@ -107,7 +105,7 @@ def make_token() -> ResponseReturnValue:
 @for_operators
 def revoke_token(identifier: str) -> ResponseReturnValue:
     if identifier not in {token.id for token in parts().store.tokens()}:
-        return refused("There is no such token; it may have been revoked already", 404)
+        return refused("This token does not exist; it may have been revoked already", 404)
     parts().store.revoke_token(identifier)
     return go("/operate#tokens")
 
@@ -141,20 +139,18 @@ def ask_to_close(identifier: str) -> ResponseReturnValue:
 @for_operators
 def close(identifier: str) -> ResponseReturnValue:
     """Close a survey permanently. The operator types the name to confirm."""
-    catalogue = parts().catalogue
-    published = catalogue.get(identifier)
+    published = parts().catalogue.get(identifier)
     if published is None:
         return refused(NO_SURVEY_HERE, 404)
     if request.form.get("name", "").strip() != published.name:
         return refused(f"To close it, type its name: {published.name}", 400)
-    catalogue.close(published)
+    close_survey(published)
     return go(f"/surveys/{published.id}")
 
 
 @blueprint.post("/surveys/<identifier>/annotations")
 @for_operators
 def annotate(identifier: str) -> ResponseReturnValue:
-    """Add or remove an event."""
     here = parts()
     published = here.catalogue.get(identifier)
     if published is None:
@@ -182,25 +178,19 @@ def operating_state(here: Parts) -> Operating:
         commits=dict(status.commits),
         free_gigabytes=shutil.disk_usage(folder).free / 10**9 if option == "--data" else None,
         outcomes=dict(outcome_rows(counted)),
-        tokens=_tokens(here),
+        tokens=[
+            ListedToken(
+                id=token.id,
+                role=token.role,
+                created=token.created.date(),
+                expires=token.expires.date(),
+                expired=token.expires <= here.clock.now(),
+            )
+            for token in sorted(here.store.tokens(), key=lambda t: t.expires, reverse=True)
+        ],
         keys={key: signed[key] for key in sorted(here.store.enrolled_keys())},
         kept=list(_kept_reports(here)),
     )
-
-
-def _tokens(here: Parts) -> list[ListedToken]:
-    """Return all tokens, latest expiry first."""
-    now = here.clock.now()
-    return [
-        ListedToken(
-            id=token.id,
-            role=token.role,
-            created=token.created.date(),
-            expires=token.expires.date(),
-            expired=token.expires <= now,
-        )
-        for token in sorted(here.store.tokens(), key=lambda token: token.expires, reverse=True)
-    ]
 
 
 def _kept_reports(here: Parts) -> Iterator[KeptReports]:
@@ -219,9 +209,8 @@ def _draft(text: str, here: Parts) -> Draft:
     except InvalidSurvey as error:
         return Draft(text, problem=str(error))
     today = here.clock.now().date()
-    draft = Draft(text, None, describe(survey), warnings(survey, today))
     earlier = survey_to_replace(here.catalogue.surveys(), survey, render_document(survey), today)
-    if earlier is None:
-        return draft
-    changes = [*differences(earlier.survey, survey), asked_again(earlier, survey)]
-    return replace(draft, earlier=earlier, changes=changes)
+    changes = (
+        [*differences(earlier.survey, survey), asked_again(earlier, survey)] if earlier else []
+    )
+    return Draft(text, None, describe(survey), warnings(survey, today), earlier, changes)

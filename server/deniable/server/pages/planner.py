@@ -1,8 +1,8 @@
 """Planner page: the precision of a question, by people or by error, in three models of trust.
 
-The chart shows the margin against the number of people, both in powers of ten. Shuffling is drawn
-for a whole ε₀, rounded down, because each ε₀ needs a search for a number's table: its line is
-slightly above the figures next to it.
+The chart shows the margin of error against the number of people, both in powers of ten. It rounds
+the ε₀ of the shuffled model down to a whole number, because each ε₀ needs a search for a number's
+table. So the line of that model is slightly above the figures next to the chart.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from deniable.server.planning.forecast import (
     shuffled_half_width,
     trusted_half_width,
 )
-from deniable.server.planning.planned_question import Asked, choose
+from deniable.server.planning.planned_question import choose
 from deniable.server.results.display import STYLES, Style
 from deniable.shared.survey.kinds import KINDS
 from deniable.shared.survey.kinds.base import Question
@@ -51,14 +51,10 @@ blueprint: Blueprint = pages("planning", public=("as_json",))
 class PlanLine:
     model: str
     name: str
-    points: tuple[tuple[float, float], ...]
+    steps: tuple[tuple[tuple[float, float], tuple[float, float]], ...]
     marked: tuple[float, float]  # at the planned number of people
     label_y: float
     margin: str
-
-    @property
-    def steps(self) -> list[tuple[tuple[float, float], tuple[float, float]]]:
-        return list(pairwise(self.points))
 
 
 @dataclass(frozen=True)
@@ -84,13 +80,8 @@ class PlannedQuestion:
         return choose(self.form.asked, self.form.max_bytes)
 
     @cached_property
-    def found(self) -> dict[str, Any]:  # Any: JSON values
+    def forecast(self) -> dict[str, Any]:  # Any: JSON values
         return self.form.plan()
-
-    @property
-    def kinds(self) -> dict[str, str]:
-        """Labels of the kinds."""
-        return {kind: KINDS[kind].form_label for kind in KINDS}
 
     @property
     def style(self) -> Style:
@@ -98,17 +89,10 @@ class PlannedQuestion:
 
     @property
     def sentences(self) -> list[str]:
-        return sentences(self.found, self.margin)
-
-    @property
-    def mechanisms(self) -> list[dict[str, Any]]:
-        """Available mechanisms, the chosen one first."""
-        return [self.found, *self.found["alternatives"]]
+        return sentences(self.forecast, self.margin)
 
     def margin(self, error: float) -> str:
         return self.style.expected(error, self.question.unit)
-
-    # Sliders
 
     def slider(self, name: str) -> Slider:
         return SLIDERS[name]
@@ -116,7 +100,7 @@ class PlannedQuestion:
     def position(self, name: str) -> str:
         value = {
             "epsilon": float(self.question.epsilon),
-            "people": self.found["people"],
+            "people": self.forecast["people"],
             "error": self._error / self.form.range,
         }[name]
         return SLIDERS[name].position(value)
@@ -124,18 +108,18 @@ class PlannedQuestion:
     def shown(self, name: str) -> str:
         """Return the value shown next to its slider."""
         if name == "people":
-            return people_text(self.found["people"])
+            return people_text(self.forecast["people"])
         return self.margin(self._error) if name == "error" else self.form.epsilon
 
     @property
     def _error(self) -> float:
-        return self.form.error or self.found["half_width_95"]
+        return self.form.error or self.forecast["half_width_95"]
 
     # The chart: a line for each model, both axes in powers of ten
 
     @cached_property
     def chart(self) -> PlanChart:
-        people = math.log10(self.found["people"])
+        people = math.log10(self.forecast["people"])
         middle = min(max(people, MIN_DECADE + DECADES), MAX_DECADE - DECADES)
         first, last = math.floor(middle - DECADES), math.ceil(middle + DECADES)
         counts = [10**power for power in range(first, last + 1)]
@@ -151,10 +135,10 @@ class PlannedQuestion:
 
         def line(model: str, values: Sequence[float]) -> PlanLine:
             name, key = MODELS[model]
-            margin = self.found[key]
-            points = tuple(zip(places, map(down.place, values), strict=True))
+            margin = self.forecast[key]
+            steps = tuple(pairwise(zip(places, map(down.place, values), strict=True)))
             marked = at, down.place(math.log10(margin))
-            return PlanLine(model, name, points, marked, labels[model], self.margin(margin))
+            return PlanLine(model, name, steps, marked, labels[model], self.margin(margin))
 
         return PlanChart(
             lines=tuple(line(model, values) for model, values in drawn.items()),
@@ -176,7 +160,9 @@ class PlannedQuestion:
 def page() -> ResponseReturnValue:
     form = read_form(request.args)
     plan, query = PlannedQuestion(form), urlencode(form.typed)
-    return render_template("plan.html", plan=plan, query=query), 400 if form.problems else 200
+    kinds = {name: kind.form_label for name, kind in KINDS.items()}
+    text = render_template("plan.html", plan=plan, query=query, kinds=kinds)
+    return text, 400 if form.problems else 200
 
 
 @blueprint.get("/plan.json")
@@ -189,13 +175,8 @@ def as_json() -> Response:
     return jsonify(form.plan())
 
 
-def plan_question(question: Asked) -> PlannedQuestion:
-    """Plan an existing question for the people or the error in the address."""
-    return PlannedQuestion(read_form(request.args, question))
-
-
 def _spaced(wanted: dict[str, float]) -> dict[str, float]:
-    """Return label positions at the ends of their lines, without overlaps."""
+    """Return the positions of the labels, at the ends of their lines and without overlaps."""
     placed, last = dict[str, float](), -math.inf
     for name, y in sorted(wanted.items(), key=lambda item: item[1]):
         placed[name] = last = max(y + 4, last + LABEL_SPACING)

@@ -64,7 +64,7 @@ SLIDERS = {
 
 @dataclass
 class Form:
-    """Values of the form, and problems by field."""
+    """Values of the planner's form, and its problems by field."""
 
     typed: Mapping[str, str]
     problems: dict[str, str] = field(default_factory=dict)
@@ -93,11 +93,9 @@ class Form:
         return self.typed.get(name, "")
 
     def sentence(self, name: str) -> str:
-        """Return the problem with this field as a sentence."""
         return f"{upper_first(self.problems[name])}." if name in self.problems else ""
 
     def read(self, name: str, parse: Callable[[str], T]) -> T | None:
-        """Return the value of a field, or None if it is empty or invalid."""
         if not (text := self.text(name)):
             return None
         try:
@@ -138,14 +136,14 @@ def _read_question(form: Form) -> None:
     if form.kind not in KINDS:
         form.problems["kind"] = f"the kind must be one of {', '.join(KINDS)}"
         form.kind = "bit"
-    for known in form.fields:
-        value = form.read(known.name, _count if known.is_whole else _number)
-        form.values[known.name] = known.usual if value is None else value
+    for plan_field in form.fields:
+        value = form.read(plan_field.name, _count if plan_field.is_whole else _number)
+        form.values[plan_field.name] = plan_field.usual if value is None else value
     epsilon, position = form.read("epsilon", lambda text: str(Epsilon(text))), form.slid("epsilon")
     form.epsilon = epsilon or (DEFAULT_EPSILON if position is None else f"{position:.10g}")
     form.max_bytes = form.read("bytes", _count)
     # Find a valid question: report problems, and use defaults instead.
-    defaults = {known.name: known.usual for known in form.fields}
+    defaults = {plan_field.name: plan_field.usual for plan_field in form.fields}
     for values, mechanism, max_bytes in (
         (form.values, form.text("mechanism") or None, form.max_bytes),
         (form.values, None, None),

@@ -1,15 +1,16 @@
 """Public pages, which the reader renders and publishes into the store for intake.
 
-A survey's page states who asks, why, what an answer reveals and how to stop. It has no
-results, no token and no cookie, and exists only with `deniable serve --public`. Its facts are in
-the signed document and in the register, which anyone may read anyway. Each problem has a page that
-explains it (`problems.toml`); the reader serves these, too.
+A survey's page states who asks, why, what an answer reveals and how to stop. It has no results, no
+token and no cookie, and exists only with `deniable serve --public`. Its facts are in the signed
+document and in the register, which anyone may read. Each kind of problem has a page that explains
+it (`problems.toml`); the reader serves these pages too.
 """
 
 from __future__ import annotations
 
 import logging
 import threading
+import time
 from collections.abc import Mapping, Sequence
 from mimetypes import guess_type
 from pathlib import Path
@@ -60,17 +61,24 @@ class PagePublisher:
         here, now = self._parts, self._parts.clock.now()
         with self._app.app_context():
             if not self._has_fixed_pages:
-                here.store.replace_public_pages(PROBLEM_PAGES, problem_pages())
-                here.store.replace_public_pages(STATIC, static_files(self._app))
+                problems = {f"{PROBLEM_PAGES}{kind}": problem for kind, problem in PROBLEMS.items()}
+                here.store.replace_public_pages(PROBLEM_PAGES, _pages("problem.html", problems))
+                here.store.replace_public_pages(STATIC, _static_files(self._app))
                 self._has_fixed_pages = True
-            if not here.public_pages:
+            if not here.has_public_pages:
                 return
             surveys = [(survey, survey.state_at(now)) for survey in here.catalogue.surveys()]
-            made_of = here.catalogue.mark, [state for _, state in surveys]
-            if made_of != self._published:
-                pages = survey_pages(surveys, here.store.register())
-                here.store.replace_public_pages(SURVEYS, pages)
-                self._published = made_of
+            inputs = here.catalogue.mark, [state for _, state in surveys]
+            if inputs != self._published:
+                entries: dict[str, list[RegisterEntry]] = {}
+                for entry in here.store.register():
+                    entries.setdefault(entry.survey, []).append(entry)
+                facts = {
+                    f"{SURVEYS}{survey.id}": public_facts(survey, state, entries.get(survey.id, ()))
+                    for survey, state in surveys
+                }
+                here.store.replace_public_pages(SURVEYS, _pages("public.html", facts))
+                self._published = inputs
 
     def _run(self) -> None:
         while True:
@@ -80,27 +88,19 @@ class PagePublisher:
                 log.warning("%s; will retry publishing public pages", error)
             except Exception:
                 log.exception("public pages could not be rendered")
-            threading.Event().wait(PAUSE_SECONDS)
+            time.sleep(PAUSE_SECONDS)
 
 
-def problem_pages() -> dict[str, PublicPage]:
-    """Return the page of each kind of problem, as HTML and JSON."""
+def _pages(template: str, facts_by_path: Mapping[str, object]) -> dict[str, PublicPage]:
+    """Return a page for each path, as HTML and as JSON."""
     pages: dict[str, PublicPage] = {}
-    for kind, words in WORDS.items():
-        pages |= _page(
-            f"{PROBLEM_PAGES}{kind}", render_template("problem.html", words=words), words
-        )
+    for path, facts in facts_by_path.items():
+        pages[path] = PublicPage(HTML, render_template(template, facts=facts).encode())
+        pages[f"{path}.json"] = PublicPage(JSON, msgspec.json.encode(facts))
     return pages
 
 
-def _page(path: str, text: str, facts: object) -> dict[str, PublicPage]:
-    return {
-        path: PublicPage(HTML, text.encode()),
-        f"{path}.json": PublicPage(JSON, msgspec.json.encode(facts)),
-    }
-
-
-def static_files(app: Flask) -> dict[str, PublicPage]:
+def _static_files(app: Flask) -> dict[str, PublicPage]:
     folder = Path(str(app.static_folder))
     return {
         f"{STATIC}{name}": PublicPage(guess_type(name)[0] or JSON, (folder / name).read_bytes())
@@ -108,25 +108,10 @@ def static_files(app: Flask) -> dict[str, PublicPage]:
     }
 
 
-def survey_pages(
-    surveys: Sequence[tuple[PublishedSurvey, State]], register: Sequence[RegisterEntry]
-) -> dict[str, PublicPage]:
-    """Return each survey's page, as HTML and JSON."""
-    entries: dict[str, list[RegisterEntry]] = {}
-    for entry in register:
-        entries.setdefault(entry.survey, []).append(entry)
-    pages: dict[str, PublicPage] = {}
-    for published, state in surveys:
-        facts = public_facts(published, state, entries.get(published.id, ()))
-        text = render_template("public.html", public=facts)
-        pages |= _page(f"{SURVEYS}{published.id}", text, facts)
-    return pages
-
-
 def public_facts(
     published: PublishedSurvey, state: State, register: Sequence[RegisterEntry]
 ) -> Mapping[str, Any]:  # Any: JSON
-    """Return the facts for the people who are asked."""
+    """Return the facts about a survey for the people it asks."""
     survey = published.survey
     return {
         "survey": published.id,
@@ -162,17 +147,16 @@ def public_facts(
     }
 
 
-# Problems: the `type` of a problem document leads here
+class Problem(Struct, frozen=True):
+    """Explanation of a kind of problem, at the address in a problem document's `type`."""
 
-
-class Words(Struct, frozen=True):
     title: str
     happened: str
     cure: str
 
 
-WORDS: Mapping[str, Words] = msgspec.toml.decode(
-    Path(__file__).with_name("problems.toml").read_bytes(), type=dict[str, Words]
+PROBLEMS: Mapping[str, Problem] = msgspec.toml.decode(
+    Path(__file__).with_name("problems.toml").read_bytes(), type=dict[str, Problem]
 )
 
 blueprint = Blueprint("problems", __name__)
@@ -181,13 +165,13 @@ blueprint.after_request(restricted)
 
 @blueprint.get(f"{PROBLEM_PAGES}<kind>")
 def explain(kind: str) -> str:
-    if kind not in WORDS:
+    if kind not in PROBLEMS:
         raise NotFound
-    return render_template("problem.html", words=WORDS[kind])
+    return render_template("problem.html", facts=PROBLEMS[kind])
 
 
 @blueprint.get(f"{PROBLEM_PAGES}<kind>.json")
 def explain_json(kind: str) -> ResponseReturnValue:
-    if kind not in WORDS:
+    if kind not in PROBLEMS:
         raise HttpError(404, "no such kind of problem exists")
-    return answer(WORDS[kind])
+    return answer(PROBLEMS[kind])

@@ -1,4 +1,4 @@
-"""Views of a survey page: one question, or one cross table, in one round of the results."""
+"""Views of a survey page: one question, or one cross table, in one round."""
 
 from __future__ import annotations
 
@@ -21,13 +21,12 @@ from deniable.server.results.display import (
     Style,
     aligned,
     difference_figures,
-    figures,
     known_figures,
     quantile_figures,
     quantile_places,
     whole_text,
 )
-from deniable.server.results.document import Change, Crossed, Difference, QuestionResult
+from deniable.server.results.document import Change, Crossed, Difference, QuestionResult, Row
 from deniable.server.results.round_details import TIMES
 from deniable.server.results.sentences import (
     change,
@@ -62,12 +61,9 @@ class PageContext:
     def period_name(self) -> str:
         return self.survey.round_title(self.period.round) if self.period else ""
 
-    def of_round(self, key: str, name: str) -> Any:  # Any: what this key of a round holds
-        return (getattr(self.period, key, None) or {}).get(name)
-
 
 class FigureFile(NamedTuple):
-    """Figure of a question, to download."""
+    """Figure of a question, for download."""
 
     name: str
     title: str
@@ -77,10 +73,10 @@ class FigureFile(NamedTuple):
 
 @dataclass(frozen=True)
 class QuestionView:
+    """One question in the round that a page shows."""
+
     question: Question
     context: PageContext
-
-    # Texts
 
     @property
     def style(self) -> Style:
@@ -90,8 +86,6 @@ class QuestionView:
     def example_in_javascript(self) -> str:
         return json.dumps(self.question.example, ensure_ascii=False)
 
-    # The round that is shown
-
     @property
     def reports(self) -> int:
         period = self.context.period
@@ -99,9 +93,9 @@ class QuestionView:
 
     @property
     def joint(self) -> bool:
-        """Return whether labels are picked by their estimates, so that intervals hold jointly.
+        """True if the page picks labels by their estimates, so that intervals must hold jointly.
 
-        The intervals of texts allow for their selection.
+        The intervals of texts already allow for their selection.
         """
         return len(self.question.labels) > charts.MAX_MARKS
 
@@ -124,7 +118,7 @@ class QuestionView:
 
     @property
     def privacy_cost(self) -> str:
-        """Privacy cost in words; empty without estimates, and for texts, which have a floor."""
+        """Privacy cost as a sentence; empty without estimates, and for texts."""
         if not self.rows or not self.question.labels:
             return ""
         survey = self.context.survey
@@ -156,27 +150,21 @@ class QuestionView:
 
     @property
     def left_out(self) -> int:
-        return max(0, len(self._picked[1]) - MAX_TABLE_ROWS) + self.beyond_limit
+        return len(self._picked[1]) - len(self.others) + self.beyond_limit
 
     @property
     def others_summary(self) -> str:
-        others, floor = self._picked[1], self._of_round("floor")
-        number, clear = (
-            f"{len(others) + self.beyond_limit:,} others",
-            sum(r.is_clear for r in others),
-        )
-        if clear:
+        others, floor, first = self._picked[1], self._of_round("floor"), self.rows[0]
+        number = f"{len(others) + self.beyond_limit:,} others"
+        if clear := sum(row.is_clear for row in others):
             return f"{number}, {clear:,} of them clearly above zero"
         if floor is None:
             return number
-        first = self.rows[0]
         return f"{number}: too rare to measure (below {first.text(floor)}{first.unit})"
 
     @cached_property
     def chart(self) -> charts.Chart | None:
         return charts.chart(self.drawn, self.question.axis)
-
-    # Distribution
 
     @cached_property
     def curve(self) -> charts.Curve | None:
@@ -185,19 +173,17 @@ class QuestionView:
 
     @cached_property
     def quantiles(self) -> Sequence[tuple[str, tuple[str, str, str]]]:
-        """Quantiles, each with estimate, low and high."""
+        """Quantiles, each with its estimate and interval."""
         distribution = self._of_round("distributions")
         quantiles = distribution.quantiles if distribution else ()
         places = median_low([quantile_places(quantile) for quantile in quantiles] or [0])
         return [(f"{100 * q.level:g} %", quantile_figures(q, places)) for q in quantiles]
 
-    # Other rounds
-
     @cached_property
     def trends(self) -> Sequence[charts.Trend]:
         """Trends of the highest labels.
 
-        A list long enough for selection has no trends: each round would select different labels.
+        A list with joint intervals has none, because each round would pick different labels.
         """
         if self.joint or not self.question.labels:
             return ()
@@ -209,7 +195,7 @@ class QuestionView:
             for row in self._shown(number, result.rows):
                 if row.label in panels:
                     panels[row.label].append((number, row))
-        return charts.trends([*map(self._panel, panels.values())], self.context.events)
+        return charts.trends(list(map(self._panel, panels.values())), self.context.events)
 
     def _panel(self, rounds: Sequence[tuple[int, Figures]]) -> list[charts.RoundFigures]:
         numbers, rows = zip(*rounds, strict=True) if rounds else ((), ())
@@ -226,12 +212,12 @@ class QuestionView:
 
     @property
     def since(self) -> str:
-        """Name of the earlier round for the comparison."""
+        """Name of the earlier round in the comparison."""
         return self.context.survey.round_title(self._change.since) if self._change else ""
 
     @property
     def differences(self) -> Sequence[Difference]:
-        """Change of each label; empty for a long list, whose intervals do not hold jointly."""
+        """Change of each label; empty for a long list, because these intervals are not joint."""
         if self._change is None or self.joint:
             return ()
         return self._change.questions.get(self.question.name, ())
@@ -243,7 +229,7 @@ class QuestionView:
 
     @property
     def change_headline(self) -> str:
-        """Change of a single label, or the reason for a missing comparison."""
+        """Change of a single label, or the reason why there is no comparison."""
         if self._change and self._change.note:
             return f"No comparison: {self._change.note}."
         return change(self.changes[0], self.since) if len(self.changes) == 1 else ""
@@ -252,10 +238,8 @@ class QuestionView:
     def change_chart(self) -> charts.Chart | None:
         return charts.chart(self.changes, (0.0, 0.0)) if len(self.changes) > 1 else None
 
-    # Files
-
     def files(self) -> list[FigureFile]:
-        """Return the available figures, to download."""
+        """Return the figures that can be downloaded."""
         period, name = self.context.period, self.question.name
         if not self.rows or period is None:
             return []
@@ -274,8 +258,8 @@ class QuestionView:
         ]  # fmt: skip
         return [
             FigureFile(kind, f"{self.question.title} – {words}", line, records)
-            for exists, kind, words, line, records in offered
-            if exists
+            for figure, kind, words, line, records in offered
+            if figure
         ]
 
     def _history_records(self) -> Iterable[Record]:
@@ -283,8 +267,6 @@ class QuestionView:
             for row in result.rows:
                 if row.estimate is not None:
                     yield {"round": number, **msgspec.structs.asdict(row)}
-
-    # Legends
 
     @property
     def has_reference(self) -> bool:
@@ -300,26 +282,22 @@ class QuestionView:
         return (*self.drawn, *points)
 
     def _of_round(self, key: str) -> Any:  # Any: what this key of a round holds
-        return self.context.of_round(key, self.question.name)
+        return (getattr(self.context.period, key, None) or {}).get(self.question.name)
 
     def _figures(self, joint: bool) -> list[Figures]:
         period = self.context.period
         if period is None:
             return []
-        return aligned(self._shown(period.round, period.questions[self.question.name], joint))
+        return self._shown(period.round, period.questions[self.question.name], joint)
 
-    def _shown(self, number: int, rows: Iterable[Any], joint: bool = False) -> list[Figures]:
+    def _shown(self, number: int, rows: Sequence[Row], joint: bool = False) -> list[Figures]:
         """Return the rows that have an estimate, with their names and reference values."""
         asked, references = self.question, self.context.references
-        made = [figures(row, asked.statistic, asked.unit, joint) for row in rows]
-        known = [row for row in made if row]
-        if references:
-            keys = ((asked.name, number, row.label) for row in known)
-            known = [
-                replace(row, reference=references.get(key))
-                for row, key in zip(known, keys, strict=True)
-            ]
-        return self._renamed(known)
+        shown = [
+            replace(row, reference=references.get((asked.name, number, row.label)))
+            for row in known_figures(rows, asked.statistic, asked.unit, joint)
+        ]
+        return self._renamed(shown)
 
     def _renamed(self, rows: list[Figures]) -> list[Figures]:
         """Replace labels by their display names."""
@@ -330,6 +308,8 @@ class QuestionView:
 
 
 class CrossedView(NamedTuple):
+    """Cross table of two questions."""
+
     name: str
     figures: Sequence[Figures]  # up to the limit of a table
     left_out: int

@@ -1,4 +1,4 @@
-"""Survey page: the rounds of a survey, the questions in one round, and figures as files."""
+"""Survey page: a survey's rounds, the questions in one round, and its figures as files."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from flask import Response, render_template, request
 from flask.typing import ResponseReturnValue
 from werkzeug.exceptions import NotFound
 
-from deniable.server.http.api import json_results
-from deniable.server.http.context import parts, require
+from deniable.server.http.api import results
+from deniable.server.http.context import parts
 from deniable.server.pages.access import missing, pages
 from deniable.server.pages.question_view import (
     CrossedView,
@@ -26,7 +26,7 @@ from deniable.server.pages.question_view import (
     QuestionView,
     crossed_view,
 )
-from deniable.server.results import Results, select_rounds, stored_estimates
+from deniable.server.results import select_rounds, stored_estimates
 from deniable.server.results.annotations import events_by_round
 from deniable.server.results.document import RoundFacts
 from deniable.server.results.export import records_csv
@@ -77,14 +77,6 @@ class SurveyPage(PageContext):
     asked: str | None  # the round in the address
 
     @property
-    def published(self) -> PublishedSurvey:
-        return self.estimates.published
-
-    @property
-    def results(self) -> Results:
-        return self.estimates.header
-
-    @property
     def promises(self) -> list[str]:
         """Privacy promises for one round, for the survey, and for repeated reports."""
         survey = self.survey
@@ -107,18 +99,16 @@ class SurveyPage(PageContext):
     def shuffled(self) -> Sequence[str]:
         """Sentences about the privacy that the relay's shuffle adds."""
         facts = (self.period.shuffled or ()) if self.period else ()
-        return list(shuffle_sentences(facts, self.results.epsilon))
+        return list(shuffle_sentences(facts, self.estimates.header.epsilon))
 
     @property
     def in_javascript(self) -> bool:
         survey = self.survey
         return not survey.repeats and all(question.in_javascript for question in survey.questions)
 
-    # Links to rounds
-
     @property
     def fits_in_a_file(self) -> bool:
-        """Return whether one response may hold all rounds."""
+        """True if one response can contain all rounds."""
         return self.survey.rounds <= rounds_per_response(self.survey)
 
     @cached_property
@@ -129,16 +119,6 @@ class SurveyPage(PageContext):
             RoundLink(number, self.survey.round_title(number), facts.reports, number == current)
             for number, facts in reversed(self.estimates.facts.items())
         ]
-
-    @property
-    def first_rounds(self) -> Sequence[RoundLink]:
-        """Newest rounds, and the round that is shown."""
-        folded = (link for link in self.earlier_rounds if link.current)
-        return [*self.rounds[:MAX_LINKS], *folded]
-
-    @property
-    def earlier_rounds(self) -> Sequence[RoundLink]:
-        return self.rounds[MAX_LINKS:]
 
     @property
     def before(self) -> int | None:
@@ -153,22 +133,19 @@ def survey(identifier: str) -> ResponseReturnValue:
         page = read_page(identifier)
     except Refused as error:
         return missing(str(error))
-    own_url = request.url_root.rstrip("/")
+    here, own_url = parts(), request.url_root.rstrip("/")
     return render_template(
         "survey.html",
         page=page,
-        outcomes=outcome_rows(parts().store.counters(page.published.sequence)),
-        has_public_page=parts().public_pages,
+        max_links=MAX_LINKS,
+        outcomes=outcome_rows(here.store.counters(page.estimates.published.sequence)),
+        has_public_page=here.has_public_pages,
         url=own_url,
-        device_url=parts().device_url or own_url,
+        device_url=here.device_url or own_url,
     )
 
 
-@blueprint.get("/surveys/<identifier>.json")
-@require("analyst")
-def survey_json(identifier: str) -> Response:
-    """Return the same document as /v1."""
-    return json_results(identifier)
+blueprint.add_url_rule("/surveys/<identifier>.json", "survey_json", results)  # as under /v1
 
 
 def read_page(identifier: str) -> SurveyPage:
@@ -180,17 +157,17 @@ def read_page(identifier: str) -> SurveyPage:
     number = _chosen([*estimates.facts.values()], published.survey.minimum_reports, asked)
     (period,) = (None,) if number is None else estimates.estimated([number])
     events = events_by_round(estimates.header.annotations or ())
-    return SurveyPage(estimates, period, events, here.known.of(published), asked)
+    return SurveyPage(estimates, period, events, here.references.of(published), asked)
 
 
 def outcome_rows(counted: Mapping[str, int]) -> list[tuple[str, int]]:
-    """Return the number of reports by outcome, described for people."""
+    """Return the number of reports by outcome, with a description of each outcome."""
     order = [*OUTCOMES, *sorted(counted.keys() - OUTCOMES.keys())]
     return [(OUTCOMES.get(code, code), counted[code]) for code in order if counted.get(code)]
 
 
 def select_listed(published: PublishedSurvey, now: datetime, asked: str | None) -> RoundSelection:
-    """Return the newest rounds, or those up to a few after the requested round."""
+    """Return the newest rounds, or the rounds up to a few after the requested one."""
     survey = published.survey
     most = min(MAX_LISTED, rounds_in_memory(survey))
     newest = select_rounds(survey, now, max_rounds=most)
@@ -200,12 +177,12 @@ def select_listed(published: PublishedSurvey, now: datetime, asked: str | None) 
 
 
 def _chosen(rounds: Sequence[RoundFacts], minimum: int, asked: str | None) -> int | None:
-    """Return the requested round, or the newest with enough reports, or with any."""
+    """Return the requested round, or the newest round with enough reports, or with any."""
     if asked is not None:
         for facts in rounds:
             if str(facts.round) == asked:
                 return facts.round
-        raise Refused("the round does not exist, or has not begun")
+        raise Refused("this round does not exist, or has not begun")
     for least in (minimum, 1, 0):
         for facts in reversed(rounds):
             if facts.reports >= least:
@@ -225,7 +202,7 @@ def figure(identifier: str, question: str, name: str, form: str) -> ResponseRetu
     for view in page.questions:
         for file in view.files() if view.question.name == question else ():
             if file.name == name:
-                return _csv(file) if form == "csv" else _svg(file, view, page)
+                return _svg(file, view, page) if form == "svg" else _csv(file)
     raise NotFound
 
 
@@ -235,8 +212,8 @@ def _csv(file: FigureFile) -> Response:
 
 
 def _svg(file: FigureFile, view: QuestionView, page: SurveyPage) -> Response:
-    """Render a figure with an inline style, which its headers allow but pages' do not."""
-    style = file_style()
+    """Render a figure with an inline style, which its own headers allow, unlike those of a page."""
+    style = _file_style()
     text = render_template(
         "figure.svg", figure=file, view=view, page=page, style=style, width=FIGURE_WIDTH
     )
@@ -245,12 +222,12 @@ def _svg(file: FigureFile, view: QuestionView, page: SurveyPage) -> Response:
     return Response(text, mimetype="image/svg+xml", headers={"Content-Security-Policy": policy})
 
 
-def file_style() -> str:
-    """Return the chart's style with the light colours written out.
+def _file_style() -> str:
+    """Return the style of charts with the light colours instead of variables.
 
     Few SVG viewers support variables.
     """
     sheet, chart = ((STATIC / name).read_text("utf-8") for name in ("style.css", "chart.css"))
     colours = dict(re.findall(r"--([\w-]+): (#[0-9a-f]{6})", sheet.split("}")[0]))
     wide = chart.split("@media")[0]
-    return re.sub(r"var\(--([\w-]+)\)", lambda name: colours[name[1]], wide)
+    return re.sub(r"var\(--([\w-]+)\)", lambda variable: colours[variable[1]], wide)

@@ -1,9 +1,9 @@
 """Survey page before there are results: how to send a report, a test report, and a plan.
 
-The page refreshes when the first report arrives. A test report is handled like every report: it is
-packed, sealed if the survey requires it, read and checked, but not written. It is not counted, not
-even as a duplicate or as rejected. Only intake has the keys that open sealed reports, so a sealed
-one is checked before it is sealed.
+The page refreshes when the first report arrives. The server handles a test report like any report
+until it would write it: it packs, seals if the survey requires that, reads and checks the report.
+It counts a test report nowhere, not even as a duplicate or as rejected. Only intake has the keys
+that open sealed reports, so such a report is checked before it is sealed.
 """
 
 from __future__ import annotations
@@ -21,7 +21,8 @@ from deniable.server.http.context import Parts, asked_for, parts, require
 from deniable.server.http.messages import JSON
 from deniable.server.intake.admission import admit
 from deniable.server.pages.access import for_operators, pages, refused
-from deniable.server.pages.planner import PlannedQuestion, plan_question
+from deniable.server.pages.planner import PlannedQuestion
+from deniable.server.pages.planner_form import read_form
 from deniable.server.results.survey_estimates import rounds_in_memory
 from deniable.server.store import PublishedSurvey, Upload
 from deniable.shared.envelope import Envelope, encode_report, json_envelope, parse_envelopes
@@ -39,9 +40,9 @@ blueprint = pages("waiting", public=("waiting_json",))
 
 
 class TestReport(NamedTuple):
-    """Test report, which was not sent, with the outcome that it would have had."""
+    """Test report, which was not sent, with the outcome that sending it would have."""
 
-    problem: str  # why it would be rejected; empty if it would be accepted
+    problem: str  # why the server would reject it; empty if the server would accept it
     size: int  # bytes of the body
     symbols: Sequence[tuple[str, str]]  # each answered question with the reported value
     sealed: bool
@@ -50,7 +51,7 @@ class TestReport(NamedTuple):
 @blueprint.get("/surveys/<identifier>/waiting.json")
 @require("analyst")
 def waiting_json(identifier: str) -> Response:
-    """Return the facts that tell the page whether it is out of date."""
+    """Return the state and the number of reports; the page reloads when one changes."""
     published = asked_for(identifier)
     state = published.state_at(parts().clock.now())
     return jsonify({"survey": published.id, "state": state, "reports": reports_so_far(published)})
@@ -86,7 +87,7 @@ def survey_plan(published: PublishedSurvey) -> PlannedQuestion:
     questions = {question.name: question for question in published.survey.questions}
     first = published.survey.questions[0]
     chosen = questions.get(request.args.get("question", ""), first)
-    return plan_question(question_document(chosen))
+    return PlannedQuestion(read_form(request.args, question_document(chosen)))
 
 
 def make_test_report(here: Parts, published: PublishedSurvey) -> TestReport:

@@ -19,7 +19,7 @@ LOCK_FILE = "serve.lock"
 LOCK_PATIENCE_SECONDS = 3.0  # a killed server takes a moment to disappear
 LOCK_PAUSE_SECONDS = 0.05
 HEALTH_SECONDS = 2.0
-THIS_MACHINE = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104  # every address is this one too
+THIS_MACHINE = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104  # all addresses include loopback
 
 
 @dataclass(frozen=True)
@@ -36,7 +36,6 @@ class Address:
         return f"http://[{host}]:{self.port}" if ":" in host else f"http://{host}:{self.port}"
 
     def answers(self) -> bool:
-        """Return whether the server at the address answers a health check."""
         target = THIS_MACHINE.get(self.host, self.host)
         request = b"GET /healthz HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n"
         try:
@@ -51,8 +50,8 @@ class Address:
 def claim(host: str, port: int) -> Iterator[Address]:
     """Reserve an address, with a free port if `port` is 0.
 
-    Workers listen with SO_REUSEPORT, so a second server would silently share the port; a plain bind
-    detects that. The reserving socket never listens, so it receives no connections.
+    Workers listen with SO_REUSEPORT, so a second server would silently share the port. A bind
+    without that option detects this. The reserving socket never listens, so it gets no connections.
     """
     with _bound(host, port, shared=False) as probe:
         free_port: int = probe.getsockname()[1]

@@ -1,9 +1,9 @@
 """Log of a server or relay, on standard error; standard output is for the addresses.
 
-Requests are not logged. A repeated line, such as one for each request while the disk is full, is
-written once a minute, with the number of lines left out. JSON logs contain no exception messages,
-only where exceptions were raised: these logs are shipped unread, and a message might contain data
-that must not leave the machine.
+Requests are not logged. A line that repeats, for example for each request while the disk is full,
+is written once a minute, with the number of omitted lines. JSON logs show where an exception was
+raised, but not its message: nobody reads these logs before they are sent to other machines, and a
+message might contain data that must not leave this one.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from pathlib import Path
 from traceback import extract_tb
 from typing import Any
 
-from deniable.server.http.messages import request_id
+from deniable.server.http.messages import REQUEST_ID
 
 PAUSE_SECONDS = 60.0
 
@@ -48,7 +48,7 @@ class Lines(logging.Formatter):
 
     def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802  # its name
         line = super().formatMessage(record)
-        return f"{line} ({request_id()})" if request_id() else line
+        return f"{line} ({request})" if (request := REQUEST_ID.get()) else line
 
 
 class JsonLines(logging.Formatter):
@@ -60,8 +60,8 @@ class JsonLines(logging.Formatter):
             "level": record.levelname.lower(),
             "message": record.getMessage(),
         }
-        if request_id():
-            logged["request"] = request_id()
+        if request := REQUEST_ID.get():
+            logged["request"] = request
         if record.exc_info and record.exc_info[0]:
             logged["error"] = record.exc_info[0].__name__
             frames = extract_tb(record.exc_info[2])

@@ -13,9 +13,12 @@ import socket
 import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from functools import partial
+from importlib import import_module
 from multiprocessing.util import Finalize
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -28,9 +31,8 @@ from deniable.server.intake.status import Metrics, StatusBoard
 from deniable.server.intake.writer import Writer
 from deniable.server.process.addresses import Address, claim, take_lock
 from deniable.server.process.logs import logging_config
-from deniable.server.process.settings import Settings
 from deniable.server.process.supervisor import Role, run_granian, supervise, watch_parent
-from deniable.server.store import Place, Store, create_folder, create_store, is_begun, open_store
+from deniable.server.store import Place, create_folder, create_store, is_begun, open_store
 from deniable.server.store.sqlite.inspection import check_tables
 from deniable.server.surveys.catalogue import Catalogue
 from deniable.server.surveys.clock import Clock
@@ -39,19 +41,33 @@ from deniable.shared.survey.keys import load_sealing_key, mark_of, public_hex
 
 if TYPE_CHECKING:
     from _typeshed.wsgi import WSGIApplication
-    from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 
-FIRST_TOKEN = timedelta(days=365)
-FIRST = 100  # exit priority: runs before all other finalizers
+FIRST_TOKEN_LASTS = timedelta(days=365)
+BEFORE_OTHERS = 100  # exit priority: runs before all other finalizers
 READER_THREADS = 16
 READER_CONNECTIONS = 256
-READER_HEAD_MILLISECONDS = 2_000  # so that idle connections leave their places to others soon
+READER_HEAD_MILLISECONDS = 2_000  # short, so that idle connections soon make room for others
 READER_NICENESS = 15
 READER_MEMORY_BYTES = 512 * 2**20  # for the reader's data, in addition to its libraries
 SLOW_LIBRARIES = ("scipy.optimize", "scipy.special", "scipy.stats")
 
 # intake's address, the reader's address, the first token
 Ready = Callable[[Address, Address, "str | None"], None]
+
+
+@dataclass(frozen=True)
+class Settings:
+    """Settings of a server, passed to each of its processes."""
+
+    limit: int | None = None  # hourly reports of a survey from one network neighbourhood
+    proxies: tuple[str, ...] = ()  # addresses of proxies trusted to name senders and hosts
+    sealing: tuple[str, ...] = ()  # files with the keys that open sealed reports
+    base_path: str = ""  # path prefix of the pages, which a proxy strips
+    device_url: str = ""  # URL for devices; default: the listening address
+    public: bool = False  # whether each survey has a public page for respondents
+    known: Path | None = None  # file with reference values, shown next to the estimates
+    log_json: bool = False
+    trust_clock: bool = False  # accept today's date, even after a long pause
 
 
 def serve(
@@ -62,11 +78,11 @@ def serve(
     settings: Settings,
 ) -> None:
     """Serve until a signal arrives. Raise Refused if an address or the folder is in use."""
-    new = isinstance(place, Path) and not place.exists()  # no server has used it
-    if not new:
+    is_new = isinstance(place, Path) and not place.exists()
+    if not is_new:
         _prepare(place)
     with claim(*devices) as intake, claim(*people) as reader:
-        if new:  # a failed start leaves no folder behind
+        if is_new:  # only now, so that a failed start leaves no folder behind
             _prepare(place)
         with create_store(place) as store:
             if settings.trust_clock:
@@ -78,48 +94,46 @@ def serve(
             Role("intake", intake, partial(_serve_intake, place, settings, intake, board)),
             Role("reader", reader, serve_reader, is_vital=False),
         ]
-
-        def announce() -> None:
-            token = None
-            try:
-                token = first_token(place)
-            except StoreUnusable as error:  # the server already takes reports
-                print(f"no token was made, use deniable token create: {error}", file=sys.stderr)
-            ready(intake, reader, token)
-
-        supervise(roles, announce)
+        supervise(roles, lambda: ready(intake, reader, _first_token(place)))
 
 
-def first_token(place: Place) -> str | None:
-    """Return a new operator token if the store has no tokens.
+def _first_token(place: Place) -> str | None:
+    """Return a new operator token if the store has none.
 
-    It is created only when it can be shown; an interrupted start leaves that to the next start.
+    It is created only when it can be shown; after an interrupted start, the next start creates it.
     """
-    with open_store(place) as store:
-        if any(token.role == "operator" for token in store.tokens()):
-            return None
-        token, now = new_token(), datetime.now(UTC)
-        store.add_token(token, "operator", now, now + FIRST_TOKEN)
-        return token
+    try:
+        with open_store(place) as store:
+            if any(token.role == "operator" for token in store.tokens()):
+                return None
+            token, now = new_token(), datetime.now(UTC)
+            store.add_token(token, "operator", now, now + FIRST_TOKEN_LASTS)
+            return token
+    except StoreUnusable as error:  # the server already accepts reports
+        print(f"no token was created; use deniable token create: {error}", file=sys.stderr)
+        return None
 
 
-def sealing_keys(settings: Settings) -> dict[bytes, X25519PrivateKey]:
-    """Return the private keys by the marks of their public keys. No store holds them."""
-    keys = [load_sealing_key(file) for file in settings.sealing]
-    return {mark_of(public_hex(key)): key for key in keys}
+def _serve_intake(place: Place, settings: Settings, address: Address, board: StatusBoard) -> None:
+    load = partial(_load_intake, place, settings, address, board)
+    run_granian(address, load, logging_config("serve", as_json=settings.log_json))
 
 
-def load_intake(
-    place: Place, settings: Settings, node: str, board: StatusBoard, parent: int
+def _load_intake(
+    place: Place, settings: Settings, address: Address, board: StatusBoard, parent: int
 ) -> IntakeFront:
     """Return intake's application; called in the worker, before anything is open."""
-    store = _opened(place, node, is_intake=True)
+    with _exit_on_error():
+        if isinstance(place, Path):
+            take_lock(place)
+        store = open_store(place, f"{socket.gethostname()}:{address.port}")
     clock, catalogue = Clock(), Catalogue(store)
     writer = Writer(store, catalogue)
     writer.start()
-    Finalize(None, writer.stop, exitpriority=FIRST)
+    Finalize(None, writer.stop, exitpriority=BEFORE_OTHERS)
     # A worker also ends when its disk fails: the next worker reads the file again.
     watch_parent(parent, lambda: writer.ended, writer.stop)
+    sealing_keys = [load_sealing_key(file) for file in settings.sealing]  # no store holds them
     intake = Intake(
         store=store,
         catalogue=catalogue,
@@ -128,7 +142,7 @@ def load_intake(
         metrics=Metrics(writer),
         app_tokens=AppTokens(clock),
         limits=None if settings.limit is None else Limits(settings.limit),
-        sealing=sealing_keys(settings),
+        sealing={mark_of(public_hex(key)): key for key in sealing_keys},
     )
     front = IntakeFront(intake, settings.proxies, public_pages=settings.public)
     board.keep_writing(lambda: front.status(time.monotonic()))
@@ -136,36 +150,64 @@ def load_intake(
     return front
 
 
-def load_reader(
+def _serve_reader(
+    place: Place, settings: Settings, address: Address, board: StatusBoard, device_url: str
+) -> None:
+    os.nice(READER_NICENESS)
+    run_granian(
+        address,
+        partial(_load_reader, place, settings, board, device_url),
+        logging_config("serve", as_json=settings.log_json),
+        interface="wsgi",
+        connections=READER_CONNECTIONS,
+        head_milliseconds=READER_HEAD_MILLISECONDS,
+        threads=READER_THREADS,
+    )
+
+
+def _load_reader(
     place: Place, settings: Settings, board: StatusBoard, device_url: str, parent: int
 ) -> WSGIApplication:
     """Return the reader's application; called in the worker, before anything is open."""
     from deniable.server.app import create_app
-    from deniable.server.http.bounded_bodies import BoundedBodies
-    from deniable.server.http.context import parts_of
-    from deniable.server.http.forwarded_headers import OutsideView
+    from deniable.server.http.context import Parts
+    from deniable.server.http.middleware import BoundedBodies, OutsideView
     from deniable.server.pages.public_pages import PagePublisher
     from deniable.server.results.annotations import ReferenceValues
 
-    store = _opened(place)
-    app = create_app(
+    with _exit_on_error():
+        store = open_store(place)
+    parts = Parts(
         store,
         Catalogue(store),
         board.read,
-        has_public_pages=settings.public,
-        known=ReferenceValues(settings.known),
+        references=ReferenceValues(settings.known),
         device_url=device_url,
+        has_public_pages=settings.public,
     )
-    limit_memory(READER_MEMORY_BYTES)
+    app = create_app(parts)
+    _limit_memory(READER_MEMORY_BYTES)
     watch_parent(parent)
-    threading.Thread(target=_import_slow_libraries, name="libraries", daemon=True).start()
-    parts_of(app).forgery.start()
+    # Import slow libraries at startup, so that no request waits a second for them.
+    imports = threading.Thread(target=lambda: [*map(import_module, SLOW_LIBRARIES)], daemon=True)
+    imports.start()
+    parts.forgery.start()
     PagePublisher(app).start()
     return BoundedBodies(OutsideView(app.wsgi_app, settings.proxies, settings.base_path))
 
 
-def limit_memory(more_bytes: int) -> None:
-    """Let this process allocate `more_bytes`; any allocation beyond that fails."""
+@contextmanager
+def _exit_on_error() -> Iterator[None]:
+    """End this process with a message, instead of a traceback, if a store cannot be opened."""
+    try:
+        yield
+    except DeniableError as error:
+        print(f"deniable serve: {error}", file=sys.stderr)
+        raise SystemExit(2) from None
+
+
+def _limit_memory(more_bytes: int) -> None:
+    """Let this process allocate `more_bytes` more; any further allocation fails."""
     if sys.platform != "linux":
         return  # elsewhere the limit does not count mapped memory
     lines = Path("/proc/self/status").read_text("ascii", "replace").splitlines()
@@ -176,51 +218,14 @@ def limit_memory(more_bytes: int) -> None:
         resource.setrlimit(resource.RLIMIT_DATA, (wanted, hard))
 
 
-def _serve_intake(place: Place, settings: Settings, address: Address, board: StatusBoard) -> None:
-    node = f"{socket.gethostname()}:{address.port}"
-    load = partial(load_intake, place, settings, node, board)
-    run_granian(address, load, logging_config("serve", as_json=settings.log_json))
-
-
-def _serve_reader(
-    place: Place, settings: Settings, address: Address, board: StatusBoard, device_url: str
-) -> None:
-    os.nice(READER_NICENESS)
-    load = partial(load_reader, place, settings, board, device_url)
-    run_granian(
-        address,
-        load,
-        logging_config("serve", as_json=settings.log_json),
-        interface="wsgi",
-        connections=READER_CONNECTIONS,
-        head_milliseconds=READER_HEAD_MILLISECONDS,
-        threads=READER_THREADS,
-    )
-
-
-def _opened(place: Place, node: str = "", *, is_intake: bool = False) -> Store:
-    try:
-        if is_intake and isinstance(place, Path):
-            take_lock(place)
-        return open_store(place, node)
-    except DeniableError as error:
-        print(f"deniable serve: {error}", file=sys.stderr)
-        raise SystemExit(2) from None
-
-
 def _prepare(data: Place) -> None:
+    """Create and check a data folder, once no earlier server uses it."""
     if not isinstance(data, Path):
         return
     create_folder(data)
-    lock = take_lock(data)  # so any earlier server of the folder has ended and released its port
+    lock = take_lock(data)  # so an earlier server has ended and released its port
     try:
         if is_begun(data):
             check_tables(data)
     finally:
         os.close(lock)
-
-
-def _import_slow_libraries() -> None:
-    """Import slow libraries at startup, so that no request waits a second for them."""
-    for name in SLOW_LIBRARIES:
-        __import__(name)

@@ -2,28 +2,43 @@
 
 from __future__ import annotations
 
+from ipaddress import ip_address
+from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
-from urllib.request import HTTPRedirectHandler, build_opener
 
-from deniable.server.process.settings import is_loopback
 from deniable.shared.errors import WrongUse
+
+if TYPE_CHECKING:
+    from http.client import HTTPResponse
+    from urllib.request import Request
+
+TOKEN = "DENIABLE_TOKEN"  # noqa: S105 # the environment variable with the token to send
+
+
+def is_loopback(host: str) -> bool:
+    """Return whether a host is reachable only from this machine."""
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
 
 
 def checked(server: str, option: str) -> str:
     """Return an option's URL; refuse plain HTTP to another machine."""
     parts = urlsplit(server)
-    if parts.scheme != "https" and not (
-        parts.scheme == "http" and is_loopback(parts.hostname or "")
-    ):
-        raise WrongUse(f"{option} must be an https address; plain http works for this machine only")
+    is_local = parts.scheme == "http" and is_loopback(parts.hostname or "")
+    if parts.scheme != "https" and not is_local:
+        raise WrongUse(f"{option} must be an https URL; plain http works only for this machine")
     return server.rstrip("/")
 
 
-class _NoRedirect(HTTPRedirectHandler):
-    """Redirect handler that refuses every redirect, so that a token goes nowhere else."""
+def send(request: Request, timeout: float) -> HTTPResponse:
+    """Send a request, and refuse every redirect, so that a token reaches no other server."""
+    from urllib.request import HTTPRedirectHandler, build_opener
 
-    def redirect_request(self, *_: object, **__: object) -> None:
-        return None
+    class NoRedirect(HTTPRedirectHandler):
+        def redirect_request(self, *_: object, **__: object) -> None:
+            return None
 
-
-OPENER = build_opener(_NoRedirect)
+    response: HTTPResponse = build_opener(NoRedirect).open(request, timeout=timeout)
+    return response

@@ -1,10 +1,10 @@
 """Main process of a server, which starts, restarts and stops one process per role.
 
-    main ─┬─ intake: granian's main process ── its worker
-          └─ reader: the same
+    main ─┬─ intake: granian's main process ── granian's worker
+          └─ reader: granian's main process ── granian's worker
 
-Main opens nothing that its children use, and starts no thread: if another thread held a lock at the
-moment of a fork, such as the import lock, the child would never see it released.
+The main process opens nothing that its children use, and starts no thread: if another thread held a
+lock at the moment of a fork, such as the import lock, the child would never see it released.
 
 A worker watches its parent and ends with it, because a killed parent cannot stop its worker.
 """
@@ -32,13 +32,11 @@ if TYPE_CHECKING:
 
 
 WATCH_SECONDS = 0.1
-LAST_ANSWERS_SECONDS = 1.0  # for refusals that are still being sent
+LAST_RESPONSES_SECONDS = 1.0  # for refusals that are still being sent
 PR_SET_PDEATHSIG, PR_SET_NAME = 1, 15  # <linux/prctl.h>
-
-
 POLL_SECONDS = 0.05
 STOP_SECONDS = 10
-CRASH_SECONDS = 5.5  # a restarted process that ends sooner is restarted later or not at all
+CRASH_SECONDS = 5.5  # a restarted process that ends sooner restarts later or not at all
 MAX_PAUSE_SECONDS = 60.0
 HEADER_MILLISECONDS = 10_000  # to send a request's head, and to stay connected without a request
 MAX_CONNECTIONS = 2_048  # further connections wait to be accepted
@@ -50,7 +48,7 @@ Load = Callable[[int], Any]  # returns the application; called in the worker wit
 
 @dataclass(frozen=True)
 class Role:
-    """Process of a server, with its address."""
+    """Role of a server's process, with the address that it serves."""
 
     name: str
     address: Address
@@ -93,14 +91,14 @@ class _Process:
 
 
 def supervise(roles: Sequence[Role], announce: Callable[[], None]) -> None:
-    """Serve until a signal asks to stop. Call `announce` once all roles respond."""
-    asked_to_stop: list[int] = []
+    """Serve until a signal arrives. Call `announce` once all roles respond."""
+    received: list[int] = []
     for number in SIGNALS:
-        signal.signal(number, lambda received, _: asked_to_stop.append(received))
+        signal.signal(number, lambda number, _: received.append(number))
     processes = [_Process(role) for role in roles]
-    silent = list(roles)
+    silent = list(roles)  # have not responded yet
     try:
-        while not asked_to_stop:
+        while not received:
             if silent:
                 silent = [role for role in silent if not role.address.answers()]
                 if not silent:
@@ -123,7 +121,7 @@ def run_granian(
     connections: int = MAX_CONNECTIONS,
     threads: int | None = None,
 ) -> None:
-    """Serve an application in one worker until a signal asks to stop."""
+    """Serve an application in one worker until a signal arrives."""
     from granian import Granian
     from granian.constants import HTTPModes, Interfaces
     from granian.http import HTTP1Settings
@@ -155,12 +153,18 @@ def watch_parent(
     has_ended: Callable[[], bool] = lambda: False,
     stop: Callable[[], object] = lambda: None,
 ) -> None:
-    """Call `stop` and end this process once its parent has ended or `has_ended` is true."""
+    """Call `stop` and end this process once its parent has ended or `has_ended` returns True."""
+
+    def watch() -> None:
+        while os.getppid() == parent and not has_ended():
+            time.sleep(WATCH_SECONDS)
+        stop()
+        if os.getppid() == parent:
+            time.sleep(LAST_RESPONSES_SECONDS)
+        os._exit(1)
+
     _prctl(PR_SET_PDEATHSIG, signal.SIGTERM)
-    watch = threading.Thread(
-        target=_watch, args=(parent, has_ended, stop), name="parent", daemon=True
-    )
-    watch.start()
+    threading.Thread(target=watch, name="parent", daemon=True).start()
 
 
 def _restart_ended(processes: Sequence[_Process], *, announced: bool) -> None:
@@ -185,7 +189,6 @@ def _stop(processes: Sequence[_Process]) -> None:
 
 
 def _run(role: Role, main: int) -> None:
-    """Run a role in its process."""
     for number in SIGNALS:
         signal.signal(number, signal.SIG_DFL)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, SIGNALS)
@@ -206,15 +209,6 @@ def _affordable_connections() -> int:
         soft = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
         resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
     return MAX_CONNECTIONS if soft == resource.RLIM_INFINITY else max(1, soft - SPARE_HANDLES)
-
-
-def _watch(parent: int, has_ended: Callable[[], bool], stop: Callable[[], object]) -> None:
-    while os.getppid() == parent and not has_ended():
-        time.sleep(WATCH_SECONDS)
-    stop()
-    if os.getppid() == parent:
-        time.sleep(LAST_ANSWERS_SECONDS)
-    os._exit(1)
 
 
 def _prctl(option: int, argument: object) -> None:

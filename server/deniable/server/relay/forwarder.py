@@ -1,8 +1,9 @@
-"""The forwarder: one thread that sends whole batches, and deletes each once it is delivered.
+"""Forwarder of a relay: one thread that sends whole batches, and deletes delivered ones.
 
 A batch is sent when it is full, or when its first envelope has waited for the maximum time. It is
-shuffled with the kernel's randomness and sent in bodies of bounded size. Each body is retried until
-the aggregator accepts it, with exponential backoff and full jitter, and never before Retry-After.
+shuffled with the kernel's randomness and sent in bodies of bounded size. The forwarder retries each
+body until the aggregator accepts it, with exponential backoff and full jitter, and never before
+Retry-After.
 """
 
 from __future__ import annotations
@@ -22,22 +23,19 @@ from typing import Any
 from urllib.error import HTTPError
 from urllib.request import Request
 
-from deniable.server.process.server_requests import OPENER
+from deniable.server.process.server_requests import send
 from deniable.server.relay.held_batches import Holding
 from deniable.shared.errors import DeniableError
 from deniable.shared.sealed_envelope import BATCH, SEALED_TYPE, SealedEnvelope
 
-BODY_BYTES = 2**19
-BODY_ENVELOPES = 1_000
-SECONDS = 60.0  # timeout for part of a response
-MOST_SECONDS = 600.0  # timeout for a whole response
-MOST_ANSWER = 2**20
-LOOK_SECONDS = 1.0
-FIRST_PAUSE, LONGEST_PAUSE = 1.0, 900.0
-MOST_DOUBLINGS = 20
-
-DAY_SECONDS = 86_400.0
-MAX_HELD_BYTES = 256 * 2**20
+MAX_BODY_BYTES = 2**19
+MAX_BODY_ENVELOPES = 1_000
+PART_TIMEOUT_SECONDS = 60.0  # for part of a response
+MAX_RESPONSE_SECONDS = 600.0
+MAX_RESPONSE_BYTES = 2**20
+POLL_INTERVAL_SECONDS = 1.0
+MIN_PAUSE_SECONDS, MAX_PAUSE_SECONDS = 1.0, 900.0
+MAX_DOUBLINGS = 20
 
 log = logging.getLogger("deniable.relay")
 uniform = SystemRandom().uniform
@@ -48,11 +46,11 @@ class Settings:
     """Settings of a relay, passed to its worker."""
 
     server: str  # URL of the aggregator
-    token: str = field(repr=False)  # an app's token, which allows bodies of many envelopes
+    token: str = field(repr=False)  # app token, which allows many envelopes per body
     folder: Path
     batch: int = BATCH  # number of envelopes at which a batch is sent
-    longest_seconds: float = DAY_SECONDS  # time after which a smaller batch is sent
-    max_bytes: int = MAX_HELD_BYTES  # limit on held envelopes
+    longest_seconds: float = 86_400.0  # time after which a smaller batch is sent
+    max_bytes: int = 256 * 2**20  # limit on held envelopes
 
 
 class NotTaken(DeniableError):
@@ -64,28 +62,31 @@ class NotTaken(DeniableError):
 
 
 class Forwarder:
+    """Thread that forwards the batches of a relay."""
+
     def __init__(
         self, holding: Holding, settings: Settings, sleep: Callable[[float], object] = time.sleep
     ) -> None:
         self._holding, self._settings, self._sleep = holding, settings, sleep
-        self._asked = math.inf  # start of the current wait for a response
+        self._waiting_since = math.inf  # start of the current wait for a response
         self._thread = threading.Thread(target=self._run, name="forwarder", daemon=True)
 
     def start(self) -> None:
         self._thread.start()
 
     def has_ended(self) -> bool:
-        """Return whether the thread has failed or hangs on a response, so the process must end."""
-        return not self._thread.is_alive() or time.monotonic() - self._asked > MOST_SECONDS
+        """Return whether the thread has failed, or waits too long, so that the process must end."""
+        hangs = time.monotonic() - self._waiting_since > MAX_RESPONSE_SECONDS
+        return hangs or not self._thread.is_alive()
 
     def _run(self) -> None:
         while True:
             try:
                 if not self.turn():
-                    self._sleep(LOOK_SECONDS)
+                    self._sleep(POLL_INTERVAL_SECONDS)
             except OSError:
                 log.exception("the folder cannot be read or written; will retry")
-                self._sleep(FIRST_PAUSE)
+                self._sleep(MIN_PAUSE_SECONDS)
 
     def turn(self) -> bool:
         """Forward a batch if one is due, and return whether it was delivered."""
@@ -110,21 +111,21 @@ class Forwarder:
             try:
                 return self._sent(body)
             except NotTaken as error:
-                bound = min(LONGEST_PAUSE, FIRST_PAUSE * 2.0 ** min(failures, MOST_DOUBLINGS))
+                doubled = MIN_PAUSE_SECONDS * 2.0 ** min(failures, MAX_DOUBLINGS)
                 failures += 1
-                log.warning("not forwarded, will retry: %s", error)
-                self._sleep(error.retry_after + uniform(0, bound))
+                log.warning("a batch was not forwarded, will retry: %s", error)
+                self._sleep(error.retry_after + uniform(0, min(doubled, MAX_PAUSE_SECONDS)))
 
     def _sent(self, body: Sequence[SealedEnvelope]) -> Mapping[str, int]:
         """Send a body once, and return the number of envelopes by outcome."""
         headers = {"Authorization": f"Bearer {self._settings.token}", "Content-Type": SEALED_TYPE}
         packed = b"".join(envelope.pack() for envelope in body)
-        where = f"{self._settings.server}/v1/envelopes"
-        request = Request(where, packed, headers, method="POST")  # noqa: S310 # https, or here
-        self._asked = time.monotonic()
+        url = f"{self._settings.server}/v1/envelopes"
+        request = Request(url, packed, headers, method="POST")  # noqa: S310 # https, or this machine
+        self._waiting_since = time.monotonic()
         try:
-            with OPENER.open(request, timeout=SECONDS) as reply:
-                text = reply.read(MOST_ANSWER)
+            with send(request, PART_TIMEOUT_SECONDS) as reply:
+                text = reply.read(MAX_RESPONSE_BYTES)
         except HTTPError as error:
             with error:
                 reason = f"the aggregator answered with status {error.code}"
@@ -132,11 +133,11 @@ class Forwarder:
         except OSError as error:
             cause = getattr(error, "reason", error)
             raise NotTaken(f"no answer from the aggregator: {cause}") from None
-        except (HTTPException, ValueError) as error:  # its message may be secret
+        except (HTTPException, ValueError) as error:  # its message may contain the token
             name = type(error).__name__
             raise NotTaken(f"the HTTP exchange with the aggregator failed: {name}") from None
         finally:
-            self._asked = math.inf
+            self._waiting_since = math.inf
         return _outcomes(text, len(body))
 
 
@@ -144,7 +145,9 @@ def bodies(batch: Sequence[SealedEnvelope]) -> Iterator[list[SealedEnvelope]]:
     """Split a batch, in order, into bodies of bounded size."""
     body, size = list[SealedEnvelope](), 0
     for envelope in batch:
-        if body and (len(body) == BODY_ENVELOPES or size + len(envelope.pack()) > BODY_BYTES):
+        if body and (
+            len(body) == MAX_BODY_ENVELOPES or size + len(envelope.pack()) > MAX_BODY_BYTES
+        ):
             yield body
             body, size = [], 0
         body.append(envelope)
@@ -162,11 +165,12 @@ def _outcomes(text: bytes, sent: int) -> Mapping[str, int]:
             {name: int(receipt[name]) for name in ("accepted", "duplicates") if receipt[name]}
         )
     except (ValueError, KeyError, TypeError, OverflowError, RecursionError):
-        raise NotTaken("the answer is not an aggregation server's") from None
+        raise NotTaken("the response is not a receipt of an aggregation server") from None
     if outcomes.total() != sent:
-        raise NotTaken(f"the answer does not cover exactly the {sent} envelopes that were sent")
+        raise NotTaken(f"the response does not account for exactly the {sent} envelopes sent")
     return outcomes
 
 
 def _seconds(text: str | None) -> float:
-    return min(float(text), LONGEST_PAUSE) if text and text.isascii() and text.isdecimal() else 0.0
+    is_number = text and text.isascii() and text.isdecimal()
+    return min(float(text), MAX_PAUSE_SECONDS) if text and is_number else 0.0

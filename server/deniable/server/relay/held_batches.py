@@ -1,14 +1,14 @@
 """Envelopes that the relay holds on disk: a gathering batch and a leaving batch.
 
-    gathering/*         groups of envelopes that came at about the same time, each in random order
+    gathering/*         groups of envelopes that arrived together, each in random order
     gathering/waiting   how long the batch has waited, in whole hours (`Wait`)
     leaving/*           the batch that is being sent: nothing is added to it
 
-Each group is one file, written completely and synced before it gets its random name, so that
-acknowledged envelopes survive a kill. Its modification time is set to 0. A batch is sent as a
-whole: envelopes added to a partly sent batch would stand out. It is deleted once all of it is
-delivered. The aggregator recognises envelopes that are sent again after a kill by the ids inside
-them.
+Each group is one file. It is written completely and synced before it gets its random name, so
+acknowledged envelopes survive a kill. Its modification time is set to 0. The relay sends a batch as
+a whole, because envelopes added to a partly sent batch would stand out, and deletes it once all of
+it is delivered. If a kill makes the relay send envelopes again, the aggregator recognises them by
+the ids inside them.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ import re
 import shutil
 import threading
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 from pathlib import Path
 from random import SystemRandom
 from secrets import token_hex
@@ -41,14 +42,14 @@ shuffle = SystemRandom().shuffle
 
 
 class Full(DeniableError):
-    """Raised while the relay is full, until a batch has been sent."""
+    """Raised for envelopes that a relay has no room for, until a batch has been sent."""
 
 
 class Holding:
     """Folder of waiting envelopes; thread-safe."""
 
-    def __init__(self, folder: Path, most_bytes: int, clock: Clock | None = None) -> None:
-        self._folder, self._most_bytes, self._clock = folder, most_bytes, clock or Clock()
+    def __init__(self, folder: Path, max_bytes: int, clock: Clock | None = None) -> None:
+        self._folder, self._max_bytes, self._clock = folder, max_bytes, clock or Clock()
         self._lock = threading.Lock()
         for name in (GATHERING, LEAVING):
             (folder / name).mkdir(mode=PRIVATE_FOLDER, parents=True, exist_ok=True)
@@ -58,7 +59,10 @@ class Holding:
         sync(folder)
         self._bytes = sum(path.stat().st_size for path in self._files(GATHERING, LEAVING))
         self._known = {_digest(envelope) for envelope in self._read(GATHERING)}
-        self._wait = Wait(self._clock, self._kept_wait())
+        kept_wait = b""
+        with suppress(OSError):
+            kept_wait = (folder / GATHERING / WAITING).read_bytes()
+        self._wait = Wait(self._clock, kept_wait)
         if self._known:
             self._keep_wait()
 
@@ -70,8 +74,8 @@ class Holding:
     def waited(self) -> float:
         """Return how many seconds the first gathered envelope has waited.
 
-        The wait is saved at each full hour of the machine's clock. If it were saved at full hours
-        of the batch, the file system would show the minute in which the batch began.
+        The wait is saved at each full hour of the machine's clock. Saved at full hours of the
+        batch, it would show in the file system the minute in which the batch began.
         """
         with self._lock:
             if not self._known:
@@ -81,7 +85,7 @@ class Holding:
             return self._wait.seconds()
 
     def keep(self, envelopes: Iterable[SealedEnvelope]) -> None:
-        """Write envelopes to disk before returning, without duplicates."""
+        """Write envelopes to disk, without duplicates, before returning."""
         with self._lock:
             new = {_digest(envelope): envelope for envelope in envelopes}
             group = [envelope for digest, envelope in new.items() if digest not in self._known]
@@ -89,7 +93,7 @@ class Holding:
                 return
             shuffle(group)
             content = b"".join(envelope.pack() for envelope in group)
-            if self._bytes + len(content) > self._most_bytes:
+            if self._bytes + len(content) > self._max_bytes:
                 raise Full("the relay is full; send the same body again later")
             _write(self._folder / GATHERING / token_hex(16), content)
             self._bytes += len(content)
@@ -123,12 +127,6 @@ class Holding:
             sync(self._folder)
             shutil.rmtree(self._folder / GONE)
 
-    def _kept_wait(self) -> bytes:
-        try:
-            return (self._folder / GATHERING / WAITING).read_bytes()
-        except OSError:
-            return b""
-
     def _keep_wait(self) -> None:
         """Save how long the batch has waited; if that fails, it may wait longer."""
         self._hour = self._clock.seconds() // HOUR
@@ -155,9 +153,10 @@ class Wait:
         "494663 13"    the hour in which it began, counted from 1970; the hours measured since
 
     A running relay measures with a monotonic clock; only the calendar shows how much time passed
-    while none ran. After a restart the longer of the two counts, each rounded down to whole hours.
-    So the batch waits for up to an hour more, and is sent early only if the calendar has jumped
-    ahead. If the calendar has gone back, unmeasured hours are lost. An unreadable wait begins now.
+    while no relay ran. After a restart, the longer of the two counts, each rounded down to whole
+    hours. So the batch waits for up to an hour more, and is sent early only if the calendar has
+    jumped ahead. If the calendar was set back, unmeasured hours are lost. If the saved wait cannot
+    be read, the wait begins now.
     """
 
     def __init__(self, clock: Clock, kept: bytes = b"") -> None:
@@ -192,5 +191,5 @@ def _write(path: Path, content: bytes) -> None:
     except OSError:
         unfinished.unlink(missing_ok=True)
         raise
-    os.utime(path.parent, ns=(0, 0))  # it would show when the last envelope came
+    os.utime(path.parent, ns=(0, 0))  # it would show when the last envelope arrived
     sync(path.parent)

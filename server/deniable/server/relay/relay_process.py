@@ -1,7 +1,7 @@
-"""`deniable relay`: the process that takes sealed reports and forwards them in batches.
+"""`deniable relay`: the process that accepts sealed reports and forwards them in batches.
 
-Its front accepts one sealed envelope per request, and answers once it is on disk. It checks only
-the shape of a body. It does not look at the sender, and reads no header but the length and the
+Its front accepts one sealed envelope per request, and responds once the envelope is on disk. It
+checks only the shape of a body, ignores the sender, and reads no headers but the length and the
 type. Envelopes that arrive at the same time are written together, in random order.
 """
 
@@ -42,13 +42,14 @@ MAX_BODY_BYTES = HEADER.size + max(LENGTHS)
 MAX_WAITING = 1_024  # envelopes waiting for the disk
 FULL_SECONDS = 600
 BUSY = "the relay is overloaded; send the same body again later"
+UNWRITABLE = "the relay cannot write to its disk now"
+MAX_HEAD_BYTES = 2**13
+MAX_CONNECTIONS = 900  # less than the usual limit on open files
 
 log = logging.getLogger("deniable.relay")
 
 
 class RelayFront(Front):
-    """ASGI application of a relay."""
-
     def __init__(self, holding: Holding) -> None:
         super().__init__(MAX_BODY_BYTES)
         self._holding = holding
@@ -66,7 +67,12 @@ class RelayFront(Front):
         if scope.headers.get("content-type", "") != SEALED_TYPE:
             raise HttpError(415, f"a relay forwards only {SEALED_TYPE}")
         async with self.body_of(scope, protocol) as body:
-            await self._keep(_only_envelope(body))
+            try:
+                (envelope,) = parse_sealed(body, 1)
+            except InvalidEnvelope as error:
+                status = 413 if error.code == "too-many" else 400
+                raise HttpError(status, f"{error.detail}; nothing was accepted") from None
+            await self._keep(envelope)
         return 202, header_list({}), b'{"held":1}'
 
     async def _keep(self, envelope: SealedEnvelope) -> None:
@@ -83,8 +89,7 @@ class RelayFront(Front):
             raise HttpError(503, str(error), retry_after=FULL_SECONDS) from None
         except OSError as error:
             log.error("the folder cannot be written: %s", error.strerror)
-            reason = "the relay's disk cannot be written now"
-            raise HttpError(503, reason, retry_after=FULL_SECONDS) from None
+            raise HttpError(503, UNWRITABLE, retry_after=FULL_SECONDS) from None
 
     async def _write(self) -> None:
         try:
@@ -107,19 +112,6 @@ class RelayFront(Front):
             self._writing = None
 
 
-def _only_envelope(body: bytes) -> SealedEnvelope:
-    try:
-        (envelope,) = parse_sealed(body, 1)
-    except InvalidEnvelope as error:
-        status = 413 if error.code == "too-many" else 400
-        raise HttpError(status, f"{error.detail}; nothing was accepted") from None
-    return envelope
-
-
-HEAD_BYTES = 2**13
-MAX_CONNECTIONS = 900  # less than the usual limit on open files
-
-
 def relay(settings: Settings, host: str, port: int, ready: Callable[[Address], None]) -> None:
     """Run the relay until a signal arrives. Raise Refused if the port or the folder is in use."""
     settings.folder.mkdir(mode=PRIVATE_FOLDER, parents=True, exist_ok=True)
@@ -127,6 +119,16 @@ def relay(settings: Settings, host: str, port: int, ready: Callable[[Address], N
     with claim(host, port) as address:
         role = Role("relay", address, partial(_serve, settings, address))
         supervise([role], partial(ready, address))
+
+
+def _serve(settings: Settings, address: Address) -> None:
+    run_granian(
+        address,
+        partial(load, settings),
+        logging_config("relay"),
+        head_bytes=MAX_HEAD_BYTES,
+        connections=MAX_CONNECTIONS,
+    )
 
 
 def load(settings: Settings, parent: int) -> RelayFront:
@@ -141,13 +143,3 @@ def load(settings: Settings, parent: int) -> RelayFront:
     forwarder.start()
     watch_parent(parent, forwarder.has_ended)
     return RelayFront(holding)
-
-
-def _serve(settings: Settings, address: Address) -> None:
-    run_granian(
-        address,
-        partial(load, settings),
-        logging_config("relay"),
-        head_bytes=HEAD_BYTES,
-        connections=MAX_CONNECTIONS,
-    )

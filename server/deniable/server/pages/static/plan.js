@@ -1,4 +1,4 @@
-/* Shows the value of a slider while it moves; from then on it counts instead of its field. */
+/* Shows the value of a slider while it moves, and clears its field, so that the slider counts. */
 const scales = {
   epsilon: (position) => String(Number(position)),
   people: (position) => Number((10 ** position).toPrecision(2)).toLocaleString("en"),

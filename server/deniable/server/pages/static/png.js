@@ -1,4 +1,4 @@
-/* A PNG next to each SVG: there only with a script, since the browser draws it, at twice its size. */
+/* Adds a button for a PNG next to each SVG link. The browser draws the PNG, at twice the size. */
 const TIMES = 2;
 
 async function draw(link) {

@@ -1,4 +1,4 @@
-/* Reloads the page when something has changed. Asks only while the page is visible. */
+/* Reloads the page when something has changed. Checks only while the page is visible. */
 const waiting = document.getElementById("waiting");
 const PAUSE_MILLISECONDS = 2_000, MAX_FAILURES = 5;
 

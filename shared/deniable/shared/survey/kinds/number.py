@@ -54,7 +54,7 @@ class Number(MeanQuestion):
 
     @property
     def asked(self) -> str:
-        return f"a number from {self.low} to {self.high}"
+        return f"a number from {self.low} to {self.high}".replace("-", "−")
 
     @property
     def example(self) -> int | float:
