@@ -203,6 +203,19 @@ def test_what_verbs_publish_and_close_is_served(
     eventually(lambda: states()[id_] == "closed", "closed")
 
 
+def test_closing_over_http_reaches_intake_before_the_response(data: Path) -> None:
+    with SqliteStore.create(data) as store:
+        asked = published(store, this_month())
+    with serving(data) as server:
+        address = f"{server.dashboard}/v1/surveys/{asked.id}/close"
+        headers = {"Authorization": f"Bearer {server.token}"}
+        assert json.loads(get(server, f"/v1/surveys/{asked.id}")[1])["state"] == "open"
+        request = urllib.request.Request(address, b"", headers, method="POST")
+        with urllib.request.urlopen(request, timeout=PATIENCE) as response:
+            assert response.status == 200
+        assert json.loads(get(server, f"/v1/surveys/{asked.id}")[1])["state"] == "closed"
+
+
 def test_results_are_had_from_another_machine(
     server: Server, served: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from deniable.server.surveys.catalogue import Catalogue
 
 DATA = "DENIABLE_DATA"
-STILL_READ = "another process reads the store; its files hold the deleted data until that ends"
+STILL_READ = "another process is reading the store; until it ends, files contain the deleted data"
 
 
 def add_place(parser: ArgumentParser, *, required: bool = True) -> _MutuallyExclusiveGroup:

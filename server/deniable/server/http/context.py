@@ -183,7 +183,7 @@ def _out_of_memory(_: MemoryError) -> Response:
 
 
 def _http_error(error: HTTPException) -> Response:
-    """Convert a framework error to a problem document, without its text, which quotes the input."""
+    """Convert an error of Flask to a problem document without its text, which quotes the input."""
     status = error.code or 500
     if status < 400:  # a redirect to the canonical address
         return cast(Response, error.get_response())

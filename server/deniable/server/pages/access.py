@@ -36,7 +36,7 @@ from deniable.shared.survey.phrases import upper_first
 SCRIPTS = "; script-src 'self'; connect-src 'self'"  # added on pages with scripts
 FIELD = "form_token"
 NOT_AN_OPERATOR = "This page is for operators, but you are signed in as an analyst"
-NOT_FROM_HERE = "This form is not from your session; open the page again and repeat it there"
+NOT_FROM_HERE = "This form is not from your session; reload its page and submit it again"
 UNKNOWN_TOKEN = "This token is unknown, or it has expired."  # noqa: S105 - a sentence
 OTHER_SITE = "Another site sent you here to sign in. If you intended this, sign in here."
 APP_TOKEN = (
@@ -47,7 +47,7 @@ P = ParamSpec("P")
 
 
 def pages(name: str, *, public: tuple[str, ...] = ()) -> Blueprint:
-    """Return a blueprint whose pages require signing in, except those in `public`."""
+    """Return a blueprint whose views require signing in, except those in `public`."""
     blueprint = Blueprint(name, __name__)
     open_to_all = {f"{name}.{view}" for view in public}
 

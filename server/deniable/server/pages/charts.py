@@ -199,7 +199,7 @@ class EventLine(NamedTuple):
     at: float
     words: str
     anchor: str
-    y: int | None  # of the words, where there is room for them
+    y: int | None  # of the words; None if there is no room for them
 
 
 @dataclass(frozen=True)

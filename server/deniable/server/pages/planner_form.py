@@ -1,4 +1,4 @@
-"""Planner form: sliders for a quick look, and fields for exact values.
+"""Planner form: sliders for rough values, and fields for exact ones.
 
 A filled-in field takes precedence over its slider. An invalid value is reported at its field and
 replaced by a default, so that there is always a plan to show.

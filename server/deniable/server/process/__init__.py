@@ -1,1 +1,1 @@
-"""Server processes: `supervisor` starts, restarts and stops them; `roles` defines them."""
+"""Server processes: `roles` defines them; `supervisor` starts, restarts and stops them."""

@@ -1,7 +1,7 @@
 """`deniable serve`: intake for devices and the reader for people, at separate addresses.
 
-Intake holds the lock on the folder, the keys that open sealed reports, and the writer. The reader
-opens the same store, as any command does; it has a memory limit and a lower CPU priority.
+Intake has the lock on the folder, the keys that open sealed reports, and the writer. The reader
+opens the same store, as commands do; it has a memory limit and a lower CPU priority.
 """
 
 from __future__ import annotations
