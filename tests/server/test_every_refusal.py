@@ -66,7 +66,7 @@ def test_every_refusal_in_the_source_has_been_answered(here: World) -> None:
     before = sys.gettrace()
     sys.settrace(trace)
     loop.call(sys.settrace, trace)
-    here.front._lookups.thread.submit(sys.settrace, trace)
+    here.front._queries.submit(sys.settrace, trace)
     try:
         sent(here)
         others(here)

@@ -43,7 +43,14 @@ def run(args: Namespace) -> int:
         f"head {entry.head[:12]}"
         for entry in entries
     ]
-    show(args, document, lines + _verdict(entries, args.check, fault))
+    if not entries:
+        lines = ["no survey has been published here"]
+    elif fault is not None:
+        lines.append(f"FAULT: {fault}")
+    elif args.check is not None:
+        consistent = f"the chain is consistent and continues {args.check}"
+        lines.append(consistent if args.check else UNWITNESSED)
+    show(args, document, lines)
     return 1 if fault else 0
 
 
@@ -80,16 +87,6 @@ def _read_copy(file: Path) -> list[RegisterEntry]:
         raise WrongUse(
             f"{file} cannot be read as a register; write one: deniable register --json > {file}"
         ) from None
-
-
-def _verdict(entries: Sequence[RegisterEntry], check: str | None, fault: str | None) -> list[str]:
-    if not entries:
-        return ["no survey has been published here"]
-    if check is None:
-        return []
-    if fault is not None:
-        return [f"FAULT: {fault}"]
-    return [f"the chain is consistent and continues {check}" if check else UNWITNESSED]
 
 
 REGISTER = Verb(

@@ -232,20 +232,16 @@ def _delete(args: Namespace) -> int:
             )
         print(DELETED.format(published, survey.title), file=sys.stderr)
         if not args.yes:
-            _confirm(published)
+            if not sys.stdin.isatty():
+                raise WrongUse("there is no terminal to confirm at; add --yes to delete the survey")
+            typed = input(f"To delete it, type the first {ID_DIGITS} digits of its id: ").strip()
+            if len(typed) < ID_DIGITS or not published.id.startswith(typed):
+                raise Refused("that is not the survey's id; nothing was deleted")
         purged = delete(store, published)
     if not purged:
         print(STILL_READ, file=sys.stderr)
     document = {"id": published.id, "name": published.name, "state": "deleted"}
     return show(args, document, [f"deleted {published.name} ({digits})"])
-
-
-def _confirm(published: PublishedSurvey) -> None:
-    if not sys.stdin.isatty():
-        raise WrongUse("there is no terminal to confirm at; add --yes to delete the survey")
-    typed = input(f"To delete it, type the first {ID_DIGITS} digits of its id: ").strip()
-    if len(typed) < ID_DIGITS or not published.id.startswith(typed):
-        raise Refused("that is not the survey's id; nothing was deleted")
 
 
 def delete(store: Store, published: PublishedSurvey) -> bool:

@@ -214,7 +214,14 @@ class Caller(NamedTuple):
 def caller() -> Caller:
     """Return the sender of this request, from its token or else its session."""
     if "caller" not in g:
-        g.caller = _look_up(parts())
+        here, now = parts(), parts().clock.now()
+        header = request.headers.get("Authorization", "")
+        if header and (role := authorized_role(header, here.store, now)):
+            g.caller = Caller(role)
+        elif token := here.sessions.token(request.cookies.get(COOKIE, "")):
+            g.caller = Caller(role_of(token, here.store, now), has_session=True)
+        else:
+            g.caller = Caller(None)
     return cast(Caller, g.caller)
 
 
@@ -251,13 +258,3 @@ def require(
         return guarded
 
     return decorate
-
-
-def _look_up(here: Parts) -> Caller:
-    now = here.clock.now()
-    header = request.headers.get("Authorization", "")
-    if header and (role := authorized_role(header, here.store, now)):
-        return Caller(role)
-    if token := here.sessions.token(request.cookies.get(COOKIE, "")):
-        return Caller(role_of(token, here.store, now), has_session=True)
-    return Caller(None)

@@ -55,7 +55,7 @@ if TYPE_CHECKING:
     from granian.rsgi import Scope
 
 MAX_UPLOADS_WAITING = 1_024  # uploads waiting for the disk: as many as one commit takes
-MAX_LOOKUPS_WAITING = 64
+MAX_QUERIES_WAITING = 64
 CHEAP_BODY_BYTES = 4_096
 CHEAP_JSON_BYTES = 512  # parsing JSON takes many times longer
 ENVELOPES_AT_A_TIME = 64  # envelopes of a large upload between two rests
@@ -83,7 +83,8 @@ class IntakeFront(Front):
     ) -> None:
         super().__init__(MAX_BODY_BYTES)
         self.intake, self._proxies, self._public_pages = intake, proxies, public_pages
-        self._lookups = Lookups()
+        self._queries = ThreadPoolExecutor(1, "queries")
+        self._queries_waiting = 0
         self._register: list[bytes] = []  # entries as JSON; the register only grows
         self._settled = deque[tuple[asyncio.Future[list[Outcome]], Settled]]()
         self._waiting, self._waking = 0, False
@@ -218,12 +219,22 @@ class IntakeFront(Front):
         if authorization is not None and self.intake.app_tokens.fresh_for(authorization) <= 0:
             if not await self._token_pace.has_turn():
                 raise HttpError(503, BUSY)
-            await self._lookups.run(partial(check_app_token, self.intake, authorization))
+            await self._query(partial(check_app_token, self.intake, authorization))
+
+    async def _query(self, query: Callable[[], T]) -> T:
+        """Run a query of the store in its thread, for which only some requests may wait."""
+        if self._queries_waiting >= MAX_QUERIES_WAITING:
+            raise HttpError(503, BUSY)
+        self._queries_waiting += 1
+        try:
+            return await self._loop.run_in_executor(self._queries, query)
+        finally:
+            self._queries_waiting -= 1
 
     def _refresh(self) -> asyncio.Future[None]:
         """Read the surveys from the store, once for all requests that wait for them."""
         if self._refreshing is None or self._refreshing.done():
-            self._refreshing = self._loop.run_in_executor(self._lookups.thread, self._refresh_now)
+            self._refreshing = self._loop.run_in_executor(self._queries, self._refresh_now)
             # An error that no caller awaits is dropped: the next caller gets its own.
             self._refreshing.add_done_callback(lambda done: done.cancelled() or done.exception())
         return self._refreshing
@@ -257,7 +268,7 @@ class IntakeFront(Front):
             raise HttpError(400, "after must be a whole number, like ?after=1000")
         await self._look_up()
         if len(self._register) < self.intake.catalogue.mark:
-            await self._lookups.run(self._extend_register)
+            await self._query(self._extend_register)
         first = int(after)
         entries = self._register[first : first + MAX_REGISTER_ENTRIES]
         more = len(self._register) > first + len(entries)
@@ -290,7 +301,7 @@ class IntakeFront(Front):
             raise HttpError(404, problem) from None
 
     async def _page(self, path: str, missing: HttpError) -> Reply:
-        page = await self._lookups.run(partial(self.intake.store.public_page, path))
+        page = await self._query(partial(self.intake.store.public_page, path))
         if page is None:
             raise missing
         more = {"Cache-Control": PUBLIC_CACHE}
@@ -374,23 +385,6 @@ def _authorization(scope: Scope) -> str | None:
     if value is None and "authorization" in scope.headers:  # its bytes are not text
         raise HttpError(401, UNKNOWN_TOKEN)
     return value
-
-
-class Lookups:
-    """Single thread that queries the store. Only a limited number of requests may wait for it."""
-
-    def __init__(self) -> None:
-        self.thread = ThreadPoolExecutor(1, "lookups")
-        self._waiting = 0
-
-    async def run(self, look: Callable[[], T]) -> T:
-        if self._waiting >= MAX_LOOKUPS_WAITING:
-            raise HttpError(503, BUSY)
-        self._waiting += 1
-        try:
-            return await asyncio.get_running_loop().run_in_executor(self.thread, look)
-        finally:
-            self._waiting -= 1
 
 
 class Readiness:

@@ -63,10 +63,7 @@ class PlanChart:
     people: tuple[Tick, ...]
     errors: tuple[Tick, ...]
     at: float
-    height: int = HEIGHT
-    top: int = TOP
-    bottom: int = BOTTOM
-    right: float = RIGHT
+    height, top, bottom, right = HEIGHT, TOP, BOTTOM, RIGHT  # of every chart
 
 
 @dataclass(frozen=True)
