@@ -31,7 +31,9 @@ def archive_arguments(parser: ArgumentParser) -> None:
         "survey", nargs="?", metavar="SURVEY", help="a name, an id or its beginning (default: all)"
     )
     add_place(parser)
-    parser.add_argument("--to", type=Path, required=True, metavar="DIR", help="the archive")
+    parser.add_argument(
+        "--to", type=Path, required=True, metavar="DIR", help="folder of the archive"
+    )
     parser.add_argument("--round", type=int, metavar="N", help="only this round")
     parser.add_argument(
         "--purge", action="store_true",

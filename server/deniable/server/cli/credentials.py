@@ -125,7 +125,7 @@ def token_arguments(parser: ArgumentParser) -> None:
     create.add_argument(
         "--days", type=int, default=DEFAULT_DAYS, help="until it expires (default: %(default)s)"
     )
-    listed = actions.add_parser("list", help="list the tokens by their ids")
+    listed = actions.add_parser("list", help="list the tokens with their ids")
     revoke = actions.add_parser("revoke", help="revoke a token immediately")
     revoke.add_argument("token", metavar="ID", help="the id that `list` shows, or its beginning")
     for action in (create, listed, revoke):

@@ -43,7 +43,7 @@ def _arguments(parser: ArgumentParser) -> None:
         "for a vector, of each coordinate",
     )
     parser.add_argument(
-        "--bytes", metavar="B", type=int, help="leave out mechanisms with longer reports"
+        "--bytes", metavar="B", type=int, help="use only mechanisms with reports of at most B bytes"
     )
     add_json(parser)
 

@@ -51,7 +51,9 @@ def arguments(parser: ArgumentParser) -> None:
     )
     for action in (check, publish):
         action.add_argument("file", type=Path, metavar="FILE", help="the survey, in TOML")
-    show_ = actions.add_parser("show", help="describe a published survey, or print its document")
+    show_ = actions.add_parser(
+        "show", help="describe a published survey; --json prints its document"
+    )
     close = actions.add_parser("close", help="close a survey permanently: refuse further reports")
     annotate = actions.add_parser(
         "annotate", help="mark an event in a survey's charts, such as a release or an outage"

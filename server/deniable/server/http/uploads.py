@@ -51,8 +51,8 @@ from deniable.shared.sealed_envelope import (
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 
-FROM_ANYONE = 1  # one envelope per body, and one report per envelope, without an app token
-INSIDE_SEALED = 1  # reports in a sealed envelope: a relay with a token cannot see their number
+FROM_ANYONE = 1  # limit without an app token: one envelope per body, one report per envelope
+INSIDE_SEALED = 1  # limit on reports in a sealed envelope, whose number a relay cannot see
 TOO_LARGE = ("too-many", "too-long")  # codes of bodies refused with 413; all others get 400
 TOKEN_FRESH_SECONDS = 0.25
 MAX_FRESH_TOKENS = 1_000
