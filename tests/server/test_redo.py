@@ -284,7 +284,7 @@ def test_a_writer_that_stops_leaves_nothing_to_recover(store: SqliteStore) -> No
     writer = Writer(store, Catalogue(store))
     writer.start()
     assert writer.write(some(asked, 2, 1)) == ["accepted"]
-    eventually(lambda: store._writer._covered > 0)
+    eventually(lambda: store._writer._covered_bytes > 0)
     with writer._ready:
         for each in some(asked, 1, 20):
             writer._waiting.append(_Request([each], each.size, answers.append))

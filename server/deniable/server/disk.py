@@ -1,4 +1,4 @@
-"""Private files and folders, written durably."""
+"""Durable writes of private files and folders."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from pathlib import Path
 from typing import BinaryIO
 
 PRIVATE_FOLDER, PRIVATE_FILE = 0o700, 0o600
-COPIED_AT_ONCE = 2**20
+COPY_BYTES = 2**20  # per read
 
 
 def sync(path: Path) -> None:
-    """Sync a file, or the names in a folder, to disk."""
+    """Sync a file's content, or a folder's list of names, to disk."""
     handle = os.open(path, os.O_RDONLY)
     try:
         os.fsync(handle)
@@ -21,7 +21,7 @@ def sync(path: Path) -> None:
 
 
 def create_private(path: Path) -> BinaryIO:
-    """Create a file that only its owner can access; it must not exist."""
+    """Create a file that only its owner can access; raise FileExistsError if it exists."""
     return os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, PRIVATE_FILE), "wb")
 
 
@@ -32,7 +32,7 @@ def write_new(path: Path, content: bytes | BinaryIO) -> None:
             if isinstance(content, bytes):
                 file.write(content)
             else:
-                shutil.copyfileobj(content, file, COPIED_AT_ONCE)
+                shutil.copyfileobj(content, file, COPY_BYTES)
             file.flush()
             os.fsync(file.fileno())
     except FileExistsError:

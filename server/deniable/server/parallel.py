@@ -5,12 +5,13 @@
             "dask"           a local Dask cluster, one worker for each processor
             "dask:ADDRESS"   the cluster whose scheduler has this address
 
-Each item counts exactly once. Results are merged in the order of the items, so a merge need not be
-associative or commutative to give the same bytes everywhere. When a worker dies, each item that it
-may have been working on is tried again alone. If an item still fails, the rest is finished, then an
-error names it, and no partial result is returned. An exception of the function ends the work.
+Each item counts exactly once. Results are merged in the order of the items, so every place gives
+the same bytes, even if the merge is not associative or commutative. If a worker dies, each item
+that it may have been working on is retried alone. If a retry fails, the other items are finished,
+then an error names the failed ones, and no partial result is returned. An exception of the function
+ends the work.
 
-`progress` reports on standard error how many items are done.
+`progress` shows on standard error how many items are done.
 """
 
 from __future__ import annotations
@@ -34,8 +35,8 @@ from deniable.shared.errors import Unfinished, WrongUse
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 Merged = TypeVar("Merged")
-# In bytes. Dask's nanny sets the first to 64 KiB, which also stops glibc from adapting the second,
-# so the system would map and clear every large array again.
+# In bytes. Dask's nanny sets the first to 64 KiB, which also stops glibc from adapting the second.
+# Then the system would map and clear memory for every large array.
 KEEP_MEMORY = {"MALLOC_TRIM_THRESHOLD_": 2**30, "MALLOC_MMAP_THRESHOLD_": 2**25}
 SECONDS_BETWEEN_LINES = 5.0
 
@@ -50,7 +51,7 @@ def map_merge(
 ) -> Merged:
     """Return `zero` merged with the result of every item, in the order of the items.
 
-    `arrived` is called with the number and the result of each item as soon as it is done.
+    `arrived` is called with the number and the result of each item as soon as the item is done.
     """
     merged, early, next_number = zero, dict[int, Result](), 0
     for number, result in _results(function, items, where):
@@ -84,9 +85,18 @@ def _remote(
         yield from _on_dask(function, todo, suspects, where[5:])
     elif where == "pool":
         left = deque(todo.items())
-        while left:  # a worker's death ends its pool; the next pool continues
-            with _pool(min(processors(), len(left))) as pool:
+        while left:  # a dead worker breaks its pool; the next pool continues
+            # A fork would copy locks that other threads may hold, so spawn the processes.
+            pool = ProcessPoolExecutor(
+                min(processors(), len(left)),
+                get_context("spawn"),
+                signal.signal,
+                (signal.SIGINT, signal.SIG_IGN),
+            )
+            try:
                 yield from _until_broken(pool, function, left, suspects)
+            finally:
+                pool.shutdown(cancel_futures=True)
     else:
         raise WrongUse(f"cannot run on {where!r}; use local, pool, dask or dask:ADDRESS")
 
@@ -97,7 +107,7 @@ def _until_broken(
     left: deque[tuple[int, Item]],
     suspects: list[int],
 ) -> Iterator[tuple[int, Result]]:
-    """Yield results until the pool is done or a worker dies; then mark the running items."""
+    """Yield results until all items are done or a worker dies; add its items to `suspects`."""
     running: dict[Future[Result], int] = {}
     broken = False
     while running or (left and not broken):
@@ -118,26 +128,11 @@ def _until_broken(
                 yield number, result
 
 
-@contextmanager
-def _pool(workers: int) -> Iterator[ProcessPoolExecutor]:
-    """Return a pool of fresh processes: a fork would copy locks that other threads may hold."""
-    pool = ProcessPoolExecutor(workers, get_context("spawn"), _ignore_interrupts)
-    try:
-        yield pool
-    finally:
-        pool.shutdown(cancel_futures=True)
-
-
-def _ignore_interrupts() -> None:
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-
-
 def _on_dask(
     function: Callable[[Item], Result], todo: Mapping[int, Item], suspects: list[int], address: str
 ) -> Iterator[tuple[int, Result]]:
     """Yield results from Dask, which retries an item on other workers before it gives up."""
-    # imported by name: only the extra `cluster` installs it
-    distributed = import_module("distributed")
+    distributed = import_module("distributed")  # which only the extra `cluster` installs
     with _client(distributed, address) as client:
         running = {client.submit(function, item, pure=False): n for n, item in todo.items()}
         for future in distributed.as_completed(running):
@@ -175,9 +170,9 @@ def _client(distributed: Any, address: str) -> Iterator[Any]:  # Any: Dask ships
 
 @contextmanager
 def _restored_environment() -> Iterator[None]:
-    """Set the workers' environment here and restore it: Dask's nanny would leave it changed.
+    """Set the workers' environment in this process, then restore what Dask's nanny changes.
 
-    Variables that are already set take precedence over the nanny's.
+    The nanny's settings do not override variables that are set.
     """
     before = dict(os.environ)
     os.environ.update({name: str(value) for name, value in KEEP_MEMORY.items()})
@@ -196,25 +191,18 @@ def processors() -> int:
 
 @contextmanager
 def progress(name: str, total: int, unit: str = "cells") -> Iterator[Callable[[int], None]]:
-    """Return a function to call with the number of finished cells.
+    """Return a function that takes the number of finished items and shows the progress.
 
-    On a terminal with rich installed it draws a bar with the remaining time; otherwise it prints
-    lines.
+    On a terminal with rich installed, show a bar with the remaining time; otherwise print lines.
     """
     if not sys.stderr.isatty() or find_spec("rich") is None:
         yield _Lines(name, total, unit)
         return
+    from rich import progress as bars
     from rich.console import Console
-    from rich.progress import (
-        BarColumn,
-        MofNCompleteColumn,
-        Progress,
-        TextColumn,
-        TimeRemainingColumn,
-    )
 
-    columns = (TextColumn(name), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=Console(stderr=True)) as bar:
+    parts = (bars.BarColumn(), bars.MofNCompleteColumn(), bars.TimeRemainingColumn())
+    with bars.Progress(bars.TextColumn(name), *parts, console=Console(stderr=True)) as bar:
         task = bar.add_task(name, total=total)
         yield lambda done: bar.update(task, completed=done)
 
@@ -233,9 +221,9 @@ class _Lines:
             self._done_at_start = done
         if now < self._next and done < self._total:
             return
-        left, here = "", done - self._done_at_start
-        if here and done < self._total:
-            seconds = (now - self._start) / here * (self._total - done)
+        left, new = "", done - self._done_at_start
+        if new and done < self._total:
+            seconds = (now - self._start) / new * (self._total - done)
             left = f", about {seconds:.0f} s left"
         print(f"{self._name}: {done} of {self._total} {self._unit}{left}", file=sys.stderr)
         self._next = now + SECONDS_BETWEEN_LINES

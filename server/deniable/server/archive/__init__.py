@@ -4,9 +4,9 @@
     ARCHIVE/<survey id>/<round>/manifest.json        number of reports, digest of each part
     ARCHIVE/<survey id>/<round>/part-00000.parquet   the reports, in random order
 
-`round_files` shuffles a round and writes it, `manifest` describes it, `fold` counts it again.
-Archived reports have no id and no time, and reports of one envelope are scattered, so an archive
-does not show which reports came together. Neither can it recognize a report that is sent again.
+`round_files` shuffles a round and writes it, `manifest` describes it, and `fold` recounts it.
+Archived reports have no id and no time, and the reports of an envelope are scattered, so an archive
+does not show which reports arrived together. It cannot recognize a report that is sent again.
 """
 
 from deniable.server.archive.fold import Fold, fold_part, recount

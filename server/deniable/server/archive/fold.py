@@ -1,7 +1,7 @@
 """Recount of an archive, part by part, on any machine, with the server's own functions.
 
-A recount returns complete rounds or nothing. If a part differs from what was written, an error
-names it after all other parts have been counted.
+A recount returns complete rounds or nothing. If a part differs from what was written, all other
+parts are still checked, and then an error names the faulty ones.
 """
 
 from __future__ import annotations
@@ -34,7 +34,6 @@ class Fold(NamedTuple):
 
 
 def fold_part(part: Part) -> Fold:
-    """Count one part."""
     try:
         content = _content(part)
         survey = _survey(part.document)
@@ -55,7 +54,7 @@ def recount(
     counted: Callable[[int], None] = lambda _parts: None,
     fold: Callable[[Part], Fold] = fold_part,
 ) -> dict[str, list[RoundTally]]:
-    """Return the tallies of every round, by survey; `counted` gets the number of parts done."""
+    """Return the tallies of the rounds by survey; `counted` receives the number of parts done."""
     parts = [part for archived in rounds for part in archived.parts()]
     done, faults = 0, list[str]()
 
@@ -107,7 +106,7 @@ def _content(part: Part) -> bytes:
 
 @lru_cache(maxsize=4)
 def _survey(document: bytes) -> Survey:
-    """Parse a survey; cached, since parsing computes every probability."""
+    """Parse a survey, and memoize it: parsing computes every probability."""
     return parse_document(document)
 
 

@@ -1,4 +1,4 @@
-"""Layout of an archive: folders, manifests, and a strict reader of both."""
+"""Layout of an archive: its folders, its manifests, and a strict reader of both."""
 
 from __future__ import annotations
 
@@ -31,8 +31,6 @@ class PartFile(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 
 class Manifest(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Manifest of an archived round."""
-
     version: Literal[1] = 1
     survey: Digest
     round: Count
@@ -50,7 +48,7 @@ class _Signed(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 @dataclass(frozen=True)
 class Part:
-    """Part with everything needed to count it on any machine. Its repr is its name."""
+    """Part, with everything that any machine needs to count it. Its repr is its name."""
 
     folder: str = field(repr=False)
     document: bytes = field(repr=False)
@@ -65,8 +63,6 @@ class Part:
 
 @dataclass(frozen=True)
 class ArchivedRound:
-    """Archived round with its survey."""
-
     published: PublishedSurvey
     manifest: Manifest
     folder: Path
@@ -105,7 +101,7 @@ def write_survey(folder: Path, published: PublishedSurvey) -> None:
 
 
 def write_durably(path: Path, content: bytes) -> None:
-    """Write a file that only its owner can read, completely or not at all."""
+    """Write a private file durably; replace an existing one completely or not at all."""
     unfinished = path.with_name(path.name + UNFINISHED)
     unfinished.unlink(missing_ok=True)
     write_new(unfinished, content)

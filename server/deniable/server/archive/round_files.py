@@ -1,9 +1,9 @@
 """Files of an archived round: its reports in random order, written completely or not at all.
 
-Each report first goes to a random part on disk, and then each part is permuted in memory, so that
-all orders are equally probable (Rao 1961; Sandelius 1962), up to a bias of 2^-50. Random numbers
-come from the kernel. A part is a Parquet file with a single column, `report`, of fixed-width
-binary, and without statistics, a dictionary or a time of writing.
+Each report is first written to a random part on disk, and then each part is permuted in memory, so
+that all orders are equally probable (Rao 1961; Sandelius 1962), up to a bias of 2^-50. Random
+numbers come from the kernel. A part is a Parquet file with a single fixed-width binary column,
+`report`, and without statistics, a dictionary or a time of writing.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ Reports = npt.NDArray[np.uint8]  # one row of bytes for each report
 MAX_PART_REPORTS, MAX_PART_BYTES = 2**21, 2**26  # small enough that several parts fit in memory
 CHUNK_BYTES = 2**24
 COLUMN = "report"
-MAX_GROUP_REPORTS = 2**18  # per read
+MAX_GROUP_REPORTS = 2**18  # reports per read
 
 
 # Rounds
@@ -75,7 +75,7 @@ def write_round(
     archive: Path,
     check: Callable[[RoundTally], None] = lambda _counted: None,
 ) -> Manifest:
-    """Write a round of about `reports` reports. Raise Refused if the archive already has it."""
+    """Write a round of about `reports` reports. Raise Refused if the archive contains it."""
     target = round_folder(archive, published, number)
     if target.exists():
         raise Refused(
@@ -104,7 +104,6 @@ def _write_parts(
     folder: Path,
     check: Callable[[RoundTally], None],
 ) -> Manifest:
-    """Write the parts, count them, and return the manifest."""
     size = published.survey.report_size
     part_reports = max(1, min(MAX_PART_REPORTS, MAX_PART_BYTES // size))
     parts = max(1, -(-reports // part_reports))
@@ -138,7 +137,7 @@ def _part(path: Path, rows: Reports) -> PartFile:
 
 
 def shuffled(chunks: Iterable[Reports], size: int, parts: int, folder: Path) -> Iterator[Reports]:
-    """Yield the reports in random order, part by part; `folder` is for temporary files."""
+    """Yield the reports in random order, part by part, using temporary files in `folder`."""
     for rows in chunks:
         _scatter(rows, parts, folder)
     for number in range(parts):
@@ -190,7 +189,7 @@ def write_part(path: Path, rows: Reports) -> None:
 
 
 def payloads(content: bytes, size: int) -> Iterator[tuple[bytes, int]]:
-    """Yield the reports of a part, joined in groups. Raise InvalidEnvelope if it is invalid."""
+    """Yield (joined reports, number) for groups of a part. Raise InvalidEnvelope for faults."""
     import pyarrow as pa
     from pyarrow.parquet import ParquetFile
 

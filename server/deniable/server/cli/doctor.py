@@ -82,12 +82,12 @@ def _alone(data: Path, repair: bool) -> Iterator[None]:
 
 
 def _findings(data: Path, repair: bool) -> Iterator[Finding]:
-    from deniable.server.store.sqlite.damaged_files import asides, wants_room
+    from deniable.server.store.sqlite.damaged_files import asides, is_disk_full
 
     try:
         yield from _checks(data, repair)
     except StoreUnusable as error:
-        yield Finding("file", False, str(error), ROOM if wants_room(error) else RESTORE)
+        yield Finding("file", False, str(error), ROOM if is_disk_full(error) else RESTORE)
     for name in asides(data):
         cure = f"delete it when you no longer need it: rm {data / name}"
         yield Finding("aside", True, ASIDE.format(name=name), cure)
@@ -141,7 +141,7 @@ def _surveys(data: Path, surveys: dict[int, PublishedSurvey]) -> Iterator[Findin
 def _rounds(data: Path, surveys: dict[int, PublishedSurvey], repair: bool) -> Iterator[Finding]:
     from datetime import UTC, datetime
 
-    from deniable.server.intake.recount import CURABLE, compare
+    from deniable.server.intake.recount import REPAIRABLE, compare
     from deniable.server.store.sqlite.inspection import Inspection
 
     well = {"equal": 0, "sealed": 0}
@@ -150,11 +150,11 @@ def _rounds(data: Path, surveys: dict[int, PublishedSurvey], repair: bool) -> It
             name, verdict = f"round {compared.round} of {compared.name}", compared.verdict
             if verdict in well:
                 well[verdict] += 1
-            elif repair and verdict in CURABLE and (counts := compared.recount) is not None:
+            elif repair and verdict in REPAIRABLE and (counts := compared.recount) is not None:
                 inspection.count_as(compared.survey, compared.round, counts.reports, counts.cells)
                 yield Finding("round", True, f"{name}: recounted, {counts.reports:,} reports")
             else:
-                fix = REPAIR if verdict in CURABLE else RESTORE
+                fix = REPAIR if verdict in REPAIRABLE else RESTORE
                 yield Finding("round", False, f"{name}: {WORDS[verdict]}", fix)
     says = f"equal to their envelopes: {well['equal']}"
     more = f"; intact, with their envelopes deleted: {well['sealed']}"

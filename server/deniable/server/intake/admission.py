@@ -1,6 +1,6 @@
-"""Admission of an envelope: its survey, its round, its size and its payload, in this order.
+"""Admission of an envelope: checks its survey, round, size and payload, in this order.
 
-A refusal has a code for programs and a detail for people; neither repeats any of the payload.
+A refusal has a code for programs and a detail for people. Neither repeats any part of the payload.
 
     unknown-survey   not published here             early, late   outside the time of its round
     closed           closed by the operator         too-many      too many reports in one envelope
@@ -27,8 +27,7 @@ CELL_BYTES = 8
 @dataclass(frozen=True, slots=True)
 class Refusal:
     survey: PublishedSurvey | None  # None: not published here
-    # number of refused reports, which is never taken from an unverified claim of the sender
-    count: int
+    count: int  # number of refused reports, at most as many as the payload can hold
     code: EnvelopeCode
     detail: str
 
@@ -40,10 +39,10 @@ def admit(
     most: int,
     opened_by: bytes | None = None,
 ) -> Upload | Refusal:
-    """Return the upload to write, or the refusal.
+    """Return the upload to write, or the refusal of an envelope.
 
-    An envelope may hold at most `most` reports. `opened_by` is the mark of the key that opened its
-    seal.
+    An envelope may hold at most `most` reports. `opened_by` is the mark of the key that unsealed
+    it.
     """
     published = catalogue.get(envelope.survey)
     if published is None:
@@ -69,22 +68,18 @@ def _upload(
     if published.closed:
         raise InvalidEnvelope("closed", "the survey is closed")
     _check_round(published.survey, envelope.round, now)
-    count = _count(envelope)
+    count = len(envelope.reports) if isinstance(envelope, NamedReports) else envelope.count
     if count > most:
-        raise InvalidEnvelope(
-            "too-many", f"{count} reports in one envelope; at most {most}{_WHY[most == 1]}"
-        )
+        why = " without an app token" if most == 1 else ""
+        raise InvalidEnvelope("too-many", f"{count} reports in one envelope; at most {most}{why}")
     if isinstance(envelope, NamedReports):
         envelope = envelope.envelope(published.survey)
     cells = _checked(published.survey, envelope.payload, count)
     return Upload(published, envelope.round, envelope.id, count, envelope.payload, cells)
 
 
-_WHY = {True: " without an app token", False: ""}
-
-
 def _check_round(survey: Survey, number: int, now: datetime) -> None:
-    """Refuse a round that has ended, has not begun, or is not one of the survey's."""
+    """Refuse a round that is over, has not begun, or does not belong to the survey."""
     first, last = survey.first_round, survey.last_round
     if number < first or (number <= last and now >= survey.taken_until(number)):
         raise InvalidEnvelope("late", f"reports of round {number} are no longer accepted")
@@ -95,17 +90,13 @@ def _check_round(survey: Survey, number: int, now: datetime) -> None:
 def _checked(survey: Survey, payload: bytes, count: int) -> Cells | None:
     """Check a payload; return the counts of a large one, which checking computes anyway.
 
-    If the counts would take more memory than the payload, the commit counts its whole group at
-    once instead.
+    If the counts need more memory than the payload, the commit counts the group's payloads together
+    instead.
     """
     if len(payload) < CELL_BYTES * sum(question.mechanism.cells for question in survey.questions):
         check(survey, payload, count)
         return None
     return tally(survey, payload, count)
-
-
-def _count(envelope: Envelope | NamedReports) -> int:
-    return len(envelope.reports) if isinstance(envelope, NamedReports) else envelope.count
 
 
 def _reports(survey: Survey, envelope: Envelope | NamedReports) -> int:

@@ -1,4 +1,4 @@
-"""Group commit, which stores new envelopes and counts each of them once."""
+"""Group commit: stores new envelopes, and counts each of them once."""
 
 from __future__ import annotations
 
@@ -20,11 +20,16 @@ def commit(transaction: Transaction, uploads: Sequence[Upload]) -> list[Outcome]
     If several uploads have the same key, only the first may count; the rest are duplicates.
     """
     firsts = {upload.key: upload for upload in reversed(uploads)}
+    rounds: dict[tuple[int, int], list[Upload]] = {}
+    for upload in firsts.values():
+        rounds.setdefault(upload.key[:2], []).append(upload)
     outcomes: dict[UploadKey, Outcome] = {}
-    for members in _by_round(list(firsts.values())):
-        outcomes |= _commit_round(transaction, members)
+    for number in sorted(rounds):  # not in the order of arrival
+        outcomes |= _commit_round(transaction, rounds[number])
     return [
-        outcomes[upload.key] if firsts[upload.key] is upload else _repeated(outcomes[upload.key])
+        "duplicates"
+        if upload is not firsts[upload.key] and outcomes[upload.key] == "accepted"
+        else outcomes[upload.key]
         for upload in uploads
     ]
 
@@ -32,24 +37,24 @@ def commit(transaction: Transaction, uploads: Sequence[Upload]) -> list[Outcome]
 def recover(store: Store, catalogue: Catalogue, *, serves: bool = False) -> None:
     """Count the acknowledged envelopes that have not reached the tables.
 
-    Envelopes that did reach them are duplicates. A server (`serves`) overwrites the redo file
-    afterwards; other processes leave it as it is. Envelopes of a deleted or damaged survey are
+    Envelopes that have reached them are duplicates. Afterwards a server (`serves`) overwrites the
+    redo file; other processes leave it unchanged. Envelopes of a deleted or damaged survey are
     dropped.
     """
-    left = store.unsettled()
-    uploads = [
-        Upload(published, row.round, row.kept.id, row.kept.reports, row.kept.payload)
-        for row in left
-        if (published := catalogue.known(row.survey))
-    ]
-    if left:
+    if unsettled := store.unsettled():
+        surveys = {published.id: published for published in catalogue.surveys()}
+        uploads = [
+            Upload(surveys[row.survey], row.round, row.kept.id, row.kept.reports, row.kept.payload)
+            for row in unsettled
+            if row.survey in surveys
+        ]
         with store.transaction(later=serves) as transaction:
             commit(transaction, uploads)
 
 
 @contextmanager
 def open_recovered(place: Place) -> Iterator[Store]:
-    """Open a store, and count the envelopes that a server, killed or running, has acknowledged."""
+    """Open a store, and count all envelopes that a killed or running server has acknowledged."""
     with open_store(place) as store:
         if store.unsettled():
             recover(store, Catalogue(store))
@@ -57,20 +62,19 @@ def open_recovered(place: Place) -> Iterator[Store]:
 
 
 def _commit_round(transaction: Transaction, uploads: list[Upload]) -> dict[UploadKey, Outcome]:
-    """Commit uploads of one survey and round."""
     published, number = uploads[0].survey, uploads[0].round
     if transaction.is_sealed(published.sequence, number):
         return {upload.key: "late" for upload in uploads}
     new = transaction.insert(uploads)
-    taken = [upload for upload in uploads if upload.key in new]
-    if taken:
-        reports = sum(upload.count for upload in taken)
-        transaction.add(published.sequence, number, reports, _cells(published.survey, taken))
+    accepted = [upload for upload in uploads if upload.key in new]
+    if accepted:
+        reports = sum(upload.count for upload in accepted)
+        transaction.add(published.sequence, number, reports, _cells(published.survey, accepted))
     return {upload.key: "accepted" if upload.key in new else "duplicates" for upload in uploads}
 
 
 def _cells(survey: Survey, uploads: Sequence[Upload]) -> Cells:
-    """Return the sum of the uploads' counts. Payloads not counted by admission are joined first."""
+    """Return the sum of the uploads' counts. Join the payloads that admission has not counted."""
     parts = [upload.cells for upload in uploads if upload.cells is not None]
     others = [upload for upload in uploads if upload.cells is None]
     if others:
@@ -80,14 +84,3 @@ def _cells(survey: Survey, uploads: Sequence[Upload]) -> Cells:
     for part in parts[1:]:
         total += part
     return total
-
-
-def _by_round(uploads: Sequence[Upload]) -> list[list[Upload]]:
-    rounds: dict[tuple[int, int], list[Upload]] = {}
-    for upload in uploads:
-        rounds.setdefault((upload.survey.sequence, upload.round), []).append(upload)
-    return [rounds[place] for place in sorted(rounds)]  # not in the order of arrival
-
-
-def _repeated(first: Outcome) -> Outcome:
-    return "duplicates" if first == "accepted" else first

@@ -1,8 +1,8 @@
-"""Hourly limit on a survey's reports without a token, per network neighbourhood.
+"""Hourly rate limit for reports without a token, per survey and network neighbourhood.
 
 A neighbourhood is an IPv4 /24 or an IPv6 /64, which one person can easily control. No address is
-kept: a keyed hash selects a counter in a table, and the key exists only in memory and for one hour.
-The table has a fixed size; neighbourhoods that share a counter share its limit.
+stored: a keyed hash selects a counter in a table, and the key exists only in memory, for one hour.
+The table has a fixed size, so neighbourhoods may share a counter and its limit.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ MAX_COUNT = 2**32 - 1
 
 
 class Limits:
-    """Thread-safe counters of the reports of each neighbourhood and survey."""
+    """Thread-safe counters of reports per neighbourhood and survey."""
 
     def __init__(self, most: int, clock: Clock | None = None) -> None:
         self._most, self._clock = min(most, MAX_COUNT), clock or Clock()
@@ -30,7 +30,7 @@ class Limits:
         self._begin()
 
     def wait(self, sender: bytes, survey: str) -> int:
-        """Count one report. Return 0, or the seconds until a refused sender may try again."""
+        """Count one report, and return 0. Over the limit, return the seconds until a retry."""
         with self._lock:
             if self._clock.seconds() >= self._until:
                 self._begin()
@@ -48,7 +48,7 @@ class Limits:
 
 
 def neighbourhood(address: str) -> bytes:
-    """Return the /24 or /64 of an address; all invalid addresses share one neighbourhood.
+    """Return an address's neighbourhood. Invalid addresses share one.
 
     >>> neighbourhood("192.0.2.7") == neighbourhood("::ffff:192.0.2.200") == bytes([192, 0, 2])
     True

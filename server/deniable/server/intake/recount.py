@@ -1,7 +1,7 @@
 """Comparison of every tally with the envelopes that it counts, while they are kept.
 
-A round is counted again only while none of its envelopes can have been deleted. An intact tally
-that counts more reports than are kept stays as it is: the envelopes were lost, not the counts.
+A round is recounted only while none of its envelopes can have been purged. An intact tally that
+counts more reports than are kept stays unchanged: envelopes were lost, not counts.
 """
 
 from __future__ import annotations
@@ -20,18 +20,18 @@ from deniable.server.store.records import TallyRow, is_whole, read_tally
 from deniable.server.store.sqlite.inspection import Inspection
 from deniable.shared.errors import InvalidEnvelope
 
-BYTES_AT_ONCE = 2**20  # of payloads that are counted together
+BYTES_PER_STEP = 2**20  # payloads of this size are counted together
 
 Verdict = Literal[
     "equal", "sealed", "wrong", "missing", "damaged", "damaged-for-good", "envelopes-lost",
     "envelopes-damaged", "unknown-survey",
 ]  # fmt: skip
-CURABLE = frozenset[Verdict]({"wrong", "missing", "damaged"})
+REPAIRABLE = frozenset[Verdict]({"wrong", "missing", "damaged"})
 
 
 @dataclass(frozen=True)
 class Compared:
-    """Round with its verdict, and the counts of its envelopes where they can be counted."""
+    """Round with its verdict, and the counts of its envelopes if they can be counted."""
 
     survey: int
     name: str
@@ -77,7 +77,7 @@ def _recount(inspection: Inspection, published: PublishedSurvey, number: int) ->
     cells, reports = empty_cells(published.survey), 0
     try:
         envelopes = inspection.envelopes(published.sequence, number)
-        for payload, count in joined(envelopes, BYTES_AT_ONCE):
+        for payload, count in joined(envelopes, BYTES_PER_STEP):
             cells += tally(published.survey, payload, count)
             reports += count
     except (Damaged, InvalidEnvelope):

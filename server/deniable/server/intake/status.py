@@ -1,8 +1,8 @@
 """Status of intake, which the reader reads from shared memory.
 
 Intake writes its status twice a second. The reader shows it on pages and in /metrics, and uses it
-to decide whether reports can be accepted. It includes the figures for Prometheus: reports by survey
-and outcome, the queue, and commit times.
+to decide whether reports can be accepted. The status includes the figures for Prometheus: reports
+by survey and outcome, waiting requests, and commit times.
 """
 
 from __future__ import annotations
@@ -43,14 +43,12 @@ log = logging.getLogger("deniable.server")
 
 
 class IntakeStatus(Struct, frozen=True, kw_only=True):
-    """Status of intake as the reader sees it."""
-
     written: float  # time of writing, by the machine's monotonic clock
     running: bool = False  # whether the writer is running
     clock_fault: str | None = None  # why the clock is not trusted
     waiting: int = 0  # requests that wait for the disk
-    commits: list[tuple[str, str]] = []  # cumulative shares of commits, and their longest duration
-    sealing_marks: list[str] = []  # marks, in hex, of the keys that open sealed reports
+    commits: list[tuple[str, str]] = []  # share of commits within a duration, and that duration
+    sealing_marks: list[str] = []  # marks, in hex, of the keys that unseal reports
     metrics: str = ""  # for Prometheus
 
 
@@ -71,7 +69,7 @@ class StatusBoard:
         memoryview(self._memory).cast("B")[: len(packed)] = packed
 
     def read(self) -> IntakeStatus:
-        """Return the latest status; "not running" if it is missing or stale."""
+        """Return the latest status, or NO_STATUS if it is missing or stale."""
         memory = memoryview(self._memory).cast("B")
         for _ in range(READ_ATTEMPTS):
             length, checksum = HEAD.unpack(memory[: HEAD.size])
@@ -99,7 +97,7 @@ class StatusBoard:
 def unready_reason(
     status: IntakeStatus, store: Store, catalogue: Catalogue, now: datetime
 ) -> str | None:
-    """Return why reports cannot be accepted, or None if the writer and the store work."""
+    """Return why reports cannot be accepted, or None if they can."""
     if status is NO_STATUS:
         return SILENT
     if not status.running:
@@ -119,7 +117,7 @@ def unready_reason(
 def missing_keys(
     catalogue: Catalogue, marks: Collection[bytes], now: datetime
 ) -> Iterable[tuple[bytes, PublishedSurvey]]:
-    """Return the surveys sealed to a key that is not among `marks`, with that key's mark."""
+    """Yield (mark of the missing key, survey) for the sealed surveys whose key is missing."""
     for published in catalogue.surveys():
         if (public := published.survey.sealed_to) and not published.closed:
             taken = now < published.survey.taken_until(published.survey.last_round)
@@ -142,7 +140,7 @@ class Metrics:
             ["survey", "outcome"],
             registry=self._registry,
         )
-        self.reports = cache(reports.labels)  # counters by survey and outcome
+        self.reports = cache(reports.labels)  # counter of a survey and outcome
         waiting = Gauge(
             "deniable_writer_waiting", "Requests waiting for the disk.", registry=self._registry
         )
@@ -156,7 +154,7 @@ class Metrics:
         writer.observe_commit = self._commits.observe
 
     def commit_times(self) -> list[tuple[str, str]]:
-        """Return the share of commits within each duration; empty before the first commit."""
+        """Return (share of commits, duration that they take at most) for each duration."""
         samples = [sample for metric in self._commits.collect() for sample in metric.samples]
         within = [(s.labels["le"], s.value) for s in samples if s.name.endswith("_bucket")]
         total = within[-1][1]

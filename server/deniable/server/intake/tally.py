@@ -1,17 +1,18 @@
-"""Counting of payloads: validates and counts whole envelopes with numpy.
+"""Tallies: validates and counts the reports of whole envelopes with numpy.
 
 A report holds its questions one after another, each in a whole number of bytes, so a payload is a
 matrix of bytes with one row per report. If each install is asked one question, the rows are split
-by their first byte, which names the question. The symbols of every question are counted whether or
-not they are valid; a count beyond the last cell reveals an invalid report.
+by their first byte, which is the question's number. All symbols are counted, even invalid ones; a
+count beyond the last cell reveals an invalid report.
 
-The mechanism's encoding defines how symbols are transmitted. COUNTERS has a vectorised counterpart
-for each encoding; an encoding without one is counted by its own methods, report by report.
+The mechanism's encoding defines how symbols are transmitted. COUNTERS has a vectorised function for
+most encodings; any other encoding is counted by its own methods, report by report.
 
     WholeNumber    a symbol in one to three bytes; the cells count the symbols
     BitSet         a bit for each option, lowest bit first; the cells count the set bits
     Codeword       a seed and a number; the cells sum the coordinates and their squares
-    Grouped        a byte names the group of the rest; the cells count each group, then the groups
+    Grouped        a byte for the group, and a symbol of the group; each group's cells come first,
+                   followed by the number of reports of each group
 """
 
 from __future__ import annotations
@@ -31,21 +32,24 @@ from deniable.shared.survey.kinds.base import Question
 
 Bytes = npt.NDArray[np.uint8]
 Counted = tuple[Cells, bool]  # the cells, and whether any report is invalid
-FEW_SYMBOLS, FEW_ROWS = 3, 1_024  # up to which counting one by one is faster
+FEW_SYMBOLS, FEW_ROWS = 3, 1_024  # up to these numbers, `_few` is faster than bincount
 ROWS = 255  # the largest number of rows whose count of set bits fits in one byte
-BLOCKS = 63  # blocks of rows that are added bit by bit
-ROWS_AT_ONCE = 8_192  # their words fit in a processor's caches
+BLOCKS = 63  # number of blocks of rows that are added bit by bit
+ROWS_PER_STEP = 8_192  # small enough for a processor's caches
 
 
 def tally(survey: Survey, payload: bytes, count: int) -> Cells:
-    """Return the counts of `count` reports: the cells of all questions, one after another.
+    """Return the counts of `count` reports, in the order that `RoundTally.cells` defines.
 
-    The cells of pairs of questions follow or, if each install is asked one question, the number of
-    reports of each question.
-
-    Raises InvalidEnvelope("bad-payload") if any of them is not a report of this survey.
+    Raise InvalidEnvelope("bad-payload") if any of the reports is invalid for the survey.
     """
-    rows = _rows(survey, payload, count)
+    size = survey.report_size
+    if count < 1 or len(payload) != count * size:
+        raise InvalidEnvelope(
+            "bad-payload",
+            f"{count} reports of {size} bytes each make {count * size}, got {len(payload)}",
+        )
+    rows = np.frombuffer(payload, np.uint8).reshape(count, size)
     parts = list((_drawn if survey.asks_one else _all)(survey, rows))
     counts = [_counts(question, columns) for question, columns in parts]
     if survey.asks_one:
@@ -55,7 +59,6 @@ def tally(survey: Survey, payload: bytes, count: int) -> Cells:
 
 
 def empty_cells(survey: Survey) -> Cells:
-    """Return the counts of zero reports."""
     asked = len(survey.questions) if survey.asks_one else 0
     pairs = sum(one.mechanism.cells * other.mechanism.cells for one, other in survey.crossed)
     cells = sum(question.mechanism.cells for question in survey.questions)
@@ -63,7 +66,7 @@ def empty_cells(survey: Survey) -> Cells:
 
 
 def joined(envelopes: Iterable[Kept], least_bytes: int) -> Iterator[tuple[bytes, int]]:
-    """Join payloads into parts of at least `least_bytes`, and yield them with their reports."""
+    """Join payloads into parts of at least `least_bytes`; yield (part, number of reports)."""
     parts, count, size = list[bytes](), 0, 0
     for envelope in envelopes:
         parts.append(envelope.payload)
@@ -76,7 +79,7 @@ def joined(envelopes: Iterable[Kept], least_bytes: int) -> Iterator[tuple[bytes,
 
 
 def check(survey: Survey, payload: bytes, count: int) -> None:
-    """Raise InvalidEnvelope if `tally` would; fast for the single report that a device sends."""
+    """Raise InvalidEnvelope if `tally` would. Fast for a device's envelope, with one report."""
     if count == 1:
         decode_report(survey, payload)
     else:
@@ -84,7 +87,6 @@ def check(survey: Survey, payload: bytes, count: int) -> None:
 
 
 def _all(survey: Survey, rows: Bytes) -> Iterator[tuple[Question, Bytes]]:
-    """Yield each question's columns."""
     start = 0
     for question in survey.questions:
         end = start + question.mechanism.payload_size
@@ -93,24 +95,14 @@ def _all(survey: Survey, rows: Bytes) -> Iterator[tuple[Question, Bytes]]:
 
 
 def _drawn(survey: Survey, rows: Bytes) -> Iterator[tuple[Question, Bytes]]:
-    """Yield the rows of each question, without their padding."""
+    """Yield each question with its rows, without their padding."""
     if (rows[:, 0] >= len(survey.questions)).any():
         raise InvalidEnvelope("bad-payload", NO_QUESTION)
     for number, question in enumerate(survey.questions):
-        mine, size = rows[rows[:, 0] == number, 1:], question.mechanism.payload_size
-        if mine[:, size:].any():
+        columns, size = rows[rows[:, 0] == number, 1:], question.mechanism.payload_size
+        if columns[:, size:].any():
             raise InvalidEnvelope("bad-payload", f"question {question.name!r}: {NOT_ZERO}")
-        yield question, mine[:, :size]
-
-
-def _rows(survey: Survey, payload: bytes, count: int) -> Bytes:
-    size = survey.report_size
-    if count < 1 or len(payload) != count * size:
-        raise InvalidEnvelope(
-            "bad-payload",
-            f"{count} reports of {size} bytes each make {count * size}, got {len(payload)}",
-        )
-    return np.frombuffer(payload, np.uint8).reshape(count, size)
+        yield question, columns[:, :size]
 
 
 def _counts(question: Question, columns: Bytes) -> Cells:
@@ -134,15 +126,18 @@ def _whole_numbers(encoding: Encoding, columns: Bytes) -> Counted:
         symbols = np.ascontiguousarray(columns).view(f"<u{columns.shape[1]}")[:, 0]
         counts = np.bincount(symbols, minlength=encoding.cells)
     else:
-        counts = _of_three_bytes(columns, encoding.cells)
+        # Three bytes can hold sixteen million symbols, so count all invalid ones in one cell.
+        symbols = columns[:, 2].astype(np.intp) << 16
+        symbols |= np.ascontiguousarray(columns[:, :2]).view("<u2")[:, 0]
+        counts = np.bincount(np.minimum(symbols, encoding.cells), minlength=encoding.cells + 1)
     return counts[: encoding.cells], bool(counts[encoding.cells :].any())
 
 
 def _few(column: Bytes, symbols: int) -> Cells:
-    """Count the symbols of one-byte rows, then the invalid rows; faster than bincount.
+    """Count the symbols of one-byte rows, and then the invalid rows.
 
     Python counts small numbers of rows: numpy would release the interpreter's lock, and under load
-    getting it back takes longer than counting.
+    acquiring it again takes longer than counting.
     """
     if len(column) <= FEW_ROWS:
         content = column.tobytes()
@@ -152,25 +147,15 @@ def _few(column: Bytes, symbols: int) -> Cells:
     return np.array([*counts, len(column) - sum(counts)], np.int64)
 
 
-def _of_three_bytes(columns: Bytes, symbols: int) -> Cells:
-    """Return the same for symbols of which there could be sixteen million."""
-    numbers = columns[:, 2].astype(np.intp) << 16
-    numbers |= np.ascontiguousarray(columns[:, :2]).view("<u2")[:, 0]
-    return np.bincount(np.minimum(numbers, symbols), minlength=symbols + 1)
-
-
 def _bit_sets(encoding: Encoding, columns: Bytes) -> Counted:
-    """Return how many reports set each bit, and whether any report is invalid.
-
-    Padding bits must be zero, and each report must set the number of bits that its encoding states.
-    """
+    """Count set bits. Padding bits must be zero; the encoding may fix the number of set bits."""
     assert isinstance(encoding, BitSet)
     total = _set_bits(columns)
     wrong = bool(total[encoding.cells :].any())
     if encoding.weight is not None:
         wrong |= any(
-            (_weights(columns[first : first + ROWS_AT_ONCE]) != encoding.weight).any()
-            for first in range(0, len(columns), ROWS_AT_ONCE)
+            (_weights(columns[first : first + ROWS_PER_STEP]) != encoding.weight).any()
+            for first in range(0, len(columns), ROWS_PER_STEP)
         )
     return total[: encoding.cells], wrong
 
@@ -178,22 +163,22 @@ def _bit_sets(encoding: Encoding, columns: Bytes) -> Counted:
 def _set_bits(columns: Bytes) -> Cells:
     """Return how many rows set each bit.
 
-    Most rows are first added bit by bit, as columns of binary numbers: 63 blocks of rows become
-    six, which have the weights 1, 2, 4 and so on.
+    Most rows are first added bit by bit, as columns of binary numbers: 63 blocks of rows become six
+    blocks with the weights 1, 2, 4, 8, 16 and 32.
     """
     total, size = np.zeros(8 * columns.shape[1], np.int64), BLOCKS * ROWS
     whole = len(columns) - len(columns) % size
     for first in range(0, whole, size):
         blocks = columns[first : first + size].reshape(BLOCKS, ROWS, -1)
-        for power, digits in enumerate(_added_up(list(blocks))):
+        for power, digits in enumerate(_binary_sums(list(blocks))):
             total += _of_few_rows(digits).astype(np.int64) << power
     for first in range(whole, len(columns), ROWS):
         total += _of_few_rows(columns[first : first + ROWS])
     return total
 
 
-def _added_up(blocks: list[Bytes]) -> Iterator[Bytes]:
-    """Yield the digits of the sums of 2^n - 1 blocks, lowest first: full adders take 3 to 2."""
+def _binary_sums(blocks: list[Bytes]) -> Iterator[Bytes]:
+    """Yield the binary digits of the sums of 2^n - 1 blocks, lowest first, with full adders."""
     while blocks:
         carries = []
         while len(blocks) > 1:
@@ -219,7 +204,7 @@ def _weights(rows: Bytes) -> npt.NDArray[np.float32]:
 
 
 def _codewords(encoding: Encoding, columns: Bytes) -> Counted:
-    """Count codewords; expand none of them if any is invalid."""
+    """Count codewords. If any of them is invalid, expand none."""
     assert isinstance(encoding, Codeword)
     last = (encoding.limit - 1).to_bytes(columns.shape[1], "little")[-1]
     if (columns[:, -1] > last).any():
@@ -228,7 +213,6 @@ def _codewords(encoding: Encoding, columns: Bytes) -> Counted:
 
 
 def _groups(encoding: Encoding, columns: Bytes) -> Counted:
-    """Count the reports within each group, then the reports of each group."""
     assert isinstance(encoding, Grouped)
     group = columns[:, 0]
     parts = [_counted(encoding.each, columns[group == n, 1:]) for n in range(encoding.groups)]

@@ -1,13 +1,13 @@
 """Exact counts of two special kinds: sums of vectors, and pairs of answers.
 
-Vectors: each report's codeword is expanded from its seed, scaled to length one and added in whole
-numbers, as `Codeword.amounts` does for one report. Floats represent all these whole numbers, so
-every step is exact or rounded in the same way on every machine: the sums do not depend on how many
-reports are counted together.
+Vectors: each report's codeword is expanded from its seed, scaled to length one, rounded to whole
+numbers and added, as `Codeword.amounts` does for one report. Floats represent all these whole
+numbers exactly, so the sums are the same on every machine, however many reports are counted
+together.
 
-Pairs: the number of reports that have a given cell of one question and a given cell of another. Two
-symbols select one cell of a table. A bit set gives a row of zeros and ones; the counts are then the
-product of the two questions' matrices, which is exact in floats for a few hundred reports.
+Pairs: the number of reports that add to a given cell of one question and a given cell of another.
+Two symbols select one cell of a table. A bit set gives a row of zeros and ones; the counts are then
+the product of the two questions' matrices, which is exact in floats for a few hundred reports.
 """
 
 from __future__ import annotations
@@ -23,32 +23,31 @@ from deniable.shared.privacy.codewords import SEED_BITS, coordinates, expanded
 from deniable.shared.privacy.encodings import ROOT, UNIT, BitSet, Codeword, Encoding, WholeNumber
 from deniable.shared.survey.document import Survey
 
-COORDINATES_AT_ONCE = 2**16  # they fit in a processor's cache
-REPORTS_AT_ONCE = 512  # multiplied together; their rows fit there too
+COORDINATES_PER_STEP = 2**16  # small enough for a processor's cache
+REPORTS_PER_STEP = 512  # their rows are small enough too
 SEED_BYTES = SEED_BITS // 8
 Bytes = npt.NDArray[np.uint8]
 
 
 def codeword_sums(encoding: Codeword, columns: Bytes) -> npt.NDArray[np.int64]:
-    """Return the sums of valid reports: their coordinates, then the coordinates' squares."""
+    """Return the sums of valid reports' coordinates, followed by the sums of their squares."""
     numbers = np.zeros((len(columns), 2), np.uint8)
     numbers[:, : columns.shape[1] - SEED_BYTES] = columns[:, SEED_BYTES:]
     whole = numbers.view("<u2")[:, 0].astype(np.int64)
     seeds = np.ascontiguousarray(columns[:, :SEED_BYTES]).view("<u8")[:, 0]
     total = np.zeros((2, encoding.dimension), np.int64)
-    step = max(1, COORDINATES_AT_ONCE // encoding.dimension)
-    for first in range(0, len(columns), step):
-        part = slice(first, first + step)
+    step = max(1, COORDINATES_PER_STEP // encoding.dimension)
+    for start in range(0, len(columns), step):
+        part = slice(start, start + step)
         total += _sums(encoding.dimension, seeds[part], whole[part])
     return total.reshape(-1)
 
 
 def pair_counts(survey: Survey, columns: Mapping[str, Bytes]) -> Iterator[Cells]:
     """Yield the table of each pair that the survey crosses, from valid reports' columns."""
-    for pair in survey.crossed:
-        first, second = (question.mechanism.encoding for question in pair)
-        ours, theirs = (columns[question.name] for question in pair)
-        yield _counts(first, second, ours, theirs)
+    for one, other in survey.crossed:
+        encodings = one.mechanism.encoding, other.mechanism.encoding
+        yield _counts(*encodings, columns[one.name], columns[other.name])
 
 
 def _sums(
@@ -72,17 +71,15 @@ def _coordinates() -> npt.NDArray[np.int16]:
     return np.array(coordinates(), np.int16)
 
 
-def _counts(first: Encoding, second: Encoding, ours: Bytes, theirs: Bytes) -> Cells:
-    if type(first) is type(second) is WholeNumber:  # not a subclass, whose symbols may not be cells
-        places = _numbers(ours) * second.cells + _numbers(theirs)
-        return np.bincount(places, minlength=first.cells * second.cells)
+def _counts(first: Encoding, second: Encoding, symbols: Bytes, seconds: Bytes) -> Cells:
+    if type(first) is type(second) is WholeNumber:  # a subclass's symbols may not be cells
+        cells = _numbers(symbols) * second.cells + _numbers(seconds)
+        return np.bincount(cells, minlength=first.cells * second.cells)
     total = np.zeros((first.cells, second.cells), np.int64)
-    for at in range(0, len(ours), REPORTS_AT_ONCE):
-        rows, others = (
-            _rows(first, ours[at : at + REPORTS_AT_ONCE]),
-            _rows(second, theirs[at : at + REPORTS_AT_ONCE]),
-        )
-        total += (rows.T @ others).astype(np.int64)
+    for start in range(0, len(symbols), REPORTS_PER_STEP):
+        part = slice(start, start + REPORTS_PER_STEP)
+        rows = _rows(first, symbols[part])
+        total += (rows.T @ _rows(second, seconds[part])).astype(np.int64)
     return total.ravel()
 
 

@@ -1,14 +1,14 @@
-"""The writer's other work: forgetting the order of arrival, counters, the calendar and retention.
+"""The writer's other work: the order of arrival, counters, the calendar and retention.
 
-The order of arrival is removed after each group or, under load, every tenth of a second. Counters
-are stored every second. Retention runs every hour: it deletes raw reports whose survey's retention
-has ended, and keeps tallies. It seals their rounds first, and then deletes a slice after each
-group, so that uploads never wait for it.
+Every trace of the order of arrival is removed after each group or, under load, every tenth of a
+second. Counters are stored every second. Retention runs every hour: it seals the rounds whose
+retention has ended, then deletes a slice of their raw reports after each group, so that uploads
+never wait for it. Tallies remain.
 
 The calendar guards against a wrong clock, which would refuse reports and delete others permanently.
 The store keeps the latest day on which a server ran. If a server starts much later or earlier than
-that, or its clock leaps while it runs, the clock is not trusted: nothing is accepted, sealed or
-deleted until the clock is right, or the operator vouches for it.
+that, or its clock leaps while it runs, the clock is not trusted. Then nothing is accepted, sealed
+or deleted until the clock is right or the operator confirms it.
 """
 
 from __future__ import annotations
@@ -33,30 +33,30 @@ MAX_LEAP = timedelta(days=1)
 FLUSH_SECONDS = 1.0
 PURGE_SECONDS = 3_600.0
 FORGET_SECONDS = 10.0
-SETTLE_SECONDS = 0.1  # under load, until groups reach the tables and their order is forgotten
-PAUSE_SECONDS = 0.02  # the same, without new requests
-IDLE_SECONDS = 1.0  # until the next check for due work
+SETTLE_SECONDS = 0.1  # under load: time until groups reach the tables and their order is forgotten
+PAUSE_SECONDS = 0.02  # the same time, if no request arrives
+IDLE_SECONDS = 1.0  # time until the next check for due work
 ROWS_PER_SLICE = 32  # deleted between two groups: about a thousand envelopes
-MARGIN = timedelta(hours=1)  # by then, the last accepted reports have been counted
+MARGIN = timedelta(hours=1)  # after this time the last accepted reports have been counted
 
 log = logging.getLogger("deniable.server")
 
 
 class Calendar:
-    """Guard against a wrong clock. Call `keep` only in the writer's thread."""
+    """Guard against a wrong clock. Only the writer's thread may call `keep`."""
 
     def __init__(self, store: Store, clock: Clock) -> None:
         self._store, self._clock = store, clock
         self._latest, now = store.latest_day(), clock.now()
         last = now if self._latest is None else datetime.combine(self._latest, time_of_day(), UTC)
         trusted = -MAX_LEAP <= now - last <= MAX_DOWNTIME
-        # A trusted time, the monotonic seconds then, and how far ahead the clock may be.
+        # A trusted time, the monotonic seconds at that time, and how far ahead the clock may be.
         moment, ahead = (now, MAX_LEAP) if trusted else (last, MAX_DOWNTIME)
-        self._known = moment, clock.seconds(), ahead
+        self._reference = moment, clock.seconds(), ahead
 
     def clock_fault(self) -> str | None:
-        """Return why the clock is not trusted, for the operator; None while it is."""
-        (moment, then, ahead), now = self._known, self._clock.now()
+        """Return why the clock is not trusted, or None."""
+        (moment, then, ahead), now = self._reference, self._clock.now()
         expected = moment + timedelta(seconds=self._clock.seconds() - then)
         if -MAX_LEAP <= now - expected <= ahead:
             return None
@@ -70,13 +70,13 @@ class Calendar:
         """Store the current day if it is new and the clock is trusted."""
         now = self._clock.now()
         if now.date() != self._latest and self.clock_fault() is None:
-            self._known = now, self._clock.seconds(), MAX_LEAP
+            self._reference = now, self._clock.seconds(), MAX_LEAP
             self._store.keep_day(now.date())
             self._latest = now.date()
 
 
 class Upkeep:
-    """Work that is due between groups. Any thread may call `count`."""
+    """Work that the writer does between groups. Any thread may call `count`."""
 
     def __init__(self, store: Store, catalogue: Catalogue, clock: Clock) -> None:
         self._store, self._catalogue, self._clock = store, catalogue, clock
@@ -86,17 +86,17 @@ class Upkeep:
         self._lock = threading.Lock()
         self._flush_at = self._purge_at = clock.seconds()
         self._settle_at = math.inf
-        self._purging, self._gone = False, 0
+        self._purging, self._deleted = False, 0
 
     def count(self, outcomes: Mapping[tuple[int, str], int]) -> None:
-        """Add numbers of reports by (survey's sequence, outcome); the next flush stores them."""
+        """Add numbers of reports by (survey sequence, outcome); the next flush stores them."""
         with self._lock:
             self._outcomes.update(outcomes)
 
     def do_what_is_due(self, *, later: bool = False) -> float:
         """Do the work that is due, but never for long. Return the seconds until more is due.
 
-        With `later`, the last group need not be in the tables yet.
+        With `later`, the last group may reach the tables later.
         """
         seconds = self._clock.seconds()
         if seconds >= self._flush_at:
@@ -152,12 +152,12 @@ class Upkeep:
         seal_ended(self._store, self._catalogue, self._clock.now())
 
     def _purge(self) -> None:
-        gone = self._store.purge(ROWS_PER_SLICE)
-        self._purging = gone.rows > 0
-        self._gone += gone.envelopes
-        if self._gone and not self._purging:
-            log.info("retention: %d envelopes deleted", self._gone)
-            self._gone = 0
+        purged = self._store.purge(ROWS_PER_SLICE)
+        self._purging = purged.rows > 0
+        self._deleted += purged.envelopes
+        if self._deleted and not self._purging:
+            log.info("retention: %d envelopes deleted", self._deleted)
+            self._deleted = 0
 
     def _try(self, act: Callable[[], object]) -> None:
         try:
@@ -171,17 +171,18 @@ class Upkeep:
 
 def seal_ended(store: Store, catalogue: Catalogue, now: datetime) -> None:
     """Seal the rounds whose retention has ended, so that their envelopes can be deleted."""
-    kept = store.unsealed_rounds()
+    unsealed = store.unsealed_rounds()
     for published in catalogue.surveys():
-        ended = [n for n in kept.get(published.sequence, ()) if purged_from(published, n) <= now]
+        rounds = unsealed.get(published.sequence, ())
+        ended = [number for number in rounds if purged_from(published, number) <= now]
         if ended:
             store.seal(published.sequence, ended)
 
 
 def purge_sealed(store: Store) -> bool:
-    """Delete all sealed envelopes, in slices; a server may be running.
+    """Delete the envelopes of all sealed rounds in slices, even while a server runs.
 
-    Return whether no trace of them is left in a log either; a long read may delay that.
+    Return whether all traces of them are removed: a long read may delay that.
     """
     while store.purge(ROWS_PER_SLICE).rows:
         pass
@@ -192,6 +193,6 @@ def purge_sealed(store: Store) -> bool:
 
 
 def purged_from(published: PublishedSurvey, number: int) -> datetime:
-    """Return the time from which a round's envelopes are deleted."""
+    """Return the time from which a round's envelopes may be deleted."""
     survey = published.survey
     return survey.taken_until(number) + timedelta(days=survey.retention_days) + MARGIN

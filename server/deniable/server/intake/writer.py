@@ -1,17 +1,18 @@
 """The writer: one thread that commits many uploads in one transaction, then acknowledges them.
 
-Group commit: while one transaction goes to disk, the next uploads gather, so up to 1,024 requests
-share the cost of a sync. Requests that were answered together mostly return together, in quick
-succession. So a group waits a moment for as many requests as the last one had.
+Group commit: while one transaction is written to disk, the next uploads gather, so up to 1,024
+requests share the cost of a sync. Clients that were answered together tend to send their next
+requests in quick succession. So a group waits briefly until it has as many requests as the last
+group had.
 
-An upload is acknowledged only after its commit. If it is not known to be on disk, the answer is
-`Unavailable`, and the client sends it again.
+An upload is acknowledged only when it is on disk. If that is uncertain, the answer is
+`Unavailable`, and the client retries.
 
-When requests come together or in quick succession, a group only has to be on disk. It reaches the
-tables with later groups: after a moment without requests, or after a tenth of a second.
+Under load a group only has to reach the disk. It reaches the tables with later groups, after a
+moment without requests or after a tenth of a second.
 
-A failing disk (StoreLost) ends the writer: what a failed write left behind is unknown until the
-next start reads the file again, so nothing more is acknowledged.
+A failing disk (StoreLost) ends the writer: what a failed write has stored is unknown until the next
+start reads the file again, so nothing more is acknowledged.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ MAX_REQUESTS = 1_024  # in one transaction
 MAX_UPLOADS = 16_384  # in one transaction, not counting the last request
 MAX_WAITING = 4_096  # requests in the queue
 MAX_WAITING_BYTES = 64 * 2**20
-GATHER_SECONDS = 0.0005  # longest wait for as many requests as in the last transaction
+GATHER_SECONDS = 0.0005  # longest wait for as many requests as the last group had
 
 log = logging.getLogger("deniable.server")
 
@@ -45,7 +46,7 @@ class Unavailable(DeniableError):
     """Raised if nothing was counted and the same request may succeed later."""
 
 
-Settled = list[Outcome] | Unavailable  # the outcome of each upload, or why nothing was counted
+Settled = list[Outcome] | Unavailable  # outcome of each upload, or why nothing was counted
 Settle = Callable[[Settled], None]
 
 
@@ -57,7 +58,7 @@ class _Request:
 
 
 class Writer:
-    """Writer thread, from `start` to `stop`. Any thread may call `write` and `count`."""
+    """Writer thread, which runs from `start` to `stop`. Any thread may call the other methods."""
 
     def __init__(self, store: Store, catalogue: Catalogue, clock: Clock | None = None) -> None:
         self._store, self._catalogue, self._clock = store, catalogue, clock or Clock()
@@ -65,19 +66,18 @@ class Writer:
         self._ready = threading.Condition()
         self._waiting: deque[_Request] = deque()
         self._waiting_bytes = 0
-        # numbers of requests: to wake the thread, and in the last group
-        self._wanted = self._last = 1
+        self._wanted = 1  # number of requests that wakes the thread
+        self._last = 1  # number of requests in the last group
         self._state: Literal["new", "running", "stopping", "ended"] = "new"
         self._thread = threading.Thread(target=self._run, name="writer", daemon=True)
-        # called with its duration in seconds
-        self.observe_commit: Callable[[float], None] = lambda _: None
+        self.observe_commit: Callable[[float], None] = lambda _seconds: None
 
     def start(self) -> None:
         self._state = "running"
         self._thread.start()
 
     def stop(self) -> None:
-        """Write the waiting uploads, flush the counters, and end."""
+        """Write the waiting uploads, flush the counters, and end the thread."""
         with self._ready:
             if self._state == "running":
                 self._state = "stopping"
@@ -91,7 +91,7 @@ class Writer:
 
     @property
     def ended(self) -> bool:
-        """True once it has stopped or has given up."""
+        """True after the thread has stopped or the disk has failed."""
         return self._state == "ended"
 
     @property
@@ -100,7 +100,7 @@ class Writer:
         return len(self._waiting)
 
     def write(self, uploads: Sequence[Upload]) -> list[Outcome]:
-        """Return each upload's outcome, once on disk; raise Unavailable if nothing was counted."""
+        """Wait until uploads are on disk, and return their outcomes, or raise Unavailable."""
         settled = SimpleQueue[Settled]()
         self.submit(uploads, settled.put)
         outcome = settled.get()
@@ -109,7 +109,7 @@ class Writer:
         return outcome
 
     def submit(self, uploads: Sequence[Upload], settle: Settle) -> None:
-        """Queue uploads: the writer's thread calls `settle`. Unavailable if there is no room."""
+        """Queue uploads; the writer's thread calls `settle`. Raise Unavailable if it is full."""
         request = _Request(uploads, sum([upload.size for upload in uploads]), settle)
         with self._ready:
             if not self.running:
@@ -125,18 +125,18 @@ class Writer:
                 self._ready.notify()
 
     def clock_fault(self) -> str | None:
-        """Return why the clock is not trusted, and so no report can be late or early; else None."""
+        """Return why the clock is not trusted, so that no report can be accepted, or None."""
         return self._upkeep.calendar.clock_fault()
 
     def count(self, outcomes: Mapping[tuple[int, str], int]) -> None:
-        """Add numbers of reports by (survey's sequence, outcome), stored within about a second."""
+        """Add numbers of reports by (survey sequence, outcome); store them within a second."""
         self._upkeep.count(outcomes)
 
     # The thread
 
     def _run(self) -> None:
         try:
-            patience = 0.0  # at the start, count what a killed server left
+            patience = 0.0  # without a wait, first count what a killed server left
             while (group := self._next_group(patience)) is not None:
                 crowded = patience == PAUSE_SECONDS or len(group) > 1 or bool(self._waiting)
                 later = bool(group) and self._commit(group, later=crowded)
@@ -147,14 +147,17 @@ class Writer:
             self._end()
 
     def _next_group(self, patience: float) -> list[_Request] | None:
-        """Return the waiting requests, up to the limits; None at the end.
+        """Return the waiting requests, up to the limits, or None when the writer stops.
 
-        The group is empty if there was no request within `patience` seconds.
+        The group is empty if no request arrives within `patience` seconds.
         """
         with self._ready:
             if not self._waiting and self._state == "running":
                 self._ready.wait(patience)
-            self._gather()
+            if 0 < len(self._waiting) < self._last and self._state == "running":
+                self._wanted = self._last
+                self._ready.wait(GATHER_SECONDS)
+                self._wanted = 1
             group: list[_Request] = []
             uploads = 0
             while self._waiting and len(group) < MAX_REQUESTS and uploads < MAX_UPLOADS:
@@ -164,14 +167,8 @@ class Writer:
             self._last = len(group) or self._last
             return group if group or self._state == "running" else None
 
-    def _gather(self) -> None:
-        if 0 < len(self._waiting) < self._last and self._state == "running":
-            self._wanted = self._last
-            self._ready.wait(GATHER_SECONDS)
-            self._wanted = 1
-
     def _commit(self, group: list[_Request], *, later: bool = False) -> bool:
-        """Commit a group, and return whether it still has to reach the tables."""
+        """Commit a group, and return whether it must still reach the tables."""
         begin = self._clock.seconds()
         uploads = [upload for request in group for upload in request.uploads]
         try:
@@ -185,7 +182,7 @@ class Writer:
             log.error("%s; a group of %d uploads may be retried", error, len(uploads))
             self._refuse(group)
             return False
-        except Exception:  # nothing was counted, so all may retry
+        except Exception:  # nothing was counted, so every client may retry
             log.exception("a group of %d uploads was not written", len(uploads))
             self._refuse(group)
             return False
@@ -200,7 +197,7 @@ class Writer:
             request.settle(Unavailable(error))
 
     def _end(self) -> None:
-        """Refuse the waiting requests, which are not on disk, and accept no more."""
+        """Refuse the waiting requests, which are not on disk, and accept no more requests."""
         with self._ready:
             self._state = "ended"
             self._refuse(self._waiting)

@@ -248,7 +248,7 @@ def largest_information(epsilon: float, options: int) -> float:
 @lru_cache(maxsize=32)
 def least_of_a_number(epsilon: Epsilon) -> float | None:
     """Return the least variance of a mean, or None if the search finds no table at this ε."""
-    from deniable.server.surveys.optimal_table import ENOUGH_EPSILON, NoTable, optimal_table
+    from deniable.server.surveys.optimal_table import MAX_SEARCH_EPSILON, NoTable, optimal_table
 
     steps = OptimalTable.best_size(epsilon)
     try:
@@ -256,7 +256,7 @@ def least_of_a_number(epsilon: Epsilon) -> float | None:
     except NoTable:
         return None
     least = RANGE**2 * max(table.variance(1, point / steps) for point in range(steps + 1))
-    return least if float(epsilon) <= ENOUGH_EPSILON else None
+    return least if float(epsilon) <= MAX_SEARCH_EPSILON else None
 
 
 # Any: each function takes the family of its key

@@ -1,8 +1,8 @@
 """The store: surveys, envelopes, tallies, counters and tokens. No other package runs SQL.
 
-`protocol` defines the interface, `records` the data types, and `STORES` lists the implementations:
-`sqlite/` for a single node and `postgres/` for several, with `sql_store` as their common base.
-Groups of envelopes go in through `Store.transaction`; counts come out of `Store.tallies`.
+`protocol` defines the interface, and `records` defines the data types. `STORES` lists the
+implementations: `sqlite/` for one node and `postgres/` for several, both derived from `sql_store`.
+Groups of envelopes enter through `Store.transaction`; `Store.tallies` returns the counts.
 """
 
 from importlib import import_module
@@ -14,7 +14,6 @@ from deniable.server.store.protocol import (
     Damaged,
     Store,
     StoreLost,
-    StoreReader,
     Transaction,
 )
 from deniable.server.store.records import (
@@ -37,7 +36,7 @@ from deniable.server.store.sqlite.sqlite_database import FILE, create_folder, is
 from deniable.server.store.sqlite.sqlite_store import SqliteStore
 
 Place = Path | Database
-STORES: dict[type, str] = {  # store classes by the type of their places
+STORES: dict[type, str] = {  # import paths of the store classes, by type of place
     Path: "deniable.server.store.sqlite.sqlite_store:SqliteStore",
     Database: "deniable.server.store.postgres.postgres_store:PostgresStore",
 }
@@ -62,7 +61,6 @@ __all__ = [
     "State",
     "Store",
     "StoreLost",
-    "StoreReader",
     "SurveyRow",
     "Token",
     "Transaction",
@@ -79,19 +77,18 @@ __all__ = [
 
 
 def create_store(place: Place) -> Store:
-    """Open a store, and create it if it does not exist."""
+    """Open the store at a place, and create it if it does not exist."""
     return _store_class(place).create(place)
 
 
 def open_store(place: Place, node: str = "") -> Store:
-    """Open an existing store. `node` names this server where several count into one store."""
+    """Open an existing store. `node` names this server if several servers share the store."""
     return _store_class(place).open(place, node)
 
 
 def _store_class(place: Place) -> type[Store]:
-    """Return the class of the store at a place, imported on first use."""
-    module, _, name = STORES[next(kind for kind in STORES if isinstance(place, kind))].partition(
-        ":"
-    )
+    """Import and return the class of the store at a place."""
+    path = next(path for kind, path in STORES.items() if isinstance(place, kind))
+    module, _, name = path.partition(":")
     store: type[Store] = getattr(import_module(module), name)
     return store

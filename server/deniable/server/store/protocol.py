@@ -4,11 +4,10 @@ To write another store, implement `Store` and `Transaction`, add the class to `S
 `tests/contract/test_stores.py` on it. These rules hold for every method:
 
 - It may be called from any thread, while other processes use the same store.
-- Its writes are durable when it returns, even after a power cut.
+- When it returns, its writes are durable: they survive a power cut.
 - It raises StoreUnusable for a failure that may be retried, StoreLost if the state of the disk is
-  unknown, and Damaged if data is not what was written. Damaged data is never returned, and nothing
-  is added to it.
-- Once `forget_order` has returned True, nothing in the store reveals the order or the time in which
+  unknown, and Damaged if data is not what was written. It never returns damaged data or adds to it.
+- Once `forget_order` has returned True, nothing in the store reveals in which order, or when,
   envelopes arrived.
 """
 
@@ -42,18 +41,18 @@ NO_SURVEY = 0  # the sequence under which reports of unpublished surveys are cou
 
 
 class StoreLost(StoreUnusable):
-    """Raised if the disk itself fails: its contents are unknown until the next start."""
+    """Raised if the disk itself fails: what it contains is unknown until the next start."""
 
 
 class Damaged(StoreUnusable):
-    """Raised if data is not what was written. It is not shown, and nothing is added to it."""
+    """Raised if data is not what was written."""
 
 
 class Transaction(Protocol):
     """Group of envelopes that is stored and counted completely or not at all."""
 
     def is_sealed(self, sequence: int, number: int) -> bool:
-        """Return whether a round is sealed; repeated envelopes would then go unnoticed."""
+        """Return whether a round is sealed: duplicates of deleted envelopes go unnoticed."""
 
     def insert(self, uploads: Sequence[Upload]) -> set[UploadKey]:
         """Store the uploads that are new, and return their keys. `uploads` repeats no key."""
@@ -63,7 +62,7 @@ class Transaction(Protocol):
 
 
 class StoreReader(Protocol):
-    """The reading half of a store."""
+    """Reading half of a store."""
 
     def surveys_mark(self) -> int:
         """Return the length of the register, which grows with every change to a survey."""
@@ -75,7 +74,7 @@ class StoreReader(Protocol):
         """Return whether each survey is closed, by its sequence."""
 
     def register(self, after: int = 0, most: int | None = None) -> list[RegisterEntry]:
-        """Return the register's entries after this number, in order: the history of all surveys."""
+        """Return at most `most` of the register's entries after this number, in order."""
 
     def enrolled_keys(self) -> frozenset[str]:
         """Return the public keys whose surveys may be published over HTTP."""
@@ -86,19 +85,19 @@ class StoreReader(Protocol):
     def tallies(
         self, sequence: int, first: int | None = None, last: int | None = None
     ) -> list[RoundTally]:
-        """Return the counts of a survey's rounds that have reports, from `first` to `last`."""
+        """Return the counts of those rounds from `first` to `last` that have reports."""
 
     def report_totals(self) -> Mapping[int, int]:
-        """Return the number of counted reports of each survey that has any, by its sequence."""
+        """Return the number of counted reports by survey sequence, for surveys that have any."""
 
     def unsealed_rounds(self) -> Mapping[int, Sequence[int]]:
-        """Return the rounds whose envelopes are still kept, by the survey's sequence."""
+        """Return the rounds whose envelopes are still kept, by survey sequence."""
 
     def annotations(self, sequence: int) -> list[Annotation]:
         """Return a survey's annotations in the order of their days."""
 
     def counters(self, sequence: int) -> Mapping[str, int]:
-        """Return a survey's reports by outcome: accepted, duplicates, or the code of a refusal."""
+        """Return a survey's reports by outcome: accepted, duplicates, or a refusal's code."""
 
     def public_page(self, path: str) -> PublicPage | None:
         """Return the page that is published at exactly this path."""
@@ -114,15 +113,15 @@ class StoreReader(Protocol):
 
 
 class Store(StoreReader, AbstractContextManager["Store"], Protocol):
-    """Store of surveys, reports and everything else that servers keep; a context manager."""
+    """Store of surveys, reports and everything else that servers keep."""
 
     @classmethod
-    def create(cls, place: Any) -> Self:  # Any: the type of a place depends on the store
+    def create(cls, place: Any) -> Self:  # Any: each store has its own type of place
         """Open the store at a place, and create it if it does not exist."""
 
     @classmethod
-    def open(cls, place: Any, node: str = "") -> Self:  # Any: the same
-        """Open an existing store. `node` names this server where several count into one store."""
+    def open(cls, place: Any, node: str = "") -> Self:  # Any: each store has its own type
+        """Open an existing store. `node` names this server if several servers share the store."""
 
     @property
     def option(self) -> str:
@@ -131,29 +130,20 @@ class Store(StoreReader, AbstractContextManager["Store"], Protocol):
     def close(self) -> None: ...
 
     def snapshot(self) -> AbstractContextManager[StoreReader]:
-        """Return a read-only snapshot.
-
-        Close it soon: `forget_order` may have to wait for it.
-        """
+        """Return a read-only snapshot. Close it soon: it can delay `forget_order`."""
 
     def check_writable(self) -> None:
-        """Raise StoreUnusable unless a write transaction can begin and there is room for it."""
+        """Raise StoreUnusable if no write transaction can begin or the disk is full."""
 
     # Surveys and keys
 
     def publish(self, document: bytes, signature: str, key: str) -> str:
-        """Store a survey that has been verified, and return its id.
-
-        Publishing the same document again changes nothing.
-        """
+        """Store a verified survey, and return its id. Publishing it again changes nothing."""
 
     def close_survey(self, sequence: int) -> None: ...
 
     def delete_survey(self, sequence: int) -> None:
-        """Delete a survey permanently, with its tallies, counters and remaining envelopes.
-
-        Its entries in the register remain.
-        """
+        """Delete a survey and all its data permanently, except its entries in the register."""
 
     def enrol_key(self, key: str) -> None:
         """Enrol a public key; raise Refused if it is retired."""
@@ -163,46 +153,43 @@ class Store(StoreReader, AbstractContextManager["Store"], Protocol):
     # Reports
 
     def transaction(self, *, later: bool = False) -> AbstractContextManager[Transaction]:
-        """Return a transaction that is on disk after the block.
+        """Return a transaction whose envelopes are on disk after the block.
 
-        With `later`, its rows may reach the tables a moment later, together with other groups'.
-        Use it when no other process waits for them; this store's own reads see them already.
+        With `later`, the envelopes may reach the tables later, together with other groups. This
+        object's reads return them anyway; other processes may see them late.
         """
 
     def unsettled(self) -> Sequence[Unsettled]:
         """Return the acknowledged envelopes of interrupted `later` transactions.
 
-        Their rows may not be in the tables. They are returned until a transaction has stored them.
+        They may not be in the tables. Each call returns them until a transaction stores them.
         """
 
     def envelopes(self, sequence: int, number: int) -> Iterator[Kept]:
-        """Yield the envelopes of a sealed or ended round, in an order that reveals nothing.
-
-        Raise Damaged if any of them cannot be read.
-        """
+        """Yield the envelopes of a sealed or ended round, in an order that reveals nothing."""
 
     def seal(self, sequence: int, rounds: Sequence[int]) -> None:
-        """Stop counting in these rounds. Their envelopes may then be deleted; tallies remain."""
+        """Accept no more reports in these rounds, so that their envelopes may be deleted."""
 
     def purge(self, most: int) -> Purged:
-        """Delete envelopes of sealed rounds permanently, up to `most` buckets of them."""
+        """Permanently delete envelopes of sealed rounds, at most `most` buckets."""
 
     def forget_order(self) -> bool:
         """Remove every trace of the order of arrival and of deleted data.
 
-        It never waits: it returns False if a reader delays it, and must then be called again.
+        If a reader delays this, return False without waiting; call it again later.
         """
 
     # Everything else
 
     def annotate(self, sequence: int, annotation: Annotation) -> None:
-        """Store an annotation; do nothing if it exists."""
+        """Store an annotation if it does not exist."""
 
     def remove_annotation(self, sequence: int, annotation: Annotation) -> bool:
         """Remove an annotation, and return whether it existed."""
 
     def replace_public_pages(self, folder: str, pages: Mapping[str, PublicPage]) -> None:
-        """Replace all pages whose paths begin with `folder`; write only those that differ."""
+        """Replace all pages whose paths begin with `folder`, and write only those that differ."""
 
     def add_counters(self, counts: Mapping[tuple[int, str], int]) -> None:
         """Add numbers of reports, by (survey's sequence, outcome)."""

@@ -1,8 +1,8 @@
 """Records that a store holds, and the rows of its tallies.
 
-Each row of `tallies` carries a digest of its other columns. A row whose digest does not match has
-been damaged by a disk: it is never shown, added to, or sealed. numpy is imported only where cells
-are read, so that listings are fast.
+Each row of `tallies` carries a digest of its other columns. If the digest does not match, a disk
+has damaged the row, and the row is never shown, added to or sealed. numpy is imported only where
+cells are read, so that listings are fast.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ UploadKey = tuple[int, int, bytes]
 
 @dataclass(frozen=True)
 class SurveyRow:
-    """Survey as it was published: its exact bytes, their signature and the key that signed them."""
+    """Survey as published: the exact document, its signature and the key that signed it."""
 
     sequence: int  # order of publication, from 1
     id: str
@@ -42,11 +42,11 @@ class SurveyRow:
 
     @property
     def state(self) -> Literal["open", "closed"]:
-        """Return "closed" only if the operator closed the survey, not if it has ended."""
+        """Return "closed" only if the operator closed the survey; one that has ended is "open"."""
         return "closed" if self.closed else "open"
 
     def state_between(self, opens: date, closes: date, calendar: Period, now: datetime) -> State:
-        """Return whether a survey with these days is waiting to begin, is open, or has ended."""
+        """Return the state of a survey with these first and last days."""
         if self.closed or now >= calendar.ends(calendar.round_of(closes), closes):
             return "closed"
         return "open" if now >= calendar.starts(calendar.round_of(opens), opens) else "waiting"
@@ -56,12 +56,12 @@ class SurveyRow:
 
         The document was parsed strictly when it was published; only its hash is checked here.
         """
-        self._check_id("; `deniable doctor` says more")
+        self._check_id("; `deniable doctor` gives details")
         header: Mapping[str, str] = json.loads(self.document)["survey"]
         return header
 
     def check_signed(self) -> None:
-        """Raise Damaged if this is not what was published and signed: a disk may flip bits."""
+        """Raise Damaged if the survey differs from what was signed: a disk may flip bits."""
         from deniable.shared.survey.keys import verify
 
         self._check_id()
@@ -71,7 +71,7 @@ class SurveyRow:
             raise Damaged(f"survey {self.id[:12]} is not what was signed: {error}") from None
 
     def _check_id(self, advice: str = "") -> None:
-        # Not `survey_id`: importing it would make every listing load the survey parser.
+        # Importing `survey_id` would make every listing load the survey parser.
         document = self.document
         if type(document) is not bytes or hashlib.sha256(document).hexdigest() != self.id:
             raise Damaged(
@@ -82,7 +82,7 @@ class SurveyRow:
 
 @dataclass(frozen=True)
 class PublishedSurvey(SurveyRow):
-    """A published survey with its parsed document."""
+    """Published survey with its parsed document."""
 
     survey: Survey
 
@@ -119,20 +119,20 @@ class RoundTally:
         return RoundTally(self.round, self.reports + other.reports, self.cells + other.cells)
 
     def of(self, survey: Survey, question: Question) -> tuple[int, Cells]:
-        """Return the number of reports that answer one question, and its cells."""
-        place = survey.questions.index(question)
-        first = sum(other.mechanism.cells for other in survey.questions[:place])
-        asked = survey.asks_one
-        reports = int(self.cells[place - len(survey.questions)]) if asked else self.reports
+        """Return the number of reports that answer a question, and the question's cells."""
+        index = survey.questions.index(question)
+        first = sum(other.mechanism.cells for other in survey.questions[:index])
+        asks_one = survey.asks_one
+        reports = int(self.cells[index - len(survey.questions)]) if asks_one else self.reports
         return reports, self.cells[first : first + question.mechanism.cells]
 
     def crossed(self, survey: Survey, pair: tuple[Question, Question]) -> Cells:
-        """Return the table of a pair: one question's cells as rows, the other's as columns."""
+        """Return a pair's table: the first question's cells as rows, the second's as columns."""
         sizes = [(one.mechanism.cells, other.mechanism.cells) for one, other in survey.crossed]
-        place = survey.crossed.index(pair)
-        rows, columns = sizes[place]
+        index = survey.crossed.index(pair)
+        rows, columns = sizes[index]
         first = sum(question.mechanism.cells for question in survey.questions)
-        first += sum(one * other for one, other in sizes[:place])
+        first += sum(one * other for one, other in sizes[:index])
         return self.cells[first : first + rows * columns].reshape(rows, columns)
 
 
@@ -145,16 +145,16 @@ class Upload:
     id: bytes
     count: int
     payload: bytes
-    cells: Cells | None = None  # the payload's counts, if validation computed them
+    cells: Cells | None = None  # the counts, if validation has computed them
 
     @property
     def size(self) -> int:
-        """Bytes of memory that the upload needs until it is on disk."""
+        """Bytes of memory that the upload occupies until it is on disk."""
         return len(self.payload) + (0 if self.cells is None else self.cells.nbytes)
 
     @property
     def key(self) -> UploadKey:
-        """Key of an upload; of several uploads with the same key, only one counts."""
+        """Key of the upload: only one upload with the same key counts."""
         return self.survey.sequence, self.round, self.id
 
 
@@ -174,7 +174,7 @@ class Kept(NamedTuple):
 
 
 class Purged(NamedTuple):
-    """Number of envelopes and rows that one slice of a purge deleted; no rows once it is done."""
+    """Numbers of envelopes and rows that one slice of a purge deleted; 0 rows: nothing is left."""
 
     envelopes: int
     rows: int  # a row may hold several envelopes, and a large envelope may take several rows
@@ -183,14 +183,14 @@ class Purged(NamedTuple):
 class Unsettled(NamedTuple):
     """Acknowledged envelope that may not be in the tables."""
 
-    survey: str  # its id, since its sequence may be another survey's by now
+    survey: str  # the id: by now the sequence may be another survey's
     round: int
     kept: Kept
 
 
 @dataclass(frozen=True)
 class Token:
-    """Stored form of a token: only its hash, so that a reader of the store cannot use it."""
+    """Token as listed: without its text, which the store does not keep."""
 
     id: str  # the first digits of the hash
     role: str
@@ -203,9 +203,7 @@ DIGEST_BYTES = 8  # damage goes unnoticed with probability 2**-64
 CELL_TYPE = "<i8"
 
 ROW = "survey, round, node, reports, sealed, cells, digest"
-OF_NODE = f"SELECT {ROW} FROM tallies WHERE survey = ? AND round = ? AND node = ?"
 OF_ROUND = f"SELECT {ROW} FROM tallies WHERE survey = ? AND round = ?"
-IS_SEALED = "SELECT 1 FROM tallies WHERE survey = ? AND round = ? AND sealed LIMIT 1"
 PUT = f"""
 INSERT INTO tallies ({ROW}) VALUES (?, ?, ?, ?, ?, ?, ?)
 ON CONFLICT (survey, round, node) DO UPDATE SET reports = excluded.reports,
@@ -219,12 +217,12 @@ class Cursor(Protocol):
     @property
     def rowcount(self) -> int: ...
     def fetchone(self) -> Any: ...  # Any: columns of many types
-    def fetchall(self) -> list[Any]: ...  # Any: the same
-    def __iter__(self) -> Iterator[Any]: ...  # Any: the same
+    def fetchall(self) -> list[Any]: ...  # Any: columns of many types
+    def __iter__(self) -> Iterator[Any]: ...  # Any: columns of many types
 
 
 class Connection(Protocol):
-    """Connection that runs SQL; `?` is the placeholder in either store."""
+    """Connection that runs SQL; `?` is the placeholder in both stores."""
 
     def execute(self, statement: str, values: Sequence[Any] = (), /) -> Cursor: ...  # Any: values
     def close(self) -> None: ...
@@ -241,7 +239,7 @@ class TallyRow(NamedTuple):
 
 
 def digest_of(*values: int | str | bytes) -> bytes:
-    """Return the digest of a row's values, including its key: it detects misplaced rows too."""
+    """Return the digest of a row's values. They include its key, to detect misplaced rows."""
     parts: list[bytes] = []
     for value in values:
         content = value if isinstance(value, bytes) else str(value).encode()
@@ -252,7 +250,6 @@ def digest_of(*values: int | str | bytes) -> bytes:
 def tally_row(
     survey: int, number: int, node: str, reports: int, sealed: bool, cells: bytes
 ) -> TallyRow:
-    """Return a row with its digest."""
     sealed = bool(sealed)  # SQLite returns an integer
     digest = digest_of(survey, number, node, reports, sealed, cells)
     return TallyRow(survey, number, node, reports, sealed, cells, digest)
@@ -264,7 +261,12 @@ def is_whole(row: TallyRow) -> bool:
 
 def read_tally(row: TallyRow) -> RoundTally | None:
     """Return the counts of a row, or None if it is damaged."""
-    return RoundTally(row.round, row.reports, _unpacked(row.cells)) if is_whole(row) else None
+    import numpy as np
+
+    if not is_whole(row):
+        return None
+    cells = np.frombuffer(row.cells, CELL_TYPE).astype(np.int64)
+    return RoundTally(row.round, row.reports, cells)
 
 
 def checked_tally(row: TallyRow) -> RoundTally:
@@ -272,31 +274,13 @@ def checked_tally(row: TallyRow) -> RoundTally:
         raise Damaged(
             f"the tally of round {row.round} of survey {row.survey} in the store is damaged, so no "
             "result is shown; stop the server and run `deniable doctor --data DIR --repair`, or "
-            "restore a dump of a database, as DEPLOYING.md says"
+            "restore a dump of the database as described in DEPLOYING.md"
         )
     return tally
 
 
-def is_sealed(connection: Connection, sequence: int, number: int) -> bool:
-    """Return whether any node has sealed the round."""
-    return connection.execute(IS_SEALED, (sequence, number)).fetchone() is not None
-
-
-def add_to_tally(
-    connection: Connection, key: tuple[int, int, str], reports: int, cells: Cells
-) -> None:
-    """Add counts to the row of one node; a damaged row stays damaged, with its envelopes kept."""
-    kept = connection.execute(OF_NODE, key).fetchone()
-    if kept is not None:
-        row = TallyRow(*kept)
-        if not is_whole(row):
-            return
-        reports, cells = row.reports + reports, _unpacked(row.cells) + cells
-    connection.execute(PUT, tally_row(*key, reports, False, packed_cells(cells)))
-
-
 def seal_rounds(connection: Connection, sequence: int, numbers: Sequence[int]) -> None:
-    """Seal the rounds whose rows are intact: a damaged round still needs its envelopes."""
+    """Seal the intact rows of rounds: a recount of a damaged row still needs its envelopes."""
     for number in numbers:
         for row in map(TallyRow._make, connection.execute(OF_ROUND, (sequence, number)).fetchall()):
             if is_whole(row):
@@ -304,8 +288,11 @@ def seal_rounds(connection: Connection, sequence: int, numbers: Sequence[int]) -
 
 
 def rounds_to_purge(connection: Connection, tables: Sequence[str]) -> Iterator[Round]:
-    """Yield the sealed rounds with envelopes in these tables; a damaged one still needs them."""
-    # Not EXISTS: PostgreSQL would scan whole tables.
+    """Yield the sealed, intact rounds with envelopes in these tables.
+
+    A recount of a damaged round still needs its envelopes.
+    """
+    # With EXISTS, PostgreSQL would scan whole tables.
     kept = " OR ".join(
         f"(SELECT 1 FROM {table} AS kept WHERE kept.survey = tallies.survey "
         "AND kept.round = tallies.round LIMIT 1) IS NOT NULL"
@@ -320,9 +307,3 @@ def rounds_to_purge(connection: Connection, tables: Sequence[str]) -> Iterator[R
 
 def packed_cells(cells: Cells) -> bytes:
     return cells.astype(CELL_TYPE).tobytes()
-
-
-def _unpacked(cells: bytes) -> Cells:
-    import numpy as np
-
-    return np.frombuffer(cells, CELL_TYPE).astype(np.int64)

@@ -8,8 +8,8 @@ Each entry's head is the SHA-256 of the previous head and the entry's content, a
     <the survey's id, in hex>
     <the public key that signed it, in hex>
 
-So anyone who has kept a later head notices if an entry is changed, left out or moved. Readers who
-have kept no head see only what the server shows them: without one, a register detects nothing.
+So anyone who has kept a later head notices if an entry is changed, left out or moved. Without a
+kept head, a reader cannot detect any change.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ BEGIN = "0" * 64
 class RegisterEntry:
     number: int  # from 1, without gaps
     event: Event
-    survey: str  # its id, the hash of the document, which outlives a deleted survey
+    survey: str  # the id, which is the document's hash; it remains after the survey is deleted
     key: str
     head: str
 

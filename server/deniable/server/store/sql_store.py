@@ -1,7 +1,7 @@
-"""Base of both stores: every table but envelopes, in SQL that both databases understand.
+"""Base of both stores: all tables except envelopes, in SQL that both databases understand.
 
 `SqlReader` reads through the connection that its subclass provides; `SqlStore` also writes.
-`TABLES` creates the tables; each store fills in its own types. Nothing in them identifies the
+`TABLES` creates the tables, with each store's own types. Nothing in the tables identifies the
 sender of a report: they hold no address, and no time finer than the round.
 """
 
@@ -19,6 +19,8 @@ from typing import Any, Generic, Self, TypeVar
 
 from deniable.server.store.protocol import NO_SURVEY
 from deniable.server.store.records import (
+    OF_ROUND,
+    PUT,
     ROW,
     Annotation,
     Cells,
@@ -31,21 +33,22 @@ from deniable.server.store.records import (
     Token,
     Upload,
     UploadKey,
-    add_to_tally,
     checked_tally,
-    is_sealed,
+    packed_cells,
+    read_tally,
     seal_rounds,
+    tally_row,
 )
 from deniable.server.store.register_chain import Event, RegisterEntry, next_entry
 from deniable.shared.errors import Refused, StoreUnusable
 
 TABLES = """
 CREATE TABLE about (
-    key TEXT NOT NULL PRIMARY KEY,  -- `schema`, the version of these tables; `day`; a store's notes
-    value TEXT NOT NULL             -- such as the latest day on which a server ran
+    key TEXT NOT NULL PRIMARY KEY,  -- `schema`, `day`, or a name that one store defines
+    value TEXT NOT NULL             -- version of the tables; latest day on which a server ran; ...
 );
 CREATE TABLE surveys (
-    sequence {sequence},            -- order of publication, from 1; never reused
+    sequence {sequence},            -- number in the order of publication, from 1; never reused
     id TEXT NOT NULL UNIQUE,        -- SHA-256 of the document, in hex
     document {bytes} NOT NULL,      -- the exact published bytes
     signature TEXT NOT NULL,        -- Ed25519 over the document, in hex
@@ -68,9 +71,9 @@ CREATE TABLE register (
 CREATE TABLE tallies (
     survey INTEGER NOT NULL REFERENCES surveys (sequence),  -- the survey's sequence
     round BIGINT NOT NULL,          -- the round that was counted
-    node TEXT NOT NULL,             -- the server that counted: nodes never wait for each other
+    node TEXT NOT NULL,             -- the server that counted; with a row each, none waits
     reports BIGINT NOT NULL,        -- number of counted reports
-    sealed BOOLEAN NOT NULL,        -- whether counting has ended, so that envelopes may be purged
+    sealed BOOLEAN NOT NULL,        -- whether counting has ended; envelopes may then be purged
     cells {bytes} NOT NULL,         -- the counts, int64 little-endian, in the order of RoundTally
     digest {bytes} NOT NULL,        -- of the other columns, to detect damage
     PRIMARY KEY (survey, round, node)
@@ -91,15 +94,16 @@ CREATE TABLE tokens (
     hash TEXT NOT NULL PRIMARY KEY,  -- SHA-256 of the token, in hex
     role TEXT NOT NULL,             -- operator, analyst or app
     created BIGINT NOT NULL,        -- in seconds since 1970
-    expires BIGINT NOT NULL         -- in seconds since 1970; invalid from then on
+    expires BIGINT NOT NULL         -- in seconds since 1970; the token is invalid from then on
 );
 CREATE TABLE public_pages (
     path TEXT NOT NULL PRIMARY KEY,  -- the exact path at which anyone may read the page
-    content_type TEXT NOT NULL,  -- the HTTP Content-Type of the body
-    body {bytes} NOT NULL  -- the page as it is sent
+    content_type TEXT NOT NULL,     -- the HTTP Content-Type of the body
+    body {bytes} NOT NULL           -- the page as it is sent
 );
 """
-DAY = "day"  # a key of `about`
+DAY = "day"  # key of `about`
+IS_SEALED = "SELECT 1 FROM tallies WHERE survey = ? AND round = ? AND sealed LIMIT 1"
 TOKEN_ID_DIGITS = 12
 SURVEY = "sequence, id, document, signature, key, closed"
 ENTRY = "number, event, survey, key, head"
@@ -112,8 +116,8 @@ Driver = TypeVar("Driver", bound=Connection)
 class ConnectionPool(Generic[Driver]):
     """Thread-safe pool of a limited number of connections.
 
-    If a block raises an error, its connection and all idle ones are closed: whatever breaks one
-    connection to a database usually breaks them all.
+    If a block raises an error, its connection and all idle ones are closed: what breaks one
+    connection to a database usually breaks all of them.
     """
 
     def __init__(self, connect: Callable[[], Driver], limit: int) -> None:
@@ -150,20 +154,21 @@ class ConnectionPool(Generic[Driver]):
 
 
 class SqlTransaction(ABC, Generic[Driver]):
-    """A group of envelopes; `node` names who counts it."""
+    """Group of envelopes; `node` names the server that counts it."""
 
     def __init__(self, connection: Driver, node: str) -> None:
         self._connection, self._node = connection, node
 
     @abstractmethod
     def _insert_round(self, of: Round, uploads: Sequence[Upload]) -> set[bytes]:
-        """Keep the uploads of one round that are not there yet, and return their ids."""
+        """Store those uploads of one round that are new, and return their ids."""
 
     def is_sealed(self, sequence: int, number: int) -> bool:
-        return is_sealed(self._connection, sequence, number)
+        """Return whether any node has sealed the round."""
+        return self._connection.execute(IS_SEALED, (sequence, number)).fetchone() is not None
 
     def insert(self, uploads: Sequence[Upload]) -> set[UploadKey]:
-        """Insert in the order of keys, so that nodes never deadlock."""
+        """Insert uploads in the order of their keys, so that nodes never deadlock."""
         new: set[UploadKey] = set()
         ordered = sorted(uploads, key=lambda upload: upload.key)
         for of, members in groupby(ordered, key=lambda upload: upload.key[:2]):
@@ -171,7 +176,15 @@ class SqlTransaction(ABC, Generic[Driver]):
         return new
 
     def add(self, sequence: int, number: int, reports: int, cells: Cells) -> None:
-        add_to_tally(self._connection, (sequence, number, self._node), reports, cells)
+        """Add counts to this node's row. A damaged row is left as it is, for a recount."""
+        key = (sequence, number, self._node)
+        row = self._connection.execute(f"{OF_ROUND} AND node = ?", key).fetchone()
+        if row is not None:
+            before = read_tally(TallyRow(*row))
+            if before is None:
+                return
+            reports, cells = before.reports + reports, before.cells + cells
+        self._connection.execute(PUT, tally_row(*key, reports, False, packed_cells(cells)))
 
 
 class SqlReader(ABC):
@@ -181,7 +194,7 @@ class SqlReader(ABC):
     def _reading(self, *, reports: bool = False) -> AbstractContextManager[Connection]:
         """Return a connection in a snapshot transaction.
 
-        With `reports`, everything that this process has acknowledged is in the tables by then.
+        With `reports`, the snapshot contains every report that this process has acknowledged.
         """
 
     def _rows(self, query: str, *values: object, reports: bool = False) -> list[Any]:
@@ -270,17 +283,17 @@ class SqlReader(ABC):
 
 
 class SqlSnapshot(SqlReader):
-    """Snapshot of the store: all its methods read in the same transaction."""
+    """Snapshot of the store: all methods read in the same transaction."""
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
 
-    def _reading(self, *, reports: bool = False) -> AbstractContextManager[Connection]:  # noqa: ARG002  # its opener has
+    def _reading(self, *, reports: bool = False) -> AbstractContextManager[Connection]:  # noqa: ARG002  # `snapshot` did
         return nullcontext(self._connection)
 
 
 class SqlStore(SqlReader):
-    """Writing half of a store, without envelopes; `Store` documents the methods."""
+    """Writing half of a store, except for envelopes; `Store` documents the methods."""
 
     @abstractmethod
     def close(self) -> None: ...
@@ -296,7 +309,7 @@ class SqlStore(SqlReader):
         """Return a connection in a write transaction; error messages name its `aim`."""
 
     def _lock(self, connection: Connection, table: str) -> None:
-        """Keep other writers of a table waiting until the transaction ends."""
+        """Make other writers of a table wait until the transaction ends."""
 
     @contextmanager
     def snapshot(self) -> Iterator[SqlReader]:
@@ -304,7 +317,7 @@ class SqlStore(SqlReader):
             yield SqlSnapshot(connection)
 
     def publish(self, document: bytes, signature: str, key: str) -> str:
-        """Publish one survey at a time, so that readers see sequences in order, without gaps."""
+        """Publish under a lock, so that readers see sequences in order and without gaps."""
         from deniable.shared.survey.document import survey_id
 
         identifier = survey_id(document)
@@ -396,9 +409,9 @@ class SqlStore(SqlReader):
                     connection.execute(statement, (path, *page))
 
     def add_counters(self, counts: Mapping[tuple[int, str], int]) -> None:
-        """Add counts in the order of keys, so that nodes never deadlock.
+        """Add counts in the order of their keys, so that nodes never deadlock.
 
-        Counts of a survey that was deleted meanwhile are dropped.
+        Drop the counts of surveys that have been deleted.
         """
         statement = (
             "INSERT INTO counters (survey, outcome, reports) VALUES (?, ?, ?) ON CONFLICT "

@@ -1,6 +1,6 @@
 """Published surveys, from a file to the public list.
 
 `survey_file` parses the files that people write, and adds tables from `optimal_table`.
-`replacement` compares a survey with the one that it replaces. `catalogue` publishes surveys, finds
-them and caches them in memory; clients fetch the `public_list`. `clock` gives the time.
+`replacement` compares a survey with the one that it replaces. `catalogue` publishes, finds and
+caches surveys; clients fetch the `public_list`. `clock` provides the time.
 """

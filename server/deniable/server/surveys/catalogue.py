@@ -1,7 +1,7 @@
 """The catalogue of published surveys, in memory.
 
-Each survey is read and parsed once. Changes in the store appear within a quarter of a second: a
-refresh reads only the length of the register, unless that has changed.
+Each survey is read and parsed once. Changes in the store appear within a quarter of a second. A
+refresh reads only the length of the register unless that has changed.
 """
 
 from __future__ import annotations
@@ -51,21 +51,21 @@ class _Contents:
     damaged: Mapping[int, tuple[str, str]] = field(default_factory=dict)  # (id, fault) by sequence
 
     def beginning_with(self, text: str) -> Sequence[PublishedSurvey]:
-        """Return the surveys whose ids begin with this text, if it has enough digits."""
+        """Return the surveys whose ids begin with this text; none if it has too few digits."""
         if not _BEGINNING.fullmatch(text):
             return ()
         first, end = bisect_left(self.ids, text), bisect_left(self.ids, text + "g")
         return [self.by_id[identifier] for identifier in self.ids[first:end]]
 
     def refuse_damaged(self, identifier: str) -> None:
-        """Raise Damaged if a damaged survey has this id or beginning of an id."""
+        """Raise Damaged if a damaged survey's id begins with this text."""
         for damaged, fault in self.damaged.values():
             if damaged.startswith(identifier):
                 raise Damaged(DAMAGED % fault)
 
 
 class Catalogue:
-    """Published surveys of a store, by name, id or the beginning of an id. Thread-safe."""
+    """Thread-safe catalogue of a store's surveys, by name, id or the beginning of an id."""
 
     def __init__(self, store: Store, clock: Clock | None = None) -> None:
         self._store, self._clock = store, clock or Clock()
@@ -77,7 +77,7 @@ class Catalogue:
     def find(self, text: str) -> PublishedSurvey:
         """Return the survey with this name, id or beginning of an id, or raise UnknownSurvey.
 
-        A name means the newest open survey of that name.
+        If several surveys have the name, return the newest open one.
         """
         contents = self._fresh()
         if text in contents.by_id:
@@ -113,10 +113,6 @@ class Catalogue:
             raise UnknownSurvey(f"{text} names {len(named)} surveys; give an id: {_ids(named)}")
         return self.find(text)
 
-    def known(self, identifier: str) -> PublishedSurvey | None:
-        """Return the survey with exactly this id; None if there is none or it is damaged."""
-        return self._fresh().by_id.get(identifier)
-
     def get(self, identifier: str) -> PublishedSurvey | None:
         """Return the survey with exactly this id, or None; raise Damaged if it is damaged."""
         contents = self._fresh()
@@ -135,13 +131,13 @@ class Catalogue:
         return listed.compressed if compressed else listed.body
 
     def entry_text(self, published: PublishedSurvey) -> str:
-        """Return the survey's entry as JSON, from memory."""
+        """Return the survey's entry as JSON."""
         entry = self._contents.entries.get((published.id, published.closed))
         return entry or entry_text(published)
 
     @property
     def mark(self) -> int:
-        """Length of the register when the store was last asked."""
+        """Length of the register at the last refresh."""
         return self._contents.mark
 
     def publish(self, document: bytes, signature: str, key: str) -> PublishedSurvey:
@@ -171,7 +167,7 @@ class Catalogue:
         return published
 
     def close(self, published: PublishedSurvey) -> PublishedSurvey:
-        """Close a survey permanently: its reports are refused from now on."""
+        """Close a survey permanently, so that its reports are refused from now on."""
         self._store.close_survey(published.sequence)
         self.refresh()
         return self._contents.by_id[published.id]
@@ -182,30 +178,27 @@ class Catalogue:
         return self._looked + FRESH_SECONDS - self._clock.seconds()
 
     def refresh(self, parsed: Mapping[str, Survey] | None = None) -> None:
-        """Refresh from the store now, after a change; `parsed` holds surveys just parsed."""
+        """Refresh from the store now. `parsed` holds surveys that need not be parsed again."""
         with self._lock:
             self._look(parsed or {})
 
     def _fresh(self) -> _Contents:
-        if self._stale():
+        if self.fresh_for <= 0:
             with self._lock:
-                if self._stale():  # otherwise another thread has refreshed
+                if self.fresh_for <= 0:  # no other thread has refreshed
                     self._look()
         return self._contents
 
-    def _stale(self) -> bool:
-        return self._clock.seconds() - self._looked >= FRESH_SECONDS
-
     def _look(self, parsed: Mapping[str, Survey] | None = None) -> None:
         looked = self._clock.seconds()
-        # read first, so that the next refresh sees a later change
+        # Read the mark first: then the next refresh notices any change after it.
         mark = self._store.surveys_mark()
         if mark != self._contents.mark:
             self._contents = self._read(mark, parsed or {})
         self._looked = looked
 
     def _listed(self) -> Listing:
-        """Return the list, rebuilt if a survey has changed or left it."""
+        """Return the public list. Rebuild it if a survey has changed or must be removed."""
         contents, now, (listed, current) = self._fresh(), self._clock.now(), self._listing
         if listed is not contents or not current.holds(now):
             entries = zip(contents.by_id.values(), contents.entries.values(), strict=True)
@@ -248,7 +241,7 @@ class Catalogue:
 
 
 class SurveyEntry(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Published survey: the document's exact text, its signature and the public key."""
+    """Published survey in the public list: the exact document, its signature and the key."""
 
     id: str
     document: str
@@ -272,7 +265,7 @@ def entry_text(published: SurveyRow) -> str:
 
 
 def _published(row: SurveyRow, parsed: Mapping[str, Survey]) -> PublishedSurvey:
-    """Return the survey of a row; parse it only if needed, since parsing is slow."""
+    """Return the survey of a row; avoid parsing it, which is slow, if it has been parsed."""
     if (survey := parsed.get(row.id)) is None:
         row.check_signed()
         survey = parse_document(row.document)

@@ -1,4 +1,4 @@
-"""The time, as an argument that tests can set."""
+"""Clock, as an argument that tests can set."""
 
 from __future__ import annotations
 

@@ -1,21 +1,22 @@
 """Search for the unbiased number table with the least worst-case variance, for an ε and a grid.
 
 The search: with x in [-1, 1], solve a linear programme over columns with a value v and two levels,
-high on an interval S of the grid and e^-ε of that elsewhere:
+high on an interval S of the grid and e^-ε times as high elsewhere:
 
     minimise t    such that at every x    sum q(x) = 1,  sum q(x) v = x,  sum q(x) v^2 - x^2 <= t
 
 where q(x) is a column's weight w, or w e^-ε. There are infinitely many v, so the programme is
 solved for a few columns. Its dual prices give, for each S, the v that would lower t most, in closed
 form, since a price is quadratic in v. Those columns are added until none lowers t (column
-generation). Two values for one S are worse than their mean, so each S has one value in the end. x
-and -x are symmetric, so only half of the programme is solved. Sets S that are not intervals were
-tried, and do not lower t.
+generation). Two values for one S are worse than their mean, so each S has one value in the end.
+Because x and -x are symmetric, only half of the programme is solved. Sets S that are not intervals
+were tried, and do not lower t.
 
-The integers, which carry the proof: weights, values and intervals are computed in doubles. Rounding
+The integers, which the proof uses: weights, values and intervals are computed in doubles. Rounding
 is toward more noise: each low level is rounded up to a multiple of 2^-64, and the few units missing
-in a row go to a probability that is low there. Then the values are corrected until no row's mean is
-off by more than 2^-50 of a step, measured in integers. The table itself proves the rest.
+in a row are added to a probability that is low in that row. Then the values are corrected until no
+row's mean is off by more than 2^-50 of a step, measured in integers. `OptimalTable` checks the
+rest.
 
 Sources: Kairouz, Oh, Viswanath 2016, "Extremal mechanisms for local differential privacy", Journal
 of Machine Learning Research 17(17), for two levels; Gilmore, Gomory 1961, "A linear programming
@@ -36,13 +37,13 @@ from deniable.shared.privacy.epsilon import ONE, PROOF_PRECISION, Epsilon, exp_i
 from deniable.shared.privacy.mechanisms import OptimalTable
 from deniable.shared.privacy.mechanisms.optimal_table import VALUE_UNIT
 
-# limit of the search: above it, rounding to the grid causes nearly all of the error
-ENOUGH_EPSILON = 12.0
+# Above this ε, which limits the search, rounding to the grid causes nearly all of the error.
+MAX_SEARCH_EPSILON = 12.0
 MAX_SEARCH_ROUNDS = 100
 MIN_GAIN = 1e-6  # relative to t: smallest gain of a new column that continues the search
-NEARLY = 0.02  # relative to t: columns this close to being used are kept
+MAX_LOSS = 0.02  # relative to t: an unused column is kept if it would raise t by less than this
 MIN_WEIGHT = 1e-9
-MAX_VALUE = 3.0  # in units of the one-bit mechanism's
+MAX_VALUE = 3.0  # relative to the one-bit mechanism's value
 TOLERANCE = 1e-10
 MAX_BIAS = VALUE_UNIT * ONE >> 50
 MAX_CORRECTIONS = 20
@@ -53,16 +54,13 @@ Column = list[int]  # units for each answer
 
 
 class NoTable(DeniableError):
-    """Raised if the search finds no table, or none for which the proof holds."""
+    """Raised if the search finds no table for which the proof holds."""
 
 
 @lru_cache(maxsize=64)
 def optimal_table(epsilon: Epsilon, steps: int) -> OptimalTable:
-    """Return the optimal table, which is deterministic on a given machine.
-
-    Raises NoTable if no table is found and proved.
-    """
-    return whole_table(search(min(float(epsilon), ENOUGH_EPSILON), steps), epsilon, steps)
+    """Return the optimal table, always the same on a given machine, or raise NoTable."""
+    return whole_table(search(min(float(epsilon), MAX_SEARCH_EPSILON), steps), epsilon, steps)
 
 
 # The search
@@ -70,7 +68,7 @@ def optimal_table(epsilon: Epsilon, steps: int) -> OptimalTable:
 
 @dataclass(frozen=True)
 class Half:
-    """Symbol of the upper half; its mirror image belongs to the lower half."""
+    """Symbol of the upper half, whose mirror image is a symbol of the lower half."""
 
     weight: float  # probability for the answers from first to last
     value: float  # with the range as [-1, 1]
@@ -89,22 +87,22 @@ def search(epsilon: float, steps: int, bend: float | None = None) -> list[Half]:
         gain = programme.gain(prices, every, best)
         if gain.max() <= MIN_GAIN * least:
             break
-        near = programme.gain(prices, place, value) > -NEARLY * least
+        near = programme.gain(prices, place, value) > -MAX_LOSS * least
         kept, new = near | (weight > 0), np.flatnonzero(gain > MIN_GAIN * least / 10)
         place, value = np.append(place[kept], new), np.append(value[kept], best[new])
         least, weight, prices = programme.solve(place, value)
     used = []
     for number, (first, last) in enumerate(programme.intervals):
-        mine = place == number
-        if (total := float(weight[mine].sum())) > MIN_WEIGHT:
-            mean = float(weight[mine] @ value[mine]) / total
+        same = place == number
+        if (total := float(weight[same].sum())) > MIN_WEIGHT:
+            mean = float(weight[same] @ value[same]) / total
             used.append(Half(total, mean * programme.reach, first, last))
     return used
 
 
 @dataclass(frozen=True)
 class Prices:
-    """Dual prices of columns with value v: one + mean v + square v^2, for each interval."""
+    """Dual prices, for each interval: a column with value v costs one + mean v + square v^2."""
 
     one: Array
     mean: Array
@@ -118,7 +116,7 @@ class Programme:
     x: Array
     reach: float
     intervals: list[tuple[int, int]]
-    both: Array  # sum of an interval's column and its mirror image at x,
+    both: Array  # at x, the sum of an interval's column and its mirror image,
     apart: Array  # and their difference
     bend: float | None = None
 
@@ -137,7 +135,7 @@ class Programme:
         return Programme(x, reach, intervals, right + left, right - left, bend)
 
     def solve(self, place: Indices, value: Array) -> tuple[float, Array, Prices]:
-        """Return the least t with these columns, their weights, and the prices."""
+        """Return the least t with these columns, the columns' weights, and the prices."""
         from scipy.optimize import linprog
 
         rows, scaled = len(self.x), self.x / self.reach
@@ -183,7 +181,7 @@ class Programme:
 
 
 def whole_table(halves: list[Half], epsilon: Epsilon, steps: int) -> OptimalTable:
-    """Convert the result of a search to integers that satisfy its proof."""
+    """Convert the result of a search to integers for which the proof holds."""
     columns = _columns(halves, epsilon, steps)
     offsets = _unbiased([round(half.value * steps / 2 * VALUE_UNIT) for half in halves], columns)
     lower = sorted(
@@ -197,9 +195,9 @@ def whole_table(halves: list[Half], epsilon: Epsilon, steps: int) -> OptimalTabl
 
 
 def _columns(halves: list[Half], epsilon: Epsilon, steps: int) -> list[Column]:
-    """Round low levels up, after shrinking all levels a little so that every row lacks units.
+    """Scale all levels down slightly, so that every row lacks units, and round low levels up.
 
-    The missing units go to the largest probability that is low in that row.
+    Add the missing units to the largest probability that is low in that row.
     """
     highs = [int(half.weight * ONE) for half in halves]
     most = ONE
@@ -208,7 +206,7 @@ def _columns(halves: list[Half], epsilon: Epsilon, steps: int) -> list[Column]:
             _two_levels(high * ONE // most, half, epsilon, steps)
             for high, half in zip(highs, halves, strict=True)
         ]
-        # Sums of the rows up to the middle one, including mirror images
+        # The sums of the rows up to the middle one, including mirror images.
         rows = list(zip(*columns, strict=True))
         sums = [sum(row) + sum(rows[-1 - at]) for at, row in enumerate(rows[: len(rows) // 2 + 1])]
         if max(sums) <= ONE:
@@ -238,7 +236,7 @@ def _give(units: int, answer: int, columns: list[Column]) -> None:
 def _unbiased(offsets: list[int], columns: list[Column]) -> list[int]:
     """Return the distances of the values from the middle that make the table unbiased.
 
-    The smallest corrections are computed in doubles, and the remaining bias in integers, until it
+    Compute the smallest corrections in doubles and the remaining bias in integers, until that bias
     is negligible.
     """
     last = len(columns[0]) - 1
@@ -252,6 +250,6 @@ def _unbiased(offsets: list[int], columns: list[Column]) -> list[int]:
         ]
         if max(map(abs, bias)) <= MAX_BIAS:
             break
-        moved = inverse @ np.array([lack / ONE for lack in bias])
-        offsets = [old + round(more) for old, more in zip(offsets, moved, strict=True)]
+        corrections = inverse @ np.array([error / ONE for error in bias])
+        offsets = [old + round(more) for old, more in zip(offsets, corrections, strict=True)]
     return offsets

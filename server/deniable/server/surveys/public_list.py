@@ -1,9 +1,9 @@
 """The public list: every survey that people can still answer, or whose reports are still accepted.
 
-Clients fetch the whole list, so a request does not reveal which survey the client answers. The list
-must stay small enough for every client: finished surveys leave it, and publishing refuses a survey
-that would make it too large. A closed survey stays until its grace ends, so that clients learn that
-it is closed.
+Clients fetch the whole list, so a request does not reveal which survey a client answers. The list
+must stay small enough for every client: finished surveys are removed, and a survey that would make
+the list too large cannot be published. A closed survey stays listed until its grace ends, so that
+clients learn that it is closed.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ FOREVER = datetime.max.replace(tzinfo=UTC)
 
 @dataclass(frozen=True)
 class Listing:
-    """Public list, valid until the next survey leaves it."""
+    """Public list, valid until the next survey is removed from it."""
 
     body: bytes
     surveys: int
@@ -34,19 +34,21 @@ class Listing:
 
     @cached_property
     def compressed(self) -> bytes:
-        """Body in gzip, for clients that accept it; also the same bytes for everyone."""
+        """Body in gzip, for clients that accept it: the same bytes for everyone."""
         return gzip.compress(self.body, mtime=0)
 
     def holds(self, now: datetime) -> bool:
         return self.since <= now < self.until
 
 
-NOTHING = Listing(b"", 0, FOREVER, FOREVER)  # a condition that never holds
+NOTHING = Listing(b"", 0, FOREVER, FOREVER)  # never valid
 
 
 def listing(surveys: Iterable[tuple[PublishedSurvey, str]], now: datetime) -> Listing:
     """Return the list at this time, from (survey, JSON entry) in the order of publication."""
-    ends = [(listed_until(published), entry) for published, entry in surveys]
+    ends = [
+        (published.survey.taken_until(published.survey.last_round), e) for published, e in surveys
+    ]
     entries = [entry for end, entry in ends if end > now]
     return Listing(
         body=f'{{"surveys": [{", ".join(entries)}]}}'.encode(),
@@ -56,13 +58,8 @@ def listing(surveys: Iterable[tuple[PublishedSurvey, str]], now: datetime) -> Li
     )
 
 
-def listed_until(published: PublishedSurvey) -> datetime:
-    survey = published.survey
-    return survey.taken_until(survey.last_round)
-
-
 def check_size(document: bytes) -> None:
-    """Raise InvalidSurvey for a document that is too large for some client."""
+    """Raise InvalidSurvey if a document is too large for some clients."""
     if len(document) > MAX_PUBLISHED_BYTES:
         raise InvalidSurvey(
             "document",
@@ -72,7 +69,7 @@ def check_size(document: bytes) -> None:
 
 
 def check_room(entry: str, listed: Listing) -> None:
-    """Raise Refused if the list with one more entry is too large for some client."""
+    """Raise Refused if one more entry makes the list too large for some clients."""
     surveys, size = listed.surveys + 1, len(listed.body) + len(entry.encode()) + 2
     if surveys > MAX_LISTED or size > MAX_LIST_BYTES:
         raise Refused(

@@ -1,4 +1,4 @@
-"""Comparison of a survey with the one that it replaces: publishing it affects deployed apps."""
+"""Comparison of a survey with the one that it replaces, which deployed apps answer."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from deniable.shared.survey.questions import what_is_asked
 def survey_to_replace(
     published: Sequence[PublishedSurvey], survey: Survey, document: bytes, today: date
 ) -> PublishedSurvey | None:
-    """Return the different survey of the same name that apps still answer, if there is one."""
+    """Return the other survey of the same name that apps still answer, or None."""
     candidates = [
         other
         for other in published
@@ -26,9 +26,9 @@ def survey_to_replace(
 
 
 def refusal(earlier: PublishedSurvey, survey: Survey) -> str | None:
-    """Return the reason to refuse a survey with other questions, or None.
+    """Return why to refuse a survey that asks other questions, or None.
 
-    Deployed apps answer by the survey's name, with the questions that they know.
+    Deployed apps find a survey by its name and answer the questions that they know.
     """
     changes = differences(earlier.survey, survey)
     if not changes:
@@ -42,7 +42,7 @@ def refusal(earlier: PublishedSurvey, survey: Survey) -> str | None:
 
 
 def differences(before: Survey, after: Survey) -> list[str]:
-    """Return one line per changed question; empty if both surveys ask the same questions."""
+    """Return one line per change; none if both surveys ask the same questions."""
     old, new = ({q.name: q for q in survey.questions} for survey in (before, after))
     removed = [f"- {name}: no longer asked" for name in old if name not in new]
     added = [f"+ {name}: new" for name in new if name not in old]
@@ -54,7 +54,7 @@ def differences(before: Survey, after: Survey) -> list[str]:
 
 
 def asked_again(before: PublishedSurvey, after: Survey) -> str:
-    """Return what publishing means for people who have already answered."""
+    """Describe the effect of publishing on people who have already answered."""
     if after.asks_the_same(before.survey):
         return (
             f"{before.name} ({before.id[:12]}) is already published with the same questions: "

@@ -1,8 +1,8 @@
 """The survey file that people write: its template for `survey new`, and its reader.
 
-The reader adds optimal tables. A number question that names no mechanism gets one if it reduces the
-worst answer's variance by at least two per cent compared with the best formula; less is not worth a
-longer document. The table becomes part of the document, whose readers do not need this module.
+The reader adds optimal tables. A number question that names no mechanism gets a table if it reduces
+the worst answer's variance by at least 2 % compared with the best formula; a smaller gain is not
+worth a longer document. The table becomes part of the document, so clients do not need this module.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ TEMPLATE = Path(__file__).with_name("template.toml")
 
 
 def template(opens: date) -> str:
-    """Return a template with three rounds at ε 2, the total that an app's default policy allows."""
+    """Return a template with three rounds of ε 2: an app's default policy allows their total."""
     after = opens.year * 12 + opens.month - 1 + ROUNDS  # the month after the last round
     closes = date(after // 12, after % 12 + 1, 1) - timedelta(days=1)
     return TEMPLATE.read_text("utf-8").format(
@@ -37,7 +37,7 @@ def template(opens: date) -> str:
 
 
 def parse_survey_file(text: str, tell: ReportProgress = lambda _: None) -> Survey:
-    """Parse a survey file; `tell` receives messages about slow steps."""
+    """Parse a survey file. `tell` receives messages about slow steps."""
 
     def complete(document: dict[str, Any]) -> dict[str, Any]:  # Any: TOML
         questions = document.get("question")
@@ -65,13 +65,16 @@ def best_table(epsilon: Epsilon, steps: int | None = None, name: str | None = No
 
 
 def with_table(question: Any, tell: ReportProgress = lambda _: None) -> Any:  # Any: TOML
-    """Return the question, with an optimal table if that is named or better.
+    """Return the question, with an optimal table if it names one or one is better.
 
-    Mistakes are left unchanged: the survey's reader reports them.
+    Leave mistakes unchanged: `parse_toml` reports them.
     """
     from deniable.server.surveys.optimal_table import NoTable
 
-    if not isinstance(question, dict) or not _takes_table(question.get("kind")):
+    if not isinstance(question, dict):
+        return question
+    kind = question.get("kind")
+    if not (isinstance(kind, str) and kind in KINDS and KINDS[kind].takes_optimal_table):
         return question
     name, grid = question.get("mechanism"), question.get("grid")
     may_choose = name in (None, OptimalTable.name) and "integers" not in question
@@ -91,7 +94,3 @@ def with_table(question: Any, tell: ReportProgress = lambda _: None) -> Any:  # 
         return question
     integers = [str(integer) for integer in table.integers]
     return question | {"mechanism": table.name, "grid": table.steps, "integers": integers}
-
-
-def _takes_table(kind: Any) -> bool:  # Any: TOML values
-    return isinstance(kind, str) and kind in KINDS and KINDS[kind].takes_optimal_table

@@ -1,6 +1,6 @@
 """The PostgreSQL store: several nodes on one database.
 
 `postgres_store` is the store, `postgres_database` has its tables, locks and connections, and
-`database_address` parses URLs. Envelopes arrive in one table; `scrub` merges them into another, in
-the order of their keys.
+`database_address` parses URLs. Envelopes arrive in one table, and `scrub` merges them into another
+one in the order of their keys.
 """

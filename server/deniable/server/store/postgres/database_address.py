@@ -18,12 +18,12 @@ FORM = "postgresql://USER@HOST:PORT/DATABASE"
 
 @dataclass(frozen=True)
 class Database:
-    """Address of a database. `str` leaves out the password and the settings, so it may be shown."""
+    """Address of a database. `str` leaves out the password and the settings, for display."""
 
     url: str = field(repr=False)
 
     def __post_init__(self) -> None:
-        """Refuse a malformed URL without repeating any of it: it may be part of the password."""
+        """Refuse a malformed URL without repeating any part, which may be the password."""
         scheme, _, rest = self.url.partition("://")
         named, _, _ = rest.partition("?")
         authority, _, name = named.partition("/")

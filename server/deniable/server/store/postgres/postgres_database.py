@@ -1,15 +1,15 @@
-"""A PostgreSQL database: its schema, locks, durable connections and error messages.
+"""PostgreSQL database: schema, locks, durable connections and error messages.
 
 PostgreSQL stores rows in the order in which they are written, and each row names its transaction.
 Both would reveal which reports arrived together. So new envelopes go to one of two arrival tables
-while the other is settled: one transaction merges its rows and all settled rows, in the order of
-their keys, into a spare table. An envelope's table shows only whether it is settled.
+while the other is settled: one transaction merges its rows with all settled rows, in the order of
+their keys, into an empty table. An envelope's table then shows only whether it is settled.
 
 The nodes of a database share three advisory locks, which are released with their transactions.
 
-    GROUPS     shared by group commits; exclusive for work that must not overlap with one
-    SETTLING   held by the one node that settles
-    CREATING   held by the one start that creates the tables
+    GROUPS     shared by group commits; exclusive for work that must not overlap with any of them
+    SETTLING   held by the node that settles
+    CREATING   held by the server that creates the tables
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ from deniable.shared.errors import StoreUnusable
 
 VERSION = 4
 MAX_CONNECTIONS = 12
-RECEIVING = "receiving"  # key of `about`: which table takes arrivals, 0 or 1
-PURGED = "purged"  # key of `about`: whether rows were deleted since the last settling
-# key of `about`: the last deleted survey, until no trace of it is left in the files
-DELETED = "deleted"
+# Keys of `about`:
+RECEIVING = "receiving"  # the arrival table that receives envelopes, 0 or 1
+PURGED = "purged"  # 1 if rows were deleted since the last settling, otherwise 0
+DELETED = "deleted"  # the survey deleted last, until no trace of it is left in the files
 ARRIVALS = ("arrivals_0", "arrivals_1")
 SETTLED = ("settled_0", "settled_1")
 ENVELOPES = (*ARRIVALS, *SETTLED)
@@ -40,10 +40,10 @@ CREATE TABLE {name} (
     survey INTEGER NOT NULL,    -- the survey's sequence
     round BIGINT NOT NULL,      -- the round of the reports
     id BYTEA NOT NULL,          -- the envelope's id: a retry counts once
-    count INTEGER NOT NULL,     -- how many reports it holds
-    payload BYTEA NOT NULL,     -- the reports as they came
+    count INTEGER NOT NULL,     -- number of reports
+    payload BYTEA NOT NULL,     -- the reports as they arrived
     PRIMARY KEY (survey, round, id)
-) WITH (autovacuum_enabled = off);  -- settling vacuums; the two must not overlap
+) WITH (autovacuum_enabled = off);  -- settling vacuums; autovacuum would block it
 """
 SCHEMA = TABLES.format(**TYPES) + "".join(ENVELOPE_TABLE.format(name=name) for name in ENVELOPES)
 NODE_LOCKS, STORE_LOCKS = 1_145_979_442, 1_145_979_441  # unlikely to be used by another program
@@ -66,7 +66,7 @@ LOST = ("58", "XX")  # disk errors, damaged pages
 
 
 class PostgresConnection:
-    """Connection that accepts `?` as the placeholder of a value, as SQLite does."""
+    """Connection that accepts SQLite's placeholder `?` for a value."""
 
     def __init__(self, driver: psycopg.Connection) -> None:
         self.driver = driver
@@ -87,7 +87,7 @@ Pool = ConnectionPool[PostgresConnection]
 
 
 def _connected(parameters: dict[str, Any]) -> PostgresConnection:  # Any: libpq's own types
-    """Open a connection that does not depend on the settings of the role or the database.
+    """Open a connection, whatever the settings of the role or the database are.
 
     A commit is durable when it returns, and each statement sees everything committed before it.
     """
@@ -98,30 +98,26 @@ def _connected(parameters: dict[str, Any]) -> PostgresConnection:  # Any: libpq'
 
 
 def open_database(database: Database, *, create: bool) -> Pool:
-    """Open a database of ours. With `create` it must be writable, and its tables are made."""
+    """Open a database. With `create`, check that it is writable and create missing tables."""
     parameters = database.parameters()
     pool = ConnectionPool(lambda: _connected(parameters), MAX_CONNECTIONS)
     try:
         with transaction(pool, "make its tables" if create else "be opened") as connection:
             if create:
                 check_not_read_only(connection)
-                lock(connection, CREATING)  # another server may be starting too
+                lock(connection, CREATING)  # another server may be starting
             has_tables = connection.execute("SELECT to_regclass('about')").fetchone() != (None,)
             if not has_tables and not create:
                 raise StoreUnusable(NO_TABLES.format(database=database))
             if not has_tables:
-                _create_tables(connection)
+                connection.execute(SCHEMA)
+                for key, value in (("schema", str(VERSION)), (RECEIVING, "0"), (PURGED, "0")):
+                    note(connection, key, value)
             check_schema(str(database), noted(connection, "schema"), VERSION)
     except BaseException:
         pool.close()
         raise
     return pool
-
-
-def _create_tables(connection: PostgresConnection) -> None:
-    connection.execute(SCHEMA)
-    for key, value in (("schema", str(VERSION)), (RECEIVING, "0"), (PURGED, "0")):
-        note(connection, key, value)
 
 
 def check_not_read_only(connection: PostgresConnection) -> None:
@@ -138,9 +134,9 @@ def transaction(pool: Pool, aim: str) -> Iterator[PostgresConnection]:
 
 @contextmanager
 def errors_as_ours(aim: str) -> Iterator[None]:
-    """Raise PostgreSQL's errors in the block as ours.
+    """Convert PostgreSQL's errors in the block to ours.
 
-    Their details are left out: they may quote rows, and messages end up in logs.
+    Leave out their details, which may quote rows: messages end up in logs.
     """
     try:
         yield
@@ -165,7 +161,7 @@ def try_lock(connection: PostgresConnection, number: int) -> bool:
 
 
 def lock_group(connection: PostgresConnection, node: str) -> None:
-    """Let a group commit run alongside other nodes', but one at a time per node name."""
+    """Let group commits of different nodes run alongside each other, but only one per node."""
     connection.execute(
         "SELECT pg_advisory_xact_lock_shared(?, ?), pg_advisory_xact_lock(?, hashtext(?))",
         (STORE_LOCKS, GROUPS, NODE_LOCKS, node),

@@ -1,10 +1,9 @@
-"""The store for several nodes: everything that the servers keep, in one PostgreSQL database."""
+"""Store for several nodes, in one PostgreSQL database."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
-from operator import attrgetter
 from typing import Self
 
 from deniable.server.store.postgres.database_address import Database
@@ -41,16 +40,15 @@ from deniable.server.store.sql_store import (
     noted,
 )
 
-PER_BUCKET = 32  # envelopes purged where SQLite would purge one bucket
-ENVELOPES_AT_ONCE = 256  # read together; a single one may have 1 MiB
+ENVELOPES_PER_BUCKET = 32  # number that counts as one bucket of a purge
+ENVELOPES_PER_READ = 256  # a single envelope may have 1 MiB
 CLOSE_SECONDS = 10.0
-_key = attrgetter("key")
 _OF_ROUND = "SELECT {} FROM {} WHERE survey = ? AND round = ? AND {}"
 KNOWN = " UNION ALL ".join(_OF_ROUND.format("id", name, "id = ANY(?)") for name in ENVELOPES)
 NEXT = " UNION ALL ".join(
     _OF_ROUND.format("id, count, payload", name, "id > ?") for name in ENVELOPES
 )
-# If another node is inserting the same id, this waits for its transaction to end.
+# If another node is inserting the same id, this statement waits for that node's transaction to end.
 KEEP = """
 INSERT INTO arrivals_{} (survey, round, id, count, payload)
 SELECT ?, ?, * FROM unnest(?::bytea[], ?::int[], ?::bytea[])
@@ -60,21 +58,20 @@ NEXT_TO_DELETE = _OF_ROUND.format("id", "{}", "TRUE") + " LIMIT ? FOR UPDATE SKI
 
 
 class PostgresTransaction(SqlTransaction[PostgresConnection]):
-    """Group commit that runs alongside those of other nodes."""
+    """Group commit, which may run alongside those of other nodes."""
 
     def __init__(self, connection: PostgresConnection, node: str) -> None:
         super().__init__(connection, node)
         lock_group(connection, node)
-        # Read under the lock: a change waits for all groups that still use the old table.
+        # Read under the lock: a switch of tables waits for all groups that use the old one.
         self._receiving = int(noted(connection, RECEIVING) or 0)
 
     def _insert_round(self, of: Round, uploads: Sequence[Upload]) -> set[bytes]:
-        asked = (*of, [upload.id for upload in uploads])
-        known = {row[0] for row in self._connection.execute(KNOWN, asked * len(ENVELOPES))}
-        coming = [upload for upload in uploads if upload.id not in known]
-        if not coming:
+        values = (*of, [upload.id for upload in uploads])
+        known = {row[0] for row in self._connection.execute(KNOWN, values * len(ENVELOPES))}
+        new = [(up.id, up.count, up.payload) for up in uploads if up.id not in known]
+        if not new:
             return set()
-        new = [(upload.id, upload.count, upload.payload) for upload in coming]
         columns = map(list, zip(*new, strict=True))
         rows = self._connection.execute(KEEP.format(self._receiving), (*of, *columns))
         return {row[0] for row in rows}
@@ -87,12 +84,10 @@ class PostgresStore(SqlStore):
 
     @classmethod
     def create(cls, database: Database, node: str = "") -> Self:
-        """Open a database, and create its tables if it has none. `node` names this server."""
         return cls(open_database(database, create=True), database, node)
 
     @classmethod
     def open(cls, database: Database, node: str = "") -> Self:
-        """Open a database that already has its tables."""
         return cls(open_database(database, create=False), database, node)
 
     @property
@@ -124,18 +119,18 @@ class PostgresStore(SqlStore):
 
     def envelopes(self, sequence: int, number: int) -> Iterator[Kept]:
         after = b""
-        query = f"{NEXT} ORDER BY id LIMIT {ENVELOPES_AT_ONCE}"
+        query = f"{NEXT} ORDER BY id LIMIT {ENVELOPES_PER_READ}"
         while True:
             with self._reading() as connection:
-                asked = (sequence, number, after) * len(ENVELOPES)
-                kept = [Kept(*row) for row in connection.execute(query, asked)]
+                values = (sequence, number, after) * len(ENVELOPES)
+                kept = [Kept(*row) for row in connection.execute(query, values)]
             if not kept:
                 return
             yield from kept
             after = kept[-1].id
 
     @contextmanager
-    def transaction(self, *, later: bool = False) -> Iterator[PostgresTransaction]:  # noqa: ARG002  # its
+    def transaction(self, *, later: bool = False) -> Iterator[PostgresTransaction]:  # noqa: ARG002
         """Ignore `later`: a commit costs PostgreSQL only one write and one sync."""
         with self._writing("write reports") as connection:
             yield PostgresTransaction(connection, self._node)
@@ -153,10 +148,10 @@ class PostgresStore(SqlStore):
     def purge(self, most: int) -> Purged:
         with self._writing("purge envelopes") as connection:
             rounds = rounds_to_purge(connection, ENVELOPES)
-            gone = _delete_envelopes(connection, rounds, most * PER_BUCKET)
-            left = gone or noted(connection, DELETED)  # by any process
-        self._settler.done = self._settler.done and not left
-        return Purged(gone, gone)
+            number = _delete_envelopes(connection, rounds, most * ENVELOPES_PER_BUCKET)
+            if number or noted(connection, DELETED):  # another process may have deleted a survey
+                self._settler.done = False
+        return Purged(number, number)
 
     def forget_order(self) -> bool:
         return self._settler.start_if_due()
@@ -165,7 +160,7 @@ class PostgresStore(SqlStore):
         with self._writing("begin to write") as connection:
             check_not_read_only(connection)
 
-    def _reading(self, *, reports: bool = False) -> AbstractContextManager[PostgresConnection]:  # noqa: ARG002  # its
+    def _reading(self, *, reports: bool = False) -> AbstractContextManager[PostgresConnection]:  # noqa: ARG002  # all reports are in tables
         return transaction(self._pool, "be read")
 
     def _writing(self, aim: str) -> AbstractContextManager[PostgresConnection]:
@@ -178,16 +173,16 @@ class PostgresStore(SqlStore):
 def _delete_envelopes(connection: PostgresConnection, rounds: Iterable[Round], most: int) -> int:
     """Delete up to `most` envelopes of the rounds, and return their number.
 
-    The next settling removes their bytes. Rows that are being settled are skipped for now.
+    Skip rows that are being settled. The next settling removes the deleted bytes from the files.
     """
-    gone = 0
+    deleted = 0
     for of, table in ((of, table) for of in rounds for table in ENVELOPES):
-        if gone == most:
+        if deleted == most:
             break
         query = NEXT_TO_DELETE.format(table)
-        ids = [row[0] for row in connection.execute(query, (*of, most - gone))]
+        ids = [row[0] for row in connection.execute(query, (*of, most - deleted))]
         statement = f"DELETE FROM {table} WHERE survey = ? AND round = ? AND id = ANY(?)"
-        gone += connection.execute(statement, (*of, ids)).rowcount
-    if gone:
+        deleted += connection.execute(statement, (*of, ids)).rowcount
+    if deleted:
         note(connection, PURGED, "1")
-    return gone
+    return deleted

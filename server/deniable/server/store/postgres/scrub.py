@@ -1,10 +1,10 @@
-"""Settling, which removes every trace of when the stored envelopes arrived.
+"""Settling: removes every trace of when the stored envelopes arrived.
 
 New envelopes continue to arrive in one table. One transaction merges the other arrival table with
-the rows settled before, in the order of their keys. Then the emptied tables are vacuumed to zero
-length and their indexes rebuilt. The tallies are rewritten too, since their old row versions would
-show what each group added. Rows are deleted rather than truncated, so that readers see either the
-state before or the state after.
+the settled rows, in the order of their keys. Then the emptied tables are vacuumed to zero length
+and their indexes are rebuilt. The tallies are rewritten too, since their old row versions would
+show what each group added. Tables are emptied with DELETE, not TRUNCATE, so that readers see the
+state either before or after settling.
 """
 
 from __future__ import annotations
@@ -36,8 +36,10 @@ from deniable.server.store.sql_store import note, noted
 from deniable.shared.errors import StoreUnusable
 
 PAUSE_SECONDS = 5.0  # minimum time between two settlings
-SHARE = 50  # or this multiple of the last one's duration: settling takes 2 % of the time
-LOCK_MILLISECONDS = 200  # uploads queue behind the lock for no longer
+SHARE = (
+    50  # pause at least this multiple of a settling's duration, so that it takes 2 % of the time
+)
+LOCK_MILLISECONDS = 200  # longest wait for a lock: uploads queue behind it
 REWRITTEN = ("surveys", "counters", "tallies")  # in this order
 LIVING = """
 SELECT reltuples <= (SELECT count(*) FROM surveys)
@@ -56,10 +58,10 @@ class Settler:
         self._pool = pool
         self._thread: threading.Thread | None = None
         self._due = 0.0
-        self.done = False  # also set by every write
+        self.done = False  # whether all earlier writes are settled; every write resets it
 
     def start_if_due(self) -> bool:
-        """Start settling if it is due, and return whether all earlier writes are settled."""
+        """Start settling if it is due; return whether all earlier writes are settled."""
         if self._thread is not None and self._thread.is_alive():
             return False
         if not self.done and time.monotonic() >= self._due:
@@ -74,7 +76,7 @@ class Settler:
 
     def _settle(self) -> None:
         begin, settled = time.monotonic(), False
-        self.done = True  # unless a write comes meanwhile
+        self.done = True  # a write in the meantime resets this
         try:
             settled = settle(self._pool)
         except StoreUnusable as error:
@@ -86,11 +88,11 @@ class Settler:
 
 
 def settle(pool: Pool) -> bool:
-    """Remove every trace of the order of arrival; False if a reader or another node delays it."""
+    """Remove every trace of the order of arrival, or return False if anything delays this."""
     with transaction(pool, "settle envelopes") as connection:
         if not try_lock(connection, SETTLING):
             return False  # another node is settling
-        _change_tables(connection)
+        _switch_tables(connection)
     with transaction(pool, "settle envelopes") as connection:
         if not try_lock(connection, SETTLING):
             return False
@@ -99,11 +101,11 @@ def settle(pool: Pool) -> bool:
 
 
 def rewrite_surveys(pool: Pool) -> bool:
-    """Remove deleted surveys from the files; False if a reader delays it."""
+    """Remove deleted surveys from the files, or return False if a reader delays this."""
     return _unless_delayed(pool, _rewrite)
 
 
-def _change_tables(connection: PostgresConnection) -> None:
+def _switch_tables(connection: PostgresConnection) -> None:
     """Switch the arrival tables once every group that uses the current one has ended."""
     now = int(noted(connection, RECEIVING) or 0)
     if _holds(connection, ARRIVALS[now]) and not _holds(connection, ARRIVALS[1 - now]):
@@ -113,15 +115,15 @@ def _change_tables(connection: PostgresConnection) -> None:
 
 def _merge(connection: PostgresConnection) -> None:
     """Merge new and settled envelopes into one table, in the order of their keys."""
-    come = ARRIVALS[1 - int(noted(connection, RECEIVING) or 0)]
-    if not _holds(connection, come) and noted(connection, PURGED) == "0":
+    arrived = ARRIVALS[1 - int(noted(connection, RECEIVING) or 0)]
+    if not _holds(connection, arrived) and noted(connection, PURGED) == "0":
         return
     source, target = SETTLED if _holds(connection, SETTLED[0]) else reversed(SETTLED)
     connection.execute(
         f"INSERT INTO {target} ({COLUMNS}) SELECT {COLUMNS} FROM {source} UNION ALL "
-        f"SELECT {COLUMNS} FROM {come} ORDER BY survey, round, id"
+        f"SELECT {COLUMNS} FROM {arrived} ORDER BY survey, round, id"
     )
-    for table in (source, come):
+    for table in (source, arrived):
         connection.execute(f"DELETE FROM {table}")
     note(connection, PURGED, "0")
 
@@ -129,7 +131,7 @@ def _merge(connection: PostgresConnection) -> None:
 def _unless_delayed(pool: Pool, clean: Callable[[PostgresConnection], bool]) -> bool:
     """Run `clean` outside a transaction, and return whether it succeeded.
 
-    It waits only briefly for a reader's lock, because everyone else queues behind it.
+    Wait only briefly for a lock that a reader holds, because uploads queue behind this wait.
     """
     with errors_as_ours("clean its tables"), pool.connection() as connection:
         try:
@@ -143,7 +145,7 @@ def _unless_delayed(pool: Pool, clean: Callable[[PostgresConnection], bool]) -> 
 
 
 def _clean_all(connection: PostgresConnection) -> bool:
-    """Remove deleted rows from the files, and return False if something delays it."""
+    """Remove deleted rows from the files, or return False if anything delays this."""
     for table in ENVELOPES:
         if _size(connection, table) and not _holds(connection, table):
             connection.execute(f"VACUUM (TRUNCATE, INDEX_CLEANUP ON) {table}")
@@ -160,7 +162,7 @@ def _rewrite(connection: PostgresConnection) -> bool:
         connection.execute(f"VACUUM FULL {table}")
         if table == "surveys" and not _has_living_rows_only(connection):
             return False
-    if deleted is not None:  # another survey may have been deleted meanwhile
+    if deleted is not None:  # keep the key if it names a survey deleted in the meantime
         statement = "DELETE FROM about WHERE key = ? AND value = ?"
         connection.execute(statement, (DELETED, deleted))
     return True
@@ -169,8 +171,8 @@ def _rewrite(connection: PostgresConnection) -> bool:
 def _has_living_rows_only(connection: PostgresConnection) -> bool:
     """Return whether the rewritten table of surveys is free of deleted rows.
 
-    Deleted rows stay, also in the new index, while a reader may still see them. Once they are
-    gone, so is everything that was deleted with them.
+    Deleted rows stay while a reader may still see them, and the new index counts them too. When
+    they are gone, all rows that were deleted with them are gone.
     """
     return connection.execute(LIVING).fetchone() == (True,)
 

@@ -1,7 +1,7 @@
 """The SQLite store: one file for one node.
 
-`sqlite_store` is the store. It reads through read-only connections, and writes through one
+`sqlite_store` reads through read-only connections from `sqlite_database`, and writes through one
 `write_connection`, which keeps groups in the `redo_file` until their transaction is committed.
-`envelope_rows` stores envelopes, most of them in shared rows (`bucket`). `wal_check`, `inspection`
-and `damaged_files` detect damage; `backup_file` copies a store.
+`envelope_rows` packs envelopes into rows (`bucket`). `wal_check`, `inspection` and `damaged_files`
+detect damage; `backup_file` backs up and restores a store.
 """

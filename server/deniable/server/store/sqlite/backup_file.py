@@ -1,4 +1,4 @@
-"""Backups: copy a store to one file while it is in use, and restore it."""
+"""Backups: copy a store to one file, even while a server runs, and restore it."""
 
 from __future__ import annotations
 
@@ -14,15 +14,16 @@ from deniable.shared.errors import Refused, StoreUnusable, WrongUse
 
 
 def back_up(data: Path, target: Path) -> int:
-    """Copy the store to one consistent file, even while a server runs. Return its size."""
+    """Copy the store to one consistent file, and return the file's size."""
     check_version(data / FILE)
     unfinished = target.with_name(target.name + ".unfinished")
-    _new_file(target).unlink()
-    _new_file(unfinished)
+    _create_file(target)
+    target.unlink()
+    _create_file(unfinished)
     try:
         with closing(sqlite3.connect(data / FILE)) as source:
-            # VACUUM writes rows in key order and no free pages; copying pages would keep both as
-            # they are.
+            # VACUUM writes rows in the order of their keys, and no free pages. A copy of the pages
+            # would show the order in which rows were written, and deleted rows.
             source.execute("VACUUM INTO ?", [str(unfinished)])
         _check(unfinished)
         sync(unfinished)
@@ -41,7 +42,7 @@ def back_up(data: Path, target: Path) -> int:
 
 
 def restore(source: Path, data: Path) -> int:
-    """Create a data folder from an intact backup, and return its number of reports."""
+    """Create a data folder from an intact backup, and return its number of counted reports."""
     if not source.is_file():
         raise WrongUse(f"no backup exists at {source}")
     _check_backup(source)
@@ -76,7 +77,7 @@ def _check_backup(file: Path) -> int:
 
 
 def _check(file: Path) -> int:
-    """Refuse a damaged file or one of another version. Return its number of reports."""
+    """Raise Damaged or StoreUnusable for a faulty file; return its number of counted reports."""
     check_version(file)
     try:
         with closing(sqlite3.connect(f"{file.resolve().as_uri()}?mode=ro", uri=True)) as driver:
@@ -88,12 +89,10 @@ def _check(file: Path) -> int:
         raise StoreUnusable(f"{file} is not a deniable backup: {error}") from None
 
 
-def _new_file(path: Path) -> Path:
-    """Create an empty file that only its owner may read; never replace an existing one."""
+def _create_file(path: Path) -> None:
     try:
         create_private(path).close()
     except FileExistsError:
         raise WrongUse(f"{path} already exists; name a new file") from None
     except OSError as error:
         raise WrongUse(f"{path} cannot be written: {error.strerror}") from None
-    return path

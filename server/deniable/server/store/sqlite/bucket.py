@@ -1,21 +1,21 @@
-"""Buckets: envelopes whose ids share a prefix, packed into bytes that depend only on them.
+"""Buckets: envelopes whose ids share a prefix, packed into bytes that reveal no order of arrival.
 
 Separate rows would show which envelope came first, since SQLite puts a new row before the last one
-of its page. A bucket holds its envelopes in the order of their ids and is padded with zeros to a
-fixed size, so that it is overwritten in place. It starts with their number (u16), then has for
-each envelope
+of its page. A bucket holds its envelopes in the order of their ids, padded with zeros to a fixed
+size, so that it can be overwritten in place. It starts with their number (u16), followed for each
+envelope by
 
     id (16) · reports - 1 (u16) · length (u32)
 
-followed by their payloads. A bucket that outgrows its size is split by the next bit of its ids, so
-the set of buckets depends only on which envelopes came, not on their order. No bucket is empty.
+and then by the payloads. A bucket that outgrows its size is split by the next bit of its ids, so
+the set of buckets depends only on which envelopes are stored. No bucket is empty.
 
-A larger envelope is stored separately, in parts of equal size, and does not affect the buckets.
-SQLite would put a row that does not fit into a page at the end of its file, in order of arrival.
+An envelope that is too large for a bucket is stored separately, in parts of equal size. SQLite
+would put a row that is larger than a page at the end of its file, in the order of arrival.
 
-The place of a bucket is the middle of the ids that belong in it: their common prefix, followed by a
-one bit. Places sort as the ids do. A large envelope has the place to which only its id belongs; the
-places of its second and later parts append the number of the part (u16).
+The place of a bucket is the middle of its range of ids: their common prefix, followed by a one bit.
+Places sort as ids do. A large envelope has the place whose range contains only its id. The places
+of its second and later parts append the number of the part (u16).
 """
 
 from __future__ import annotations
@@ -26,21 +26,21 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from deniable.server.store.records import Kept
 
-SIZE = 960  # with the rest of its row, this fills a page
-PART = 936  # of a large envelope: less, since its place is longer
+SIZE = 960  # with the rest of its row, a bucket of this size fills a page
+PART = 936  # a part of a large envelope is smaller, since its place is longer
 ID_BYTES = 16
-PLACE_BYTES = ID_BYTES + 1  # maximum: one bit more than an id
+PLACE_BYTES = ID_BYTES + 1  # maximum, for one bit more than an id
 PART_BYTES = 2
 BITS = 8 * PLACE_BYTES
 _ROWS = struct.Struct("<H")
 _HEAD = struct.Struct(f"<{ID_BYTES}sHI")
-MAX_PAYLOAD_BYTES = SIZE - _ROWS.size - _HEAD.size  # larger ones are stored separately
+MAX_PAYLOAD_BYTES = SIZE - _ROWS.size - _HEAD.size  # larger envelopes are stored separately
 
 EMPTY = bytes(SIZE)  # never stored
 
 
 def pack(envelopes: Sequence[Kept]) -> bytes:
-    """Pack envelopes, which are in the order of their ids, into a bucket."""
+    """Pack envelopes, given in the order of their ids, into a bucket."""
     heads = (_HEAD.pack(kept.id, kept.reports - 1, len(kept.payload)) for kept in envelopes)
     payloads = (kept.payload for kept in envelopes)
     return b"".join((_ROWS.pack(len(envelopes)), *heads, *payloads)).ljust(SIZE, b"\0")
@@ -49,7 +49,7 @@ def pack(envelopes: Sequence[Kept]) -> bytes:
 def with_one_more(bucket: bytes, envelope: Kept) -> bytes | None:
     """Add an envelope to a packed bucket, with the same result as `pack`.
 
-    Return the same bytes if the bucket has it already, and None if it does not fit.
+    Return the same object if the bucket contains the envelope, and None if it does not fit.
     """
     number = rows(bucket)
     heads, body = bucket[_ROWS.size :], _ROWS.size + number * _HEAD.size
@@ -60,14 +60,14 @@ def with_one_more(bucket: bytes, envelope: Kept) -> bytes | None:
     end = body + sum(lengths)
     if end + _HEAD.size + len(envelope.payload) > SIZE:
         return None
-    before, here = _ROWS.size + index * _HEAD.size, body + sum(lengths[:index])
+    head_at, payload_at = _ROWS.size + index * _HEAD.size, body + sum(lengths[:index])
     parts = (
         _ROWS.pack(number + 1),
-        bucket[_ROWS.size : before],
+        bucket[_ROWS.size : head_at],
         _HEAD.pack(envelope.id, envelope.reports - 1, len(envelope.payload)),
-        bucket[before:here],
+        bucket[head_at:payload_at],
         envelope.payload,
-        bucket[here:end],
+        bucket[payload_at:end],
     )
     return b"".join(parts).ljust(SIZE, b"\0")
 
@@ -91,31 +91,32 @@ def unpack(bucket: bytes) -> list[Kept]:
     return envelopes
 
 
-def parted(place: int, envelopes: Sequence[Kept]) -> Iterator[tuple[int, Sequence[Kept]]]:
-    """Split envelopes into buckets, and yield (place, bucket) in order."""
-    if len(envelopes) == 1 or _bytes(envelopes) <= SIZE:
+def split(place: int, envelopes: Sequence[Kept]) -> Iterator[tuple[int, Sequence[Kept]]]:
+    """Split envelopes into buckets, and yield (place, envelopes) in order."""
+    size = _ROWS.size + sum(_HEAD.size + len(kept.payload) for kept in envelopes)
+    if len(envelopes) == 1 or size <= SIZE:
         yield place, envelopes
         return
     index = bisect_left(envelopes, place, key=lambda kept: _number(kept.id))
     quarter = _unit(place) >> 1
     if envelopes[:index]:
-        yield from parted(place - quarter, envelopes[:index])
+        yield from split(place - quarter, envelopes[:index])
     if envelopes[index:]:
-        yield from parted(place + quarter, envelopes[index:])
+        yield from split(place + quarter, envelopes[index:])
 
 
 def belongs(identifier: bytes, place: int) -> bool:
-    """Return whether an id belongs in the bucket at a place."""
+    """Return whether an id is in the range of a place."""
     return _number(identifier) ^ place < 2 * _unit(place)
 
 
 def last_id(place: int) -> bytes:
-    """Return the highest id that belongs at a place."""
+    """Return the highest id in the range of a place."""
     return ((place | (_unit(place) - 1)) >> 8).to_bytes(ID_BYTES, "big")
 
 
 def own_place(identifier: bytes) -> bytes:
-    """Return the place, in stored form, to which only this id belongs."""
+    """Return the place, in stored form, whose range contains only this id."""
     return identifier + b"\x80"
 
 
@@ -127,18 +128,18 @@ def parts(envelope: Kept) -> Iterator[tuple[bytes, bytes]]:
         yield place + (number.to_bytes(PART_BYTES, "big") if number else b""), part
 
 
-def parts_of(first: bytes) -> int:
-    """Return the number of parts that the first part states; 1 for a bucket with a single id."""
+def part_count(first: bytes) -> int:
+    """Return the number of an envelope's parts, as its first part states it."""
     _, _, length = _HEAD.unpack_from(first, _ROWS.size)
     missing = _ROWS.size + _HEAD.size + int(length) - len(first)
     return 1 + max(0, -(-missing // PART))
 
 
 def place_between(identifier: bytes, neighbours: Iterable[int]) -> int:
-    """Return the place of a new bucket for an id: the largest between its neighbours."""
+    """Return the place of a new bucket for an id: the one with the largest free range."""
     number = _number(identifier)
-    differs = min(((number ^ place).bit_length() for place in neighbours), default=BITS + 1)
-    unit = 1 << (differs - 2)
+    bits = min(((number ^ neighbour).bit_length() for neighbour in neighbours), default=BITS + 1)
+    unit = 1 << (bits - 2)
     return number & -2 * unit | unit
 
 
@@ -151,12 +152,8 @@ def place_of(stored: bytes) -> int:
 
 
 def _unit(place: int) -> int:
-    """Return the lowest set bit of a place, which is half the number of ids that belong there."""
+    """Return the lowest set bit of a place, which is half the size of its range."""
     return place & -place
-
-
-def _bytes(envelopes: Sequence[Kept]) -> int:
-    return _ROWS.size + sum(_HEAD.size + len(kept.payload) for kept in envelopes)
 
 
 def _number(identifier: bytes) -> int:

@@ -1,8 +1,7 @@
 """Detection of damaged files in a data folder, which `doctor --repair` sets aside.
 
-Lost data cannot be recovered. Intact parts stay in place, the original file is kept next to them,
-and a message names the loss. The operator then restores a backup or recounts the remaining
-envelopes.
+The intact part of a file stays in place, the original is kept next to it, and a message states what
+is lost. The operator then restores a backup or recounts the remaining envelopes.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ from deniable.shared.errors import StoreUnusable
 
 NAMES = (f"{FILE}-wal", redo_file.FILE)
 FULL = (sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR_SHMSIZE)
-HELD_NOTHING = "the damaged part held no needed data, so nothing is lost. Original file: {}"
+NOTHING_LOST = "the damaged part held no needed data, so nothing is lost. Original file: {}"
 LOST = (
     "{what}: reports that were acknowledged but not yet in the tables are lost; they count if "
     "they are sent again. Original file: {aside}"
@@ -33,16 +32,19 @@ NO_COPY = "{name} is unchanged: a copy needs up to {size:,} bytes and could not 
 
 
 def damaged_files(data: Path) -> Iterator[tuple[str, str]]:
-    """Yield (file, description of the damage) without opening anything in SQLite."""
+    """Yield (file name, description of the damage). SQLite opens nothing: it might change it."""
     fault = wal_check.fault_of(data / FILE)
     if fault is not None and fault.certain:
-        yield f"{FILE}-wal", f"damaged, with {fault.commits} commits at or behind that place"
-    if places := redo_file.damaged_sectors(data / redo_file.FILE):
-        yield redo_file.FILE, f"damaged in {len(places)} places"
+        yield f"{FILE}-wal", f"damaged, with {fault.commits} commits at or after the damage"
+    if offsets := redo_file.damaged_sectors(data / redo_file.FILE):
+        yield redo_file.FILE, f"damaged in {len(offsets)} places"
 
 
 def set_aside(data: Path) -> Iterator[tuple[str, str, bool]]:
-    """Set damaged files aside, under the lock. Yield (file, kept part, whether all is kept)."""
+    """Set damaged files aside; the caller holds the lock of the data folder.
+
+    Yield (file name, description of the loss, whether nothing is lost).
+    """
     for name in NAMES:
         _unfinished(data / name).unlink(missing_ok=True)
     for name, _ in list(damaged_files(data)):
@@ -50,12 +52,12 @@ def set_aside(data: Path) -> Iterator[tuple[str, str, bool]]:
 
 
 def asides(data: Path) -> list[str]:
-    """Return the names of the files set aside that still exist."""
+    """Return the names of existing files that have been set aside."""
     files = (file for name in (FILE, *NAMES) for file in data.glob(f"{name}.damaged*"))
     return sorted(file.name for file in files)
 
 
-def wants_room(error: BaseException | None) -> bool:
+def is_disk_full(error: BaseException | None) -> bool:
     """Return whether an error means only that the disk is full."""
     while error is not None:
         if isinstance(error, OSError) and error.errno in (*redo_file.NO_ROOM, errno.EFBIG):
@@ -67,7 +69,7 @@ def wants_room(error: BaseException | None) -> bool:
 
 
 def _set_aside(file: Path) -> tuple[str, bool]:
-    """Set a file aside; copy every file next to itself before changing it."""
+    """Set a file aside, after copying each file that is to be changed."""
     database, is_log = file.with_name(FILE), file.name != redo_file.FILE
     content, lost = _whole_part(file)
     copies: list[Path] = []
@@ -90,21 +92,20 @@ def _set_aside(file: Path) -> tuple[str, bool]:
     sync(file.parent)
     aside, *more = (copy.name for copy in copies)
     if not lost:
-        return HELD_NOTHING.format(aside), True
+        return NOTHING_LOST.format(aside), True
     words = WITH_DATABASE.format(aside=aside, database=more[0]) if more else aside
     return LOST.format(what=lost, aside=words), False
 
 
 def _whole_part(file: Path) -> tuple[bytes, str]:
-    """Return the intact content of a file, and describe the damage."""
+    """Return the intact content of a file, and a description of what is lost."""
     if file.name == redo_file.FILE:
         content, bytes_lost = redo_file.without_damage(file)
         return content, f"{bytes_lost:,} bytes cannot be read" if bytes_lost else ""
-    database = file.with_name(FILE)
-    fault = wal_check.fault_of(database)
-    commits = 0 if fault is None else fault.commits
-    whole = wal_check.whole_part(database)
-    return whole, f"{commits} commits at or after the damage are left out"
+    fault = wal_check.fault_of(file.with_name(FILE))
+    assert fault is not None  # `damaged_files` found it, and the lock keeps servers away
+    content = file.read_bytes()[: fault.whole_bytes]
+    return content, f"{fault.commits} commits at or after the damage are left out"
 
 
 def _unfinished(file: Path) -> Path:

@@ -14,13 +14,11 @@ from deniable.server.store.records import Kept, Purged, Round, digest_of
 from deniable.server.store.sqlite import bucket
 
 Row = tuple[int | bytes, ...]
-LAST = b"\xff" * (bucket.PART_BYTES + 1)  # greater than the place of any part of an envelope
+AFTER_PARTS = b"\xff" * (bucket.PART_BYTES + 1)  # sorts after the number of any part
 DAMAGED = "envelopes in the store are damaged"
 LOST = f"{DAMAGED}; restore a backup"
-_key, _id = attrgetter("key"), attrgetter("id")
 
-# The neighbours of an id: its bucket, if it exists, is one of them. A constant, because this runs
-# for each report and composing the text would take longer than the query.
+# The neighbours of an id: its bucket, if it exists, is one of them.
 FIND = """
 SELECT * FROM (SELECT * FROM envelopes WHERE survey = :s AND round = :r AND kind = 0
                AND place <= :id ORDER BY place DESC LIMIT 1)
@@ -38,7 +36,7 @@ REST = """
 SELECT * FROM envelopes WHERE survey = ? AND round = ? AND kind > 1 AND place > ? AND place < ?
 ORDER BY place
 """
-# Of an envelope's later parts, and of rows whose place is damaged, nothing is counted.
+# Only first parts are counted; `rows` is NULL for later parts and for rows with a damaged place.
 SOME = """
 SELECT number, CASE WHEN kind <= 1 THEN rows END FROM envelopes
 WHERE survey = ? AND round = ? LIMIT ?
@@ -53,29 +51,30 @@ DROP = "DELETE FROM envelopes WHERE number = ?"
 TAKEN = "SELECT 1 FROM envelopes WHERE number = ?"
 
 
-def keep_envelopes(driver: sqlite3.Connection, of: Round, coming: Sequence[Kept]) -> set[bytes]:
+def keep_envelopes(driver: sqlite3.Connection, of: Round, arrived: Sequence[Kept]) -> set[bytes]:
     """Store envelopes, given in the order of their ids, and return the ids of the new ones."""
-    large = [envelope for envelope in coming if len(envelope.payload) > bucket.MAX_PAYLOAD_BYTES]
-    small = [envelope for envelope in coming if len(envelope.payload) <= bucket.MAX_PAYLOAD_BYTES]
+    large = [envelope for envelope in arrived if len(envelope.payload) > bucket.MAX_PAYLOAD_BYTES]
+    small = [envelope for envelope in arrived if len(envelope.payload) <= bucket.MAX_PAYLOAD_BYTES]
     if driver.execute(ANY, (*of, 1)).fetchone():
         small = [envelope for envelope in small if not _is_alone(driver, of, envelope.id)]
     new = _keep_in_buckets(driver, of, small)
     return new | _keep_alone(driver, of, large) if large else new
 
 
-def _keep_in_buckets(driver: sqlite3.Connection, of: Round, coming: Sequence[Kept]) -> set[bytes]:
+def _keep_in_buckets(driver: sqlite3.Connection, of: Round, arrived: Sequence[Kept]) -> set[bytes]:
     new: set[bytes] = set()
-    changed: dict[int, bytes] = {}  # by place; an empty list: the bucket was split
+    changed: dict[int, bytes] = {}  # buckets by place; empty if the bucket was split
     numbers: dict[int, int] = {}  # row numbers of existing buckets, by place
     start = 0
-    while start < len(coming):
-        place, number, rows = _bucket(driver, of, coming[start].id)
-        end = bisect_right(coming, bucket.last_id(place), start, key=_id)
-        added, buckets = _with_more(place, rows, coming[start:end])
+    while start < len(arrived):
+        place, number, rows = _bucket(driver, of, arrived[start].id)
+        end = bisect_right(arrived, bucket.last_id(place), start, key=attrgetter("id"))
+        added, buckets = _grow(place, rows, arrived[start:end])
         if added:
             new |= added
             changed |= buckets
-            numbers |= {place: number} if number is not None else {}
+            if number is not None:
+                numbers[place] = number
         start = end
     _write(driver, of, changed, numbers)
     return new
@@ -108,8 +107,8 @@ def unpacked(driver: sqlite3.Connection, row: Sequence[Any]) -> list[Kept]:
     """Return the envelopes of a bucket, or the large envelope whose first part this row is."""
     _, survey, number, place, rows, _, kind = row  # Any: columns of many types
     content = [whole(row)]
-    if kind == 1 and (parts := bucket.parts_of(rows)) > 1:
-        rest = driver.execute(REST, (survey, number, place, place + LAST)).fetchall()
+    if kind == 1 and (parts := bucket.part_count(rows)) > 1:
+        rest = driver.execute(REST, (survey, number, place, place + AFTER_PARTS)).fetchall()
         content += map(whole, rest)
         if len(content) != parts:
             raise Damaged(DAMAGED)
@@ -124,18 +123,18 @@ def whole(row: Sequence[Any]) -> bytes:
     return bytes(rows)
 
 
-def _keep_alone(driver: sqlite3.Connection, of: Round, coming: Sequence[Kept]) -> set[bytes]:
-    """Store envelopes too large for a bucket. One whose id is in a bucket exists already."""
-    coming = [envelope for envelope in coming if not _is_alone(driver, of, envelope.id)]
+def _keep_alone(driver: sqlite3.Connection, of: Round, arrived: Sequence[Kept]) -> set[bytes]:
+    """Store large envelopes, except those whose ids are stored already."""
+    new = [envelope for envelope in arrived if not _is_alone(driver, of, envelope.id)]
     if driver.execute(ANY, (*of, 0)).fetchone():
-        coming = [envelope for envelope in coming if not _is_in_bucket(driver, of, envelope.id)]
+        new = [envelope for envelope in new if not _is_in_bucket(driver, of, envelope.id)]
     rows: dict[int, Row] = {}
-    for envelope in coming:
+    for envelope in new:
         for place, part in bucket.parts(envelope):
             number = _free_number(driver, of, place, rows)
             rows[number] = _row(number, of, place, part)
     driver.executemany(KEEP, [rows[number] for number in sorted(rows)])
-    return {envelope.id for envelope in coming}
+    return {envelope.id for envelope in new}
 
 
 def _is_alone(driver: sqlite3.Connection, of: Round, identifier: bytes) -> bool:
@@ -165,18 +164,18 @@ def _bucket(
     return bucket.place_between(identifier, neighbours), None, bucket.EMPTY
 
 
-def _with_more(
-    place: int, rows: bytes, coming: Sequence[Kept]
+def _grow(
+    place: int, rows: bytes, arrived: Sequence[Kept]
 ) -> tuple[set[bytes], Mapping[int, bytes]]:
     """Add envelopes to a bucket; return the ids of the new ones and the resulting buckets."""
     added, grown = set[bytes](), rows
-    for envelope in coming:
+    for envelope in arrived:
         more = bucket.with_one_more(grown, envelope)
         if more is None:  # it does not fit: split the bucket
             before = {kept.id: kept for kept in bucket.unpack(rows)}
-            both = before | {kept.id: kept for kept in coming if kept.id not in before}
-            parted = bucket.parted(place, sorted(both.values()))
-            buckets = {place: b""} | {part: bucket.pack(kept) for part, kept in parted}
+            both = {kept.id: kept for kept in arrived} | before
+            parts = bucket.split(place, sorted(both.values()))
+            buckets = {place: b""} | {part: bucket.pack(kept) for part, kept in parts}
             return both.keys() - before.keys(), buckets
         if more is not grown:
             added.add(envelope.id)
@@ -191,12 +190,12 @@ def _write(
         if rows and place not in numbers:
             stored = bucket.place_bytes(place)
             numbers[place] = _free_number(driver, of, stored, numbers.values())
-    halved = [(numbers[place],) for place, rows in changed.items() if not rows and place in numbers]
-    if halved:
-        driver.executemany(DROP, halved)
-    if changed:
-        there = sorted((numbers[place], place, rows) for place, rows in changed.items() if rows)
-        driver.executemany(KEEP, [_row(n, of, bucket.place_bytes(p), rows) for n, p, rows in there])
+    was_split = [
+        (numbers[place],) for place, rows in changed.items() if not rows and place in numbers
+    ]
+    driver.executemany(DROP, was_split)
+    grown = sorted((numbers[place], place, rows) for place, rows in changed.items() if rows)
+    driver.executemany(KEEP, [_row(n, of, bucket.place_bytes(p), rows) for n, p, rows in grown])
 
 
 def _row(number: int, of: Round, place: bytes, rows: bytes) -> Row:
@@ -210,7 +209,7 @@ def _free_number(
     """Return a free number for a new row.
 
     An attacker who chooses ids can find two places with the same hash in an hour of computing. The
-    later place takes the next hash; otherwise it would overwrite the envelopes of the first.
+    second row then takes the next hash; otherwise it would overwrite the first.
     """
     numbers = (_number(of, place, tries) for tries in count())
     return next(

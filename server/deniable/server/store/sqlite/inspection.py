@@ -1,4 +1,4 @@
-"""Row-by-row inspection of a data folder, to detect damage and recount tallies."""
+"""Inspection of a data folder row by row, to detect damage and to recount tallies."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ TABLE_NAMES = "SELECT name FROM sqlite_schema WHERE type = 'table' AND name NOT 
 
 
 class Inspection:
-    """Snapshot of a data folder, which a server may be using."""
+    """Snapshot of a data folder, even while a server is using it."""
 
     def __init__(self, driver: sqlite3.Connection) -> None:
         self._driver = driver
@@ -54,12 +54,12 @@ class Inspection:
             yield cls(driver)
 
     def damage(self, table: str | int = 1) -> str | None:
-        """Return the first fault that SQLite finds in its file or in one table."""
+        """Return the first fault that SQLite finds in the whole file or in one table."""
         (fault,) = self._driver.execute(f"PRAGMA integrity_check('{table}')").fetchone()
         return None if fault == "ok" else str(fault)
 
     def damage_of_tables(self) -> str | None:
-        """Return the first fault of any table but `envelopes`, which is large and has digests."""
+        """Return the first fault in any table except `envelopes`, whose rows have digests."""
         names = [name for (name,) in self._driver.execute(TABLE_NAMES) if name != "envelopes"]
         faults = ((name, self.damage(name)) for name in ("sqlite_schema", *names))
         return next((f"{name}: {fault}" for name, fault in faults if fault), None)
@@ -84,7 +84,7 @@ class Inspection:
 
 
 def check_tables(data: Path) -> None:
-    """Raise Damaged if a table is damaged: its rows would be served as they are."""
+    """Raise Damaged if a table is damaged; otherwise a server would serve damaged rows."""
     with Inspection.of(data) as inspection:
         damage = inspection.damage_of_tables()
     if damage is not None:
@@ -95,13 +95,13 @@ def check_tables(data: Path) -> None:
 
 
 def check_rows(driver: sqlite3.Connection) -> int:
-    """Return the number of counted reports; Damaged if any row is not what was written."""
+    """Return the number of counted reports; raise Damaged if any row is not what was written."""
     for survey in driver.execute(f"SELECT {SURVEY} FROM surveys"):
         survey_row(survey).check_signed()
     rows = map(TallyRow._make, driver.execute(f"SELECT {ROW} FROM tallies"))
     reports = sum(checked_tally(row).reports for row in rows)
     for row in driver.execute("SELECT * FROM envelopes"):
-        if row[-1] in (0, 1):  # a bucket, or an envelope on its own
+        if row[-1] in (0, 1):  # a bucket, or the first part of a large envelope
             unpacked(driver, row)
         else:
             whole(row)

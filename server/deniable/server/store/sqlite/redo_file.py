@@ -1,16 +1,16 @@
 """The redo file: acknowledged envelopes that are not yet in the tables, in one write and one sync.
 
-If the transaction that holds them fails, they are read again from here. An envelope that reached
-the tables is then a duplicate, so it counts once.
+If the transaction that holds them fails, the next one reads them from this file. An envelope that
+reached the tables is then a duplicate, so it counts once.
 
-The file has two halves, one of which is intact at any moment. A group writes all pending envelopes
-to the other half, in the order of keys, so that the file does not show which group an envelope came
-with; once that is on disk, it zeroes the first. A half consists of 512-byte sectors, each with a
-checksum. A disk writes a sector completely or not at all. So after a kill or a power cut each
-sector is all zeros or as it was written, and any other content is damage.
+The file has two halves, and at any moment one of them is intact. Each group writes all pending
+envelopes to the other half, in the order of their keys, so that the file does not show which group
+an envelope belongs to. Once that half is on disk, the group zeroes the first one. A half consists
+of 512-byte sectors, each with a checksum. A disk writes a sector completely or not at all. So after
+a kill or a power cut, each sector is all zeros or as it was written. Any other content is damage.
 
-A half starts with the length of its content (u32) and a digest (16). For each survey and round, its
-content is
+A half starts with the length of its content (u32) and the content's digest (16). For each survey
+and round, the content is
 
     survey id (32) · round (u32) · length (u32)
 
@@ -44,37 +44,37 @@ _SUM = struct.Struct("<I")
 SECTOR_ROOM = SECTOR_BYTES - _SUM.size
 ZEROS = bytes(SECTOR_BYTES)
 MAX_CONTENT_BYTES = HALF_BYTES // SECTOR_BYTES * SECTOR_ROOM
-REREAD_SECONDS = 0.01  # longer than a server takes to finish a write
+REREAD_SECONDS = 0.01  # longer than one write takes
 NO_ROOM = (errno.ENOSPC, errno.EDQUOT)
 _HEAD = struct.Struct("<I16s")
 _ROUND = struct.Struct("<32sII")
 _ENVELOPE = struct.Struct("<16sHI")
 Round = tuple[str, int]  # a survey's id, and the number of a round
-Key = tuple[str, int, bytes]  # and an envelope's id
+Key = tuple[str, int, bytes]  # survey's id, round, envelope's id
 
 
 class RedoFile:
     """Redo file, for use by one thread at a time."""
 
     def __init__(self, file: Path) -> None:
-        if places := damaged_sectors(file):
+        if offsets := damaged_sectors(file):
             raise Damaged(
-                f"a disk has damaged {file} in {len(places)} places: "
+                f"a disk has damaged {file} in {len(offsets)} places: "
                 f"{REPAIR.format(data=file.parent)}"
             )
         self._file = file
         self._handle: int | None = None
         self._half = 0  # the intact half
         self._used = [HALF_BYTES, HALF_BYTES]  # bytes of each half that may not be zero
-        self.pending: dict[Round, list[bytes]] = {}  # envelopes as they are written
-        # An incomplete half was never acknowledged, and the two halves may share envelopes.
+        self.pending: dict[Round, list[bytes]] = {}  # envelopes, packed as in the file
+        # Skip an incomplete half, which was never acknowledged. Both halves may hold an envelope.
         self._lost: dict[Key, Unsettled] = {}
         for half in _halves(_content(file)):
-            self._lost |= _unpacked(_whole_content(half))
+            self._lost |= _unpack(_intact_content(half))
 
     @property
     def lost(self) -> Sequence[Unsettled]:
-        """Envelopes of failed transactions that are not pending again."""
+        """Envelopes of failed transactions, unless they are pending again."""
         return [*self._lost.values()]
 
     def keep(self, uploads: Sequence[Upload]) -> bool:
@@ -84,32 +84,29 @@ class RedoFile:
             members = grown.setdefault((upload.survey.id, upload.round), [])
             head = _ENVELOPE.pack(upload.id, upload.count - 1, len(upload.payload))
             insort(members, head + upload.payload)
-        content = _packed(grown)
+        content = _pack(grown)
         self.begin()
         if _HEAD.size + len(content) > MAX_CONTENT_BYTES:
             return False
         try:
             self._write(content)
         except OSError as error:
-            raise _ours(error) from error
+            raise _store_error(error) from error
         self.pending = grown
         for upload in uploads:
             self._lost.pop((upload.survey.id, upload.round, upload.id), None)
         return True
 
     def begin(self) -> None:
-        """Open the file at its full length, so that a sync writes only content.
-
-        From now on this process overwrites the existing content.
-        """
+        """Open the file for writing, at its full length, so that a sync writes only content."""
         if self._handle is None:
             try:
                 handle = os.open(self._file, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, PRIVATE_FILE)
                 try:
                     size = os.fstat(handle).st_size
                     if size < FILE_BYTES:
-                        # The kernel caches what is written at once as one unit, and writes the
-                        # whole unit again for each change in it.
+                        # The kernel caches each write as one unit, and writes the whole unit
+                        # again after any change in it. So write pages.
                         for start in range(size, FILE_BYTES, PAGE_BYTES):
                             _put(handle, bytes(min(PAGE_BYTES, FILE_BYTES - start)), start)
                         os.fsync(handle)
@@ -118,22 +115,22 @@ class RedoFile:
                     os.close(handle)
                     raise
             except OSError as error:
-                raise _ours(error) from error
+                raise _store_error(error) from error
             self._handle = handle
 
     def settle(self) -> None:
-        """Clear the pending envelopes, which are on disk in the tables."""
+        """Clear the file: all its envelopes are on disk in the tables."""
         self.pending, self._lost = {}, {}
         try:
-            self._forget(0)
-            self._forget(1)
+            self._zero(0)
+            self._zero(1)
         except OSError as error:
-            if error.errno not in NO_ROOM:  # the next write overwrites the content anyway
-                raise _ours(error) from error
+            if error.errno not in NO_ROOM:  # on a full disk, the next write overwrites the content
+                raise _store_error(error) from error
 
     def lose(self) -> None:
         """Mark the pending envelopes as lost: their transaction has been rolled back."""
-        self._lost |= _unpacked(_packed(self.pending))
+        self._lost |= _unpack(_pack(self.pending))
         self.pending = {}
 
     def close(self) -> None:
@@ -144,14 +141,14 @@ class RedoFile:
     def _write(self, content: bytes) -> None:
         assert self._handle is not None
         half = 1 - self._half
-        written = _half_of(content)
-        self._used[half] = max(self._used[half], len(written))
-        _put(self._handle, written, half * HALF_BYTES)
+        sectors = _sectors(content)
+        self._used[half] = max(self._used[half], len(sectors))
+        _put(self._handle, sectors, half * HALF_BYTES)
         os.fdatasync(self._handle)
         self._half = half
-        self._forget(1 - half)
+        self._zero(1 - half)
 
-    def _forget(self, half: int) -> None:
+    def _zero(self, half: int) -> None:
         if self._handle is not None and self._used[half]:
             _put(self._handle, bytes(self._used[half]), half * HALF_BYTES)
             self._used[half] = 0
@@ -159,32 +156,32 @@ class RedoFile:
 
 def damaged_sectors(file: Path) -> list[int]:
     """Return the offsets of damaged sectors; read twice, since a server may be writing."""
-    if not (places := _damaged(content := _content(file))):
+    if not (offsets := _damaged(content := _content(file))):
         return []
     time.sleep(REREAD_SECONDS)
     again = _content(file)
     still = set(_damaged(again))
-    return [p for p in places if p in still and _sector(again, p) == _sector(content, p)]
+    return [at for at in offsets if at in still and _sector(again, at) == _sector(content, at)]
 
 
 def without_damage(file: Path) -> tuple[bytes, int]:
-    """Return the file with damaged halves zeroed, and the number of bytes lost.
+    """Return the file's content with damaged halves zeroed, and the number of bytes lost.
 
     Nothing is lost if the other half holds everything that was acknowledged.
     """
     content = _content(file)
-    damaged = {place // HALF_BYTES for place in _damaged(content)}
+    damaged = {offset // HALF_BYTES for offset in _damaged(content)}
     halves = _halves(content)
-    kept = [_whole_content(half) for half in halves]
+    kept = [_intact_content(half) for half in halves]
     lost = sum(
         max(0, _stated_bytes(half) - max(map(len, kept)))
         for number, half in enumerate(halves)
         if number in damaged and not kept[number]
     )
-    return b"".join(_half_of(part).ljust(HALF_BYTES, b"\0") for part in kept), lost
+    return b"".join(_sectors(part).ljust(HALF_BYTES, b"\0") for part in kept), lost
 
 
-def _ours(error: OSError) -> StoreUnusable:
+def _store_error(error: OSError) -> StoreUnusable:
     kind = StoreUnusable if error.errno in NO_ROOM else StoreLost
     return kind(f"the store could not write reports: {error.strerror}")
 
@@ -194,7 +191,7 @@ def _put(handle: int, content: bytes, offset: int) -> None:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
 
-def _packed(pending: dict[Round, list[bytes]]) -> bytes:
+def _pack(pending: dict[Round, list[bytes]]) -> bytes:
     parts: list[bytes] = []
     for (survey, number), envelopes in sorted(pending.items()):
         packed = b"".join(envelopes)
@@ -202,8 +199,8 @@ def _packed(pending: dict[Round, list[bytes]]) -> bytes:
     return b"".join(parts)
 
 
-def _half_of(content: bytes) -> bytes:
-    """Return the sectors of a half with this content; no sectors for no content."""
+def _sectors(content: bytes) -> bytes:
+    """Return the sectors of a half with this content; empty content has none."""
     stored = _HEAD.pack(len(content), _digest(content)) + content if content else b""
     parts: list[bytes] = []
     for start in range(0, len(stored), SECTOR_ROOM):
@@ -212,7 +209,7 @@ def _half_of(content: bytes) -> bytes:
     return b"".join(parts)
 
 
-def _whole_content(half: bytes) -> bytes:
+def _intact_content(half: bytes) -> bytes:
     """Return the content of a half; empty if the half is not intact."""
     starts = range(0, len(half), SECTOR_BYTES)
     stored = b"".join(half[start : start + SECTOR_ROOM] for start in starts)
@@ -224,7 +221,7 @@ def _whole_content(half: bytes) -> bytes:
 
 
 def _stated_bytes(half: bytes) -> int:
-    """Return the length of a half's content, as far as its head can be read."""
+    """Return the length that a half's head states, or how much is written if it is damaged."""
     if not _is_whole(half[:SECTOR_BYTES]):
         return len(half.rstrip(b"\0"))
     return int(_HEAD.unpack_from(half)[0])
@@ -239,16 +236,16 @@ def _digest(content: bytes) -> bytes:
 
 
 def _damaged(content: bytes) -> list[int]:
-    """Return the offsets of damaged sectors, and of a missing end."""
+    """Return the offsets of damaged sectors; if the file is too short, also that of its end."""
     if content == bytes(len(content)):
         return []
     starts = range(0, len(content), SECTOR_BYTES)
-    places = [start for start in starts if not _is_whole(_sector(content, start))]
-    return places if len(content) >= FILE_BYTES else [*places, len(content)]
+    offsets = [start for start in starts if not _is_whole(_sector(content, start))]
+    return offsets if len(content) >= FILE_BYTES else [*offsets, len(content)]
 
 
-def _sector(content: bytes, place: int) -> bytes:
-    return content[place : place + SECTOR_BYTES]
+def _sector(content: bytes, offset: int) -> bytes:
+    return content[offset : offset + SECTOR_BYTES]
 
 
 def _is_whole(sector: bytes) -> bool:
@@ -263,7 +260,7 @@ def _content(file: Path) -> bytes:
         return b""
 
 
-def _unpacked(content: bytes) -> dict[Key, Unsettled]:
+def _unpack(content: bytes) -> dict[Key, Unsettled]:
     envelopes: dict[Key, Unsettled] = {}
     start = 0
     while start < len(content):

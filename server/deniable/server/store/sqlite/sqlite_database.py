@@ -1,4 +1,4 @@
-"""A data folder's database: its schema, durable connections and error messages."""
+"""Database of a data folder: schema, durable connections and error messages."""
 
 from __future__ import annotations
 
@@ -19,23 +19,23 @@ FILE = "deniable.sqlite3"
 VERSION = 7
 BUSY_SECONDS = 10
 PRAGMAS: tuple[str, ...] = (
-    "page_size = 1024",  # of a new file: the size of the write for one report
+    "page_size = 1024",  # of a new file; storing one report writes one page
     "journal_mode = WAL",
     "synchronous = FULL",  # a commit survives a power cut
     "foreign_keys = ON",
     "secure_delete = ON",  # purged data is overwritten
 )
-# A bucket is overwritten in place. That needs an integer key: without one, SQLite also spreads
-# large rows over the inner pages.
+# The integer key lets SQLite overwrite a bucket in place: with any other key, it would also store
+# large rows in the inner pages of the tree.
 ENVELOPES = f"""
 CREATE TABLE envelopes (
     number INTEGER PRIMARY KEY,     -- a hash of survey, round and place: no order
     survey INTEGER NOT NULL REFERENCES surveys (sequence),  -- the survey's sequence
     round BIGINT NOT NULL,          -- the round of the reports
-    place BLOB NOT NULL,            -- the middle of the ids that belong in the bucket
+    place BLOB NOT NULL,            -- the middle of the range of ids that the bucket covers
     rows BLOB NOT NULL,             -- the bucket: reports, and ids so that a retry counts once
     digest BLOB NOT NULL,           -- of the columns before it, to detect damage
-    kind INTEGER NOT NULL           -- 0: a bucket, 1: a large envelope, 2 and more: its later parts
+    kind INTEGER NOT NULL           -- 0: bucket, 1: first part of a large envelope, 2...: the rest
         GENERATED ALWAYS AS (max(length(place), {PLACE_BYTES - 1}) - {PLACE_BYTES - 1}) VIRTUAL
 );
 CREATE UNIQUE INDEX bucket ON envelopes (survey, round, kind, place);
@@ -47,7 +47,7 @@ CUT_OFF = (
     "the end of %s-wal is incomplete. After a kill or a power cut that is normal and nothing is "
     "lost; otherwise a disk has damaged it, and the last acknowledged reports may be lost"
 )
-LOST = (  # a full disk only needs room
+LOST = (  # a full disk is not in this list: it only needs more space
     sqlite3.SQLITE_IOERR,
     sqlite3.SQLITE_CORRUPT,
     sqlite3.SQLITE_NOTADB,
@@ -57,7 +57,7 @@ LOST = (  # a full disk only needs room
 
 
 def create_folder(data: Path) -> None:
-    """Create a folder that only its owner can read; leave an existing one unchanged."""
+    """Create a folder that only its owner can read; leave one that holds files unchanged."""
     try:
         data.mkdir(parents=True, exist_ok=True, mode=PRIVATE_FOLDER)
         if not any(data.iterdir()):
@@ -77,7 +77,7 @@ def create_database(data: Path) -> None:
         closing(connect(data / FILE)) as driver,
         transaction(driver, writes=True),
     ):
-        # otherwise another server has just created them
+        # If another server starts too, it may just have created the tables.
         if driver.execute("SELECT 1 FROM sqlite_schema").fetchone() is None:
             for statement in SCHEMA.split(";\n"):
                 driver.execute(statement)
@@ -99,7 +99,7 @@ def check_database(data: Path) -> None:
 
 
 def check_version(file: Path) -> None:
-    """Refuse a damaged log and tables of another version, without changing a byte of them."""
+    """Refuse a damaged log and tables of another version, without changing any file."""
     fault = fault_of(file)
     if fault is not None and fault.certain:
         raise Damaged(
@@ -114,15 +114,15 @@ def check_version(file: Path) -> None:
 
 
 def is_begun(data: Path) -> bool:
-    """Return whether the database has tables: a first start that was killed leaves none."""
+    """Return whether the database has tables: if a first start is killed, it has none."""
     file = data / FILE
     if not file.is_file():
         return False
     if (fault := fault_of(file)) is not None and fault.certain:
-        return True  # opening it reports the damage
+        return True  # opening it raises Damaged
     try:
         return _first_row(file, "SELECT 1 FROM sqlite_schema") is not None
-    except (sqlite3.Error, UnicodeError):  # raised for damaged text
+    except (sqlite3.Error, UnicodeError):  # UnicodeError: damaged text
         return True
 
 
@@ -132,7 +132,7 @@ def _first_row(file: Path, query: str) -> Any:  # Any: columns of many types, or
 
 
 def connect(file: Path, *pragmas: str) -> sqlite3.Connection:
-    """Open a durable connection, whose transactions only `transaction` begins and ends."""
+    """Open a durable connection that begins no transaction implicitly."""
     driver = sqlite3.connect(
         file, timeout=BUSY_SECONDS, check_same_thread=False, isolation_level=None
     )
@@ -145,7 +145,7 @@ def connect(file: Path, *pragmas: str) -> sqlite3.Connection:
 def transaction(driver: sqlite3.Connection, *, writes: bool = False) -> Iterator[None]:
     """Run the block in a transaction: commit it, or roll it back on an error.
 
-    A writer takes the lock at the start, since waiting for it halfway would fail.
+    A writer locks the database at the start, since SQLite may refuse the lock later.
     """
     driver.execute("BEGIN IMMEDIATE" if writes else "BEGIN")
     try:
@@ -158,12 +158,12 @@ def transaction(driver: sqlite3.Connection, *, writes: bool = False) -> Iterator
 
 @contextmanager
 def errors_as_ours(aim: str) -> Iterator[None]:
-    """Raise SQLite's errors in the block as ours; StoreLost if the disk itself failed."""
+    """Convert SQLite's errors in the block to ours: StoreLost if the disk itself failed."""
     try:
         yield
     except sqlite3.Error as error:
         code = getattr(error, "sqlite_errorcode", 0) & 0xFF  # the low byte is the primary code
         kind = StoreLost if code in LOST else StoreUnusable
         raise kind(f"the store could not {aim}: {error}") from error
-    except UnicodeError as error:  # the message quotes damaged text
+    except UnicodeError as error:  # its message would quote damaged text
         raise StoreUnusable(f"the store could not {aim}: {type(error).__name__}") from error

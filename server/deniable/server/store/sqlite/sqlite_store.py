@@ -1,4 +1,4 @@
-"""The store for one node: everything that a server keeps, in one SQLite file."""
+"""Store for one node, in one SQLite file."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ from deniable.server.store.sqlite.write_connection import SqliteTransaction, Wri
 from deniable.shared.errors import StoreUnusable
 
 MAX_READERS = 32
-BUCKETS_AT_ONCE = 64  # read together; a single one may hold 1 MiB
-MIN_FREE_BYTES = 64 * 2**20  # with less, the disk counts as full
+BUCKETS_PER_READ = 64  # a single large envelope may have 1 MiB
+MIN_FREE_BYTES = 64 * 2**20  # with less free space, the disk counts as full
 
 
 class SqliteStore(SqlStore):
@@ -39,13 +39,11 @@ class SqliteStore(SqlStore):
 
     @classmethod
     def create(cls, data: Path) -> Self:
-        """Open a data folder, and create it if it does not exist."""
         create_database(data)
         return cls(data)
 
     @classmethod
-    def open(cls, data: Path, node: str = "") -> Self:  # noqa: ARG003  # there is only one
-        """Open an existing data folder."""
+    def open(cls, data: Path, node: str = "") -> Self:  # noqa: ARG003  # a data folder has one node
         check_database(data)
         return cls(data)
 
@@ -73,11 +71,11 @@ class SqliteStore(SqlStore):
             self._delete_survey(driver, sequence)
 
     def envelopes(self, sequence: int, number: int) -> Iterator[Kept]:
-        """Yield envelopes a few buckets at a time: a long read keeps the log from being emptied."""
+        """Yield envelopes from short reads: a long one would keep the log from being emptied."""
         after = b""
         while True:
             with self._reading(reports=True) as driver:
-                after, kept = next_buckets(driver, (sequence, number), after, BUCKETS_AT_ONCE)
+                after, kept = next_buckets(driver, (sequence, number), after, BUCKETS_PER_READ)
             if not kept:
                 return
             yield from kept
@@ -100,7 +98,7 @@ class SqliteStore(SqlStore):
 
     @contextmanager
     def _reading(self, *, reports: bool = False) -> Iterator[sqlite3.Connection]:
-        if reports and self._writer.redo.pending:
+        if reports:
             self._writer.settle()
         with errors_as_ours("be read"), self._readers.connection() as driver, transaction(driver):
             yield driver

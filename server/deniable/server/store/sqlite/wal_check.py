@@ -1,12 +1,12 @@
 """Check of the write-ahead log against its own checksums [1], before SQLite reads it.
 
-SQLite replays the frames up to the first with a wrong checksum, which may be a write that a power
-cut interrupted, and ignores the rest. But each commit is synced before the next begins. So a commit
-at or after that frame, followed by a frame that continues it, proves that the frame was once intact
-and is now damaged. A frame's checksum starts from the checksum of the previous frame. So a frame
-that continues another was written when the other was there, unlike the remains of an earlier power
-cut. A commit of only the first page proves nothing, because it is not synced (write_connection.py).
-Frames with other salts are left over from before the log was last emptied.
+SQLite replays the frames before the first wrong checksum and ignores the rest. The wrong frame may
+be a write that a power cut interrupted. But each commit is synced before the next one begins. So a
+commit at or after that frame, followed by a frame that continues it, proves that the frame was once
+intact and is now damaged. A frame continues another if its checksum starts from the other's
+checksum: it was written while the other was intact. Remains of an earlier power cut continue
+nothing. A commit of only the first page proves nothing, because it is not synced
+(`write_connection`). Frames with other salts remain from before the log was last emptied.
 
 [1] SQLite, "WAL-mode File Format", https://sqlite.org/walformat.html
 """
@@ -30,10 +30,10 @@ if TYPE_CHECKING:
 
 HEAD = struct.Struct(">8I")
 FRAME_HEAD = 24  # page number, database size after a commit, two salts, two checksums
-SUMMED = 8  # bytes of the head that the checksum covers, besides the page
+SUMMED = 8  # bytes of the head that the checksum covers, in addition to the page
 MAGIC = 0x377F0682  # plus one if checksums use big-endian words
-FRAMES_AT_ONCE = 1_024  # whose checksums are computed together
-COVERED_PAGE = b"\0\0\0\1"  # in the single frame that write_connection.py leaves in an emptied log
+FRAMES_PER_READ = 1_024  # their checksums are computed together
+COVER_PAGE = b"\0\0\0\1"  # of the single frame that `write_connection` leaves in an emptied log
 PAGE_SIZE = struct.Struct(">H")  # at offset 16 of the database
 MAX_PAGE_BYTES = 65_536  # stored as 1
 
@@ -43,27 +43,18 @@ class Fault:
     """First fault of a log."""
 
     frame: int  # the first faulty frame; -1: the log's head
-    commits: int  # number of commits at or after it
-    certain: bool  # certainly damage; otherwise it may be an interrupted write
+    commits: int  # number of commits in or after that frame
+    certain: bool  # True: damage; False: perhaps only an interrupted write
     head: bytes  # the head of the log
-    whole_bytes: int  # before the fault
+    whole_bytes: int  # number of intact bytes before the fault
 
 
 def fault_of(file: Path) -> Fault | None:
-    """Return the fault of a database's log, if it has one.
-
-    The log is read twice, since a server may be writing it.
-    """
+    """Return the fault of a database's log; read twice, since a server may be writing."""
     first = _fault(file)
     again = _fault(file) if first else None
     is_same = first and again and (first.head, first.frame) == (again.head, again.frame)
     return again if is_same else None
-
-
-def whole_part(file: Path) -> bytes:
-    """Return the log up to its first fault."""
-    content, fault = log_of(file).read_bytes(), _fault(file)
-    return content if fault is None else content[: fault.whole_bytes]
 
 
 def log_of(file: Path) -> Path:
@@ -71,7 +62,7 @@ def log_of(file: Path) -> Path:
 
 
 def _fault(file: Path) -> Fault | None:
-    """Return the fault; None for a log with no frames, or with only the unsynced cover frame."""
+    """Return the log's fault. A log without frames, or with only the cover frame, has none."""
     try:
         with log_of(file).open("rb") as log, file.open("rb") as database:
             (page,) = PAGE_SIZE.unpack(database.read(18)[16:])
@@ -80,7 +71,7 @@ def _fault(file: Path) -> Fault | None:
             if page < 512 or page % 512 or size < HEAD.size + frame_bytes:
                 return None
             head = log.read(HEAD.size)
-            if size == HEAD.size + frame_bytes and log.peek(4)[:4] == COVERED_PAGE:
+            if size == HEAD.size + frame_bytes and log.peek(4)[:4] == COVER_PAGE:
                 return None
             return _fault_in(head, log, frame_bytes)
     except (FileNotFoundError, struct.error, EOFError):
@@ -95,11 +86,11 @@ def _fault_in(head: bytes, log: IO[bytes], frame_bytes: int) -> Fault | None:
     zeros = np.zeros((1, 2), np.uint32)
     made = _sums(np.frombuffer(head, np.uint8, 3 * SUMMED)[None], zeros, order)
     head_is_whole = magic | 1 == MAGIC | 1 and bool((made == stored[6:]).all())
-    # The checksums that the first frame may continue: as stored, and as the head should have them.
+    # The first frame may continue the head's checksums as stored or as they should be.
     fields, linked = _frames(log, frame_bytes, np.stack([stored[6:], made[0]]), order)
     pages, sizes, salts = fields[:, 0], fields[:, 1], fields[:, 2:4]
     same_salts = salts == (stored[4:6] if head_is_whole else salts[0])
-    # one salt may be damaged; a frame of an older log differs in both
+    # Damage may change one salt; a frame of an older log differs in both.
     near = same_salts.any(axis=1)
     whole = linked & same_salts.all(axis=1) & (pages != 0)
     if head_is_whole and whole.all():
@@ -110,22 +101,22 @@ def _fault_in(head: bytes, log: IO[bytes], frame_bytes: int) -> Fault | None:
     proofs = commits[:-1] & (pages[:-1] != 1) & near[1:] & linked[1:]
     certain = bool(proofs[behind:].any()) or (frame < 0 and bool(linked[0]))
     if not certain and (frame < 0 or not near[frame:].any()):
-        return None  # no frames, or only those of an older log
+        return None  # no frames, or only frames of an older log
     whole_bytes = 0 if frame < 0 else HEAD.size + frame * frame_bytes
     return Fault(frame, int(commits[behind:].sum()), certain, head, whole_bytes)
 
 
 def _frames(log: IO[bytes], frame_bytes: int, seeds: Words, order: str) -> tuple[Words, Flags]:
-    """Return each frame's head, and whether its checksums continue the previous frame's.
+    """Return each frame's head, and whether its checksum continues the previous frame.
 
-    The pages are not kept in memory, since a log may grow large.
+    Pages are not kept in memory, since a log can be large.
     """
     import numpy as np
 
     before = seeds[:1]
     fields: list[Words] = []
     linked: list[Flags] = []
-    while number := len(read := log.read(FRAMES_AT_ONCE * frame_bytes)) // frame_bytes:
+    while number := len(read := log.read(FRAMES_PER_READ * frame_bytes)) // frame_bytes:
         block = np.frombuffer(read, np.uint8, number * frame_bytes).reshape(number, frame_bytes)
         fields.append(block[:, :FRAME_HEAD].copy().view(">u4").astype(np.uint32))
         stored = fields[-1][:, 4:]
@@ -145,11 +136,11 @@ def _sums(rows: Bytes, seeds: Words, order: str) -> Words:
     import numpy as np
 
     words = np.ascontiguousarray(rows.view(f"{order}u4").astype(np.uint32).T)
-    one, other = seeds[:, 0].copy(), seeds[:, 1].copy()
-    for place in range(0, len(words), 2):
-        one += words[place] + other
-        other += words[place + 1] + one
-    return np.stack([one, other], axis=1)
+    first, second = seeds[:, 0].copy(), seeds[:, 1].copy()
+    for index in range(0, len(words), 2):
+        first += words[index] + second
+        second += words[index + 1] + first
+    return np.stack([first, second], axis=1)
 
 
 def _order(magic: int) -> str:

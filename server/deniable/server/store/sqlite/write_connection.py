@@ -1,13 +1,13 @@
-"""The connection for all writes: groups of envelopes, and every other change to the store.
+"""Connection for all writes: groups of envelopes, and every other change to the store.
 
-Under load a transaction stays open for several groups: each is on disk in the redo file before it
-is acknowledged (redo_file.py), and their pages are written once. Any other write, in this process
-or another, first ends that transaction.
+Under load a transaction stays open for several groups, so that their pages are written once. Each
+group is on disk in the redo file before it is acknowledged. Any other write, in this process or
+another one, first ends the transaction.
 
-The reason for the redo file: a group commit into the write-ahead log needs one sync, but groups
-that stay in the log show the order in which they came. Emptying the log after each group takes four
-syncs. With syncs of 5 ms this reduces the reports per second to a third over 8 connections (320
-instead of 970) and to two thirds over 64 (2,650 instead of 3,960).
+Why a redo file: a group commit into the write-ahead log needs one sync, but groups that stay in the
+log show the order in which they arrived. Emptying the log after each group needs four syncs. With
+syncs of 5 ms, that reduces the reports per second to a third over 8 connections (320 instead of
+970) and to two thirds over 64 (2,650 instead of 3,960).
 """
 
 from __future__ import annotations
@@ -31,12 +31,12 @@ from deniable.server.store.sqlite.sqlite_database import connect, errors_as_ours
 from deniable.shared.errors import StoreUnusable
 
 HERE = ""  # the name of the only node
-# The log's index names the pages that changed last until something else is written. So write the
-# first page, unchanged; that need not reach the disk.
+# Until the next write, the log's index names the pages that changed last. So write the first page,
+# unchanged; this write does not have to reach the disk.
 COVER = ("BEGIN IMMEDIATE", "PRAGMA user_version = 1", "PRAGMA user_version = 0", "COMMIT")
 # NORMAL syncs checkpoints and the log's new head, but not commits.
 NEVER_WAITS = ("busy_timeout = 0", "synchronous = NORMAL")
-# changed pages stay in memory until a commit
+# Keep changed pages in memory until a commit.
 ALL_IN_MEMORY = ("cache_spill = OFF", "temp_store = MEMORY")
 
 LOCK_FILE = "write.lock"
@@ -50,8 +50,8 @@ class SqliteTransaction(SqlTransaction[sqlite3.Connection]):
         self.taken: list[Upload] = []
 
     def _insert_round(self, of: Round, uploads: Sequence[Upload]) -> set[bytes]:
-        coming = [Kept(upload.id, upload.count, upload.payload) for upload in uploads]
-        new = keep_envelopes(self._connection, of, coming)
+        envelopes = [Kept(upload.id, upload.count, upload.payload) for upload in uploads]
+        new = keep_envelopes(self._connection, of, envelopes)
         self.taken += [upload for upload in uploads if upload.id in new]
         return new
 
@@ -65,17 +65,17 @@ class WriteConnection:
         self._writing, self._emptying = threading.Lock(), threading.Lock()
         self._writer: sqlite3.Connection | None = None
         self._emptier: sqlite3.Connection | None = None
-        # The log's size when its index was last covered.
-        self._log, self._covered = file.with_name(f"{file.name}-wal"), -1
+        self._log = file.with_name(f"{file.name}-wal")
+        self._covered_bytes = -1  # the log's size when its index was last covered
 
     @contextmanager
     def transaction(self, aim: str, *, later: bool = False) -> Iterator[SqliteTransaction]:
-        with errors_as_ours(aim), self._writing, nullcontext() if later else self._lock.wanted():
-            driver = self._begun(later=later)
+        with errors_as_ours(aim), self._writing, nullcontext() if later else self._lock.hold():
+            driver = self._begin(later=later)
             try:
-                made = SqliteTransaction(driver)
-                yield made
-                if later and self._is_kept(made.taken):
+                group = SqliteTransaction(driver)
+                yield group
+                if later and self._is_on_disk(group.taken):
                     driver.execute("RELEASE one")
                 else:
                     self._commit(driver)
@@ -86,7 +86,7 @@ class WriteConnection:
     @contextmanager
     def alone(self, aim: str) -> Iterator[sqlite3.Connection]:
         """Commit the open transaction, then yield the connection in a new one."""
-        with self._writing, self._lock.wanted():
+        with self._writing, self._lock.hold():
             self._end()
             with errors_as_ours(aim):
                 driver = self._connected()
@@ -103,7 +103,7 @@ class WriteConnection:
         """Checkpoint the write-ahead log, and empty it if no reader needs it."""
         self.settle()
         with self._emptying, errors_as_ours("empty its log"):
-            if self._log_size() == self._covered:
+            if self._log_size() == self._covered_bytes:
                 return True
             if self._emptier is None:
                 self._emptier = connect(self._file, *NEVER_WAITS)
@@ -123,15 +123,15 @@ class WriteConnection:
             self._lock.close()
 
     def _cover(self, driver: sqlite3.Connection) -> None:
-        """Rewrite the first page unchanged, so that the log's index names no page that changed.
+        """Rewrite the first page unchanged, so that the log's index names no changed page.
 
         If another process is writing, leave this to the next call.
         """
-        self._covered = -1
+        self._covered_bytes = -1
         try:
             for statement in COVER:
                 driver.execute(statement)
-            self._covered = self._log_size()
+            self._covered_bytes = self._log_size()
         except sqlite3.OperationalError as error:
             if error.sqlite_errorcode & 0xFF != sqlite3.SQLITE_BUSY:
                 raise
@@ -146,22 +146,22 @@ class WriteConnection:
             self._writer = connect(self._file, *ALL_IN_MEMORY)
         return self._writer
 
-    def _begun(self, *, later: bool) -> sqlite3.Connection:
-        """Return the connection in a transaction and in a savepoint for this group."""
+    def _begin(self, *, later: bool) -> sqlite3.Connection:
+        """Begin a transaction if none is open, and a savepoint for this group."""
         driver = self._connected()
         if not driver.in_transaction:
             if later:
-                self._lock.give_way()
+                self._lock.wait_until_free()
             driver.execute("BEGIN IMMEDIATE")
         driver.execute("SAVEPOINT one")
         return driver
 
-    def _is_kept(self, taken: Sequence[Upload]) -> bool:
-        """Return whether a group is on disk without a commit.
+    def _is_on_disk(self, taken: Sequence[Upload]) -> bool:
+        """Write a group's new envelopes to the redo file; return False if it needs a commit.
 
-        Its duplicates are on disk with earlier groups.
+        Its duplicates are on disk already, with earlier groups.
         """
-        if self._lock.is_wanted():
+        if self._lock.is_held():
             return False
         if taken:
             return self.redo.keep(taken)
@@ -173,7 +173,6 @@ class WriteConnection:
         self.redo.settle()
 
     def _end(self) -> None:
-        """Commit the open transaction."""
         if self._writer is not None and self._writer.in_transaction:
             with errors_as_ours("bring reports into its tables"):
                 try:
@@ -183,7 +182,7 @@ class WriteConnection:
                     raise
 
     def _undo(self, driver: sqlite3.Connection) -> None:
-        """Undo only this group if earlier ones have been acknowledged."""
+        """Undo this group; keep earlier groups, which have been acknowledged."""
         if self.redo.pending and driver.in_transaction:
             try:
                 driver.execute("ROLLBACK TO one")
@@ -201,9 +200,9 @@ class WriteConnection:
 class WriteLock:
     """File lock that lets other processes write between a server's groups.
 
-    SQLite's own lock has no queue: a waiting process polls it every tenth of a second, and would
-    find it free only by chance. So it also holds this lock. The server checks it after each group,
-    ends its transaction, and waits until the other process is done.
+    SQLite's own lock has no queue: a waiting process polls it every tenth of a second, and finds it
+    free only by chance. So a process that waits also holds this lock. The server checks it after
+    each group, ends its transaction, and waits until the other process is done.
     """
 
     def __init__(self, file: Path) -> None:
@@ -211,8 +210,8 @@ class WriteLock:
         self._handle: int | None = None
 
     @contextmanager
-    def wanted(self) -> Iterator[None]:
-        """Hold the lock; several holders may share it."""
+    def hold(self) -> Iterator[None]:
+        """Hold the lock during the block, possibly with others."""
         handle = self._open()
         try:
             fcntl.flock(handle, fcntl.LOCK_SH)
@@ -220,8 +219,8 @@ class WriteLock:
         finally:
             os.close(handle)
 
-    def is_wanted(self) -> bool:
-        """Return whether another process wants to write; a holder must not call this."""
+    def is_held(self) -> bool:
+        """Return whether anyone holds the lock, which a caller must not hold."""
         if self._handle is None:
             self._handle = self._open()
         try:
@@ -231,10 +230,10 @@ class WriteLock:
         fcntl.flock(self._handle, fcntl.LOCK_UN)
         return False
 
-    def give_way(self) -> None:
-        """Wait until the lock is free, but not forever."""
+    def wait_until_free(self) -> None:
+        """Wait until the lock is free, or until the patience ends."""
         end = time.monotonic() + LOCK_PATIENCE_SECONDS
-        while self.is_wanted() and time.monotonic() < end:
+        while self.is_held() and time.monotonic() < end:
             time.sleep(LOCK_POLL_SECONDS)
 
     def close(self) -> None:

@@ -180,9 +180,9 @@ def table_of(name: str, epsilon: Epsilon) -> NumberTable:
     if name in _TABLES:
         return _TABLES[name](epsilon)
     if name == MANY_LEVELS:
-        from deniable.server.surveys.optimal_table import ENOUGH_EPSILON, search, whole_table
+        from deniable.server.surveys.optimal_table import MAX_SEARCH_EPSILON, search, whole_table
 
-        best = search(min(float(epsilon), ENOUGH_EPSILON), LEVELS, BEND)
+        best = search(min(float(epsilon), MAX_SEARCH_EPSILON), LEVELS, BEND)
         return whole_table(best, epsilon, LEVELS)
     return custom_mechanisms.number_mechanism(name, epsilon)
 
