@@ -139,7 +139,7 @@ def test_what_is_left_of_a_log_is_kept_beside_the_database_that_it_was_of(
     code, found = doctor(data, "--repair")
     assert code == 1
     assert f"{LOG}.damaged, and {FILE}.damaged" in found[0]["says"]
-    assert "the next lines show whether the rest of it is intact" in found[0]["says"]
+    assert "the next lines show whether the database is otherwise intact" in found[0]["says"]
     assert found[0]["cure"].startswith("if the next lines find the database or a round damaged")
     faults = [each for each in found if not each["well"]]
     assert (len(faults) > 1) == checkpointed

@@ -5,7 +5,7 @@
             "dask"           a local Dask cluster, one worker for each processor
             "dask:ADDRESS"   the cluster whose scheduler has this address
 
-Each item counts exactly once. Results are merged in the order of the items, so every place gives
+Each item counts exactly once. Results are merged in the order of the items, so every choice gives
 the same bytes, even if the merge is not associative or commutative. If a worker dies, each item
 that it may have been working on is retried alone. If a retry fails, the other items are finished,
 then an error names the failed ones, and no partial result is returned. An exception of the function

@@ -52,7 +52,7 @@ class Transaction(Protocol):
     """Group of envelopes that is stored and counted completely or not at all."""
 
     def is_sealed(self, sequence: int, number: int) -> bool:
-        """Return whether a round is sealed: duplicates of deleted envelopes go unnoticed."""
+        """Return whether a round is sealed, so that a duplicate would be counted again."""
 
     def insert(self, uploads: Sequence[Upload]) -> set[UploadKey]:
         """Store the uploads that are new, and return their keys. `uploads` repeats no key."""

@@ -154,7 +154,7 @@ class Upload:
 
     @property
     def key(self) -> UploadKey:
-        """Key of the upload: only one upload with the same key counts."""
+        """Key of the upload: if several uploads have the same key, only one of them counts."""
         return self.survey.sequence, self.round, self.id
 
 

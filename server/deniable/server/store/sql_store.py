@@ -71,7 +71,7 @@ CREATE TABLE register (
 CREATE TABLE tallies (
     survey INTEGER NOT NULL REFERENCES surveys (sequence),  -- the survey's sequence
     round BIGINT NOT NULL,          -- the round that was counted
-    node TEXT NOT NULL,             -- the server that counted; with a row each, none waits
+    node TEXT NOT NULL,             -- the server that counted: each has its own row, so none waits
     reports BIGINT NOT NULL,        -- number of counted reports
     sealed BOOLEAN NOT NULL,        -- whether counting has ended; envelopes may then be purged
     cells {bytes} NOT NULL,         -- the counts, int64 little-endian, in the order of RoundTally
@@ -288,7 +288,7 @@ class SqlSnapshot(SqlReader):
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
 
-    def _reading(self, *, reports: bool = False) -> AbstractContextManager[Connection]:  # noqa: ARG002  # `snapshot` did
+    def _reading(self, *, reports: bool = False) -> AbstractContextManager[Connection]:  # noqa: ARG002  # `snapshot` passed it
         return nullcontext(self._connection)
 
 

@@ -26,13 +26,13 @@ LOST = (
 )
 WITH_DATABASE = (
     "{aside}, and {database}, since the database may need the part left out; the next lines show "
-    "whether the rest of it is intact"
+    "whether the database is otherwise intact"
 )
 NO_COPY = "{name} is unchanged: a copy needs up to {size:,} bytes and could not be made: {error}"
 
 
 def damaged_files(data: Path) -> Iterator[tuple[str, str]]:
-    """Yield (file name, description of the damage). SQLite opens nothing: it might change it."""
+    """Yield (file name, description of the damage), without SQLite, which may change a file."""
     fault = wal_check.fault_of(data / FILE)
     if fault is not None and fault.certain:
         yield f"{FILE}-wal", f"damaged, with {fault.commits} commits at or after the damage"

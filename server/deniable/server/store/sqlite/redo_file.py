@@ -221,7 +221,7 @@ def _intact_content(half: bytes) -> bytes:
 
 
 def _stated_bytes(half: bytes) -> int:
-    """Return the length that a half's head states, or how much is written if it is damaged."""
+    """Return the length in a half's head or, if the head is damaged, that of all nonzero bytes."""
     if not _is_whole(half[:SECTOR_BYTES]):
         return len(half.rstrip(b"\0"))
     return int(_HEAD.unpack_from(half)[0])

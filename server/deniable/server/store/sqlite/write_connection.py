@@ -75,7 +75,7 @@ class WriteConnection:
             try:
                 group = SqliteTransaction(driver)
                 yield group
-                if later and self._is_on_disk(group.taken):
+                if later and self._keep_in_redo(group.taken):
                     driver.execute("RELEASE one")
                 else:
                     self._commit(driver)
@@ -156,7 +156,7 @@ class WriteConnection:
         driver.execute("SAVEPOINT one")
         return driver
 
-    def _is_on_disk(self, taken: Sequence[Upload]) -> bool:
+    def _keep_in_redo(self, taken: Sequence[Upload]) -> bool:
         """Write a group's new envelopes to the redo file; return False if it needs a commit.
 
         Its duplicates are on disk already, with earlier groups.
@@ -211,7 +211,7 @@ class WriteLock:
 
     @contextmanager
     def hold(self) -> Iterator[None]:
-        """Hold the lock during the block, possibly with others."""
+        """Hold the lock, which several processes may share."""
         handle = self._open()
         try:
             fcntl.flock(handle, fcntl.LOCK_SH)
@@ -220,7 +220,7 @@ class WriteLock:
             os.close(handle)
 
     def is_held(self) -> bool:
-        """Return whether anyone holds the lock, which a caller must not hold."""
+        """Return whether another process holds the lock. A holder must not call this."""
         if self._handle is None:
             self._handle = self._open()
         try:
@@ -231,7 +231,7 @@ class WriteLock:
         return False
 
     def wait_until_free(self) -> None:
-        """Wait until the lock is free, or until the patience ends."""
+        """Wait until the lock is free, for at most LOCK_PATIENCE_SECONDS."""
         end = time.monotonic() + LOCK_PATIENCE_SECONDS
         while self.is_held() and time.monotonic() < end:
             time.sleep(LOCK_POLL_SECONDS)
