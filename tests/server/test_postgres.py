@@ -184,7 +184,7 @@ def test_a_server_that_cannot_reach_its_database_says_so_once(tmp_path: Path) ->
     done = run_alone("serve", "--store", f"postgresql:///name?host={tmp_path}", "--port", 0)
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr.count("\n") == 1
-    assert "could not make its tables" in done.stderr
+    assert "could not create its tables" in done.stderr
 
 
 # Verbs

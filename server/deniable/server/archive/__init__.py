@@ -10,14 +10,12 @@ does not show which reports arrived together. It cannot recognize a report that 
 """
 
 from deniable.server.archive.fold import Fold, fold_part, recount
-from deniable.server.archive.manifest import Manifest, Part, PartFile, rounds_of
+from deniable.server.archive.manifest import Part, rounds_of
 from deniable.server.archive.round_files import archive_round, write_round
 
 __all__ = [
     "Fold",
-    "Manifest",
     "Part",
-    "PartFile",
     "archive_round",
     "fold_part",
     "recount",

@@ -47,7 +47,7 @@ def tally(survey: Survey, payload: bytes, count: int) -> Cells:
     if count < 1 or len(payload) != count * size:
         raise InvalidEnvelope(
             "bad-payload",
-            f"{count} reports of {size} bytes each make {count * size}, got {len(payload)}",
+            f"{count} reports of {size} bytes need {count * size} bytes, got {len(payload)}",
         )
     rows = np.frombuffer(payload, np.uint8).reshape(count, size)
     parts = list((_drawn if survey.asks_one else _all)(survey, rows))

@@ -129,7 +129,7 @@ class Writer:
         return self._upkeep.calendar.clock_fault()
 
     def count(self, outcomes: Mapping[tuple[int, str], int]) -> None:
-        """Add numbers of reports by (survey sequence, outcome); store them within a second."""
+        """Add numbers of reports by (survey sequence, outcome); the next flush stores them."""
         self._upkeep.count(outcomes)
 
     # The thread

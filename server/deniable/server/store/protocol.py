@@ -155,8 +155,8 @@ class Store(StoreReader, AbstractContextManager["Store"], Protocol):
     def transaction(self, *, later: bool = False) -> AbstractContextManager[Transaction]:
         """Return a transaction whose envelopes are on disk after the block.
 
-        With `later`, the envelopes may reach the tables later, together with other groups. This
-        object's reads return them anyway; other processes may see them late.
+        With `later`, the envelopes may reach the tables later, together with other groups. Reads
+        of this object include them; other processes may see them late.
         """
 
     def unsettled(self) -> Sequence[Unsettled]:

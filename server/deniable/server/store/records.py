@@ -174,7 +174,7 @@ class Kept(NamedTuple):
 
 
 class Purged(NamedTuple):
-    """Numbers of envelopes and rows that one slice of a purge deleted; 0 rows: nothing is left."""
+    """Envelopes and rows that one slice of a purge deleted. No rows are left if it deleted none."""
 
     envelopes: int
     rows: int  # a row may hold several envelopes, and a large envelope may take several rows

@@ -340,7 +340,7 @@ class SqlStore(SqlReader):
                 self._add_entry(connection, "closed", identifier, key)
 
     def _delete_survey(self, connection: Connection, sequence: int) -> None:
-        """Delete a survey's rows, except register entries; its envelopes must be gone already."""
+        """Delete a survey's rows except register entries; the caller has deleted its envelopes."""
         for table in ("tallies", "counters", "annotations"):
             connection.execute(f"DELETE FROM {table} WHERE survey = ?", (sequence,))
         statement = "DELETE FROM surveys WHERE sequence = ? RETURNING id, key"
@@ -427,7 +427,7 @@ class SqlStore(SqlReader):
     def add_token(self, token: str, role: str, now: datetime, expires: datetime) -> None:
         statement = "INSERT INTO tokens (hash, role, created, expires) VALUES (?, ?, ?, ?)"
         row = (_token_hash(token), role, int(now.timestamp()), int(expires.timestamp()))
-        with self._writing("keep a token") as connection:
+        with self._writing("save a token") as connection:
             connection.execute(statement, row)
 
     def revoke_token(self, identifier: str) -> None:
@@ -436,7 +436,7 @@ class SqlStore(SqlReader):
             connection.execute(statement, (len(identifier), identifier))
 
     def keep_day(self, day: date) -> None:
-        with self._writing("keep the day") as connection:
+        with self._writing("save the date") as connection:
             note(connection, DAY, day.isoformat())
 
 

@@ -41,7 +41,7 @@ from deniable.shared.privacy.mechanisms.optimal_table import VALUE_UNIT
 MAX_SEARCH_EPSILON = 12.0
 MAX_SEARCH_ROUNDS = 100
 MIN_GAIN = 1e-6  # relative to t: smallest gain of a new column that continues the search
-MAX_LOSS = 0.02  # relative to t: an unused column is kept if it would raise t by less than this
+MAX_LOSS = 0.02  # relative to t: unused columns with a greater loss are dropped
 MIN_WEIGHT = 1e-9
 MAX_VALUE = 3.0  # relative to the one-bit mechanism's value
 TOLERANCE = 1e-10
@@ -191,7 +191,9 @@ def whole_table(halves: list[Half], epsilon: Epsilon, steps: int) -> OptimalTabl
     try:
         return OptimalTable(epsilon, steps, [integer for symbol in lower for integer in symbol])
     except ValueError as error:
-        raise NoTable(f"the table found at ε {epsilon} with {steps} steps: they {error}") from None
+        raise NoTable(
+            f"the table found at ε {epsilon} with {steps} steps is invalid: its integers {error}"
+        ) from None
 
 
 def _columns(halves: list[Half], epsilon: Epsilon, steps: int) -> list[Column]:

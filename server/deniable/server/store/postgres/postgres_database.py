@@ -55,7 +55,7 @@ FIXES = {  # by SQLSTATE, or by its class
     "25006": READ_ONLY,
     "28": "the database refused the role or its password; see ~/.pgpass or PGPASSWORD",
     "3D": "the database does not exist; create it: createdb NAME",
-    "42501": "the role lacks permission; it must own the tables, and may create them in its schema",
+    "42501": "the role lacks permission; it must own the tables, or be allowed to create them",
     "42P07": "the database holds another program's tables; give deniable its own database",
     "42P01": NOT_OURS,
     "42703": NOT_OURS,
@@ -87,7 +87,7 @@ Pool = ConnectionPool[PostgresConnection]
 
 
 def _connected(parameters: dict[str, Any]) -> PostgresConnection:  # Any: libpq's own types
-    """Open a connection, whatever the settings of the role or the database are.
+    """Open a connection that overrides the settings of the role and of the database.
 
     A commit is durable when it returns, and each statement sees everything committed before it.
     """
@@ -102,7 +102,7 @@ def open_database(database: Database, *, create: bool) -> Pool:
     parameters = database.parameters()
     pool = ConnectionPool(lambda: _connected(parameters), MAX_CONNECTIONS)
     try:
-        with transaction(pool, "make its tables" if create else "be opened") as connection:
+        with transaction(pool, "create its tables" if create else "be opened") as connection:
             if create:
                 check_not_read_only(connection)
                 lock(connection, CREATING)  # another server may be starting

@@ -73,7 +73,7 @@ def create_database(data: Path) -> None:
         check_database(data)
         return
     with (
-        errors_as_ours("make its tables"),
+        errors_as_ours("create its tables"),
         closing(connect(data / FILE)) as driver,
         transaction(driver, writes=True),
     ):

@@ -174,7 +174,7 @@ class WriteConnection:
 
     def _end(self) -> None:
         if self._writer is not None and self._writer.in_transaction:
-            with errors_as_ours("bring reports into its tables"):
+            with errors_as_ours("move reports into its tables"):
                 try:
                     self._commit(self._writer)
                 except sqlite3.Error:
@@ -182,7 +182,7 @@ class WriteConnection:
                     raise
 
     def _undo(self, driver: sqlite3.Connection) -> None:
-        """Undo this group; keep earlier groups, which have been acknowledged."""
+        """Undo this group, and keep earlier, acknowledged groups if possible."""
         if self.redo.pending and driver.in_transaction:
             try:
                 driver.execute("ROLLBACK TO one")
