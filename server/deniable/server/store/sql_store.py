@@ -103,6 +103,7 @@ CREATE TABLE public_pages (
 );
 """
 DAY = "day"  # key of `about`
+MAX_ROUND = 2**32 - 1  # the greatest number in an envelope
 IS_SEALED = "SELECT 1 FROM tallies WHERE survey = ? AND round = ? AND sealed LIMIT 1"
 TOKEN_ID_DIGITS = 12
 SURVEY = "sequence, id, document, signature, key, closed"
@@ -226,13 +227,12 @@ class SqlReader(ABC):
     def tallies(
         self, sequence: int, first: int | None = None, last: int | None = None
     ) -> list[RoundTally]:
-        query, values = f"SELECT {ROW} FROM tallies WHERE survey = ?", [sequence]
-        for comparison, number in ((">=", first), ("<=", last)):
-            if number is not None:
-                query += f" AND round {comparison} ?"
-                values.append(number)
+        query = (
+            f"SELECT {ROW} FROM tallies WHERE survey = ? AND round BETWEEN ? AND ? ORDER BY round"
+        )
+        numbers = first or 0, MAX_ROUND if last is None else last
         rounds: dict[int, RoundTally] = {}
-        for row in self._rows(f"{query} ORDER BY round", *values, reports=True):
+        for row in self._rows(query, sequence, *numbers, reports=True):
             tally = checked_tally(TallyRow(*row))
             before = rounds.get(tally.round)
             rounds[tally.round] = tally if before is None else before + tally
