@@ -84,8 +84,8 @@ def document(package: str) -> str:
     names = public(package)
     parts = [part for each in names for part in _of(each, {n.name for n in names})]
     links = " · ".join(f"[{each.name}](#{each.name.lower()})" for each in names)
-    head = f"# `{package}`: its public names\n"
-    source = "Written by `python -m tests.reference` from the source.\n"
+    head = f"# Public names of `{package}`\n"
+    source = "Generated from the source by `python -m tests.reference`.\n"
     return "\n".join([head, source, links, "", *parts]).rstrip() + "\n"
 
 
@@ -168,7 +168,7 @@ def prose(docstring: str) -> str:
 
 def _block(paragraph: str) -> str:
     if re.search(r"\S {3,}\S|^    |^>>>", paragraph, re.MULTILINE):
-        return textwrap.indent(textwrap.dedent(paragraph), "    ")
+        return f"```\n{textwrap.dedent(paragraph)}\n```"
     return paragraph
 
 

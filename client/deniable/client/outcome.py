@@ -25,7 +25,7 @@ class Outcome:
     budget-spent      too little is left of the app's caps over all surveys
     refused           no trusted key signed the survey, or it asks for more than the policy allows
     no-survey         the server lists no survey with that name or id
-    closed            the survey is not open today, or was closed by its owner
+    closed            the survey is not open today, or its owner closed it
     no-consent        consent was not given, or the environment overrules it
     unavailable       the survey could not be fetched, or the state on disk cannot be used
     """

@@ -133,11 +133,12 @@ def load_mechanism(path: str) -> type[Mechanism]:
 def check_mechanism(subject: type[Mechanism] | Mechanism, draw: Draw = kernel_draw) -> list[str]:
     """Check everything that a mechanism must guarantee; return the checks it passed.
 
-    A class is checked at several ε and small sizes, an instance as it is. The checks cover its ε
-    and its table, by exact arithmetic; cells and estimates, by enumeration; its payloads; whether
-    every answer takes the same draws; and, by sampling, whether reports follow the table and reveal
-    at most ε (a correct mechanism fails with probability 1e-9 at most). Raises InvalidMechanism at
-    the first check that fails.
+    A class is checked at several ε and small sizes, an instance as it is. Exact arithmetic checks
+    its ε and its table. Enumeration checks its cells and estimates. Other checks compare its
+    payloads, and the draws that each answer takes.
+
+    Sampling checks whether reports follow the table and reveal at most ε; a correct mechanism fails
+    this check with probability at most 1e-9. Raises InvalidMechanism at the first failed check.
     """
     if isinstance(subject, Mechanism):
         return list(_checked(subject, draw))
