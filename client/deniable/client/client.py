@@ -97,7 +97,7 @@ class Client(Person):
         return f"Client({self._server!r}, state={str(self._state.folder)!r})"
 
     def person(self, id: str, /) -> Person:  # noqa: A002 - positional
-        """Return one of many people who share this client, by the app's own id for them.
+        """Return one person of the many who share this client, by the app's id for them.
 
         Each person has a ledger, consent, keys, reports and history of their own. Only a keyed hash
         of the id is stored. The install's own person has no id: it is the client itself.

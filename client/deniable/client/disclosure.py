@@ -200,7 +200,7 @@ DELIVERIES = {
 
 @dataclass(frozen=True)
 class Summary:
-    """A person's reports and ledger. `entries` are as on disk; `text` is escaped for a screen."""
+    """A person's reports and ledger. `entries` are unescaped; `text` is escaped for a screen."""
 
     consent: bool = False
     entries: tuple[HistoryEntry, ...] = ()

@@ -106,7 +106,7 @@ class Answer:
 
     @property
     def change(self) -> tuple[Difference, ...]:
-        """Differences from the previous round, if both have an estimate."""
+        """Differences from the previous round, if both rounds have an estimate."""
         change = self.round.change
         return change.questions.get(self.question, ()) if change else ()
 

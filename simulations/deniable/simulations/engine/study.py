@@ -42,7 +42,7 @@ Run = Callable[[Cell, "np.random.Generator"], Sequence[Row]]
 
 @dataclass(frozen=True)
 class Figure:
-    """A figure of the page and its files, which are called `name`.
+    """A figure of the page. `name` is the name of its files.
 
     The caption describes it in one sentence. `draw` runs in the style of `figures.py`.
     """
@@ -74,7 +74,7 @@ class Report:
 
 @dataclass(frozen=True)
 class Study:
-    """A question and how it is answered. The module's docstring describes each part."""
+    """A question, and the code that answers it. The module's docstring describes each part."""
 
     name: str
     question: str  # the page's title: one sentence that anyone understands

@@ -132,10 +132,10 @@ def simulate(
     out: str | Path | None = None,
     **options: Any,  # Any: what the study's options read
 ) -> StudyResult:
-    """Run a study: one of ours by its name, or your own `Study`.
+    """Run a study: a built-in one by name, or your own `Study`.
 
-    `on` is where its cells run: local, pool, dask or dask:ADDRESS. With `out`, finished cells are
-    kept in that folder, so that an interrupted run resumes, and the page is written there.
+    `on` selects where the cells run: local, pool, dask or dask:ADDRESS. With `out`, the run saves
+    finished cells in that folder, so that it can resume, and writes the page there.
 
     >>> simulate("repeat", epsilon=1, rounds=[1, 12]).rows[0]["scheme"]
     'fresh'
