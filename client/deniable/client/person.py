@@ -74,9 +74,10 @@ class Person:
 
         Call it for everyone, whatever the answers are: whether you call it must not depend on the
         truth. Every value costs the same charge. A value that does not fit, such as None, counts as
-        the option for other answers, or is replaced by a random answer (`Outcome.unfit`). Waits at
-        most 2 s for the network, and only if no fresh list is on disk. Raises only InvalidAnswer,
-        for a name that the app's own policy does not declare.
+        the option for other answers, or is replaced by a random answer (`Outcome.unfit`).
+
+        Waits at most 2 s for the network, and only if no fresh list is on disk. Raises only
+        InvalidAnswer, for a name that the app's own policy does not declare.
         """
         self._refuse_undeclared(answers)
         if self._consent.withdrawn:
