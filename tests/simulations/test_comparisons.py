@@ -28,10 +28,8 @@ from deniable.simulations.studies.median.quantile_search import (
     NONE,
     SEARCH,
     Target,
-    below,
     choose,
     one_round,
-    quantile,
     search,
     two_groups,
 )
@@ -250,7 +248,7 @@ def test_the_search_finds_the_middle_by_asking_real_devices(share: float) -> Non
 
     def devices(size: int, threshold: np.ndarray) -> np.ndarray:
         asked.append(size)
-        answers = quantile(generator.random(size)) + (share - 0.5) > threshold
+        answers = HALF.quantile(generator.random(size)) + (share - 0.5) > threshold
         return np.array([sum(mechanism.randomize(int(a), draw) for a in answers)])
 
     (found,) = search(mechanism, people, 1, devices)
@@ -269,7 +267,7 @@ def test_the_search_without_noise_ends_at_the_median() -> None:
         def expected(
             size: int, threshold: np.ndarray, keep: float = keep, lie: float = lie
         ) -> np.ndarray:
-            return np.asarray(size * (lie + (keep - lie) * (1 - below(threshold))))
+            return np.asarray(size * (lie + (keep - lie) * (1 - HALF.below(threshold))))
 
         (found,) = search(mechanism, 10**6, 1, expected)
         assert found == pytest.approx(HALF.truth, abs=1e-6)

@@ -1,9 +1,10 @@
 """A centre without a bound on one person's influence: subsample and aggregate, or a search.
 
-People are normally distributed in a range 20 deviations wide. A trusted server splits them into k =
-√n blocks, takes the mean of each, and a private centre of the means (`central/subsample.py`); on
-devices a search by yes-or-no questions finds the median. n times the mean squared error, in squared
-deviations, to first order, with C = 1 / tanh(ε / 2):
+People are normally distributed in a range 20 deviations wide. A trusted server splits them into
+k = √n blocks, takes the mean of each, and a private centre of the means
+(`central.sample_and_aggregate`). On devices a search by yes-or-no questions finds the median. The
+table gives n times the mean squared error, in squared deviations, to first order, with
+C = 1 / tanh(ε / 2):
 
     none       the mean                       1
     central    the range is known             1 + 2 (20 / ε)^2 / n
@@ -13,11 +14,11 @@ deviations, to first order, with C = 1 / tanh(ε / 2):
     local      clipped at 3 deviations        9 C^2, if the centre is known
 
 With many blocks, aggregation adds no error. A device has no block: it can only be asked on which
-side of a point it is. `centre_limit` is the limit of local protocols for many people.
+side of a point its number is. `centre_limit` is the limit of local protocols for many people.
 
 The formulas are exact without privacy, with a known range (except for people 10 deviations away)
-and for clipped numbers. No estimator's error is below 1 / (n + (π / 10)^2) for every centre in the
-range: van Trees' inequality with a prior on all of it.
+and for clipped numbers. By van Trees' inequality with a prior on the whole range, no estimator has
+an error below 1 / (n + (π / 10)^2) for every centre.
 """
 
 from __future__ import annotations
@@ -27,44 +28,28 @@ from collections.abc import Callable, Sequence
 
 from numpy.random import Generator
 
-from deniable.shared.privacy.epsilon import Epsilon
 from deniable.shared.privacy.mechanisms import RandomizedResponse
 from deniable.simulations.central import sample_and_aggregate as central
 from deniable.simulations.engine import estimators, figures, option, sentences
-from deniable.simulations.engine.estimators import Columns, Estimator, Risk, Rows, middle, number
+from deniable.simulations.engine.estimators import Case, Estimator, Risk, Rows, middle, number
 from deniable.simulations.engine.figures import LOOKS
 from deniable.simulations.engine.sentences import figure
 from deniable.simulations.engine.study import Cell, Figure, Options, Report, Row, Study
-from deniable.simulations.studies.median.quantile_search import (
-    CENTRE,
-    CLIPPED,
-    SIGMA,
-    Target,
-    centre_limit,
-    crowd,
-    search,
-)
+from deniable.simulations.studies.median import quantile_search as quantiles
+from deniable.simulations.studies.median.quantile_search import CENTRE, SEARCH, SIGMA, centre_limit
 
 NONE = Estimator("none", "mean", "no privacy", LOOKS[2])
 RANGE = Estimator("central", "known-range", "trusted, range known", LOOKS[4])
 WINSORIZED = Estimator("central", "winsorized", "trusted, winsorized blocks", LOOKS[1])
 BLOCK_MEDIAN = Estimator("central", "block-median", "trusted, median of blocks", LOOKS[3])
-SEARCH = Estimator("local", "search", "devices, search", LOOKS[0])
 CLIP = Estimator("local", "clip", "devices, clipped mean", LOOKS[5])
-ESTIMATORS = (NONE, RANGE, WINSORIZED, BLOCK_MEDIAN, SEARCH, CLIP)
-BLOCKS = (WINSORIZED, BLOCK_MEDIAN)
 EXACT = (NONE, RANGE, CLIP)  # where the formulas are exact
 WIDTH = 1 / SIGMA  # of the range, in deviations
 QUARTILES = 1.3489795003921634  # the distance between them, in deviations
-OPTIONS = (
-    option.epsilons("0.5,1,2,4"),
-    option.people("1e3,1e4,1e5,1e6,1e7,1e8", least=100),
-    option.repetitions(300),
-)
 
 
 def formulas(epsilon: float, people: int) -> dict[Estimator, float]:
-    """Return n times the mean squared error of each series."""
+    """Return n times the mean squared error of each estimator."""
     c2, k = 1 / math.tanh(epsilon / 2) ** 2, math.isqrt(people)
     return {
         NONE: 1.0,
@@ -72,7 +57,7 @@ def formulas(epsilon: float, people: int) -> dict[Estimator, float]:
         WINSORIZED: 1 + 8 * (2 * central.QUARTILE_DISTANCES * QUARTILES / epsilon) ** 2 / k,
         BLOCK_MEDIAN: math.pi / 2 + 16 * math.pi / (epsilon**2 * k),
         SEARCH: math.pi / 2 * c2,
-        CLIP: CLIPPED**2 * c2,
+        CLIP: quantiles.CLIPPED**2 * c2,
     }
 
 
@@ -82,27 +67,30 @@ def least(people: int) -> float:
 
 
 def run(cell: Cell, generator: Generator) -> Sequence[Row]:
-    epsilon, n, times = Epsilon(str(cell["epsilon"])), int(cell["people"]), int(cell["repetitions"])
-    e, response, k = float(epsilon), RandomizedResponse(epsilon), math.isqrt(n)
+    case = Case(cell, generator)
+    n, times, e, k = case.people, case.repetitions, float(case.epsilon), math.isqrt(case.people)
+    response = RandomizedResponse(case.epsilon)
     blocks = generator.normal(CENTRE, SIGMA * math.sqrt(k / n), (times, k))
-    mean = blocks.mean(axis=1)
-    share = response.unbiased_share(generator.binomial(n, 0.5, times) / n)
-    ask = crowd(response, generator, Target("location", 0.5))
+    mean, clipped = blocks.mean(axis=1), quantiles.clipped_mean(response, n, times, generator)
+    ask = quantiles.crowd(response, generator, quantiles.CENTRE_TARGET)
     estimates = {
         NONE: mean,
         RANGE: mean + generator.laplace(0, 1 / (e * n), times),
         WINSORIZED: central.winsorized_mean(blocks, e, generator),
         BLOCK_MEDIAN: central.private_quantile(blocks, 0.5, e, generator),
-        SEARCH: search(response, n, times, ask),
-        CLIP: CENTRE + CLIPPED * SIGMA * (2 * share - 1),
+        SEARCH: quantiles.search(response, n, times, ask),
+        CLIP: clipped,
     }
-    keys: Columns = {"epsilon": str(epsilon), "people": n}
-    local, none = {"limit": max(least(n), centre_limit(e) / n)}, {"limit": least(n)}
+    local = max(least(n), centre_limit(e) / n)
     return [
         estimators.row_of(
             one,
-            {**keys, "blocks": k if one in BLOCKS else None},
-            local if one.model == "local" else none,
+            {
+                "epsilon": str(case.epsilon),
+                "people": n,
+                "blocks": k if one in (WINSORIZED, BLOCK_MEDIAN) else None,
+            },
+            {"limit": local if one.model == "local" else least(n)},
             Risk(
                 once / n if one in EXACT else None,
                 (estimates[one] - CENTRE) / SIGMA,
@@ -115,25 +103,23 @@ def run(cell: Cell, generator: Generator) -> Sequence[Row]:
 
 def report(options: Options, found: Sequence[Row]) -> Report:
     rows, epsilon, most = Rows(found), middle(options["epsilon"]), max(options["people"])
-    shown = rows.at(epsilon=epsilon)
+    shown, shown_estimators = rows.at(epsilon=epsilon), list(formulas(1.0, 1))
     ratios = [number(row, "measured") / number(row, "first_order") for row in rows.at(people=most)]
     curves = [
         curve
-        for one in ESTIMATORS
+        for one in shown_estimators
         for curve in figures.formula_and_points(
             *(shown.of(one), one.look, one.label, "people"),
             *(_times_n("first_order"), _times_n("measured"), _times_n("error", 3)),
         )
     ]
-    of_search = shown.of(SEARCH)
-    curves.append(
-        figures.curve(
-            *(of_search, SEARCH.look, "people", _times_n("limit"), "local limit", "limit")
-        )
+    limit = figures.curve(
+        *(shown.of(SEARCH), SEARCH.look, "people", _times_n("limit"), "local limit"), form="limit"
     )
     panel = figures.Panel(
         f"The centre of a normal distribution, ε {epsilon}",
-        *(curves, "people", "n × mean squared error, squared deviations"),
+        [*curves, limit],
+        *("people", "n × mean squared error, squared deviations"),
     )
     return Report(
         _findings(shown.at(people=middle(options["people"])), shown.at(people=most)),
@@ -141,9 +127,9 @@ def report(options: Options, found: Sequence[Row]) -> Report:
             Figure(
                 "price",
                 f"n times the mean squared error of a centre, in squared deviations, at ε "
-                f"{epsilon}: aggregates of blocks approach the error without privacy, devices pay "
-                "the same price with any number of people. Lines are formulas for many people, "
-                "points are simulations.",
+                f"{epsilon}: with more people, aggregates of blocks approach the error without "
+                "privacy, while the price on devices stays the same. Lines are formulas for many "
+                "people, points are simulations.",
                 lambda: figures.draw([panel]),
             )
         ],
@@ -153,7 +139,7 @@ def report(options: Options, found: Sequence[Row]) -> Report:
                 "people",
                 rows,
                 {"ε": "epsilon", "people": "people"},
-                {one.label: sentences.column(one, _text("first_order")) for one in ESTIMATORS}
+                {one.label: sentences.column(one, _text("first_order")) for one in shown_estimators}
                 | {"winsorized, measured": sentences.column(WINSORIZED, _text("measured"))},
             )
         ],
@@ -162,13 +148,14 @@ def report(options: Options, found: Sequence[Row]) -> Report:
             blocks, whose means are drawn from their normal distribution.
 
             A trusted server that knows how far one person can move a mean needs no blocks: they are
-            for statistics where no bound is known. Its noise and its private quantiles are drawn in
+            for statistics without such a bound. Its noise and its private quantiles are drawn in
             floating point, to simulate their distributions.
 
             Devices are asked in sequence, in groups, and report randomized bits. 'Clipped' is one
             bit of a number that is clipped 3 deviations from the centre, as if the centre were
-            known. Each line is drawn {options["repetitions"]:,} times; with {most:,} people, mean
-            squared errors are {min(ratios):.2f} to {max(ratios):.2f} times the formulas."""
+            known. There are {options["repetitions"]:,} repetitions for each line of the table. With
+            {most:,} people, mean squared errors are {min(ratios):.2f} to {max(ratios):.2f} times
+            the formulas."""
         ),
     )
 
@@ -183,32 +170,36 @@ def _text(key: str) -> Callable[[Row], str]:
 
 def _findings(cell: Rows, largest: Rows) -> list[str]:
     epsilon, people = str(cell[0]["epsilon"]), int(number(cell[0], "people"))
-    search = _times_n("first_order")(cell.one(SEARCH))
-    clip, many = _text("first_order")(cell.one(CLIP)), _text("first_order")(largest.one(WINSORIZED))
+    search, clip = (_times_n("first_order")(cell.one(one)) for one in (SEARCH, CLIP))
+    many, measured = _text("first_order")(largest.one(WINSORIZED)), _text("measured")
     near = search / centre_limit(float(epsilon))
     return sentences.paragraphs(
-        f"""A trusted server that winsorizes the means of blocks needs {many} times the people for
-        the centre of {largest[0]["people"]:,} people at ε {epsilon}. With {people:,} people,
-        {_text("measured")(cell.one(WINSORIZED))} times was measured: with few blocks the private
-        quartiles may miss the centre. A search on devices needs {figure(search)} times the people,
-        whatever their number.
+        f"""A trusted server that winsorizes the means of blocks needs {many} times as many people
+        for a centre as an estimate without privacy, if {largest[0]["people"]:,} are asked at
+        ε {epsilon}. If {people:,} are asked, {measured(cell.one(WINSORIZED))} times was measured:
+        with few blocks the private quartiles may miss the centre. A search on devices always needs
+        {figure(search)} times as many people.
 
-        Clipping numbers at three deviations needs {clip} times the devices. The local counterpart
-        of a winsorized mean is a median, within a factor of {near:.2f} of the best local
-        protocol."""
+        Clipping numbers at three deviations needs {figure(clip)} times as many devices. On devices
+        the counterpart of a winsorized mean is a median, whose squared error is {near:.2f} times
+        the limit of local protocols."""
     )
 
 
 STUDY = Study(
     name="subsample",
     question="What does a typical value cost when one person may move it by any amount?",
-    options=OPTIONS,
+    options=(
+        option.epsilons("0.5,1,2,4"),
+        option.people("1e3,1e4,1e5,1e6,1e7,1e8", least=100),
+        option.repetitions(300),
+    ),
     cells=estimators.grid("epsilon", "people"),
     run=run,
     report=report,
     formulas=(
         (
-            "a trusted server that keeps a width w of k blocks' means",
+            "a trusted server that winsorizes the means of k blocks to a width w",
             r"\dfrac{1}{n} + \dfrac{8w^2}{ε^2 k n}",
         ),
         (

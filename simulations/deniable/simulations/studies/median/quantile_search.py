@@ -1,23 +1,31 @@
-"""Quantiles of a distribution: its limits, three local searches, and the trusted mechanism.
+"""Quantiles of a distribution: their limits, three searches on devices, and a trusted server's.
 
-Sequential search: Polyak's averaging of a Robbins-Monro walk over thresholds. Each group of people
-is asked about a threshold that depends on the reports of the groups before it. It attains the limit
-of all local protocols.
+n times the variance for many people, for the α-quantile with density f there, V being
+e^ε / (e^ε - 1)^2:
 
-One round: thresholds cannot depend on answers, so each of L groups reports its interval at one
-level of a binary tree by unary encoding. The quantile is found from the root, one node at each
-level. The share below a point adds up as many groups as the path turns right: about (L / 2) L 4 V /
-n.
+    search     (V + α (1 - α)) / f^2                each group is asked "is yours above t?", and its
+                                                    reports move t (see `averaged_walk`)
+    trusted    α (1 - α) / f^2 + 8 / (ε f)^2 / n    the exponential mechanism on ranks
+    none       α (1 - α) / f^2                      the people's own quantile
+
+No local protocol beats the first for a quantile: if the density changes by a factor
+1 + v sign(x - q), a report has one bit of information about v, and is a function of randomized
+response. The centre of a normal distribution is its median. Clipped at 3 σ around it, one bit of
+each number has 9 σ^2 / (n tanh(ε / 2)^2); `centre_limit` is the limit.
+
+One round: thresholds cannot depend on answers, so each of L groups reports by unary encoding the
+interval that holds its number, at one level of a binary tree. The quantile is found from the root,
+one node at each level. The share below a point is a sum over as many groups as the path turns
+right, so its variance is about (L / 2) L 4 V / n.
 
 Two groups: a tenth of the people are asked in one round. Half of the others are asked whether they
-are above the resulting estimate moved down by two deviations, the other half moved up. The straight
-line between both shares replaces the distribution function.
+are above the resulting estimate moved down by two deviations, the other half above the estimate
+moved up. A straight line between both shares replaces the distribution function.
 
-A group's reports are one binomial, exactly: groups are different people.
+The reports of a group are one binomial draw, exactly. The trusted server and the people's own
+quantile need only the order statistics around the quantile: that is exact except for weights below
+e^-40. A real server would use `central.selection.PrivateQuantile`.
 
-Trusted server: the exponential mechanism, and the people's own quantile, by the order statistics
-around the quantile; exact except for weights below e^-40. A server would release
-`central.PrivateQuantile`.
 [1] Kalinin, Steinberger 2025, "Efficient estimation of a Gaussian mean with local differential
     privacy", AISTATS.
 """
@@ -45,30 +53,20 @@ from deniable.simulations.studies.bit_reports import (
     reported_rate,
 )
 
-SEARCH = Estimator("local", "search", "local, sequential", LOOKS[0])
-TWO_GROUPS = Estimator("local", "two-groups", "local, two groups", LOOKS[5])
-ONCE = Estimator("local", "once", "local, one round", LOOKS[3])
-CLIP = Estimator("local", "clip", "local, clipped mean", LOOKS[4])
+SEARCH = Estimator("local", "search", "devices, sequential search", LOOKS[0])
+TWO_GROUPS = Estimator("local", "two-groups", "devices, two groups", LOOKS[5])
+ONCE = Estimator("local", "once", "devices, one round", LOOKS[3])
 TRUSTED = Estimator("central", "exponential", "trusted server", LOOKS[1])
 NONE = Estimator("none", "median", "no privacy", LOOKS[2])
-
+CLIP = Estimator("local", "clip", "devices, clipped mean", LOOKS[4])
 SHAPE = 5.0  # F(x) = 1 - (1 - x^2)^5 on [0, 1]: unimodal, with a closed form
 CENTRE, SIGMA = 0.4, 0.05  # of the normal distribution; the range is 20 deviations wide
 CLIPPED = 3.0  # deviations
-SHARP = 1.04  # the search for the centre is known to be optimal up to this ε
-Ask = Callable[[int, Array], Array]  # (people, thresholds) -> how many report "above"
+SHARP = 1.04  # up to this ε, the search for the centre is known to be optimal [1]
 GROUPS = 2_000
 FIRST_GROUP, ASIDE = 0.1, 2.0  # a share of the people; deviations
 LEAST_LOG_WEIGHT = 40.0
-
-
-def below(x: Array | float) -> Array:
-    """Return the share of people below x."""
-    return np.asarray(1 - (1 - np.square(x)) ** SHAPE)
-
-
-def quantile(share: Array | float) -> Array:
-    return np.asarray(np.sqrt(1 - (1 - np.asarray(share)) ** (1 / SHAPE)))
+Ask = Callable[[int, Array], Array]  # (people, thresholds) -> how many report "above"
 
 
 @dataclass(frozen=True)
@@ -83,12 +81,15 @@ class Target:
         return self.question == "location"
 
     def below(self, x: Array | float) -> Array:
-        return np.asarray(ndtr((np.asarray(x) - CENTRE) / SIGMA)) if self.is_centre else below(x)
+        """Return the share of people below x."""
+        if self.is_centre:
+            return np.asarray(ndtr((np.asarray(x) - CENTRE) / SIGMA))
+        return np.asarray(1 - (1 - np.square(x)) ** SHAPE)
 
     def quantile(self, share: Array | float) -> Array:
         if self.is_centre:
             return np.asarray(np.clip(CENTRE + SIGMA * ndtri(np.asarray(share)), 0, 1))
-        return quantile(share)
+        return np.asarray(np.sqrt(1 - (1 - np.asarray(share)) ** (1 / SHAPE)))
 
     @property
     def truth(self) -> float:
@@ -100,16 +101,16 @@ class Target:
             return 1 / (SIGMA * math.sqrt(2 * math.pi))
         return float(2 * SHAPE * self.truth * (1 - self.truth**2) ** (SHAPE - 1))
 
-    def variance(self, series: Estimator, epsilon: Epsilon, people: int) -> float:
-        """Return the variance of a series for many people."""
-        if series is CLIP:
+    def variance(self, one: Estimator, epsilon: Epsilon, people: int) -> float:
+        """Return the variance of an estimator for many people."""
+        if one is CLIP:
             return float((CLIPPED * SIGMA / math.tanh(float(epsilon) / 2)) ** 2 / people)
-        if self.is_centre and series is NONE:
+        if self.is_centre and one is NONE:
             return SIGMA**2 / people
         spread = self.share * (1 - self.share)
-        if series.model == "local":
+        if one.model == "local":
             spread += noise(float(epsilon))
-        more = 8 / (float(epsilon) * people * self.density) ** 2 if series is TRUSTED else 0.0
+        more = 8 / (float(epsilon) * people * self.density) ** 2 if one is TRUSTED else 0.0
         return float(spread / (people * self.density**2) + more)
 
     def limit(self, model: str, epsilon: Epsilon, people: int) -> float:
@@ -119,12 +120,15 @@ class Target:
         return self.variance(SEARCH if model == "local" else NONE, epsilon, people)
 
 
-def centre_limit(epsilon: float) -> float:
-    """Return n times the least variance of any local protocol for a normal centre, σ being 1.
+HALF, CENTRE_TARGET = Target("quantile", 0.5), Target("location", 0.5)
 
-    (π / 2) C^2 up to ε = 1.04 [1], and beyond 1 / m^2, with m = max over z of
-    (e^ε - 1) φ(z) / (1 + (e^ε - 1) Φ(-z)), the largest |E f s| / E f of an f with values in [1,
-    e^ε] and the score s; never below 1, the value for the people's own mean.
+
+def centre_limit(epsilon: float) -> float:
+    """Return n times the least variance of any local protocol for a normal centre with σ = 1.
+
+    (π / 2) C^2 up to ε = 1.04 [1]. Beyond, 1 / m^2 with m = max over z of
+    (e^ε - 1) φ(z) / (1 + (e^ε - 1) Φ(-z)), the largest |E f s| / E f of an f with values in
+    [1, e^ε] and the score s. It is never below 1, the value for the people's own mean.
     """
     if epsilon <= SHARP:
         return math.pi / 2 / math.tanh(epsilon / 2) ** 2
@@ -133,14 +137,11 @@ def centre_limit(epsilon: float) -> float:
     return max(1.0, float(1 / gains.max() ** 2))
 
 
-HALF = Target("quantile", 0.5)
-
-
-# Local searches
+# Devices
 
 
 def crowd(mechanism: RandomizedResponse, generator: Generator, target: Target = HALF) -> Ask:
-    """Return how to ask a group: one binomial of the reports that are above the threshold."""
+    """Return how to ask a group: one binomial draw of the reports above the threshold."""
 
     def ask(size: int, threshold: Array) -> Array:
         rate = reported_rate(mechanism, 1 - target.below(threshold))
@@ -160,13 +161,16 @@ def search(
     return averaged_walk(people, min(people, GROUPS), np.full(times, 0.5), off, 0.5, (0, 1))
 
 
-def levels(people: int) -> int:
-    """Return the depth of the tree: its last step is smaller than the error."""
-    return max(10, math.ceil(math.log2(people) / 2))
+def clipped_mean(
+    mechanism: RandomizedResponse, people: int, times: int, generator: Generator
+) -> Array:
+    """Return means of one bit per number, clipped around the centre as if it were known."""
+    yes = mechanism.unbiased_share(generator.binomial(people, 0.5, times) / people)
+    return np.asarray(CENTRE + CLIPPED * SIGMA * (2 * yes - 1))
 
 
 def one_round(unary: Unary, people: int, times: int, target: Target, generator: Generator) -> Array:
-    depth = levels(people)
+    depth = max(10, math.ceil(math.log2(people) / 2))  # the last step is smaller than the error
     sizes = np.diff(np.rint(np.linspace(0, people, depth + 1))).astype(np.int64)
     start, left = np.zeros(times), np.full(times, target.share)
     for level, size in enumerate(sizes.tolist(), 1):
@@ -203,20 +207,15 @@ def two_groups(
 
 
 def near_points(
-    people: int,
-    epsilon: float,
-    times: int,
-    generator: Generator,
-    share: float = 0.5,
-    quantile_of: Callable[[Array], Array] = quantile,
+    people: int, epsilon: float, times: int, generator: Generator, target: Target
 ) -> tuple[int, Array]:
-    """Return the order statistics around the share, and the rank of the first of them.
+    """Return the order statistics around the quantile, and the rank of the first of them.
 
     Ranks 0 and people + 1 are the ends of the range. Of uniform numbers, rank r is
     Beta(r, n - r + 1), and the next one covers the same part of the rest above rank i as the least
     of n - i uniform numbers does.
     """
-    reach, middle = math.ceil(2 * LEAST_LOG_WEIGHT / epsilon) + 1, math.floor(share * people)
+    reach, middle = math.ceil(2 * LEAST_LOG_WEIGHT / epsilon) + 1, math.floor(target.share * people)
     first, last = max(0, middle - reach), min(people + 1, middle + reach)
     start = generator.beta(first, people - first + 1, (times, 1)) if first else np.zeros((times, 1))
     steps = generator.exponential(size=(times, last - first)) / (
@@ -226,7 +225,7 @@ def near_points(
     uniform = -np.expm1(above)
     if last == people + 1:
         uniform[:, -1] = 1.0
-    return first, quantile_of(uniform)
+    return first, target.quantile(uniform)
 
 
 def choose(
@@ -237,7 +236,7 @@ def choose(
     return drawn_between(points, -epsilon / 2 * np.abs(ranks - people * share), generator)
 
 
-def own_quantile(points: Array, first: int, people: int, share: float = 0.5) -> Array:
+def own_quantile(points: Array, first: int, people: int, share: float) -> Array:
     """Return the people's own quantile: the middle of two people where the rank is whole."""
     rank = people * share
     low, high = math.ceil(rank) - first, math.floor(rank) + 1 - first

@@ -1,13 +1,13 @@
-"""Minimax: the least price of privacy for a mean, locally and centrally, against the limit.
+"""Minimax: the least error of a mean in each model, when some numbers may be huge.
 
-The study of section 4.2.2 of the notes on two models of privacy, with the constants: for the
-families P_k = {E|X|^k <= 1}, the risk of stated estimators as a formula (`clipped_estimators.py`),
-on the hardest distribution exactly (`hardest_distribution.py`) and measured
-(`risk_measurement.py`), the limit (`minimax_limits.py`), and how fast each falls with the people.
+The families are P_k = {E|X|^k <= 1}. `clipped_estimators` has the estimators and a formula that
+bounds their risk, `hardest_distribution` the distribution with the largest exact risk,
+`risk_measurement` the simulation, `minimax_limits` the lower bounds, and `minimax_report` the rate
+at which each risk falls with the number of people.
 
-A cell is an estimator for one k, ε and number of people. Where the exact risk is within half a
-percent of the lower bound, more is drawn, so that the measured risk is above the bound too: by
-about 6 Monte-Carlo errors or more at up to 1e9 people.
+A cell is one estimator for one k, ε and number of people. Where the exact risk is within half a
+percent of the lower bound, more repetitions are drawn, so that the measured risk stays above the
+bound too: by about 6 Monte-Carlo errors or more at up to 1e9 people.
 """
 
 from __future__ import annotations
@@ -22,24 +22,22 @@ from deniable.shared.errors import WrongUse
 from deniable.shared.privacy.epsilon import Epsilon
 from deniable.simulations.engine import custom_mechanisms, option
 from deniable.simulations.engine.study import Cell, Options, Row, Study
+from deniable.simulations.studies.minimax import hardest_distribution as hardest
 from deniable.simulations.studies.minimax.clipped_estimators import (
     MANY_LEVELS,
     MODELS,
     best_estimator,
     moments_value,
 )
-from deniable.simulations.studies.minimax.hardest_distribution import (
-    exact_risk,
-    hardest_distribution,
-    sharpened,
-)
 from deniable.simulations.studies.minimax.minimax_limits import lower_bound
 from deniable.simulations.studies.minimax.minimax_report import report
 from deniable.simulations.studies.minimax.risk_measurement import GROUPS, measured_risk
 
-MAX_PEOPLE = 10**10
 TIGHT = 5e-3  # relative distance of the exact risk from the lower bound
 TIGHT_REPETITIONS = 120_000
+MANY_FROM = 2.0  # above this ε, three values are too few for k between 2 and infinity
+LOCAL = [name for name, model in MODELS.items() if model == "local"]
+OTHERS = [name for name, model in MODELS.items() if model != "local"]
 
 
 def _moments(name: str, given: Any) -> str:  # Any: as it was given
@@ -52,11 +50,6 @@ def _moments(name: str, given: Any) -> str:  # Any: as it was given
     return f"{value:.15g}"
 
 
-LOCAL = [name for name, model in MODELS.items() if model == "local"]
-OTHERS = [name for name, model in MODELS.items() if model != "local"]
-MANY_FROM = 2.0  # three values are too few above this ε, for k between 2 and infinity
-
-
 def _mechanism(name: str, given: Any) -> str:  # Any: a class, or its name
     if given in (*LOCAL, MANY_LEVELS):
         return str(given)
@@ -64,15 +57,15 @@ def _mechanism(name: str, given: Any) -> str:  # Any: a class, or its name
 
 
 OPTIONS = (
-    option.Option("moments", "2,3,4,inf", option.several(_moments), "E|X|^k <= 1 for these k"),
+    option.Option("moments", "2,3,4,inf", option.several(_moments), "each k of E|X|^k <= 1"),
     option.epsilons("0.1,0.5,1,2,4"),
-    option.people("1e2,1e3,1e4,1e5,1e6,1e7,1e8,1e9", 1, MAX_PEOPLE),
+    option.people("1e2,1e3,1e4,1e5,1e6,1e7,1e8,1e9", least=1, most=10**10),
     option.repetitions(10_000, 2 * GROUPS),
     option.Option(
         "mechanisms",
         ",".join([*LOCAL, MANY_LEVELS]),
         option.several(_mechanism),
-        "local ones, also any for numbers, own ones as package.module:Class",
+        "mechanisms on devices, for numbers; a custom one as package.module:Class",
     ),
 )
 
@@ -80,7 +73,7 @@ OPTIONS = (
 def cells(options: Options) -> list[Cell]:
     """Return a cell for each estimator, k, ε and number of people.
 
-    Without privacy ε makes no difference, so such a cell has all of them.
+    Without privacy the result does not depend on ε, so one such cell covers every ε.
     """
     every_epsilon = [",".join(options["epsilon"])]
     estimators = [*options.get("mechanisms", LOCAL), *OTHERS]
@@ -103,9 +96,9 @@ def run(cell: Cell, generator: Generator) -> list[Row]:
     moments, users = float(cell["moments"]), int(cell["people"])
     epsilons = [Epsilon(text) for text in str(cell["epsilon"]).split(",")]
     plain = best_estimator(str(cell["estimator"]), moments, epsilons[0], users)
-    estimator = sharpened(plain)
-    distribution = hardest_distribution(estimator)
-    exact = exact_risk(estimator, distribution) if estimator.clip else distribution.mean**2
+    estimator = hardest.sharpened(plain)
+    distribution = hardest.hardest_distribution(estimator)
+    exact = hardest.exact_risk(estimator, distribution)
     lowest = lower_bound(estimator.model, moments, float(epsilons[0]), users)
     tight = exact < lowest * (1 + TIGHT)
     repetitions = max(int(cell["repetitions"]), TIGHT_REPETITIONS if tight else 0)
@@ -143,10 +136,10 @@ STUDY = Study(
     formulas=(
         ("what is known of the numbers", r"\mathrm{E}\,|X|^k \leq 1"),
         (
-            "devices: cut at τ, one bit with C = 1 / tanh(ε / 2)",
+            "devices that clip at τ and report one bit, with C = 1 / tanh(ε / 2)",
             r"\mathrm{risk} \leq b_k^2\, τ^{2 - 2k} + \dfrac{C^2 τ^2}{n}",
         ),
         ("how fast errors fall on devices", r"\mathrm{risk} \sim (n ε^2)^{-(k - 1) / k}"),
-        ("no protocol at all is below", r"\mathrm{risk} \geq \dfrac{1}{(1 + \sqrt{n})^2}"),
+        ("a limit for every estimator", r"\mathrm{risk} \geq \dfrac{1}{(1 + \sqrt{n})^2}"),
     ),
 )

@@ -16,14 +16,14 @@ has the second moment  s0 + s1 |y| + s2 y^2,  and E|X| <= 1, E X^2 <= 1, so that
     laplace         0                             0                        1      8 / (n ε)^2
     mean            0                             0                        1      0, no clip
 
-and the clip minimizes this; `hardest_distribution.py` then minimizes the exact risk. Where the
-risk exceeds 1, estimating 0 risks less: the clip is 0. The local tables' moments are those of their
-integers, which differ from these by about 2^-64. For any other table s0 is the moment at 0, and s1
-the least number that makes this a bound at every point.
+The clip minimizes this bound; `hardest_distribution` then minimizes the exact risk. Where the risk
+would exceed 1, the estimate is always 0, and the clip is 0. The moments of local tables come from
+their integers, and differ from these by about 2^-64. For any other table s0 is the moment at 0, and
+s1 the least number that makes this a bound at every point.
 
-`many-levels` is a table from the search for optimal ones, whose second moments may grow as
-1 + 30 x^2: little noise near the middle, where nearly all people are when the clip is large, and
-none of the rounding to three values that costs ternary reports the most at ε 4.
+`many-levels` is a table that is searched for, with second moments that may grow as 1 + 30 x^2. It
+has little noise near the middle, where nearly everyone is when the clip is large, and avoids most
+of the rounding error that dominates ternary reports at ε 4.
 
 Sources: Duchi, Jordan, Wainwright 2018, Journal of the American Statistical Association 113(521),
 for clipping and one bit; Barber, Duchi 2014, arXiv:1412.4451, for the central model.
@@ -45,31 +45,25 @@ from deniable.simulations.central.discrete_laplace import DiscreteLaplace
 from deniable.simulations.engine import custom_mechanisms
 
 Array = NDArray[np.float64]
-MODELS = {
-    "one-bit": "local",
-    "ternary": "local",
-    "split-sign": "local",
-    "laplace": "central",
-    "mean": "none",
-}
-MANY_LEVELS = "many-levels"
-LEVELS, BEND = 32, 30.0
-GRID = 2**20  # steps of the central sum, of which at least half reach the clip
-_TABLES: dict[str, type[OneBitMean | Ternary | SplitSign]] = {
+TABLES: dict[str, type[OneBitMean | Ternary | SplitSign]] = {
     "one-bit": OneBitMean,
     "ternary": Ternary,
     "split-sign": SplitSign,
 }
+MODELS = dict.fromkeys(TABLES, "local") | {"laplace": "central", "mean": "none"}
+MANY_LEVELS = "many-levels"
+LEVELS, BEND = 32, 30.0
+GRID = 2**20  # steps of the central sum, of which at least half reach the clip
 
 
 @dataclass(frozen=True)
 class Estimator:
-    """A clipped mean for P_k: its moments of a report, its noise, and its clip."""
+    """Clipped mean for P_k: the second moment of its reports, its noise, and its clip."""
 
     name: str
     moments: float  # k, or infinity
     users: int
-    second: tuple[float, float, float]  # s0, s1, s2
+    second: tuple[float, float, float] = (0, 0, 1)  # s0, s1, s2
     noise: float = 0.0  # variance of the noise of the mean, for a clip of 1
     table: NumberTable | None = None
     epsilon: Epsilon | None = None  # of the central noise
@@ -90,6 +84,21 @@ class Estimator:
         """The risk formula above at this clip; 1 where the estimate is always 0."""
         return worst_risk(self, self.clip) if self.clip else 1.0
 
+    @property
+    def step(self) -> float:
+        """The step of the central sum's grid."""
+        return grid_step(self.clip)
+
+    @property
+    def sum_noise(self) -> DiscreteLaplace:
+        """Noise of the clipped sum, in steps. One person moves the sum by at most two clips."""
+        assert self.epsilon is not None
+        return DiscreteLaplace(self.epsilon, 2 * round(self.clip / self.step))
+
+    def clipped_at(self, clip: float) -> Estimator:
+        """Return this estimator with another clip, in whole steps if there is central noise."""
+        return replace(self, clip=whole_clip(clip) if self.noise else clip)
+
 
 def model_of(name: str) -> str:
     """Return the model of an estimator; other names are tables for devices."""
@@ -104,16 +113,17 @@ def moments_value(moments: float) -> int | float | str:
 
 
 def best_estimator(name: str, moments: float, epsilon: Epsilon, users: int) -> Estimator:
-    """Return the named estimator with the clip of the least risk."""
-    plain = _unclipped(name, moments, epsilon, users)
+    """Return the named estimator with the clip of the least risk bound."""
     if name == "mean":
-        return plain
-    clip = _best_clip(plain)
+        return Estimator(name, moments, users)
     if name == "laplace":
-        clip = whole_clip(clip)
-    if worst_risk(plain, clip) >= 1:
-        clip = 0.0
-    return replace(plain, clip=clip)
+        noise = 8 / (users * float(epsilon)) ** 2
+        plain = Estimator(name, moments, users, noise=noise, epsilon=epsilon)
+    else:
+        table = table_of(name, epsilon)
+        plain = Estimator(name, moments, users, second_moments(table), table=table)
+    best = plain.clipped_at(_best_clip(plain))
+    return replace(best, clip=0.0) if worst_risk(best, best.clip) >= 1 else best
 
 
 def worst_risk(estimator: Estimator, clip: float) -> float:
@@ -141,16 +151,6 @@ def whole_clip(clip: float) -> float:
     return round(clip / grid_step(clip)) * grid_step(clip)
 
 
-def central_noise(estimator: Estimator) -> DiscreteLaplace:
-    """Return the noise of the clipped sum, in steps.
-
-    One person moves the sum by at most two clips.
-    """
-    assert estimator.epsilon is not None
-    reach = round(estimator.clip / grid_step(estimator.clip))
-    return DiscreteLaplace(estimator.epsilon, 2 * reach)
-
-
 def moment_curve(table: NumberTable) -> tuple[Array, Array]:
     values = np.array([float(2 * value / table.steps - 1) for value in table.values])
     rows = np.array([[units / ONE for units in row] for row in table.rows])
@@ -165,20 +165,10 @@ def second_moments(table: NumberTable) -> tuple[float, float, float]:
     return middle, max(0.0, float(((moments - middle)[other] / abs(points[other])).max())), 0.0
 
 
-def _unclipped(name: str, moments: float, epsilon: Epsilon, users: int) -> Estimator:
-    if name == "laplace":
-        noise = 8 / (users * float(epsilon)) ** 2
-        return Estimator(name, moments, users, (0, 0, 1), noise, epsilon=epsilon)
-    if name == "mean":
-        return Estimator(name, moments, users, (0, 0, 1))
-    table = table_of(name, epsilon)
-    return Estimator(name, moments, users, second_moments(table), table=table)
-
-
 @lru_cache(maxsize=64)
 def table_of(name: str, epsilon: Epsilon) -> NumberTable:
-    if name in _TABLES:
-        return _TABLES[name](epsilon)
+    if name in TABLES:
+        return TABLES[name](epsilon)
     if name == MANY_LEVELS:
         from deniable.server.surveys.optimal_table import MAX_SEARCH_EPSILON, search, whole_table
 
@@ -198,10 +188,10 @@ def _best_clip(estimator: Estimator) -> float:
         return float(closed)
     from scipy.optimize import minimize_scalar
 
-    found = minimize_scalar(
+    best = minimize_scalar(
         lambda log: worst_risk(estimator, math.exp(log)),
         bounds=(math.log(closed) - 8, math.log(closed) + 1),
         method="bounded",
         options={"xatol": 1e-10},
     )
-    return float(np.exp(found.x))
+    return float(np.exp(best.x))

@@ -7,17 +7,17 @@ Without privacy   (1)  1 / (1 + √n)^2, the minimax risk of the mean of n answe
 Locally, also with sequential interaction
    (2)  a report of X is a function of Y, which is 0 with probability 1 - η, and otherwise the sign
         by randomized response at ℓ:   w = 1 + u (e^ε - 1),  ℓ = ln w,  η = (1 + w) / (1 + e^ε).
-        Two means, all signs + or all -, at equal odds:
+        For two equally likely means, with all signs + or all -:
             risk >= u^r ∫ g(ω)^n / cosh(π ω / 2) dω over ω > 0,
             g = 1 - ((√w - 1)^2 + 4 √w sin^2(ω ℓ / 4)) / (1 + e^ε)
    (3)  van Trees' inequality with Y's information and a cosine prior within h of 0, τ = tanh(ℓ/2):
             risk >= u^r / (n η τ^2 / (1 - τ^2 h^2) + π^2 / h^2) for any h
 Centrally
-   (4)  let the curator know who is not 0: all + and all - are N replacements apart, N binomial:
+   (4)  if the curator knows who is not 0, all + and all - are N replacements apart, N binomial:
             risk >= 4 u^r Σ_N P(N) R_N,  t_j = 1 / (1 + e^((N - 2j) ε)),
             R_N = t_0^2 + Σ_{j<N} e^(-jε) (t_(j+1)^2 - t_j^2) / (1 + e^ε)
-        is the least Bayes risk of distinguishing 0 from 1 behind a chain of N replacements.
-and (1) holds in every model. The largest bound is taken, over a grid of u and h.
+        is the least Bayes risk of distinguishing 0 from 1 at the ends of N replacements.
+(1) holds in every model. The limit is the largest of these bounds over a grid of u and h.
 
 (2): the posterior odds are e^(S ℓ) for the sum S of n erased signs, and the Bayes risk is the sum
 of √(f+ f-)(S) / cosh(S ℓ / 2), where √(f+ f-) is the distribution of a symmetric walk times a
@@ -44,27 +44,28 @@ Array = NDArray[np.float64]
 FINENESS = 240  # of the search over u and h: any value gives a valid bound
 PANELS = (0.0, 0.05, 0.3, 1.0, 3.0, 8.0, 24.0)  # of ω: beyond, 1 / cosh is below 1e-16
 NODES = 32  # in each of them
-MAX_CHAIN = 2_000  # replacements; longer chains could only increase the bound
+MAX_CHAIN = 2_000  # replacements; longer chains could only raise the bound
 
 
 @cache
 def lower_bound(model: str, moments: float, epsilon: float, people: int) -> float:
-    bounds = [1 / (1 + math.sqrt(people)) ** 2]
+    exponent, bounds = 2 - 2 / moments, [1 / (1 + math.sqrt(people)) ** 2]
     if model == "local":
-        bounds += [signs_locally(moments, epsilon, people), trees_locally(moments, epsilon, people)]
+        u = _shares(epsilon, people)
+        bounds.append(float(np.max(u[:, 0] ** exponent * sign_risks(u, epsilon, people))))
+        bounds.append(float(np.max(u**exponent / tree_information(u, epsilon, people))))
     elif model == "central":
-        bounds.append(chains_centrally(moments, epsilon, people))
+        from scipy.stats import binom
+
+        u = np.minimum(1.0, np.geomspace(0.02, 30, FINENESS) / (people * epsilon))[:, None]
+        risks = chain_risks(epsilon)
+        chances = binom.pmf(np.arange(len(risks)), people, u)
+        bounds.append(float(np.max(4 * u[:, 0] ** exponent * (chances @ risks))))
     return max(bounds)
 
 
-def signs_locally(moments: float, epsilon: float, people: int) -> float:
-    """Return bound (2)."""
-    u = _shares(epsilon, people)
-    return float(np.max(u[:, 0] ** _exponent(moments) * sign_risks(u, epsilon, people)))
-
-
 def sign_risks(u: Array, epsilon: float, people: int) -> Array:
-    """Return the Bayes risk of the sign's mean, all + or all - at equal odds, for a column of u."""
+    """Return the Bayes risk of the sign's mean in (2), for a column of u."""
     root, loss, _ = _erased(u, epsilon)
     omega, weights = _frequencies()
     decrease = (root - 1) ** 2 + 4 * root * np.sin(omega * loss / 4) ** 2
@@ -75,28 +76,17 @@ def sign_risks(u: Array, epsilon: float, people: int) -> Array:
     return np.asarray(power @ weights)
 
 
-def trees_locally(moments: float, epsilon: float, people: int) -> float:
-    """Return bound (3)."""
-    u = _shares(epsilon, people)
+def tree_information(u: Array, epsilon: float, people: int) -> Array:
+    """Return the denominator of (3), for a column of u and a row of h."""
     _, loss, erased = _erased(u, epsilon)
     tau, h = np.tanh(loss / 2), np.geomspace(1e-6, 1, FINENESS)
     information = people * erased * tau**2 / (1 - (tau * h) ** 2)
-    return float(np.max(u ** _exponent(moments) / (information + (np.pi / h) ** 2)))
-
-
-def chains_centrally(moments: float, epsilon: float, people: int) -> float:
-    """Return bound (4)."""
-    from scipy.stats import binom
-
-    u = np.minimum(1.0, np.geomspace(0.02, 30, FINENESS) / (people * epsilon))[:, None]
-    risks = chain_risks(epsilon)
-    chances = binom.pmf(np.arange(len(risks)), people, u)
-    return float(np.max(4 * u[:, 0] ** _exponent(moments) * (chances @ risks)))
+    return np.asarray(information + (np.pi / h) ** 2)
 
 
 @cache
 def chain_risks(epsilon: float) -> Array:
-    """Return R_0, R_1, ... except for a negligible tail."""
+    """Return R_0, R_1, ... of (4), except for a negligible tail."""
     from scipy.special import expit
 
     most = min(MAX_CHAIN, math.ceil(60 / epsilon))
@@ -129,7 +119,3 @@ def _frequencies() -> tuple[Array, Array]:
     omega = ((starts + ends) / 2 + (ends - starts) / 2 * nodes).ravel()
     scaled = ((ends - starts) / 2 * weights).ravel()
     return omega, scaled / np.cosh(np.pi * omega / 2)
-
-
-def _exponent(moments: float) -> float:
-    return 2 - 2 / moments

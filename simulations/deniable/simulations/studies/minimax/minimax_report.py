@@ -1,12 +1,12 @@
-"""The report of the minimax study: slopes, sentences, figures, tables and the JSON document.
+"""Report of the minimax study: slopes, sentences, figures and tables.
 
-A slope is how fast the measured risk falls with the people, to be compared with theory: a straight
-line through ln(risk) against ln(people), weighted by the Monte-Carlo errors, over the asymptotic
-range. That range begins at the first number of people from which the risk bound falls, at every
-step, within 0.02 of the limit, or has the last three sizes where that is never reached. Where the
-bound is capped at 1 there is no slope.
+A slope is how fast the measured risk falls with the number of people, to compare with theory: a
+straight line through ln(risk) against ln(people), weighted by the Monte-Carlo errors, over the
+asymptotic range. That range begins at the first number of people from which the risk bound falls,
+at every step, within 0.02 of the limit; where it never does, it is the last three sizes. There is
+no slope where the bound is capped at 1.
 
-The error of a slope adds up linearly what each Monte-Carlo error can do to it: three of them are
+The error of a slope adds up linearly what each Monte-Carlo error can do to it, so three of them are
 more than four standard errors of a line through three points, and more with more points. It
 includes the distance of the exact risk's own slope over this range from the limit.
 """
@@ -14,41 +14,93 @@ includes the distance of the exact risk's own slope over this range from the lim
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
 
 from deniable.simulations.engine import custom_mechanisms
-from deniable.simulations.engine.estimators import Estimator, Rows, Value, number
+from deniable.simulations.engine.estimators import Estimator, Rows, number
 from deniable.simulations.engine.figures import Panel, curve, distinct_looks, draw
-from deniable.simulations.engine.sentences import figure, paragraphs, table
-from deniable.simulations.engine.study import Figure, Options, Report, Row
-from deniable.simulations.studies.minimax.clipped_estimators import MANY_LEVELS, MODELS, model_of
+from deniable.simulations.engine.sentences import column, figure, paragraphs, table
+from deniable.simulations.engine.study import Figure, Options, Report, Row, Table
+from deniable.simulations.studies.minimax.clipped_estimators import MANY_LEVELS, model_of
 
+Array = NDArray[np.float64]
 SLOPE_TOLERANCE = 0.02
 MIN_SIZES = 3
 MIN_RELATIVE_ERROR = 1e-3  # smaller relative errors have the same weight
 LABELS = {
-    "one-bit": "local, one bit",
-    "ternary": "local, ternary",
-    "split-sign": "local, split sign",
-    MANY_LEVELS: "local, many levels",
-    "laplace": "trusted curator",
+    "one-bit": "devices, one bit",
+    "ternary": "devices, ternary",
+    "split-sign": "devices, split sign",
+    MANY_LEVELS: "devices, many levels",
+    "laplace": "trusted server",
     "mean": "no privacy",
 }
-SHOWN_AGAINST_PEOPLE = ("one-bit", "ternary", "laplace", "mean")
+NOT_SHOWN_AGAINST_PEOPLE = ("split-sign", MANY_LEVELS)
+LIMITS = {"one-bit": "limit on devices", "laplace": "limit of trusted servers"}
 POWERS = {2.0: "square", 3.0: "cube", 4.0: "fourth power"}
 KEYS = {"k": "moments", "ε": "epsilon"}
+METHOD = """Each person's number X has E|X|^k <= 1 and is otherwise unknown. The question is the
+mean. Every estimator clips the numbers, at the clip with the least exact risk under the hardest
+distribution. Each device then reports one or two bits through an exact table of integers. A trusted
+server adds discrete Laplace noise to the sum of the clipped numbers.
+
+Each cell searches for the two-point distribution with the largest exact risk, and draws whole
+populations from it: report counts are multinomial, noise is discrete Laplace, and nothing is
+approximated. Counts are drawn in strata, which makes the Monte-Carlo error far smaller than the
+number of repetitions suggests; it is computed from the spread of 100 independent groups of strata.
+
+The bound is a formula that the risk exceeds under no distribution. The lower bound holds for every
+estimator at this ε; it comes from two equally likely means and from van Trees' inequality. Where
+the bound would exceed 1, the estimate is always 0, so the clip is 0 and the risk 1.
+
+A slope is fitted from where the bound falls within 0.02 of its limit, or else over the three
+largest sizes. Its error adds up all Monte-Carlo errors linearly, and the remaining distance of the
+exact risk from the limit."""
+
+
+def report(_options: Options, found: Sequence[Row]) -> Report:
+    rows, fitted = Rows(found), slopes(found)
+    epsilon = min({number(row, "epsilon") for row in rows}, key=lambda e: abs(math.log(e)))
+    shown = rows.at(epsilon=epsilon)
+    largest = rows.at(people=max(number(row, "people") for row in rows))
+    people = f"{largest[0]['people']:,} people"
+    agree = sum(abs(_off_theory(row)) <= 3 * number(row, "error") for row in fitted)
+    risk = f"The error of an estimated mean, ε {epsilon:g}"
+    worth = f"Worth of {people}, in people without privacy"
+    return Report(
+        _findings(rows, largest.at(epsilon=epsilon)),
+        [
+            Figure(
+                "risk",
+                f"Mean squared error of a mean against the number of people, at ε {epsilon:g}: "
+                "points are measured under the hardest distribution, lines are upper bounds, "
+                "dotted lines are limits. Powers of n are fitted. Lower is better.",
+                lambda: draw(_risk_panels(shown, fitted), risk),
+            ),
+            Figure(
+                "worth",
+                "The number of people that would be as informative without privacy as the largest "
+                "crowd is here, against ε. Higher is better.",
+                lambda: draw(_worth_panels(largest), worth),
+            ),
+        ],
+        [_risk_table(largest, people), _slope_table(fitted)],
+        [
+            *paragraphs(METHOD),
+            f"{agree} of {len(fitted)} slopes are within three errors of theory.",
+        ],
+        {"slopes": fitted},
+    )
 
 
 def estimators_of(rows: Sequence[Row]) -> list[Estimator]:
     """Return the estimators of these rows, ours first."""
     names = dict.fromkeys(str(row["estimator"]) for row in rows)
     others = [name for name in names if name not in LABELS]
-    labels = LABELS | {n: f"local, {custom_mechanisms.label('number', n)}" for n in others}
+    labels = LABELS | {n: f"devices, {custom_mechanisms.label('number', n)}" for n in others}
     return [
         Estimator(model_of(name), name, label, look)
         for (name, label), look in zip(labels.items(), distinct_looks(len(labels)), strict=True)
@@ -56,121 +108,27 @@ def estimators_of(rows: Sequence[Row]) -> list[Estimator]:
     ]
 
 
-def report(_options: Options, found: Sequence[Row]) -> Report:
-    rows, fitted = Rows(found), slopes(found)
-    epsilon = min({number(row, "epsilon") for row in rows}, key=lambda e: abs(math.log(e)))
-    largest = rows.at(people=max(number(row, "people") for row in rows))
-    agree = sum(abs(slope.fitted - slope.theory) <= 3 * slope.error for slope in fitted)
-    slope_rows = Rows(asdict(slope) for slope in fitted)
-    return Report(
-        _findings(rows, largest.at(epsilon=epsilon)),
-        [
-            Figure(
-                "risk",
-                f"Mean squared error of a mean against the number of people, at ε = {epsilon:g}: "
-                "points are measured under the hardest distribution, lines are bounds, dotted "
-                "lines are limits. Powers are fitted. Lower is better.",
-                lambda: draw(
-                    _risk_panels(rows.at(epsilon=epsilon), slope_rows.at(epsilon=epsilon)),
-                    f"The error of an estimated mean, at ε = {epsilon:g}",
-                ),
-            ),
-            Figure(
-                "worth",
-                "The number of people that would be as informative without privacy as the largest "
-                "crowd is here, against ε. Higher is better.",
-                lambda: draw(
-                    _worth_panels(largest),
-                    f"Worth of {largest[0]['people']:,} people, in people without privacy",
-                ),
-            ),
-        ],
-        [
-            table(
-                f"Mean squared error with {largest[0]['people']:,} people, measured",
-                largest,
-                KEYS,
-                {one.label: _text(one, "risk_measured", ".3g") for one in estimators_of(rows)}
-                | {
-                    "local limit": lambda cell: (
-                        f"{number(cell.at(model='local')[0], 'lower_bound'):.3g}"
-                    ),
-                    "best local / limit": lambda cell: f"{_over_limit(cell):.2f}",
-                },
-            ),
-            table(
-                "Slopes of ln(risk) against ln(people)",
-                slope_rows,
-                KEYS,
-                {one.label: _slope_text(one) for one in estimators_of(slope_rows)}
-                | {"local in theory": lambda cell: f"{number(cell[0], 'theory'):.3f}"},
-            ),
-        ],
-        paragraphs(
-            f"""Each person's number X has E|X|^k <= 1 and is otherwise unknown; the question is its
-            mean. Every estimator clips numbers, with the least exact risk under the hardest
-            distribution. Locally each person then reports one or two bits through an exact table of
-            integers; centrally a trusted curator adds discrete Laplace noise to the clipped sum.
-
-            For each cell the two-point distribution with the largest exact risk is searched for,
-            and whole populations are drawn from it: report counts are multinomial, noise is
-            discrete Laplace, nothing is approximated. Counts are drawn in strata, which makes the
-            Monte-Carlo error far smaller than the repetitions suggest; the error comes from the
-            spread of 100 independent groups of strata.
-
-            The bound is a formula that is not exceeded by the risk under any distribution. The
-            lower bound is not beaten by any estimator at this ε: two priors behind erased
-            randomized response or behind a chain of replacements, and van Trees' inequality. Where
-            the bound would exceed 1, estimating 0 risks less: the clip is 0 and the risk 1.
-
-            A slope is fitted from where the bound falls within 0.02 of its limit, or else over the
-            three largest sizes. Its error adds up all Monte-Carlo errors linearly, and the
-            remaining distance of the exact risk from the limit. {agree} of {len(fitted)} slopes are
-            within three errors of theory."""
-        ),
-        {"slopes": [_document(slope) for slope in fitted]},
-    )
-
-
-def _document(slope: Slope) -> dict[str, str | float]:
-    found = asdict(slope)
-    return {{"first": "from", "last": "to"}.get(key, key): value for key, value in found.items()}
-
-
-def _over_limit(cell: Rows) -> float:
-    """Return the exact risk of the best local estimator, divided by the local limit."""
-    best = cell.best("local", "risk_exact")
-    return number(best, "risk_exact") / number(best, "lower_bound")
-
-
-def _text(estimator: Estimator, key: Value, form: str) -> Callable[[Rows], str]:
-    return lambda cell: "".join(f"{number(r, key):{form}}" for r in cell.of(estimator)) or "-"
-
-
-def _slope_text(estimator: Estimator) -> Callable[[Rows], str]:
-    fitted, error = (_text(estimator, key, ".4f") for key in ("fitted", "error"))
-    return lambda cell: f"{fitted(cell)} ± {error(cell)}" if cell.of(estimator) else "-"
+# Findings and tables
 
 
 def _findings(rows: Rows, largest: Rows) -> list[str]:
-    """Return the sentences, with those about the heaviest tails and the largest crowd first."""
+    """Return the sentences, about the heaviest tails and the largest crowd."""
     cell = next(iter(largest.groups("moments").values()))
     moments, best = number(cell[0], "moments"), cell.best("local", "risk_measured")
-    trusted = next(row for row in cell if row["estimator"] == "laplace")
-    gain, most = _largest_gain(rows)
-    known = (
-        f"numbers of any size, whose mean {POWERS.get(moments, f'power {moments:g}')} is at most 1,"
-    )
+    (trusted,) = cell.at(estimator="laplace")
+    gain, most = max(_gains(rows), key=lambda pair: pair[0])
+    power = POWERS.get(moments, f"power {moments:g}")
+    numbers = f"numbers of any size whose mean {power} is at most 1"
     return paragraphs(
         f"""At ε = {number(best, "epsilon"):g}, {best["people"]:,} people who randomize their own
-        answers estimate the mean of
-        {"numbers from -1 to 1" if math.isinf(moments) else known} as well as {_worth(best)} would
-        without privacy; with a trusted curator they are worth {_worth(trusted)}.
+        answers are worth {_worth(best)} people without privacy, for the mean of
+        {"numbers from -1 to 1" if math.isinf(moments) else numbers}. With a trusted server they are
+        worth {_worth(trusted)}.
 
-        The risk on devices is at most {figure(_over_limit(cell))} times the least of any local
-        protocol. The largest gain over one bit is a factor of {gain:.1f}, by {most["estimator"]}
-        reports (k = {most["moments"]}, ε = {number(most, "epsilon"):g}, {most["people"]:,}
-        people)."""
+        The risk on devices is at most {figure(_over_limit(cell))} times the least risk that any
+        local protocol can have. The largest gain over one bit is a factor of {gain:.1f}, by
+        {most["estimator"]} reports (k = {most["moments"]}, ε = {number(most, "epsilon"):g},
+        {most["people"]:,} people)."""
     )
 
 
@@ -179,51 +137,68 @@ def _worth(row: Row) -> str:
     return f"{float(people):,.0f}"
 
 
-def _largest_gain(rows: Rows) -> tuple[float, Row]:
-    """Return the largest ratio of one bit's risk to the risk of a local estimator, and its row."""
-    gains = [
+def _over_limit(cell: Rows) -> float:
+    """Return the exact risk of the best local estimator, divided by the local limit."""
+    best = cell.best("local", "risk_exact")
+    return number(best, "risk_exact") / number(best, "lower_bound")
+
+
+def _gains(rows: Rows) -> list[tuple[float, Row]]:
+    """Return each cell's ratio of one bit's risk to that of the best local estimator, its row."""
+    return [
         (number(bits[0], "risk_measured") / number(best, "risk_measured"), best)
         for cell in rows.groups("moments", "epsilon", "people").values()
         for best in [cell.best("local", "risk_measured")]
         if (bits := cell.at(estimator="one-bit"))
     ]
-    return max(gains, key=lambda gain: gain[0])
+
+
+def _risk_table(largest: Rows, people: str) -> Table:
+    columns = _columns(largest, lambda row: f"{number(row, 'risk_measured'):.3g}") | {
+        "limit on devices": lambda cell: f"{number(cell.at(model='local')[0], 'lower_bound'):.3g}",
+        "best on devices / limit": lambda cell: f"{_over_limit(cell):.2f}",
+    }
+    return table(f"Mean squared error with {people}, measured", largest, KEYS, columns)
+
+
+def _slope_table(fitted: Rows) -> Table:
+    columns = _columns(fitted, lambda r: f"{r['fitted']:.4f} ± {r['error']:.4f}") | {
+        "theory on devices": lambda cell: f"{number(cell[0], 'theory'):.3f}"
+    }
+    return table("Slopes of ln(risk) against ln(people)", fitted, KEYS, columns)
+
+
+def _columns(rows: Rows, text: Callable[[Row], str]) -> dict[str, Callable[[Rows], str]]:
+    """Return a column for each estimator, with a dash where it has no row."""
+
+    def of(one: Estimator) -> Callable[[Rows], str]:
+        return lambda cell: column(one, text)(cell) or "-"
+
+    return {one.label: of(one) for one in estimators_of(rows)}
 
 
 # Figures
 
 
 def _risk_panels(rows: Rows, fitted: Rows) -> list[Panel]:
-    shown = [
-        one
-        for one in estimators_of(rows)
-        if one.name in SHOWN_AGAINST_PEOPLE or one.name not in MODELS
-    ]
+    shown = [one for one in estimators_of(rows) if one.name not in NOT_SHOWN_AGAINST_PEOPLE]
 
     def panel(moments: float, part: Rows) -> Panel:
-        curves = [
-            c
-            for one in shown
-            for c in (
-                curve(part.of(one), one.look, "people", "risk_bound", one.label, "line"),
-                curve(part.of(one), one.look, "people", "risk_measured", one.label, "points",
-                      "risk_error"),
-            )
-        ] + [
-            curve(part.of(one), one.look, "people", "lower_bound", words, "limit")
-            for one in shown
-            for words in [{"one-bit": "limit of local estimators",
-                           "laplace": "limit of trusted curators"}.get(one.name)]
-            if words
-        ]  # fmt: skip
-        notes = [
-            (f"$n^{{{number(row, 'fitted'):.3f}}}$  in theory $n^{{{_theory(row)}}}$", one.look)
-            for one in shown
-            for row in fitted.at(moments=part[0]["moments"]).of(one)
-        ]
+        curves, notes = [], []
+        for one in shown:
+            own = part.of(one)
+            curves += [
+                curve(own, one.look, "people", "risk_bound", one.label, "line"),
+                curve(own, one.look, "people", "risk_measured", one.label, "points", "risk_error"),
+            ]
+            if words := LIMITS.get(one.name):
+                curves.append(curve(own, one.look, "people", "lower_bound", words, "limit"))
+            for row in fitted.at(moments=part[0]["moments"], epsilon=part[0]["epsilon"]).of(one):
+                powers = f"$n^{{{row['fitted']:.3f}}}$  in theory $n^{{{_theory(row)}}}$"
+                notes.append((powers, one.look))
         return Panel(_family(moments), curves, "people", "mean squared error", notes=notes)
 
-    return [panel(float(str(k)), part) for (k,), part in _by_family(rows)]
+    return [panel(moments, part) for moments, part in _by_family(rows)]
 
 
 def _worth_panels(rows: Rows) -> list[Panel]:
@@ -232,19 +207,21 @@ def _worth_panels(rows: Rows) -> list[Panel]:
     def worth(row: Row) -> float:
         return 1 / number(row, "risk_measured")
 
+    shown = estimators_of(rows)
     return [
         Panel(
-            _family(float(str(k))),
-            [curve(part.of(o), o.look, "epsilon", worth, o.label) for o in estimators_of(rows)],
+            _family(moments),
+            [curve(part.of(one), one.look, "epsilon", worth, one.label) for one in shown],
             "ε: larger is less private",
             "worth in people",
         )
-        for (k,), part in _by_family(rows)
+        for moments, part in _by_family(rows)
     ]
 
 
-def _by_family(rows: Rows) -> list[tuple[tuple[object, ...], Rows]]:
-    return sorted(rows.groups("moments").items(), key=lambda group: float(str(group[0][0])))
+def _by_family(rows: Rows) -> list[tuple[float, Rows]]:
+    parts = [(number(part[0], "moments"), part) for part in rows.groups("moments").values()]
+    return sorted(parts, key=lambda pair: pair[0])
 
 
 def _theory(slope: Row) -> str:
@@ -265,64 +242,52 @@ def _family(moments: float) -> str:
 # Slopes
 
 
-@dataclass(frozen=True)
-class Slope:
-    """The fitted slope of ln(risk) against ln(people), its error, and the theoretical slope."""
+def slopes(rows: Sequence[Row]) -> Rows:
+    """Return a slope for each estimator, k and ε with at least two sizes whose bound is below 1.
 
-    model: str
-    moments: int | float | str
-    epsilon: float
-    estimator: str
-    first: int
-    last: int
-    fitted: float
-    error: float
-    theory: float
+    Each has the range of people, `from` and `to`, the slope `fitted` of ln(risk) against
+    ln(people), its `error`, and the slope in `theory`.
+    """
+    cells = Rows(row for row in rows if row["clip"] != 0).groups("estimator", "moments", "epsilon")
+    return Rows(_fit(cell) for cell in cells.values() if len(cell) >= 2)
 
 
-def slopes(rows: Sequence[Row]) -> list[Slope]:
-    """Return a slope for each estimator, k and ε with at least two sizes whose bound is below 1."""
-    fitted = map(_fit, Rows(rows).groups("estimator", "moments", "epsilon").values())
-    return [slope for slope in fitted if slope]
-
-
-def limit_slope(estimator: str, moments: float) -> float:
-    """Return the asymptotic slope of the risk; -1 wherever sampling has the largest error."""
-    if model_of(estimator) == "local" and not math.isinf(moments):
-        return -(moments - 1) / moments
-    return -1.0
-
-
-def _fit(cell: Rows) -> Slope | None:
-    rows = sorted((row for row in cell if row["clip"] != 0), key=lambda row: number(row, "people"))
-    if len(rows) < 2:
-        return None
-    theory = limit_slope(str(rows[0]["estimator"]), number(rows[0], "moments"))
+def _fit(cell: Rows) -> Mapping[str, str | int | float | None]:
+    rows = sorted(cell, key=lambda row: number(row, "people"))
+    first, k = rows[0], number(rows[0], "moments")
+    # -1 wherever sampling has the largest error
+    theory = -(k - 1) / k if first["model"] == "local" and not math.isinf(k) else -1.0
     rows = rows[_first_asymptotic(rows, theory) :]
-    users = [int(number(row, "people")) for row in rows]
-    relative = _column(rows, "risk_error") / _column(rows, "risk_measured")
-    pull = _pull(np.log(users), 1 / np.maximum(relative, MIN_RELATIVE_ERROR) ** 2)
-    fitted = float(pull @ np.log(_column(rows, "risk_measured")))
-    exact = float(pull @ np.log(_column(rows, "risk_exact")))
-    error = float(abs(pull) @ relative) + abs(exact - theory)
-    names: dict[str, Any] = {
-        key: rows[0][key] for key in ("model", "moments", "epsilon", "estimator")
+    people, measured = _values(rows, "people"), _values(rows, "risk_measured")
+    relative = _values(rows, "risk_error") / measured
+    pull = _pull(np.log(people), 1 / np.maximum(relative, MIN_RELATIVE_ERROR) ** 2)
+    exact = float(pull @ np.log(_values(rows, "risk_exact")))
+    return {
+        **{key: first[key] for key in ("model", "moments", "epsilon", "estimator")},
+        "from": int(people[0]),
+        "to": int(people[-1]),
+        "fitted": float(pull @ np.log(measured)),
+        "error": float(abs(pull) @ relative) + abs(exact - theory),
+        "theory": theory,
     }
-    return Slope(**names, first=users[0], last=users[-1], fitted=fitted, error=error, theory=theory)
+
+
+def _off_theory(slope: Row) -> float:
+    return number(slope, "fitted") - number(slope, "theory")
 
 
 def _first_asymptotic(rows: Sequence[Row], theory: float) -> int:
-    users, bounds = (np.log(_column(rows, key)) for key in ("people", "risk_bound"))
-    steep = np.flatnonzero(abs(np.diff(bounds) / np.diff(users) - theory) > SLOPE_TOLERANCE)
+    people, bounds = (np.log(_values(rows, key)) for key in ("people", "risk_bound"))
+    steep = np.flatnonzero(abs(np.diff(bounds) / np.diff(people) - theory) > SLOPE_TOLERANCE)
     first = int(steep[-1]) + 1 if len(steep) else 0
     return max(0, min(first, len(rows) - MIN_SIZES))
 
 
-def _pull(x: NDArray[np.float64], weights: NDArray[np.float64]) -> NDArray[np.float64]:
+def _pull(x: Array, weights: Array) -> Array:
     """Return the weight of each value in the slope of the weighted least-squares line."""
     centred = x - weights @ x / weights.sum()
     return np.asarray(weights * centred / (weights @ centred**2))
 
 
-def _column(rows: Sequence[Row], key: str) -> NDArray[np.float64]:
+def _values(rows: Sequence[Row], key: str) -> Array:
     return np.array([number(row, key) for row in rows])

@@ -1,19 +1,19 @@
-"""Measurement of the risk: whole populations of reports are drawn, and the estimate made from each.
+"""Measured risk: draw whole populations of reports, and compare the estimates with the truth.
 
-People have one of two numbers, drawn independently. Locally each report is then one of a few
-symbols, all independent: their counts are multinomial, drawn as a chain of binomials. Centrally,
-and without privacy, the count of one of the two numbers is binomial; centrally discrete Laplace
-noise is added to the sum with either sign, as both are equally likely: that removes the covariance
-of noise and sum. Nothing is approximated, and the time does not grow with the people.
+People have one of two numbers, drawn independently. On devices the counts of the symbols are then
+multinomial, drawn as a chain of binomials. For a trusted server, and without privacy, the count of
+one of the two numbers is binomial. The server's discrete Laplace noise is added to the sum once
+with each sign, which removes the covariance of noise and sum. Nothing is approximated, and the
+time does not grow with the number of people.
 
-Plain repetitions have a relative error of √(2 / repetitions) in a mean square. Where the exact risk
-is within a hundredth of a percent of the lower bound, 10^10 of them would be needed. So the count
-with most of the spread is drawn in strata: [0, 1] is cut at g(j / S), where g(v) = v^2 (3 - 2 v) is
-finer towards both ends; each stratum has one uniform point, and the result of that point's quantile
-has the stratum's width as its weight. Such a weighted sum is unbiased for every function. Groups of
-strata are independent: their spread gives the Monte-Carlo error.
+With plain repetitions a mean square has a relative error of √(2 / repetitions). Where the exact
+risk is within a hundredth of a percent of the lower bound, that would take 10^10 repetitions. So
+the count with most of the spread is drawn in strata: [0, 1] is cut at g(j / S), where
+g(v) = v^2 (3 - 2 v) is finer towards both ends. Each stratum has one uniform point, whose quantile
+has the stratum's width as its weight. This weighted sum is unbiased for every function. Groups of
+strata are independent, and their spread gives the Monte-Carlo error.
 
-Quantiles come from the table of probabilities, summed from the ratios of neighbours P[k + 1] / P[k]
+Quantiles come from a table of probabilities, built from the ratios of neighbours P[k + 1] / P[k]
 = (n - k) / (k + 1) p / (1 - p), within 9 deviations (and 60 counts) of the mean; the rest has a
 probability below 10^-18.
 """
@@ -30,17 +30,13 @@ from numpy.typing import NDArray
 from deniable.shared.privacy.epsilon import ONE
 from deniable.shared.privacy.families.number_table import NumberTable
 from deniable.simulations.central.discrete_laplace import discrete_laplace
-from deniable.simulations.studies.minimax.clipped_estimators import (
-    Estimator,
-    central_noise,
-    grid_step,
-)
+from deniable.simulations.studies.bit_reports import COUNTS, DEVIATIONS
+from deniable.simulations.studies.minimax.clipped_estimators import Estimator
 from deniable.simulations.studies.minimax.hardest_distribution import TwoPoints
 
 Array = NDArray[np.float64]
 Counts = NDArray[np.int64]
 GROUPS = 100
-DEVIATIONS, COUNTS = 9, 60  # around the mean of a binomial
 
 
 def measured_risk(
@@ -55,8 +51,7 @@ def measured_risk(
     total = sum((value * count for value, count in zip(values, counts, strict=True)), np.zeros(1))
     if not estimator.noise:
         return drawn.mean((total / estimator.users - distribution.mean) ** 2)
-    noise = discrete_laplace(central_noise(estimator), drawn.points.shape, generator)
-    moved = grid_step(estimator.clip) * noise
+    moved = estimator.step * discrete_laplace(estimator.sum_noise, drawn.points.shape, generator)
     both = [(total + sign * moved) / estimator.users - distribution.mean for sign in (1, -1)]
     return drawn.mean((both[0] ** 2 + both[1] ** 2) / 2)
 
@@ -65,16 +60,15 @@ def report_distribution(estimator: Estimator, distribution: TwoPoints) -> tuple[
     """Return the values of a report, ascending, and their probabilities for a person drawn."""
     clipped = np.clip([distribution.low, distribution.high], -estimator.clip, estimator.clip)
     shares = np.array([1 - distribution.probability, distribution.probability])
-    if estimator.table is None:
+    table, clip = estimator.table, estimator.clip
+    if table is None:
         return clipped, shares
-    values = [
-        float(2 * v / estimator.table.steps - 1) * estimator.clip for v in estimator.table.values
-    ]
-    return np.array(values), shares @ [_row(estimator.table, y) for y in clipped / estimator.clip]
+    values = np.array([float(2 * value / table.steps - 1) * clip for value in table.values])
+    return values, shares @ [_row(table, y) for y in clipped / clip]
 
 
 def _row(table: NumberTable, y: float) -> Array:
-    """Return the probabilities of the symbols for y in [-1, 1], with its rounding to the grid."""
+    """Return the probabilities of the symbols for y in [-1, 1], rounded at random to the grid."""
     position = (y + 1) / 2 * table.steps
     below = min(int(position), table.steps - 1)
     low, high = (np.array([units / ONE for units in row]) for row in table.rows[below : below + 2])
@@ -82,11 +76,7 @@ def _row(table: NumberTable, y: float) -> Array:
 
 
 def _counts(people: int, probabilities: Array, points: Array, generator: Generator) -> list[Counts]:
-    """Return how many reports have each value.
-
-    Strata decide how many are in the upper half of the values, and the generator's own binomials
-    decide the counts within the halves.
-    """
+    """Return how many reports have each value: strata split them into two halves of the values."""
     half = len(probabilities) // 2
     upper = binomial_quantiles(people, float(probabilities[half:].sum()), points)
     return [
@@ -107,7 +97,7 @@ def _split(people: Counts, probabilities: Array, generator: Generator) -> list[C
 
 @dataclass(frozen=True)
 class Strata:
-    """One point in each stratum of each group: an array of groups by strata."""
+    """One point in each stratum of each group, as an array of groups by strata."""
 
     points: Array
     widths: Array  # of the strata: the weights of the points within their group
