@@ -1,4 +1,4 @@
-"""Probabilities of selecting the right one of k, for each way of asking, and what is possible.
+"""Probabilities of selecting the right one of k, for each way of asking, and their limits.
 
 Votes: each person has one vote, and the leader is ahead of each other option by g. With
 x = e^(-ε g / 2)
@@ -7,20 +7,20 @@ x = e^(-ε g / 2)
     permute and flip         (1 - (1 - x)^k) / (k x)                                            [1]
     unary on devices         Σ_c a(c) (B(c)^k - B(c - 1)^k) / (k b(c))
 
-a and b being the probabilities of c reports for the leader and for another option, B the sum of b;
-a coin decides a tie. No curator is right with probability 1 - err below
+where a and b are the probabilities of c reports for the leader and for another option, and B the
+sum of b; a coin decides a tie. A curator that is right with probability 1 - err needs at least
 g = ln((k - 1) (1 - err) / err) / ε: leaders are g people apart, so each other option is selected at
 least e^(-ε g) as often (packing).
 
-Conditions: each person has k values of +1 or -1, of which one has the mean δ and all others 0.
+Conditions: each person has k values of +1 or -1. One of them has the mean δ, all others 0.
 
     none, devices    normal, with deviation s = c √(m / n), and s1 with c^2 - δ^2 for the right one:
                      c = 1, m = 1 without privacy; c = 1 / tanh(ε / 2), m = k on devices, which
                      answer one drawn condition by randomized response
     trusted          the same counts with Gumbel noise of scale 2 / ε: the exponential mechanism
 
-No devices are right below  n = 4 V k ((1 - err) ln k - ln 2) / δ^2,  V = e^ε / (e^ε - 1)^2: Fano's
-inequality, with the information of a report about k hypotheses together [2]. It holds for
+Devices need at least  n = 4 V k ((1 - err) ln k - ln 2) / δ^2,  V = e^ε / (e^ε - 1)^2: Fano's
+inequality, with the information of a report about all k hypotheses together [2]. It holds for
 sequential interaction.
 
 [1] McKenna, Sheldon 2020, "Permute-and-flip", NeurIPS.
@@ -58,9 +58,9 @@ def packing(options: int, epsilon: float, right: float) -> float:
 
 
 def votes(options: int, people: int, gap: int) -> tuple[int, int]:
-    """Return the votes of the leader and of each other option, all others being equal.
+    """Return the votes of the leader, and of each other option, which all have equally many.
 
-    Fewer than `options` people are left out.
+    Up to `options` - 1 people are left over.
 
     >>> votes(4, 103, 20)
     (40, 20)
@@ -81,7 +81,7 @@ def unary(options: int, epsilon: Epsilon, people: int, gap: int) -> float:
     below = np.clip(counts, 0, len(b))
     tied = np.where((counts >= 0) & (counts < len(b)), b[np.clip(counts, 0, len(b) - 1)], 0.0)
     high, low = upto[above], upto[below]
-    # Σ_j high^j low^(k-1-j) / k, of which (high^k - low^k) / (k (high - low)) loses all digits
+    # Σ_j high^j low^(k-1-j) / k is (high^k - low^k) / (k (high - low)), which loses all digits
     # where high and low are near: there it is high^(k-1)
     far = tied > 1e-9
     with np.errstate(divide="ignore", invalid="ignore"):
@@ -92,7 +92,7 @@ def unary(options: int, epsilon: Epsilon, people: int, gap: int) -> float:
 
 
 def normal(options: int, people: float, delta: float, spread: float, asked: int) -> float:
-    """Return the probability for counts with spread c, where each person answers one of `asked`."""
+    """Return the probability for counts with spread c, if each person answers one of `asked`."""
     s = spread * math.sqrt(asked / people)
     s1 = math.sqrt((spread**2 - delta**2) * asked / people)
     x, weights = _normal_nodes()
@@ -100,10 +100,10 @@ def normal(options: int, people: float, delta: float, spread: float, asked: int)
 
 
 def trusted(options: int, people: float, delta: float, epsilon: float) -> float:
-    """Return the probability that the right one's noisy count is above all others.
+    """Return the probability that the right condition has the largest noisy count.
 
-    Both distributions are averages over counts of exp(-e^((count - x) / scale)); the integral is
-    over the right one's noisy count.
+    The distribution function of a noisy count is an average of exp(-e^((count - x) / scale)) over
+    counts; the integral is over the right condition's noisy count.
     """
     scale = 2 / epsilon
     s, s1 = math.sqrt(people) / 2, math.sqrt(people * (1 - delta**2)) / 2
