@@ -7,9 +7,9 @@
     family        k people with one answer: the total variation of all their reports, at most
                   tanh(k ε / 2)
 
-against the same people with deniable reports, by the devices' mechanism: from any function of the
-reports, the best guess of one person's answer is right with probability e^ε / (1 + e^ε). Before an
-attack every answer is a fair coin, so a blind guess is right with probability one half.
+Each is compared with deniable reports of the same people: from any function of the reports, the
+best guess of one person's answer is right with probability e^ε / (1 + e^ε). Before an attack every
+answer is a fair coin, so a blind guess is right with probability one half.
 
 [1] Dinur, Nissim 2003, "Revealing information while preserving privacy"; Dwork, McSherry, Talwar
     2007, for decoding by linear programming.
@@ -29,42 +29,27 @@ from scipy.stats import binom
 
 from deniable.shared.privacy.epsilon import ONE, Epsilon
 from deniable.shared.privacy.mechanisms import RandomizedResponse
-from deniable.simulations.engine import option
+from deniable.simulations.engine import figures, option
 from deniable.simulations.engine.estimators import Rows, middle, number
-from deniable.simulations.engine.figures import (
-    LOOKS,
-    Curve,
-    Panel,
-    distinct_looks,
-    draw,
-    formula_and_points,
-)
+from deniable.simulations.engine.figures import LOOKS, Curve
 from deniable.simulations.engine.sentences import paragraphs, percent
 from deniable.simulations.engine.study import Cell, Figure, Options, Report, Row, Study, Table
 from deniable.simulations.studies.repetition import Scheme
 
 COUNTS_PER_PERSON = 4
 LABELS = {"none": "counts", "central": "counts with ε noise", "local": "deniable reports"}
-OPTIONS = (
-    option.epsilons("0.5,1,2"),
-    option.Option("people", 60, option.whole(10, 200), "whose answers are reconstructed", "N"),
-    option.Option(
-        "off", "0,2,4,8", option.several(option.whole(0, 1000)), "largest error of a count"
-    ),
-    option.Option(
-        "rounds", "1,10,100", option.several(option.whole(1, 400)), "rounds of one question"
-    ),
-    option.Option("family", "1,3,10", option.several(option.whole(1, 1000)), "people in a family"),
-    option.repetitions(20),
-)
+ATTACKS = {
+    "reconstruct": "all answers, from counts with an error of at most",
+    "difference": "one answer, from two counts",
+    "average": "one answer, from this many rounds",
+    "family": "the answer of a family of this many people",
+}
 
 
 def cells(options: Options) -> Sequence[Cell]:
     shared = {key: options[key] for key in ("people", "repetitions")}
-    counts = [
-        {"attack": "reconstruct", "model": "none", "parameter": off} for off in options["off"]
-    ]
-    with_epsilon = [
+    cells = [{"attack": "reconstruct", "model": "none", "parameter": off} for off in options["off"]]
+    cells += [
         {"attack": attack, "model": model, "epsilon": epsilon, "parameter": parameter}
         for epsilon in options["epsilon"]
         for attack, model, parameters in (
@@ -77,7 +62,7 @@ def cells(options: Options) -> Sequence[Cell]:
         )
         for parameter in parameters
     ]
-    return [cell | shared for cell in (*counts, *with_epsilon)]
+    return [cell | shared for cell in cells]
 
 
 def run(cell: Cell, generator: Generator) -> Sequence[Row]:
@@ -86,10 +71,8 @@ def run(cell: Cell, generator: Generator) -> Sequence[Row]:
     exact = _exact_probability(attack, model, epsilon, parameter) if epsilon else None
     measured, error = None, None
     if attack == "reconstruct":
-        people, times = int(cell["people"]), int(cell["repetitions"])
-        shares = np.array(
-            [_reconstructed(people, epsilon, parameter, generator) for _ in range(times)]
-        )
+        n, times = int(cell["people"]), int(cell["repetitions"])
+        shares = np.array([_reconstructed(n, epsilon, parameter, generator) for _ in range(times)])
         measured, error = float(shares.mean()), float(shares.std(ddof=1) / math.sqrt(times))
     return [
         {
@@ -136,10 +119,10 @@ def decode(subsets: NDArray[np.float64], released: NDArray[np.float64]) -> NDArr
 
 
 def _exact_probability(attack: str, model: str, epsilon: Epsilon, parameter: int) -> float:
-    """Return the probability of the best guess.
+    """Return the probability that the best guess is right.
 
-    Of two counts, which have ε / 2 each, only one includes the person; the other adds nothing to
-    what the attacker knows.
+    Two noisy counts have ε / 2 each. Only one of them includes the person; the other tells the
+    attacker nothing new.
     """
     if attack == "average":
         return Scheme("fresh", epsilon, epsilon).guess_right(parameter)
@@ -147,14 +130,13 @@ def _exact_probability(attack: str, model: str, epsilon: Epsilon, parameter: int
         return (1 + family_variation(epsilon, parameter)) / 2
     if model == "none":
         return 1.0
-    half = float(epsilon) / 2
-    return (
-        1 / (1 + math.exp(-half)) if model == "central" else RandomizedResponse(epsilon).keep / ONE
-    )
+    if model == "central":
+        return 1 / (1 + math.exp(-(float(epsilon) / 2)))
+    return RandomizedResponse(epsilon).keep / ONE
 
 
 def family_variation(epsilon: Epsilon, family: int) -> float:
-    """Return the total variation between all reports of a family that says yes, or says no."""
+    """Return the total variation distance between a family's reports of a yes and of a no."""
     mechanism = RandomizedResponse(epsilon)
     ones = np.arange(family + 1)
     yes, no = (binom.pmf(ones, family, units / ONE) for units in (mechanism.keep, mechanism.lie))
@@ -168,21 +150,21 @@ def report(options: Options, found: Sequence[Row]) -> Report:
         [
             Figure(
                 "reconstruct",
-                f"The share of {people} answers that is found from {COUNTS_PER_PERSON} counts for "
-                "each person, against the error of the counts; and from deniable reports. The "
+                f"The share of {people} answers that an attacker finds, from {COUNTS_PER_PERSON} "
+                "counts per person against the error of the counts, and from deniable reports. The "
                 "dotted line is a blind guess.",
-                lambda: draw([_panel(rows.at(attack="reconstruct"), people)]),
+                lambda: figures.draw([_panel(rows.at(attack="reconstruct"), people)]),
             )
         ],
         [_table(rows)],
         paragraphs(
             """Each count is over a random half of the people and has a uniform error. The attacker
             solves a linear program, which takes a tenth of a second. Reports are drawn by the
-            devices' mechanism.
+            mechanism of real devices.
 
-            Rounds and families are exact sums over binomials: the information of all reports
-            together about the answer that they have in common. The reports of a family of k are
-            k ε-private together, which bounds their total variation by tanh(k ε / 2); the exact sum
+            Probabilities for rounds and families are exact sums over binomials: they use all
+            reports about the answer in common. The reports of a family of k people are k ε-private
+            together, so their total variation distance is at most tanh(k ε / 2); the exact sum
             gives the actual value."""
         ),
     )
@@ -194,10 +176,11 @@ def _findings(options: Options, rows: Rows, epsilon: str) -> list[str]:
     (guess,) = rows.at(attack="difference", model="local", epsilon=epsilon)
     rounds, family = (rows.at(attack=one, epsilon=epsilon)[-1] for one in ("average", "family"))
     return paragraphs(
-        f"""{COUNTS_PER_PERSON * options["people"]} counts of {options["people"]} people, each with
-        an error of at most {first["parameter"]}, reveal {percent(first["right"])} of the answers,
-        and {percent(second["right"])} with an error of at most {second["parameter"]}. From deniable
-        reports at ε {epsilon}, the best guesses are right in {percent(guess["right"])} of cases.
+        f"""{COUNTS_PER_PERSON * options["people"]} counts of {options["people"]} people reveal
+        {percent(first["right"])} of the answers if each has an error of at most
+        {first["parameter"]}, and {percent(second["right"])} if it is at most {second["parameter"]}.
+        From deniable reports at ε {epsilon}, the best guesses are right in
+        {percent(guess["right"])} of cases.
 
         Repetition with fresh noise weakens that protection: after {rounds["parameter"]} rounds,
         {percent(rounds["right"])} of guesses are right. An answer that {family["parameter"]} people
@@ -206,32 +189,28 @@ def _findings(options: Options, rows: Rows, epsilon: str) -> list[str]:
 
 
 def _table(rows: Rows) -> Table:
-    words = {
-        "reconstruct": "all answers, from counts with error",
-        "difference": "one answer, from two counts",
-        "average": "one answer, rounds",
-        "family": "an answer in common, people",
-    }
-    lines = []
-    for row in rows:
-        first = words[str(row["attack"])], LABELS[str(row["model"])], str(row["epsilon"] or "none")
-        parameter = f"{row['parameter']:,}" if row["parameter"] else ""
-        measured = ""
-        if row["measured"] is not None:
-            measured = "{:.1f} ± {:.1f} %".format(
-                *(100 * number(row, k) for k in ("measured", "error"))
-            )
-        lines.append([*first, parameter, percent(row["right"]), measured])
-    return Table(
-        "Probability of a right guess", ["what", "from", "ε", "number", "right", "measured"], lines
-    )
+    lines = [
+        [
+            ATTACKS[str(row["attack"])],
+            f"{row['parameter']:,}" if row["parameter"] else "",
+            LABELS[str(row["model"])],
+            str(row["epsilon"] or "none"),
+            percent(row["right"]),
+            ""
+            if row["measured"] is None
+            else f"{100 * number(row, 'measured'):.1f} ± {100 * number(row, 'error'):.1f} %",
+        ]
+        for row in rows
+    ]
+    columns = ["attack on", "number", "from", "ε", "right", "measured"]
+    return Table("Probability of a right guess", columns, lines)
 
 
-def _panel(rows: Rows, people: int) -> Panel:
+def _panel(rows: Rows, people: int) -> figures.Panel:
     """Return the curve from counts, and a level for each ε of deniable reports."""
     counts = rows.at(model="none")
     ends = {number(row, "parameter") for row in counts}
-    curves = formula_and_points(
+    curves = figures.formula_and_points(
         *(counts, LOOKS[1], f"from {COUNTS_PER_PERSON * people} counts", "parameter"),
         lambda row: 100 * number(row, "measured"),
         lambda row: 100 * number(row, "measured"),
@@ -243,27 +222,40 @@ def _panel(rows: Rows, people: int) -> Panel:
             [(end, 100 * number(row, "right"), 0.0) for end in sorted(ends)],
             *(look, f"deniable reports, ε {row['epsilon']}", "line"),
         )
-        for row, look in zip(reports, distinct_looks(len(reports), LOOKS[1:2]), strict=True)
+        for row, look in zip(reports, figures.distinct_looks(len(reports), LOOKS[1:2]), strict=True)
     ]
-    return Panel(
+    return figures.Panel(
         f"Answers of {people} people that an attacker finds",
         [*curves, *levels],
-        *("largest error of a count, in people", "found, %"),
+        *("largest error of a count, in people", "answers found, %"),
         scales=("linear", "linear"),
         reference=50,
         limits=(48, 102),
     )
 
 
+def _list(name: str, default: str, least: int, most: int, words: str) -> option.Option:
+    return option.Option(name, default, option.several(option.whole(least, most)), words)
+
+
 STUDY = Study(
     name="attack",
     question="What does an attacker learn about one person?",
-    options=OPTIONS,
+    options=(
+        option.epsilons("0.5,1,2"),
+        option.Option(
+            "people", 60, option.whole(10, 200), "people whose answers are attacked", "N"
+        ),
+        _list("off", "0,2,4,8", 0, 1000, "largest errors of a count"),
+        _list("rounds", "1,10,100", 1, 400, "how many rounds ask one question"),
+        _list("family", "1,3,10", 1, 1000, "how many people share one answer"),
+        option.repetitions(20),
+    ),
     cells=cells,
     run=run,
     report=report,
     formulas=(
-        ("a guess of one answer from a report is right with at most", r"\dfrac{e^ε}{1 + e^ε}"),
-        ("a family of k with one answer", r"\tanh(k ε / 2)"),
+        ("probability of guessing an answer from its report, at most", r"\dfrac{e^ε}{1 + e^ε}"),
+        ("total variation distance of the reports of a family of k, at most", r"\tanh(k ε / 2)"),
     ),
 )
