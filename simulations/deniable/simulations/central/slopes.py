@@ -11,20 +11,18 @@
                   twice the ratio for the logistic loss, whose Taylor polynomial of degree 2 has its
                   minimum there                                                                  [4]
 
-One person is replaced by another. For a line Δ = 4, as a square is from 0 to 4, Δ' = 8, as a
-gradient is from -4 to 4, and c = 2; at one θ gradients are no further apart than 9/2, so KNG wastes
-some, as in print. The logistic loss of a person is from ln(1 + e^-|θ|) to ln(1 + e^|θ|), so Δ = 1;
-the gradient -z / (1 + e^(θ z)) grows with -z as |θ| <= 1, from -1 / (1 + e^θ) to 1 / (1 + e^-θ), so
-Δ' = 1; and c = 1/4.
+Neighbours differ in one person, who is replaced. For a line Δ = 4, as a square is from 0 to 4,
+Δ' = 8, as a gradient is from -4 to 4, and c = 2. At one θ gradients differ by at most 9/2, so KNG
+as published does not need all of ε. The logistic loss of a person is from ln(1 + e^-|θ|) to
+ln(1 + e^|θ|), so Δ = 1. Its gradient -z / (1 + e^(θ z)) grows with -z as |θ| <= 1, from
+-1 / (1 + e^θ) to 1 / (1 + e^-θ), so Δ' = 1; and c = 1/4.
 
-The first two are on [-1, 1], and private as every exponential mechanism is. Objective perturbation
-gives one half of ε to the noise, and one to the density of b at the minimum, Σcurvature + Λ, which
-changes by a factor of at most 1 + c / Λ; where the minimum is an end of [-1, 1], its probability is
-that of a tail of b. The sums move by at most |x^2 - x'^2| + |x y - x' y'| <= 1 - x'^2 + 1 + x'
-<= 9/4 together.
+The first two are exponential mechanisms on [-1, 1]. Objective perturbation spends half of ε on the
+noise, and half on the density of b at the minimum, Σcurvature + Λ, which changes by a factor of at
+most 1 + c / Λ. Where the minimum is an end of [-1, 1], its probability is that of a tail of b. Both
+sums together move by at most |x^2 - x'^2| + |x y - x' y'| <= 1 - x'^2 + 1 + x' <= 9/4.
 
-These are distributions on the line. Drawing from them in doubles simulates a release, and never
-makes one.
+Noise is drawn in doubles: this simulates releases, and must never make one.
 
 [1] McSherry, Talwar 2007. [2] Reimherr, Awan 2019, "KNG: the K-norm gradient mechanism", NeurIPS.
 [3] Chaudhuri, Monteleoni, Sarwate 2011, JMLR 12, the share of noise and the constants as above.
@@ -53,9 +51,9 @@ POINTS = 301  # denser towards the middle
 
 
 class Crowd(ABC):
-    """People of whom a server knows everything, one crowd for each repetition."""
+    """People whose answers a server knows, one crowd for each repetition."""
 
-    loss_sensitivity: ClassVar[float]  # Δ: how far one person moves the loss
+    loss_sensitivity: ClassVar[float]  # Δ
     gradient_sensitivity: ClassVar[float]  # Δ'
     max_curvature: ClassVar[float]  # c
     ratio_factor: ClassVar[float]  # times the ratio of the sums: the slope
@@ -67,7 +65,7 @@ class Crowd(ABC):
 
     @abstractmethod
     def loss(self, theta: Array) -> Array:
-        """Return the loss at each θ of the repetition's row, up to a number without θ."""
+        """Return the loss at each θ in the row of a repetition, up to a constant."""
 
     @abstractmethod
     def gradient(self, theta: Array) -> Array:
@@ -77,16 +75,8 @@ class Crowd(ABC):
     def minimum(self, push: Array | float = 0.0, ridge: float = 0.0) -> Array:
         """Return the minimum of loss + push θ + ridge θ^2 / 2 on [-1, 1]."""
 
-    @abstractmethod
-    def exponential(self, epsilon: float, generator: Generator) -> Array:
-        """Draw from the exponential mechanism."""
-
-    @abstractmethod
-    def kng(self, epsilon: float, generator: Generator) -> Array:
-        """Draw from the K-norm gradient mechanism."""
-
     def exponential_log(self, theta: Array, epsilon: float) -> Array:
-        """Return the log-density, up to a number without θ."""
+        """Return the log-density, up to a constant."""
         return np.asarray(-epsilon / (2 * self.loss_sensitivity) * self.loss(theta))
 
     def kng_log(self, theta: Array, epsilon: float) -> Array:
@@ -104,7 +94,7 @@ class Crowd(ABC):
         return cls.max_curvature / math.expm1((1 - NOISE_SHARE) * epsilon)
 
     def noise_at_minimum(self, theta: Array, epsilon: float) -> Array:
-        """Return the b with which the objective has its minimum at θ."""
+        """Return the noise b that puts the minimum of the objective at θ."""
         return np.asarray(-self.gradient(theta) - self.ridge(epsilon) * theta)
 
     def objective(self, epsilon: float, generator: Generator) -> Array:

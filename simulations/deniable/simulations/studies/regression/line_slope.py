@@ -11,23 +11,22 @@ n times the mean squared error, to first order, with C = 1 / tanh(ε / 2) and S 
     local      signs, one bit each               C^2, as E|x| f(0) = 1/2
 
 A = C^2 - (θ E x^2)^2 and B = θ^2 (C^2 / 4 - (E x^2 - 1/2)^2) are the variances of one bit for x y
-and for x^2; a share w of the people reports the first, the best being √A / (√A + √B). A search asks
+and for x^2. A share w of the people reports the first; the best w is √A / (√A + √B). A search asks
 for gradients 2 x (y - θ x), rounded at random to ±4, or for the signs of x (y - θ x). Signs find
-the θ at which residuals have the median 0, which is the slope here, as errors are symmetric. All of
-these are randomized bits, and as private as the bits that devices send.
+the θ at which residuals have the median 0, which is the slope here, because errors are symmetric.
+All of these are sent as randomized bits.
 
-Exact errors: given Σx^2 = s, every trusted estimate, and that without privacy, has a known mean
-square, as long as the ends -1 and 1 are out of reach (`FAR`), and s has a known distribution. A
-Gauss rule with `POINTS` points gives E f(s) exactly for every polynomial f of degree below twice
-that, from cumulants, which add up over people; its error for 1 / s with a thousand people is below
-1e-14 [1]. Two groups' sums have an exact distribution as well, with the ends. No exact error of a
+Exact errors: given Σx^2 = s, the estimates of a trusted server, and without privacy, have known
+mean squares, as long as the ends -1 and 1 are out of reach (`FAR`). A Gauss rule for the
+distribution of s gives E f(s) exactly for every polynomial f of degree below 2 `POINTS`, from
+cumulants, which add up over people; its error for 1 / s with a thousand people is below 1e-14 [1].
+The sums of two groups have an exact distribution too, including the ends. No exact error of a
 search is known.
 
-Limit, local: for many people (E|x e| / E x^2)^2 C^2 / n, in general by `van_trees`. Under densities
-changed by 1 + v sign(x e) the slope of least squares moves by v E|x e| / E x^2, and a report has
-the information t^2 / (1 - t^2 v^2) about v, t = 1 / C, as randomized response does. None is known
-for a curator: uniform errors have sharp ends, from which a line can be found better than by least
-squares.
+Local limit: for many people (E|x e| / E x^2)^2 C^2 / n, in general by `van_trees`. If densities
+change by 1 + v sign(x e), the slope of least squares moves by v E|x e| / E x^2, and a report has
+the information t^2 / (1 - t^2 v^2) about v, t = 1 / C, as randomized response does. No limit is
+known for a curator: uniform errors have sharp ends, which show a line better than least squares do.
 
 [1] Golub, Welsch 1969, "Calculation of Gauss quadrature rules", Math. Comp. 23(106).
 """
@@ -44,27 +43,21 @@ from numpy.random import Generator
 from deniable.shared.privacy.mechanisms import RandomizedResponse
 from deniable.simulations.central.slopes import SUMS_SENSITIVITY, LineCrowd
 from deniable.simulations.engine.estimators import Estimator
-from deniable.simulations.engine.figures import distinct_looks
 from deniable.simulations.studies.bit_reports import Array
 from deniable.simulations.studies.regression.slope_questions import (
+    LOOK,
     Bit,
     Formula,
     Ratio,
     best_ratio,
     bit_variances,
+    common_estimators,
     van_trees,
 )
 
-LOOK = distinct_looks(9)
 NONE = Estimator("none", "least-squares", "no privacy", LOOK[2])
-EXPONENTIAL = Estimator("central", "exponential", "trusted, exponential mechanism", LOOK[1])
-KNG = Estimator("central", "kng", "trusted, KNG", LOOK[3])
-OBJECTIVE = Estimator("central", "objective", "trusted, objective perturbation", LOOK[4])
-NOISY_SUMS = Estimator("central", "noisy-sums", "trusted, noisy sums", LOOK[5])
-SUMS = Estimator("local", "sums", "devices, sums", LOOK[0])
+EXPONENTIAL, KNG, OBJECTIVE, NOISY_SUMS, SUMS, GRADIENT, SIGNS = common_estimators("")
 HALVES = Estimator("local", "sums-halves", "devices, sums by halves", LOOK[8])
-GRADIENT = Estimator("local", "gradient", "devices, gradients", LOOK[6])
-SIGNS = Estimator("local", "signs", "devices, signs", LOOK[7])
 TRUSTED = (NONE, EXPONENTIAL, OBJECTIVE, KNG, NOISY_SUMS)
 DEVICES = (GRADIENT, HALVES, SUMS, SIGNS)
 SERIES = (*TRUSTED, *DEVICES)
@@ -100,23 +93,22 @@ def formulas(epsilon: float) -> dict[Estimator, Formula]:
 def exact(response: RandomizedResponse, people: int) -> dict[Estimator, float]:
     """Return the mean squared errors that are known exactly."""
     s, weights = sum_of_squares(people)
-    errors = {
-        series: float(weights @ error) for series, error in _given(s, float(response.epsilon))
-    }
-    least, near = errors[NONE], 1 - abs(SLOPE)
-    far = {
-        series: FAR[series is not EXPONENTIAL] * math.sqrt(error - least)
-        + FAR[0] * math.sqrt(least)
-        for series, error in errors.items()
-    }
-    known = {series: errors[series] for series in errors if series is NONE or far[series] <= near}
-    return known | {
-        series: ratio.mean_square(SLOPE) for series, ratio in ratios(response, people).items()
+    errors = {one: float(weights @ error) for one, error in _given(s, float(response.epsilon))}
+    least = errors[NONE]
+
+    def is_far(one: Estimator) -> bool:
+        """Return whether the nearest end, -1 or 1, is out of reach."""
+        noise = FAR[one is not EXPONENTIAL] * math.sqrt(errors[one] - least)
+        return one is NONE or noise + FAR[0] * math.sqrt(least) <= 1 - abs(SLOPE)
+
+    sums = ratios(response, people).items()
+    return {one: error for one, error in errors.items() if is_far(one)} | {
+        one: ratio.mean_square(SLOPE) for one, ratio in sums
     }
 
 
 def _given(s: Array, epsilon: float) -> list[tuple[Estimator, Array]]:
-    """Return mean squared errors given Σx^2, without ends."""
+    """Return mean squared errors given Σx^2, if the ends are out of reach."""
     least, ridge = ERROR / s, LineCrowd.ridge(epsilon)
     noise, weights = laplace_rule()
     scale = SUMS_SENSITIVITY / epsilon

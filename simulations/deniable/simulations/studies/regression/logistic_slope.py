@@ -1,9 +1,9 @@
 """A logistic slope: y is 1 with probability 1 / (1 + e^(-θ x)) and -1 otherwise, θ = 1/2.
 
-x is one of 16 evenly spaced values, -15/16, -13/16, ..., 15/16, so a population is described by its
-counts of z = x y, which are multinomial and are drawn exactly. The table gives n times the mean
-squared error, to first order, with σ(u) = 1 / (1 + e^-u), I = E x^2 σ(θ x) σ(-θ x),
-V = e^ε / (e^ε - 1)^2 and C^2 = 1 + 4 V:
+x is one of 16 evenly spaced values, -15/16, -13/16, ..., 15/16. So a population is described by its
+counts of z = x y, which are multinomial and drawn exactly. The table gives n times the mean squared
+error, to first order, with σ(u) = 1 / (1 + e^-u), I = E x^2 σ(θ x) σ(-θ x), V = e^ε / (e^ε - 1)^2
+and C^2 = 1 + 4 V:
 
     none       maximum likelihood             1 / I
     central    exponential mechanism          2 / (ε I) + 1 / I
@@ -15,21 +15,22 @@ V = e^ε / (e^ε - 1)^2 and C^2 = 1 + 4 V:
     local      signs, one bit each            (σ(θ) + 1/2)^2 (V + p (1 - p)) / D^2
     local      agreement, one round           (V + a (1 - a)) / D^2
 
-m = E z / E x^2; A = C^2 - (E z)^2, B = m^2 (C^2 / 4 - (E x^2 - 1/2)^2). The sums are those of the
-loss' Taylor polynomial of degree 2, ln 2 - θ z / 2 + θ^2 z^2 / 8, whose minimum 2 m has the bias β,
-whatever the number of people. A search asks for gradients -z σ(-θ z), rounded at random to an end
-of their range, or for 1[z > 0] - σ(θ |z|): signs of a residual that x does not scale. D = E|x| σ(θ
-x) σ(-θ x) is the derivative of both signs and the probability a = E σ(θ |x|) that x and y agree.
-Agreement needs one round only, but inverting a(θ) takes the distribution of x.
+m = E z / E x^2; A = C^2 - (E z)^2, B = m^2 (C^2 / 4 - (E x^2 - 1/2)^2). The sums belong to the
+Taylor polynomial of degree 2 of the loss, ln 2 - θ z / 2 + θ^2 z^2 / 8, whose minimum 2 m has the
+bias β for any number of people. A search asks for gradients -z σ(-θ z), rounded at random to an end
+of their range, or for 1[z > 0] - σ(θ |z|), the sign of a residual that x does not scale.
+D = E|x| σ(θ x) σ(-θ x) is the derivative of the probability of this sign, and of the probability
+a = E σ(θ |x|) that x and y agree. Agreement needs one round only, but to invert a(θ) one has to
+know the distribution of x.
 
-Exact errors: the count of people who agree is binomial, and so are both sums; no closed form of the
-others is known.
+Exact errors: the count of people who agree is binomial, and so are both sums. No closed form of the
+other errors is known.
 
-Limits by `van_trees`: for many people 1 / I for a curator and without privacy, and for local
-protocols 1 / (M+ M-), M± being the largest ±E f s / E f of an f with values in [1, e^ε],
-s = z σ(-θ z): that of a threshold, (e^ε - 1) E[±s; ±s > c] / (1 + (e^ε - 1) P(±s > c)). For the
-columns f of a report, E f s / E f is in [-M-, M+] and has the mean 0, so its mean square, which is
-the information, is at most M+ M-; nor is it more than I.
+Limits come from `van_trees`. For many people they are 1 / I for a curator and without privacy, and
+1 / (M+ M-) for local protocols. M± is the largest ±E f s / E f of an f with values in [1, e^ε],
+s = z σ(-θ z), which a threshold attains: (e^ε - 1) E[±s; ±s > c] / (1 + (e^ε - 1) P(±s > c)). For
+the columns f of a report, E f s / E f is in [-M-, M+] and has the mean 0. So its mean square, which
+is the information, is at most M+ M-, and at most I.
 """
 
 from __future__ import annotations
@@ -44,7 +45,6 @@ from scipy.special import expit
 from deniable.shared.privacy.mechanisms import RandomizedResponse
 from deniable.simulations.central.slopes import LogisticCrowd
 from deniable.simulations.engine.estimators import Estimator
-from deniable.simulations.engine.figures import distinct_looks
 from deniable.simulations.studies.bit_reports import (
     Array,
     binomial,
@@ -53,25 +53,18 @@ from deniable.simulations.studies.bit_reports import (
     reported_rate,
 )
 from deniable.simulations.studies.regression.slope_questions import (
+    LOOK,
     At,
     Bit,
     Formula,
     best_ratio,
     bit_variances,
+    common_estimators,
     van_trees,
 )
 
-LOOK = distinct_looks(10)
 NONE = Estimator("none", "logistic-likelihood", "no privacy", LOOK[2])
-EXPONENTIAL = Estimator(
-    "central", "logistic-exponential", "trusted, exponential mechanism", LOOK[1]
-)
-KNG = Estimator("central", "logistic-kng", "trusted, KNG", LOOK[3])
-OBJECTIVE = Estimator("central", "logistic-objective", "trusted, objective perturbation", LOOK[4])
-NOISY_SUMS = Estimator("central", "logistic-noisy-sums", "trusted, noisy sums", LOOK[5])
-GRADIENT = Estimator("local", "logistic-gradient", "devices, gradients", LOOK[6])
-SUMS = Estimator("local", "logistic-sums", "devices, sums", LOOK[0])
-SIGNS = Estimator("local", "logistic-signs", "devices, signs", LOOK[7])
+EXPONENTIAL, KNG, OBJECTIVE, NOISY_SUMS, SUMS, GRADIENT, SIGNS = common_estimators("logistic-")
 AGREEMENT = Estimator("local", "logistic-agreement", "devices, agreement", LOOK[9])
 TRUSTED = (NONE, EXPONENTIAL, OBJECTIVE, KNG, NOISY_SUMS)
 DEVICES = (GRADIENT, SUMS, SIGNS, AGREEMENT)
@@ -119,7 +112,7 @@ def limit(epsilon: float) -> float:
 
 
 def report_information(epsilon: float, slope: float) -> float:
-    """Return M+ M-, or a person's information if that is less: the most that a report can have."""
+    """Return the largest information of a report: M+ M-, or that of a person if it is less."""
     shares, score = expit(slope * PLACES) / len(X), PLACES * expit(-slope * PLACES)
     reach = _reach(shares, score, epsilon) * _reach(shares, -score, epsilon)
     return min(reach, float(shares @ score**2))
@@ -163,7 +156,7 @@ def exact(response: RandomizedResponse, people: int) -> dict[Estimator, float]:
 def drawn(
     response: RandomizedResponse, n: int, times: int, generator: Generator
 ) -> dict[Estimator, Array]:
-    """Return estimates of each series."""
+    """Return the estimates of each estimator, one for each repetition."""
     epsilon = float(response.epsilon)
     people = LogisticCrowd(PLACES, generator.multinomial(n, SHARES, times))
     return {
@@ -180,7 +173,7 @@ def drawn(
 
 
 def agreement(theta: float) -> float:
-    """Return a: the probability that y has the sign of x."""
+    """Return a, the probability that y has the sign of x."""
     return float(expit(theta * X).mean())
 
 

@@ -1,19 +1,18 @@
-"""Questions to devices about a slope, and what is known of any estimator of it.
+"""Questions to devices about a slope, and a limit for every estimator of the slope.
 
-A search asks one group after another about the θ where it stands, and its estimate is Polyak's
-average. A ratio asks one group for one mean and another group for the other; its error has an exact
-distribution, as both are binomial: given the second mean, sums over the first, with the ends -1 and
-1 cut off.
+A search (`bit_reports.averaged_walk`) asks one group after another about the θ it has reached. A
+ratio asks one group for one mean and another group for the other. Both counts are binomial, so the
+error of a ratio, clipped to [-1, 1], has an exact distribution.
 
-No estimator's error is below van Trees' inequality. With a prior cos^2(π v / 2h) / h on slopes up
-to h away, whose information is π^2 / h^2,
+Van Trees' inequality bounds the error of every estimator. With a prior cos^2(π v / 2h) / h on
+slopes up to h away, whose information is π^2 / h^2,
 
     E (estimate - slope)^2 >= gain^2 / (n sup I + π^2 / h^2)
 
 with I the largest information about v that one person can give, and `gain` the change of the slope
-with v. So no error is below it for every slope within h; for many people the best h is small, and
-this is gain^2 / (n I). Sequential reports have no further information: it adds up, and that of each
-report, given the others, is bounded as above.
+with v. So no estimator has a smaller error for every slope within h. For many people the best h is
+small, and this is gain^2 / (n I). Sequential reports cannot give more information: it adds up, and
+that of each report, given the others, has the same bound.
 
 Source: Gill, Levit 1995, "Applications of the van Trees inequality", Bernoulli 1(1/2).
 """
@@ -29,6 +28,8 @@ import numpy as np
 from numpy.random import Generator
 
 from deniable.shared.privacy.mechanisms import RandomizedResponse
+from deniable.simulations.engine.estimators import Estimator
+from deniable.simulations.engine.figures import distinct_looks
 from deniable.simulations.studies.bit_reports import (
     Array,
     averaged_walk,
@@ -37,19 +38,40 @@ from deniable.simulations.studies.bit_reports import (
     reported_rate,
 )
 
+LOOK = distinct_looks(10)
 GROUPS = 1_000
 MIN_DIVISOR = 1e-3  # of a ratio
 At = Callable[[Array], Array]  # a function of θ
 WIDTHS = np.geomspace(1e-4, 0.5, 60)
 
 
+def common_estimators(prefix: str) -> list[Estimator]:
+    """Return the estimators that both regressions have, with names that begin with the prefix."""
+    labels = {
+        "exponential": "exponential mechanism",
+        "kng": "KNG",
+        "objective": "objective perturbation",
+        "noisy-sums": "noisy sums",
+    }
+    trusted = [
+        Estimator("central", prefix + name, f"trusted, {label}", look)
+        for (name, label), look in zip(labels.items(), LOOK[1:2] + LOOK[3:6], strict=True)
+    ]
+    return [
+        *trusted,
+        Estimator("local", f"{prefix}sums", "devices, sums", LOOK[0]),
+        Estimator("local", f"{prefix}gradient", "devices, gradients", LOOK[6]),
+        Estimator("local", f"{prefix}signs", "devices, signs", LOOK[7]),
+    ]
+
+
 class Formula(NamedTuple):
     """Mean squared error of an estimator, to first order for n people."""
 
-    once: float  # n times the error without the rest
-    noise: float = 0.0  # n times what privacy adds
-    small: float = 0.0  # n^2 times what privacy adds
-    bias: float = 0.0  # the bias that remains with many people
+    once: float  # n times the error without privacy, or on devices
+    noise: float = 0.0  # n times the error that privacy adds
+    small: float = 0.0  # n^2 times the error that privacy adds
+    bias: float = 0.0  # that remains with many people
 
     def added(self, people: int) -> float:
         return self.noise / people + self.small / people**2
@@ -60,9 +82,9 @@ class Formula(NamedTuple):
 
 @dataclass(frozen=True)
 class Bit:
-    """A question with one bit: `rate` is its probability at θ, `level` that at the true slope.
+    """One-bit question: `rate` is the probability of a 1 at θ, `level` that if θ is the slope.
 
-    `steep` converts a difference of probabilities into one of θ.
+    `steep` converts a difference of probabilities into a difference of θ.
     """
 
     rate: At
@@ -83,9 +105,9 @@ class Bit:
 
 @dataclass(frozen=True)
 class Ratio:
-    """The mean of a number in [-1, 1] divided by that of one in [0, 1], times `factor`.
+    """Mean of a number in [-1, 1] divided by the mean of a number in [0, 1], times `factor`.
 
-    Each of two groups estimates one mean, by a bit with the probability in `bits`.
+    Each of two groups estimates one mean, from bits that are 1 with the probability in `bits`.
     """
 
     response: RandomizedResponse
@@ -133,7 +155,7 @@ class Ratio:
 
 
 def bit_variances(epsilon: float, xy: float, xx: float) -> tuple[float, float]:
-    """Return the variances of one bit for xy, with this mean, and of one for xx times xy / xx."""
+    """Return the variances of one bit for xy, and of one for x^2 times E xy / E x^2."""
     c2 = 1 / math.tanh(epsilon / 2) ** 2
     return c2 - xy**2, (xy / xx) ** 2 * (c2 / 4 - (xx - 0.5) ** 2)
 
@@ -153,5 +175,5 @@ def van_trees(
     gain: float = 1.0,
     widths: Sequence[float] = tuple(WIDTHS.tolist()),
 ) -> float:
-    """Return the limit; `information(h)` is the largest information up to h away."""
+    """Return the limit; `information(h)` is the largest information of a slope up to h away."""
     return max(gain**2 / (people * information(h) + (math.pi / h) ** 2) for h in widths)
