@@ -1,17 +1,18 @@
-"""People with d yes-or-no attributes: their characters, their tables, and what is possible.
+"""People with d yes-or-no attributes: their characters, their tables, and limits of any estimate.
 
 χ_S(x) is 1 where an even number of the attributes in S are yes, else -1. With c_S = E χ_S, where S
 has one or two attributes, the share of people with i = a and j = b is
 
     (1 + s c_i + t c_j + s t c_ij) / 4       s = (-1)^a, t = (-1)^b
 
-so all tables of two attributes are T = d + d (d - 1) / 2 numbers. Averaged over the four cells, the
-squared error is a sixteenth of the sum of the squared errors of the three c_S, however correlated.
+so T = d + d (d - 1) / 2 numbers determine all tables of two attributes. Averaged over the four
+cells, the squared error is a sixteenth of the sum of the squared errors of the three c_S, even if
+they are correlated.
 
 The simulated people are a chain: each attribute agrees with the one before it with probability 0.8,
-so c_ij = 0.6^|i - j| and c_i = 0. Synthetic people have the distribution of the largest entropy
-with the given c_S, e^(Σ λ_S χ_S) up to a factor, found by `STEPS` steps of accelerated ascent; the
-ascent does not converge where no distribution has these c_S.
+so c_ij = 0.6^|i - j| and c_i = 0. Synthetic people have the distribution with the largest entropy
+for the given c_S, e^(Σ λ_S χ_S) up to a factor. `STEPS` steps of accelerated ascent find it; they
+do not converge where no distribution has these c_S.
 """
 
 from __future__ import annotations
@@ -35,6 +36,8 @@ FAILURE = 0.05  # β of BLR: the probability that its guarantee fails
 
 @dataclass(frozen=True)
 class Attributes:
+    """Population with this number of attributes."""
+
     number: int
 
     @cached_property
@@ -61,7 +64,7 @@ class Attributes:
 
     @cached_property
     def pairs(self) -> NDArray[np.int64]:
-        """Return, for each pair, the positions of its three subsets."""
+        """The positions of the three subsets of each pair of attributes."""
         position = {s: n for n, s in enumerate(self.subsets)}
         return np.array(
             [[position[s[:1]], position[s[1:]], position[s]] for s in self.subsets if len(s) > 1]
@@ -105,7 +108,7 @@ def limit(epsilon: Epsilon, people: Attributes) -> float:
 
 
 def blr(epsilon: float, attributes: int, people: int) -> float:
-    """Return BLR's bound on every cell's error: with probability 1 - β, for the best set size."""
+    """Return BLR's bound on the error of every cell, for the best set size."""
     m = np.unique(np.geomspace(1, 10**7, 4_000).astype(np.int64)).astype(float)
     many = math.log(4 * attributes * (attributes - 1))
     sets = m * attributes * math.log(2) + math.log(1 / FAILURE)
