@@ -4,18 +4,17 @@
     variance 2 a / (a - 1)^2             P[|z| > r] = 2 a^-r / (a + 1)   for a whole r >= 0
 
 Privacy: moving the true value by at most Δ changes every probability by a factor of at most
-a^Δ = e^ε. The ratio is exact: ε and Δ are whole numbers and their ratio never becomes a float.
-Also called two-sided geometric, or symmetric geometric, noise.
+a^Δ = e^ε, exactly: ε is a whole number of billionths, and ε / Δ never becomes a float. This noise
+is also called two-sided, or symmetric, geometric noise.
 
-`DiscreteLaplace.sample` is the exact sampler, from fair bits and whole numbers alone. A `Below`
-returns a uniform whole number below a given one, and the samplers need nothing else: so a test can
-walk every path of a sampler and add up its distribution as fractions. `discrete_laplace` and
-`tulap` draw arrays in doubles: they simulate releases, and never make one.
+`DiscreteLaplace.sample` is the exact sampler, from fair bits and whole numbers alone. Its only
+source of randomness is a `Below`, which returns a uniform whole number below a given one. So a test
+can walk every path of a sampler and add up its distribution in fractions. `discrete_laplace` and
+`tulap` draw arrays in doubles: they simulate releases, and must never make one.
 
-Sources: the distribution, its variance and tail are theorem 2.7 of the notes on geometric noise
-(homework there, proved here by its tests); the sampler and its coins of probability e^-x are
-algorithms 2 and 1 of Canonne, Kamath, Steinke 2020, "The discrete Gaussian for differential
-privacy", NeurIPS.
+Sources: theorem 2.7 of the notes on geometric noise, for the distribution, its variance and tail,
+which the tests prove; algorithms 2 and 1 of Canonne, Kamath, Steinke 2020, "The discrete Gaussian
+for differential privacy", NeurIPS, for the sampler and its coins of probability e^-x.
 """
 
 from __future__ import annotations
@@ -114,9 +113,9 @@ class DiscreteLaplace:
     def sample(self, uniform: Below) -> int:
         """Draw one number, exactly from the distribution.
 
-        With x = s / t the rate of decay: u + t v is geometric with rate 1 / t (u uniform below t
-        and kept with probability e^(-u/t), v geometric with rate 1), and the whole part of its
-        quotient by s is geometric with rate s / t. A fair sign; minus zero is drawn again.
+        With the rate of decay s / t: u + t v is geometric with rate 1 / t (u is uniform below t and
+        kept with probability e^(-u/t), v is geometric with rate 1), and the whole part of its
+        quotient by s is geometric with rate s / t. The sign is fair; minus zero is drawn again.
         """
         s, t = self.epsilon.billionths, self.epsilon.ratio[1] * self.sensitivity
         shared = math.gcd(s, t)
@@ -138,15 +137,14 @@ class DiscreteLaplace:
 class GeometricCounts:
     """Geometric mechanism: counts of people by bin, each with its own noise.
 
-    One person moves the counts by at most Δ (`sensitivity`) in total. For a histogram Δ is 1 where
-    a neighbour is one person more or fewer, and 2 where it is one person with another answer, as in
-    every local model: leaving one bin and entering another. A comparison at the same ε must use the
-    second. For a single count of people who say yes Δ is 1 in both.
+    One person moves the counts by at most Δ (`sensitivity`) in total. For a histogram Δ is 1 if
+    neighbours differ by one added or removed person, and 2 if one person changes the answer, which
+    leaves one bin and enters another. The second is the relation of every local model, so a
+    comparison at the same ε must use it. For a single count of people who say yes, Δ is 1 in both.
 
     Privacy: the probabilities of d released counts multiply, so they change by a factor of at most
     e^(ε (sum of moves) / Δ). Error: the largest of d errors exceeds ceil((Δ / ε) ln(d / δ)) with
-    probability at most δ. Without the ceiling, as it is often printed, that is false: noise is
-    whole and the radius is not.
+    probability at most δ. The version without the ceiling, which is often printed, is false.
 
     Sources: theorem 2.8 of the notes on geometric noise, its radius corrected; Ghosh, Roughgarden,
     Sundararajan 2009, "Universally utility-maximizing privacy mechanisms", STOC.
@@ -174,18 +172,17 @@ class GeometricCounts:
 
 @dataclass(frozen=True)
 class BoundedMean:
-    """Mean of numbers: the noisy sum of everyone's grid position, divided by the number of people.
+    """Mean of numbers: the noisy sum of all grid positions, divided by the number of people.
 
-    Every number is put on a public grid of `steps` steps over its range, as on a device, so the sum
-    is a whole number, and one person with another answer moves it by at most `steps`: that is the
-    sensitivity. Coarse grids add rounding noise of (x - a)(b - x) each, which shrinks with the
-    people; a fine grid adds almost none. The number of people is public, so a neighbour is one
-    person with another answer; where people can be added, n itself would be private.
+    Every number is put on a public grid of `steps` steps over its range, as on a device. So the sum
+    is a whole number, and its sensitivity is `steps`. Rounding a number x between the grid points a
+    and b adds the variance (x - a)(b - x), which a fine grid makes negligible. The number of people
+    n is public, so neighbours differ in one person's answer.
 
-    The variance, as a share of the range, is 2 a / (a - 1)^2 / (n steps)^2 with a = e^(ε / steps):
-    below Laplace's 2 / (n ε)^2, and near it on fine grids.
+    The variance of the noise, as a share of the range, is 2 a / (a - 1)^2 / (n steps)^2 with
+    a = e^(ε / steps): below Laplace's 2 / (n ε)^2, and near it on fine grids.
 
-    Source: the Laplace mechanism for a mean, sensitivity (high - low) / n, of the notes, on a grid.
+    Source: the Laplace mechanism for a mean, of the notes, on a grid.
     """
 
     epsilon: Epsilon
@@ -196,12 +193,12 @@ class BoundedMean:
         return DiscreteLaplace(self.epsilon, self.steps)
 
     def release(self, positions: Sequence[int], uniform: Below) -> Fraction:
-        """Return the exact quotient of the noisy sum, as a share of the range."""
+        """Return the noisy mean as a share of the range, an exact fraction."""
         total = sum(min(max(position, 0), self.steps) for position in positions)
         return Fraction(total + self.noise.sample(uniform), len(positions) * self.steps)
 
     def variance(self, people: int) -> float:
-        """Return the variance of the mean as a share of the range, for given grid positions."""
+        """Return the variance of the noise of the mean, as a share of the range."""
         return mean_variance(self.epsilon, people, self.steps)
 
 
@@ -219,15 +216,15 @@ def tulap(epsilon: Epsilon, size: int, generator: np.random.Generator) -> Array:
 
 
 def tulap_below(x: Array, epsilon: float) -> Array:
-    """Return the distribution function F of Tulap noise, with which a private test has most power.
+    """Return the distribution function F of Tulap noise, used by the most powerful private test.
 
     With b = e^-ε and [x] the nearest whole number,
 
-        F(x) = b^-[x] / (1 + b) (b + (x - [x] + 1/2) (1 - b))      x <= 0,    1 - F(-x) above
+        F(x) = b^-[x] / (1 + b) (b + (x - [x] + 1/2) (1 - b))   for x <= 0, else 1 - F(-x)
 
-    A test that rejects with probability F(s - m), for s people who say yes, is ε-private; of all
-    private tests of one share against a larger one at this level none has more power. It is the
-    test that rejects where s plus Tulap noise exceeds m.
+    A test that rejects if s plus Tulap noise exceeds m, where s people say yes, rejects with
+    probability F(s - m). It is ε-private, and no other private test of one share against a larger
+    one has more power at the same level.
 
     Source: Awan, Slavkovic 2018, "Differentially private uniformly most powerful tests for binomial
     data", NeurIPS.

@@ -1,14 +1,13 @@
-"""Sample and aggregate: a statistic of each block of people, and a private centre of these.
+"""Sample and aggregate: a statistic of each block of people, and a private centre of the blocks.
 
-Each person is in one block, so moves one of k values, by any amount. Values are in [0, 1].
+Each person is in one block, and so moves one of k values, by any amount. Values are in [0, 1].
 
     quantile      the exponential mechanism on [0, 1]: between the i-th and the next of the sorted
                   values the density is e^(-ε |i - α k| / 2), as one value moves i by at most 1
-    winsorized    quartiles, each with ε / 4; values cut off at 4 of their distances to either side
-                  of their middle; the mean of those, with Laplace noise for ε / 2
+    winsorized    private quartiles, each with ε / 4; values are clipped at 4 times the distance of
+                  the quartiles from their middle; the mean has Laplace noise for ε / 2
 
-These are distributions on the line. Drawing from them in doubles simulates a release, and never
-makes one.
+Noise is drawn in doubles: this simulates releases, and must never make one.
 
 Sources: Nissim, Raskhodnikova, Smith 2007, "Smooth sensitivity and sampling", STOC; Smith 2011,
 "Privacy-preserving statistical estimation with optimal convergence rates", STOC.
@@ -20,11 +19,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 Array = NDArray[np.floating]
-QUARTILE_DISTANCES = 4.0  # beyond which values are cut off
+QUARTILE_DISTANCES = 4.0  # beyond which values are clipped
 
 
 def gaps(values: Array, share: float, epsilon: float) -> tuple[Array, Array]:
-    """Return the ends and ordered values of each row, and the log-densities between them."""
+    """Return the ordered values of each row between 0 and 1, and the log-densities between them."""
     k = values.shape[1]
     inside = np.sort(np.clip(values, 0, 1), axis=1)
     ends = np.pad(inside, ((0, 0), (1, 1)), constant_values=(0, 1))

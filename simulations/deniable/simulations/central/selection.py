@@ -1,4 +1,4 @@
-"""A trusted server's choices: the exponential mechanism, permute and flip, and private quantiles.
+"""Private choices of a trusted server: exponential mechanism, permute and flip, and quantiles.
 
 All three choose among candidates by exact coins and whole weights, so no float depends on the data.
 """
@@ -25,14 +25,14 @@ class ExponentialMechanism:
 
         W(0) = 2^64      W(d + 1) = W(d) e^-x, rounded up      x = ε / (2 Δ)
 
-    and is chosen with probability width · W(d) / sum, where `width` is a public whole number, the
-    candidate's share of the base measure. Δ is how many units one person can move d.
+    and is chosen with probability width · W(d) / sum, where the public whole number `width` is the
+    candidate's share of the base measure. One person can move d by at most Δ units.
 
-    Privacy: rounding up makes W(d) / W(d + 1) at most e^x, so moving d by at most Δ changes every
-    weight by a factor of at most e^(ε/2), and the sum by which it is divided by at most e^(ε/2) the
-    other way: e^ε in total. That is why the weight has ε/2 and not ε. Rounding up ends the fall at
-    about 1 / x units of weight: far candidates keep a probability of about 2^-64 each, which is
-    more noise, not less.
+    Privacy: rounding up makes W(d) / W(d + 1) at most e^x. So moving d by at most Δ changes every
+    weight by a factor of at most e^(ε/2), and the sum of the weights by at most e^(ε/2) the other
+    way: e^ε in total. That is why the weight has ε/2 and not ε. Rounding up stops the decrease at
+    a weight of about 1 / x, so far candidates keep a probability of about 2^-64 each, which is more
+    noise, not less.
 
     Source: McSherry, Talwar 2007, "Mechanism design via differential privacy", FOCS; theorem 7.1 of
     the lecture notes, theorems 1 and 2 of the survey among the notes (the error).
@@ -75,15 +75,15 @@ class ExponentialMechanism:
 
 @dataclass(frozen=True)
 class PermuteAndFlip:
-    """Choice among candidates that is never worse than the exponential mechanism's.
+    """Choice among candidates that is never worse than that of the exponential mechanism.
 
-    Candidates are taken in random order; one that is d whole units worse than the best is accepted
-    with probability e^(-ε d / (2 Δ)), the best surely, and the first that is accepted is released.
-    Δ is how many units one person can move a candidate's count.
+    Candidates are tried in random order. One that is d whole units worse than the best is accepted
+    with probability e^(-ε d / (2 Δ)), the best always, and the first one accepted is released. One
+    person can move a candidate's count by at most Δ units.
 
     Privacy: as for the exponential mechanism, e^(ε/2) from a candidate's own distance and e^(ε/2)
-    from those of all others; the coins are exact, as ratios of whole numbers. The best candidate is
-    at least as likely as with the exponential mechanism: with k - 1 others d behind,
+    from those of all others. The coins are exact ratios of whole numbers. The best candidate is at
+    least as likely as with the exponential mechanism: with k - 1 others d behind,
     (1 - (1 - x)^k) / (k x) against 1 / (1 + (k - 1) x), x = e^(-ε d / (2 Δ)).
 
     Source: McKenna, Sheldon 2020, "Permute-and-flip: a new mechanism for differentially private
@@ -114,15 +114,14 @@ class PrivateQuantile:
 
         d(t) = max(0, #{below t} - α n, α n - #{at most t})
 
-    It is 0 at every true quantile, also where many people hold the same answer, and one person with
-    another answer changes it by at most 1. The exponential mechanism then chooses with weights
-    e^(-ε d / 2). α is `numerator` / `denominator`, so distances are whole in units of 1 /
-    denominator.
+    It is 0 at every true quantile, even if many people hold the same answer, and one person's
+    answer changes it by at most 1. The exponential mechanism then chooses with weights
+    e^(-ε d / 2). α is `numerator` / `denominator`, so distances are whole numbers in units of
+    1 / denominator.
 
     Privacy: as for the exponential mechanism. The sampler printed in the lecture notes (algorithm
-    4) has e^(-ε d), twice too steep: only 2ε-private, which a test shows on neighbours of a few
-    people. Error: the chosen point is at least r people away with probability at most (number of
-    points) e^(-ε r / 2).
+    4) has e^(-ε d), so it is only 2ε-private, which a test shows for a few people. Error: the
+    chosen point is at least r people away with probability at most (number of points) e^(-ε r / 2).
 
     Source: algorithms 3 and 4 and theorem 7.6 of the lecture notes, the weight as in algorithm 3;
     Smith 2011, "Privacy-preserving statistical estimation with optimal convergence rates", STOC.

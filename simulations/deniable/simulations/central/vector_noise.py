@@ -1,8 +1,7 @@
 """Noise of a trusted server for many numbers together: a vector of counts, or a mean of vectors.
 
-Both are members of one family, noise with a density that falls with a norm (Hardt, Talwar 2010, "On
-the geometry of differential privacy", STOC). What is drawn here in doubles simulates a release, and
-never makes one.
+The density of the noise falls with a norm (Hardt, Talwar 2010, "On the geometry of differential
+privacy", STOC). It is drawn in doubles: this simulates releases, and must never make one.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ Array = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class CubeNoise:
-    """Noise for m counts, of which one person moves each by at most 1: whole numbers in a cube.
+    """Noise for m counts, each of which one person moves by at most 1: whole numbers in a cube.
 
         P[v] proportional to e^(-ε max |v_i|)
 
@@ -42,7 +41,7 @@ class CubeNoise:
 
     @cached_property
     def radii(self) -> NDArray[np.float64]:
-        """Probability of each half side 0, 1, ..., up to a rest below 1e-16."""
+        """Probability of each half side 0, 1, ..., except for a tail below 1e-16."""
         e, m = float(self.epsilon), self.counts
         last = int((m + SPREAD * (1 + m**0.5)) / e) + 2
         logs = m * np.log1p(2 * np.arange(last + 1)) - e * np.arange(last + 1)

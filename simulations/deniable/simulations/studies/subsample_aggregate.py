@@ -175,9 +175,9 @@ def _findings(cell: Rows, largest: Rows) -> list[str]:
     near = search / centre_limit(float(epsilon))
     return sentences.paragraphs(
         f"""A trusted server that winsorizes the means of blocks needs {many} times as many people
-        for a centre as an estimate without privacy, if {largest[0]["people"]:,} are asked at
-        ε {epsilon}. If {people:,} are asked, {measured(cell.one(WINSORIZED))} times was measured:
-        with few blocks the private quartiles may miss the centre. A search on devices always needs
+        for a centre as without privacy, if {largest[0]["people"]:,} are asked at ε {epsilon}. If
+        {people:,} are asked, {measured(cell.one(WINSORIZED))} times was measured: with few blocks
+        the private quartiles may miss the centre. A search on devices always needs
         {figure(search)} times as many people.
 
         Clipping numbers at three deviations needs {figure(clip)} times as many devices. On devices
