@@ -56,8 +56,9 @@ def below(draw: Draw = kernel_draw) -> Below:
 def bernoulli_exp(numerator: int, denominator: int, uniform: Below) -> bool:
     """Return True with probability exactly e^-(numerator / denominator), for any ratio >= 0.
 
-    For x <= 1, stop at the first k whose coin of probability x / k fails: P[k > j] = x^j / j!, so k
-    is odd with probability 1 - x + x^2/2 - ... = e^-x. A larger x is a product of such coins.
+    For a ratio x <= 1, toss coins with probabilities x / 1, x / 2, ... until coin number k fails.
+    As P[k > j] = x^j / j!, k is odd with probability 1 - x + x^2/2 - ... = e^-x. For a larger x,
+    e^-x is a product of such probabilities.
     """
     while numerator > denominator:
         if not _bernoulli_exp_small(1, 1, uniform):
@@ -86,7 +87,7 @@ class DiscreteLaplace:
 
     @property
     def decay(self) -> float:
-        """The factor 1 / a by which each further step is less likely."""
+        """The factor 1 / a between the probabilities of neighbouring numbers."""
         return math.exp(-float(self.epsilon) / self.sensitivity)
 
     @property

@@ -46,8 +46,8 @@ Array = NDArray[np.floating]
 SUMS_SENSITIVITY = 2.25  # how far one person moves both sums together
 NOISE_SHARE = 0.5  # of ε, for the noise of the objective
 NEWTON_STEPS = 12  # each doubles the digits
-NORMAL_REACH, LAPLACE_REACH = 9.0, 40.0  # standard deviations, scales: draws end there
-POINTS = 301  # denser towards the middle
+NORMAL_REACH, LAPLACE_REACH = 9.0, 40.0  # largest draws, in standard deviations and scales
+POINTS = 301  # of a grid that is denser in the middle
 
 
 class Crowd(ABC):
@@ -56,7 +56,7 @@ class Crowd(ABC):
     loss_sensitivity: ClassVar[float]  # Δ
     gradient_sensitivity: ClassVar[float]  # Δ'
     max_curvature: ClassVar[float]  # c
-    ratio_factor: ClassVar[float]  # times the ratio of the sums: the slope
+    ratio_factor: ClassVar[float]  # the slope is this factor times the ratio of the sums
 
     @property
     @abstractmethod

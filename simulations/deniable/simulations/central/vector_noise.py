@@ -26,14 +26,15 @@ class CubeNoise:
 
         P[v] proportional to e^(-ε max |v_i|)
 
-    Privacy: one person moves the counts by a vector whose largest entry is at most 1, so by the
-    triangle inequality no probability changes by more than a factor of e^ε; the normalizing sum is
-    the same everywhere. Independent noise on each count would have to protect a move of m.
+    Privacy: one person moves the counts by a vector whose largest entry is at most 1. So by the
+    triangle inequality no probability changes by more than a factor of e^ε. Independent noise on
+    each count would need m times the scale.
 
-    A cube of half side R, with probability proportional to (2 R + 1)^m e^(-ε R), and a uniform
-    point in it have this distribution: (1 - e^-ε) e^(-ε R) adds up to e^(-ε r) over R >= r. The
-    variance of each count is E R (R + 1) / 3, for small ε (m + 1) (m + 2) / (3 ε^2): six times less
-    than 2 m^2 / ε^2 where m is large. For one count it is discrete Laplace noise.
+    To draw it, draw a cube with half side R, with probability proportional to
+    (2 R + 1)^m e^(-ε R), and then a uniform point in the cube: (1 - e^-ε) e^(-ε R) adds up to
+    e^(-ε r) over R >= r. The variance of each count is E R (R + 1) / 3. For small ε that is
+    (m + 1) (m + 2) / (3 ε^2), for large m a sixth of the 2 m^2 / ε^2 of independent noise. For one
+    count it is discrete Laplace noise.
     """
 
     epsilon: Epsilon

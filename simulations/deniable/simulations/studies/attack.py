@@ -89,7 +89,7 @@ def run(cell: Cell, generator: Generator) -> Sequence[Row]:
 
 
 def _reconstructed(people: int, epsilon: Epsilon | None, off: int, generator: Generator) -> float:
-    """Return the share of people whose answer is found."""
+    """Return the share of people whose answer the attacker finds."""
     answers = generator.integers(0, 2, people)
     if epsilon is not None:
         mechanism = RandomizedResponse(epsilon)
@@ -105,7 +105,7 @@ def _reconstructed(people: int, epsilon: Epsilon | None, off: int, generator: Ge
 
 
 def decode(subsets: NDArray[np.float64], released: NDArray[np.float64]) -> NDArray[np.bool_]:
-    """Return the answers whose counts are nearest to those released, in the sum of distances."""
+    """Return the answers that minimize the sum of distances between their counts and `released`."""
     counts, people = subsets.shape
     distance = np.eye(counts)
     solution = linprog(

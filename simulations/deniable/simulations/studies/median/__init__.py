@@ -1,4 +1,4 @@
-"""A median, a quantile, or the centre of a distribution: what it gains to ask in sequence.
+"""A median, a quantile, or the centre of a distribution, with and without sequential questions.
 
 `quantile_search` has the estimators, their variances for many people, and the limits. People are
 drawn again in each repetition, since devices estimate a quantile of the distribution that people

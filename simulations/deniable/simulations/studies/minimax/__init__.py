@@ -134,7 +134,7 @@ STUDY = Study(
     report=report,
     where="pool",
     formulas=(
-        ("what is known of the numbers", r"\mathrm{E}\,|X|^k \leq 1"),
+        ("what is known about the numbers", r"\mathrm{E}\,|X|^k \leq 1"),
         (
             "devices that clip at τ and report one bit, with C = 1 / tanh(ε / 2)",
             r"\mathrm{risk} \leq b_k^2\, τ^{2 - 2k} + \dfrac{C^2 τ^2}{n}",

@@ -53,7 +53,7 @@ TABLES: dict[str, type[OneBitMean | Ternary | SplitSign]] = {
 MODELS = dict.fromkeys(TABLES, "local") | {"laplace": "central", "mean": "none"}
 MANY_LEVELS = "many-levels"
 LEVELS, BEND = 32, 30.0
-GRID = 2**20  # steps of the central sum, of which at least half reach the clip
+GRID = 2**20  # the clip is at most this many steps of the central sum's grid, at least half
 
 
 @dataclass(frozen=True)
@@ -106,7 +106,7 @@ def model_of(name: str) -> str:
 
 
 def moments_value(moments: float) -> int | float | str:
-    """Return k as rows and tables have it."""
+    """Return k in the form used in rows and tables."""
     if math.isinf(moments):
         return "inf"
     return int(moments) if moments.is_integer() else moments

@@ -35,7 +35,7 @@ CLIP_TOLERANCE = 1e-2
 
 @dataclass(frozen=True)
 class TwoPoints:
-    """`high` with this probability, otherwise `low`."""
+    """Distribution on two points: `high` with this probability, otherwise `low`."""
 
     low: float
     high: float
@@ -109,9 +109,9 @@ def hardest_distribution(estimator: Estimator) -> TwoPoints:
 
 
 def _search(estimator: Estimator, span: tuple[float, float]) -> TwoPoints:
-    """Search over the high point, its share of E|X|^k, and how much of the rest the low point has.
+    """Search over the high point, its share of E|X|^k, and the part of the rest at the low point.
 
-    Each is on a grid, which is then refined around the best point.
+    Each has a grid, which is then refined around the best point.
     """
     whole = [span, (0.0, 1.0), (-1.0, 1.0)]
     spans, best = whole, [0.0, 0.0, 0.0]

@@ -140,7 +140,7 @@ def _report_informations(epsilon: float) -> Array:
 
 
 def _largest(informations: Array, away: float) -> float:
-    """Return the largest of the informations at `NEAR`, up to `away` from the slope."""
+    """Return the largest information at slopes in `NEAR`, up to `away` from the true slope."""
     return float(informations[np.abs(NEAR - SLOPE) <= away + NEAR[1] - NEAR[0]].max())
 
 

@@ -141,7 +141,7 @@ def _conditions(case: Case, generator: Generator) -> Sequence[Row]:
     for one, chance in models.items():
         limit = chances.fano(k, e, delta, right) or None if one is ONE_EACH else None
         needed = least_enough(partial(_enough, chance, right), MAX_PEOPLE, first=2)
-        assert needed is not None, "devices need most people, and `check` has tried them"
+        assert needed is not None, "`check` refuses options that need more people"
         chosen = _choose(one, case, needed, generator)
         more = {"people": needed, "people_needed": needed, "limit": limit}
         rows.append(_row(case, one, chance(needed), chosen, **more))
