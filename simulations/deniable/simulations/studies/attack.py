@@ -39,10 +39,10 @@ from deniable.simulations.studies.repetition import Scheme
 COUNTS_PER_PERSON = 4
 LABELS = {"none": "counts", "central": "counts with ε noise", "local": "deniable reports"}
 ATTACKS = {
-    "reconstruct": "all answers, from counts with an error of at most",
-    "difference": "one answer, from two counts",
-    "average": "one answer, from this many rounds",
-    "family": "the answer of a family of this many people",
+    "reconstruct": "all answers",
+    "difference": "one answer",
+    "average": "one answer, several rounds",
+    "family": "the answer of a family",
 }
 
 
@@ -159,8 +159,9 @@ def report(options: Options, found: Sequence[Row]) -> Report:
         [_table(rows)],
         paragraphs(
             """Each count is over a random half of the people and has a uniform error. The attacker
-            solves a linear program, which takes a tenth of a second. Reports are drawn by the
-            mechanism of real devices.
+            solves a linear program, which takes a tenth of a second. One answer is the difference
+            of two counts: of everyone, and of everyone else. Reports are drawn by the mechanism of
+            real devices.
 
             Probabilities for rounds and families are exact sums over binomials: they use all
             reports about the answer in common. The reports of a family of k people are k ε-private
@@ -192,7 +193,7 @@ def _table(rows: Rows) -> Table:
     lines = [
         [
             ATTACKS[str(row["attack"])],
-            f"{row['parameter']:,}" if row["parameter"] else "",
+            "" if row["epsilon"] and not row["parameter"] else f"{row['parameter']:,}",
             LABELS[str(row["model"])],
             str(row["epsilon"] or "none"),
             percent(row["right"]),
@@ -202,7 +203,7 @@ def _table(rows: Rows) -> Table:
         ]
         for row in rows
     ]
-    columns = ["attack on", "number", "from", "ε", "right", "measured"]
+    columns = ["attack on", "error, rounds, or people", "from", "ε", "right", "measured"]
     return Table("Probability of a right guess", columns, lines)
 
 
