@@ -131,7 +131,8 @@ def _exact_probability(attack: str, model: str, epsilon: Epsilon, parameter: int
     if model == "none":
         return 1.0
     if model == "central":
-        return 1 / (1 + math.exp(-(float(epsilon) / 2)))
+        half = float(epsilon) / 2
+        return 1 / (1 + math.exp(-half))
     return RandomizedResponse(epsilon).keep / ONE
 
 
