@@ -179,7 +179,10 @@ STUDY = Study(
         ),
         (
             "devices, gradients of a line",
-            r"\dfrac{16 C^2S^2}{n},\; C = \dfrac{1}{\tanh(ε / 2)},\; S = \dfrac{1}{2\mathrm{E}x^2}",
+            (
+                r"\dfrac{16 C^2 S^2}{n}, \quad C = \dfrac{1}{\tanh(ε / 2)}, \quad "
+                r"S = \dfrac{1}{2 \mathrm{E} x^2}"
+            ),
         ),
         (
             "devices, sums with the best split",

@@ -230,7 +230,10 @@ STUDY = Study(
     formulas=(
         (
             "devices, one drawn character of T",
-            r"\dfrac{3 T C^2}{16 n},\; T = \dfrac{d(d + 1)}{2},\; C = \dfrac{1}{\tanh(ε / 2)}",
+            (
+                r"\dfrac{3 T C^2}{16 n}, \quad T = \dfrac{d(d + 1)}{2}, \quad "
+                r"C = \dfrac{1}{\tanh(ε / 2)}"
+            ),
         ),
         ("a trusted server, noise on each cell", r"\dfrac{2 d^2 (d - 1)^2}{(ε n)^2}"),
         ("a trusted server, noise on each character", r"\dfrac{3 T^2}{2 (ε n)^2}"),
