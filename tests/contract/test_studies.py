@@ -179,7 +179,7 @@ def check_that_the_run_record_names_the_options(outcome: Outcome) -> None:
 def check_that_an_unknown_option_is_refused(outcome: Outcome) -> None:
     """Twin of the runs above."""
     unknown: dict[str, Any] = {"no_such_option": 1}
-    with pytest.raises(WrongUse, match="there is no option no_such_option"):
+    with pytest.raises(WrongUse, match="unknown option no_such_option"):
         simulate(outcome.result.study, **unknown)
 
 

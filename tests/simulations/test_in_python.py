@@ -51,7 +51,7 @@ def test_what_is_found_is_a_frame_a_figure_sentences_and_a_page(tmp_path: Path) 
     assert len(frame) == len(found.rows)
     assert found.figure().axes
     assert found.figure("price").axes[0].get_ylabel() == "price / people"
-    with pytest.raises(WrongUse, match="there are error, price"):
+    with pytest.raises(WrongUse, match="choose from error, price"):
         found.figure("prices")
     page = found.write(tmp_path / "out").read_text("utf-8")
     assert found.findings[0] in page
@@ -76,19 +76,19 @@ def test_nothing_loads_matplotlib_before_a_figure_is_drawn() -> None:
 
 def test_a_wrong_option_is_named_with_those_there_are() -> None:
     for wrong, words in (
-        ({"user": 3}, "no option user; there are epsilon, people"),
+        ({"user": 3}, "unknown option user; choose from epsilon, people"),
         ({"epsilon": "x"}, "epsilon: "),
-        ({"people": [1.5]}, "people: a whole number"),
-        ({"mechanisms": "tenary"}, "'tenary' is none of .*ternary"),
-        ({"mechanisms": "tests.nowhere:X"}, "there is no tests.nowhere:X"),
-        ({"mechanisms": Sets}, "is not a mechanism for a question of the kind number"),
+        ({"people": [1.5]}, "people must be a whole number"),
+        ({"mechanisms": "tenary"}, "unknown mechanism 'tenary'; use one of .*ternary"),
+        ({"mechanisms": "tests.nowhere:X"}, "cannot import tests.nowhere:X"),
+        ({"mechanisms": Sets}, "is not a mechanism for number questions"),
         ({"population": [0.5, 7]}, "numbers from 0 to 1"),
-        ({"population": "lo"}, "population is one of low"),
+        ({"population": "lo"}, "population must be one of low"),
         ({"seed": -1}, "seed"),
     ):
         with pytest.raises(WrongUse, match=words):
             simulate("mean", **wrong)
-    with pytest.raises(WrongUse, match="no study 'means'; there are minimax"):
+    with pytest.raises(WrongUse, match="unknown study 'means'; choose one of minimax"):
         simulate("means")
 
 

@@ -1,12 +1,12 @@
-"""The simulator: what the privacy costs, before anyone is asked.
+"""The simulator: what privacy costs, before you ask anyone.
 
     from deniable.simulations import simulate
 
-    found = simulate("mean", epsilon=["0.5", 1], people=[1e4, 1e6], seed=1)
-    found.findings, found.rows, found.frame(), found.figure("error"), found.write("out")
+    result = simulate("mean", epsilon=["0.5", 1], people=[1e4, 1e6], seed=1)
+    result.findings, result.rows, result.frame(), result.figure("error"), result.write("out")
 
-A study of one's own is a `Study`, run by `simulate(STUDY)`, or by its name where its package has an
-entry point for it in the group `deniable.studies`.
+Your own study is a `Study`. Run it with `simulate(STUDY)`, or by its name if your package declares
+an entry point for it in the group `deniable.studies`.
 """
 
 from typing import TYPE_CHECKING
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Figure", "Option", "Report", "Study", "StudyResult", "Table", "simulate"]
 
-if not TYPE_CHECKING:  # else every name would seem to be there; `--help` must not wait for numpy
+if not TYPE_CHECKING:  # names are imported on first use: `--help` must not wait for numpy
     MODULES = {"Option": "option", "StudyResult": "study_result", "simulate": "study_result"}
 
     def __getattr__(name):

@@ -1,4 +1,4 @@
-"""Table of the verbs that this part adds to the `deniable` command: one line each."""
+"""Table of the verbs that this part adds to the `deniable` command."""
 
 from deniable.shared.cli.verb import Verb
 from deniable.simulations.demo.verb import DEMO

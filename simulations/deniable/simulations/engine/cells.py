@@ -1,13 +1,13 @@
-"""The cells of a study: each computed with its own seed, anywhere, and kept in a journal.
+"""Run of a study's cells, each with its own seed, and the journal of finished cells.
 
-A cell's generator is seeded with the root seed and the cell's parameters:
-`SeedSequence(root, spawn_key=...)` with the first 128 bits of SHA-256 of them. So its numbers are
-the same in every order, in every process, and whatever other cells there are. Each estimator in it
-has a `branch` of the generator, seeded with its name; so the list of mechanisms is left out.
+The generator of a cell is seeded with the root seed and the first 128 bits of the SHA-256 of the
+cell's parameters, as `SeedSequence(root, spawn_key=...)`. Its numbers therefore depend neither on
+the order of the cells, nor on the process, nor on other cells. Each estimator has its own `branch`
+of this generator, seeded with its name, so the list of mechanisms is not part of the seed.
 
-The journal has one line of JSON for each finished cell, forced to disk, so that an interrupted run
-resumes. Its first line states the study, seed, options and program; if any of them differs from
-this run's, a new journal is started.
+The journal has one line of JSON per finished cell, forced to disk, so that an interrupted run can
+resume. Its first line states the study, seed, options and program. If any of them differs from
+this run, the journal starts over.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from deniable.shared.errors import WrongUse
 from deniable.simulations.engine.study import Cell, Options, Row, Run, Study
 
 JOURNAL_FILE = "cells.jsonl"
-PARTS = ("client", "server", "shared", "simulations")  # studies run the real estimators
+PARTS = ("client", "server", "shared", "simulations")  # studies call code of all four
 
 
 def run_cells(
@@ -42,7 +42,7 @@ def run_cells(
     journal: Journal | None = None,
     finished: Callable[[int], None] = lambda _count: None,
 ) -> list[Row]:
-    """Return all rows in the order of the cells, and report to `finished` how many are done."""
+    """Return all rows in the order of the cells; call `finished` with the number of cells done."""
     known = {_cell_text(cell): rows for cell, rows in journal.entries} if journal else {}
     missing = [cell for cell in cells if _cell_text(cell) not in known]
     done = len(cells) - len(missing)
@@ -67,8 +67,8 @@ def cell_generator(name: str, seed: int, cell: Cell) -> np.random.Generator:
 
 
 def branch(generator: np.random.Generator, name: str) -> np.random.Generator:
-    """Return a generator of its own for this name, whatever else is drawn from the first one."""
-    seeds: Any = generator.bit_generator.seed_seq  # Any: its interface has no entropy
+    """Return a generator for this name, independent of what else is drawn from `generator`."""
+    seeds: Any = generator.bit_generator.seed_seq  # Any: numpy's interface does not declare entropy
     return _seeded(seeds.entropy, (*seeds.spawn_key, *_spawn_key(name)))
 
 
@@ -82,7 +82,7 @@ def _spawn_key(text: str) -> tuple[int, ...]:
 
 
 def _run_cell(name: str, run: Run, seed: int, cell: Cell) -> list[Row]:
-    """Return the rows as they would come from a journal. Each process imports `run` by its name."""
+    """Return the rows as a journal would return them. Each process imports `run` by its name."""
     rows = run(cell, cell_generator(name, seed, cell))
     plain: list[Row] = json.loads(json.dumps(list(rows), default=lambda number: number.item()))
     return plain
@@ -99,7 +99,7 @@ def _cell_text(cell: Cell) -> str:
 def open_journal(
     folder: Path | None, study: Study, seed: int, options: Options
 ) -> Iterator[Journal | None]:
-    """Open the journal in this folder, which is created if necessary; None without a folder."""
+    """Open the journal in this folder, creating the folder if needed; yield None without one."""
     if folder is None:
         yield None
         return
@@ -115,7 +115,7 @@ def open_journal(
     except OSError as error:
         raise WrongUse(f"--out {folder} cannot be written: {error.strerror}") from None
     if journal.started_over:
-        message = f"{folder} holds another run (arguments, seed or program): starting over"
+        message = f"{folder} has a run with other options, seed or program: starting over"
         print(message, file=sys.stderr)
     elif journal.entries:
         print(f"resuming: {len(journal.entries)} cells are already finished", file=sys.stderr)
@@ -126,9 +126,9 @@ def open_journal(
 
 
 class Journal:
-    """Finished cells of an earlier run in `entries`, and a file to which new ones are added.
+    """File of finished cells; `entries` are those of an earlier run.
 
-    `started_over` is true if the file held the journal of another run.
+    `started_over` is true if the file was the journal of another run.
     """
 
     def __init__(self, path: Path, header: Mapping[str, Any]) -> None:  # Any: what JSON can hold
@@ -155,7 +155,7 @@ class Journal:
 
 
 def _program_digest(study: Study) -> str:
-    """Return a digest of every source file on which a cell's numbers may depend."""
+    """Return a digest of all source files that could change a cell's numbers."""
     digest = hashlib.sha256()
     roots = [import_module(f"deniable.{part}").__path__[0] for part in PARTS]
     sources = [path for root in roots for path in sorted(Path(root).rglob("*.py"))]
@@ -169,7 +169,7 @@ def _line(document: Mapping[str, Any]) -> str:  # Any: what JSON can hold
 
 
 def _whole_lines(path: Path) -> list[Any]:
-    """Return the lines up to the first that was not written completely."""
+    """Return the lines before the first one that was not written completely."""
     lines: list[Any] = []
     if path.exists():
         for text in path.read_text("utf-8").splitlines():

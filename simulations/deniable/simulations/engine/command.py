@@ -1,6 +1,6 @@
-"""The verb `simulate`: runs one study, or all of them, and prints or writes the result.
+"""The verb `simulate`: run one study or all of them, and print or write the results.
 
-A study's module is imported only when that study is requested, so that `deniable --help` need not
+A study's module is imported only when that study is requested, so that `deniable --help` does not
 wait for numpy.
 """
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from argparse import _ArgumentGroup
 
 ALL = "all"
-ALL_SUMMARY = "every study, and a page with a card for each"
+ALL_SUMMARY = "run every study, and write an overview page"
 
 
 def add_arguments(parser: ArgumentParser) -> None:
@@ -32,7 +32,7 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 
 class _StudyParser(ArgumentParser):
-    """Parser that imports its study, and adds the study's options, only when it is used."""
+    """Parser that imports its study and adds the study's options when it is first used."""
 
     _filled = False
 
@@ -64,7 +64,7 @@ class _StudyParser(ArgumentParser):
 
 def _add_option(parser: ArgumentParser, option: Option) -> None:
     default = "" if option.default in (None, []) else f" (default {option.default})"
-    settings: dict[str, Any] = {  # Any: keyword arguments of argparse's, each its own type
+    settings: dict[str, Any] = {  # Any: keyword arguments of argparse, of various types
         "metavar": option.metavar,
         "help": (option.help + default).replace("%", "%%"),
         "default": SUPPRESS,
@@ -79,7 +79,7 @@ def _add_option(parser: ArgumentParser, option: Option) -> None:
 def _add_common(parser: ArgumentParser, where: str) -> None:
     group = parser.add_argument_group("where to run and what to write")
     group.add_argument(
-        "--out", type=Path, metavar="DIR", help="write a page, figures, a CSV and run.toml here"
+        "--out", type=Path, metavar="DIR", help="folder for a page, figures, a CSV and run.toml"
     )
     add_json(parser)
     _add_seed(group)
@@ -87,7 +87,7 @@ def _add_common(parser: ArgumentParser, where: str) -> None:
         "--on",
         default=where,
         metavar="WHERE",
-        help="local, pool, dask, or dask:ADDRESS of a scheduler (default %(default)s)",
+        help="where cells run: local, pool, dask or dask:ADDRESS (default %(default)s)",
     )
 
 
@@ -101,7 +101,7 @@ def simulate(arguments: Namespace) -> int:
     from deniable.simulations.engine.study_result import run
 
     if arguments.seed < 0:
-        raise WrongUse(f"--seed takes a whole number from 0 on, got {arguments.seed}")
+        raise WrongUse(f"--seed must be a whole number of at least 0, got {arguments.seed}")
     if arguments.study == ALL:
         return _simulate_all(arguments.out, arguments.seed)
     study = load(arguments.study)
@@ -118,7 +118,7 @@ def simulate(arguments: Namespace) -> int:
 
 
 def _simulate_all(folder: Path, seed: int) -> int:
-    """Write each study into its own folder; finished cells are not computed again."""
+    """Run every study in its own folder, resuming where it can, and write the overview page."""
     from deniable.simulations.engine.page import card, index_page
     from deniable.simulations.engine.study_result import run
 
@@ -136,7 +136,7 @@ def _simulate_all(folder: Path, seed: int) -> int:
 
 SIMULATE = Verb(
     "simulate",
-    "what privacy costs, before anyone is asked",
+    "simulate what privacy costs before you ask anyone",
     add_arguments,
     simulate,
     example="deniable simulate bit --out bit",

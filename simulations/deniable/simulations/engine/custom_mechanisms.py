@@ -1,8 +1,8 @@
-"""Mechanisms of a study: ours by name, and custom ones as a class or `package.module:Class`.
+"""Mechanisms of a study: built-in ones by name, custom ones as a class or `package.module:Class`.
 
-A custom mechanism is a NumberTable or a SupportDesign, which need not be installed as long as its
-module can be imported, here and in every process of a pool. It is held to its ε by exact arithmetic
-before anything is drawn from it.
+A custom mechanism is a NumberTable or a SupportDesign in a module that this process and every
+worker process can import. Exact arithmetic verifies that it keeps its ε before anything is drawn
+from it.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ FAMILIES = (NumberTable, SupportDesign)
 
 
 def mechanisms_option(kind: str, names: str = "") -> option.Option:
-    """Return the option `mechanisms`, by default `names` or all of this kind."""
+    """Return the option `mechanisms`; its default is `names`, or all mechanisms of this kind."""
 
     def read(name: str, given: Any) -> str:  # Any: a class, or its name
         if isinstance(given, type):
@@ -35,34 +35,34 @@ def mechanisms_option(kind: str, names: str = "") -> option.Option:
         find(kind, str(given), name)
         return str(given)
 
-    words = "mechanisms; a custom one as package.module:Class"
+    words = "mechanisms by name; custom ones as package.module:Class"
     default = names or ",".join(mechanisms(kind))
     return option.Option("mechanisms", default, option.several(read), words)
 
 
 def find(kind: str, text: str, name: str = "mechanisms") -> type[Mechanism]:
-    """Return the mechanism with this name; `name` is the option that an error blames."""
+    """Return the class of a mechanism; errors name the option `name`."""
     if text in mechanisms(kind):
         return mechanisms(kind)[text]
     module, _, path = text.partition(":")
     if not path:
         known = ", ".join(mechanisms(kind))
         raise WrongUse(
-            f"{name}: {text!r} is none of {known}; a custom mechanism is package.module:Class"
+            f"{name}: unknown mechanism {text!r}; use one of {known}, or package.module:Class"
         )
     try:
         mechanism: Any = import_module(module)  # Any: whatever the module holds
         for part in path.split("."):
             mechanism = getattr(mechanism, part)
     except ModuleNotFoundError as error:
-        hint = "for a module in this folder, run `python -m deniable simulate`"
-        raise WrongUse(f"{name}: there is no {text}: {error}; {hint}") from None
+        hint = "if the module is in this folder, run `python -m deniable simulate`"
+        raise WrongUse(f"{name}: cannot import {text}: {error}; {hint}") from None
     except (ImportError, AttributeError) as error:
-        raise WrongUse(f"{name}: there is no {text}: {error}") from None
+        raise WrongUse(f"{name}: cannot import {text}: {error}") from None
     if not (isinstance(mechanism, type) and issubclass(mechanism, FAMILIES)) or (
         mechanism.kind != kind
     ):
-        raise WrongUse(f"{name}: {text} is not a mechanism for a question of the kind {kind}")
+        raise WrongUse(f"{name}: {text} is not a mechanism for {kind} questions")
     return mechanism
 
 
@@ -71,7 +71,7 @@ def label(kind: str, text: str) -> str:
 
 
 def local_estimators(kind: str, names: Sequence[str], taken: Sequence[Look]) -> list[Estimator]:
-    """Return the estimators of these mechanisms on devices, in looks that are not taken."""
+    """Return local estimators for these mechanisms, with looks that are not taken."""
     looks = distinct_looks(len(names), taken)
     return [
         Estimator("local", name, label(kind, name), look)
@@ -80,7 +80,7 @@ def local_estimators(kind: str, names: Sequence[str], taken: Sequence[Look]) -> 
 
 
 def number_mechanism(text: str, epsilon: Epsilon) -> NumberTable:
-    """Return the mechanism on the grid where its error is smallest."""
+    """Return the mechanism on the grid that minimizes its error."""
     if text in mechanisms("number"):
         return best_table(epsilon, name=text)
     mechanism = find("number", text)
@@ -95,8 +95,8 @@ def choice_mechanism(text: str, epsilon: Epsilon, options: int) -> SupportDesign
     return made
 
 
-def _proved(made: Mechanism, text: str) -> Any:  # Any: of the family that `find` has checked
-    """Refuse a mechanism that does not keep its ε."""
+def _proved(made: Mechanism, text: str) -> Any:  # Any: the family that `find` has checked
+    """Return the mechanism, or raise WrongUse if it exceeds its ε."""
     if problem := refusal(made):
-        raise WrongUse(f"mechanisms: {text}: {problem}; no mechanism may give away more than its ε")
+        raise WrongUse(f"mechanisms: {text}: {problem}; a mechanism must not exceed its ε")
     return made

@@ -1,18 +1,18 @@
-"""The parts of a declared study: estimators, their risks, limits, and the rows that they make.
+"""Building blocks of a study: estimators, their risks and limits, and the rows made from them.
 
-A study computes a `Risk` of each `Estimator` in a `Case`, which is a cell with its generators: the
-mean squared error by formula, and simulated errors. There are two targets. For *these
-people* only the noise is random; for *the population* they are drawn from, the error includes the
-sampling error.
+In each `Case`, which is a cell with random generators, a study computes the `Risk` of every
+`Estimator`: its mean squared error by formula, and simulated errors. There are two targets. For
+*these people*, only the noise is random. For *the population* from which they are drawn, the error
+includes the sampling error.
 
     exact, exact_drawn          mean squared error by formula, for these people and the population
-    measured, measured_drawn    the same from simulated errors, with its Monte-Carlo error
-                                (`error`, `error_drawn`); null where nothing is drawn
-    limit, limit_drawn          no estimator of the same model has a smaller error; null if unknown
+    measured, measured_drawn    mean squared simulated error, with its Monte-Carlo standard error
+                                (`error`, `error_drawn`); null if nothing is simulated
+    limit, limit_drawn          least possible error of any estimator of the model; null if unknown
 
-`Case.generator` seeds a generator with the cell and the estimator's name, so that its numbers do
-not change when a study gets another estimator. Estimators that must see the same people share the
-generator of the cell.
+`Case.generator` seeds a generator from the cell and the estimator's name, so an estimator's numbers
+do not change when a study gets another estimator. Estimators that must see the same people share
+the generator of the cell.
 """
 
 from __future__ import annotations
@@ -37,15 +37,16 @@ if TYPE_CHECKING:
 
 Array = NDArray[np.floating]
 Columns = Mapping[str, str | int | float | None]
-Z95 = 1.959963984540054  # 95 % of a normal distribution lie within this many standard deviations
+BELOW = 1 - 1e-12  # factor that keeps a limit below errors that equal it, despite rounding
+Z95 = 1.959963984540054  # standard deviations that contain 95 % of a normal distribution
 
 
 @dataclass(frozen=True)
 class Estimator:
-    """One mechanism in a model, with its label and look.
+    """Mechanism in a model, with its label and look in figures.
 
-    `same_promise` is false where the promise is weaker than the devices' promise of ε: with a δ, or
-    another neighbour.
+    `same_promise` is false if the guarantee is weaker than the ε of the devices: it has a δ, or
+    another definition of neighbours.
     """
 
     model: str
@@ -59,8 +60,8 @@ class Estimator:
 class Risk:
     """Mean squared error of one estimator in one case, by formula and as simulated errors.
 
-    Errors have one row for each repetition; several in a row are averaged. `columns` are added to
-    the row, and replace its own.
+    Errors have one row per repetition; squared errors within a row are averaged. `columns` are
+    added to the row and override its other columns.
     """
 
     exact: float | None
@@ -71,7 +72,7 @@ class Risk:
 
 
 class Case:
-    """A cell, with its values as attributes, and a generator for each estimator."""
+    """Cell whose values are attributes, with a random generator for each estimator."""
 
     def __init__(self, cell: Cell, generator: Generator) -> None:
         self.cell = cell
@@ -86,7 +87,7 @@ class Case:
             raise AttributeError(name) from None
 
     def generator(self, one: Estimator) -> Generator:
-        """Return the generator of this estimator, the same one each time."""
+        """Return the generator of this estimator: the same object on every call."""
         if one not in self._generators:
             self._generators[one] = branch(self._root, f"{one.model} {one.name}")
         return self._generators[one]
@@ -98,11 +99,11 @@ class Case:
         limits: Mapping[str, Columns] = MappingProxyType({}),
         sampling: float | None = None,
     ) -> list[Row]:
-        """Return the row of each estimator, with its model's limits and these keys of the cell.
+        """Return the row of each estimator, with the limits of its model and these cell values.
 
         `sampling` is the squared error that drawing people from the population adds to an exact
-        error. A curator can also run what devices do: where that has less error than every central
-        estimator with the same promise, there is such a row.
+        error. A trusted server can run local mechanisms too: if one has less error than every
+        central estimator with the same promise, it gets an additional row in the central model.
         """
         parameters = {key: self.cell[key] for key in keys}
         rows = [
@@ -127,7 +128,7 @@ class Case:
 def row_of(
     estimator: Estimator, keys: Columns, limits: Columns, risk: Risk, sampling: float | None = None
 ) -> dict[str, Any]:  # Any: what JSON can hold
-    """Return the row of an estimator, with these keys of its cell."""
+    """Return the row of an estimator; `keys` are values of its cell."""
     measured, error = mean_square(risk.errors)
     measured_drawn, error_drawn = mean_square(risk.errors_drawn)
     exact_drawn = risk.exact_drawn
@@ -152,7 +153,7 @@ def row_of(
 
 
 def mean_square(errors: Array | None) -> tuple[float | None, float | None]:
-    """Return the mean squared error over the repetitions, and its Monte-Carlo error."""
+    """Return the mean squared error and its Monte-Carlo standard error."""
     if errors is None:
         return None, None
     squares = errors**2 if errors.ndim == 1 else (errors**2).mean(axis=1)
@@ -163,9 +164,9 @@ def mean_square(errors: Array | None) -> tuple[float | None, float | None]:
 
 
 def sweep(options: Options, /, *names: str, **axes: Sequence[Any]) -> list[Cell]:
-    """Return one cell for each combination of the named options, then of the further axes.
+    """Return a cell for each combination of values of the named options and further axes.
 
-    Every cell also has the options that are single values. Any: what JSON can hold.
+    Every cell also has all options with a single value. Any: JSON values.
 
     >>> sweep({"epsilon": ["1", "2"], "share": 0.3}, "epsilon", question=["votes"])[1]
     {'share': 0.3, 'epsilon': '2', 'question': 'votes'}
@@ -178,14 +179,14 @@ def sweep(options: Options, /, *names: str, **axes: Sequence[Any]) -> list[Cell]
 
 
 def grid(*names: str) -> Callable[[Options], list[Cell]]:
-    """Return the `cells` of a study that sweeps these options."""
+    """Return a `cells` function for all combinations of these options."""
     return lambda options: sweep(options, *names)
 
 
 def cross(first: str, second: str) -> Callable[[Options], list[Cell]]:
-    """Return the `cells` of a study that sweeps two options, for each ε.
+    """Return a `cells` function that varies one of two options at a time, for each ε.
 
-    Each takes all of its values at the middle value of the other.
+    While one option takes all its values, the other has its middle value.
     """
 
     def cells(options: Options) -> list[Cell]:
@@ -202,13 +203,13 @@ def cross(first: str, second: str) -> Callable[[Options], list[Cell]]:
 
 
 def _single(options: Options) -> dict[str, Any]:  # Any: what JSON can hold
-    """Return the options with one value; a list of mechanisms is one text."""
+    """Return the options with a single value; a list of mechanisms becomes one string."""
     lists = {"mechanisms": ",".join(options["mechanisms"])} if "mechanisms" in options else {}
     return {key: value for key, value in options.items() if not isinstance(value, list)} | lists
 
 
 def middle(values: Sequence[Any]) -> Any:
-    """Return the value that a figure shows if it can show only one. Any: of any type."""
+    """Return the middle value, which a figure shows if it can show only one. Any: any type."""
     return values[(len(values) - 1) // 2]
 
 
@@ -217,7 +218,7 @@ def middle(values: Sequence[Any]) -> Any:
 
 @dataclass(frozen=True)
 class Target:
-    """One of the two targets: its label, and its columns."""
+    """Target of an estimate: its label and the names of its columns."""
 
     label: str
     exact: str
@@ -236,13 +237,13 @@ BOTH = (THESE, DRAWN)
 
 @dataclass(frozen=True)
 class Unit:
-    """Unit in which errors are shown: words for an axis, and the factor of a standard error."""
+    """Unit of displayed errors: the label of an axis, and a factor for standard errors."""
 
     words: str
     factor: float
 
     def of(self, target: Target) -> Callable[[Row], float | None]:
-        """Return the value of the error by formula."""
+        """Return a function from a row to its error by formula, in this unit."""
         return root(target.exact, self.factor)
 
 
@@ -252,7 +253,7 @@ Value = str | Callable[[Row], float | None]
 
 
 def value_of(row: Row, key: Value) -> float | None:
-    """Return the number in a column, or what a function makes of the row. Texts may be numbers."""
+    """Return the number in a column, or the result of a function of the row; None if missing."""
     found = key(row) if callable(key) else row[key]
     return None if found is None else float(found)
 
@@ -264,12 +265,12 @@ def number(row: Row, key: Value) -> float:
 
 
 def root(key: str, scale: float = 1.0) -> Callable[[Row], float | None]:
-    """Return a value: the root of a column, in another unit."""
+    """Return a function from a row to the square root of a column, times `scale`."""
     return lambda row: None if row[key] is None else scale * math.sqrt(number(row, key))
 
 
 class Rows(tuple[Row, ...]):
-    """Rows of a study, from which sentences, tables and figures take theirs."""
+    """Rows of a study, with methods that select and compare them."""
 
     __slots__ = ()
 
@@ -285,16 +286,16 @@ class Rows(tuple[Row, ...]):
         return row
 
     def best(self, model: str, key: str = "exact") -> Row:
-        """Return the row of a model with the least error."""
+        """Return the row with the least error in this model."""
         known = (row for row in self.at(model=model) if row[key] is not None)
         return min(known, key=lambda row: number(row, key))
 
     def price(self, one: Estimator, other: Estimator, key: str = "exact") -> float:
-        """Return how many times the squared error of the other estimator the first one has."""
+        """Return the squared error of the first estimator divided by that of the other."""
         return number(self.one(one), key) / number(self.one(other), key)
 
     def groups(self, *keys: str) -> dict[tuple[object, ...], Rows]:
-        """Return the rows by their values of these columns, in the order of the rows."""
+        """Group the rows by their values in these columns, in order of first appearance."""
         found: dict[tuple[object, ...], list[Row]] = {}
         for row in self:
             found.setdefault(tuple(row[key] for key in keys), []).append(row)

@@ -1,12 +1,12 @@
-"""Figures, declared as curves in panels: the same axes, marks, limit lines and legend everywhere.
+"""Figures, declared as curves in panels that share one style of axes, marks and legends.
 
-Three figures are standard: `error_figure` (errors with limits), `ratio_figure` (errors divided by a
-limit, with a line at 1) and `price_figure` (the price of locality). Lines are formulas, points are
-measured, dotted lines are limits in the colour of their model.
+There are three standard figures: `error_figure` (errors and their limits), `ratio_figure` (errors
+divided by a limit, with a line at 1) and `price_figure` (the price of locality). Lines are
+formulas, points are simulations, and dotted lines are limits in the colour of their model.
 
-The colours are those of Okabe and Ito 2008, "Color universal design", which colour-blind readers
-distinguish. Each comes with its own marker and dash, so that colour alone carries no meaning. `INK`
-is the colour of text and axes; the page replaces it by the reader's own, light or dark.
+The colours are from Okabe and Ito 2008, "Color universal design", so that colour-blind readers can
+distinguish them. Each series also has its own marker and dash pattern. `INK` is the colour of text
+and axes, which the page replaces by the reader's light or dark text colour.
 """
 
 from __future__ import annotations
@@ -39,20 +39,16 @@ if TYPE_CHECKING:
 
 INK = "#1c1e21"
 FAINT = "#8a8f98"
-LIMIT_DASH = (0, (1, 1.5))  # dotted lines, of limits
+LIMIT_STYLE: dict[str, Any] = {"ls": (0, (1, 1.5)), "lw": 1.2}  # dotted. Any: matplotlib's
 
 
 @dataclass(frozen=True)
 class Look:
-    """Colour, marker and dash of one series."""
+    """Colour, marker and dash pattern of one series."""
 
     color: str
     marker: str
     dash: str | tuple[float, tuple[float, ...]]
-
-    @property
-    def style(self) -> dict[str, Any]:  # Any: keyword arguments of matplotlib's, each its own type
-        return {"color": self.color, "marker": self.marker, "ls": self.dash}
 
 
 LOOKS = (
@@ -69,7 +65,8 @@ SHUFFLED_LOOK = Look("#8c510a", "X", (0, (4, 1, 1, 1)))  # brown
 def distinct_looks(count: int, taken: Sequence[Look] = ()) -> list[Look]:
     """Return looks that differ from each other and from those taken.
 
-    Where there are more than colours, each further turn through them shifts marks and dashes.
+    If there are more looks than colours, each further pass through the colours shifts the markers
+    and dash patterns.
     """
     free = [look for look in LOOKS if look not in taken]
     n = len(free)
@@ -83,7 +80,7 @@ def distinct_looks(count: int, taken: Sequence[Look] = ()) -> list[Look]:
     ]
 
 
-ON_DARK = {  # the colours that replace them on a dark page
+ON_DARK = {  # replacement of each colour on a dark page
     "#0072b2": "#56a8e0",
     "#d55e00": "#f58a42",
     "#009e73": "#2cc79a",
@@ -121,22 +118,13 @@ def styled() -> Iterator[None]:
 
 
 def new_figure(width: float = 7.0, height: float = 4.6) -> matplotlib.figure.Figure:
-    """Return an empty figure, measured in inches; add axes with `figure.subplots()`.
+    """Return an empty figure of this size in inches; add axes with `figure.subplots()`.
 
-    Call it, and draw, inside `with styled():`, as the engine does around `Figure.draw`.
+    Create and draw it inside `with styled():`. The engine does so when it calls `Figure.draw`.
     """
     from matplotlib.figure import Figure as Canvas
 
     return Canvas(figsize=(width, height), layout="constrained")
-
-
-def plain_ticks(axes: matplotlib.axes.Axes, ticks: Sequence[float]) -> None:
-    """Set the ticks of a logarithmic axis, each written out."""
-    if len(ticks) == 1:  # a single value alone would make an axis of length 0
-        axes.set_xlim(ticks[0] / 2, ticks[0] * 2)
-    axes.set_xticks(ticks, [f"{tick:,.10g}" for tick in ticks])
-    axes.minorticks_off()
-    axes.grid(visible=True, color=FAINT)
 
 
 # Curves and panels
@@ -144,12 +132,12 @@ def plain_ticks(axes: matplotlib.axes.Axes, ticks: Sequence[float]) -> None:
 Form = Literal["marked", "line", "points", "limit"]
 LIMITED_MODELS = ("local", "central")
 LINES_AND_POINTS = "Lines are formulas, points are simulations, dotted lines are limits."
-MAX_TICKS = 8
+MAX_LABELLED_TICKS = 8  # of an x axis where each value has a tick
 
 
 @dataclass(frozen=True)
 class Curve:
-    """Points (x, y, half length of the bar) of one look. Curves with one label share an entry."""
+    """Points (x, y, half of the error bar) in one look. Curves with equal labels share an entry."""
 
     points: Sequence[tuple[float, float, float]]
     look: Look
@@ -159,7 +147,7 @@ class Curve:
 
 @dataclass(frozen=True)
 class Panel:
-    """One pair of axes: its title, its curves, and how its axes are scaled."""
+    """Pair of axes with a title and curves."""
 
     title: str
     curves: Sequence[Curve]
@@ -168,7 +156,7 @@ class Panel:
     scales: tuple[str, str] = ("log", "log")
     reference: float | None = None
     limits: tuple[float, float] | None = None
-    notes: Sequence[tuple[str, Look]] = ()  # in the lower left corner, with the mark of a curve
+    notes: Sequence[tuple[str, Look]] = ()  # text and marker in the lower left corner
 
 
 def curve(
@@ -180,10 +168,10 @@ def curve(
     form: Form = "marked",
     bar: Value | None = None,
 ) -> Curve:
-    """Return the curve of one value against another, from the rows that have both."""
-    known = [row for row in rows if value_of(row, y) is not None]
-    points = [(number(r, x), number(r, y), number(r, bar) if bar else 0.0) for r in known]
-    return Curve(sorted(set(points)), look, label, form)
+    """Return the curve of y against x, from the rows that have a y."""
+    known = (row for row in rows if value_of(row, y) is not None)
+    points = {(number(r, x), number(r, y), number(r, bar) if bar else 0.0) for r in known}
+    return Curve(sorted(points), look, label, form)
 
 
 def formula_and_points(
@@ -195,7 +183,7 @@ def formula_and_points(
     measured: Value | None = None,
     bar: Value | None = None,
 ) -> list[Curve]:
-    """Return a line by formula, and measured points with bars where there are any."""
+    """Return a line of the formula, and the measured points with error bars, if any."""
     drawn = [row for row in rows if measured and value_of(row, measured) is not None]
     line = curve(rows, look, x, formula, label, "line" if drawn else "marked")
     return [line, curve(drawn, look, x, measured or formula, label, "points", bar)]
@@ -208,7 +196,7 @@ def draw(
     share_y: bool = True,
     height: float = 4.2,
 ) -> matplotlib.figure.Figure:
-    """Draw the panels, `columns` in each line, with one legend below them."""
+    """Draw the panels in rows of `columns`, with one legend below them."""
     columns = min(columns, len(panels))
     lines = math.ceil(len(panels) / columns)
     figure = new_figure(4.6 * max(columns, 1.5), height * lines + 0.5)
@@ -219,10 +207,8 @@ def draw(
         _draw_panel(panel, axes)
         if share_y and index % columns:
             axes.set_ylabel("")
-    curves = [c for panel in panels for c in panel.curves if c.label and c.points]
-    handles = [
-        _legend_entry(c.label, c.look, c.form) for c in {c.label: c for c in curves}.values()
-    ]
+    labelled = {c.label: c for panel in panels for c in panel.curves if c.label and c.points}
+    handles = [_legend_entry(c) for c in labelled.values()]
     figure.suptitle(title, fontsize=12)
     figure.legend(handles=handles, loc="outside lower center", ncols=columns + 1, fontsize=9)
     return figure
@@ -238,12 +224,12 @@ def _draw_panel(panel: Panel, axes: matplotlib.axes.Axes) -> None:
         if c.form == "points":
             axes.errorbar(x, y, bars, fmt=c.look.marker, color=c.look.color, capsize=2)
         elif c.form == "limit":
-            axes.plot(x, y, color=c.look.color, ls=LIMIT_DASH, lw=1.2, label=c.label)
+            axes.plot(x, y, color=c.look.color, label=c.label, **LIMIT_STYLE)
         else:
             marker = c.look.marker if c.form == "marked" or len(x) == 1 else ""
             axes.plot(x, y, color=c.look.color, ls=c.look.dash, marker=marker, label=c.label)
     if panel.reference is not None:
-        axes.axhline(panel.reference, color=FAINT, lw=1.2, ls=LIMIT_DASH)
+        axes.axhline(panel.reference, color=FAINT, **LIMIT_STYLE)
     if panel.limits:
         axes.set_ylim(panel.limits)
     for line, (words, look) in enumerate(reversed(panel.notes)):
@@ -251,19 +237,20 @@ def _draw_panel(panel: Panel, axes: matplotlib.axes.Axes) -> None:
         axes.plot([0.04], [at], look.marker, color=look.color, transform=corner)
         axes.text(0.075, at, words, va="center", fontsize=9.5, transform=corner)
     axes.grid(visible=True, which="major")
-    places = sorted({point[0] for c in panel.curves for point in c.points})
-    if panel.x != "people" and len(places) <= MAX_TICKS:
-        plain_ticks(axes, places)
-    elif len(places) == 1:  # a single value alone would make an axis of length 0
-        axes.set_xlim(places[0] / 2, places[0] * 2)
+    ticks = sorted({point[0] for c in panel.curves for point in c.points})
+    if len(ticks) == 1:  # a single value would give an axis of length 0
+        axes.set_xlim(ticks[0] / 2, ticks[0] * 2)
+    if panel.x != "people" and len(ticks) <= MAX_LABELLED_TICKS:
+        axes.set_xticks(ticks, [f"{tick:,.10g}" for tick in ticks])
+        axes.minorticks_off()
+        axes.grid(visible=True, color=FAINT)
 
 
-def _legend_entry(label: str, look: Look, form: Form) -> Artist:
+def _legend_entry(c: Curve) -> Artist:
     from matplotlib.lines import Line2D
 
-    if form == "limit":
-        return Line2D([], [], color=look.color, ls=LIMIT_DASH, lw=1.2, label=label)
-    return Line2D([], [], label=label, **look.style)
+    style = {"ls": c.look.dash, "marker": c.look.marker} if c.form != "limit" else LIMIT_STYLE
+    return Line2D([], [], color=c.look.color, label=c.label, **style)
 
 
 # The standard figures
@@ -279,7 +266,7 @@ def error_figure(
     x: str = "people",
     targets: Sequence[Target] = BOTH,
 ) -> Figure:
-    """Return the figure of errors against x, with the limit of each model: a panel per target."""
+    """Return a figure of errors against x, with a panel per target and the limit of each model."""
     panels = [
         error_panel(target.label if len(targets) > 1 else "", rows, estimators, target, unit, x)
         for target in targets
@@ -295,36 +282,27 @@ def error_panel(
     unit: Unit = POINTS,
     x: str = "people",
 ) -> Panel:
-    """Return a panel of errors against x, with the limit of each model."""
-    curves = [c for one in estimators for c in _errors(rows.of(one), one, x, target, unit)]
-    return Panel(title, curves + _limits(rows, estimators, x, target, unit), x, unit.words)
+    """Return a panel of errors against x.
 
-
-def _errors(rows: Rows, estimator: Estimator, x: str, target: Target, unit: Unit) -> list[Curve]:
-    measured = root(target.measured, unit.factor)
+    The limit of each model is a dotted line in the colour of its first estimator.
+    """
+    measured, limit = root(target.measured, unit.factor), root(target.limit, unit.factor)
 
     def bar(row: Row) -> float:
-        """Return three Monte-Carlo errors, through the square root."""
+        """Return three Monte-Carlo errors of the square root."""
         height = number(row, measured)
         return 1.5 * number(row, target.error) * unit.factor**2 / height if height else 0.0
 
-    positive = [row for row in rows if row[target.exact]]  # 0 has no logarithm
-    return formula_and_points(
-        positive, estimator.look, estimator.label, x, unit.of(target), measured, bar
-    )
-
-
-def _limits(
-    rows: Rows, estimators: Sequence[Estimator], x: str, target: Target, unit: Unit
-) -> list[Curve]:
-    """Return the limit of each model as a line in the colour of its first estimator."""
-    limit = root(target.limit, unit.factor)
+    curves: list[Curve] = []
+    for one in estimators:
+        positive = [row for row in rows.of(one) if row[target.exact]]  # 0 has no logarithm
+        exact = unit.of(target)
+        curves += formula_and_points(positive, one.look, one.label, x, exact, measured, bar)
     models = {one.model: one.look for one in reversed(estimators) if one.model in LIMITED_MODELS}
-    return [
-        curve([row for one in estimators if one.model == model for row in rows.of(one)],
-              look, x, limit, f"{model} limit", "limit")
-        for model, look in models.items()
-    ]  # fmt: skip
+    for model, look in models.items():
+        limited = [row for one in estimators if one.model == model for row in rows.of(one)]
+        curves.append(curve(limited, look, x, limit, f"{model} limit", "limit"))
+    return Panel(title, curves, x, unit.words)
 
 
 def ratio_figure(
@@ -338,10 +316,10 @@ def ratio_figure(
     words: str = "",
     bar: tuple[Value, Value] | None = None,
 ) -> Figure:
-    """Return the figure of errors divided by their limit, with a line at 1.
+    """Return a figure of errors divided by their limit, with a line at 1.
 
-    `panels` are titles, rows and ratios; `words` name x; `bar` is the ratio of measured errors, and
-    the half length of its bar.
+    Each of `panels` has a title, rows and the ratio. `words` is the label of the x axis. `bar` has
+    the measured ratio and half of its error bar.
     """
 
     def panel(heading: str, rows: Rows, ratio: Value) -> Panel:
@@ -367,18 +345,17 @@ def price_curves(
 ) -> list[Curve]:
     """Return the price of locality by formula, and as measured with three standard errors.
 
-    About these people it is per person, as it grows with their number.
+    About these people, the price is divided by their number, with which it grows.
     """
-    central_rows = {
-        tuple(row[key] for key in ("epsilon", "people", x)): row for row in rows.of(central)
-    }
+    keys = ("epsilon", "people", x)
+    central_rows = rows.of(central).groups(*keys)
 
     def trusted(row: Row) -> Row:
-        return central_rows[tuple(row[key] for key in ("epsilon", "people", x))]
+        return central_rows[tuple(row[key] for key in keys)][-1]
 
     def price(row: Row, column: str) -> float | None:
         if not row[column] or not trusted(row)[column]:
-            return None  # not measured; or at a large ε, all noise is 0
+            return None  # not measured, or all noise is 0 at a large ε
         whole = number(row, column) / number(trusted(row), column)
         return whole / number(row, "people") if target is THESE else whole
 
@@ -402,7 +379,7 @@ def price_curves(
 def price_figure(
     name: str, caption: str, rows: Rows, local: Estimator, centrals: Sequence[Estimator], x: str
 ) -> Figure:
-    """Return the figure of prices per person: a panel for each curator, a line for each ε."""
+    """Return a figure of prices per person: a panel per central estimator, a line per ε."""
     epsilons = dict.fromkeys(str(row["epsilon"]) for row in rows)
     looks = dict(zip(epsilons, distinct_looks(len(epsilons)), strict=True))
 

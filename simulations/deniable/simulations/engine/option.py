@@ -1,15 +1,16 @@
-"""Options of studies: one definition for the command line and for Python.
+"""Options of studies, defined once for the command line and for Python.
 
-    Option("people", "1e3,1e6", several(whole(2, 10**9)), "how many")
+    Option("people", "1e3,1e6", several(whole(2, 10**9)), "numbers of people")
 
 is `--people 1000,1e6` on the command line and `people=[1000, 1e6]` in Python. A reader takes the
-option's name, as the user spells it, and the given text or object. It returns what JSON can hold,
-or raises WrongUse. ε are exact decimals, and whole numbers may be written like 1e6.
+option's name, as the user spells it, and the given text or object. It returns a JSON value or
+raises WrongUse. Values of ε are exact decimals; whole numbers may be written like 1e6.
 
-Private data of the caller's is used in memory and never written: `Redacted(digest(data), data)` is
-the text of a digest, which journal, record, page and repr show. It is pickled with its data, so it
-reaches the workers of a pool or cluster. With other data a journal starts over, with the same data
-it resumes. A digest confirms a guess of all the data, and reveals nothing else.
+Private data of the caller stays in memory and is never written. `Redacted(digest(data), data)` is a
+string that holds only a digest; the journal, run record, page and repr show that digest. Pickling
+keeps the data, so that it reaches the workers of a pool or cluster. A journal resumes with the same
+data and starts over with other data. The digest lets someone confirm a guess of the complete data,
+and reveals nothing else.
 """
 
 from __future__ import annotations
@@ -30,10 +31,10 @@ Reader = Callable[[str, Any], Any]  # Any: what the user gives; what JSON can ho
 
 @dataclass(frozen=True)
 class Option:
-    """One option of a study: `--name` on the command line, `name=` in Python."""
+    """Option of a study: `--name` on the command line, `name=` in Python."""
 
     name: str
-    default: Any  # Any: what its reader reads, or None for an option that must be given
+    default: Any  # Any: input of the reader
     read: Reader
     help: str
     metavar: str = "LIST"
@@ -48,7 +49,7 @@ def read(
     known = {option.name: option for option in options}
     if unknown := [name for name in given if name not in known]:
         raise WrongUse(
-            f"there is no option {spelled(unknown[0])}; there are {', '.join(map(spelled, known))}"
+            f"unknown option {spelled(unknown[0])}; choose from {', '.join(map(spelled, known))}"
         )
     return {
         name: option.read(spelled(name), given.get(name, option.default))
@@ -60,7 +61,7 @@ def read(
 
 
 def several(one: Reader) -> Reader:
-    """Return a reader of lists without repeats: a text with commas, a sequence, or one value.
+    """Return a reader of lists: text with commas, a sequence, or one value. Repeats are dropped.
 
     >>> several(epsilon)("epsilon", "0.50,1, 1")
     ['0.5', '1']
@@ -71,14 +72,14 @@ def several(one: Reader) -> Reader:
     def read_all(name: str, given: Any) -> list[Any]:
         values = [one(name, value) for value in listed_values(given)]
         if not values:
-            raise WrongUse(f"{name}: at least one value, with commas between several")
+            raise WrongUse(f"{name} needs at least one value; separate several values by commas")
         return list(dict.fromkeys(values))
 
     return read_all
 
 
 def listed_values(given: Any) -> list[Any]:
-    """Return the values in a text with commas, in a sequence, or the single value given."""
+    """Return the values of a text with commas or of a sequence, or a single value as a list."""
     if isinstance(given, str):
         return [part.strip() for part in given.split(",") if part.strip()]
     return list(given) if isinstance(given, Iterable) and not isinstance(given, type) else [given]
@@ -102,7 +103,9 @@ def whole(least: int, most: int) -> Reader:
     def read_whole(name: str, given: Any) -> int:
         value = _float(given)
         if not value.is_integer() or not least <= value <= most:
-            raise WrongUse(f"{name}: a whole number from {least:,} to {most:,}, got {given!r}")
+            raise WrongUse(
+                f"{name} must be a whole number from {least:,} to {most:,}, got {given!r}"
+            )
         return int(value)
 
     return read_whole
@@ -111,7 +114,7 @@ def whole(least: int, most: int) -> Reader:
 def share(name: str, given: Any) -> float:
     value = _float(given)
     if not 0 <= value <= 1:
-        raise WrongUse(f"{name} is from 0 to 1, got {given}")
+        raise WrongUse(f"{name} must be from 0 to 1, got {given}")
     return value
 
 
@@ -125,7 +128,7 @@ def inside(low: float = 0.0, high: float = 1.0) -> Reader:
     def read_number(name: str, given: Any) -> float:
         value = _float(given)
         if not low < value < high:
-            raise WrongUse(f"{name} is above {low:g} and below {high:g}, got {given}")
+            raise WrongUse(f"{name} must be above {low:g} and below {high:g}, got {given}")
         return value
 
     return read_number
@@ -136,7 +139,7 @@ def one_of(names: Iterable[str]) -> Reader:
 
     def read_name(name: str, given: Any) -> str:
         if given not in allowed:
-            raise WrongUse(f"{name} is one of {', '.join(allowed)}; got {given!r}")
+            raise WrongUse(f"{name} must be one of {', '.join(allowed)}; got {given!r}")
         return str(given)
 
     return read_name
@@ -158,7 +161,7 @@ def _float(given: Any) -> float:
 
 
 def product(one: Epsilon, factor: Epsilon) -> str:
-    """Return an ε times a decimal, rounded down to a billionth, as its shortest text."""
+    """Return the shortest text of an ε times a decimal, rounded down to a billionth."""
     return decimal_text(one.billionths * factor.billionths // BILLION)
 
 
@@ -166,7 +169,7 @@ def product(one: Epsilon, factor: Epsilon) -> str:
 
 
 class Redacted(str):
-    """Digest of private data, as text, which carries the data in memory."""
+    """Text of a digest of private data, which also carries the data in memory."""
 
     __slots__ = ("data",)
     data: str
@@ -176,7 +179,7 @@ class Redacted(str):
         self.data = data
         return self
 
-    def __getnewargs__(self) -> tuple[str, str]:  # type: ignore[override]  # str has one of its own
+    def __getnewargs__(self) -> tuple[str, str]:  # type: ignore[override]  # of str: one string
         return str(self), self.data
 
 
@@ -193,17 +196,26 @@ def content(text: object) -> str:
 
 
 def epsilons(default: str) -> Option:
-    return Option("epsilon", default, several(epsilon), "ε, with commas")
+    return Option("epsilon", default, several(epsilon), "values of ε, separated by commas")
+
+
+def sizes(name: str, default: str, least: int, most: int, words: str) -> Option:
+    """Return an option that is a list of whole numbers."""
+    return Option(name, default, several(whole(least, most)), words)
 
 
 def people(default: str, least: int = 2, most: int = MAX_PEOPLE) -> Option:
-    return Option("people", default, several(whole(least, most)), "how many are asked")
+    return sizes("people", default, least, most, "numbers of people, separated by commas")
 
 
-def delta(words: str = "probability with which a shuffler's promise may fail") -> Option:
-    return Option("delta", 1e-6, inside(), words, "δ")
+def probability(name: str, default: float, words: str, metavar: str = "P") -> Option:
+    return Option(name, default, inside(), words, metavar)
+
+
+def delta(words: str = "probability that the shuffler's guarantee fails") -> Option:
+    return probability("delta", 1e-6, words, "δ")
 
 
 def repetitions(default: int, least: int = 2) -> Option:
-    words = "populations drawn for each ε and number of people"
+    words = "simulated populations for each ε and number of people"
     return Option("repetitions", default, whole(least, 10**6), words, "N")

@@ -1,6 +1,6 @@
-"""The page of a study: self-contained, without a script, readable on a phone and on paper.
+"""HTML page of a study: one self-contained file without scripts, for screens from 320 px and paper.
 
-It is light or dark as the reader's system asks, and fits screens from 320 px.
+Its colours follow the reader's light or dark setting.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ import re
 from collections.abc import Iterable, Sequence
 from functools import cached_property
 from html import escape
+from importlib.resources import files
 from typing import TYPE_CHECKING
 
 from deniable.shared.errors import WrongUse
@@ -19,61 +20,26 @@ from deniable.simulations.engine.study import Figure, Report, Study, Table
 if TYPE_CHECKING:
     import matplotlib.figure
 
-MAX_OPEN_ROWS = 16  # of a table that fits on a small screen: a longer one is folded
+MAX_OPEN_ROWS = 16  # longer tables are folded, to keep the page short on small screens
 EXPLANATION = (  # markup
-    "ε bounds what can be learnt of one person: nothing that is released changes anyone's odds "
-    "about a person's answer by more than a factor of e<sup>ε</sup>, which is 2.7 at ε 1. Where a "
-    "δ is given, that may fail with about that probability. n is the number of people. Devices "
-    "randomize their answers before they send them; a trusted server sees all true answers and "
-    "adds noise to what it publishes."
+    "ε limits what anyone can learn about one person: the published results change the odds of any "
+    "guess about that person's answer by at most a factor of e<sup>ε</sup>, which is 2.7 at ε = 1. "
+    "Where δ is given, this guarantee may fail with a probability of about δ. n is the number of "
+    "people. Devices randomize their answers before they send them. A trusted server sees all true "
+    "answers and adds noise to what it publishes."
 )
 _DARK = "; ".join(f"--c{light[1:]}: {dark}" for light, dark in ON_DARK.items())
-PAGE_STYLE = """
-:root { color-scheme: light dark; --ink: #1c1e21; --paper: #fff; --faint: #5c6370; --line: #d8dbe0;
-  --soft: #f4f5f7 }
-@media (prefers-color-scheme: dark) {
-  :root { --ink: #e8eaed; --paper: #16181c; --faint: #a9afbb; --line: #3a3f47; --soft: #1f2228; %s }
-}
-* { box-sizing: border-box }
-body { margin: 0 auto; max-width: 56rem; padding: 1.5rem 1rem 4rem; background: var(--paper);
-  color: var(--ink); font: 1rem/1.55 system-ui, sans-serif; overflow-wrap: break-word }
-h1 { font-size: 1.6rem; line-height: 1.25; text-wrap: balance }
-h2 { font-size: 1.15rem; margin: 2.4rem 0 .6rem }
-.finding { font-size: 1.1rem } figure { margin: 1.8rem 0 .4rem } a { color: inherit }
-.wide { overflow-x: auto } .wide svg { display: block; width: 100%; min-width: 34rem; height: auto }
-.wide:focus-visible, pre:focus-visible { outline: 2px solid currentColor; outline-offset: 2px }
-figcaption, .faint { color: var(--faint) } .files { color: var(--faint); font-size: .9rem }
-table { border-collapse: collapse; font-size: .85rem }
-th, td { padding: .2rem .6rem; text-align: right; border-bottom: 1px solid var(--line);
-  white-space: nowrap; font-variant-numeric: tabular-nums }
-th:first-child, td:first-child { text-align: left }
-pre { font-size: .85rem; overflow-x: auto; padding: .8rem; background: var(--soft) }
-dt { margin-top: .9rem } dd { margin: .3rem 0 0 }
-dd .wide svg { width: auto; min-width: 0 }
-details { margin: .6rem 0 } summary { cursor: pointer; padding: .25rem 0 }
-.cards { list-style: none; padding: 0; display: grid; gap: 1.5rem;
-  grid-template-columns: repeat(auto-fill, minmax(min(100%, 24rem), 1fr)) }
-.cards li { border: 1px solid var(--line); padding: 1rem }
-.cards h2 { margin: 0 0 .4rem } .cards p { margin: .6rem 0 0; font-size: .95rem }
-.cards img { display: block; width: 100%; height: auto }
-@media (prefers-color-scheme: dark) { .cards img { filter: invert(1) hue-rotate(180deg) } }
-body:has(.cards) { max-width: 76rem }
-@media print {
-  body, body:has(.cards) { max-width: none; padding: 0; color: #000; background: #fff }
-  .wide, pre { overflow: visible } .wide svg { min-width: 0 } pre { white-space: pre-wrap }
-  figure, .cards li, dd, tr { break-inside: avoid } h2 { break-after: avoid }
-  .cards img { filter: none } table { font-size: .7rem } nav { display: none }
-}
-""".replace("%s", _DARK)
+_STYLESHEET = files("deniable.simulations.engine").joinpath("page.css").read_text("utf-8")
+PAGE_STYLE = _STYLESHEET.replace("DARK_COLORS", _DARK)
 
 
 def page(
     study: Study, report: Report, figures: Sequence[DrawnFigure], record: str, python: str
 ) -> str:
-    """Return the page. `python` is code that gives the same numbers, or empty."""
+    """Return the page. `python` is code that reproduces the numbers, or an empty string."""
     links = [f'Numbers: <a href="{study.name}.csv">{study.name}.csv</a>']
     if python:
-        links.append('<a href="#python">the same in Python</a>')
+        links.append('<a href="#python">reproduce in Python</a>')
     links.append('<a href="#method">how it was computed</a>')
     question = study.question.replace("-", "\N{NON-BREAKING HYPHEN}")
     parts = [
@@ -86,7 +52,7 @@ def page(
         f'<p class="faint">{EXPLANATION}</p>',
         _formulas(study.formulas),
         *(f"<p>{escape(paragraph)}</p>" for paragraph in report.method),
-        f"<p>For more, read <code>{escape(study.run.__module__)}</code>.</p>",
+        f"<p>Source and references: <code>{escape(study.run.__module__)}</code>.</p>",
         _python(study.name, python) if python else "",
         _folded("Run record", _code(record, "Run record")),
     ]
@@ -94,7 +60,7 @@ def page(
 
 
 def excerpt(report: Report, figures: Sequence[DrawnFigure]) -> str:
-    """Return the findings and figures, for a notebook's own page."""
+    """Return the findings and figures as HTML, for display in a notebook."""
     sentences = (f"<p>{escape(sentence)}</p>" for sentence in report.findings)
     return "\n".join([*sentences, *map(_figure, figures)])
 
@@ -154,15 +120,15 @@ def _python(name: str, code: str) -> str:
         "    rows = list(csv.DictReader(file))"
     )
     return (
-        '<h2 id="python">The same in Python</h2>'
-        "<p>This computes every number of this page again:</p>"
-        f"{_code(code, 'Python that computes it')}"
-        f"<p>This reads the numbers that were written:</p>{_code(read, 'Python that reads it')}"
+        '<h2 id="python">Reproduce in Python</h2>'
+        "<p>Compute every number on this page again:</p>"
+        f"{_code(code, 'Python code that computes the numbers')}"
+        f"<p>Read the saved numbers:</p>{_code(read, 'Python code that reads the numbers')}"
     )
 
 
 def _scrolling(content: str, name: str) -> str:
-    """Return a box that scrolls, also by keyboard, if its content is wider than the screen."""
+    """Return a box that scrolls, with the keyboard too, if its content is wider than the screen."""
     label = escape(name, quote=True)
     return f'<div class="wide" tabindex="0" role="region" aria-label="{label}">{content}</div>'
 
@@ -176,7 +142,7 @@ def _code(text: str, label: str) -> str:
 
 
 def _inline(svg: str, name: str, label: str) -> str:
-    """Return a drawing for the page, with the page's colours and with ids of its own."""
+    """Return an SVG to embed in the page, with the page's colours and with unique ids."""
     drawing = svg[svg.index("<svg") :].replace(INK, "currentColor")
     for color in ON_DARK:
         drawing = drawing.replace(color, f"var(--c{color[1:]}, {color})")
@@ -195,7 +161,7 @@ def _table(table: Table) -> str:
         f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>", table.title
     )
     if len(table.rows) > MAX_OPEN_ROWS:
-        return _folded(f"{table.title} ({len(table.rows)} lines)", whole)
+        return _folded(f"{table.title} ({len(table.rows)} rows)", whole)
     return f"<h2>{escape(table.title)}</h2>{whole}"
 
 
@@ -203,7 +169,7 @@ def _table(table: Table) -> str:
 
 
 def formula_svg(formula: str) -> str:
-    """Typeset a formula in the TeX of matplotlib's mathtext, where ε stands for itself."""
+    """Typeset a formula, in the TeX subset of matplotlib's mathtext; write ε as a character."""
     from matplotlib.figure import Figure as Canvas
     from matplotlib.font_manager import FontProperties
     from matplotlib.mathtext import MathTextParser
@@ -220,7 +186,7 @@ def formula_svg(formula: str) -> str:
 
 
 class DrawnFigure:
-    """Figure that is drawn and laid out once for both of its files."""
+    """Figure that is drawn and laid out once, then saved as SVG and PNG."""
 
     def __init__(self, figure: Figure) -> None:
         self.name, self.caption = figure.name, figure.caption
@@ -243,7 +209,7 @@ class DrawnFigure:
 
 
 def _svg(canvas: matplotlib.figure.Figure) -> str:
-    """Return the same text for the same figure: without a date or random names."""
+    """Return the SVG, without date or random names, so that equal figures give equal files."""
     stream = io.StringIO()
     canvas.savefig(stream, format="svg", transparent=True, metadata={"Date": None})
     return stream.getvalue()

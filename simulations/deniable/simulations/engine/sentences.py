@@ -1,4 +1,4 @@
-"""Sentences, numbers and tables of a study's page, from its rows."""
+"""Sentences, formatted numbers and tables for the page of a study, made from its rows."""
 
 from __future__ import annotations
 
@@ -19,18 +19,18 @@ from deniable.simulations.engine.study import Row, Table
 
 TRUST = "needs n honest people and an honest shuffler"
 TWO_TARGETS = (
-    "'These people' are fixed, and only the noise is random. For 'the population' each person is "
-    "drawn too, so its errors include the sampling error."
+    "Errors about 'these people' come from the noise alone. Errors about 'the population' also "
+    "include the sampling error, because the people are a random sample of it."
 )
 
 
 def paragraphs(text: str) -> list[str]:
-    """Return the paragraphs of a text, each as one line; blank lines separate them."""
+    """Split a text at blank lines, and return each paragraph as one line."""
     return [" ".join(paragraph.split()) for paragraph in text.split("\n\n") if paragraph.strip()]
 
 
 def figure(value: float) -> str:
-    """Return a number with three digits, without an exponent where it stays readable.
+    """Return a number with three digits, without an exponent unless it is very small.
 
     >>> figure(0.012345), figure(1234567.0), figure(1.5e-9)
     ('0.0123', '1,230,000', '1.5e-09')
@@ -44,7 +44,7 @@ def figure(value: float) -> str:
 
 
 def percent(value: object) -> str:
-    """Return a probability in percent, never as 100 % if it is less.
+    """Return a probability in percent; only certainty is shown as 100 %.
 
     >>> percent(0.73105), percent(0.99999), percent(1.0)
     ('73.1 %', '> 99.9 %', '100.0 %')
@@ -55,7 +55,7 @@ def percent(value: object) -> str:
 
 
 def listed(texts: Sequence[str]) -> str:
-    """Return the texts as a list in a sentence.
+    """Join texts with commas and "and".
 
     >>> listed(["4"]), listed(["16", "64", "256"])
     ('4', '16, 64 and 256')
@@ -64,32 +64,32 @@ def listed(texts: Sequence[str]) -> str:
 
 
 def plus_minus(row: Row, unit: Unit = POINTS, target: Target = THESE) -> str:
-    """Return the error by formula, in its unit: every ± is 1.96 standard errors."""
+    """Return the error by formula as ± text: by default, 1.96 standard errors in points."""
     return f"± {figure(number(row, unit.of(target)))}"
 
 
 def worst_deviation(
     rows: Sequence[Row], columns: tuple[str, str, str] = ("measured", "exact", "error")
 ) -> float:
-    """Return the largest distance of a measured error from its formula, in Monte-Carlo errors."""
-    known = [row for row in rows if all(row[column] for column in columns)]
+    """Return the largest difference of a measured error from its formula, in Monte-Carlo errors."""
+    known = [row for row in rows if row[columns[0]] is not None and row[columns[2]]]
     values = ([number(row, column) for column in columns] for row in known)
     return max((abs(measured - exact) / error for measured, exact, error in values), default=0.0)
 
 
 def method(rows: Sequence[Row], text: str) -> list[str]:
-    """Return the paragraphs of a text, with those of every study that has such columns."""
+    """Return the paragraphs of a text, with the standard ones on targets and simulations."""
     first = [TWO_TARGETS] if any(row.get("exact_drawn") is not None for row in rows) else []
     return [*first, *paragraphs(text), simulation_check(rows)]
 
 
 def simulation_check(rows: Sequence[Row]) -> str:
-    """Return how far simulated errors are from their formulas."""
+    """Return a sentence that compares simulated errors with their formulas."""
     drawn = [row for row in rows if row["measured"] is not None]
     return (
-        f"As a check, {int(number(drawn[0], 'repetitions')):,} populations are drawn for each row. "
-        f"The largest distance of a measured mean squared error from its formula is "
-        f"{worst_deviation(rows):.1f} Monte-Carlo errors, in {len(drawn):,} rows."
+        f"As a check, each row simulates {int(number(drawn[0], 'repetitions')):,} populations. In "
+        f"{len(drawn):,} rows, the largest difference between a simulated mean squared error and "
+        f"its formula is {worst_deviation(rows):.1f} Monte-Carlo standard errors."
     )
 
 
@@ -99,9 +99,10 @@ Text = Callable[[Rows], str]
 
 
 def table(title: str, rows: Rows, keys: Mapping[str, str], columns: Mapping[str, Text]) -> Table:
-    """Return a table with one line for each group of rows with the same values of the keys.
+    """Return a table with a line for each group of rows that agree in the keys.
 
-    `keys` map a column's title to the column of a row, `columns` to the text for a group.
+    `keys` maps the title of a column to a key of the rows; `columns` maps a title to a function
+    from a group to its text.
     """
     lines = []
     for values, group in rows.groups(*keys.values()).items():
@@ -117,7 +118,7 @@ def _text(value: object) -> str:
 def column(
     estimator: Estimator, text: Callable[[Row], str] = lambda row: figure(number(row, "exact"))
 ) -> Text:
-    """Return a column: a text for the estimator's row, empty where it has none."""
+    """Return a column with the text of the estimator's row, or empty text if there is none."""
     return lambda group: "".join(text(row) for row in group.of(estimator)[:1])
 
 
@@ -129,9 +130,9 @@ def error_tables(
     keys: Mapping[str, str] | None = None,
     targets: Sequence[Target] = BOTH,
 ) -> list[Table]:
-    """Return a table of ± for each target, by ε and number of people or by other keys.
+    """Return a table of ± errors for each target, by default by ε and number of people.
 
-    `words` are its title, with {target} in it.
+    `words` is the title, where {target} stands for the label of the target.
     """
 
     def one(target: Target) -> Table:

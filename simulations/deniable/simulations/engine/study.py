@@ -1,19 +1,19 @@
 """Definition of a study (a question, its cells and its report), and the table of all studies.
 
-A study is one module that ends with `STUDY = Study(...)`, and one line in `STUDIES`. A study in
-another package is found through its entry point in the group `deniable.studies`; `simulate(study)`
-runs any other. The engine reads the options, runs the cells anywhere and in any order, keeps
-finished ones, and writes the page, the figures, the table and the run record.
+A study is a module that ends with `STUDY = Study(...)` and has a line in `STUDIES`. Another package
+can add studies through entry points in the group `deniable.studies`; `simulate(study)` runs any
+`Study` object. The engine reads the options, runs the cells anywhere and in any order, stores
+finished cells, and writes the page, the figures, the table and the run record.
 
-    options     values of the options, after their readers and `Study.check`    what JSON can hold
-    cell        parameters of one piece of work; no two cells are the same      texts and numbers
-    row         one line of the result; all rows have the same keys             texts, numbers, None
+    options     option values, after their readers and `Study.check`            JSON values
+    cell        parameters of one unit of work; no two cells are equal          strings and numbers
+    row         one row of the result; all rows have the same keys      strings, numbers and None
 
-`Study.run` computes from its cell and generator alone: it may run in another process, on another
-machine, or not at all where a journal has its rows. Rows come back in the order of the cells.
-One cell is enough for a study; a cell should take at most a second, for progress and the journal.
+`Study.run` must depend only on its cell and generator: it may run in another process or on another
+machine, and it is skipped if the journal has the rows of its cell. Rows are returned in the order
+of the cells. A cell should take at most a second, so that progress and the journal stay useful.
 
-`deniable --help` must not wait for numpy, so this module imports nothing heavy.
+`deniable --help` must start fast, so this module does not import numpy or other heavy libraries.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ class Figure:
 
 @dataclass(frozen=True)
 class Table:
-    """A table of the page, as rounded texts. The CSV has every row and digit."""
+    """Table of the page, as rounded text. The CSV file has all rows and all digits."""
 
     title: str
     columns: Sequence[str]
@@ -63,13 +63,13 @@ class Table:
 
 @dataclass(frozen=True)
 class Report:
-    """Answer of a study, from which the page, the figures and the JSON are made."""
+    """Report of a study: the content of its page, figures and JSON."""
 
     findings: Sequence[str]  # two sentences, computed from the rows
     figures: Sequence[Figure] = ()
     tables: Sequence[Table] = ()
     method: Sequence[str] = ()  # paragraphs: how it was computed
-    document: Mapping[str, Any] = field(default_factory=dict)  # more keys for --json; Any: JSON
+    document: Mapping[str, Any] = field(default_factory=dict)  # extra keys of --json; Any: JSON
 
 
 @dataclass(frozen=True)
@@ -78,42 +78,45 @@ class Study:
 
     name: str
     question: str  # the page's title: one sentence that anyone understands
-    options: Sequence[Option]  # its own; the engine adds --on, --out, --json and --seed
+    options: Sequence[Option]  # the engine adds --on, --out, --json and --seed
     cells: Callable[[Options], Sequence[Cell]]
     run: Run
     report: Callable[[Options, Sequence[Row]], Report]
-    check: Callable[[dict[str, Any]], Options] = dict  # of all options; raises WrongUse
-    formulas: Sequence[tuple[str, str]] = ()  # (words, TeX): see `figures.formula_svg`
+    check: Callable[[dict[str, Any]], Options] = dict  # of the options together; raises WrongUse
+    formulas: Sequence[tuple[str, str]] = ()  # (description, TeX): see `page.formula_svg`
     where: str = "local"  # where cells run by default
 
 
 STUDIES = {  # name: (module in `studies`, summary)
-    "minimax": ("minimax", "what privacy costs at best: on devices, on a server, without it"),
+    "minimax": ("minimax", "the least possible error: on devices, on a server, without privacy"),
     "bit": ("bit", "a yes-or-no question: randomized response against a trusted count"),
     "test": ("hypothesis_test", "people needed to distinguish two shares, in each model"),
     "mean": ("mean", "a bounded mean: local mechanisms against a trusted curator"),
     "histogram": ("histogram", "a choice among options: local mechanisms against noisy bins"),
-    "mechanisms": ("mechanisms", "every mechanism against the least possible error, and its cost"),
+    "mechanisms": (
+        "mechanisms",
+        "every mechanism: its error against the least possible, its speed",
+    ),
     "vector": ("vector", "a mean of vectors: PrivUnit on devices against a trusted server"),
-    "counts": ("counts", "many counts of everyone: one drawn question against noisy counts"),
-    "select": ("selection", "the best of many: votes, and conditions as in model selection"),
+    "counts": ("counts", "many yes-or-no questions: one random question each, or noisy counts"),
+    "select": ("selection", "the best of many options: by votes, or by conditions met"),
     "median": ("median", "a median: local search against the exponential mechanism"),
     "regression": ("regression", "slopes of a line and of a logistic regression, in each model"),
-    "subsample": ("subsample_aggregate", "a centre by subsample and aggregate, or by a search"),
-    "synthetic": ("synthetic", "tables of two attributes, and people made from them"),
+    "subsample": ("subsample_aggregate", "a centre, by subsample-and-aggregate or by a search"),
+    "synthetic": ("synthetic", "tables of two attributes, and synthetic people made from them"),
     "survey": ("survey", "your own survey and population: intervals, people needed, attacks"),
-    "shuffle": ("shuffled_count", "what is gained by a shuffler between devices and the server"),
+    "shuffle": ("shuffled_count", "what a shuffler between devices and server gains"),
     "attack": ("attack", "what attackers learn about one person, from counts and from reports"),
-    "compose": ("composition", "many rounds: their total ε, by every account"),
-    "repeat": ("repetition", "many rounds: what fresh, latched and two-stage noise give away"),
+    "compose": ("composition", "many rounds: the total ε, by each composition theorem"),
+    "repeat": ("repetition", "many rounds: what fresh, latched and two-stage noise reveal"),
 }
 ENTRY_POINT_GROUP = "deniable.studies"
 
 
 def summaries() -> dict[str, str]:
-    """Return the summary of every installed study by its name. Ours come first and win a name."""
+    """Return the summary of every installed study, by name; a built-in study wins a shared name."""
     ours = {name: summary for name, (_, summary) in STUDIES.items()}
-    return ours | {point.name: f"own study, {point.module}" for point in _other_studies()}
+    return ours | {point.name: f"custom study from {point.module}" for point in _other_studies()}
 
 
 def load(name: str) -> Study:
@@ -122,7 +125,7 @@ def load(name: str) -> Study:
     elif points := [point for point in _other_studies() if point.name == name]:
         study = points[0].load()
     else:
-        raise WrongUse(f"there is no study {name!r}; there are {', '.join(summaries())}")
+        raise WrongUse(f"unknown study {name!r}; choose one of {', '.join(summaries())}")
     if not isinstance(study, Study):
         raise WrongUse(f"{name}: its entry point must be a Study, got {type(study).__name__}")
     return study

@@ -1,7 +1,7 @@
-"""Run a study, and its result: as rows, text, a data frame, figures, and files.
+"""Running a study, and its result as rows, text, a data frame, figures and files.
 
-`--out` writes the page, the figures, a table with every digit (CSV, and Parquet where pyarrow is
-installed), and `run.toml`, which records what reproduces the same numbers.
+`--out` writes the page, the figures, a table with all digits (CSV, and Parquet if pyarrow is
+installed), and `run.toml`, the record needed to reproduce the numbers.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ RECORDED_VERSIONS = ("deniable", "numpy", "scipy", "matplotlib")
 
 @dataclass(frozen=True, repr=False)
 class StudyResult:
-    """Result of a study. `rows` are plain mappings, one for each line of its table."""
+    """Result of a study. Each row is a plain mapping."""
 
     study: Study
     options: Options
@@ -51,27 +51,27 @@ class StudyResult:
 
     @property
     def findings(self) -> Sequence[str]:
-        """Sentences that answer the study's question."""
+        """Sentences that answer the question of the study."""
         return self.report.findings
 
     @property
     def document(self) -> dict[str, Any]:  # Any: what JSON can hold
-        """Document that --json prints: options, rows, findings, and keys that the study adds."""
+        """JSON document that --json prints: options, rows, findings, and keys of the study."""
         whole = {"options": self.options, "rows": self.rows, "findings": self.findings}
         return whole | dict(self.report.document)
 
     def frame(self) -> Any:  # Any: a type of whichever library is installed
-        """Return the rows as a data frame of pandas or polars, or as a table of Arrow."""
+        """Return the rows as a pandas or polars data frame or an Arrow table, as installed."""
         for library, maker in DATA_FRAMES.items():
             if find_spec(library):
                 return getattr(import_module(library), maker)(_columns(self.rows))
-        raise WrongUse(f"a frame needs one of {', '.join(DATA_FRAMES)}; run: pip install pandas")
+        raise WrongUse(f"frame() needs one of {', '.join(DATA_FRAMES)}; run: pip install pandas")
 
     def figure(self, name: str | None = None) -> matplotlib.figure.Figure:
         """Return the figure with this name, or the first one."""
         figures = {figure.name: figure for figure in self.report.figures}
         if name is not None and name not in figures:
-            raise WrongUse(f"there is no figure {name!r}; there are {', '.join(figures)}")
+            raise WrongUse(f"unknown figure {name!r}; choose from {', '.join(figures)}")
         with styled():
             return (figures[name] if name else next(iter(figures.values()))).draw()
 
@@ -92,7 +92,7 @@ class StudyResult:
         return folder / "index.html"
 
     def _run_record(self) -> str:
-        """Return, as TOML, what reproduces the same numbers."""
+        """Return, as TOML, the study, seed, options and versions that reproduce the numbers."""
         versions = {"python": python_version()} | {n: _version(n) for n in RECORDED_VERSIONS}
         tables = {
             "run": {"study": self.study.name, "seed": self.seed},
@@ -102,7 +102,7 @@ class StudyResult:
         return "\n".join(_toml_table(name, table) for name, table in tables.items())
 
     def _as_python(self) -> str:
-        """Return Python code that gives the same rows, or nothing if an option is not kept."""
+        """Return Python code that gives the same rows; empty if the options were not all kept."""
         if any(option.name not in self.options for option in self.study.options):
             return ""
         arguments = [
@@ -113,14 +113,14 @@ class StudyResult:
         return "\n".join(["from deniable.simulations import simulate", "", *call])
 
     def __repr__(self) -> str:
-        """Return the tables and findings as plain text, for a terminal."""
+        """Return the question, tables and findings as plain text."""
         lines = [self.study.question, ""]
         for table in self.report.tables:
             lines += [table.title, *_aligned(table), ""]
         return "\n".join([*lines, *self.findings])
 
     def _repr_html_(self) -> str:
-        """Return the findings and figures, for a notebook."""
+        """Return the findings and figures as HTML for a notebook."""
         return excerpt(self.report, [DrawnFigure(figure) for figure in self.report.figures])
 
 
@@ -155,9 +155,9 @@ def run(
     out: str | Path | None = None,
     show_progress: bool = False,
 ) -> StudyResult:
-    """Run a study with options that are already read; progress goes to standard error."""
+    """Run a study whose options are already read; progress goes to standard error."""
     if seed < 0:
-        raise WrongUse(f"a seed is a whole number from 0 on, got {seed}")
+        raise WrongUse(f"the seed must be a whole number of at least 0, got {seed}")
     cells = study.cells(options)
     shown = progress(study.name, len(cells)) if show_progress else nullcontext(lambda _count: None)
     with (
@@ -169,7 +169,7 @@ def run(
 
 
 def csv_bytes(rows: Sequence[Row]) -> bytes:
-    """Return the rows as CSV with every digit: a float is read back as the same float."""
+    """Return the rows as CSV with all digits, so that floats survive a round trip."""
     stream = io.StringIO()
     writer = csv.DictWriter(stream, list(rows[0]) if rows else [], lineterminator="\n")
     writer.writeheader()
@@ -178,7 +178,7 @@ def csv_bytes(rows: Sequence[Row]) -> bytes:
 
 
 def _columns(rows: Sequence[Row]) -> dict[str, list[str | int | float | None]]:
-    """Return columns of one type each: numbers become text where a column has text, as "inf"."""
+    """Return the columns, each of one type: a column with any text becomes all text."""
     columns = {key: [row[key] for row in rows] for key in (rows[0] if rows else ())}
     return {
         key: [str(value) if value is not None else None for value in column]
@@ -193,12 +193,12 @@ def _write_parquet(path: Path, rows: Sequence[Row]) -> None:
         import pyarrow as pa
         from pyarrow.parquet import write_table
     except ModuleNotFoundError:
-        return  # it comes with `pip install 'deniable[archive]'`
+        return  # `pip install 'deniable[archive]'` adds it
     write_table(pa.table(_columns(rows)), path)
 
 
 def _toml_table(name: str, table: Mapping[str, Any]) -> str:  # Any: what JSON can hold
-    """Return a TOML table: values as in JSON, and what is nested deeper as text."""
+    """Return a TOML table: values as in JSON, nested mappings as JSON text."""
     lines = [f"{json.dumps(key)} = {_toml_value(value)}" for key, value in table.items()]
     return "\n".join([f"[{name}]", *lines, ""])
 
@@ -216,7 +216,7 @@ def _version(name: str) -> str:
 
 
 def _aligned(table: Table) -> Iterator[str]:
-    """Yield lines whose columns are as wide as their widest text; all but the first flush right."""
+    """Yield aligned lines: the first column flush left, the others flush right."""
     rows = [list(table.columns), *(list(row) for row in table.rows)]
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     for row in rows:
