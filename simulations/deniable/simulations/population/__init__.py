@@ -1,17 +1,17 @@
-"""Tallies of whole populations, drawn without playing the people one by one.
+"""Tallies of whole populations, simulated without simulating each person.
 
-`whole_numbers` puts people into whole numbers and onto grids. `tallies` then draws the counts that
-n people's reports add up to, with `walk` and `vectors` for mechanisms of their own. A sum of
-independent reports has a known distribution, and sampling takes a time that does not depend on n.
-Each generator states how exact it is:
+`whole_numbers` splits people into whole numbers and places them on grids. `tallies` draws the
+counts of n people's reports; `walk` and `vectors` do so for special mechanisms. The sum of
+independent reports has a known distribution, so the time does not depend on n. Each sampler states
+how exact it is:
 
-    "joint"        the counts together have exactly the distribution that n devices would give
-    "marginals"    each count has its exact distribution; dependence between them is left out
+    "joint"        the counts have exactly the joint distribution of reports from n devices
+    "marginals"    each count has its exact distribution, but dependence between counts is ignored
     "moments"      means, variances and covariances are exact, and the distribution is normal
 
-A number is exact up to the rounding of the doubles in which numpy keeps probabilities, about 1e-16
-of each: a billion people times a thousand repetitions could not show it. Randomness comes from an
-ordinary generator, not from the kernel, so only simulations may import this.
+Probabilities are doubles with a relative error of about 1e-16, which not even a thousand
+repetitions with a billion people could detect. Randomness comes from an ordinary generator, not
+from the kernel, so only simulations may import this package.
 """
 
 from deniable.simulations.population.tallies import (

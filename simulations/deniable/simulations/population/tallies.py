@@ -1,24 +1,25 @@
-"""Tallies of a population's reports, for every mechanism, in time that does not depend on people.
+"""Tallies of a population's reports for every mechanism, in time independent of the population.
 
-`fixed`: these people, these answers; only the noise is drawn (design).
-`drawn`: each person's answer is drawn from a distribution as well (iid).
+`fixed` has given people with given answers, so that only the noise is random.
+`drawn` also draws each person's answer from a distribution.
 
-Each family of mechanisms has one sampler, in `SAMPLERS`. The sampler of `Mechanism` is right for
-any mechanism, as it uses the mechanism's own probabilities:
+`SAMPLERS` has one sampler for each family of mechanisms. The sampler of `Mechanism` works for any
+mechanism, because it uses the mechanism's own probabilities:
 
-    any         one cell for each report: a multinomial for each answer                    joint
+    any         one cell per report: a multinomial for each answer                         joint
                 independent cells: a binomial for each answer and cell                     joint
-                dependent cells: the same, and what ties them together is left out      marginals
+                dependent cells: the same, which ignores the dependence                 marginals
                 sums: a multinomial over all symbols for each answer                       joint
-    tables      one multinomial for each answer, or fewer draws where the table is a walk
+    tables      a multinomial for each answer, or fewer draws if the table is a walk
                 (`walk.py`)                                                                joint
-    designs     one option for each report: n_v keep, each with probability p - q; all others are
-                uniform. Else for each option Bin(n_v, p) + Bin(n - n_v, q)     joint or marginals
-    cyclic      those who keep their answer report any of its symbols; all others any symbol  joint
-    groups      multinomial how many of each answer are in each; in a group as above
-    vectors     normal, with their mean and covariance                                    moments
+    designs     one option per report: of n_v holders, each keeps the answer with probability
+                p - q; all other reports are uniform                                       joint
+                several options: Bin(n_v, p) + Bin(n - n_v, q) for each         joint or marginals
+    cyclic      people who keep their answer report a random symbol of it, others any symbol  joint
+    groups      a multinomial splits each answer among the groups; each group as above
+    vectors     a normal distribution with exact mean and covariance                      moments
 
-Answers that are drawn make one multinomial where each report counts in one cell.
+If answers are drawn and each report counts in one cell, the tally is one multinomial.
 """
 
 from __future__ import annotations
@@ -45,7 +46,7 @@ JOINT: Literal["joint"] = "joint"
 MARGINALS: Literal["marginals"] = "marginals"
 MOMENTS: Literal["moments"] = "moments"
 Exactness = Literal["joint", "marginals", "moments"]
-MAX_SINGLE_DRAWS = 2**22  # people who are drawn one by one
+MAX_SINGLE_DRAWS = 2**22  # people who are simulated one by one
 
 Counts = NDArray[np.int64]
 Rates = NDArray[np.float64]
@@ -54,7 +55,7 @@ Family = TypeVar("Family", bound=Mechanism)
 
 @dataclass(frozen=True)
 class Tallies:
-    """`counts[repetition, cell]`, the cells being those that the server counts; and how exact."""
+    """Tallies `counts[repetition, cell]`, with the cells of the server, and their exactness."""
 
     counts: Counts
     reports: int
@@ -67,10 +68,10 @@ def fixed(
     repetitions: int,
     generator: np.random.Generator,
 ) -> Tallies:
-    """Draw the tallies of people who hold given answers.
+    """Draw the tallies of people with given answers.
 
-    `people[answer]` hold each answer: no and yes, the options, or the points of the grid. Two
-    dimensions where each repetition has its own people, as `on_grid` gives them.
+    `people[answer]` is the number of people with each answer: no and yes, the options, or the grid
+    points. With two dimensions, `people[repetition, answer]`, each repetition has its own people.
     """
     held = np.atleast_2d(np.asarray(people, dtype=np.int64))
     sampler = sampler_of(mechanism)
@@ -85,9 +86,9 @@ def drawn(
     repetitions: int,
     generator: np.random.Generator,
 ) -> Tallies:
-    """Draw the tallies of people whose answers are drawn too, again for each repetition.
+    """Draw the tallies of people whose answers are drawn too, separately for each repetition.
 
-    `distribution[answer]` is the probability that a person holds it.
+    `distribution[answer]` is the probability of each answer.
     """
     if mechanism.joint == MULTINOMIAL:
         counts = generator.multinomial(people, rates(mechanism, distribution), repetitions)
@@ -98,13 +99,13 @@ def drawn(
 
 
 def rates(mechanism: Mechanism, distribution: Sequence[float]) -> Rates:
-    """Return what one report is expected to add to each cell, for answers of this distribution."""
+    """Return the expected contribution of one report to each cell, for this answer distribution."""
     return sampler_of(mechanism).rates(np.asarray(distribution, dtype=float))
 
 
 @dataclass(frozen=True)
 class Sampler(Generic[Family]):
-    """Sampler of any mechanism, from the probabilities that it states."""
+    """Sampler of any mechanism, from the mechanism's own probabilities."""
 
     mechanism: Family
 
@@ -113,9 +114,9 @@ class Sampler(Generic[Family]):
         return MARGINALS if self.mechanism.joint == DEPENDENT else JOINT
 
     def counts(self, held: Counts, repetitions: int, generator: np.random.Generator) -> Counts:
-        """Draw the counts of people who hold these answers.
+        """Draw the counts of people with these answers.
 
-        `held` has one row for all repetitions, or one row for each.
+        `held` has one row for all repetitions, or one row per repetition.
         """
         if self.mechanism.joint == SUMS:
             return self._of_symbols(held, repetitions, generator)
@@ -136,7 +137,7 @@ class Sampler(Generic[Family]):
 
     @property
     def rows(self) -> Rates:
-        """The cells' rates as doubles, one row for each answer."""
+        """Rate of each cell as a double, with one row per answer."""
         answers = range(self.mechanism.answers)
         return np.array(
             [[rate / ONE for rate in self.mechanism.cell_rates(answer)] for answer in answers]
@@ -203,7 +204,7 @@ class DesignSampler(Sampler[SupportDesign]):
 
 class CyclicSampler(Sampler[CyclicDesign]):
     def counts(self, held: Counts, repetitions: int, generator: np.random.Generator) -> Counts:
-        """Those who see their answer have any symbol that speaks for it, all others any at all."""
+        """Draw a symbol of their answer for people who keep it, and any symbol for the others."""
         design = self.mechanism
         seeing = generator.binomial(held, 1 - design.blind / ONE, (repetitions, held.shape[1]))
         every = np.full(design.modulus, 1 / design.modulus)
@@ -245,7 +246,7 @@ class GroupSampler(Sampler[GroupedDesign]):
         return sampler_of(self.mechanism.each).exactness
 
     def counts(self, held: Counts, repetitions: int, generator: np.random.Generator) -> Counts:
-        """People with one option for all groups, once it is drawn for which group they report."""
+        """Draw which group each person reports for, and then the counts of each group."""
         shares = [share / ONE for share in self.mechanism.shares]
         every = np.broadcast_to(held, (repetitions, held.shape[1]))
         by_group = np.moveaxis(generator.multinomial(every, shares), 2, 1)
@@ -258,7 +259,7 @@ class GroupSampler(Sampler[GroupedDesign]):
 
 
 def in_groups(mechanism: GroupedDesign, held: Counts, generator: np.random.Generator) -> Counts:
-    """Draw the counts of `held[repetition, group, option]` people, who report for that group."""
+    """Draw the counts of `held[repetition, group, option]` people who report for each group."""
     sampler = sampler_of(mechanism.each)
     counts = [
         sampler.counts(held[:, group], len(held), generator) for group in range(mechanism.groups)
@@ -269,10 +270,11 @@ def in_groups(mechanism: GroupedDesign, held: Counts, generator: np.random.Gener
 def text_tally(
     question: Text, people: Mapping[str, int], alone: int, generator: np.random.Generator
 ) -> NDArray[np.int64]:
-    """Draw the cells of a text question: `people[text]` give each text, and `alone` a unique one.
+    """Draw the cells of a text question.
 
-    People who share their text with no one need no text: the hash puts each of them into any bucket
-    of each group with the same probability.
+    `people[text]` people give each text, and `alone` people give a text that no one else gives.
+    Unique texts need not be known, because the hash puts each of them into a uniformly random
+    bucket of each group.
     """
     mechanism = question.mechanism
     shares = [share / ONE for share in mechanism.shares]

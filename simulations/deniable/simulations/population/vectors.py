@@ -1,9 +1,9 @@
-"""Reports of vectors: sums of designs that devices can send, and the cosines of PrivUnit.
+"""Reports of vectors: sums of the designs that devices use, and cosines of PrivUnit.
 
-The sums of coordinates, from which estimates are made, have their exact first two moments: a
-codeword has the mean gain v, and with u the direction of v the mean square across I + (along -
-across) u u'. They are drawn from a normal distribution, which the sum of many reports is close to.
-The sums of squares are their expectations, and do not vary.
+Estimates are made from sums of coordinates. The simulated sums are normal, which the sum of many
+reports approaches, with exact means and covariances: for a person's vector v with direction u, a
+codeword has the mean gain v and the mean square across I + (along - across) u u'. Sums of squares
+are set to their expectations.
 """
 
 from __future__ import annotations
@@ -24,10 +24,7 @@ Sums = NDArray[np.int64]
 def vector_sums(
     design: VectorDesign, vectors: Array, repetitions: int, generator: np.random.Generator
 ) -> Sums:
-    """Draw `counts[repetition, cell]` for one person per row of `vectors`.
-
-    Each row has length at most one.
-    """
+    """Draw `counts[repetition, cell]` for one person per row of `vectors`, whose length is <= 1."""
     length = np.linalg.norm(vectors, axis=1, keepdims=True)
     directions = vectors / np.where(length > 0, length, 1)
     spread = (design.along - design.across) * directions.T @ directions
@@ -41,9 +38,9 @@ def vector_sums(
 def axis_sums(
     design: VectorDesign, held: Sums, repetitions: int, generator: np.random.Generator
 ) -> Sums:
-    """Draw the same for people whose answers point along the axes: coordinates are independent.
+    """Draw the same for people whose vectors point along the axes, so coordinates are independent.
 
-    `held` has one row for all repetitions, or one for each.
+    `held` has one row for all repetitions, or one row per repetition.
     """
     to, fro = held[:, ::2], held[:, 1::2]
     squares = held.sum(axis=1, keepdims=True) * design.across
@@ -54,7 +51,7 @@ def axis_sums(
 
 
 def expected_sums(design: VectorDesign, shares: Array) -> Array:
-    """Return what one report adds to each cell when answers have this distribution."""
+    """Return the expected contribution of one report to each cell."""
     to, fro = shares[::2], shares[1::2]
     squares = design.across + (design.along - design.across) * (to + fro)
     return UNIT * np.concatenate([design.gain * (to - fro), squares])
@@ -66,20 +63,20 @@ def _whole(sums: Array, squares: Array) -> Sums:
 
 
 def cap_probability(epsilon: float, part: float) -> float:
-    """Return the probability of a report in a cap that is this part of the sphere."""
+    """Return the probability of a report in the cap, which is this part of the sphere."""
     e = math.exp(epsilon)
     return e * part / (1 + (e - 1) * part)
 
 
 def cosines(epsilon: float, dimension: int, times: int, generator: np.random.Generator) -> Array:
-    """Draw <u, v> of PrivUnit reports u for a person's vector v of length one.
+    """Draw <u, v> for PrivUnit reports u of a person's vector v of length one.
 
-    A report is uniform in the cap of <u, v> above a threshold with probability
-    e q / (1 + (e - 1) q), and else uniform outside it, where q is the part of the sphere in the cap
-    and e = e^ε. So any density is one of two, which differ by the factor e^ε, whatever v is. The
-    threshold is the one that maximizes the mean m = E<u, v>; u / m is unbiased.
+    Let q be the part of the sphere in the cap where <u, v> exceeds a threshold, and e = e^ε. With
+    probability e q / (1 + (e - 1) q), a report is uniform in the cap, otherwise uniform outside it.
+    For every v, the density then has only two values, whose ratio is e^ε. The threshold maximizes
+    the mean m = E<u, v>, and u / m is unbiased.
 
-    (1 + <u, v>) / 2 has a beta distribution on a sphere, which is drawn in doubles. Devices report
+    For a uniform u, (1 + <u, v>) / 2 has a beta distribution, drawn here in doubles. Devices report
     one of finitely many codewords, `KClosest`.
 
     Source: Bhowmick, Duchi, Freudiger, Kapoor, Rogers 2018, arXiv:1812.00984.
@@ -89,7 +86,7 @@ def cosines(epsilon: float, dimension: int, times: int, generator: np.random.Gen
     _, both = best_cap(dimension, epsilon)  # the cap and the one opposite
     part = both / 2
     inside = generator.random(times) < cap_probability(epsilon, part)
-    above = generator.random(times)  # how much of the sphere is closer to v
+    above = generator.random(times)  # part of the sphere that is closer to v
     above = np.where(inside, part * above, part + (1 - part) * above)
     shape = (dimension - 1) / 2
     return np.asarray(1 - 2 * betaincinv(shape, shape, above))

@@ -1,16 +1,17 @@
-"""Fixed people under a table that is a memoryless walk, in a few binomials for each grid point.
+"""Tallies for tables that are memoryless walks, from a few binomials per grid point.
 
-Discrete Laplace noise that is gathered at the ends is such a walk. At point i a person stays with
-probability (1 - r) / (1 + r), or sets out left or right with r / (1 + r) each; at an end there is
-only one way, and a person who does not take it stays. A moving person stops at each inner point
-with probability 1 - r, wherever they began, and surely at the end:
+Discrete Laplace noise clamped to the range is such a walk. At point i, a person stays with
+probability (1 - r) / (1 + r), or starts to move left or right with probability r / (1 + r) each. At
+an end there is only one direction, and a person who does not take it stays. A moving person stops
+at each inner point with probability 1 - r, wherever they started, and always at the end:
 
     P[j | i] = (1 - r) / (1 + r) r^|i - j|       j inside
              =       1 / (1 + r) r^|i - j|       j an end
 
-So moving people are exchangeable, and merge: 2 m binomials of people who set out and 2 m of people
-who stop have exactly the joint distribution of (m + 1) multinomials, in time that grows with the
-points and not with their square. No published source is known.
+People who move in one direction are therefore exchangeable, and can be counted together. With m + 1
+points, 2 m binomials of people who start and 2 m of people who stop have exactly the joint
+distribution of m + 1 multinomials, in time that grows with m and not with m^2. We know of no
+published source.
 """
 
 from __future__ import annotations
@@ -23,11 +24,11 @@ from deniable.shared.privacy.families.number_table import NumberTable
 
 Array = NDArray[np.float64]
 Counts = NDArray[np.int64]
-ROUNDING = 1e-13  # of each probability: 255 steps of one double; far below what draws could show
+ROUNDING = 1e-13  # relative error of a probability after 255 steps in doubles; not detectable
 
 
 def walk_rate(mechanism: NumberTable, rows: Array) -> float | None:
-    """Return r if these rows, the mechanism's in doubles, are those of a walk up to rounding."""
+    """Return r if the rows of the mechanism are those of a walk, up to rounding; else None."""
     if rows.shape[0] != rows.shape[1]:
         return None
     stay = mechanism.rows[0][0]
@@ -44,12 +45,12 @@ def walk_rows(steps: int, r: float) -> Array:
 
 
 def walked(r: float, held: Counts, repetitions: int, generator: np.random.Generator) -> Counts:
-    """Draw tallies of people at these points, given in one row or in one for each repetition."""
+    """Draw tallies of people at these points, with one row for all repetitions or one for each."""
     last = held.shape[1] - 1
-    ways = np.zeros((2, last + 1, repetitions), dtype=np.int64)  # setting out right, and left
+    ways = np.zeros((2, last + 1, repetitions), dtype=np.int64)  # people who start right, and left
     counts = np.empty((last + 1, repetitions), dtype=np.int64)
     for point, people in enumerate(held.T):
-        stay = people[0] if len(people) == 1 else people  # one number is drawn from far faster
+        stay = people[0] if len(people) == 1 else people  # drawing is much faster for one number
         if point < last:
             ways[0, point] = generator.binomial(stay, r / (1 + r), repetitions)
         if point:
@@ -62,7 +63,7 @@ def walked(r: float, held: Counts, repetitions: int, generator: np.random.Genera
 
 
 def _arrive(counts: Counts, setting_out: Counts, r: float, generator: np.random.Generator) -> None:
-    """Move people from the first point to the last, and add those who stop to `counts`."""
+    """Move people from the first point to the last, adding those who stop to `counts`."""
     moving = setting_out[0]
     for point in range(1, len(counts) - 1):
         stopped = generator.binomial(moving, 1 - r)

@@ -1,8 +1,8 @@
-"""Whole people from shares, and people on the grid of a number question.
+"""Whole numbers of people from shares, and people on the grid of a number question.
 
-On a grid a number goes up to the next point with probability its share of the way there, which
-keeps the mean. People with the same number are exchangeable, so how many of them go up is one
-binomial draw. Numbers are shares of the range, 0 to 1, clamped to it as on a device.
+A number between two grid points is rounded up with a probability equal to its share of the way to
+the upper point, which keeps the mean. The number of people with the same value who are rounded up
+is one binomial draw. Values are shares of the range, clamped to [0, 1] as on a device.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ from numpy.typing import NDArray
 
 
 def whole_people(weights: Sequence[float], people: int) -> NDArray[np.int64]:
-    """Return how many of the people fall to each weight.
+    """Split the people in proportion to the weights.
 
-    They add up, and each is off by less than one, as the ends of the running sum are rounded.
+    The numbers add up to `people`, and each is off by less than one.
 
     >>> whole_people([1, 1, 1], 100).tolist()
     [33, 34, 33]
@@ -34,7 +34,7 @@ def on_grid(
     repetitions: int,
     generator: np.random.Generator,
 ) -> NDArray[np.int64]:
-    """Draw the numbers of people at each of the steps + 1 points, one row for each repetition."""
+    """Draw the number of people at each of the steps + 1 points, one row per repetition."""
     points = np.zeros((repetitions, steps + 1), dtype=np.int64)
     for position, count in zip(positions, people, strict=True):
         below, share = grid_place(position, steps)
@@ -54,7 +54,7 @@ def grid_place(position: float, steps: int) -> tuple[int, float]:
 def grid_distribution(
     positions: Sequence[float], shares: Sequence[float], steps: int
 ) -> list[float]:
-    """Return the probability that a person drawn from this distribution is at each grid point."""
+    """Return the probability of each grid point for a person drawn from this distribution."""
     distribution = [0.0] * (steps + 1)
     for position, share in zip(positions, shares, strict=True):
         below, up = grid_place(position, steps)
