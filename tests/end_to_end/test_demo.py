@@ -64,7 +64,7 @@ def test_the_demo_for_people_says_in_words_what_a_report_gives_away() -> None:
 def test_a_crowd_that_cannot_be_is_refused(people: str) -> None:
     done = run("demo", "--people", people, "--exit")
     assert (done.returncode, done.stdout) == (2, "")
-    assert "--people is 1 to 10,000,000" in done.stderr
+    assert "--people must be from 1 to 10,000,000" in done.stderr
 
 
 @pytest.mark.long

@@ -1,5 +1,6 @@
 """`deniable demo`: a real server, published surveys and simulated people.
 
-`verb` reads the options and `demo` runs them: `server_process` starts the server and publishes,
-`crowd` answers, and `demo_report` prints the truth next to every estimate and draws the picture.
+`verb` reads the options, and `demo` runs the demo. `server_process` starts the server and publishes
+surveys, `crowd` answers them, and `demo_report` prints the truth next to every estimate and draws
+the picture.
 """

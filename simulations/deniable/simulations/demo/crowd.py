@@ -1,10 +1,10 @@
-"""The demo's crowd: the people's true answers, and how they reach the server.
+"""Crowd of the demo: people's true answers, and how their reports reach the server.
 
-One survey is answered by everyone: some people are complete `Client` devices, the others share
-envelopes of many reports. Another tells twelve days of an app, a round each: a bad release, its
-fix, and a day with forged reports. Either way the survey's own mechanisms randomize each answer
-with the kernel's randomness, and reports travel in envelopes over HTTP. People who share envelopes
-lack only ledger and outbox.
+Everyone answers one survey: some people with a complete `Client`, the others through a backend that
+puts many reports into an envelope. A second survey covers twelve days of an app, with a round per
+day: a bad release, its fix, and a day with forged reports. In both, the survey's own mechanisms
+randomize each answer with randomness from the kernel, and envelopes travel over HTTP. People behind
+the backend lack only a ledger and an outbox.
 """
 
 from __future__ import annotations
@@ -31,18 +31,18 @@ from deniable.simulations.demo.server_process import Published
 TRUE_SHARES = {"firefox": 0.34, "chrome": 0.41, "safari": 0.14, "edge": 0.07, "other": 0.04}
 CRASH_SHARE = 0.07
 MINUTES = (2.0, 17.0)  # shape and scale of a gamma distribution, clamped to two hours
-REPORTS_PER_ENVELOPE = 500  # of people who share envelopes
-MAX_DEVICES_PLAYING = 16  # simultaneously
+REPORTS_PER_ENVELOPE = 500  # sent by the backend
+MAX_PARALLEL_DEVICES = 16
 FLUSH_SECONDS = 10.0
 CRASHED_BY_DAY = (0.04, 0.04, 0.05, 0.04, 0.11, 0.24, 0.31, 0.27, 0.12, 0.05, 0.04, 0.04)
-RELEASE_DAY, FIX_DAY, FORGERY_DAY = 4, 8, 10  # numbers of days, from 0
+RELEASE_DAY, FIX_DAY, FORGERY_DAY = 4, 8, 10  # counted from 0
 ANNOTATIONS = {RELEASE_DAY: "2.4 released", FIX_DAY: "2.4.1 fixes it"}
-REPORTS_PER_FORGERY = 20  # on the day of the forgery
+REPORTS_PER_FORGERY = 20  # one report in 20 is forged on that day
 MIN_PEOPLE_PER_DAY = 100
 SCREENS = (0.38, 0.22, 0.18, 0.07, 0.06, 0.03, 0.04, 0.02)
-ALL_SCREENS = 2 ** len(SCREENS) - 1  # a symbol that is allowed, and claims every screen
+ALL_SCREENS = 2 ** len(SCREENS) - 1  # a valid symbol that claims every screen
 
-Done = Callable[[int], None]  # gets how many more people have answered
+Done = Callable[[int], None]  # takes the number of people who have just answered
 Truths = Mapping[str, Mapping[str, float]]
 
 
@@ -58,7 +58,7 @@ class Person:
 
 
 def make_crowd(people: int, seed: int) -> list[Person]:
-    """Return this many people, the same ones for the same seed."""
+    """Return this many people; the same seed gives the same people."""
     random = np.random.default_rng(seed)
     crashed = random.random(people) < CRASH_SHARE
     minutes = np.minimum(random.gamma(*MINUTES, size=people), 120.0)
@@ -70,7 +70,7 @@ def make_crowd(people: int, seed: int) -> list[Person]:
 
 
 def truths(crowd: list[Person]) -> dict[str, dict[str, float]]:
-    """Return the true share or mean for each question and label."""
+    """Return the true share or mean of each question and label."""
     people = len(crowd)
     return {
         "crashed": {"yes": sum(person.crashed for person in crowd) / people},
@@ -85,7 +85,7 @@ def shares_of(answers: Sequence[str], options: Iterable[str]) -> dict[str, float
 
 
 def play_backend(published: Published, people: Sequence[Person], done: Done) -> None:
-    """Send reports, many to an envelope, as the backend of an app would."""
+    """Send many reports in each envelope, as the backend of an app would."""
     for start in range(0, len(people), REPORTS_PER_ENVELOPE):
         group = people[start : start + REPORTS_PER_ENVELOPE]
         survey = published.survey
@@ -94,7 +94,7 @@ def play_backend(published: Published, people: Sequence[Person], done: Done) -> 
 
 
 def play_devices(published: Published, people: Sequence[Person], folder: Path, done: Done) -> None:
-    """Give each person a `Client`: consent, ledger, outbox, upload."""
+    """Answer as each person with a complete `Client`: consent, ledger, outbox, upload."""
     policy = Policy(keys=[published.key], max_epsilon_per_round="2", max_epsilon="2")
 
     def play(numbered: tuple[int, Person]) -> None:
@@ -108,18 +108,18 @@ def play_devices(published: Published, people: Sequence[Person], folder: Path, d
             raise Refused(f"device {number} could not answer: {outcome}, {waiting} reports waiting")
         done(1)
 
-    with ThreadPoolExecutor(MAX_DEVICES_PLAYING) as pool:
+    with ThreadPoolExecutor(MAX_PARALLEL_DEVICES) as pool:
         list(pool.map(play, enumerate(people)))
 
 
 def encoded(survey: Survey, answers: Mapping[str, object]) -> bytes:
-    """Return a report as `Survey.report` makes it, without the pause that hides its timing."""
+    """Return a report like `Survey.report`, but without the pause that hides its timing."""
     symbols = [q.report(answers[q.name], kernel_draw)[0] for q in survey.questions]
     return encode_report(survey, symbols)
 
 
 def send(published: Published, number: int, reports: Sequence[bytes]) -> None:
-    """Send reports of this round in one envelope, with the token of an app."""
+    """Send reports of this round in one envelope, with an app token."""
     payload = b"".join(reports)
     envelope = Envelope(published.id, number, os.urandom(16), len(reports), payload)
     response = requests.post(
@@ -134,22 +134,22 @@ def send(published: Published, number: int, reports: Sequence[bytes]) -> None:
 
 @dataclass(frozen=True)
 class Day:
-    """Truth about one day of the story, which only the demo knows."""
+    """True values of one day of the story, which only the demo knows."""
 
     round: int
     first_day: date
     people: int
-    forged: int  # reports that no device made
+    forged: int  # number of forged reports
     truths: Truths
 
 
 def people_a_day(people: int) -> int:
-    """Return how many people answer on each day: a fifth of the crowd, and others every time."""
+    """Return the number of people who answer per day: a fifth of the crowd, new people each day."""
     return max(MIN_PEOPLE_PER_DAY, people // 5)
 
 
 def play_story(published: Published, people: int, seed: int, done: Done) -> Iterator[Day]:
-    """Send the answers of each day, and on one day forged reports as well."""
+    """Send the answers of each day, and forged reports on one day; yield the truth of each day."""
     survey, random = published.survey, np.random.default_rng([seed, 1])
     options = survey.questions[1].labels
     for number, share in enumerate(CRASHED_BY_DAY):

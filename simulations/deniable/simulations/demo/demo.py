@@ -1,4 +1,4 @@
-"""Run of the demo: publish surveys, let people answer, read the results over HTTP, and report."""
+"""Run of the demo: publish surveys, send answers, read results over HTTP, and report."""
 
 from __future__ import annotations
 
@@ -48,19 +48,19 @@ from deniable.simulations.demo.server_process import (
 )
 
 DEVICES = 200
-FEEDBACK_PEOPLE = 500  # who answered the survey that is closed
+FEEDBACK_PEOPLE = 500  # who answered the closed survey
 
 
 @dataclass(frozen=True)
 class Surveys:
-    """Surveys of the demo: one for everyone, and one that tells the story day by day."""
+    """Surveys of the demo: one that everyone answers, and one with a round per day."""
 
     health: Published
     crashes: Published
 
 
 def run(arguments: Namespace) -> int:
-    """Play the demo; a signal that ends it early raises KeyboardInterrupt."""
+    """Run the demo; a signal that ends it early raises KeyboardInterrupt."""
     started = time.monotonic()
     with interrupted_by_signals(), TemporaryDirectory(prefix="deniable-demo-") as folder:
         data, known = Path(folder) / "server", Path(folder) / "truth.csv"
@@ -87,7 +87,7 @@ def run(arguments: Namespace) -> int:
 
 
 def _publish(server: RunningServer, data: Path) -> Surveys:
-    """Publish four surveys: one of them has not opened yet, and one is closed by hand."""
+    """Publish four surveys, of which one is not open yet and one is closed by hand."""
     today = datetime.now(UTC).date()
     begin = today - timedelta(days=len(CRASHED_BY_DAY) - 1)
 
@@ -126,7 +126,7 @@ def _play(surveys: Surveys, crowd: Sequence[Person], seed: int, folder: Path) ->
 
 
 def _truths(surveys: Surveys, health: Truths, days: Sequence[Day]) -> Iterator[ReferenceValue]:
-    """Yield the truths, which the dashboard reads from a file and no store holds."""
+    """Yield the true values, which the dashboard reads from a file and which no store holds."""
     rounds = [(surveys.health, surveys.health.survey.first_round, health)]
     rounds += [(surveys.crashes, day.round, day.truths) for day in days]
     for published, number, true in rounds:
@@ -145,7 +145,7 @@ def _results(server: RunningServer, published: Published) -> Results:
 
 
 def _compare(results: Results, true: Truths) -> dict[str, list[dict[str, Any]]]:
-    """Return the rows of the last round, each with its truth."""
+    """Return the rows of the last round, each with its true value."""
     questions = results.rounds[-1].questions
     return {
         name: [_with_truth(row, true[name][row.label]) for row in rows]
@@ -154,7 +154,7 @@ def _compare(results: Results, true: Truths) -> dict[str, list[dict[str, Any]]]:
 
 
 def _story(results: Results, days: Sequence[Day]) -> list[dict[str, Any]]:
-    """Return the crashes of each day, and whether the server noticed forged reports."""
+    """Return the crashes of each day, and whether the server detected forged reports."""
     rounds = {result.round: result for result in results.rounds}
     return [
         {
@@ -182,4 +182,4 @@ def _stay_open(server: RunningServer, browse: bool) -> None:
         while True:
             time.sleep(3600)
     except KeyboardInterrupt:
-        print("\nEnded. The server has stopped and its folder is deleted.", file=sys.stderr)
+        print("\nEnded. The server is stopped and its folder is deleted.", file=sys.stderr)

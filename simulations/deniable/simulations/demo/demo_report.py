@@ -1,6 +1,6 @@
-"""The demo's report: truth next to estimate, as text and as a small SVG of the twelve days.
+"""Report of the demo: truth next to estimate, as text and as a small SVG of the twelve days.
 
-The picture holds its numbers as JSON, so that anyone can draw it again.
+The SVG contains its numbers as JSON, so that anyone can draw it again.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ Days = Sequence[Mapping[str, Any]]  # Any: the rows of `story` in what --json pr
 
 
 def report_lines(answer: Mapping[str, Any], survey: Survey, devices: int) -> Iterator[str]:
-    """Yield the report for the terminal: truth, estimate and interval of every row."""
+    """Yield the lines of the report: truth, estimate and interval of every row."""
     people = answer["people"]
     yield (
         f"\n{people:,} simulated people answered {survey.name} in {answer['seconds']:.1f} s "
-        f"({min(people, devices):,} of them with a complete client). No answer was kept.\n"
+        f"({min(people, devices):,} of them with a complete client). No answer was stored.\n"
     )
     yield f"{'question':<10}{'':<10}{'truth':>9}{'estimate':>10}   95 % interval"
     for name, rows in answer["questions"].items():
@@ -43,14 +43,14 @@ def report_lines(answer: Mapping[str, Any], survey: Survey, devices: int) -> Ite
             yield f"{name if i == 0 else '':<10}{row['label']:<10}{_numbers(row, shown)}"
     yield f"\n{'crashes, by day':<20}{'truth':>9}{'estimate':>10}   95 % interval"
     for day in answer["story"]:
-        flag = "   forged reports were noticed" if day["warning"] else ""
+        flag = "   forged reports detected" if day["warning"] else ""
         yield f"{day['day']:<20}{_numbers(day, _as_share)}{flag}"
-    yield f"\nWhat a report gives away: {round_promise(survey.round_billionths)}."
-    yield "Confidence intervals are about the people who reported; one in twenty misses the truth."
+    yield f"\nWhat a report can reveal: {round_promise(survey.round_billionths)}."
+    yield "Confidence intervals are about the people who reported; about 1 in 20 misses the truth."
 
 
 def draw_picture(days: Days) -> str:
-    """Draw a dot and a whisker for each day's estimate, and a ring for the truth."""
+    """Draw each day's estimate as a dot with a whisker, and the truth as a ring."""
     people = f"{min(day['reports'] for day in days):,}"
     title = f"Crashes by day among {people} people: the truth, and what deniable reports show"
     parts = [
@@ -118,7 +118,7 @@ def _day(number: int, day: Mapping[str, Any], days: int) -> str:
 
 
 def _y(share: float) -> float:
-    """Return the height of a share, kept inside the picture: an estimate may be below 0."""
+    """Return the y of a share, clamped to the picture, because an estimate may be below 0."""
     inside = min(max(share, -0.03), MAX_SHARE)
     return round(BOTTOM - 8 - inside / MAX_SHARE * (BOTTOM - 8 - TOP), 1)
 

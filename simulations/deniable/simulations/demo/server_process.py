@@ -1,6 +1,6 @@
-"""The demo's server: the real command in its own process, and the surveys published in its folder.
+"""Server of the demo: the real command in its own process, and surveys published in its folder.
 
-Whichever signal ends the demo, the server is stopped and its temporary folder is deleted.
+Every signal that ends the demo also stops the server and deletes its temporary folder.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from deniable.shared.survey.document import Survey, render_document
 from deniable.shared.survey.keys import public_hex, sign
 
 STOP_SECONDS = 10
-MAX_CHECKS, CHECK_SECONDS = 200, 0.05  # until the server serves a new survey
+MAX_CHECKS, CHECK_SECONDS = 200, 0.05  # while waiting for a new survey to be served
 COMMAND = [sys.executable, "-m", "deniable.shared.cli.command"]
 # A closed terminal sends SIGHUP, which Windows does not have.
 END_SIGNALS = [
@@ -42,11 +42,11 @@ END_SIGNALS = [
 class RunningServer:
     url: str  # for devices
     dashboard: str  # for people
-    token: str  # an operator's
+    token: str  # of an operator
 
     @property
     def page(self) -> str:
-        """Address of the dashboard, signed in."""
+        """Address of the dashboard that also signs in."""
         return f"{self.dashboard}/?token={self.token}"
 
 
@@ -55,14 +55,14 @@ def running_server(data: Path, port: int = 0, *more: str) -> Iterator[RunningSer
     """Run `deniable serve` on loopback until the block ends; `port` is the dashboard's."""
     ports = ["--port", "0", "--dashboard-port", str(port)]
     command = [*COMMAND, "serve", "--data", str(data), *ports, "--json", *more]
-    # In its own session, so that a signal of the terminal reaches the demo, which stops the server.
+    # In its own session: Ctrl-C reaches only the demo, which then stops the server.
     server = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, start_new_session=True)
     assert server.stdout is not None
     try:
         try:  # one line, as soon as the server answers requests
             started = json.loads(server.stdout.readline())
         except ValueError:
-            raise StoreUnusable("the server did not start; its message is above") from None
+            raise StoreUnusable("the server did not start; see its message above") from None
         yield RunningServer(started["url"], started["dashboard"], started["token"])
     finally:
         server.terminate()
@@ -94,7 +94,7 @@ def _interrupt(_signal: int, _frame: FrameType | None) -> None:
 
 @dataclass(frozen=True)
 class Published:
-    """A survey on the server, with what its respondents need."""
+    """Published survey, with everything that its respondents need."""
 
     server: str
     id: str
@@ -104,7 +104,7 @@ class Published:
 
 
 class Publisher:
-    """Publisher in an open store, with its own key, which is never stored."""
+    """Publisher of surveys in an open store, with a signing key that is never stored."""
 
     def __init__(self, server: RunningServer, store: Store) -> None:
         self._server, self.catalogue = server, Catalogue(store)
@@ -123,7 +123,7 @@ class Publisher:
             if requests.get(address, timeout=30).status_code == 200:
                 return Published(self._server.url, published.id, survey, key, self._app_token)
             time.sleep(CHECK_SECONDS)
-        raise Refused("the server does not serve the survey that was just published")
+        raise Refused("the server does not serve a survey that was just published")
 
 
 def read_survey(name: str, opens: date, closes: date) -> Survey:
