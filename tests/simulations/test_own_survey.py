@@ -223,8 +223,8 @@ def simulated_here(folder: Path, *words: str) -> None:
 
 @pytest.mark.parametrize(("words", "cure"), [
     (["--share", "crashed"], "like crashed=0.03"),
-    (["--share", "slept=0.1"], "fits no question"),
-    (["--mean", "crashed=1"], "fits no question"),
+    (["--share", "slept=0.1"], "matches no question"),
+    (["--mean", "crashed=1"], "matches no question"),
     (["--mean", "minutes=400"], "not from 0 to 120"),
     (["--share", "browser.firefox=0.9", "--share", "browser.chrome=0.9"], "add up to 1"),
     (["--share", "crashed=1.5"], "from 0 to 1"),

@@ -119,7 +119,7 @@ def test_the_study_prints_people_needed(capsys: pytest.CaptureFixture[str]) -> N
 @pytest.mark.parametrize(("words", "cure"), [
     (["--low", "0.6"], "low must be below high"),
     (["--level", "0.95"], "level must be below power"),
-    (["--power", "1"], "--power is above 0 and below 1"),
+    (["--power", "1"], "--power must be above 0 and below 1"),
 ])  # fmt: skip
 def test_what_cannot_be_told_apart_is_refused(
     words: list[str], cure: str, capsys: pytest.CaptureFixture[str]

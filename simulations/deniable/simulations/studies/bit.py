@@ -1,4 +1,6 @@
-"""A yes-or-no question: randomized response against a trusted count, and the price of locality.
+"""Yes-or-no question: randomized response against a trusted count, and the price of locality.
+
+The variances are, with V = e^ε / (e^ε - 1)^2 and s the share of yes:
 
                                                these people     the population they are drawn from
     local      randomized response             V / n            (V + s (1 - s)) / n
@@ -6,27 +8,27 @@
     central    Laplace noise on the count      2 / (ε n)^2      s (1 - s) / n + 2 / (ε n)^2
     shuffled   randomized response at ε₀       V(ε₀) / n        (V(ε₀) + s (1 - s)) / n
 
-are the variances, with V = e^ε / (e^ε - 1)^2 and s the share of yes. Local and central mechanisms
-protect one person's answer with ε. Shuffled reports have (ε, δ) if the shuffler and n people are
-honest; no limit is known for them here.
+Local and central mechanisms protect one person's answer with ε. Shuffled reports are (ε, δ)-private
+if the shuffler and n people are honest; this study has no limit for them.
 
-For these people the price against geometric noise is n / 2 for every ε, exactly: with a = p / q,
-randomized response has p q / (p - q)^2 = a / (a - 1)^2, and geometric noise twice that. Laplace
-noise ignores that counts are whole numbers, so the price against it is smaller:
-(n / 2) (ε / 2)^2 / sinh(ε / 2)^2. For the population the price is 1 + V / (s (1 - s)), whatever the
-number of people: 1 / tanh(ε / 2)^2 at s = 1/2.
+For these people, the price against geometric noise is exactly n / 2 at every ε: with a = p / q,
+randomized response has p q / (p - q)^2 = a / (a - 1)^2, and geometric noise has twice that. Laplace
+noise does not use that counts are whole numbers, so the price against it is smaller:
+(n / 2) (ε / 2)^2 / sinh(ε / 2)^2. For the population, the price is 1 + V / (s (1 - s)) for any
+number of people, which is 1 / tanh(ε / 2)^2 at s = 1/2.
 
-Limits bound the largest error over shares near s, for any number of people and any estimator, also
-a biased one; for many people they tend to the variances above.
+The limits bound the largest error over shares near s, for any number of people and any estimator,
+even a biased one. For many people they approach the variances above.
 
-    local     van Trees' inequality with a cosine prior on [c - h, c + h], which contains s, for any
-              h. Every report about two points is a function of randomized response [1], whose
-              information is (p - q)^2 / w, w = p q + (p - q)^2 x (1 - x). These people's share adds
-              its variance given the reports, p q x (1 - x) / (w n), and weighs the error about the
-              prior by p q / w, the slope of its mean given the reports.
-    central   these people: the least Bayes risk of a count that is uniform on some of 0, ..., n.
-              Geometric noise has it, with the mean given the noisy count [2]. Counts m apart are
-              protected by m ε. The population: the sampling error, by van Trees' inequality.
+    local     van Trees' inequality with a cosine prior on an interval [c - h, c + h] that contains
+              s, maximized over h. Every report about two points is a function of randomized
+              response [1], whose information is (p - q)^2 / w, w = p q + (p - q)^2 x (1 - x). For
+              these people, the variance of their share given the reports is added,
+              p q x (1 - x) / (w n), and the error about the prior is weighted by p q / w, the slope
+              of the posterior mean.
+    central   these people: the least Bayes risk for a count that is uniform on some of 0, ..., n,
+              attained by the posterior mean given geometric noise [2]. Counts that differ by m are
+              protected with m ε. The population: the sampling error, by van Trees' inequality.
 
 [1] Kairouz, Oh, Viswanath 2015, "The composition theorem for differential privacy", ICML.
 [2] Ghosh, Roughgarden, Sundararajan 2009, "Universally utility-maximizing privacy mechanisms",
@@ -61,7 +63,6 @@ OPTIONS = (
     option.Option("share", 0.3, option.share, "share of people who say yes", "SHARE"),
     option.delta(),
 )
-
 
 LOCAL = Estimator("local", "randomized-response", "randomized response", LOOKS[0])
 SHUFFLED = Estimator("shuffled", "shuffled", "shuffled", figures.SHUFFLED_LOOK)
@@ -117,7 +118,7 @@ def run(cell: Cell, generator: Generator) -> Sequence[Row]:
 
 
 def share_limits(keep: float, share: float, people: int) -> tuple[float, float]:
-    """Return the local limits about these people and about their population."""
+    """Return the local limits of the error about these people and about their population."""
     h = np.geomspace(1e-5, 0.5, 500)
     low = np.maximum(min(share, 1 - share), h) - h
     high = np.minimum(low + 2 * h, 0.5)
@@ -132,25 +133,26 @@ def share_limits(keep: float, share: float, people: int) -> tuple[float, float]:
 
 @cache
 def count_limit(epsilon: float, people: int) -> float:
-    """Return a curator's limit for a count of these people.
+    """Return the central limit of the squared error of a count.
 
-    Away from its ends a uniform count adds the same risk for each value, so few are summed.
+    Away from the ends of its range, each value of a uniform count adds the same risk, so only a few
+    values are summed.
     """
     apart = max(1, min(math.floor(0.1 / epsilon), people))
     q, last = math.exp(-epsilon * apart), people // apart
     few = min(last, 4 + math.ceil(80 / (epsilon * apart)))
     counts = np.arange(few + 1)
     chances = q ** abs(counts[:, None] - counts) * (1 - q) / (1 + q)
-    chances[:, [0, -1]] /= 1 - q  # all noisy counts beyond the ends say the same
+    chances[:, [0, -1]] /= 1 - q  # noisy counts beyond an end carry the same information
     means = counts @ chances / chances.sum(axis=0)
     risk = float((chances * (counts[:, None] - means) ** 2).sum())
     return apart**2 * (risk + (last - few) * 2 * q / (1 - q) ** 2) / (last + 1)
 
 
 def drawn_price(epsilon: float, share: float) -> float:
-    """Return the limit of the price for the population, as the people increase.
+    """Return the price for the population in the limit of many people.
 
-    At a share of 0 or 1 people do not differ: there is no sampling error, and no finite limit.
+    It is infinite at a share of 0 or 1, where there is no sampling error.
     """
     if share in (0.0, 1.0):
         return math.inf
@@ -159,6 +161,11 @@ def drawn_price(epsilon: float, share: float) -> float:
 
 def report(options: Options, found: Sequence[Row]) -> Report:
     rows, epsilon, people = Rows(found), middle(options["epsilon"]), middle(options["people"])
+    prices = {
+        "per person asked, geometric": lambda cell: f"{_prices(cell)['geometric'] / people:.6f}",
+        "per person asked, Laplace": lambda cell: f"{_prices(cell)['laplace'] / people:.6f}",
+        "population": lambda cell: figure(_prices(cell)["drawn"]),
+    }
     return Report(
         _findings(options, rows.at(epsilon=epsilon, people=people)),
         [
@@ -175,31 +182,22 @@ def report(options: Options, found: Sequence[Row]) -> Report:
             ),
             sentences.table(
                 "Price of locality: local variance divided by central variance",
-                rows.at(people=people),
-                {"ε": "epsilon"},
-                {
-                    "per person asked, geometric": lambda cell: (
-                        f"{_prices(cell)['geometric'] / people:.6f}"
-                    ),
-                    "per person asked, Laplace": lambda cell: (
-                        f"{_prices(cell)['laplace'] / people:.6f}"
-                    ),
-                    "population": lambda cell: figure(_prices(cell)["drawn"]),
-                },
+                *(rows.at(people=people), {"ε": "epsilon"}, prices),
             ),
         ],
         sentences.method(
             rows,
-            f"""Both models protect one person's answer with ε. Limits bound the largest error over
-            shares near {options["share"]:g}, of any estimator and for any number of people.
+            f"""Devices and the trusted server protect one person's answer with the same ε. The
+            limits hold for every estimator and any number of people: they bound the largest error
+            over shares near {options["share"]:g}.
 
-            Shuffled reports are randomized responses at a larger ε₀. Together they have
-            (ε, {options["delta"]:g}) for each person as long as the shuffler and n people are
-            honest; alone, a report has ε₀.
+            Shuffled reports are randomized responses at a larger ε₀. Together they are
+            (ε, {options["delta"]:g})-private if the shuffler and n people are honest. A single
+            report only has ε₀.
 
-            A count of randomized responses is drawn as the sum of two binomials, and geometric
-            noise as the difference of two geometric numbers: exactly the distribution that devices,
-            or a trusted server, would produce.""",
+            The count of randomized responses is simulated as the sum of two binomial numbers, and
+            geometric noise as the difference of two geometric numbers. These are exactly the
+            distributions that devices or a trusted server would produce.""",
         ),
         {"prices": [_prices(cell) for cell in rows.groups("epsilon", "people").values()]},
     )
@@ -218,16 +216,16 @@ def _prices(cell: Rows) -> dict[str, Any]:  # Any: what JSON can hold
 def _price_figure(rows: Rows) -> Figure:
     these = [c for one in (GEOMETRIC, LAPLACE) for c in price_curves(rows, LOCAL, one)]
     population = price_curves(rows, LOCAL, GEOMETRIC, target=estimators.DRAWN)
-    words, linear = "These people, for each person asked", ("log", "linear")
+    words, linear = "These people, per person asked", ("log", "linear")
     panels = [
         Panel(words, these, "ε", "price / people", linear, limits=(0, 0.6)),
         Panel("The population they are drawn from", population, "ε", "price"),
     ]
     return Figure(
         "price",
-        "The variance on devices divided by that of a trusted count. For these people it grows "
-        "with their number: against geometric noise it is half of it, at every ε. For the "
-        "population it depends on ε only. Bars are three standard errors.",
+        "The variance of randomizing devices divided by that of a trusted count. For these people "
+        "the ratio grows with their number: against geometric noise, it is half their number at "
+        "every ε. For the population, it depends only on ε. Error bars are three standard errors.",
         lambda: figures.draw(panels, share_y=False),
     )
 
@@ -238,19 +236,19 @@ def _findings(options: Options, rows: Rows) -> list[str]:
     return paragraphs(
         f"""With {people:,} people at ε {epsilon}, randomizing devices estimate the share of these
         people to {plus_minus(local)} points, and the share of their population to
-        {plus_minus(local, target=estimators.DRAWN)}; a trusted server to {plus_minus(central)} and
-        {plus_minus(central, target=estimators.DRAWN)} points.
+        {plus_minus(local, target=estimators.DRAWN)} points. A trusted server reaches
+        {plus_minus(central)} and {plus_minus(central, target=estimators.DRAWN)} points.
 
-        For these people the price of not collecting answers is n / 2 at every ε, here
-        {figure(people / 2)} times the variance: a trusted server learns from 1,000 people what
-        takes 500,000 devices. For the population the price tends to
-        {figure(drawn_price(float(epsilon), options["share"]))} times the people at this ε, for any
-        number of people.
+        For these people, keeping answers on devices multiplies the variance by n / 2 at every ε,
+        here by {figure(people / 2)}: a trusted server needs 1,000 people where 500,000 devices are
+        needed. For the population, devices need about
+        {figure(drawn_price(float(epsilon), options["share"]))} times as many people as a trusted
+        server at this ε, if there are many people.
 
-        A shuffler of randomized responses at ε {number(shuffled, "report_epsilon"):.2f} would
-        estimate these people's share to {plus_minus(shuffled)} points with δ {options["delta"]:g},
-        a price of {figure(rows.price(SHUFFLED, GEOMETRIC))} instead of {figure(people / 2)}; it
-        {TRUST}."""
+        With a shuffler, devices could use ε {number(shuffled, "report_epsilon"):.2f} and estimate
+        these people's share to {plus_minus(shuffled)} points with δ {options["delta"]:g}. The price
+        is then {figure(rows.price(SHUFFLED, GEOMETRIC))} instead of {figure(people / 2)}, but the
+        guarantee {TRUST}."""
     )
 
 

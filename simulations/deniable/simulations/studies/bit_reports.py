@@ -1,8 +1,9 @@
 """Reports of one bit by randomized response: rates, estimates, counts, and a sequential search.
 
-A search asks one group after another at the point where it stands, and its estimate is Polyak's
-average of a Robbins-Monro walk: group number i moves the point by i^-0.6 times what its reports are
-off, and points of the first fiftieth of the groups, which only approach, are not averaged.
+The search is a Robbins-Monro walk with Polyak's averaging. It asks one group of people after
+another about its present point. Group number i moves the point by i^-0.6 times the difference
+between the group's reports and the wanted rate. The estimate is the average point, without the
+first fiftieth of the groups, in which the walk only approaches its goal.
 
 Source: Polyak, Juditsky 1992, "Acceleration of stochastic approximation by averaging", SIAM J.
 Control Optim. 30(4).
@@ -22,20 +23,20 @@ from deniable.shared.privacy.epsilon import ONE
 from deniable.shared.privacy.mechanisms import RandomizedResponse, Unary
 
 Array = NDArray[np.floating]
-BURN_IN = 50  # one group in 50 only approaches: its points are not averaged
-DEVIATIONS, COUNTS = 9, 60  # of a binomial: what lies beyond has a probability below 1e-18
+BURN_IN = 50  # the first groups, one in 50, are not averaged
+DEVIATIONS, COUNTS = 9, 60  # around the mean of a binomial: the tails are below 1e-18
 
 
 def noise(epsilon: float) -> float:
     """Return V = e^ε / (e^ε - 1)^2, n times the variance that randomized response adds to a share.
 
-    With C = 1 / tanh(ε / 2) it is (C^2 - 1) / 4.
+    V = (C^2 - 1) / 4 with C = 1 / tanh(ε / 2).
     """
     return 1 / (4 * math.sinh(epsilon / 2) ** 2)
 
 
 def reported_rate(mechanism: RandomizedResponse | Unary, rate: Array | float) -> Array:
-    """Return the probability of a yes in a report about a bit that is true at this rate."""
+    """Return the probability that a report about a bit says yes, if the bit is yes at this rate."""
     keep, lie = mechanism.keep / ONE, mechanism.lie / ONE
     return np.asarray(lie + (keep - lie) * np.asarray(rate))
 
@@ -53,7 +54,7 @@ def estimated_rate(
 
 
 def binomial(people: int, rate: float) -> tuple[Array, Array]:
-    """Return counts and their probabilities, except for a negligible tail."""
+    """Return the counts of a binomial and their probabilities, without negligible tails."""
     from scipy.stats import binom
 
     room = DEVIATIONS * math.sqrt(people * rate * (1 - rate)) + COUNTS
@@ -73,8 +74,8 @@ def averaged_walk(
 ) -> Array:
     """Return the average point of a sequential search, for each repetition.
 
-    Each group of people moves the point within `ends`, in steps that shrink, in proportion to
-    `off(size, point)`: how far the reports of a group of this size are from their wanted rate.
+    `off(size, point)` is the difference between the wanted rate and the reports of a group of this
+    size about the point. Each group moves the point in proportion to it, within `ends`.
     """
     bounds = np.rint(np.linspace(0, people, groups + 1)).astype(np.int64)
     point, total, weight = start, np.zeros_like(start), 0
@@ -87,7 +88,7 @@ def averaged_walk(
 
 
 def least_enough(enough: Callable[[int], bool], most: int, first: int = 1) -> int | None:
-    """Return the least whole number from `first` on that is enough; None if `most` is too few."""
+    """Return the least whole number >= `first` that is enough; None if it exceeds `most`."""
     high = first
     while not enough(high):
         high *= 2

@@ -1,25 +1,24 @@
-"""Composition of many rounds: their total ε by each account, for devices and for a curator.
+"""Composition of many rounds: the total ε by each account, for devices and a trusted server.
 
-The total of T rounds is the ε for which (ε, δ) holds:
+The total of T rounds is the least E for which the account proves (E, δ):
 
     basic        T ε, with δ = 0
     advanced     √(2 T ln(1/δ)) ε + T ε (e^ε - 1)                                             [1]
-    rdp          T r(α) + ln(1 - 1/α) - (ln δ + ln α) / (α - 1), least over α                [2]
+    rdp          minimum over α of T r(α) + ln(1 - 1/α) - (ln δ + ln α) / (α - 1)             [2]
     clt          as T rounds of Gaussian noise with μ = 2 √T sinh(ε/2): a limit, no guarantee [3]
-    exact        the least ε with  δ >= Σ_l C(T, l) [e^((T-l) ε) - e^(E + l ε)]_+ / (1 + e^ε)^T [4]
-    gaussian     μ √T for T answers with Gaussian noise, each (ε, δ) on its own; exact        [3]
-    sampled      the same where each round samples each person with a small probability, as in
-                 DP-SGD: by Rényi divergences, and by privacy loss distributions, numerically
-                 and never too small                                                          [5]
+    exact        the least E with  δ >= Σ_l C(T, l) [e^((T-l) ε) - e^(E + l ε)]_+ / (1 + e^ε)^T [4]
+    gaussian     μ √T for T answers with Gaussian noise, each of them (ε, δ); exact           [3]
+    sampled      gaussian, where each round samples each person with a small probability, as in
+                 DP-SGD: by Rényi divergences, and numerically by privacy loss distributions,
+                 which never understate the total                                             [5]
 
 "exact" and r(α) = ln((e^(α ε) + e^((1-α) ε)) / (1 + e^ε)) / (α - 1) are exact for randomized
-response, the worst mechanism with this ε and the mechanism of every local report of one bit.
-Nothing is drawn.
+response, which is the worst mechanism with this ε and the mechanism of every local report of one
+bit. Nothing is simulated.
 
 [1] Dwork, Rothblum, Vadhan 2010. [2] Canonne, Kamath, Steinke 2020, for the conversion.
 [3] Dong, Roth, Su 2022. [4] Kairouz, Oh, Viswanath 2017, IEEE Trans. Inf. Theory 63(6).
-[5] Koskela, Jälkö, Honkela 2020; Doroshenko et al. 2022; computed by the library dp-accounting,
-which the field trusts.
+[5] Koskela, Jälkö, Honkela 2020; Doroshenko et al. 2022; computed by the library dp-accounting.
 """
 
 from __future__ import annotations
@@ -40,16 +39,12 @@ from deniable.simulations.engine.sentences import figure, paragraphs, table
 from deniable.simulations.engine.study import Cell, Figure, Options, Report, Row, Study
 
 MAX_ROUNDS = 100_000
-FINEST = 1e-4  # of privacy loss distributions: the step of their grid
+LOSS_STEP = 1e-4  # grid of the privacy loss distributions
 OPTIONS = (
     option.epsilons("0.1,0.5,1"),
-    option.Option(
-        "rounds", "1,3,10,30,100,300,1000", option.several(option.whole(1, MAX_ROUNDS)), "rounds"
-    ),
-    option.Option("delta", 1e-6, option.inside(), "probability that the guarantee fails", "δ"),
-    option.Option(
-        "sampling", 0.01, option.inside(), "the curator's sampling rate in each round", "Q"
-    ),
+    option.sizes("rounds", "1,3,10,30,100,300,1000", 1, MAX_ROUNDS, "numbers of rounds"),
+    option.delta("probability that the guarantee fails"),
+    option.probability("sampling", 0.01, "the trusted server's sampling rate in each round", "Q"),
 )
 
 
@@ -91,7 +86,7 @@ def exact(epsilon: float, rounds: int, delta: float) -> float:
 
 
 def gaussian(mu: float, rounds: int, delta: float) -> float:
-    """Return the ε of `rounds` rounds; `mu` is sensitivity / standard deviation in one round."""
+    """Return the total ε; `mu` is the sensitivity / standard deviation of one round."""
     mu *= math.sqrt(rounds)
 
     def left(total: float) -> float:
@@ -102,20 +97,22 @@ def gaussian(mu: float, rounds: int, delta: float) -> float:
 
 
 def gaussian_mu(epsilon: float, delta: float) -> float:
-    """Return the μ of the least Gaussian noise that is (ε, δ) in one round."""
+    """Return the μ of the least Gaussian noise that is (ε, δ)-private in one round."""
     return float(brentq(lambda mu: gaussian(mu, 1, delta) - epsilon, 1e-6, 50 + 10 * epsilon))
 
 
 def sampled_pld(mu: float, rate: float, rounds: int, delta: float) -> float:
-    """Return the ε of sampled rounds; a neighbour has one person more or fewer."""
+    """Return the total ε of sampled rounds; neighbours differ by one added or removed person."""
     from dp_accounting.pld.privacy_loss_distribution import from_gaussian_mechanism
 
-    one = from_gaussian_mechanism(1 / mu, sampling_prob=rate, value_discretization_interval=FINEST)
+    one = from_gaussian_mechanism(
+        1 / mu, sampling_prob=rate, value_discretization_interval=LOSS_STEP
+    )
     return float(one.self_compose(rounds).get_epsilon_for_delta(delta))
 
 
 def sampled_rdp(mu: float, rate: float, rounds: int, delta: float) -> float:
-    """Return the same by the moments accountant at whole orders, exact for removal."""
+    """Return an upper bound by the moments accountant at whole orders, exact for removal."""
     orders = np.unique(np.concatenate([np.arange(2, 65), np.geomspace(65, 1024, 40).astype(int)]))
 
     def renyi(order: int) -> float:
@@ -134,7 +131,7 @@ def _convert(divergence: float, order: float, delta: float) -> float:
 
 
 def _root(left: Callable[[float], float], most: float) -> float:
-    """Return the ε at which δ is reached, at least 0."""
+    """Return the root of a decreasing function in [0, `most`], or the nearer end."""
     if left(0.0) <= 0:
         return 0.0
     return float(brentq(left, 0.0, most, xtol=1e-12)) if left(most) < 0 else most
@@ -148,7 +145,7 @@ ACCOUNTS = {  # name: (label, look)
     "rdp": ("Rényi", LOOKS[4]),
     "clt": ("central limit", LOOKS[3]),
     "exact": ("exact", LOOKS[2]),
-    "gaussian": ("curator, Gaussian", LOOKS[5]),
+    "gaussian": ("trusted, Gaussian", LOOKS[5]),
     "sampled-rdp": ("sampled, Rényi", LOOKS[1]),
     "sampled-pld": ("sampled, numerical", LOOKS[3]),
 }
@@ -193,28 +190,29 @@ def report(options: Options, found: Sequence[Row]) -> Report:
 
     return Report(
         paragraphs(
-            f"""{rounds:,} reports at ε {options["epsilon"][0]} cost {total["basic"]} added up, as
-            the client does. With a failure probability of {delta:g}, the exact cost is
-            {total["exact"]}; no smaller number is valid.
+            f"""{rounds:,} reports at ε {options["epsilon"][0]} cost a total ε of {total["basic"]}
+            if they are added up, as the client does. If the guarantee may fail with probability
+            {delta:g}, the exact total is {total["exact"]}; no smaller number is valid.
 
-            A curator whose answers cost the same comes to {total["gaussian"]}, and to
-            {total["sampled-pld"]} where each answer is about {percent} of the people only. Devices
-            cannot gain from sampling, as the server sees who answers."""
+            A trusted server whose answers have the same ε reaches a total of {total["gaussian"]},
+            or {total["sampled-pld"]} if each answer uses a random {percent} of the people. Devices
+            gain nothing from sampling, because the server sees who answers."""
         ),
         [
             totals(
                 "local",
-                f"The total cost of one device's reports, at ε {epsilon} each: added up, and with "
-                f"a failure probability of {delta:g}. The central limit is not a guarantee; no "
-                "valid account is below 'exact'.",
+                f"The total ε of one device's reports at ε {epsilon} each. 'basic' is their sum; "
+                f"the other accounts may fail with probability {delta:g}. The central limit is an "
+                "approximation without a guarantee. No valid account is below 'exact'.",
                 f"One device's reports, ε {epsilon} each",
                 ("basic", "advanced", "rdp", "clt", "exact"),
             ),
             totals(
                 "curator",
-                "The same for a curator whose answers have Gaussian noise: answers about all "
-                f"people, and answers about {percent} of them, sampled again in each round.",
-                "Device and curator",
+                "The total ε of a trusted server's answers with Gaussian noise, about all people "
+                f"or about {percent} of them, sampled again in each round. 'exact' is the total "
+                "of a device's reports.",
+                "Device and trusted server",
                 ("exact", "gaussian", "sampled-rdp", "sampled-pld"),
             ),
         ],
@@ -228,15 +226,15 @@ def report(options: Options, found: Sequence[Row]) -> Report:
         ],
         paragraphs(
             """Randomized response is the worst of all mechanisms with its ε, so its exact
-            composition (Kairouz, Oh, Viswanath) bounds the cost of any reports with this ε.
+            composition (Kairouz, Oh, Viswanath) bounds the total of any reports with this ε.
 
-            A client of deniable adds up: its promise holds with δ = 0, against an attacker who has
-            all reports. The other accounts show how much of that is a safety margin.
+            The client adds up ε, so its guarantee holds with δ = 0 against an attacker who has all
+            reports. The other accounts show how large the safety margin of this sum is.
 
-            The curator's noise is the least that makes one answer (ε, δ). For sampled rounds,
-            neighbours differ by one person added or removed. Their total is computed numerically
-            from privacy loss distributions (dp-accounting), which never understate it, and from
-            Rényi divergences."""
+            The trusted server adds the least noise that makes one answer (ε, δ)-private. For
+            sampled rounds, neighbours differ by one person who is added or removed. Their total is
+            computed from Rényi divergences, and numerically from privacy loss distributions
+            (dp-accounting), which never understate it."""
         ),
     )
 
@@ -253,7 +251,7 @@ STUDY = Study(
     run=run,
     report=report,
     formulas=(
-        ("T rounds added up", r"T ε"),
+        ("sum of T rounds", r"T ε"),
         ("advanced composition", r"\sqrt{2T \ln(1 / δ)}\, ε + T ε (e^ε - 1)"),
         (
             "exact, for reports of one bit",

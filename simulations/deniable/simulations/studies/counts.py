@@ -1,32 +1,33 @@
-"""Many counts of all people: each of n people has m yes-or-no answers, and all are counted.
+"""Many counts: each of n people has m yes-or-no answers, and every question is counted.
 
-Errors are mean squared errors of a share, averaged over the m shares; half of the people say yes to
-each question, where errors are largest.
+Errors are mean squared errors of a share, averaged over the m questions. Half of the people say yes
+to each question, where errors are largest.
 
                                              these people                      their population
     local     one question, drawn at random  m V / n + (m - 1) / (4 (n - 1))   m (V + 1/4) / n
     local     all questions, each at ε / m   V(ε / m) / n                      1 / (4 n) more
     central   geometric, sensitivity m       2 V(ε / m) / n^2                  1 / (4 n) more
-    central   cube (`central/cube.py`)       (m + 1) (m + 2) / (3 (ε n)^2)     1 / (4 n) more
+    central   cube (`central/vector_noise`)  (m + 1) (m + 2) / (3 (ε n)^2)     1 / (4 n) more
     central   Gaussian, (ε, δ)               m / (μ n)^2                       1 / (4 n) more
     none                                     0                                 1 / (4 n)
 
-with V(ε) = e^ε / (e^ε - 1)^2. For one question each, people are split at random into m groups; the
-first formula is for groups of the same size. For small ε the price against geometric noise is about
-n ε^2 V / (2 m), which falls with m, and against a cube's noise six times that. A δ replaces m by √m
-in the noise; the price then does not depend on m.
+with V(ε) = e^ε / (e^ε - 1)^2. "1 / (4 n) more" is the sampling error. To ask one question each,
+people are split at random into m groups; the first formula is for groups of equal size. For small
+ε, the price against geometric noise is about n ε^2 V / (2 m), which falls with m; against cube
+noise it is six times as large. With a δ, the standard deviation of the noise grows with √m instead
+of m, so that the price does not depend on m.
 
-Limit, for many people and shares of one half: m / (4 M^2 n), with M the largest |E f x| / E f of an
-f with values in [1, e^ε], over the corners x of {-1, 1}^m: reports have information of trace at
-most M^2 about the m means (density 1 + <ϑ, x>). In any direction <u, x> is symmetric and has the
-variance 1, so a half-space of probability q <= 1/2 has E[<u, x>; there] <= √(q / 2), and
+The limit for many people and shares of one half is m / (4 M^2 n). M is the largest |E f x| / E f of
+an f with values in [1, e^ε] over the corners x of {-1, 1}^m, because reports have information of
+trace at most M^2 about the m means (density 1 + <ϑ, x>). In any direction, <u, x> is symmetric with
+variance 1, so its part of the mean in a half-space of probability q <= 1/2 is at most √(q / 2), and
 
     M = tanh(ε / 2)  for e^ε <= 3,   M^2 <= (e^ε - 1) / 8  beyond;   tanh(ε / 2) for one count
 
-so that no protocol beats one drawn question up to ε = ln 3 = 1.10. A curator's limit about the
-population is the sampling error; about these people it is known for one count, where geometric
-noise is the least for many people [1]. With few people a curator does better with the devices'
-mechanism: such a row has the model `central`.
+Up to ε = ln 3 = 1.10, no local protocol is better than one random question. The central limit is
+the sampling error about the population; about these people it is known for one count, where
+geometric noise is optimal for many people [1]. With few people, a trusted server does better with
+the local mechanism, which then gets a row in the model `central`.
 
 [1] Gupte, Sundararajan 2010, "Universally optimal privacy mechanisms for minimax agents", PODS.
 """
@@ -56,21 +57,19 @@ from deniable.simulations.studies.composition import gaussian_mu
 OPTIONS = (
     option.epsilons("0.5,1,2,4"),
     option.people("1e3,1e4,1e5,1e6,1e7,1e8"),
-    option.Option(
-        "counts", "1,4,16,64,256", option.several(option.whole(1, 4_096)), "questions per person"
-    ),
-    option.delta("probability that Gaussian noise fails"),
+    option.sizes("counts", "1,4,16,64,256", 1, 4_096, "numbers of questions"),
+    option.delta("probability that the guarantee of Gaussian noise fails"),
     option.repetitions(400),
 )
 
 
 def _check(options: dict[str, Any]) -> Options:  # Any: what JSON can hold
     if min(options["people"]) < max(options["counts"]):
-        raise WrongUse("people: at least as many as counts, so that each question is asked")
+        raise WrongUse("people must be at least as many as counts, so that each question is asked")
     return options
 
 
-ONE_QUESTION = Estimator("local", "one-question", "devices, one drawn question", LOOKS[0])
+ONE_QUESTION = Estimator("local", "one-question", "devices, one random question", LOOKS[0])
 ALL = Estimator("local", "all-questions", "devices, all questions", LOOKS[5])
 GEOMETRIC = Estimator("central", "geometric", "trusted, geometric", LOOKS[1])
 CUBE = Estimator("central", "cube", "trusted, cube", LOOKS[4])
@@ -116,7 +115,7 @@ def run(cell: Cell, generator: Generator) -> Sequence[Row]:
 
 
 def limit(epsilon: float, counts: int) -> float:
-    """Return m / (4 M^2): n times the least mean squared error of any local protocol."""
+    """Return m / (4 M^2), which is n times the least mean squared error of any local protocol."""
     reach = math.tanh(epsilon / 2) ** 2
     if counts > 1 and epsilon > math.log(3):
         reach = math.expm1(epsilon) / 8
@@ -127,7 +126,7 @@ def _estimates(
     design: RandomizedResponse, yes: NDArray[np.int64], asked: NDArray[np.int64],
     generator: Generator,
 ) -> estimators.Array:  # fmt: skip
-    """Return estimated shares from reports of `asked` people, of whom `yes` say yes."""
+    """Draw estimates of shares from the reports of `asked` people, of whom `yes` hold a yes."""
     keep, lie = design.keep / ONE, design.lie / ONE
     reported = generator.binomial(yes, keep) + generator.binomial(asked - yes, lie)
     return np.asarray((reported / asked - lie) / (keep - lie))
@@ -141,16 +140,18 @@ def report(options: Options, found: Sequence[Row]) -> Report:
         [
             figures.error_figure(
                 "counts",
-                f"The error of each of m counts of {people:,} people, at ε {epsilon}, against m.",
+                f"The error of each count, against the number of counts, for {people:,} people at "
+                f"ε {epsilon}.",
                 *(shown, ESTIMATORS, f"Many counts of {people:,} people, ε {epsilon}"),
                 x="counts",
             ),
             figures.price_figure(
                 "price",
-                "The squared error of one drawn question divided by that of a trusted server, per "
-                "person asked. Against pure noise it falls with m; with many counts it is six "
-                "times larger against a cube's noise than against geometric noise. Against "
-                f"Gaussian noise, with δ {options['delta']:g}, it does not depend on m.",
+                "The squared error of asking one random question divided by that of a trusted "
+                "server, per person asked. Against pure noise, the ratio falls with the number of "
+                "counts; with many counts, it is six times as large against cube noise as against "
+                f"geometric noise. Against Gaussian noise with δ {options['delta']:g}, it does not "
+                "depend on the number of counts.",
                 *(rows.at(people=people), ONE_QUESTION, (GEOMETRIC, CUBE, GAUSSIAN), "counts"),
             ),
         ],
@@ -163,13 +164,13 @@ def report(options: Options, found: Sequence[Row]) -> Report:
         sentences.method(
             rows,
             """Half of the people say yes to each question. Errors in the table are about these
-            people; `exact_drawn` in the rows adds the sampling error.
+            people; the column `exact_drawn` of the CSV includes the sampling error.
 
-            Reports and geometric noise are whole numbers; Gaussian noise is simulated in floating
+            Reports and geometric noise are simulated as whole numbers, Gaussian noise in floating
             point.
 
-            The limit is for many people and shares of one half: the information of reports about
-            all shares together. Up to ε 1.10 one drawn question attains it.""",
+            The local limit is for many people and shares of one half. It bounds the information of
+            reports about all shares together. Up to ε 1.10, one random question attains it.""",
         ),
     )
 
@@ -184,15 +185,17 @@ def _findings(options: Options, rows: Rows, epsilon: str, people: int) -> list[s
     drawn = many.one(ONE_QUESTION)
     prices = [figure(people / many.price(ONE_QUESTION, other)) for other in (CUBE, GAUSSIAN)]
     return paragraphs(
-        f"""With {people:,} people at ε {epsilon}, devices that answer one of {m} questions give
-        each count to {one} points, and to {every} if they answer all at ε / {m}; a trusted server
-        to {cube}, or {gaussian} with δ {options["delta"]:g}.
+        f"""With {people:,} people at ε {epsilon}, devices that answer one random question of {m}
+        estimate each share to {one} points. If they answer all questions, each at ε / {m}, the
+        error is {every} points. A trusted server reaches {cube} points, or {gaussian} points with
+        δ {options["delta"]:g}.
 
-        With {most} questions, answering all has {figure(many.price(ALL, ONE_QUESTION))} times the
-        variance of answering one drawn question. The price of one drawn question is n / {prices[0]}
-        against a cube's pure noise and n / {prices[1]} against Gaussian noise; about the population
-        its squared error is {number(drawn, "exact_drawn") / number(drawn, "limit_drawn"):.2f} times
-        the least of any local protocol."""
+        With {most} questions, answering all of them has
+        {figure(many.price(ALL, ONE_QUESTION))} times the variance of answering one random question.
+        The price of one random question is n / {prices[0]} against cube noise and n / {prices[1]}
+        against Gaussian noise. About the population, its squared error is
+        {number(drawn, "exact_drawn") / number(drawn, "limit_drawn"):.2f} times the least possible
+        on devices."""
     )
 
 
@@ -206,12 +209,12 @@ STUDY = Study(
     check=_check,
     formulas=(
         (
-            "devices, one drawn question of m, about their population",
+            "devices, one random question of m, about the population",
             r"\dfrac{m (V + 1/4)}{n}, \quad V = \dfrac{e^ε}{(e^ε - 1)^2}",
         ),
-        ("a trusted server, noise on each count, small ε", r"\dfrac{2m^2}{(ε n)^2}"),
+        ("a trusted server, geometric noise on each count, small ε", r"\dfrac{2m^2}{(ε n)^2}"),
         (
-            "a trusted server, noise of a cube on all counts together, small ε",
+            "a trusted server, cube noise on all counts together, small ε",
             r"\dfrac{(m + 1)(m + 2)}{3 (ε n)^2}",
         ),
         ("a trusted server, Gaussian noise", r"\dfrac{m}{(μ n)^2}"),

@@ -1,23 +1,22 @@
-"""A choice among options: every local mechanism for it against a trusted histogram of noisy bins.
+"""Choice among options: every local mechanism against a trusted histogram of noisy bins.
 
     local      each frequency oracle                              variance V(f) / n for each option
     central    geometric noise on each bin, one person replaced   2 h / (h - 1)^2 / n^2, h = e^(ε/2)
     central    the same, one person added or deleted              2 a / (a - 1)^2 / n^2, a = e^ε
-    central    the best of what keeps ε for one person replaced, local mechanisms among them
-    shuffled   the oracle that a question would have at ε₀       V(f; ε₀) / n for each option
+    central    the best that keeps ε for one person replaced, local mechanisms included
+    shuffled   the oracle of a question with ε₀                   V(f; ε₀) / n for each option
 
-A local report protects a person who gives another answer, so it compares with the first central
-line: such a person leaves one bin and enters another. With two options there is only one count to
-release, as the number of people is public; in that case h = a. The second line keeps ε only where a
-neighbour is one person more or fewer, in which case the number of people is not public; it has 2 ε
-against another answer. A curator can also run a local mechanism, which is better where people are
-few and ε is large. With many options, the price of unary against the first is (n / 2) / cosh(ε /
-4)^2.
+A local report hides which answer a person gave, so the first central line is its counterpart: a
+person with another answer leaves one bin and enters another. With two options and a public number
+of people there is only one count to release, so that h = a. The second central line keeps ε only
+for adding or removing a person, where the number of people is private; it has 2 ε for another
+answer. A trusted server can also run a local mechanism, which is better for few people and large ε.
+With many options, the price of unary against the first central line is (n / 2) / cosh(ε / 4)^2.
 
-The limit is the least sum of squared errors of any local mechanism where all shares are equal, for
-many people: (k - 1)^2 / (n T) when people are drawn (`planning/forecast.py` of the server).
-Errors of these designs, summed over the options, do not depend on the shares. From n of about
-40 V k^2 on it is proved to within 25 to 40 %, V = e^ε / (e^ε - 1)^2, by van Trees' inequality.
+The limit is the least sum of squared errors of any local mechanism for many people whose shares are
+equal: (k - 1)^2 / (n T) about the population (`planning/forecast.py` of the server). The sum over
+the options does not depend on the shares for these mechanisms. For finite n, van Trees' inequality
+proves the limit to within 25 to 40 % from n of about 40 V k^2, with V = e^ε / (e^ε - 1)^2.
 """
 
 from __future__ import annotations
@@ -46,24 +45,20 @@ from deniable.simulations.engine.sentences import TRUST, figure, listed, paragra
 from deniable.simulations.engine.study import Cell, Options, Report, Row, Study
 from deniable.simulations.population import drawn, fixed, whole_people
 
-BELOW = 1 - 1e-12  # a limit stays one in doubles
 OPTIONS = (
     option.epsilons("0.5,1,2,4"),
     option.people("1e3,1e4,1e5,1e6,1e7,1e8"),
     option.repetitions(200),
     custom_mechanisms.mechanisms_option("choice"),
-    option.Option(
-        "options", "4,16,64,256,1024", option.several(option.whole(2, 4096)), "how many options"
-    ),
+    option.sizes("options", "4,16,64,256,1024", 2, 4096, "numbers of options"),
     option.delta(),
 )
-
 
 SHUFFLED = Estimator("shuffled", "shuffled", "shuffled", SHUFFLED_LOOK)
 REPLACE = Estimator("central", "geometric-replace-one", "trusted, replace", LOOKS[1])
 ADD = Estimator("central", "geometric-add-or-delete", "trusted, add", LOOKS[3], False)
 BEST = Estimator("central", "best", "trusted, best", LOOKS[1])
-SHOWN = (SHUFFLED, BEST, ADD)  # in figures and tables: `replace` is `best` almost everywhere
+SHOWN = (SHUFFLED, BEST, ADD)  # REPLACE is almost always the same as BEST
 
 
 def local_estimators(mechanisms: Sequence[str]) -> list[Estimator]:
@@ -115,7 +110,7 @@ def run(cell: Cell, generator: Generator) -> Sequence[Row]:
         risks
         | {REPLACE: bins(REPLACE, REPLACE_ONE), ADD: bins(ADD, ADD_OR_DELETE)}
         | {SHUFFLED: devices(SHUFFLED, mixed)},
-        {"local": {"limit": BELOW * least_of_a_share(float(epsilon), k) / n}},
+        {"local": {"limit": estimators.BELOW * least_of_a_share(float(epsilon), k) / n}},
         sampling=float(np.mean(shares * (1 - shares)) / n),
     )
 
@@ -125,17 +120,14 @@ def _root_mean(errors: estimators.Array) -> estimators.Array:
 
 
 def with_best(rows: Sequence[Row]) -> Rows:
-    """Return the rows, and for each cell the best that a curator can do at this ε."""
+    """Return the rows, and for each cell the best row that keeps ε with a trusted server."""
     cells = Rows(rows).groups("epsilon", "people", "options").values()
     central = (Rows(row for row in cell if row["estimator"] != ADD.name) for cell in cells)
     return Rows([*rows, *({**cell.best("central"), "estimator": BEST.name} for cell in central)])
 
 
 def many_options_price(epsilon: float) -> float:
-    """Return the price per person of unary against geometric noise, with many options.
-
-    A neighbour is one person replaced.
-    """
+    """Return the price per person of unary against geometric noise (replace), with many options."""
     return 0.5 / math.cosh(epsilon / 4) ** 2
 
 
@@ -143,8 +135,9 @@ def report(options: Options, found: Sequence[Row]) -> Report:
     epsilon, people, k = (middle(options[key]) for key in ("epsilon", "people", "options"))
     rows, local = with_best(found), local_estimators(options["mechanisms"])
     by_people, by_options, shown = rows.at(options=k), rows.at(people=people), (*local, *SHOWN)
-    by_epsilon_and_options = Rows(
-        sorted(by_options, key=lambda row: (number(row, "epsilon"), number(row, "options")))
+    prices = {one.label: _price(one, people) for one in local}
+    prices["unary, limit of many options"] = lambda cell: (
+        f"{many_options_price(number(cell[0], 'epsilon')):,.4f}"
     )
     return Report(
         _findings(by_options.at(epsilon=epsilon), people, k),
@@ -157,15 +150,15 @@ def report(options: Options, found: Sequence[Row]) -> Report:
             figures.ratio_figure(
                 "limit",
                 "The squared errors of local mechanisms divided by the least possible, against the "
-                "number of options, for each ε. No mechanism can have a ratio below 1, "
-                "whatever devices send; this is proved for many people.",
+                "number of options, for each ε. With many people, no local mechanism can have a "
+                "ratio below 1.",
                 [(f"ε {e}", by_options.at(epsilon=e), "limit_ratio") for e in options["epsilon"]],
-                *(local, "options", "squared errors / least"),
+                *(local, "options", "squared error / least possible"),
             ),
             figures.error_figure(
                 "options",
-                f"The error for {people:,} people, against the number of options: k-RR gets worse "
-                "with every option; mechanisms whose reports are sets do not.",
+                f"The error for {people:,} people, against the number of options. k-RR gets worse "
+                "with every option; mechanisms whose reports are sets of options do not.",
                 *(by_options.at(epsilon=epsilon), shown),
                 f"Error of each share, {people:,} people, ε {epsilon}",
                 x="options",
@@ -178,36 +171,32 @@ def report(options: Options, found: Sequence[Row]) -> Report:
             ),
             sentences.table(
                 "Price of locality against 'trusted, best', per person asked",
-                by_epsilon_and_options,
+                Rows(sorted(by_options, key=_epsilon_and_options)),
                 {"ε": "epsilon", "options": "options"},
-                {one.label: _price(one, people) for one in local}
-                | {
-                    "unary, limit of many options": lambda cell: (
-                        f"{many_options_price(number(cell[0], 'epsilon')):,.4f}"
-                    )
-                },
+                prices,
             ),
         ],
         sentences.method(
             Rows(found),
-            f"""Shares fall off as 1, 1/2, 1/3, ... Errors are root mean squares over the options.
+            f"""The shares of the options are proportional to 1, 1/2, 1/3, and so on. Errors are
+            root mean squares over the options.
 
-            'trusted, best' keeps ε for one person who gives another answer, as the local mechanisms
-            do: noisy bins, or a local mechanism where that is better, which a curator can run too.
+            Like the local mechanisms, 'trusted, best' keeps ε for one person who gives another
+            answer. It uses noisy bins, or a local mechanism run by the server if that is better.
             'trusted, add' keeps ε only for one person more or fewer, and 2 ε for another answer.
 
-            Shuffled reports are those of the local mechanism with the least error at a larger ε₀.
-            Together they have (ε, {options["delta"]:g}) as long as the shuffler and n people are
-            honest; alone, a report has ε₀.
+            Shuffled reports come from the local mechanism with the least error at a larger ε₀.
+            Together they are (ε, {options["delta"]:g})-private if the shuffler and n people are
+            honest. A single report only has ε₀.
 
-            Counts are drawn in time that does not depend on the people, with exactly the
-            distribution that reports of all of them would give.""",
+            Counts are simulated with exactly the distribution that the reports of all people would
+            give.""",
         ),
     )
 
 
 def _price(estimator: Estimator, people: int) -> Callable[[Rows], str]:
-    """Return a column: the price of the estimator per person, empty where it has no row."""
+    """Return a column with the estimator's price per person, or empty text without a row."""
     return lambda cell: f"{cell.price(estimator, BEST) / people:,.4f}" if cell.of(estimator) else ""
 
 
@@ -218,16 +207,16 @@ def _findings(rows: Rows, people: int, k: int) -> list[str]:
     drawn_price = number(local, "exact_drawn") / number(central, "exact_drawn")
     return paragraphs(
         f"""With {people:,} people and {k} options at ε {epsilon}, {_label(local)} estimates each
-        share to {plus_minus(local)} points and a trusted histogram to {plus_minus(central)}. For
-        these people the price of locality is {figure(price)} times the variance, and grows with
-        their number; about their population it is {figure(drawn_price)} times.
+        share to {plus_minus(local)} points and a trusted histogram to {plus_minus(central)} points.
+        For these people, the local variance is {figure(price)} times as large, a price that grows
+        with their number. For their population, it is {figure(drawn_price)} times as large.
 
-        The local mechanism with the least error at ε {epsilon} is {_best_by_options(rows)}; its
-        squared errors are {number(local, "limit_ratio"):.4f} times the least of any local
-        mechanism.
+        The local mechanism with the least error at ε {epsilon} is {_best_by_options(rows)}. With
+        {k} options, the squared error of {_label(local)} is {number(local, "limit_ratio"):.4f}
+        times the least possible.
 
-        A shuffler would estimate each share to {plus_minus(mixed)} points with reports at ε
-        {number(mixed, "report_epsilon"):.2f}; it {TRUST}."""
+        With a shuffler, reports at ε {number(mixed, "report_epsilon"):.2f} would estimate each
+        share to {plus_minus(mixed)} points. The shuffler's guarantee {TRUST}."""
     )
 
 
@@ -235,8 +224,12 @@ def _label(row: Row) -> str:
     return custom_mechanisms.label("choice", str(row["estimator"]))
 
 
+def _epsilon_and_options(row: Row) -> tuple[float, float]:
+    return number(row, "epsilon"), number(row, "options")
+
+
 def _best_by_options(rows: Rows) -> str:
-    """Return each best mechanism once, with the numbers of options at which it is the best."""
+    """Return each best mechanism with the numbers of options for which it is the best."""
     wins: dict[str, list[str]] = {}
     for k in sorted({int(number(row, "options")) for row in rows}):
         wins.setdefault(_label(rows.at(options=k).best("local")), []).append(f"{k:,}")
@@ -252,12 +245,12 @@ STUDY = Study(
     report=report,
     formulas=(
         (
-            "devices; of those who hold an option p say so, of others q",
+            "devices, with probability p of naming one's own option and q of naming another",
             r"\dfrac{V(f)}{n} = \dfrac{f p (1 - p) + (1 - f) q (1 - q)}{n (p - q)^2}",
         ),
         ("a trusted server's noisy bins", r"\dfrac{2h}{n^2 (h - 1)^2}, \quad h = e^{ε / 2}"),
         (
-            "no mechanism on devices has a smaller sum",
+            "least possible sum of squared errors on devices",
             (
                 r"\dfrac{(k - 1)^2}{n T}, \quad "
                 r"T = \max_d \dfrac{k d (k - d) (e^ε - 1)^2}{(d e^ε + k - d)^2}"

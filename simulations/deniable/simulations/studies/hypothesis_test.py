@@ -1,16 +1,16 @@
-"""A hypothesis test: how many people distinguish two shares, in each model.
+"""Hypothesis test: how many people are needed to distinguish two shares, in each model.
 
-Every test here is the most powerful one of its model, so its power is the limit too: no private
-test detects the larger share more often.
+Each test is the most powerful one of its model, so its power is also the limit: no other test of
+the model detects the larger share more often.
 
-    none       reject where many say yes, with a coin at the boundary       Neyman, Pearson
-    central    reject with probability F(s - m), F that of Tulap noise      [1]
-    local      as none, on randomized responses: every report about two points is a function of
-               one, so no local test is more powerful                       [2]
+    none       reject if many say yes, with a coin at the boundary (Neyman, Pearson)
+    central    reject with probability F(s - m), where F is the distribution of Tulap noise [1]
+    local      as "none", on randomized responses. Every report about two points is a function of
+               randomized response, so no local test is more powerful [2]
 
-All power is an exact sum over binomials; tests of populations that are drawn, with their noise, are
-a check. Power grows with the people, as a test may ignore some of them: so bisection finds the
-least number that reaches a power.
+Power is an exact sum over binomials; tests of simulated populations are a check. Power grows with
+the number of people, because a test may ignore some of them. Bisection therefore finds the least
+number of people that reaches a power.
 
 [1] Awan, Slavkovic 2018, "Differentially private uniformly most powerful tests for binomial data",
     NeurIPS.
@@ -46,21 +46,21 @@ NONE = Estimator("none", "binomial", "no privacy", LOOKS[2])
 CENTRAL = Estimator("central", "tulap", "trusted server", LOOKS[1])
 LOCAL = Estimator("local", "randomized-response", "devices", LOOKS[0])
 ESTIMATORS = (NONE, CENTRAL, LOCAL)
-MAX_PEOPLE = 10**10  # the search for the people needed ends here
+MAX_PEOPLE = 10**10  # of the search for the people needed
 OPTIONS = (
     option.epsilons("0.1,0.5,1,2,4"),
     option.people("30,100,200,300,500,800,1200,2e3,3e3,5e3,1e4,2e4,1e5,1e6"),
     option.repetitions(4_000),
-    option.Option("low", 0.5, option.inside(), "the share under the null hypothesis", "SHARE"),
-    option.Option("high", 0.55, option.inside(), "the larger share, to be detected", "SHARE"),
-    option.Option("level", 0.05, option.inside(), "probability of detecting it falsely", "ALPHA"),
-    option.Option("power", 0.9, option.inside(), "probability of detecting it", "POWER"),
+    option.probability("low", 0.5, "share under the null hypothesis", "SHARE"),
+    option.probability("high", 0.55, "larger share, to be detected", "SHARE"),
+    option.probability("level", 0.05, "probability of a false detection", "ALPHA"),
+    option.probability("power", 0.9, "probability of a correct detection", "POWER"),
 )
 
 
 @dataclass(frozen=True)
 class ShareTest:
-    """The most powerful test of `low` against `high`, at a level: the rate of rejecting `low`."""
+    """Most powerful test of `low` against `high`, which rejects a true `low` at rate `level`."""
 
     model: str
     epsilon: Epsilon
@@ -70,7 +70,7 @@ class ShareTest:
 
     @cached_property
     def rates(self) -> tuple[float, float]:
-        """The probabilities of a yes in what the test counts, for `low` and for `high`."""
+        """Probabilities of a counted yes, for the shares `low` and `high`."""
         if self.model != "local":
             return self.low, self.high
         low, high = reported_rate(RandomizedResponse(self.epsilon), np.array([self.low, self.high]))
@@ -84,7 +84,7 @@ class ShareTest:
         return float(high.sf(boundary) + coin * high.pmf(boundary))
 
     def rejects(self, people: int, counts: Counts, generator: Generator) -> NDArray[np.bool_]:
-        """Return whether the test rejects each of these drawn counts."""
+        """Return whether the test rejects each of these counts."""
         if self.model == "central":
             noisy = counts + tulap(self.epsilon, len(counts), generator)
             return np.asarray(noisy > self._threshold(people))
@@ -103,7 +103,7 @@ class ShareTest:
         return boundary, (self.level - float(low.sf(boundary))) / at if at else 0.0
 
     def _threshold(self, people: int) -> float:
-        """Return m, at which `low` is rejected with the probability of the level."""
+        """Return the m at which `low` is rejected with probability `level`."""
         low = binomial(people, self.low)
         reach = 60 / float(self.epsilon)
         return float(
@@ -126,7 +126,7 @@ def _check(options: dict[str, Any]) -> Options:  # Any: what JSON can hold
         raise WrongUse(f"low must be below high, got {options['low']:g} and {options['high']:g}")
     if not options["level"] < options["power"]:
         raise WrongUse(
-            "level must be below power: a random guess already has power equal to its level"
+            "level must be below power, as a random guess already has power equal to its level"
         )
     return options
 
@@ -169,16 +169,10 @@ def report(options: Options, found: Sequence[Row]) -> Report:
     kept = f"power {power:g}, level {options['level']:g}"
     needed = {e: _needed(rows.at(epsilon=e)) for e in epsilons}
     text = {one: _text(needed[epsilon][one]) for one in ESTIMATORS}
-    off = max(
-        (
-            abs(number(row, "measured") - number(row, "exact")) / number(row, "error")
-            for row in rows
-            if number(row, "error") > 0.001  # below, the few that differ weigh too much
-        ),
-        default=0.0,
-    )
+    known = [row for row in rows if number(row, "error") > 0.001]  # else one rejection may decide
+    off = sentences.worst_deviation(known)
     powers = Panel(
-        f"{shares.capitalize()} distinguished, ε {epsilon}",
+        f"Power to distinguish {shares}, ε {epsilon}",
         _power_curves(rows.at(epsilon=epsilon), options),
         *("people", "power, %", ("log", "linear")),
         reference=100 * power,
@@ -190,25 +184,25 @@ def report(options: Options, found: Sequence[Row]) -> Report:
     people = Panel(f"People needed, {kept}", curves, "ε", "people needed")
     return Report(
         sentences.paragraphs(
-            f"""Distinguishing {shares} with power {power:g} needs {text[NONE]} people without
-            privacy, {text[CENTRAL]} with a trusted server, and {text[LOCAL]} devices, at
-            ε {epsilon}.
+            f"""To distinguish {shares} with power {power:g} at ε {epsilon}, you need {text[NONE]}
+            people without privacy, {text[CENTRAL]} with a trusted server, and {text[LOCAL]} with
+            randomizing devices.
 
-            This needs {_text(needed[epsilons[0]][LOCAL])} devices at ε {epsilons[0]} and
-            {_text(needed[epsilons[-1]][LOCAL])} at ε {epsilons[-1]}; no other reports and no other
-            test need fewer."""
+            At ε {epsilons[0]} you need {_text(needed[epsilons[0]][LOCAL])} devices, and at
+            ε {epsilons[-1]} {_text(needed[epsilons[-1]][LOCAL])}. No other reports with this ε and
+            no other test need fewer."""
         ),
         [
             Figure(
                 "power",
-                f"The power of distinguishing {shares}, against the number of people, at "
-                f"ε {epsilon}. Lines are exact, and no test of the model has more power; points "
-                "are simulations.",
+                f"The power to distinguish {shares}, against the number of people, at ε {epsilon}. "
+                "Lines are exact, and points are simulations. No test of the same model has more "
+                "power.",
                 lambda: draw([powers]),
             ),
             Figure(
                 "people",
-                f"The number of people needed for power {power:g}, against ε. Lower is better.",
+                f"The number of people needed for power {power:g}, against ε. Fewer is better.",
                 lambda: draw([people]),
             ),
         ],
@@ -222,21 +216,23 @@ def report(options: Options, found: Sequence[Row]) -> Report:
             )
         ],
         sentences.paragraphs(
-            f"""A test may take {options["low"]:g} for {options["high"]:g} with probability
-            {options["level"]:g}. Each is the most powerful one: of all tests, of all private tests
-            of the true answers (Tulap noise), of all tests of deniable reports (randomized
-            response, whatever else a device might send).
+            f"""A test may mistake a share of {options["low"]:g} for {options["high"]:g} with
+            probability {options["level"]:g}. Each test is the most powerful one of its model.
+            Without privacy, it counts the true answers. With a trusted server, it adds Tulap noise
+            to the count. With devices, it counts randomized responses; no other way of randomizing
+            gives more power.
 
-            Power is a sum over a binomial, with a coin at the boundary; nothing is approximated.
+            Power is an exact sum over a binomial distribution, with a coin at the boundary.
 
-            As a check, {options["repetitions"]:,} populations are drawn for each number of people,
-            and tested: the largest distance from the sum is {off:.1f} Monte-Carlo errors."""
+            As a check, {options["repetitions"]:,} populations are simulated and tested for each
+            number of people. The largest difference from the exact power is {off:.1f} Monte-Carlo
+            standard errors."""
         ),
     )
 
 
 def _needed(rows: Rows) -> dict[Estimator, int | None]:
-    """Return the people needed at the ε of these rows; None above `MAX_PEOPLE`."""
+    """Return the people needed by each estimator; None if more than `MAX_PEOPLE`."""
     needed = {one: rows.of(one)[0]["people_needed"] for one in ESTIMATORS}
     return {one: None if people is None else int(people) for one, people in needed.items()}
 
@@ -252,7 +248,7 @@ def _price(rows: Rows) -> str:
 
 
 def _power_curves(rows: Rows, options: Options) -> list[Curve]:
-    """Return exact power on a fine grid of people, and measured power."""
+    """Return curves of exact power on a fine grid of people, and points of measured power."""
     people = options["people"]
     fine = np.unique(np.geomspace(min(people), max(people), 80).astype(int)).tolist()
     stated, curves = [options[key] for key in ("low", "high", "level")], list[Curve]()
@@ -278,9 +274,12 @@ STUDY = Study(
     report=report,
     check=_check,
     formulas=(
-        ("devices say yes with probability", r"\dfrac{1 + (e^ε - 1) s}{e^ε + 1}"),
         (
-            "devices needed to distinguish shares s and t, about",
+            "probability of a yes from a device, if the share of yes is s",
+            r"\dfrac{1 + (e^ε - 1) s}{e^ε + 1}",
+        ),
+        (
+            "devices needed to distinguish shares s and t, approximately",
             (
                 r"n \approx \dfrac{(z_α + z_β)^2 (V + s(1 - s))}{(t - s)^2}, \quad "
                 r"V = \dfrac{e^ε}{(e^ε - 1)^2}"

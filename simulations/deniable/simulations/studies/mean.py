@@ -1,17 +1,17 @@
-"""A bounded mean: every local mechanism for numbers against a trusted curator.
+"""Mean of bounded numbers: every local mechanism against a trusted server.
 
     local      stochastic rounding to a grid, then each mechanism's table    variance V(x) / n
     central    discrete Laplace noise on the sum, on a grid of 1,000 steps   about 2 / (n ε)^2
 
-as shares of the range, about the people who are asked. V depends on where in the range people are,
-so the study has several populations. About the population they are drawn from there is the sampling
-error too, σ^2 / n. Both models protect one person's answer with ε; the number of people is public.
-The limit is the least worst-case variance of any local mechanism (`server/planning/forecast.py`).
-People at the ends of the range answer a yes-or-no question, so a curator's limit is the limit of a
-count (`bit.py`), for any number of people.
+The variances are those for the people who are asked, with the range as 1. V depends on where in the
+range people are, so there are several populations to choose from. Errors about the population also
+include the sampling error σ^2 / n. Both models protect one person's answer with ε; the number of
+people is public. The local limit is the least worst-case variance of any local mechanism
+(`server/planning/forecast.py`). For people at the two ends of the range, the mean is a share of
+yes, so the central limit is that of a count (`bit.py`), for any number of people.
 
-Numbers of the caller's own are shares of the range, 0 to 1, and are redacted: only their digest is
-written.
+Callers can pass their own numbers, as shares of the range from 0 to 1. They are redacted: only
+their digest is written.
 """
 
 from __future__ import annotations
@@ -40,16 +40,15 @@ from deniable.simulations.population import drawn, fixed, grid_distribution, on_
 from deniable.simulations.studies.bit import count_limit
 
 Array = NDArray[np.float64]
-BELOW = 1 - 1e-12  # a limit stays one in doubles
 CENTRAL_STEPS = 1_000
 TENTHS = tuple(tenth / 10 for tenth in range(11))
-POPULATIONS = {  # how many people in each hundred are at 0, 0.1, ..., 1 of the range
+POPULATIONS = {  # percent of the people at 0, 0.1, ..., 1 of the range
     "low": (30, 25, 16, 11, 7, 4, 3, 2, 1, 1, 0),
     "uniform": (9, 9, 9, 9, 9, 10, 9, 9, 9, 9, 9),
     "middle": (0, 0, 2, 8, 20, 40, 20, 8, 2, 0, 0),
     "ends": (50, 0, 0, 0, 0, 0, 0, 0, 0, 0, 50),
 }
-GRID = 1_000  # steps of the range to which the caller's own numbers are rounded
+GRID = 1_000  # steps to which the caller's own numbers are rounded
 
 
 def _population(name: str, given: Any) -> str:  # Any: a name, or numbers
@@ -58,7 +57,7 @@ def _population(name: str, given: Any) -> str:  # Any: a name, or numbers
     numbers = np.asarray(given, dtype=float).ravel()
     if not len(numbers) or not np.isfinite(numbers).all() or numbers.min() < 0 or numbers.max() > 1:
         raise WrongUse(
-            f"{name}: numbers from 0 to 1, as shares of the range: (x - low) / (high - low)"
+            f"{name} must have numbers from 0 to 1, shares of the range: (x - low) / (high - low)"
         )
     held = Counter(np.rint(numbers * GRID).astype(int).tolist())
     text = json.dumps([[step / GRID, count] for step, count in sorted(held.items())])
@@ -70,19 +69,14 @@ OPTIONS = (
     option.people("1e2,1e3,1e4,1e5,1e6,1e7,1e8,1e9", 100),
     option.repetitions(1_000),
     custom_mechanisms.mechanisms_option("number"),
-    option.Option(
-        "population",
-        "low",
-        _population,
-        f"{', '.join(POPULATIONS)}; in Python also numbers of your own",
-        "NAME",
-    ),
-)
+    option.Option("population", "low", _population,
+                  f"{', '.join(POPULATIONS)}; in Python also your own numbers", "NAME"),
+)  # fmt: skip
 
 
 @dataclass(frozen=True)
 class Crowd:
-    """`held` people at each of `places`; the population has the same shares of people there."""
+    """People of whom `held` are at each of `places`; their population has the same shares."""
 
     places: Array
     held: NDArray[np.int64]
@@ -97,16 +91,15 @@ class Crowd:
 
     @property
     def sampling(self) -> float:
-        """The variance that drawing the people adds."""
+        """Variance of the sampling error."""
         return float((self.places - self.mean) ** 2 @ self.held / self.people**2)
 
 
 def crowd_of(population: object, people: int) -> Crowd:
-    """Return this many people of a named population, or of the caller's own numbers."""
-    if named := POPULATIONS.get(str(population)):
-        places: Sequence[float] = TENTHS
-        weights: Sequence[float] = named
-    else:
+    """Return this number of people, from a named population or the caller's own numbers."""
+    places: Sequence[float] = TENTHS
+    weights: Sequence[float] = POPULATIONS.get(str(population), ())
+    if not weights:
         places, weights = zip(*json.loads(content(population)), strict=True)
     return Crowd(np.asarray(places, dtype=float), np.asarray(whole_people(weights, people)))
 
@@ -123,7 +116,7 @@ def run(cell: Cell, generator: Generator) -> Sequence[Row]:
     n, crowd = case.people, crowd_of(case.population, case.people)
     local, least = local_estimators(case.mechanisms.split(",")), least_of_a_number(case.epsilon)
     limits = {
-        "local": None if least is None else BELOW * least / RANGE**2 / n,
+        "local": None if least is None else estimators.BELOW * least / RANGE**2 / n,
         "central": count_limit(float(case.epsilon), n) / n**2,
     }
     return case.rows(
@@ -168,9 +161,9 @@ def report(options: Options, found: Sequence[Row]) -> Report:
             figures.ratio_figure(
                 "variance",
                 "The variance of each local mechanism divided by the least worst-case variance of "
-                "any local mechanism, against ε: on the left with all people at the mechanism's "
-                "own worst point, on the right for this population. It does not depend on the "
-                "number of people. No local mechanism is below 1 on the left.",
+                "any local mechanism, against ε. On the left, all people are at the point of the "
+                "range where the mechanism has most variance, and no ratio can be below 1. On the "
+                "right are the ratios for this population. The number of people does not matter.",
                 [
                     ("At its worst point", at_people, partial(_over_limit, "worst")),
                     ("This population", at_people, partial(_over_limit, "exact")),
@@ -180,14 +173,10 @@ def report(options: Options, found: Sequence[Row]) -> Report:
             ),
             figures.error_figure(
                 "error",
-                f"The error of an estimated mean at ε {epsilon}, as a share of the range, by the "
-                "best local mechanism and by a trusted server.",
-                *(
-                    shown,
-                    [*best, CENTRAL],
-                    f"Error of a mean, ε {epsilon}",
-                    estimators.RANGE_PERCENT,
-                ),
+                f"The error of an estimated mean at ε {epsilon}, in percent of the range, with the "
+                "best local mechanism and with a trusted server.",
+                *(shown, [*best, CENTRAL], f"Error of a mean, ε {epsilon}"),
+                unit=estimators.RANGE_PERCENT,
             ),
         ],
         sentences.error_tables(
@@ -198,12 +187,12 @@ def report(options: Options, found: Sequence[Row]) -> Report:
             rows,
             f"""{_sentence_about(options["population"])}
 
-            Numbers are rounded to the mechanism's grid at random, by one binomial for all people at
-            the same point, and then pass through the mechanism's table, by one multinomial for each
-            row: exactly the distribution of what devices would send.
+            The simulation draws one binomial number for all people at the same point, who are
+            rounded at random to the mechanism's grid, and one multinomial for each row of the
+            mechanism's table. This gives exactly the distribution of what devices would send.
 
-            The trusted server has the sum on a grid of {CENTRAL_STEPS:,} steps, with discrete
-            Laplace noise for one person who moves through the whole range.""",
+            The trusted server computes the sum on a grid of {CENTRAL_STEPS:,} steps and adds
+            discrete Laplace noise that hides a change of one person by the whole range.""",
         ),
     )
 
@@ -214,9 +203,10 @@ def _over_limit(key: str, row: Row) -> float | None:
 
 def _sentence_about(population: str) -> str:
     if population in POPULATIONS:
+        percents = ", ".join(map(str, POPULATIONS[population]))
         return (
-            f"The population is {population!r}: of each hundred people, {POPULATIONS[population]} "
-            "are at 0, 0.1, ..., 1 of the range."
+            f"In the population {population!r}, {percents} percent of the people are at 0, 0.1, "
+            "..., 1 of the range."
         )
     return "The population consists of your own numbers, of which only a digest is written."
 
@@ -232,12 +222,13 @@ def _findings(rows: Rows, epsilon: str, people: int) -> list[str]:
     return paragraphs(
         f"""With {people:,} people at ε {epsilon}, the best local mechanism ({_label(best)})
         estimates a mean to {plus_minus(best)} % of the range, and a trusted server to
-        {plus_minus(central)} %: {price} times the variance. About the population they are drawn
-        from it is {drawn_price} times.
+        {plus_minus(central)} %. The local variance is {price} times as large for the people who are
+        asked, and {drawn_price} times as large for the population they are drawn from.
 
-        Of the local mechanisms, {first} has the least error at ε {ends[0]}, and
-        {"again" if last == first else last} at ε {ends[1]}. About the people who are asked, the
-        price grows with their number; about their population it does not."""
+        {first[0].upper() + first[1:]} has the least error of all local mechanisms at
+        ε {ends[0]}{" and" if last == first else f", and {last}"} at ε {ends[1]}. For the people who
+        are asked, the price of locality grows with their number; for their population, it does
+        not."""
     )
 
 
@@ -253,8 +244,8 @@ STUDY = Study(
     run=run,
     report=report,
     formulas=(
-        ("devices, V(x) being that of the mechanism's table for a person at x", r"\dfrac{V(x)}{n}"),
-        ("a trusted server, as a share of the range", r"\dfrac{2}{(n ε)^2}"),
-        ("and of their population", r"\dfrac{σ^2}{n}\ \mathrm{more}"),
+        ("devices, where V(x) is the mechanism's variance for a person at x", r"\dfrac{V(x)}{n}"),
+        ("a trusted server, with the range as 1", r"\dfrac{2}{(n ε)^2}"),
+        ("additional sampling error about the population", r"\dfrac{σ^2}{n}"),
     ),
 )

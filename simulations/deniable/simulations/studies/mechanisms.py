@@ -1,9 +1,9 @@
-"""Every mechanism against the least possible error: measured, predicted, and its cost.
+"""Every mechanism: its error, computed and measured, against the least possible; its cost.
 
-Errors are n times the variance that noise and rounding add: of one option's share where all shares
-are equal, or of the mean of numbers that are all at the worst point, with the range as [-1, 1]. So
-they do not depend on the people. The least error that is known to be possible is the one that
-`deniable plan` states.
+Errors are n times the variance that noise and rounding add, so they do not depend on the number of
+people. For bits and choices, this is the variance of one option's share if all shares are equal.
+For numbers, it is the variance of the mean if all people are at the worst point, with the range as
+[-1, 1]. The least possible error is the one that `deniable plan` uses.
 """
 
 from __future__ import annotations
@@ -26,39 +26,26 @@ from deniable.shared.privacy.families.number_table import RANGE, NumberTable
 from deniable.shared.privacy.families.support import SupportDesign
 from deniable.shared.privacy.mechanism import Mechanism, kernel_draw
 from deniable.shared.privacy.mechanisms import mechanisms, sizes
-from deniable.simulations.engine import custom_mechanisms, figures, option, sentences
-from deniable.simulations.engine.estimators import (
-    Estimator,
-    Rows,
-    Value,
-    mean_square,
-    middle,
-    number,
-    value_of,
-)
+from deniable.simulations.engine import custom_mechanisms, estimators, figures, option, sentences
+from deniable.simulations.engine.estimators import Estimator, Rows, middle, number
 from deniable.simulations.engine.study import Cell, Options, Report, Row, Study
 from deniable.simulations.population import fixed, on_grid
 
 Array = NDArray[np.float64]
-MANY_OPTIONS = 500  # from here on a tenth of the repetitions is as informative
-PEOPLE = 20_000  # at least, and the same number with each answer
-TIMED_REPORTS = 5_000  # reports that are counted together when counting is timed
-TIMING_NS = 3_000_000  # spent on timing one thing, roughly
+MANY_OPTIONS = 500  # with this many options, a tenth of the repetitions is enough
+PEOPLE = 20_000  # rounded up so that all options have equally many
+TIMED_REPORTS = 5_000  # reports counted together to time counting
+TIMING_NS = 3_000_000  # approximate time spent on timing one function
 COMPARED = ("measured_n_variance", "predicted_n_variance", "measurement_error")
 OPTIONS = (
     option.epsilons("0.5,1,2,4"),
-    option.Option(
-        "options",
-        "4,16,128,1024,8192,65536",
-        option.several(option.whole(2, 65_536)),
-        "how many options",
-    ),
+    option.sizes("options", "4,16,128,1024,8192,65536", 2, 65_536, "numbers of options"),
     option.repetitions(200, 100),
 )
 
 
 def cells(options: Options) -> Sequence[Cell]:
-    """Return the cells; numbers are on the grid where each mechanism has the least error."""
+    """Return a cell for each mechanism, size and ε; number mechanisms choose their own grid."""
     asked = [("bit", name, 2) for name in mechanisms("bit")]
     asked += [("number", name, 0) for name in mechanisms("number")]
     asked += [
@@ -78,10 +65,11 @@ def cells(options: Options) -> Sequence[Cell]:
 def run(cell: Cell, generator: Generator) -> Sequence[Row]:
     mechanism, times = _mechanism_of(cell), int(cell["repetitions"])
     if isinstance(mechanism, NumberTable):
-        measured, error = mean_square(_number_errors(mechanism, times, generator))
+        errors = _number_errors(mechanism, times, generator)
     else:
         assert isinstance(mechanism, SupportDesign), "bits and choices"
-        measured, error = mean_square(_share_errors(mechanism, times, generator))
+        errors = _share_errors(mechanism, times, generator)
+    measured, error = estimators.mean_square(errors)
     return [
         {
             "model": "local",
@@ -99,7 +87,7 @@ def run(cell: Cell, generator: Generator) -> Sequence[Row]:
 
 
 def _mechanism_of(row: Cell | Row) -> Mechanism:
-    """Return the mechanism of a cell, or of its row."""
+    """Return the mechanism of a cell or row."""
     name, epsilon = str(row["estimator"]), Epsilon(str(row["epsilon"]))
     if row["kind"] == "number":
         return custom_mechanisms.number_mechanism(name, epsilon)
@@ -108,7 +96,7 @@ def _mechanism_of(row: Cell | Row) -> Mechanism:
 
 
 def _share_errors(design: SupportDesign, times: int, generator: Generator) -> Array:
-    """Return √n times the errors of the shares, in each repetition."""
+    """Draw √n times the errors of the shares, for each repetition."""
     times = times if design.size < MANY_OPTIONS else times // 10
     holders = -(-PEOPLE // design.options)
     people = holders * design.options
@@ -119,7 +107,7 @@ def _share_errors(design: SupportDesign, times: int, generator: Generator) -> Ar
 
 
 def _number_errors(table: NumberTable, times: int, generator: Generator) -> Array:
-    """Return √n times the error of the mean, with all people at the worst point."""
+    """Draw √n times the error of the mean, with all people at the worst point."""
     point = worst_point(table)
     points = on_grid([point], [PEOPLE], table.steps, 20 * times, generator)
     counts = fixed(table, points, 20 * times, generator).counts
@@ -128,10 +116,10 @@ def _number_errors(table: NumberTable, times: int, generator: Generator) -> Arra
 
 
 def worst_point(table: NumberTable) -> float:
-    """Return where the variance is largest, as a share of the range.
+    """Return the point with the largest variance, as a share of the range.
 
-    Between two grid points whose variances are a and b, in steps, the worst point is
-    (1 + b - a) / 2 of the way, or one of them.
+    Between two grid points with variances a and b (in squared steps), the variance is largest
+    (1 + b - a) / 2 of the way from one to the other, or at one of them.
     """
     spread = [table.variance(1, i / table.steps) * table.steps**2 for i in range(table.answers)]
     worst = [
@@ -142,7 +130,7 @@ def worst_point(table: NumberTable) -> float:
 
 
 def _with_costs(row: Row) -> Row:
-    """Return the row with the time of a report, on a device and in a tally."""
+    """Return the row with the times to randomize and to count one report."""
     mechanism = _mechanism_of(row)
     randomize: Any = mechanism.randomize  # Any: an answer in the mechanism's own form
     answer: Any = mechanism.answer_at(mechanism.answers // 2)  # Any: as above
@@ -159,7 +147,7 @@ def _with_costs(row: Row) -> Row:
 
 
 def _fastest_ns(call: Callable[[], object]) -> float:
-    """Return the shortest duration of several calls, after one that is not timed."""
+    """Return the shortest duration of several calls, after a first call that is not timed."""
     call()
     best, begin = math.inf, perf_counter_ns()
     while (start := perf_counter_ns()) - begin < TIMING_NS:
@@ -179,14 +167,16 @@ def report(options: Options, rows: Sequence[Row]) -> Report:
         [
             figures.ratio_figure(
                 "options",
-                f"n times the variance of one option divided by the least possible, at ε {epsilon}"
-                ", against the number of options. Lines are formulas, points are simulations.",
+                "The variance of one option's share divided by the least possible, at "
+                f"ε {epsilon}, against the number of options. Lines are formulas, points are "
+                "simulations.",
                 [(f"Choices, ε {epsilon}", choices, _over)],
                 *(_estimators("choice"), "size", "variance / least"), words="options", bar=bar,
             ),
             figures.ratio_figure(
                 "numbers",
-                "The same for the mean of numbers at the worst point, against ε.",
+                "The variance of the mean of numbers at the worst point of the range, divided by "
+                "the least possible, against ε. Lines are formulas, points are simulations.",
                 [("Numbers", numbers, _over)],
                 *(_estimators("number"), "epsilon", "variance / least"), words="ε", bar=bar,
             ),
@@ -206,15 +196,16 @@ def report(options: Options, rows: Sequence[Row]) -> Report:
             )
         ],
         sentences.paragraphs(
-            f"""{PEOPLE:,} people, or a few more where shares must be equal; only noise is drawn.
-            Errors do not depend on the people.
+            f"""The simulation has fixed answers of {PEOPLE:,} people, or of a few more to make all
+            shares equal. Only the noise is random. Errors do not depend on the people.
 
-            The largest distance of a measured value from its formula is
-            {sentences.worst_deviation(rows, COMPARED):.1f} Monte-Carlo errors.
+            The largest difference between a measured value and its formula is
+            {sentences.worst_deviation(rows, COMPARED):.1f} Monte-Carlo standard errors.
 
-            The time of a report on a device includes the kernel's randomness; that of counting one
-            is measured on {TIMED_REPORTS:,} reports together. Both belong to this machine and this
-            run and are in the JSON form only: a second run does not reproduce them."""
+            The time of a report on a device includes drawing randomness from the kernel. The time
+            to count a report is measured on {TIMED_REPORTS:,} reports together. Both times depend
+            on this machine and run. They are in the JSON document but not in the CSV, which is
+            reproducible."""
         ),
         {"rows": costly},
     )  # fmt: skip
@@ -224,11 +215,14 @@ def _estimators(kind: str) -> list[Estimator]:
     return custom_mechanisms.local_estimators(kind, list(mechanisms(kind)), ())
 
 
-def _text(key: Value, form: str, unit: str = "") -> Callable[[Rows], str]:
-    """Return a column of the table: one number of the row, or "-" where it is not known."""
-    return lambda rows: (
-        "-" if value_of(rows[0], key) is None else f"{number(rows[0], key):{form}}{unit}"
-    )
+def _text(key: estimators.Value, form: str, unit: str = "") -> Callable[[Rows], str]:
+    """Return a table column: a formatted number of the first row, or "-" if it is missing."""
+
+    def text(rows: Rows) -> str:
+        value = estimators.value_of(rows[0], key)
+        return "-" if value is None else f"{value:{form}}{unit}"
+
+    return text
 
 
 def _over(row: Row, key: str = "predicted_n_variance", of: float = 1.0) -> float | None:
@@ -249,11 +243,13 @@ def _findings(rows: Rows, options: Options) -> list[str]:
     many = known.at(kind="choice", size=most, epsilon=epsilon)
     best, worst = min(many, key=_ratio), max(many, key=_ratio)
     return sentences.paragraphs(
-        f"""The best mechanism for each question has at most {_ratio(far):.3f} times the least
-        possible variance: {_label(far)} at ε {far["epsilon"]}, size {number(far, "size"):,}.
+        f"""For every question, the best mechanism has at most {_ratio(far):.3f} times the least
+        possible variance. The largest ratio is that of {_label(far)} at ε {far["epsilon"]} and size
+        {number(far, "size"):,.0f}.
 
         With {most:,} options at ε {epsilon}, {_label(best)} has {_ratio(best):.4f} times the least
-        in {best["payload_bytes"]} bytes, and {_label(worst)} {_ratio(worst):,.4g} times."""
+        possible variance in reports of {best["payload_bytes"]} bytes. {_label(worst)} has
+        {_ratio(worst):,.4g} times the least possible variance."""
     )
 
 
@@ -268,5 +264,5 @@ STUDY = Study(
     cells=cells,
     run=run,
     report=report,
-    formulas=(("what is compared", r"\dfrac{n \cdot \mathrm{variance}}{\mathrm{least}}"),),
+    formulas=(("the ratio in the figures", r"\dfrac{n \cdot \mathrm{variance}}{\mathrm{least}}"),),
 )

@@ -1,19 +1,19 @@
-"""Repetition of one yes-or-no question in many rounds: what one install leaks, by noise scheme.
+"""Repetition of a yes-or-no question in many rounds: what one install reveals, by noise scheme.
 
     fresh        new noise in every round
-    kept         memoized: the report of each answer is drawn once, and sent again whenever that is
-                 the answer
+    kept         memoized: a report is drawn once for each answer, and sent whenever that answer
+                 holds
     two-stage    a kept report, randomized again in every round
-    latched      the report of the first answer in a public period is sent in all its rounds
+    latched      the report of the first answer in a public period, sent in all rounds of the period
 
-These are sums over binomials, without sampling. The observer sees every report of one install, and
-so must link them: envelope ids do not allow that, but a network address may.
+All results are exact sums over binomials. The observer sees every report of one install and can
+link them. Envelope ids do not allow linking, but a network address may.
 
-Two-stage is calibrated so that a single report has ε: with e^a for the kept report, the second coin
-has e^r = (e^(a + ε) - 1) / (e^a - e^ε).
+Two-stage noise is calibrated so that a single report has ε. If the kept report has ε = a, then the
+second coin has e^r = (e^(a + ε) - 1) / (e^a - e^ε).
 
-Source: Erlingsson, Pihur, Korolova 2014, "RAPPOR", CCS (memoized reports, randomized again: its
-permanent and instantaneous randomized response).
+Source: Erlingsson, Pihur, Korolova 2014, "RAPPOR", CCS; two-stage noise is its permanent and
+instantaneous randomized response.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def _factor(name: str, given: Any) -> str:  # Any: as it was given
     factor = option.epsilon(name, given)
     if float(factor) <= 1:
         raise WrongUse(
-            f"{name} must be above 1: a kept report has more ε than one report; got {factor}"
+            f"{name} must be above 1, as the kept report has more ε than one report; got {factor}"
         )
     return factor
 
@@ -55,22 +55,17 @@ def _factor(name: str, given: Any) -> str:  # Any: as it was given
 OPTIONS = (
     option.epsilons("0.5,1,2"),
     option.Option(
-        "lasting", 2, _factor, "two-stage: ε of the kept report, as a multiple of one report's", "X"
+        "lasting", 2, _factor, "two-stage noise: ε of the kept report, in multiples of ε", "X"
     ),
-    option.Option(
-        "rounds",
-        "1,2,4,7,12,15,31,52,104",
-        option.several(option.whole(1, MAX_ROUNDS)),
-        "how often they are asked",
-    ),
+    option.sizes("rounds", "1,2,4,7,12,15,31,52,104", 1, MAX_ROUNDS, "numbers of rounds"),
 )
 
 
 @dataclass(frozen=True)
 class Scheme:
-    """A scheme with `epsilon` for one report, and `lasting` for the kept report of two stages.
+    """Noise scheme with `epsilon` for one report, and `lasting` for the kept report of two-stage.
 
-    No device sends the kept report, so its ε may be larger than one report may have.
+    The kept report of two-stage noise is never sent itself, so it may have a larger ε.
     """
 
     name: str
@@ -79,9 +74,9 @@ class Scheme:
 
     @cached_property
     def log_kept(self) -> tuple[float, float]:
-        """The log probabilities that the kept report is true and that it is false.
+        """Log probabilities that the kept report is true and that it is false.
 
-        With fresh noise, only the second coin adds noise: what is kept is the answer.
+        With fresh noise the answer itself is kept, and each round adds noise.
         """
         if self.name == "fresh":
             return 0.0, -math.inf
@@ -92,7 +87,7 @@ class Scheme:
 
     @cached_property
     def sent(self) -> float:
-        """The probability that a round sends what is kept."""
+        """Probability that a round sends the kept report unchanged."""
         if self.name == "two-stage":
             a, b = math.exp(float(self.lasting)), math.exp(float(self.epsilon))
             second = (a * b - 1) / (a - b)
@@ -104,24 +99,24 @@ class Scheme:
         return RandomizedResponse(self.epsilon).keep / ONE
 
     def guarantee(self, rounds: int) -> float:
-        """Return the ε of an answer that stays the same for this number of rounds."""
+        """Return the total ε for an answer that stays the same for this number of rounds."""
         if self.name == "fresh":
             return float(self.epsilon) * rounds
         return float(self.lasting if self.name == "two-stage" else self.epsilon)
 
     def guess_right(self, rounds: int) -> float:
-        """Return the probability that an observer guesses an answer that never changes.
+        """Return the probability that an observer guesses a constant answer correctly.
 
-        The majority is the best guess; a coin decides a tie.
+        The best guess is the majority of the reports; a coin decides a tie.
         """
         ones = np.arange(rounds + 1)
         probabilities = self._sequences(ones, rounds, True) + _log_choose(rounds, ones)
         return float(np.exp(probabilities) @ (1 + np.sign(2 * ones - rounds)) / 2)
 
     def flip_right(self, rounds: int) -> float:
-        """Return the probability of deciding correctly whether an answer changed halfway or never.
+        """Return the probability of deciding correctly whether the answer changed halfway or never.
 
-        Both are equally likely, so it is (1 + total variation) / 2.
+        Both are equally likely beforehand, so the probability is (1 + total variation) / 2.
         """
         half = rounds // 2
         if self.name == "latched" or half == 0:
@@ -133,13 +128,13 @@ class Scheme:
 
     @property
     def flip_shown(self) -> float:
-        """The probability that kept reports change when the answer does, and so reveal it."""
+        """Probability that kept reports change with the answer and thereby reveal the change."""
         return self._truth**2 + (1 - self._truth) ** 2
 
     def flip_epsilon(self, rounds: int) -> float:
-        """Return the ε between an answer that never changes and one that changes once.
+        """Return the ε that separates a constant answer from one that changes once.
 
-        It is the largest log ratio of probabilities, over all reports and all times of a change.
+        It is the largest log ratio of probabilities, over all reports and all times of the change.
         """
         if self.name == "latched":
             return 0.0
@@ -149,10 +144,10 @@ class Scheme:
         return max((float(np.abs(never - flip).max()) for never, flip in changes), default=0.0)
 
     def _histories(self, change: int, rounds: int) -> tuple[Array, Array, Array]:
-        """Return three arrays, for every number of ones before and after the change.
+        """Return three arrays, indexed by the number of ones before and after the change.
 
-        They are the log probability of one such sequence if the answer stays yes, the same if it
-        becomes no, and the log number of such sequences.
+        They are the log probability of one such sequence if the answer stays yes, the log
+        probability if it becomes no, and the log number of such sequences.
         """
         before, after = np.arange(change + 1)[:, None], np.arange(rounds - change + 1)[None, :]
         never = self._sequences(before + after, rounds, True)
@@ -163,7 +158,7 @@ class Scheme:
         return never, flip, ways
 
     def _sequences(self, ones: NDArray[np.int64], rounds: int, answer: bool) -> Array:
-        """Return the log probability of one sequence with these ones, for a constant answer."""
+        """Return the log probability of a sequence with this many ones, for a constant answer."""
         as_one = xlogy(ones, self.sent) + xlog1py(rounds - ones, -self.sent)
         as_zero = xlog1py(ones, -self.sent) + xlogy(rounds - ones, self.sent)
         one, zero = self.log_kept if answer else self.log_kept[::-1]
@@ -227,23 +222,21 @@ def report(options: Options, found: Sequence[Row]) -> Report:
                 "answer",
                 "guess_right",
                 f"An answer that never changes, ε {epsilon}",
-                "The probability that an observer of all reports of one install guesses its "
-                f"answer, at ε {epsilon} for one report. The dotted line is a blind guess. Fresh "
-                "noise averages away.",
+                "The probability that an observer of all reports of one install guesses its answer "
+                f"correctly, at ε {epsilon} for one report. The dotted line is a blind guess. With "
+                "fresh noise, many reports average to the answer.",
             ),
             guesses(
                 "change",
                 "flip_right",
                 f"Changed halfway, or never, ε {epsilon}",
                 "The probability of deciding correctly whether an answer changed halfway or never. "
-                "A latched report reveals nothing about it; all others do.",
+                "A latched report reveals nothing about a change; the other schemes do.",
             ),
         ],
         [
-            _table(rows, "The answer is guessed correctly", lambda r: percent(r["guess_right"])),
-            _table(
-                rows, "Change or no change: guessed correctly", lambda r: percent(r["flip_right"])
-            ),
+            _table(rows, "Answer guessed correctly", lambda r: percent(r["guess_right"])),
+            _table(rows, "Change guessed correctly", lambda r: percent(r["flip_right"])),
             _table(
                 rows,
                 "ε between an answer that never changes and one that changes once",
@@ -251,15 +244,15 @@ def report(options: Options, found: Sequence[Row]) -> Report:
             ),
         ],
         paragraphs(
-            f"""Nothing is sampled: these are sums over binomials. The observer sees every report of
-            one install and makes the best guess; before, both answers are equally likely.
+            f"""All results are exact sums over binomials. The observer sees every report of one
+            install and makes the best guess. Beforehand, both answers are equally likely.
 
-            Two-stage keeps a report at {options["lasting"]} times the ε of one report and
-            randomizes it again in each round, so that a single report has ε.
+            Two-stage noise keeps a report at {options["lasting"]} times ε and randomizes it again
+            in each round, so that a single report has ε.
 
-            Kept and two-stage reports protect an answer that never changes, with their ε. They do
-            not protect that it changes, or when. Latched noise keeps ε for every history within its
-            period; in return, changes within the period are not seen."""
+            Kept and two-stage reports protect an answer that never changes. They do not hide that
+            an answer changed, or when. Latched noise keeps ε whatever happens within its period. In
+            return, the estimates miss changes within the period."""
         ),
     )
 
@@ -267,18 +260,18 @@ def report(options: Options, found: Sequence[Row]) -> Report:
 def _findings(rows: Rows, epsilon: str, rounds: int) -> list[str]:
     fresh, kept, two_stage, latched = (rows.at(scheme=s, rounds=rounds)[0] for s in SCHEMES)
     first = rows.at(scheme="fresh")[0]
-    change = "In a single round no answer changes: only the answer itself can leak."
+    change = "In a single round no answer changes, so only the answer itself can leak."
     if kept["flip_shown"] is not None:
-        change = f"""When the answer changes once, kept (memoized) reports reveal the change and its
-        time with probability {percent(kept["flip_shown"])}, and two-stage reports of {rounds}
-        rounds can change the odds about it by a factor of
-        e^{figure(float(two_stage["flip_epsilon"] or 0))}; latched reports reveal nothing about
-        it."""
+        change = f"""If the answer changes once, kept (memoized) reports reveal the change and its
+        time with probability {percent(kept["flip_shown"])}. Two-stage reports of {rounds} rounds
+        can change the odds that it changed by a factor of
+        e^{figure(float(two_stage["flip_epsilon"] or 0))}. Latched reports reveal nothing about a
+        change."""
     return paragraphs(
-        f"""At ε {epsilon} an observer of {number(first, "rounds"):.0f} fresh report guesses the
-        answer correctly with probability {percent(first["guess_right"])}, an observer of {rounds}
-        with {percent(fresh["guess_right"])}; with {rounds} latched reports it stays
-        {percent(latched["guess_right"])}.
+        f"""With fresh noise at ε {epsilon}, an observer guesses an answer correctly with
+        probability {percent(first["guess_right"])} after round {number(first, "rounds"):.0f}, and
+        {percent(fresh["guess_right"])} after round {rounds}. With latched reports, it is
+        {percent(latched["guess_right"])} after round {rounds}.
 
         {change}"""
     )
@@ -301,8 +294,8 @@ STUDY = Study(
     run=run,
     report=report,
     formulas=(
-        ("a guess from one report", r"\dfrac{e^ε}{1 + e^ε}"),
+        ("probability of a correct guess from one report", r"\dfrac{e^ε}{1 + e^ε}"),
         ("fresh reports of T rounds change the odds by at most", r"e^{T ε}"),
-        ("latched reports", r"e^ε"),
+        ("latched reports change the odds by at most", r"e^ε"),
     ),
 )

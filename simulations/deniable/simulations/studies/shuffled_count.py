@@ -1,13 +1,13 @@
-"""A shuffler between devices and a trusted server, for the count of people who say yes.
+"""Count of people who say yes: devices with a shuffler, against devices alone and a trusted server.
 
     local       randomized response at ε                       n V(ε)
     shuffled    randomized response at ε₀ > ε, shuffled        n V(ε₀)
     central     geometric noise on the count                   2 V(ε)
 
-are mean squared errors in people, with V = e^ε / (e^ε - 1)^2. ε₀ is the largest with which n
-shuffled reports are (ε, δ)-private. As e^ε₀ grows in proportion to n, the
-second error tends to a constant, like the third: a price of n / 2 becomes a constant price. The
-guarantee needs n honest people and an honest shuffler; alone, a report has ε₀ only.
+The mean squared errors are in people, with V = e^ε / (e^ε - 1)^2. ε₀ is the largest value at which
+n shuffled reports are (ε, δ)-private. e^ε₀ grows in proportion to n, so the shuffled error tends to
+a constant, as the central error is, and a price of n / 2 becomes a constant. The guarantee needs n
+honest people and an honest shuffler. A single report only has ε₀.
 
 Sources: those of `deniable.server.estimation.amplification`.
 """
@@ -19,7 +19,7 @@ from collections.abc import Sequence
 from numpy.random import Generator
 
 from deniable.server.estimation.amplification import report_epsilon
-from deniable.shared.privacy.epsilon import ONE
+from deniable.shared.privacy.epsilon import ONE, Epsilon
 from deniable.shared.privacy.mechanisms import RandomizedResponse
 from deniable.simulations.central.discrete_laplace import DiscreteLaplace, discrete_laplace
 from deniable.simulations.engine import estimators, figures, option, sentences
@@ -37,7 +37,6 @@ OPTIONS = (
     option.repetitions(4_000),
 )
 
-
 LOCAL = Estimator("local", "randomized-response", "devices", LOOKS[0])
 MIXED = Estimator("shuffled", "randomized-response", "shuffled", figures.SHUFFLED_LOOK, False)
 CENTRAL = Estimator("central", "geometric", "trusted server", LOOKS[1])
@@ -48,22 +47,23 @@ def run(cell: Cell, generator: Generator) -> Sequence[Row]:
     case = Case(cell, generator)
     n, yes = case.people, round(case.people * case.share)
     noise = DiscreteLaplace(case.epsilon)
-    errors = discrete_laplace(noise, case.repetitions, case.generator(CENTRAL)).astype(float)
-    risks = {CENTRAL: Risk(noise.variance, errors, columns=_promise(0.0, None))}
-    mixed = report_epsilon(case.epsilon, n, case.delta)
-    for one, epsilon, delta in ((LOCAL, case.epsilon, 0.0), (MIXED, mixed, case.delta)):
+
+    def devices(one: Estimator, epsilon: Epsilon, delta: float) -> Risk:
         design = RandomizedResponse(epsilon)
         keep, lie = design.keep / ONE, design.lie / ONE
         ones = fixed(design, [n - yes, yes], case.repetitions, case.generator(one)).counts[:, 1]
         errors = (ones - n * lie) / (keep - lie) - yes
-        exact = n**2 * design.variance(n, yes / n)
-        risks[one] = Risk(exact, errors, columns=_promise(delta, str(epsilon)))
+        columns: Columns = {"delta": delta, "report_epsilon": str(epsilon)}
+        return Risk(n**2 * design.variance(n, yes / n), errors, columns=columns)
+
+    errors = discrete_laplace(noise, case.repetitions, case.generator(CENTRAL)).astype(float)
+    risks = {
+        LOCAL: devices(LOCAL, case.epsilon, 0.0),
+        MIXED: devices(MIXED, report_epsilon(case.epsilon, n, case.delta), case.delta),
+        CENTRAL: Risk(noise.variance, errors, columns={"delta": 0.0, "report_epsilon": None}),
+    }
     limits = {one.model: {"limit": risks[one].exact} for one in (LOCAL, CENTRAL)}
-    return case.rows(("epsilon", "people"), {one: risks[one] for one in ESTIMATORS}, limits)
-
-
-def _promise(delta: float, report: str | None) -> Columns:
-    return {"delta": delta, "report_epsilon": report}
+    return case.rows(("epsilon", "people"), risks, limits)
 
 
 def report(options: Options, found: Sequence[Row]) -> Report:
@@ -75,24 +75,24 @@ def report(options: Options, found: Sequence[Row]) -> Report:
         for e, look in zip(epsilons, looks, strict=True)
     ]
     panel = figures.Panel(
-        "What a report alone gives away", alone, "people", "ε₀ of one report", ("log", "linear")
+        "Privacy of a single report", alone, "people", "ε₀ of one report", ("log", "linear")
     )
     return Report(
         _findings(options, rows.at(people=options["people"][-1])),
         [
             figures.error_figure(
                 "error",
-                "The error of a count against the number of people who are counted. On devices it "
-                "grows as the square root of that number; with a shuffler, and with a trusted "
-                f"server, it does not grow. The shuffled count {TRUST}.",
+                "The error of a count, against the number of people. Without a shuffler, the error "
+                "of devices grows as the square root of that number. With a shuffler or a trusted "
+                f"server, it does not grow. The shuffler's guarantee {TRUST}.",
                 *(first, ESTIMATORS, f"Error of a count, ε {epsilons[0]}"),
                 unit=estimators.Unit("standard error of a count, people", 1.0),
                 targets=[estimators.THESE],
             ),
             Figure(
                 "reports",
-                "The ε₀ that each report may have alone, so that all reports, shuffled, have ε for "
-                "one person. It is the guarantee that remains if the shuffler is not honest.",
+                "The ε₀ that each single report may have so that all reports together, shuffled, "
+                "have ε. If the shuffler is not honest, ε₀ is the only guarantee.",
                 lambda: figures.draw([panel]),
             ),
         ],
@@ -107,14 +107,13 @@ def report(options: Options, found: Sequence[Row]) -> Report:
         ],
         sentences.method(
             rows,
-            f"""ε₀ is the largest at which the divergence of n shuffled reports is at most
-            δ = {options["delta"]:g}: a sum over binomials, whose tails are added to δ. Devices and
-            the trusted server keep ε with δ = 0. Counts are drawn in time that does not depend on
-            the people.
+            f"""ε₀ is the largest value at which the divergence of n shuffled reports is at most
+            δ = {options["delta"]:g}. The divergence is computed as a sum over binomials, and the
+            omitted tails count against δ. Devices and the trusted server keep ε with δ = 0.
 
-            People who send something else, or publish what they sent, do not hide others: n counts
-            honest people only. A sealed survey and its relay state what theirs add; a survey's own
-            promise never relies on it.""",
+            People who send false reports or publish their own reports do not hide others, so n
+            counts only honest people. In sealed surveys, a relay shuffles reports, and
+            the survey's page states how much this adds. The ε of a survey never relies on it.""",
         ),
     )
 
@@ -133,27 +132,28 @@ def _findings(options: Options, largest: Rows) -> list[str]:
     error = {one: _standard_error(cell.one(one)) for one in ESTIMATORS}
     prices = [largest.at(epsilon=e).price(MIXED, CENTRAL) for e in epsilons]
     return sentences.paragraphs(
-        f"""A shuffler reduces a price of n / 2, here {figure(cell.price(LOCAL, CENTRAL))}, to
-        {figure(prices[0])}. At ε {epsilons[0]} the standard error of a count of {people:,} people
-        is {error[LOCAL]} people on devices, {error[MIXED]} with a shuffler, and {error[CENTRAL]}
-        with a trusted server.
+        f"""At ε {epsilons[0]}, a shuffler reduces the price of locality from n / 2, here
+        {figure(cell.price(LOCAL, CENTRAL))}, to {figure(prices[0])}. The standard error of a count
+        of {people:,} people is {error[LOCAL]} people with devices alone, {error[MIXED]} with a
+        shuffler, and {error[CENTRAL]} with a trusted server.
 
-        This {TRUST}: without either, such a report has only ε {_reported(cell.one(MIXED))}. From
-        ε {epsilons[0]} to {epsilons[-1]} its price is between {figure(min(prices))} and
-        {figure(max(prices))}, with δ {options["delta"]:g}."""
+        The shuffler's guarantee {TRUST}. Otherwise, a report only has
+        ε {_reported(cell.one(MIXED))}. From ε {epsilons[0]} to {epsilons[-1]}, the price with a
+        shuffler is between {figure(min(prices))} and {figure(max(prices))}, with
+        δ {options["delta"]:g}."""
     )
 
 
 STUDY = Study(
     name="shuffle",
-    question="What would shuffling gain, between devices and a trusted server?",
+    question="What does a shuffler between devices and the server gain?",
     options=OPTIONS,
     cells=estimators.grid("epsilon", "people"),
     run=run,
     report=report,
     formulas=(
-        ("devices", r"n V(ε), \quad V(ε) = \dfrac{e^ε}{(e^ε - 1)^2}"),
-        ("shuffled, at the ε₀ of a report that n of them can have", r"n V(ε_0)"),
+        ("devices alone", r"n V(ε), \quad V(ε) = \dfrac{e^ε}{(e^ε - 1)^2}"),
+        ("devices with a shuffler, where each report has ε₀", r"n V(ε_0)"),
         ("a trusted server", r"2 V(ε)"),
     ),
 )

@@ -1,26 +1,27 @@
-"""A mean of vectors: PrivUnit and k-closest on devices against a trusted server's noise.
+"""Mean of vectors: PrivUnit and k-closest on devices against noise on a trusted server.
 
-Every person has a vector of length one in d dimensions. Errors are mean squared lengths:
+Every person has a vector of length one in d dimensions. Errors are expected squared lengths:
 
                                      these people            the population, whose mean is 0
     local      PrivUnit              (1 / m^2 - 1) / n       1 / (m^2 n)
-    local      k-closest             the same with its own gain in place of m
+    local      k-closest             the same with the gain of k-closest in place of m
     central    pure, ε               4 d (d + 1) / (ε n)^2   1 / n more
     central    Gaussian, (ε, δ)      4 d / (μ n)^2           1 / n more
     none       the mean              0                       1 / n
 
-m is the largest mean along the vector that a report with ε can have: that of a cap (`population/
-caps.py`). No protocol on devices has a smaller error, for many people: the density 1 + <ϑ, x> on
-the sphere has the mean ϑ / d, and |E f x| / E f <= m for every f with values in [1, e^ε], so
-reports have information of trace at most m^2 about the mean. For these people it is the least among
-unbiased randomizers [1]. For small ε 1 / m^2 -> 2 π d / ε^2, so the price tends to n π / (2 (d +
-1)) against pure noise, and is the same in every dimension against Gaussian noise, about n π / (4
-ln(1.25 / δ)). Where that is below 1 a trusted server does better with the devices' mechanism: such
-a row has the model `central`. The sampling error 1 / n is a trusted server's limit about the
-population, for many people.
+m is the largest mean that a report with ε can have along the person's vector; a cap attains it
+(`deniable.shared.privacy.codewords`). For many people, no local protocol has a smaller error about
+the population: the density 1 + <ϑ, x> on the sphere has the mean ϑ / d, and |E f x| / E f <= m for
+every f with values in [1, e^ε], so reports have information of trace at most m^2 about the mean.
+About these people, the error is the least among unbiased randomizers [1].
 
-Measured are reports of PrivUnit, one at a time, and the lengths of noise: simulations of their
-distributions. Devices of deniable send k-closest, which is exact (`shared`).
+For small ε, 1 / m^2 -> 2 π d / ε^2. The price then tends to n π / (2 (d + 1)) against pure noise,
+and to about n π / (4 ln(1.25 / δ)) against Gaussian noise in every dimension. Where the price is
+below 1, a trusted server does better with the local mechanism, which then gets a row in the model
+`central`. About the population, the central limit for many people is the sampling error 1 / n.
+
+The simulations draw single reports of PrivUnit and lengths of noise vectors. Devices of deniable
+send k-closest, a mechanism with exact probabilities (`shared`).
 
 [1] Asi, Feldman, Talwar 2022, "Optimal algorithms for mean estimation under local differential
     privacy", ICML.
@@ -48,13 +49,10 @@ LENGTH = estimators.Unit("error, root mean squared length", 1.0)
 OPTIONS = (
     option.epsilons("0.5,1,2,4"),
     option.people("1e2,1e3,1e4,1e5,1e6,1e7,1e8"),
-    option.Option(
-        "dimension", "2,10,100,1000", option.several(option.whole(2, 1_024)), "of the vectors"
-    ),
-    option.delta("probability that Gaussian noise fails"),
+    option.sizes("dimension", "2,10,100,1000", 2, 1_024, "dimensions of the vectors"),
+    option.delta("probability that the guarantee of Gaussian noise fails"),
     option.repetitions(10_000),
 )
-
 
 PRIVUNIT = Estimator("local", "privunit", "devices, PrivUnit", LOOKS[0])
 CLOSEST = Estimator("local", "k-closest", "devices, k-closest", LOOKS[5])
@@ -101,8 +99,8 @@ def report(options: Options, found: Sequence[Row]) -> Report:
         [
             figures.error_figure(
                 "error",
-                f"The error of a mean of vectors in {d} dimensions, as a root mean squared length, "
-                f"at ε {epsilon}. For many people, no mechanism on devices has a smaller error "
+                f"The root mean squared length of the error of a mean vector in {d} dimensions, at "
+                f"ε {epsilon}. For many people, no mechanism on devices has a smaller error "
                 "than PrivUnit.",
                 *(rows.at(epsilon=epsilon, dimension=d), ESTIMATORS),
                 *(f"A mean of vectors in {d} dimensions, ε {epsilon}", LENGTH),
@@ -110,8 +108,9 @@ def report(options: Options, found: Sequence[Row]) -> Report:
             figures.price_figure(
                 "price",
                 "The squared error of PrivUnit divided by that of a trusted server, per person "
-                "asked, against the dimension: it falls where the server's guarantee is pure, and "
-                f"hardly changes with δ {options['delta']:g}. For {people:,} people.",
+                f"asked, against the dimension, for {people:,} people. The ratio falls against "
+                "pure noise, and hardly changes against Gaussian noise with "
+                f"δ {options['delta']:g}.",
                 *(rows.at(people=people), PRIVUNIT, (PURE, GAUSSIAN), "dimension"),
             ),
         ],
@@ -130,11 +129,12 @@ def report(options: Options, found: Sequence[Row]) -> Report:
         ],
         sentences.method(
             rows,
-            """Every vector has the length one; 'the population' has the mean 0, where errors are
-            largest. All errors are formulas; m is computed by quadrature.
+            """Every vector has length one. The population has mean 0, where errors are largest.
+            Errors are computed by formula, and m by quadrature.
 
-            The simulations draw from distributions on the real numbers and release nothing. Reports
-            of k-closest are whole numbers, with a proof.""",
+            The simulations use floating-point numbers, which is safe because they release nothing.
+            Real devices send reports of k-closest, which are whole numbers with exactly proved
+            probabilities.""",
         ),
     )
 
@@ -153,13 +153,13 @@ def _findings(options: Options, rows: Rows, d: int) -> list[str]:
     ]
     return paragraphs(
         f"""With {rows[0]["people"]:,} people at ε {rows[0]["epsilon"]}, devices estimate the mean
-        of their vectors in {d} dimensions to a length of {devices}, and a trusted server to {pure},
-        or {gaussian} with δ {options["delta"]:g}. Devices send k-closest, which has
-        {cell.price(CLOSEST, PRIVUNIT):.3f} times the least squared error.
+        of vectors in {d} dimensions with an error of length {devices}. A trusted server has an
+        error of {pure}, or {gaussian} with δ {options["delta"]:g}. The mechanism of real devices,
+        k-closest, has {cell.price(CLOSEST, PRIVUNIT):.3f} times the least possible squared error.
 
-        From {dimensions[0]} to {dimensions[-1]:,} dimensions the price of locality falls from
-        {prices[0]} to {prices[1]} times against pure noise, and changes from {prices[2]} to
-        {prices[3]} against Gaussian noise."""
+        From {dimensions[0]} to {dimensions[-1]:,} dimensions, the price of locality goes from
+        {prices[0]} to {prices[1]} against pure noise, and from {prices[2]} to {prices[3]} against
+        Gaussian noise."""
     )
 
 
@@ -174,6 +174,6 @@ STUDY = Study(
         ("devices, PrivUnit", r"\dfrac{1 / m^2 - 1}{n}"),
         ("a trusted server, pure noise", r"\dfrac{4d(d + 1)}{(ε n)^2}"),
         ("a trusted server, Gaussian noise", r"d σ^2"),
-        ("no local protocol is below, about the population", r"\dfrac{1}{n m^2}"),
+        ("least possible on devices, about the population", r"\dfrac{1}{n m^2}"),
     ),
 )

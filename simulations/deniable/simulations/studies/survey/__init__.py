@@ -1,10 +1,10 @@
-"""Your own survey on your own population: intervals, coverage, people needed, and forged reports.
+"""Your own survey with your own population: intervals, coverage, people needed, forged reports.
 
-A population comes from a CSV of true answers, or from shares and means. It is JSON, a list of
-[point, weight], so that a cell can carry it:
+A population comes from a CSV of true answers, or from shares and means. Cells store it as a JSON
+list of [point, weight]:
 
-    bit, choice    the answer's number, and its share of the people
-    number         a point of the range, 0 to 1, and how many people are there
+    bit, choice    the number of an answer, and its share of the people
+    number         a point of the range, from 0 to 1, and the number of people there
 
 The population of a CSV is redacted: only its digest is written.
 """
@@ -33,19 +33,19 @@ from deniable.simulations.studies.survey.survey_people import people_class
 from deniable.simulations.studies.survey.survey_report import report
 
 DEFAULT_PEOPLE = "1e3,1e4,1e5"
-MIN_ASKED = 50  # people per further question, so that each question is asked
+MIN_ASKED = 50  # people per additional question, so that each question is asked
 
 
 def _forged(name: str, given: Any) -> list[float]:  # Any: as it was given
     shares = [option.share(name, value) for value in option.listed_values(given)]
     if 1 in shares:
-        raise WrongUse(f"{name}: shares from 0 to less than 1, got {given}")
+        raise WrongUse(f"{name} must have shares of at least 0 and less than 1, got {given}")
     return shares
 
 
 def _path(name: str, given: Any) -> Path | None:
     if given is not None and not Path(given).is_file():
-        raise WrongUse(f"{name}: there is no file {given}")
+        raise WrongUse(f"{name}: file {given} does not exist")
     return None if given is None else Path(given)
 
 
@@ -57,40 +57,27 @@ def _people(name: str, given: Any) -> list[int] | None:
 
 
 OPTIONS = (
-    option.Option(
-        "file",
-        None,
-        _path,
-        "the survey, as TOML (default: what `deniable survey new` writes)",
-        "FILE",
-        positional=True,
-    ),
-    option.Option(
-        "answers", None, _path, "true answers, a CSV with a column for each question", "CSV"
-    ),
-    option.Option(
-        "share",
-        [],
-        option.pairs,
-        "who say yes, or choose an option: crashed=0.03, browser.firefox=0.4",
-        "NAME=SHARE",
-        repeated=True,
-    ),
-    option.Option("mean", [], option.pairs, "minutes=40", "NAME=NUMBER", repeated=True),
-    option.Option(
-        "people", None, _people, f"how many (default {DEFAULT_PEOPLE}, or all of the CSV)"
-    ),
+    option.Option("file", None, _path, "survey as TOML (default: that of `deniable survey new`)",
+                  "FILE", positional=True),
+    option.Option("answers", None, _path, "CSV of true answers, one column per question", "CSV"),
+    option.Option("share", [], option.pairs,
+                  "share of yes, or of an option: crashed=0.03, browser.firefox=0.4",
+                  "NAME=SHARE", repeated=True),
+    option.Option("mean", [], option.pairs, "mean of a number: minutes=40",
+                  "NAME=NUMBER", repeated=True),
+    option.Option("people", None, _people,
+                  f"numbers of people (default {DEFAULT_PEOPLE}, or all of the CSV)"),
     option.Option("forged", "0.001,0.003,0.01,0.03,0.1", _forged, "shares of forged reports"),
-    option.Option("within", 0.01, option.inside(), "the wanted ±, of 1 or of the range", "X"),
+    option.probability("within", 0.01, "wanted ± margin, as a share of 1 or of the range", "X"),
     option.delta(),
     option.repetitions(200),
-)
+)  # fmt: skip
 
 
 def check(given: dict[str, Any]) -> Options:  # Any: what the readers return
     path, answers, named = given["file"], given["answers"], [*given["share"], *given["mean"]]
     if answers and named:
-        raise WrongUse("give answers, or shares and means, not both")
+        raise WrongUse("give either answers, or shares and means")
     survey = parse_survey_file(
         path.read_text("utf-8") if path else template(datetime.now(UTC).date())
     )
@@ -101,9 +88,11 @@ def check(given: dict[str, Any]) -> Options:  # Any: what the readers return
     else:
         populations = from_options(survey, given["share"], given["mean"])
     if negative := [n for n, weights in populations.items() if any(w < 0 for _, w in weights)]:
-        raise WrongUse(f"--share {negative[0]}: a share is from 0 to 1")
+        raise WrongUse(f"--share {negative[0]}: a share must be from 0 to 1")
     if min(counts) < (least := MIN_ASKED * (survey.drawn_from - 1)):
-        raise WrongUse(f"people: at least {least}, where each is asked one of the questions")
+        raise WrongUse(
+            f"people must be at least {least}, as each person is asked one of the questions"
+        )
     texts = [json.dumps(populations[question.name]) for question in survey.questions]
     return {
         "survey": survey.name,
@@ -118,7 +107,7 @@ def check(given: dict[str, Any]) -> Options:  # Any: what the readers return
 
 
 def cells(options: Options) -> Sequence[Cell]:
-    """Return every number of people without forgers, and every forged share at the middle one."""
+    """Return a cell per number of people, and at the middle one also a cell per forged share."""
     attacked = middle(options["people"])
     kinds = [(people, 0.0) for people in options["people"]]
     kinds += [(attacked, forged) for forged in options["forged"] if forged]
@@ -136,20 +125,20 @@ def cells(options: Options) -> Sequence[Cell]:
 
 
 def from_csv(survey: Survey, path: Path) -> tuple[dict[str, Population], int]:
-    """Return the populations and the number of people: a line per person, a column per question."""
+    """Read a CSV with a line per person; return the populations and the number of people."""
     with path.open(encoding="utf-8", newline="") as stream:
         lines = list(csv.DictReader(stream))
     if missing := [q.name for q in survey.questions if not lines or q.name not in lines[0]]:
-        raise WrongUse(f"{path}: there is no column {missing[0]!r}; give one to each question")
+        raise WrongUse(f"{path}: column {missing[0]!r} is missing; every question needs a column")
     columns = {q.name: [line[q.name] for line in lines] for q in survey.questions}
     return {q.name: _column(q, columns[q.name], path) for q in survey.questions}, len(lines)
 
 
 def redacted(texts: Sequence[str]) -> list[Redacted]:
-    """Return the populations for options and cells, where only a digest is shown.
+    """Return the populations in a form that shows only a digest.
 
-    It is one digest of all questions together, because the text behind a digest of a single
-    question could be guessed.
+    The digest covers all questions together, because the answers to a single question could be
+    guessed and confirmed by their digest.
     """
     whole = digest(json.dumps(texts).encode())
     return [Redacted(whole, text) for text in texts]
@@ -158,7 +147,7 @@ def redacted(texts: Sequence[str]) -> list[Redacted]:
 def from_options(
     survey: Survey, shares: Sequence[str], means: Sequence[str]
 ) -> dict[str, Population]:
-    """Return the populations of shares like browser.firefox=0.4 and means like minutes=40."""
+    """Return the populations for shares like browser.firefox=0.4 and means like minutes=40."""
     share_of, mean_of = (_pairs(texts) for texts in (shares, means))
     populations = {
         question.name: people_class(question).from_amounts(question, share_of, mean_of)
@@ -166,18 +155,18 @@ def from_options(
     }
     if unknown := [*share_of, *mean_of]:
         raise WrongUse(
-            f"{unknown[0]!r} fits no question: --share is for bits and choices (crashed=0.03, "
-            "browser.firefox=0.4), --mean for numbers (minutes=40)"
+            f"{unknown[0]!r} matches no question; use --share for bits and choices (crashed=0.03, "
+            "browser.firefox=0.4), and --mean for numbers (minutes=40)"
         )
     return populations
 
 
 def assumptions(survey: Survey, given: Sequence[str]) -> str:
-    """Return a sentence about the questions without a given share or mean."""
+    """Return a sentence about the questions for which no share or mean is given."""
     named = {text.split("=")[0].split(".")[0] for text in given}
     missing = [q for q in survey.questions if q.name not in named]
     assumed = "; ".join(f"{q.name}: {q.assumed}" for q in missing)
-    return f"Assumed, as no share or mean was given: {assumed}." if missing else ""
+    return f"Assumed, because no share or mean was given: {assumed}." if missing else ""
 
 
 def _column(question: Question, texts: list[str], path: Path) -> Population:
@@ -187,7 +176,7 @@ def _column(question: Question, texts: list[str], path: Path) -> Population:
             counts[people_class(question).point(question, text.strip())] += 1
         except ValueError:
             raise WrongUse(
-                f"{path}, line {line}: the text under {question.name!r} is not an answer to a "
+                f"{path}, line {line}: the text in column {question.name!r} is not an answer to a "
                 f"{question.kind} question"
             ) from None
     return [[point, count] for point, count in sorted(counts.items())]
@@ -206,14 +195,14 @@ def _pairs(texts: Sequence[str]) -> dict[str, float]:
 
 STUDY = Study(
     name="survey",
-    question="What will this survey be able to say, and what does its privacy cost?",
+    question="How precise will this survey be, and what does its privacy cost?",
     options=OPTIONS,
     check=check,
     cells=cells,
     run=run,
     report=report,
     formulas=(
-        ("half of a 95 % interval, about", r"1.96 \sqrt{V / n}"),
-        ("people for a wanted half width h", r"n = V (1.96 / h)^2"),
+        ("half width of a 95 % interval, approximately", r"1.96 \sqrt{V / n}"),
+        ("people needed for a half width h", r"n = V (1.96 / h)^2"),
     ),
 )

@@ -1,18 +1,18 @@
-"""A cell of a survey: intervals, coverage and shift for one question, some reports being forged.
+"""Cell of a survey study: intervals, coverage and shift for one question with forged reports.
 
-Reports are drawn for the whole population together; the estimates come from the server's own code.
-A trusted server has the same ε for one person's answer: noise on a count (geometric; with half the
-ε on each bin, since a person moves two) or on a sum. A shuffler has reports at the ε₀ that n honest
-people make (ε, δ)-private, by the mechanism that such a question would have.
+Reports of the whole population are simulated together, and the server's own code estimates from
+them. A trusted server with the same ε adds noise to a sum or to counts (geometric, with ε / 2 for
+each bin of a choice, since a person changes two bins). With a shuffler, reports use the ε₀ at which
+n honest people are (ε, δ)-private, and the mechanism of a question with ε₀.
 
-A forger sends the report with the largest effect: yes, the least held option, the high end. A
-forged share β of the reports shifts an estimate by β (leverage - truth), the truth being a share,
-or a point of the range.
+A forger sends the report with the largest effect: yes, the option held by the fewest people, or the
+high end of the range. If a share β of the reports is forged, an estimate shifts by
+β (leverage - truth), where the truth is a share or a point of the range.
 
-Where each person is asked one of d questions, a binomial of probability 1 / d says how many of
-those with an answer are asked this one, in each repetition: exactly the one draw of each person.
-The true values remain those of all people. Forgers choose this question, so β is their share of its
-reports. A shuffler then mixes fewer reports, and the draw of who is asked adds to the error.
+If each person is asked one of d questions, the number of people asked this question is binomial
+with probability 1 / d for each answer, in each repetition. The true values are those of all people.
+Forgers choose this question, so β is their share of its reports. A shuffler then mixes fewer
+reports, and the random choice of people adds to the error.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def run(cell: Cell, generator: Generator) -> Sequence[Row]:
     question = parse_question(Reader("question", json.loads(str(cell["question"]))))
     people = people_of(question, json.loads(content(cell["population"])))
     reports, times = int(cell["people"]), int(cell["repetitions"])
-    drawn_from = int(cell.get("drawn_from", 1))  # questions of which each person is asked one
+    drawn_from = int(cell.get("drawn_from", 1))  # number of questions; each person gets one
     forged = round(reports * float(cell["forged"]))
     held = whole_people(people.weights, reports - forged)
     asked, counts = _honest(people, held, times, drawn_from, generator)
@@ -61,7 +61,7 @@ def run(cell: Cell, generator: Generator) -> Sequence[Row]:
 def _honest(
     people: People, held: Counts, times: int, drawn_from: int, generator: Generator
 ) -> tuple[list[int], Counts]:
-    """Return how many are asked this question, and their tally, in each repetition."""
+    """Draw the number of honest people asked this question, and their tally, per repetition."""
     if drawn_from == 1:
         return [int(held.sum())] * times, people.tallies(held, times, generator)
     asked = generator.binomial(held, 1 / drawn_from, (times, len(held)))
@@ -82,7 +82,9 @@ def _row(
     middle, low, high = np.array([[one.estimate, one.low, one.high] for one in repeated]).T
     covered = float(((low <= truth) & (truth <= high)).mean())
     is_target, within = people.target == label, float(cell["within"])
-    weight = forged / (forged + (1 - forged) / drawn_from)  # in the reports of this question
+    weight = forged / (
+        forged + (1 - forged) / drawn_from
+    )  # forged share of this question's reports
     return {
         "question": question.name,
         "label": question.labels[label],
@@ -116,10 +118,10 @@ def _row(
 def people_needed(
     question: Question, people: People, label: int, within: float, drawn_from: int = 1
 ) -> int | None:
-    """Return the fewest people, to one part in a hundred, for an interval within ± `within`.
+    """Return the number of people, to within 1 %, whose interval is at most ± `within`.
 
-    The interval is computed from the expected tally, relative to 1 or to the range. The result is
-    None where ten billion people do not suffice.
+    The interval is that of the expected tally, relative to 1 or to the range. The result is None if
+    more than ten billion people are needed.
     """
 
     def half_width(reports: int) -> float:
@@ -141,9 +143,9 @@ def people_needed(
 def shuffled_half_width(
     question: Question, people: People, truth: float, reports: int, drawn_from: int, delta: float
 ) -> float:
-    """Return the 95 % half width with a shuffler, by formula.
+    """Return half the width of a 95 % interval with a shuffler, by formula.
 
-    `truth` is that of the label: a share, or a mean in the question's units.
+    `truth` is the true share, or the true mean in the question's units.
     """
     asked = reports / drawn_from
     mixed = report_epsilon(question.epsilon, int(asked), delta)

@@ -1,7 +1,7 @@
-"""The people of one question: who holds which answer, by the kind of the estimated statistic.
+"""People of one question and their answers, for questions about shares and about means.
 
-A population is a list of [point, weight]: for a share the point is an answer's number, for a mean a
-point of the range, 0 to 1. Here, and nowhere else in the study, are the differences of the two.
+A population is a list of [point, weight]. For shares, a point is the number of an answer; for
+means, it is a point of the range, from 0 to 1. All differences between the two are in this module.
 """
 
 from __future__ import annotations
@@ -31,17 +31,17 @@ from deniable.simulations.population import fixed, grid_distribution, on_grid, r
 
 Counts = NDArray[np.int64]
 Amounts = dict[str, float]  # by question, or by question and option
-NO_VECTORS = "{}: this study has no people for a vector; see `deniable plan --kind vector`"
+NO_VECTORS = "{}: this study does not support vectors; see `deniable plan --kind vector`"
 NO_TEXTS = (
-    "{}: the labels of a text question are not known beforehand, so this study has no rows for "
-    "it; deniable plan --kind text says how many people a text needs to be found, and "
-    "deniable.simulations.population.text_tally draws the tally of a population"
+    "{}: this study does not support text questions, because their labels are not known "
+    "beforehand; `deniable plan --kind text` computes how many people must give a text for it to "
+    "be found, and deniable.simulations.population.text_tally draws the tally of a population"
 )
 
 
 @dataclass(frozen=True)
 class Weighted:
-    """A population: its points, and the part of the people at each."""
+    """Population with its points, and the weight of each."""
 
     population: Population
 
@@ -60,16 +60,16 @@ class Weighted:
 
 @dataclass(frozen=True)
 class Holders(Weighted):
-    """People who hold one answer each; forgers push yes, or the least held option."""
+    """People with one answer each. Forgers push yes, or the option with the fewest people."""
 
     question: ShareQuestion
 
     @classmethod
     def from_amounts(cls, question: ShareQuestion, shares: Amounts, means: Amounts) -> Population:  # noqa: ARG003 # as both have it
-        """Return the population of `--share` and `--mean`, and remove the amounts that are used.
+        """Return the population for `--share` and `--mean`, removing the amounts that it uses.
 
-        The rest is split equally among the other options. Without amounts for the question, return
-        its default population.
+        The remaining share is split equally among the other options. Without amounts, the
+        population is the default one of the question.
         """
         if len(question.labels) == 1:
             share = shares.pop(question.name, None)
@@ -78,7 +78,7 @@ class Holders(Weighted):
         rest = 1 - sum(share for share in own.values() if share is not None)
         others = sum(share is None for share in own.values())
         if rest < -1e-9 or (not others and rest > 1e-9):
-            raise WrongUse(f"--share: the options of {question.name} do not add up to 1")
+            raise WrongUse(f"--share: the shares of {question.name} do not add up to 1")
         equal = max(rest, 0.0) / max(others, 1)
         return [
             [point, equal if share is None else share] for point, share in enumerate(own.values())
@@ -86,26 +86,26 @@ class Holders(Weighted):
 
     @classmethod
     def point(cls, question: ShareQuestion, text: str) -> float:
-        """Return the point of an answer in a CSV file; ValueError if the text is none."""
+        """Return the point of an answer in a CSV file; raise ValueError if it is not an answer."""
         return float(_parsed(question, text))
 
     def shuffled_variance(self, epsilon: Epsilon, truth: float) -> tuple[float, float]:
-        """Return two variances of one report at this ε: of its noise, and of people's answers."""
+        """Return the variance of one report's noise at this ε, and that of people's answers."""
         kind, options = self.question.mechanism_kind, self.question.mechanism.options
         return support_design(kind, epsilon, options).variance(1, truth), truth * (1 - truth)
 
     @property
     def distribution(self) -> list[float]:
-        """One person's probability of each answer, or of each point of the grid."""
+        """Probability of each answer, or of each grid point, for one person."""
         return [float(share) for share in self._by_answer(self.shares)]
 
     def tallies(self, held: Counts, times: int, generator: Generator) -> Counts:
-        """Return tallies of these people's reports: `held[n]` have point n of the population."""
+        """Draw tallies of reports, where `held[n]` people are at point n of the population."""
         people = self._by_answer(held.tolist()).astype(np.int64)
         return fixed(self.question.mechanism, people, times, generator).counts
 
     def expected(self, reports: int) -> Counts:
-        """Return the expected tally of this number of reports, in whole numbers."""
+        """Return the expected tally of this many reports, in whole numbers."""
         expected = rates(self.question.mechanism, self.distribution)
         return np.rint(expected * reports).astype(np.int64)
 
@@ -116,22 +116,24 @@ class Holders(Weighted):
 
     @property
     def target(self) -> int:
-        """The label that forgers push."""
+        """Number of the label that forgers push."""
         labelled = self.distribution[self.question.first_label :]
         return labelled.index(min(labelled))
 
     @property
     def target_cell(self) -> int:
-        """A cell in which a report for that label counts."""
+        """Cell in which a report for that label counts."""
         return self.target + self.question.first_label
 
     def shift(self, truth: float, forged: float) -> float:
-        """Return the shift of the target's estimate by forged reports, in its own units."""
+        """Return by how much forged reports shift the estimate of the target, in its units."""
         return forged * (self.question.mechanism.leverage - truth)
 
     def trusted_half_width(self, people: int) -> float:
-        """Return the largest error of 95 % of the releases of a trusted server at the same ε."""
-        sensitivity = 1 if len(self.question.labels) == 1 else REPLACE_ONE  # counts that change
+        """Return the error that 95 % of a trusted server's releases stay within, at the same ε."""
+        sensitivity = (
+            1 if len(self.question.labels) == 1 else REPLACE_ONE
+        )  # counts that one person changes
         noise = GeometricCounts(self.question.epsilon, sensitivity).noise
         return noise.radius(0.05) / people
 
@@ -143,7 +145,7 @@ class Holders(Weighted):
 
 @dataclass(frozen=True)
 class Numbers(Weighted):
-    """People with numbers in a range; forgers push its high end. The methods are those above."""
+    """People with numbers in a range, with the methods of `Holders`. Forgers push its high end."""
 
     question: MeanQuestion
     target = 0
@@ -199,7 +201,7 @@ class Numbers(Weighted):
 
 
 People: TypeAlias = Holders | Numbers
-PEOPLE: Mapping[Estimation, type[Holders | Numbers] | str] = {  # or why this study has none
+PEOPLE: Mapping[Estimation, type[Holders | Numbers] | str] = {  # or an error message
     "shares": Holders,
     "mean": Numbers,
     "coordinates": NO_VECTORS,
@@ -213,7 +215,7 @@ def people_of(question: Question, population: Population) -> People:
 
 
 def people_class(question: Question) -> Any:  # Any: the type for questions of its estimation
-    """Return the people for a question; WrongUse where this study has none."""
+    """Return the class of people for a question; raise WrongUse if it is not supported."""
     people = PEOPLE[question.estimation]
     if isinstance(people, str):
         raise WrongUse(people.format(question.name))
@@ -223,12 +225,12 @@ def people_class(question: Question) -> Any:  # Any: the type for questions of i
 def _parsed(question: Question, text: str) -> Any:  # Any: as its mechanism takes it
     answer = question.place(question.answer_of(text))
     if answer is None:
-        raise ValueError("no answer to this question")
+        raise ValueError("not an answer to this question")
     return answer
 
 
 def _one_share(question: ShareQuestion, share: float) -> Population:
-    """Return the population in which the labelled answer has this share."""
+    """Return the population where the labelled answer has this share."""
     answers = range(question.mechanism.answers)
     rest = (1 - share) / (len(answers) - 1)
     return [[n, share if n == question.first_label else rest] for n in answers]

@@ -1,4 +1,4 @@
-"""The report on a survey: findings, tables, intervals next to the truth, and the attack curve."""
+"""Report on a survey: findings, tables, intervals next to the truth, and effects of forgery."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ if TYPE_CHECKING:
     import matplotlib.figure
 
 TRUE_ANSWERS = (
-    "This page and the files next to it show true shares and means of the answers file, exactly "
-    "and without any privacy: give them only to people who may know these. Nothing else of that "
-    "file is written except a digest of it."
+    "This page and the files next to it contain the exact true shares and means of the answers "
+    "file, without any privacy. Show them only to people who may know these values. Apart from "
+    "them, only a digest of the file is written."
 )
 ONE_OF = (
-    "Each person is asked one of the {} questions, drawn again in each repetition. True "
-    "values are those of all people, and forgers choose which question they attack."
+    "Each person is asked one random question of {}, drawn again in each repetition. True values "
+    "are those of all people. Forgers choose which question they attack."
 )
 MAX_LABELS = 20  # of one question, in tables and figures
 
@@ -37,9 +37,9 @@ def report(options: Options, found: Sequence[Row]) -> Report:
     drawings = [
         Figure(
             "intervals",
-            f"The expected 95 % interval of each question with {people:,} people, next to those "
-            "of a trusted server at the same ε, and of a shuffler, which needs all people to be "
-            "honest. The bar is the truth of this population.",
+            f"The expected 95 % interval of each question with {people:,} people, compared with a "
+            "trusted server at the same ε, and with a shuffler if all people are honest. The "
+            "vertical bar is the true value in this population.",
             lambda: interval_figure(few(shown), people),
         )
     ]
@@ -47,8 +47,9 @@ def report(options: Options, found: Sequence[Row]) -> Report:
         drawings.append(
             Figure(
                 "attack",
-                "The shift of their target by forged reports: yes, the least held option, the high "
-                "end of the range. Lines are formulas, points are simulations.",
+                "The shift of an estimate by forged reports. Forgers push the share of yes, the "
+                "option with the fewest people, or the mean. Lines are formulas, points are "
+                "simulations.",
                 lambda: attack_figure(attacked, people),
             )
         )
@@ -63,23 +64,23 @@ def report(options: Options, found: Sequence[Row]) -> Report:
 
             {ONE_OF.format(options["drawn_from"]) if options["drawn_from"] > 1 else ""}
 
-            Whole populations are drawn and estimated by the server's own code,
-            {options["repetitions"]} times each; people are fixed, and an interval is about the
-            people who report.
+            For each row, the reports of the whole population are simulated
+            {options["repetitions"]} times, and the server's own code estimates from them. The
+            people are fixed, and intervals are about the people who report.
 
-            A mean on the command line means that all people have that number; an answers file has
-            the real spread. The number of people needed is that of the server's interval for the
-            expected tally.
+            If a mean is given on the command line, all people have that number. An answers file has
+            the real spread. The number of people needed is computed from the server's interval for
+            the expected tally.
 
-            A trusted server has the same ε for one person's answer, for each question separately; a
-            shuffler has reports at a larger ε₀, which together have (ε, {options["delta"]:g}), in
-            theory: it {TRUST}."""
+            A trusted server protects one person's answer to each question with the same ε. With a
+            shuffler, reports have a larger ε₀ and together are (ε, {options["delta"]:g})-private.
+            That guarantee {TRUST}."""
         ),
     )
 
 
 def few(rows: Rows) -> list[Row]:
-    """Return the rows of the most held options of each question, in their own order."""
+    """Return the rows of each question's most frequent options, in their original order."""
     result: list[Row] = []
     for mine in rows.groups("question").values():
         top = sorted(mine, key=lambda row: -number(row, "truth"))[:MAX_LABELS]
@@ -92,7 +93,7 @@ def _name(row: Row) -> str:
 
 
 def _amount(row: Row, key: str) -> str:
-    """Return a value as text: in points for shares, in the question's own units for numbers."""
+    """Return a value as text: in points for shares, in the question's units for means."""
     if row["statistic"] == "mean":
         return figure(number(row, key))
     return f"{figure(100 * number(row, key))} points"
@@ -108,25 +109,29 @@ def _findings(
 
     def margins(key: str) -> str:
         known = [row for row in widest if row[key] is not None]
-        return ", ".join(f"{row['question']} to ± {_amount(row, key)}" for row in known)
+        texts = [f"± {_amount(row, key)} for {row['question']}" for row in known]
+        return sentences.listed(texts) if texts else ""
 
     covered = sum(number(row, "covered") for row in honest) / len(honest)
     needed = [row["needed"] for row in shown]
     most = None if None in needed else max(int(n or 0) for n in needed)
-    takes = f"takes {most:,} people" if most else "takes more than ten billion people"
+    enough = f"{most:,}" if most else "more than ten billion"
     forgers = ""
     if attacked:
         worst = max(attacked, key=lambda row: number(row, "leverage"))
-        forgers = f"""; one forged report counts as much as up to
-        {figure(number(worst, "leverage"))} honest ones ({worst["question"]})"""
+        forgers = f"""One forged report can count as much as {figure(number(worst, "leverage"))}
+        honest ones ({worst["question"]})."""
     mixed = margins("shuffled")
+    if mixed:
+        mixed = f"With a shuffler, the margins would be {mixed}. Its guarantee {TRUST}."
     return sentences.paragraphs(
-        f"""With {people:,} people you learn {margins("half_width")}; the 95 % intervals contained
-        the truth in {100 * covered:.1f} % of the runs.
+        f"""With {people:,} people, the margins of error are {margins("half_width")}. In
+        {100 * covered:.1f} % of the simulations, the 95 % intervals contained the truth.
 
-        To estimate everything to ± {100 * options["within"]:g} % {takes}{forgers}.
+        To estimate everything to ± {100 * options["within"]:g} %, you need {enough} people.
+        {forgers}
 
-        {f"With a shuffler you would learn {mixed}; it {TRUST}." if mixed else ""}"""
+        {mixed}"""
     )
 
 
@@ -165,7 +170,7 @@ def _attack_table(rows: Rows) -> Table:
 
 
 def interval_figure(rows: Sequence[Row], people: int) -> matplotlib.figure.Figure:
-    """Draw intervals next to the truth; shares have one scale, each mean its own."""
+    """Draw intervals next to the truth, with one panel for all shares and one for each mean."""
     shares = [row for row in rows if row["statistic"] == "share"]
     panels = ([shares] if shares else []) + [[row] for row in rows if row["statistic"] == "mean"]
     heights = [len(panel) + 0.9 for panel in panels]
@@ -207,7 +212,7 @@ def _intervals(axes: matplotlib.axes.Axes, rows: Sequence[Row]) -> None:
 
 
 def attack_figure(rows: Rows, people: int) -> matplotlib.figure.Figure:
-    """Draw the shift in points of a share, or in percent of the range of a number."""
+    """Draw the shift by forged reports, in points of a share or in percent of the range."""
 
     def percent(key: str, times: int = 1) -> Callable[[Row], float]:
         return lambda row: 100 * times * number(row, key) / number(row, "span")
