@@ -1,4 +1,4 @@
-"""What is drawn: every line and point at the number of its row, on the axes that its label says."""
+"""Figures of studies: every line and point has the number of its row, on labelled axes."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -58,13 +58,13 @@ def the_axes(figure: matplotlib.figure.Figure) -> matplotlib.axes.Axes:
 
 
 def lines(axes: matplotlib.axes.Axes) -> list[Points]:
-    """Those that connect points; not the points themselves."""
+    """Return the lines that connect points."""
     drawn = [line for line in axes.lines if line.get_linestyle() != "None"]
     return [_points(line.get_xdata(), line.get_ydata()) for line in drawn]
 
 
 def bars(axes: matplotlib.axes.Axes, upright: int) -> list[list[tuple[float, float, float]]]:
-    """Each point with the ends of its bar, of the points with error bars."""
+    """Return each point that has an error bar, with the ends of its bar."""
     found = []
     for container in axes.containers:
         assert isinstance(container, ErrorbarContainer)
@@ -87,7 +87,7 @@ ROWS = Rows([row(LOCAL, 100, 4.0), row(LOCAL, 10_000, 0.04), row(CENTRAL, 100, 0
 
 
 def test_an_error_figure_draws_errors_by_formula_as_measured_and_their_limits() -> None:
-    """The measured root of the error is 1.1 times the formula's; the limit's is half of it."""
+    """The measured root is 1.1 times that of the formula, and the limit is half of it."""
     figure = error_figure("a", "A.", ROWS, [LOCAL, CENTRAL], "title", PERCENT, targets=[THESE])
     canvas = figure.draw()
     axes = the_axes(canvas)
@@ -186,7 +186,7 @@ def test_more_people_than_the_most_are_refused() -> None:
 
 @pytest.mark.parametrize(("within", "needed"), [(1e-4, True), (1e-6, False)])
 def test_people_beyond_ten_billion_are_not_searched_for(within: float, needed: bool) -> None:
-    """A bit at ε 1 takes about (1.96 / within)^2 e / (e - 1)^2 people: 3.5e8, and 3.5e12."""
+    """A bit at ε 1 needs about (1.96 / within)^2 e / (e - 1)^2 people: 3.5e8 and 3.5e12."""
     document: Mapping[str, object] = json.loads('{"name": "a", "kind": "bit", "epsilon": "1"}')
     question = parse_question(Reader("question", dict(document)))
     found = people_needed(question, people_of(question, [[0, 0.9], [1, 0.1]]), 0, within)

@@ -1,7 +1,7 @@
-"""How near to the least variance a choice comes, and the geometries that take it there.
+"""Mechanisms for choices against the least variance, and the finite geometries they use.
 
-The limit is that of any local mechanism for k options, to first order (Ye and Barg), written out
-here once more: the least over d of (d E + k - d)^2 / (d (k - d)), with E = e^ε.
+The limit for any local mechanism with k options is that of Ye and Barg, to first order. It is
+computed here independently: the least (d E + k - d)^2 / (d (k - d)) over d, with E = e^ε.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ MANY = (8_193, 9_842, 16_106, 19_609, 29_525, 32_768, 44_734, 52_060, 52_061, 60
 
 
 def limit(epsilon: str, k: int) -> float:
-    """n times the variance of one option, at equal shares, that noise must add."""
+    """Return n times the least variance of one option at equal shares."""
     e, d = math.exp(float(epsilon)), np.arange(1, k, dtype=float)
     told = float((k * d * (k - d) * (e - 1) ** 2 / (d * e + k - d) ** 2).max())
     return ((k - 1) ** 2 / told - (k - 1) / k) / k
@@ -64,7 +64,7 @@ def test_the_one_geometry_that_is_taken_is_the_best_of_all() -> None:
 
 
 class Other(ProjectiveGeometry):
-    """By a geometry of our choosing."""
+    """Projective geometry with the lines of a given geometry."""
 
     def __init__(self, epsilon: Epsilon, options: int, geometry: Geometry) -> None:
         super(ProjectiveGeometry, self).__init__(epsilon, options, geometry.sizes)
@@ -72,7 +72,7 @@ class Other(ProjectiveGeometry):
 
 
 def common(geometry: Geometry) -> tuple[int, set[int]]:
-    """How many symbols speak for an option, and for two of them: by counting, for all pairs."""
+    """Count, for all pairs, the symbols that speak for one option and for both."""
     block = np.zeros(geometry.sizes[0])
     block[np.array(difference_set(geometry))] = 1
     spectrum = np.abs(np.fft.rfft(block)) ** 2
@@ -102,7 +102,7 @@ def test_any_two_options_of_every_geometry_have_as_many_symbols_in_common() -> N
 
 
 def test_the_test_above_can_fail() -> None:
-    """A set of the right size that is no difference set: a stretch of the circle."""
+    """A set of the right size that is not a difference set: an interval of the circle."""
     geometry = Geometry(3, 1, 3)
     symbols, r, both = geometry.sizes
     stretch = [
@@ -114,8 +114,10 @@ def test_the_test_above_can_fail() -> None:
 
 
 def test_a_hyperplane_of_the_plane_over_three_elements_is_a_line() -> None:
-    """The projective plane of order 3, by its axioms: 13 points, 13 lines of 4, each two meeting in
-    exactly one point."""
+    """The axioms of the projective plane of order 3 hold.
+
+    There are 13 points and 13 lines of 4 points, and any two lines meet in exactly one point.
+    """
     geometry = Geometry(3, 1, 3)
     assert (geometry.points, geometry.sizes) == (13, (13, 4, 1))
     line = set(difference_set(geometry))
@@ -125,7 +127,7 @@ def test_a_hyperplane_of_the_plane_over_three_elements_is_a_line() -> None:
 
 @pytest.mark.parametrize("options", [11, 300, 65_536])
 def test_supports_are_counted_symbol_by_symbol(options: int) -> None:
-    """The transform against what each report's symbol says itself, exactly."""
+    """The transform equals the sum over each report's symbol, exactly."""
     design = ProjectiveGeometry(Epsilon("1"), options)
     draw = random.Random(5).getrandbits
     symbols = [design.randomize(design.options // 2, draw) for _ in range(40)]
@@ -146,7 +148,7 @@ def test_supports_of_a_trillion_reports_are_exact() -> None:
 
 
 def test_expected_cells_give_back_the_shares() -> None:
-    """The whole way back: cells as expected, the transform, the line."""
+    """Expected cells pass through the transform and the estimator, and give the shares."""
     for epsilon, options in (("0.4", 100), ("1", 1_000), ("3", 20_000)):
         design = ProjectiveGeometry(Epsilon(epsilon), options)
         held = np.random.default_rng(4).dirichlet(np.full(options, 0.01))
@@ -156,8 +158,11 @@ def test_expected_cells_give_back_the_shares() -> None:
 
 
 def test_many_people_have_the_variance_that_is_foretold() -> None:
-    """By the population's generator, 100 rounds of a million: within a tenth. Each is a mean over
-    200 options of a chi-squared law: five deviations, and more."""
+    """Compare 100 simulated tallies of a million people with the formula, within a tenth.
+
+    Each value is a mean over 200 options of a chi-squared distribution, so a tenth is more than
+    five standard deviations.
+    """
     design, rng = ProjectiveGeometry(Epsilon("1"), 200), np.random.default_rng(6)
     held = np.full(200, 5_000)
     counts = fixed(design, held, 100, rng).counts

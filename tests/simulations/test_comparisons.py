@@ -1,4 +1,4 @@
-"""The studies of local against central: their exact numbers, and what was measured beside them."""
+"""Studies that compare local and central mechanisms: exact numbers and simulations."""
 
 import json
 import math
@@ -61,7 +61,7 @@ def one(cells: Cells, **wanted: object) -> Mapping[str, Any]:
 def test_what_is_measured_agrees_with_the_formula(
     name: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """In every cell within 6.5 Monte-Carlo errors of the exact error of what was simulated."""
+    """Every cell is within 6.5 Monte-Carlo errors of the exact error."""
     cells = simulated(name, capsys)["rows"]
     assert len(cells) >= 16
     for cell in cells:
@@ -69,7 +69,7 @@ def test_what_is_measured_agrees_with_the_formula(
 
 
 def test_the_test_above_can_fail(capsys: pytest.CaptureFixture[str]) -> None:
-    """Twin: local errors as if ε were a fifth larger are rejected in every cell."""
+    """Twin: errors for an ε that is a fifth larger are rejected in every cell."""
     cells = [c for c in simulated("bit", capsys)["rows"] if c["model"] == "local"]
     for cell in cells:
         assert abs(cell["measured"] - cell["exact"] / 1.44) > 6.5 * cell["error"]
@@ -78,7 +78,7 @@ def test_the_test_above_can_fail(capsys: pytest.CaptureFixture[str]) -> None:
 @pytest.mark.parametrize("epsilon", ["0.01", "0.1", "0.5", "1", "2", "4", "10"])
 @pytest.mark.parametrize("people", [1, 100, 10**9])
 def test_the_price_of_locality_is_half_the_people_exactly(epsilon: str, people: int) -> None:
-    """In fractions, no tolerance: the realised randomized response by geometric noise."""
+    """Compare exact fractions of the realised randomized response and of geometric noise."""
     response = RandomizedResponse(Epsilon(epsilon))
     keep, lie = Fraction(response.keep, 2**64), Fraction(response.lie, 2**64)
     a, local = keep / lie, keep * lie / (keep - lie) ** 2 / people
@@ -95,7 +95,7 @@ def test_the_study_of_a_bit_shows_both_prices(capsys: pytest.CaptureFixture[str]
 
 @pytest.mark.parametrize("epsilon", ["0.5", "1", "2", "4"])
 def test_many_options_cost_half_the_people_by_a_hyperbolic_cosine(epsilon: str) -> None:
-    """Unary for an option that nobody holds, by geometric noise for one person replaced."""
+    """Unary for an option without holders, against geometric noise with one person replaced."""
     local = Unary(Epsilon(epsilon), 8).variance(1_000, 0.0)
     central = GeometricCounts(Epsilon(epsilon), REPLACE_ONE).variance(1_000)
     assert local / central / 1_000 == pytest.approx(many_options_price(float(epsilon)), rel=1e-12)
@@ -104,7 +104,7 @@ def test_many_options_cost_half_the_people_by_a_hyperbolic_cosine(epsilon: str) 
 def test_one_person_replaced_leaves_a_bin_and_enters_another(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    """Noise at e^(ε/2) against another answer, at e^ε only against a person more or fewer."""
+    """Noise at e^(ε/2) protects against another answer, at e^ε only an added or removed person."""
     for cell in simulated("histogram", capsys)["rows"]:
         spread = float(cell["epsilon"]) / (2 if cell["estimator"] == "geometric-replace-one" else 1)
         if cell["model"] == "central":
@@ -131,7 +131,7 @@ def test_k_ary_response_wins_with_few_options_and_loses_with_many(
 def test_local_means_stay_below_their_worst_case(
     mechanism: str, epsilon: str, worst: float, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """On [-1, 1] the worst variance of one person, so a quarter of it as a share of the range."""
+    """The worst variance of one person on [-1, 1] is four times that as a share of the range."""
     cells = simulated("mean", capsys, "--epsilon", epsilon, "--population", "middle")["rows"]
     cell = one(cells, estimator=mechanism, people=1_000_000)
     assert 0.8 * worst / 4 < cell["exact"] * 1_000_000 <= worst / 4 * 1.0001
@@ -139,8 +139,11 @@ def test_local_means_stay_below_their_worst_case(
 
 @pytest.mark.long
 def test_the_median_approaches_its_limits(capsys: pytest.CaptureFixture[str]) -> None:
-    """Of the median, of a quantile, and of a centre: central and without privacy within 6.5
-    Monte-Carlo errors of the limit and 2 % of it, the search within a tenth of its own."""
+    """Compare medians, quantiles and centres with their limits.
+
+    Central estimates and those without privacy are within 6.5 Monte-Carlo errors and 2 % of the
+    limit; the search is within a tenth of its own formula.
+    """
     document = simulated("median", capsys, "--quantile", "0.5,0.2", "--repetitions", "2000")
     for cell in document["rows"]:
         if cell["exact"] is None:
@@ -160,8 +163,10 @@ def test_the_median_approaches_its_limits(capsys: pytest.CaptureFixture[str]) ->
 def test_the_limit_of_a_quantile_is_what_one_bit_tells(
     share: float, epsilon: str, stated: float
 ) -> None:
-    """By the information of a report about the tilt v of 1 + v sign(x - q), in small differences:
-    every report is a function of randomized response."""
+    """Compute the limit from the information of a report about the tilt v of 1 + v sign(x - q).
+
+    It uses finite differences. Every report is a function of randomized response.
+    """
     target, e = Target("quantile", share), math.exp(float(epsilon))
     n_variance = target.variance(SEARCH, Epsilon(epsilon), 1) * target.density**2
     assert n_variance == pytest.approx(stated, abs=1e-4)
@@ -185,7 +190,7 @@ def test_a_centre_by_its_sign_costs_what_theory_says(epsilon: str, times: float)
 
 
 def test_who_is_asked_once_pays_for_every_level() -> None:
-    """About (L / 2) L 4 V of a share, L = 10; two groups are near the limit with many people."""
+    """About (L / 2) L 4 V of a share, L = 10; two groups approach the limit with many people."""
     epsilon, people, times = Epsilon("1"), 10**6, 4_000
     rng, target = np.random.default_rng(20261118), Target("quantile", 0.5)
     mechanism, tree = RandomizedResponse(epsilon), Unary(epsilon, 2)
@@ -199,8 +204,11 @@ def test_who_is_asked_once_pays_for_every_level() -> None:
 
 
 def test_one_node_for_each_level_has_the_counts_of_real_reports() -> None:
-    """What a level's binomial stands for: reports of unary encoding for the intervals of a level,
-    of people who are drawn; false alarm at most 1e-9 for each, twin: without the reports' noise."""
+    """The binomial of a level stands for unary reports about the intervals of that level.
+
+    People are drawn. False alarm at most 1e-9 for each level. Twin: without the noise of the
+    reports.
+    """
     unary, draw = Unary(Epsilon("1"), 4), random.Random(20261118).getrandbits
     people, target = 20_000, Target("quantile", 0.5)
     places = target.quantile(np.random.default_rng(5).random(people))
@@ -222,8 +230,10 @@ def test_the_price_of_a_median_is_the_square_of_c() -> None:
 
 
 def test_the_median_is_chosen_with_the_weights_that_would_be_released() -> None:
-    """Five people: intervals between their answers are chosen as often by the fast sampler as whole
-    weights on a fine grid say; false alarm at most 6e-9 by the bound below."""
+    """The fast sampler chooses intervals between five people's answers as often as exact weights.
+
+    False alarm at most 6e-9 by the bound below.
+    """
     people, n = [0.1, 0.25, 0.3, 0.6, 0.9], 40_000
     points = np.tile([0.0, *people, 1.0], (n, 1))
     chosen = choose(points, 0, 5, 1.0, np.random.default_rng(20261118))
@@ -241,8 +251,10 @@ def test_the_median_is_chosen_with_the_weights_that_would_be_released() -> None:
 
 @pytest.mark.parametrize("share", [0.5, 0.8])
 def test_the_search_finds_the_middle_by_asking_real_devices(share: float) -> None:
-    """Each of many people answers one threshold, with a report of the mechanism itself. Twin: where
-    they answer as if 0.3 more of them were above, it ends far from the median."""
+    """Each of many people answers about one threshold, with a report of the mechanism itself.
+
+    Twin: if 0.3 more of them answered as being above, the search ends far from the median.
+    """
     mechanism, draw = RandomizedResponse(Epsilon("4")), random.Random(20261118).getrandbits
     generator, people, asked = np.random.default_rng(7), 20_000, list[int]()
 
@@ -258,8 +270,10 @@ def test_the_search_finds_the_middle_by_asking_real_devices(share: float) -> Non
 
 
 def test_the_search_without_noise_ends_at_the_median() -> None:
-    """Exact: fed with the reports to be expected. What is left is from the groups before it is
-    near, of which a tenth does not count."""
+    """Exact: expected reports lead to the median.
+
+    The rest of the error comes from the first groups, most of which are not averaged.
+    """
     for epsilon in ("0.5", "4"):
         mechanism = RandomizedResponse(Epsilon(epsilon))
         keep, lie = mechanism.keep / 2**64, mechanism.lie / 2**64
@@ -285,7 +299,7 @@ def test_figures_are_what_tables_print() -> None:
 
 
 @pytest.mark.parametrize(("words", "cure"), [
-    (["bit", "--share", "1.5"], "--share is from 0 to 1"),
+    (["bit", "--share", "1.5"], "--share must be from 0 to 1"),
     (["mean", "--population", "tall"], "one of low, uniform, middle, ends"),
     (["bit", "--people", "1.5"], "a whole number"),
     (["bit", "--people", "1e12"], "1,000,000,000"),
@@ -306,7 +320,7 @@ def test_wrong_words_are_answered_with_one_line(
 def test_a_study_writes_the_same_bytes_in_another_place(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """CSV and figures, in this process and in a pool."""
+    """CSV and figures are the same from this process and from a pool."""
     few = ["--epsilon", "1", "--people", "100,1000", "--repetitions", "20"]
     for where in ("local", "pool"):
         assert main(["simulate", "bit", *few, "--out", str(tmp_path / where), "--on", where]) == 0
@@ -318,8 +332,10 @@ def test_a_study_writes_the_same_bytes_in_another_place(
 
 @pytest.mark.parametrize(("share", "epsilon"), [(0.5, "1"), (0.5, "4"), (0.1, "1")])
 def test_the_search_wastes_few_of_the_people(share: float, epsilon: str) -> None:
-    """To first order, without drawing: what a slip of one group's reports does to the estimate, for
-    every group; their squares add up to the variance of the whole."""
+    """Compute to first order how an error in one group's reports changes the estimate.
+
+    The squares of these effects, over all groups, add up to the variance of the estimate.
+    """
     mechanism, target = RandomizedResponse(Epsilon(epsilon)), Target("quantile", share)
     keep, lie = mechanism.keep / 2**64, mechanism.lie / 2**64
     people, slip, group = 10**8, 1e-7, iter(range(GROUPS))

@@ -1,4 +1,4 @@
-"""Many counts of everybody: errors by formula and by draws, and the least of any local protocol."""
+"""Many counts: errors by formula and by simulation, and the least error of local protocols."""
 
 import itertools
 import math
@@ -17,8 +17,11 @@ from deniable.simulations.studies.counts import limit
 
 
 def test_a_price_is_the_one_computed_elsewhere() -> None:
-    """m V / n and 2 m^2 / (ε n)^2: n / 139 at ε 1 for 64 counts, but for geometric noise, which has
-    a part in 10^5 less, and for who is asked, which adds (m - 1) / (4 (n - 1))."""
+    """The price at ε 1 for 64 counts is n / 139, from m V / n and 2 m^2 / (ε n)^2.
+
+    Geometric noise is smaller by a part in 10^5, and asking different people adds (m - 1) / (4 (n -
+    1)).
+    """
     n = 10**6
     row, _, geometric, *_ = simulate("counts", epsilon=1, people=n, counts=64, repetitions=9).rows
     noise = float(row["exact"] or 0) - 63 / (4 * (n - 1))
@@ -28,8 +31,10 @@ def test_a_price_is_the_one_computed_elsewhere() -> None:
 
 @pytest.mark.parametrize("people", [20, 100_001])
 def test_errors_are_those_of_the_formulas(people: int) -> None:
-    """Within 6.5 Monte-Carlo errors, groups of different sizes among them. Twin: those of another ε
-    are not."""
+    """Simulations are within 6.5 Monte-Carlo errors, also with groups of different sizes.
+
+    Twin: they reject another ε.
+    """
     asked: dict[str, Any] = {"people": people, "counts": 7, "repetitions": 3000}
     rows, others = (simulate("counts", epsilon=e, **asked).rows for e in (1, 2))
     for row, other in zip(rows, others, strict=True):
@@ -43,8 +48,10 @@ def test_errors_are_those_of_the_formulas(people: int) -> None:
 @pytest.mark.parametrize("epsilon", [0.2, 1.0, 1.5, 3.0])
 @pytest.mark.parametrize("counts", [1, 2, 3])
 def test_no_report_tells_more_of_all_counts(epsilon: float, counts: int) -> None:
-    """By every f with values 1 and e^ε, which are extremal: |E f x| / E f is at most that of the
-    limit, and one question has as much up to ε = ln 3. Twin: of a larger ε it is exceeded."""
+    """No f with values 1 and e^ε, which are extremal, has a larger |E f x| / E f than the limit.
+
+    Up to ε = ln 3, one question attains it. Twin: it exceeds the limit of a smaller ε.
+    """
     corners = np.array(list(itertools.product((-1.0, 1.0), repeat=counts)))
     told = np.array(list(itertools.product((1.0, math.exp(epsilon)), repeat=2**counts)))
     reach = float((np.linalg.norm(told @ corners, axis=1) / told.sum(axis=1)).max())
@@ -55,9 +62,12 @@ def test_no_report_tells_more_of_all_counts(epsilon: float, counts: int) -> None
 
 
 def test_a_cube_is_private_and_of_the_size_that_is_said() -> None:
-    """In fractions of q = e^-ε: a cube of half side R with probability (2 R + 1)^m q^R, and a place
-    in it, have q^(max |v|) but for what is beyond the largest R; so no neighbour changes it by more
-    than 1 / q. Twin: a place two away changes it by more."""
+    """Cube noise is ε-private, in exact fractions of q = e^-ε.
+
+    A cube of half side R with probability (2 R + 1)^m q^R, and a uniform point in it, give q^(max
+    |v|) up to the cut-off at the largest R. A neighbour therefore changes probabilities by at most
+    1 / q. Twin: a point at distance two changes them by more.
+    """
     q, last = Fraction(1, 3), 40
     for m in (1, 2, 3):
         sides = [(2 * r + 1) ** m * q**r for r in range(last + 1)]
@@ -77,8 +87,11 @@ def test_a_cube_is_private_and_of_the_size_that_is_said() -> None:
 
 @pytest.mark.parametrize("counts", [1, 2, 3, 64])
 def test_a_cube_s_radii_have_the_probabilities_that_are_said(counts: int) -> None:
-    """The exact weights, the variance of each count by them, and by draws within 6.5 errors; one
-    count has discrete Laplace noise. Twin: many have six times less."""
+    """Compare the variance of each count with exact weights, and with simulations.
+
+    Simulations are within 6.5 errors, and one count has discrete Laplace noise. Twin: with many
+    counts, geometric noise has six times the variance.
+    """
     noise = CubeNoise(Epsilon("0.7"), counts)
     weights = [math.exp(counts * math.log(2 * r + 1) - 0.7 * r) for r in range(60)]
     for r in range(59):
@@ -103,4 +116,4 @@ def test_the_limit_is_the_same_from_both_sides_of_three() -> None:
 
 def test_each_question_has_to_be_asked(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["simulate", "counts", "--people", "100", "--counts", "101"]) == 2
-    assert "people: at least as many as counts" in capsys.readouterr().err
+    assert "people must be at least as many as counts" in capsys.readouterr().err

@@ -1,4 +1,4 @@
-"""Studies in Python: the same rows as by the command; own studies and own mechanisms, anywhere."""
+"""Studies in Python: the same rows as from the command; custom studies and mechanisms."""
 
 import json
 import re
@@ -133,7 +133,7 @@ def pick(rows: object, mechanism: str) -> Mapping[str, float]:
 
 @pytest.mark.parametrize("where", ["pool", pytest.param("dask", marks=pytest.mark.long)])
 def test_a_study_of_an_installed_wheel_is_found_by_its_name(tmp_path: Path, where: str) -> None:
-    """Whoever has a package of their own has an entry point in the group `deniable.studies`."""
+    """A package can provide a study by an entry point in the group `deniable.studies`."""
     target = tmp_path / "site-packages"
     with ZipFile(wheel_of_liars(tmp_path)) as wheel:
         wheel.extractall(target)  # all that installing a wheel of Python modules does
@@ -148,11 +148,11 @@ def test_a_study_of_an_installed_wheel_is_found_by_its_name(tmp_path: Path, wher
         [sys.executable, "-m", "deniable", "simulate", "--help"],
         check=True, capture_output=True, env={"PYTHONPATH": str(target)}, text=True, cwd=tmp_path,
     )  # fmt: skip
-    assert "own study, own_study" in listed.stdout
+    assert "custom study from own_study" in listed.stdout
 
 
 def wheel_of_liars(folder: Path) -> Path:
-    """The study's file alone, as a package of somebody else's."""
+    """Return a wheel with only the file of the study, as another author would publish it."""
     path = folder / "liars-1.0-py3-none-any.whl"
     about = "liars-1.0.dist-info"
     with ZipFile(path, "w") as wheel:

@@ -1,4 +1,4 @@
-"""What nobody can beat: no row of any study is below its limit, and limits are those of theory."""
+"""Limits: no row of any study is below its limit, and limits agree with theory."""
 
 import json
 import math
@@ -33,8 +33,10 @@ SIZES = ("epsilon", "people", "options", "counts", "dimension", "attributes", "r
     "name", ["bit", "mean", "histogram", "counts", "vector", "synthetic", "regression"]
 )
 def test_curators_err_no_more_than_devices(name: str) -> None:
-    """In every cell, for these people and for the population, at the same ε for one answer, and
-    without a δ. In many of counts and of vectors a curator has to run what devices do."""
+    """In every cell, for both targets, at the same ε for one answer and without a δ.
+
+    In many cells of `counts` and `vector`, a trusted server does best with a local mechanism.
+    """
     rows: Any = simulate(name, on="local", **SMALL[name]).rows
     rows = [row for row in rows if row["estimator"] != ADD.name and not row.get("delta")]
     keys = [key for key in SIZES if key in rows[0]]
@@ -50,7 +52,7 @@ def test_curators_err_no_more_than_devices(name: str) -> None:
 
 @pytest.mark.parametrize("name", ["bit", "mean", "histogram"])
 def test_errors_about_the_population_are_as_exact(name: str) -> None:
-    """Within 6.5 Monte-Carlo errors. Twin: without the spread of a sample, most are not."""
+    """Simulations are within 6.5 Monte-Carlo errors. Twin: without sampling error, most are not."""
     more: dict[str, Any] = {"options": [4]} if name == "histogram" else {}
     asked: dict[str, Any] = {"epsilon": [1, 4], "people": [1e3, 1e6], "repetitions": 4000, **more}
     rows: Any = simulate(name, **asked).rows
@@ -69,7 +71,7 @@ def test_columns_about_the_population_are_mean_squares() -> None:
 
 
 def test_the_price_of_a_share_has_two_answers(capsys: pytest.CaptureFixture[str]) -> None:
-    """n / 2 for these people; 4.68 times for the population, at one half and ε 1."""
+    """The price is n / 2 for these people, and 4.68 for the population at one half and ε 1."""
     assert drawn_price(1.0, 0.5) == pytest.approx(1 / math.tanh(0.5) ** 2, rel=1e-12)
     assert main(["simulate", "bit", "--epsilon", "1", "--people", "1e6", "--share", "0.5"]) == 0
     said = capsys.readouterr().out
@@ -80,9 +82,12 @@ def test_the_price_of_a_share_has_two_answers(capsys: pytest.CaptureFixture[str]
 @pytest.mark.parametrize("people", [1, 2, 100, 1000, 10**6, 10**12])
 @pytest.mark.parametrize("epsilon", ["0.000001", "0.1", "1", "4", "20"])
 def test_limits_of_a_bit_are_below_every_estimator_that_is_known(epsilon: str, people: int) -> None:
-    """Below the errors of unbiased estimates, of always answering one half, and of estimates that
-    shrink towards it; and devices have no smaller limit than a server, which has no smaller one
-    than no privacy. Once the limit was .999 where one half has .25, for 100 people at ε .1."""
+    """The limit is below the errors of unbiased, constant and shrinking estimates.
+
+    Devices have no smaller limit than a server, whose limit is no smaller than that without
+    privacy. An earlier limit was .999 for 100 people at ε .1, where always answering one half has
+    .25.
+    """
     response = RandomizedResponse(Epsilon(epsilon))
     keep, spread = response.keep / ONE, response.variance(people, 0.5)
     count = count_limit(float(epsilon), people) / people**2
@@ -98,7 +103,7 @@ def test_limits_of_a_bit_are_below_every_estimator_that_is_known(epsilon: str, p
 
 
 def test_limits_of_a_bit_are_reached_by_many_people() -> None:
-    """Within 1 % with a billion people: randomized response, geometric noise and the sample."""
+    """With a billion people, limits are within 1 % of the variances by formula."""
     response, people = RandomizedResponse(Epsilon("1")), 10**9
     these, population = share_limits(response.keep / ONE, 0.3, people)
     assert response.variance(people, 0.3) / these < 1.01
@@ -131,8 +136,10 @@ def test_no_private_release_of_a_uniform_count_has_less_error(epsilon: float, pe
 
 
 def test_limits_of_a_share_hold_for_every_estimator_of_few_people() -> None:
-    """The least Bayes risk with the same prior, by the exact posterior of the number of yes. Twin:
-    the variance of randomized response exceeds it."""
+    """The least Bayes risk with the same prior, from the exact posterior of the number of yes.
+
+    Twin: the variance of randomized response exceeds it.
+    """
     keep, people = 0.6, 8
     shares = np.linspace(0, 1, 2001)[1:-1]
     prior = np.cos(np.pi * (shares - 0.5)) ** 2
@@ -158,7 +165,7 @@ def test_limits_of_a_share_hold_for_every_estimator_of_few_people() -> None:
 
 
 def test_numbers_of_a_row_do_not_change_with_another_mechanism() -> None:
-    """Each estimator draws from a generator of its own."""
+    """Each estimator draws from its own generator."""
     asked: dict[str, Any] = {"epsilon": 1, "people": 1000, "repetitions": 20}
     for name, one, two in (
         ("mean", "ternary", "one-bit-mean"), ("histogram", "unary", "subset-selection"),
@@ -174,8 +181,10 @@ def test_numbers_of_a_row_do_not_change_with_another_mechanism() -> None:
 @pytest.mark.parametrize("options", [3, 4, 5, 6])
 @pytest.mark.parametrize("epsilon", [0.5, 1.0, 3.0])
 def test_no_report_tells_more_about_shares(options: int, epsilon: float) -> None:
-    """By linear programming over all channels with two-valued columns, which are extremal: the
-    largest trace of the information about shares that are all alike."""
+    """Linear programming over all channels with two-valued columns, which are extremal.
+
+    The largest trace of the information about equal shares is the one in the limit.
+    """
     columns = np.array(
         [[math.exp(epsilon) if bits >> x & 1 else 1.0 for x in range(options)]
          for bits in range(2**options)]
@@ -197,7 +206,7 @@ def test_subset_selection_is_at_the_limit(options: int, epsilon: str) -> None:
 
 
 def test_two_options_are_a_yes_or_no_question() -> None:
-    """The same errors in both studies, locally and centrally; randomized response is the limit."""
+    """Both studies have the same errors in each model; randomized response attains the limit."""
     asked: dict[str, Any] = {"epsilon": [0.5, 1, 20], "people": [2, 1000], "repetitions": 20}
     bits: Any = simulate("bit", **asked, share=0.5).rows
     choices: Any = with_best(simulate("histogram", **asked, options=2).rows)
@@ -227,7 +236,7 @@ def test_a_histogram_has_every_mechanism_there_is() -> None:
 
 
 def test_the_least_variance_of_a_number_is_below_one_bit() -> None:
-    """3.99 where one bit has 4.68, at ε 1."""
+    """The least variance is 3.99 where one bit has 4.68, at ε 1."""
     least = least_of_a_number(Epsilon("1"))
     assert least is not None
     assert 3.9 < least < 1 / math.tanh(0.5) ** 2

@@ -1,4 +1,4 @@
-"""The study of all mechanisms: measured beside foretold, over what is possible, at what cost."""
+"""Study of all mechanisms: measured and predicted errors, the least possible error, costs."""
 
 import json
 import math
@@ -38,7 +38,7 @@ def rows(tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, Any]]:
 
 
 def found(out: Path) -> list[dict[str, Any]]:
-    """From the saved cells, with what is only printed."""
+    """Return the rows in the journal of this folder."""
     lines = [json.loads(line) for line in (out / "cells.jsonl").read_text().splitlines()]
     return [row for line in lines if "rows" in line for row in line["rows"]]
 
@@ -46,7 +46,7 @@ def found(out: Path) -> list[dict[str, Any]]:
 def test_every_mechanism_is_within_its_error_of_what_is_foretold(
     rows: list[dict[str, Any]],
 ) -> None:
-    """6.5 Monte-Carlo errors. The seed is fixed: another draw is as good."""
+    """Every row is within 6.5 Monte-Carlo errors. The seed is fixed, and any other would do."""
     kinds = ("bit", "number", "choice")  # a text is reported in groups, as a choice; vectors are
     # measured by the study of vectors
     assert {row["estimator"] for row in rows} == {name for k in kinds for name in mechanisms(k)}
@@ -57,7 +57,7 @@ def test_every_mechanism_is_within_its_error_of_what_is_foretold(
 
 
 def test_the_test_above_can_fail(rows: list[dict[str, Any]]) -> None:
-    """Twin: by the predictions for the other ε every row is wrong."""
+    """Twin: the predictions for the other ε are wrong in every row."""
     foretold = {(r["estimator"], r["size"], r["epsilon"]): r["predicted_n_variance"] for r in rows}
     other = {"1": "4", "4": "1"}
     compared = 0
@@ -92,7 +92,7 @@ def test_the_json_form_says_what_a_report_costs(capsys: pytest.CaptureFixture[st
 
 
 def test_a_mechanism_without_noise_in_its_draws_has_no_deviation() -> None:
-    """At ε 20 every report of a bit was true, and the study divided by an error of 0."""
+    """At ε 20 every simulated report of a bit was true, and the study divided by an error of 0."""
     found = simulate("mechanisms", epsilon=20, options=2, repetitions=100)
     assert 0.0 in {row["measurement_error"] for row in found.rows}
     assert "Monte-Carlo errors" in " ".join(found.report.method)

@@ -1,4 +1,4 @@
-"""The student's tour: each cell runs in its order, and prints what stands below it."""
+"""Notebook for students: each cell runs in order, and prints the output below it."""
 
 import contextlib
 import io
@@ -20,7 +20,7 @@ TAGS = {"noise", "figure"}  # cells that print something else each time, or noth
 
 @pytest.fixture
 def names(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
-    """One namespace for all cells, which is a module, so that own mechanisms are found in it."""
+    """Run all cells in one namespace, which is a module, so that custom mechanisms are found."""
     import matplotlib as mpl
 
     mpl.use("agg")
@@ -43,7 +43,7 @@ def test_the_students_tour_prints_what_it_shows(names: dict[str, Any]) -> None:
 
 
 def test_its_mechanism_is_found_in_a_file_of_this_folder(tmp_path: Path) -> None:
-    """By the line that simulations/README.md shows, with fewer people."""
+    """Run the line of simulations/README.md, with fewer people."""
     (line,) = re.findall(r"^    python -m (deniable .*--mechanisms.*)", README, re.MULTILINE)
     cells = json.loads(NOTEBOOK.read_text("utf-8"))["cells"]
     (source,) = ["".join(c["source"]) for c in cells if "class HalfBit" in "".join(c["source"])]
@@ -55,7 +55,7 @@ def test_its_mechanism_is_found_in_a_file_of_this_folder(tmp_path: Path) -> None
 
 
 def test_it_has_the_form_of_a_notebook() -> None:
-    """Version 4.5, in which each cell has an id."""
+    """Check format version 4.5, in which each cell has an id."""
     book = json.loads(NOTEBOOK.read_text("utf-8"))
     assert (book["nbformat"], book["nbformat_minor"]) == (4, 5)
     ids = [each["id"] for each in book["cells"]]

@@ -1,4 +1,4 @@
-"""A survey of one's own: intervals from the server's code, trusted noise, people, forgers."""
+"""Study of your own survey: the server's intervals, trusted noise, people needed, forgers."""
 
 import csv
 import json
@@ -45,7 +45,7 @@ def of(cells: Sequence[Row], **wanted: object) -> Row:
 def test_every_label_has_its_truth_and_an_interval_that_covers(
     survey: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """400 runs: 95 % promised; below 85 % in a cell has probability under 1e-9 (Chernoff)."""
+    """400 runs with 95 % coverage; fewer than 85 % in a cell has probability < 1e-9 (Chernoff)."""
     cells = simulated(
         capsys, survey, *TOLD, "--people", "2000", "--repetitions", "400", "--forged", "0.1"
     )
@@ -65,7 +65,7 @@ def test_every_label_has_its_truth_and_an_interval_that_covers(
 def test_forged_reports_shift_by_their_leverage(
     survey: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """β (leverage - truth), measured within 6.5 Monte-Carlo errors for bit, number and choice."""
+    """The shift β (leverage - truth) is measured within 6.5 Monte-Carlo errors for each kind."""
     cells = simulated(
         capsys, survey, *TOLD, "--people", "10000", "--repetitions", "100", "--forged", "0.02,0.2"
     )
@@ -87,8 +87,10 @@ ONE_OF_THREE = SURVEY.replace('round = "month"', 'round = "month"\nask = 1')
 def test_asking_one_question_takes_as_many_people_more_and_covers_all_of_them(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Half the people at either end, so that who is asked matters; 400 runs as above. The shift is
-    measured within 6.5 Monte-Carlo errors."""
+    """Half of the people are at either end, so that the choice of people matters.
+
+    400 runs as above. The shift is measured within 6.5 Monte-Carlo errors.
+    """
     file, answers = tmp_path / "survey.toml", tmp_path / "answers.csv"
     lines = [f"{n % 2},{120 * (n % 2)},{'firefox' if n % 2 else 'other'}" for n in range(3_000)]
     answers.write_text("\n".join(["crashed,minutes,browser", *lines]))
@@ -116,7 +118,7 @@ def test_fewer_people_than_can_be_asked_every_question_are_refused(
     file = tmp_path / "survey.toml"
     file.write_text(ONE_OF_THREE, "utf-8")
     assert main(["simulate", "survey", str(file), "--people", "99"]) == 2
-    assert "people: at least 100" in capsys.readouterr().err
+    assert "people must be at least 100" in capsys.readouterr().err
 
 
 def test_a_trusted_server_is_given_the_same_epsilon(
@@ -168,7 +170,7 @@ def test_true_answers_come_from_a_file(
 def test_what_is_written_holds_no_true_answer_and_no_histogram_of_them(
     seed: int, survey: Path
 ) -> None:
-    """Shares and means are shown on purpose; of a number's answers that is the mean alone."""
+    """Shares and means are shown on purpose; of the answers to a number, only the mean."""
     folder, generator = survey.parent, random.Random(seed)
     held = {generator.uniform(0, 120): generator.randint(2, 60) for _ in range(2 + seed)}
     answers_file(
@@ -216,7 +218,7 @@ def answers_file(folder: Path, lines: Sequence[str]) -> None:
 
 
 def simulated_here(folder: Path, *words: str) -> None:
-    """With --answers and --out in this folder."""
+    """Run the study with --answers and --out in this folder."""
     files = ["--answers", str(folder / "answers.csv"), "--out", str(folder / "out")]
     assert main(["simulate", "survey", str(folder / "survey.toml"), *files, *words]) == 0
 
@@ -229,8 +231,8 @@ def simulated_here(folder: Path, *words: str) -> None:
     (["--share", "browser.firefox=0.9", "--share", "browser.chrome=0.9"], "add up to 1"),
     (["--share", "crashed=1.5"], "from 0 to 1"),
     (["--forged", "1"], "less than 1"),
-    (["--answers", "missing.csv"], "there is no file"),
-    (["--answers", __file__, "--mean", "minutes=4"], "not both"),
+    (["--answers", "missing.csv"], "does not exist"),
+    (["--answers", __file__, "--mean", "minutes=4"], "either answers"),
 ])  # fmt: skip
 def test_wrong_words_are_answered_with_one_line(
     survey: Path, words: list[str], cure: str, capsys: pytest.CaptureFixture[str]

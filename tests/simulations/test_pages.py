@@ -1,4 +1,4 @@
-"""Pages of studies: questions that are understood, formulas that are typeset, all is reached."""
+"""Pages of studies: questions that people understand, typeset formulas, accessible boxes."""
 
 import re
 from pathlib import Path
@@ -28,7 +28,7 @@ SHORT: dict[str, Any] = {"epsilon": 1, "people": [100, 1000], "repetitions": 9}
 
 @pytest.fixture(scope="module")
 def pages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
-    """A study with a long table, and one with a short one."""
+    """Return the pages of a study with a long table and of one with short tables."""
     folder, many = tmp_path_factory.mktemp("pages"), [10**power for power in range(2, 9)]
     found = {
         "counts": simulate("counts", epsilon=EPSILONS, people=many, repetitions=9, counts=[1, 4]),
@@ -41,7 +41,7 @@ def pages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
 
 
 def above_and_below(formula: str) -> tuple[str, str]:
-    """Return the glyphs above and below the only bar of a formula, as they are typeset."""
+    """Return the glyphs above and below the only fraction bar of a formula, as typeset."""
     layout = MathTextParser("path").parse(f"${formula}$", 72)
     ((left, bar, width, _),) = layout.rects
     glyphs = sorted((float(x), float(y), chr(code)) for _, _, code, *_, x, y in layout.glyphs)
@@ -52,7 +52,7 @@ def above_and_below(formula: str) -> tuple[str, str]:
 
 @pytest.mark.parametrize("name", ["regression", "subsample", "synthetic"])
 def test_one_over_tanh_has_all_of_tanh_below_the_bar(name: str) -> None:
-    """It was once set as (1 / tanh)(ε / 2). Twin: that formula has its half outside."""
+    """It was once set as (1 / tanh)(ε / 2). Twin: that formula has the half outside."""
     (formula,) = {
         part.strip()
         for _, formula in load(name).formulas
@@ -97,8 +97,10 @@ def test_a_page_answers_first_and_hides_nothing(pages: dict[str, str], name: str
 
 @pytest.mark.parametrize("name", ["counts", "subsample"])
 def test_what_scrolls_is_reached_by_the_keyboard(pages: dict[str, str], name: str) -> None:
-    """Every box that may be wider than a phone has a place in the order of focus and a name; no two
-    of a page have the same id."""
+    """Every box that may be wider than a phone can have the focus and has a name.
+
+    No two elements of a page have the same id.
+    """
     boxes = re.findall(r'<(?:div class="wide"|pre)([^>]*)>', pages[name])
     assert len(boxes) >= 7
     for box in boxes:
@@ -111,13 +113,13 @@ def test_what_scrolls_is_reached_by_the_keyboard(pages: dict[str, str], name: st
 
 
 def test_a_long_table_is_folded_behind_the_figures(pages: dict[str, str]) -> None:
-    assert pages["counts"].count(f"({4 * 8} lines)</summary>") == 1
-    assert "lines)</summary>" not in pages["subsample"]
+    assert pages["counts"].count(f"({4 * 8} rows)</summary>") == 1
+    assert "rows)</summary>" not in pages["subsample"]
     assert MAX_OPEN_ROWS < 4 * 8
 
 
 def test_the_python_of_a_page_computes_its_numbers(pages: dict[str, str], tmp_path: Path) -> None:
-    """As it stands there, without its markup; and the other snippet reads what was written."""
+    """Run the snippet of the page without its markup; the other snippet reads the CSV."""
     from html import unescape
 
     both = re.findall(r"<pre[^>]*Python[^>]*>(.*?)</pre>", pages["subsample"], re.DOTALL)
@@ -144,7 +146,7 @@ def test_an_index_has_a_card_for_each_study() -> None:
 
 
 def test_both_questions_are_drawn_with_the_limit_in_the_second() -> None:
-    """Its points stand where the rows have it. Twin: about these people there is none."""
+    """The limit is drawn at the values of the rows. Twin: these people have no limit."""
     found = simulate("counts", epsilon=1, people=100, repetitions=9, counts=[1, 4])
     these, population = found.figure("counts").axes
     drawn = {line.get_label(): line for line in population.lines}
@@ -169,8 +171,10 @@ def contrast(one: str, other: str) -> float:
 
 
 def test_text_can_be_read_in_light_and_dark() -> None:
-    """Contrast of 4.5 for text, and of 3 for lines on a dark page. Twin: a colour of the light page
-    has less there."""
+    """Text has contrast 4.5, and lines have contrast 3 on a dark page.
+
+    Twin: a colour of the light page has less contrast there.
+    """
     light, dark = (
         dict(re.findall(r"--(\w+): (#\w+)", part)) for part in PAGE_STYLE.split("@media", 2)[:2]
     )

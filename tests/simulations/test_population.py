@@ -1,4 +1,4 @@
-"""Whole populations at once are distributed as their people, asked one by one as by a client."""
+"""Simulated tallies have the distribution of reports from people asked one by one."""
 
 import itertools
 import math
@@ -57,7 +57,7 @@ def generator(seed: int = 20261118) -> np.random.Generator:
 
 
 def client_tallies(survey: Survey) -> list[int]:
-    """Every person answers, report by report; the server counts the bytes that devices send."""
+    """Ask every person, report by report; the server counts the bytes that devices send."""
     draw = random.Random(20261118).getrandbits
     everyone = {
         question.name: [answer for answer, count in held_by_people(question) for _ in range(count)]
@@ -73,7 +73,7 @@ def client_tallies(survey: Survey) -> list[int]:
 
 
 def population_tallies(survey: Survey, factor: int = 1) -> list[int]:
-    """The same people by the generators; another ε where a twin wants one, in as many cells."""
+    """Simulate the same people, with another ε for twins that have the same number of cells."""
     counts: list[int] = []
     for question in survey.questions:
         mechanism = question.mechanism if factor == 1 else widened(question.mechanism, factor)
@@ -88,7 +88,7 @@ def widened(mechanism: Mechanism, factor: int) -> Mechanism:
 
 
 def held_by(question: Question) -> NDArray[np.int64]:
-    """People by answer, or by point of the grid."""
+    """Return the people by answer, or by point of the grid."""
     held = held_by_people(question)
     if isinstance(question, Number):
         whole = question.mechanism.answer_at(question.mechanism.steps)
@@ -109,7 +109,7 @@ def placed(question: Question, answer: object) -> Any:  # Any: as each kind plac
 
 
 def expected_rates(survey: Survey) -> list[float]:
-    """The stated probability of each cell, over these people."""
+    """Return the stated probability of each cell, averaged over these people."""
     return [
         sum(
             count * cell_rate(question.mechanism, placed(question, answer), cell)
@@ -122,7 +122,7 @@ def expected_rates(survey: Survey) -> list[float]:
 
 
 def cell_rate(mechanism: Mechanism, read: int, cell: int) -> float:
-    """Of people who hold an answer, or stand at a place between two grid points."""
+    """Return the rate for people with an answer, or at a number between two grid points."""
     if not isinstance(mechanism, NumberTable):
         return mechanism.rate(cell, read) / ONE
     place = Fraction(read, ONE)
@@ -163,7 +163,7 @@ SMALL: list[tuple[Mechanism, tuple[int, ...]]] = [
 
 
 def cells_distribution(mechanism: Mechanism, answer: int) -> dict[tuple[int, ...], float]:
-    """The probability of every set of cells that one report can count in."""
+    """Return the probability of every set of cells in which one report can count."""
     return {
         tuple(
             int(cell in set(mechanism.cells_of(symbol))) for cell in range(mechanism.cells)
@@ -173,7 +173,7 @@ def cells_distribution(mechanism: Mechanism, answer: int) -> dict[tuple[int, ...
 
 
 def joint_distribution(mechanism: Mechanism, held: Sequence[int]) -> dict[tuple[int, ...], float]:
-    """The distribution of the whole tally of a few people, by convolution."""
+    """Return the distribution of the whole tally of a few people, by convolution."""
     distribution = {(0,) * mechanism.cells: 1.0}
     for answer, count in enumerate(held):
         for _ in range(count):
@@ -188,7 +188,7 @@ def joint_distribution(mechanism: Mechanism, held: Sequence[int]) -> dict[tuple[
 
 @pytest.mark.parametrize(("mechanism", "held"), SMALL, ids=lambda x: getattr(x, "name", str(x)))
 def test_tallies_labelled_joint_are_joint(mechanism: Mechanism, held: tuple[int, ...]) -> None:
-    """The distribution of the whole vector, by enumeration; false alarm at most 1e-9 in all."""
+    """The distribution of the whole vector, by enumeration; false alarm at most 1e-9 in total."""
     n, distribution = 20_000, joint_distribution(mechanism, held)
     tallies = fixed(mechanism, held, n, generator())
     assert tallies.exactness == JOINT
@@ -217,8 +217,10 @@ def test_no_other_table_is_taken_for_a_walk() -> None:
 
 @pytest.mark.parametrize("held", [(1, 0, 2, 1, 1), (0, 0, 4, 0, 0), (3, 0, 0, 0, 1)])
 def test_people_on_the_way_merge_without_a_trace(held: tuple[int, ...]) -> None:
-    """All tallies of a few people on five points, by enumeration; false alarm at most 1e-9. Twin:
-    another ε is rejected by the likeliest tally."""
+    """All tallies of a few people on five points, by enumeration; false alarm at most 1e-9.
+
+    Twin: the most likely tally rejects another ε.
+    """
     n, table = 100_000, LocalLaplace(Epsilon("2"), 4)
     distribution = joint_distribution(table, held)
     seen = Counter(map(tuple, fixed(table, held, n, generator()).counts.tolist()))
@@ -239,7 +241,7 @@ def test_a_walk_takes_people_who_stand_elsewhere_in_each_repetition() -> None:
 
 
 def test_independent_marginals_do_not_pass_for_a_joint_distribution() -> None:
-    """Twin: k-RR by independent binomials, right in each count, makes impossible tallies."""
+    """Twin: k-RR as independent binomials has correct single counts, but impossible tallies."""
     mechanism, held = KRandomizedResponse(Epsilon("1"), 3), (2, 1, 0)
     rng, n = generator(), 20_000
     p, q = mechanism.keep / ONE, mechanism.lie / ONE
@@ -250,7 +252,7 @@ def test_independent_marginals_do_not_pass_for_a_joint_distribution() -> None:
 
 @pytest.mark.parametrize(("mechanism", "held"), SMALL, ids=lambda x: getattr(x, "name", str(x)))
 def test_people_drawn_anew_have_the_mixture(mechanism: Mechanism, held: tuple[int, ...]) -> None:
-    """Two people drawn from a distribution, by enumeration; false alarm at most 1e-9 in all."""
+    """Two people drawn from a distribution, by enumeration; false alarm at most 1e-9 in total."""
     n, shares = 20_000, [count / sum(held) for count in held]
     distribution: dict[tuple[int, ...], float] = defaultdict(float)
     for pair in itertools.product(range(len(held)), repeat=2):
@@ -266,8 +268,11 @@ def test_people_drawn_anew_have_the_mixture(mechanism: Mechanism, held: tuple[in
 
 @pytest.mark.parametrize("people", [10**6, 10**9])
 def test_a_billion_people_have_the_right_mean_and_spread(people: int) -> None:
-    """Exact moments against 4,000 repetitions: mean within 6.5 standard errors, variance within
-    6.5 of its own (false alarm about 1e-10 each: sums this large are normally distributed)."""
+    """Exact moments against 4,000 repetitions.
+
+    Mean and variance are within 6.5 standard errors (false alarm about 1e-10 each, because such
+    large sums are normally distributed).
+    """
     repetitions, mechanism = 4_000, KRandomizedResponse(Epsilon("1"), 4)
     held = [people // 2, people // 4, people // 4, 0]
     counts = fixed(mechanism, held, repetitions, generator()).counts
@@ -282,7 +287,7 @@ def test_a_billion_people_have_the_right_mean_and_spread(people: int) -> None:
 
 
 def test_numbers_between_two_points_keep_their_mean_exactly() -> None:
-    """The expected people at each point, in exact sums: (1 - t) below, t above."""
+    """The expected number of people at each point, in exact sums: (1 - t) below, t above."""
     distribution = grid_distribution([0.3, 1.0, -2.0], [0.5, 0.25, 0.25], 4)
     assert distribution == pytest.approx([0.25, 0.4, 0.1, 0.0, 0.25])
     points = on_grid([0.3], [1_000_000], 4, 1, generator())[0]
@@ -293,7 +298,7 @@ def test_numbers_between_two_points_keep_their_mean_exactly() -> None:
 
 
 def test_noise_in_doubles_has_its_distribution() -> None:
-    """False alarm at most 1.3e-8, with a twin: the noise of three people."""
+    """False alarm at most 1.3e-8. Twin: the noise of three people."""
     noise, n, reach = DiscreteLaplace(Epsilon("1")), 40_000, 60
     one = np.array([noise.probability(z) for z in range(-reach, reach + 1)])
     three = np.convolve(np.convolve(one, one), one)

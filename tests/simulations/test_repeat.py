@@ -1,4 +1,4 @@
-"""Many rounds: exact probabilities, by sums that do not come from the code under test."""
+"""Many rounds: exact probabilities against sums that do not use the code under test."""
 
 import itertools
 import json
@@ -21,7 +21,7 @@ def scheme(name: str, epsilon: str = "1", lasting: str = "2") -> Scheme:
 def report_probability(
     name: str, epsilon: str, lasting: str, answers: tuple[int, ...], reports: tuple[int, ...]
 ) -> float:
-    """P[reports | answers] by going through everything that may have been kept."""
+    """Return P[reports | answers] as a sum over all kept reports."""
     p = 1 / (1 + math.exp(-float(epsilon)))
     a, b = math.exp(float(lasting)), math.exp(float(epsilon))
     again = (a * b - 1) / (a - b) / ((a * b - 1) / (a - b) + 1)
@@ -47,7 +47,7 @@ def report_probability(
 @pytest.mark.parametrize("name", SCHEMES)
 @pytest.mark.parametrize("rounds", [1, 2, 5, 6])
 def test_every_probability_is_that_of_all_reports_listed(name: str, rounds: int) -> None:
-    """By enumeration of all histories of reports: naming the answer, and naming the change."""
+    """Enumerate all histories of reports, to guess the answer and to guess a change."""
 
     def distribution(answers: tuple[int, ...]) -> list[float]:
         every = itertools.product((0, 1), repeat=rounds)
@@ -111,7 +111,7 @@ def test_latched_noise_keeps_its_epsilon_whatever_the_rounds() -> None:
 
 @pytest.mark.parametrize("name", SCHEMES)
 def test_no_guess_beats_the_guarantee(name: str) -> None:
-    """Nobody names a lasting answer more often than e^E / (1 + e^E)."""
+    """No observer guesses a constant answer more often than e^E / (1 + e^E)."""
     for rounds in (1, 3, 10, 50):
         bound = 1 / (1 + math.exp(-scheme(name).guarantee(rounds)))
         assert scheme(name).guess_right(rounds) <= bound + 1e-12
@@ -122,7 +122,10 @@ def test_a_single_two_stage_report_spends_epsilon() -> None:
 
 
 def test_devices_that_answer_anew_are_guessed_as_often() -> None:
-    """Seven fresh reports of real devices, by majority; false alarm at most 1e-9, twin: six."""
+    """Take the majority of seven fresh reports of real devices.
+
+    False alarm at most 1e-9. Twin: six reports.
+    """
     mechanism, draw, n = (
         RandomizedResponse(Epsilon("1")),
         random.Random(20261118).getrandbits,
@@ -151,7 +154,7 @@ def test_a_kept_report_must_spend_more_than_one(capsys: pytest.CaptureFixture[st
 def test_the_ends_of_what_may_be_asked_are_answered(
     words: list[str], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """A single round, in which nothing changes; and ε 20, whose kept report is at twice that."""
+    """A single round, in which nothing changes; and ε 20, whose kept report has twice that ε."""
     assert main(["simulate", "repeat", *words]) == 0
     printed = capsys.readouterr().out
     assert ("only the answer itself can leak" in printed) == ("--rounds" in words)
@@ -159,7 +162,7 @@ def test_the_ends_of_what_may_be_asked_are_answered(
 
 
 def test_a_kept_report_above_what_a_device_may_send_is_the_formula() -> None:
-    """ε 20 and 40: a single report is wrong with probability 1 / (1 + e^20), to a part in 10^6."""
+    """At ε 20 and 40, a single report is wrong with probability 1 / (1 + e^20), to 1e-6."""
     two = Scheme("two-stage", Epsilon("20"), 40.0)
     assert 1 - two.guess_right(1) == pytest.approx(1 / (1 + math.exp(20)), rel=1e-6)
     assert two.flip_epsilon(2) == pytest.approx(20, rel=0.05)

@@ -1,4 +1,4 @@
-"""What a shuffler buys: reports as large as stays private, and one more line in three studies."""
+"""Gain from a shuffler: the largest private ε₀ of a report, and its line in three studies."""
 
 import itertools
 import json
@@ -46,8 +46,11 @@ def test_reports_are_never_below_what_they_are_alone_nor_above_what_a_survey_has
 
 @pytest.mark.parametrize("others", list(itertools.product((0, 1), repeat=3)))
 def test_a_shuffled_count_is_as_private_as_is_said(others: tuple[int, ...]) -> None:
-    """The exact distribution of the count of four people, by convolution, whatever the others
-    answer: its δ is at most that of the account. Twin: one person alone has more."""
+    """The exact δ of the count of four people is at most that of the account.
+
+    The distribution is a convolution, for all answers of the others. Twin: a single person has a
+    larger δ.
+    """
     design = RandomizedResponse(Epsilon("1.5"))
     keep = design.keep / ONE
 
@@ -84,7 +87,7 @@ def test_a_study_has_a_shuffled_line_between_the_two(study: str) -> None:
 
 
 def test_drawn_errors_of_shuffled_reports_are_those_of_the_formula() -> None:
-    """Within 6.5 Monte-Carlo errors. Twin: with the ε of the unshuffled report they are not."""
+    """Simulations are within 6.5 Monte-Carlo errors. Twin: with the unshuffled ε they are not."""
     rows = simulate("shuffle", epsilon=1, people=1e4, repetitions=4000, seed=3).rows
     for row in rows:
         off = abs(float(row["measured"] or 0) - float(row["exact"] or 0))

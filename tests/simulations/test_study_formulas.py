@@ -1,4 +1,4 @@
-"""Formulas of the studies: each against one value computed independently, and against one twin.
+"""Formulas of the studies, each against an independently computed value and a twin.
 
 A twin is the formula with a plausible fault; it must fail the same check.
 """
@@ -34,7 +34,10 @@ def test_van_trees_uses_the_information_of_its_prior(h: float) -> None:
 
 
 def test_without_people_van_trees_is_below_the_variance_of_its_prior() -> None:
-    """An estimate of 0 has the prior's variance, h^2 (1/3 - 2/π^2). Twin: π / 2h exceeds it."""
+    """An estimate of 0 has the variance of the prior, h^2 (1/3 - 2/π^2).
+
+    Twin: π / 2h exceeds it.
+    """
     h = 0.2
     ignoring = h**2 * (1 / 3 - 2 / math.pi**2)
     assert van_trees(0, lambda _away: 1.0, 1.0, [h]) <= ignoring
@@ -42,7 +45,7 @@ def test_without_people_van_trees_is_below_the_variance_of_its_prior() -> None:
 
 
 def test_the_logistic_limit_is_the_best_of_all_priors() -> None:
-    """A curator's limit with 1,000 people, by a fine search over h and information by hand."""
+    """A central limit for 1,000 people, by a fine search over h and a separate formula."""
     people = 1_000
     x = np.arange(1, 16, 2) / 16
 
@@ -64,7 +67,7 @@ def test_the_logistic_limit_is_the_best_of_all_priors() -> None:
 
 @pytest.mark.parametrize("epsilon", ["0.5", "2"])
 def test_two_noisy_counts_are_guessed_from_one_of_them(epsilon: str) -> None:
-    """Counts with and without a person, at ε / 2 each, by the sum over all noise. Twin: at ε."""
+    """Counts with and without a person, at ε / 2 each, summed over all noise. Twin: at ε."""
     rows = simulate("attack", epsilon=epsilon, off=0, people=10, repetitions=2).rows
     (row,) = (r for r in rows if (r["attack"], r["model"]) == ("difference", "central"))
     right = {}
@@ -78,7 +81,7 @@ def test_two_noisy_counts_are_guessed_from_one_of_them(epsilon: str) -> None:
 
 
 def test_the_price_of_a_small_share_counts_its_own_sampling() -> None:
-    """(V + s (1 - s)) / (s (1 - s)) at s = 0.1, from a report's variance. Twin: s = 1/2."""
+    """(V + s (1 - s)) / (s (1 - s)) at s = 0.1, from the variance of a report. Twin: s = 1/2."""
     e, share = math.exp(1.0), 0.1
     keep, lie = e / (1 + e), 1 / (1 + e)
     yes = share * keep + (1 - share) * lie
@@ -88,9 +91,9 @@ def test_the_price_of_a_small_share_counts_its_own_sampling() -> None:
 
 
 def test_the_trusted_median_adds_the_variance_of_its_choice() -> None:
-    """8 / (ε n f)^2: the exponential mechanism on a fine even grid, by its own draws.
+    """8 / (ε n f)^2: simulate the exponential mechanism on a fine, even grid.
 
-    Within 6.5 Monte-Carlo errors. Twin: half of it, as if weights had the whole ε.
+    The simulation is within 6.5 Monte-Carlo errors. Twin: half of it, as if weights used all of ε.
     """
     epsilon, people, n = 0.1, 10_000, 40_000
     spacing = 1 / (people * HALF.density)
@@ -105,7 +108,7 @@ def test_the_trusted_median_adds_the_variance_of_its_choice() -> None:
 
 
 def test_no_centre_is_known_better_than_its_range_and_people_allow() -> None:
-    """Without people, at most the variance of a cos^2 prior on 20 deviations; with many, 1 / n."""
+    """With few people, at most the variance of a cos^2 prior on 20 deviations; with many, 1 / n."""
     prior = 10**2 * (1 / 3 - 2 / math.pi**2)
     assert least(0) == pytest.approx(10**2 / math.pi**2, rel=1e-12)
     assert least(0) <= prior

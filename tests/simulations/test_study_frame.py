@@ -1,4 +1,4 @@
-"""The frame: seeds, journal, outputs; on the study that is there for everybody, minimax."""
+"""Engine of the studies: seeds, journal and outputs, tested with the study minimax."""
 
 import csv
 import json
@@ -119,7 +119,7 @@ def test_an_interrupted_run_goes_on_and_ends_with_the_same_bytes(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    """Ctrl-C comes when four of the cells are in the journal."""
+    """Ctrl-C arrives when the journal has four of the cells."""
     words = ["simulate", "minimax", *FEW, "--on", "local", "--out", str(tmp_path)]
     add, added = Journal.add, list[Cell]()
 

@@ -1,4 +1,4 @@
-"""People needed to tell two shares apart: exact powers, and that no private test has more."""
+"""People needed to distinguish two shares: exact powers, which no private test exceeds."""
 
 import json
 import math
@@ -24,15 +24,18 @@ def shares(model: str, epsilon: str, low: float = 0.5, high: float = 0.55) -> Sh
     ("4", 854, 919),
 ])  # fmt: skip
 def test_people_needed_are_those_computed_elsewhere(epsilon: str, central: int, local: int) -> None:
-    """0.5 against 0.55, level 0.05, power 0.9. Elsewhere a few more for small ε: 343,133, 14,275;
-    with 40 digits the power passes 0.9 at 14,274, by a part in 10^5."""
+    """0.5 against 0.55, level 0.05, power 0.9.
+
+    Another source has slightly more for small ε: 343,133 and 14,275. With 40 digits, the power
+    exceeds 0.9 at 14,274 by a part in 10^5.
+    """
     assert shares("none", epsilon).people_needed(0.9) == 853
     assert shares("central", epsilon).people_needed(0.9) == central
     assert shares("local", epsilon).people_needed(0.9) == local
 
 
 def most_powerful(people: int, epsilon: float, low: float, high: float) -> float:
-    """By linear programming over every ε-private test, row by row."""
+    """Linear programming over every ε-private test, row by row."""
     counts = np.arange(people + 1)
     zero, one = (stats.binom.pmf(counts, people, share) for share in (low, high))
     e, rows, ends = math.exp(epsilon), [], []
@@ -60,7 +63,7 @@ def test_no_private_test_has_more_power(people: int, epsilon: str) -> None:
 
 
 def test_tulap_noise_is_discrete_laplace_plus_a_uniform_number() -> None:
-    """Its distribution function, by a sum over whole noise, everywhere."""
+    """Compare the distribution function with a sum over whole-number noise, everywhere."""
     for epsilon in ("0.1", "1", "3"):
         noise, x = DiscreteLaplace(Epsilon(epsilon)), np.linspace(-6.2, 6.2, 1_001)
         direct = sum(noise.probability(z) * np.clip(x - z + 0.5, 0, 1) for z in range(-400, 400))
@@ -69,8 +72,10 @@ def test_tulap_noise_is_discrete_laplace_plus_a_uniform_number() -> None:
 
 @pytest.mark.parametrize("epsilon", ["0.1", "1", "4"])
 def test_the_trusted_test_is_private(epsilon: str) -> None:
-    """One person who answers otherwise changes the odds of rejecting, and of not, by e^ε at most;
-    to the rounding of doubles. Twin: with a tenth less they are changed by more."""
+    """Another answer of one person changes the odds of rejecting and of accepting by at most e^ε.
+
+    This holds up to the rounding of doubles. Twin: with a tenth less, the change is larger.
+    """
     e, counts = math.exp(float(epsilon)), np.arange(-60, 60)
     for threshold in np.linspace(0, 1, 11):
         yes = tulap_below(counts - threshold, float(epsilon))
@@ -84,7 +89,7 @@ def test_the_trusted_test_is_private(epsilon: str) -> None:
 
 @pytest.mark.parametrize("model", [one.model for one in ESTIMATORS])
 def test_tests_of_drawn_populations_find_as_often(model: str) -> None:
-    """At both shares; false alarm at most 1e-9. Twin: another number of people."""
+    """Check both shares; false alarm at most 1e-9. Twin: another number of people."""
     test, rng, n = shares(model, "1"), np.random.default_rng(20261118), 40_000
     low, high = (
         int(test.rejects(1_000, rng.binomial(1_000, rate, n), rng).sum()) for rate in test.rates
@@ -95,7 +100,7 @@ def test_tests_of_drawn_populations_find_as_often(model: str) -> None:
 
 
 def test_tulap_noise_is_drawn_from_its_distribution() -> None:
-    """Twin: another ε."""
+    """Twin: another ε is rejected."""
     n = 40_000
     drawn = tulap(Epsilon("1"), n, np.random.default_rng(1))
     for x in (-2.3, -0.4, 0.0, 0.7, 3.1):

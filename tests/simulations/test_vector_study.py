@@ -1,4 +1,4 @@
-"""A mean of vectors: PrivUnit is private and at the limit, noise has the errors that are said."""
+"""Mean of vectors: PrivUnit is private and attains the limit; noise has its stated errors."""
 
 import math
 from typing import Any
@@ -18,7 +18,7 @@ from tests.plausible import assert_implausible, assert_plausible
     (10, 59.73), (20, 122.98), (100, 629.35), (1000, 6326.4),
 ])  # fmt: skip
 def test_the_least_error_is_the_one_computed_elsewhere(dimension: int, least: float) -> None:
-    """n times the mean squared length at ε 1; Monte-Carlo within 6.5 errors. Twin: of another ε."""
+    """n times the mean squared length at ε 1, within 6.5 Monte-Carlo errors. Twin: another ε."""
     asked: dict[str, Any] = {"people": 1e4, "dimension": dimension, "repetitions": 4000}
     row, other = (simulate("vector", epsilon=e, **asked).rows[0] for e in (1, 1.1))
     exact, measured, error = (float(row[key] or 0) for key in ("exact", "measured", "error"))
@@ -30,8 +30,10 @@ def test_the_least_error_is_the_one_computed_elsewhere(dimension: int, least: fl
 
 @pytest.mark.parametrize("epsilon", [0.1, 1.0, 4.0])
 def test_a_report_s_density_is_one_of_two(epsilon: float) -> None:
-    """Inside the cap and outside, by the uniform one; their ratio is e^ε, and they make up one
-    distribution. Twin: for another part of the sphere they do not."""
+    """The two densities of a report have the ratio e^ε and integrate to one.
+
+    Twin: for another part of the sphere they do not.
+    """
     for dimension in (2, 10, 1000):
         _, both = best_cap(dimension, epsilon)
         part = both / 2
@@ -42,7 +44,7 @@ def test_a_report_s_density_is_one_of_two(epsilon: float) -> None:
 
 
 def test_cosines_have_their_distribution() -> None:
-    """In three dimensions heights on a sphere are uniform, so a cap is seen at a glance."""
+    """In three dimensions, heights on a sphere are uniform, so caps are easy to check."""
     generator, n = np.random.default_rng(7), 40_000
     _, both = best_cap(3, 2.0)
     found = cosines(2.0, 3, n, generator)
@@ -58,8 +60,10 @@ def test_cosines_have_their_distribution() -> None:
 @pytest.mark.parametrize("epsilon", [0.5, 1.5, 3.0])
 @pytest.mark.parametrize("dimension", [2, 3])
 def test_no_report_reaches_further_than_a_cap(epsilon: float, dimension: int) -> None:
-    """|E f x| / E f of random f with values 1 and e^ε, on points spread over the sphere: m is
-    above all, and is reached by the cap."""
+    """The cap attains m, which is above |E f x| / E f of random f with values 1 and e^ε.
+
+    Points are spread over the sphere.
+    """
     generator = np.random.default_rng(3)
     points = generator.normal(size=(400, dimension))
     points = np.concatenate([points, -points])
@@ -78,8 +82,11 @@ def test_no_report_reaches_further_than_a_cap(epsilon: float, dimension: int) ->
 
 
 def test_pure_noise_is_private_in_every_direction() -> None:
-    """ln density is -|v| / scale: by the triangle inequality it moves by |a - b| / scale at most,
-    which is ε for the largest move, and reached behind both. Twin: a longer move."""
+    """The log density -|v| / scale changes by at most ε for the largest move.
+
+    The bound |a - b| / scale follows from the triangle inequality, and is attained behind both
+    points. Twin: a longer move.
+    """
     generator, epsilon, n = np.random.default_rng(5), 0.7, 50
     scale = vector_noise.pure_scale(epsilon, n)
     for d in (1, 4):
@@ -94,7 +101,7 @@ def test_pure_noise_is_private_in_every_direction() -> None:
 
 
 def test_lengths_of_noise_are_those_of_their_densities() -> None:
-    """E|v|^2 by a sum over the density of the length, r^(d-1) e^(-r / scale)."""
+    """E|v|^2 is a sum over the density of the length, r^(d-1) e^(-r / scale)."""
     scale, r = 0.3, np.linspace(1e-6, 40, 400_001)
     for d in (1, 2, 10):
         density = r ** (d - 1) * np.exp(-r / scale)
@@ -109,8 +116,10 @@ def test_lengths_of_noise_are_those_of_their_densities() -> None:
 
 
 def test_prices_tend_to_their_formulas_for_small_epsilon() -> None:
-    """n π / (2 (d + 1)) against pure noise in many dimensions; against Gaussian noise n π d / 2
-    by 4 d / μ^2 with ε^2."""
+    """The price tends to n π / (2 (d + 1)) against pure noise in many dimensions.
+
+    Against Gaussian noise, it tends to n π μ^2 / (2 ε^2).
+    """
     found = simulate(
         "vector", epsilon="0.01", people=1000, dimension=1000, repetitions=9, delta=0.1
     )
