@@ -23,21 +23,8 @@ from deniable.server.results.document import Row
 from deniable.server.store import Annotation, open_store
 from deniable.shared.cli.verb import show
 from deniable.shared.errors import Refused
-from deniable.simulations.demo.crowd import (
-    ANNOTATIONS,
-    CRASHED_BY_DAY,
-    Day,
-    Person,
-    Truths,
-    encoded,
-    make_crowd,
-    people_a_day,
-    play_backend,
-    play_devices,
-    play_story,
-    send,
-    truths,
-)
+from deniable.simulations.demo import crowd
+from deniable.simulations.demo.crowd import Day, Person, Truths
 from deniable.simulations.demo.demo_report import draw_picture, report_lines
 from deniable.simulations.demo.server_process import (
     Published,
@@ -67,14 +54,17 @@ def run(arguments: Namespace) -> int:
         known.write_text(reference_values_text([]), "utf-8")
         with running_server(data, arguments.port, "--known", str(known)) as server:
             surveys = _publish(server, data)
-            crowd = make_crowd(arguments.people, arguments.seed)
-            days = _play(surveys, crowd, arguments.seed, Path(folder) / "devices")
-            known.write_text(reference_values_text(_truths(surveys, truths(crowd), days)), "utf-8")
+            people = crowd.make_crowd(arguments.people, arguments.seed)
+            days, truths = (
+                _play(surveys, people, arguments.seed, Path(folder)),
+                crowd.truths(people),
+            )
+            known.write_text(reference_values_text(_truths(surveys, truths, days)), "utf-8")
             answer: dict[str, Any] = {  # Any: a JSON document
                 "url": server.page,
                 "people": arguments.people,
                 "seconds": round(time.monotonic() - started, 2),
-                "questions": _compare(_results(server, surveys.health), truths(crowd)),
+                "questions": _compare(_results(server, surveys.health), truths),
                 "story": _story(_results(server, surveys.crashes), days),
             }
             if arguments.picture is not None:
@@ -89,7 +79,7 @@ def run(arguments: Namespace) -> int:
 def _publish(server: RunningServer, data: Path) -> Surveys:
     """Publish four surveys, of which one is not open yet and one is closed by hand."""
     today = datetime.now(UTC).date()
-    begin = today - timedelta(days=len(CRASHED_BY_DAY) - 1)
+    begin = today - timedelta(days=len(crowd.CRASHED_BY_DAY) - 1)
 
     with open_store(data) as store:
         publisher = Publisher(server, store)
@@ -100,19 +90,22 @@ def _publish(server: RunningServer, data: Path) -> Surveys:
         publish("next-release", 7, 35)
         feedback = publish("beta-feedback", -3, 28)
         survey = feedback.survey
-        reports = [encoded(survey, {"keep": person % 3 > 0}) for person in range(FEEDBACK_PEOPLE)]
-        send(feedback, survey.first_round, reports)
+        reports = [
+            crowd.encoded(survey, {"keep": person % 3 > 0}) for person in range(FEEDBACK_PEOPLE)
+        ]
+        crowd.send(feedback, survey.first_round, reports)
         publisher.catalogue.close(publisher.catalogue.find(feedback.id))
         crashes = publisher.publish("daily-crashes", begin, today)
         sequence = publisher.catalogue.find(crashes.id).sequence
-        for number, words in ANNOTATIONS.items():
+        for number, words in crowd.ANNOTATIONS.items():
             store.annotate(sequence, Annotation(begin + timedelta(number), words))
         return Surveys(crashes=crashes, health=publish("app-health", -1, 28))
 
 
-def _play(surveys: Surveys, crowd: Sequence[Person], seed: int, folder: Path) -> list[Day]:
-    each_day = people_a_day(len(crowd))
-    with progress("demo", len(crowd) + len(CRASHED_BY_DAY) * each_day, "people") as finished:
+def _play(surveys: Surveys, people: Sequence[Person], seed: int, folder: Path) -> list[Day]:
+    each_day = crowd.people_a_day(len(people))
+    total = len(people) + len(crowd.CRASHED_BY_DAY) * each_day
+    with progress("demo", total, "people") as finished:
         answered = 0
 
         def done(more: int) -> None:
@@ -120,9 +113,9 @@ def _play(surveys: Surveys, crowd: Sequence[Person], seed: int, folder: Path) ->
             answered += more
             finished(answered)
 
-        play_backend(surveys.health, crowd[DEVICES:], done)
-        play_devices(surveys.health, crowd[:DEVICES], folder, done)
-        return list(play_story(surveys.crashes, each_day, seed, done))
+        crowd.play_backend(surveys.health, people[DEVICES:], done)
+        crowd.play_devices(surveys.health, people[:DEVICES], folder / "devices", done)
+        return list(crowd.play_story(surveys.crashes, each_day, seed, done))
 
 
 def _truths(surveys: Surveys, health: Truths, days: Sequence[Day]) -> Iterator[ReferenceValue]:

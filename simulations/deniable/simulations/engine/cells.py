@@ -131,7 +131,7 @@ class Journal:
     `started_over` is true if the file was the journal of another run.
     """
 
-    def __init__(self, path: Path, header: Mapping[str, Any]) -> None:  # Any: what JSON can hold
+    def __init__(self, path: Path, header: Mapping[str, Any]) -> None:  # Any: JSON values
         header = json.loads(json.dumps(header))
         lines = _whole_lines(path)
         self.started_over = bool(lines) and lines[0] != header
@@ -164,7 +164,7 @@ def _program_digest(study: Study) -> str:
     return digest.hexdigest()
 
 
-def _line(document: Mapping[str, Any]) -> str:  # Any: what JSON can hold
+def _line(document: Mapping[str, Any]) -> str:  # Any: JSON values
     return json.dumps(document, allow_nan=False) + "\n"
 
 

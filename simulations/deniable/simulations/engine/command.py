@@ -36,7 +36,7 @@ class _StudyParser(ArgumentParser):
 
     _filled = False
 
-    def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:  # Any: argparse's
+    def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:  # Any: argparse
         if not self._filled:
             self._filled = True
             self._fill(self.prog.split()[-1])

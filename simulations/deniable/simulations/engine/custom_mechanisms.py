@@ -51,7 +51,7 @@ def find(kind: str, text: str, name: str = "mechanisms") -> type[Mechanism]:
             f"{name}: unknown mechanism {text!r}; use one of {known}, or package.module:Class"
         )
     try:
-        mechanism: Any = import_module(module)  # Any: whatever the module holds
+        mechanism: Any = import_module(module)  # Any: any object of the module
         for part in path.split("."):
             mechanism = getattr(mechanism, part)
     except ModuleNotFoundError as error:

@@ -80,7 +80,7 @@ class Case:
         self._root = generator
         self._generators: dict[Estimator, Generator] = {}
 
-    def __getattr__(self, name: str) -> Any:  # Any: what JSON can hold
+    def __getattr__(self, name: str) -> Any:  # Any: JSON values
         try:
             return self.__dict__["cell"][name]
         except KeyError:
@@ -127,7 +127,7 @@ class Case:
 
 def row_of(
     estimator: Estimator, keys: Columns, limits: Columns, risk: Risk, sampling: float | None = None
-) -> dict[str, Any]:  # Any: what JSON can hold
+) -> dict[str, Any]:  # Any: JSON values
     """Return the row of an estimator; `keys` are values of its cell."""
     measured, error = mean_square(risk.errors)
     measured_drawn, error_drawn = mean_square(risk.errors_drawn)
@@ -202,7 +202,7 @@ def cross(first: str, second: str) -> Callable[[Options], list[Cell]]:
     return cells
 
 
-def _single(options: Options) -> dict[str, Any]:  # Any: what JSON can hold
+def _single(options: Options) -> dict[str, Any]:  # Any: JSON values
     """Return the options with a single value; a list of mechanisms becomes one string."""
     lists = {"mechanisms": ",".join(options["mechanisms"])} if "mechanisms" in options else {}
     return {key: value for key, value in options.items() if not isinstance(value, list)} | lists

@@ -89,7 +89,7 @@ ON_DARK = {  # replacement of each colour on a dark page
     "#56b4e9": "#8fd0f5",
     "#8c510a": "#c98a4b",
 }
-MATPLOTLIB_STYLE: dict[Any, Any] = {  # Any: its keys are a type of 300 literals
+MATPLOTLIB_STYLE: dict[Any, Any] = {  # Any: the type of its keys has 300 literals
     "svg.hashsalt": "deniable",
     "font.size": 10,
     "axes.spines.top": False,

@@ -26,7 +26,7 @@ from deniable.shared.privacy.epsilon import BILLION, Epsilon, decimal_text
 
 MAX_PEOPLE = 10**9  # every count and every sum of noise fits numpy's whole numbers
 
-Reader = Callable[[str, Any], Any]  # Any: what the user gives; what JSON can hold
+Reader = Callable[[str, Any], Any]  # Any: user input; JSON values
 
 
 @dataclass(frozen=True)
@@ -111,13 +111,6 @@ def whole(least: int, most: int) -> Reader:
     return read_whole
 
 
-def share(name: str, given: Any) -> float:
-    value = _float(given)
-    if not 0 <= value <= 1:
-        raise WrongUse(f"{name} must be from 0 to 1, got {given}")
-    return value
-
-
 def inside(low: float = 0.0, high: float = 1.0) -> Reader:
     """Return a reader of numbers strictly between two bounds.
 
@@ -132,6 +125,13 @@ def inside(low: float = 0.0, high: float = 1.0) -> Reader:
         return value
 
     return read_number
+
+
+def share(name: str, given: Any) -> float:
+    value = _float(given)
+    if not 0 <= value <= 1:
+        raise WrongUse(f"{name} must be from 0 to 1, got {given}")
+    return value
 
 
 def one_of(names: Iterable[str]) -> Reader:
@@ -153,6 +153,7 @@ def pairs(_name: str, given: Any) -> list[str]:
 
 
 def _float(given: Any) -> float:
+    """Return a finite number, or NaN, which fails every comparison."""
     try:
         value = float(given)
     except (TypeError, ValueError):

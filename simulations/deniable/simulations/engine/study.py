@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 SEED = 20240501  # the default root of all randomness
 
-Options = Mapping[str, Any]  # Any: what JSON can hold
+Options = Mapping[str, Any]  # Any: JSON values
 Cell = Mapping[str, str | int | float]
 Row = Mapping[str, str | int | float | None]
 Run = Callable[[Cell, "np.random.Generator"], Sequence[Row]]

@@ -55,12 +55,12 @@ class StudyResult:
         return self.report.findings
 
     @property
-    def document(self) -> dict[str, Any]:  # Any: what JSON can hold
+    def document(self) -> dict[str, Any]:  # Any: JSON values
         """JSON document that --json prints: options, rows, findings, and keys of the study."""
         whole = {"options": self.options, "rows": self.rows, "findings": self.findings}
         return whole | dict(self.report.document)
 
-    def frame(self) -> Any:  # Any: a type of whichever library is installed
+    def frame(self) -> Any:  # Any: depends on the installed library
         """Return the rows as a pandas or polars data frame or an Arrow table, as installed."""
         for library, maker in DATA_FRAMES.items():
             if find_spec(library):
@@ -130,7 +130,7 @@ def simulate(
     seed: int = SEED,
     on: str | None = None,
     out: str | Path | None = None,
-    **options: Any,  # Any: what the study's options read
+    **options: Any,  # Any: input of the study's options
 ) -> StudyResult:
     """Run a study: a built-in one by name, or your own `Study`.
 
@@ -197,13 +197,13 @@ def _write_parquet(path: Path, rows: Sequence[Row]) -> None:
     write_table(pa.table(_columns(rows)), path)
 
 
-def _toml_table(name: str, table: Mapping[str, Any]) -> str:  # Any: what JSON can hold
+def _toml_table(name: str, table: Mapping[str, Any]) -> str:  # Any: JSON values
     """Return a TOML table: values as in JSON, nested mappings as JSON text."""
     lines = [f"{json.dumps(key)} = {_toml_value(value)}" for key, value in table.items()]
     return "\n".join([f"[{name}]", *lines, ""])
 
 
-def _toml_value(value: Any) -> str:  # Any: what JSON can hold
+def _toml_value(value: Any) -> str:  # Any: JSON values
     nested = isinstance(value, Mapping) or value is None
     return json.dumps(json.dumps(value) if nested else value, ensure_ascii=False)
 

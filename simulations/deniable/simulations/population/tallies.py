@@ -294,7 +294,7 @@ def text_tally(
     return np.asarray(in_groups(mechanism, held[None], generator)[0])
 
 
-def sampler_of(mechanism: Mechanism) -> Sampler[Any]:  # Any: the family of its key
+def sampler_of(mechanism: Mechanism) -> Sampler[Any]:  # Any: the family of the mechanism
     return SAMPLERS.of(mechanism)(mechanism)
 
 

@@ -203,7 +203,7 @@ def report(options: Options, found: Sequence[Row]) -> Report:
     )
 
 
-def _prices(cell: Rows) -> dict[str, Any]:  # Any: what JSON can hold
+def _prices(cell: Rows) -> dict[str, Any]:  # Any: JSON values
     return {
         "epsilon": cell[0]["epsilon"],
         "people": cell[0]["people"],

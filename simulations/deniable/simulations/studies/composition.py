@@ -151,7 +151,7 @@ ACCOUNTS = {  # name: (label, look)
 }
 
 
-def run(cell: Cell, generator: Generator) -> Sequence[Row]:  # noqa: ARG001 # exact
+def run(cell: Cell, generator: Generator) -> Sequence[Row]:  # noqa: ARG001 # nothing is random
     epsilon, rounds, delta = float(cell["epsilon"]), int(cell["rounds"]), float(cell["delta"])
     mu, rate = gaussian_mu(epsilon, delta), float(cell["sampling"])
     accounts = {"basic": basic, "advanced": advanced, "rdp": rdp, "clt": clt, "exact": exact}

@@ -63,7 +63,7 @@ OPTIONS = (
 )
 
 
-def _check(options: dict[str, Any]) -> Options:  # Any: what JSON can hold
+def _check(options: dict[str, Any]) -> Options:  # Any: JSON values
     if min(options["people"]) < max(options["counts"]):
         raise WrongUse("people must be at least as many as counts, so that each question is asked")
     return options

@@ -121,7 +121,7 @@ class ShareTest:
         return float(chances @ tulap_below(counts - threshold, float(self.epsilon)))
 
 
-def _check(options: dict[str, Any]) -> Options:  # Any: what JSON can hold
+def _check(options: dict[str, Any]) -> Options:  # Any: JSON values
     if not options["low"] < options["high"]:
         raise WrongUse(f"low must be below high, got {options['low']:g} and {options['high']:g}")
     if not options["level"] < options["power"]:

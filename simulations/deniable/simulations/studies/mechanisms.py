@@ -132,7 +132,7 @@ def worst_point(table: NumberTable) -> float:
 def _with_costs(row: Row) -> Row:
     """Return the row with the times to randomize and to count one report."""
     mechanism = _mechanism_of(row)
-    randomize: Any = mechanism.randomize  # Any: an answer in the mechanism's own form
+    randomize: Any = mechanism.randomize  # Any: the answer type of the mechanism
     answer: Any = mechanism.answer_at(mechanism.answers // 2)  # Any: as above
     encoding, size = mechanism.encoding, mechanism.payload_size
     symbols = [randomize(answer, kernel_draw) for _ in range(20)]

@@ -43,7 +43,7 @@ SCHEMES = ("fresh", "kept", "two-stage", "latched")
 MAX_ROUNDS = 400
 
 
-def _factor(name: str, given: Any) -> str:  # Any: as it was given
+def _factor(name: str, given: Any) -> str:  # Any: user input
     factor = option.epsilon(name, given)
     if float(factor) <= 1:
         raise WrongUse(
@@ -172,7 +172,7 @@ def _log_choose(total: int, chosen: NDArray[np.int64]) -> Array:
 # The study
 
 
-def check(options: dict[str, Any]) -> Options:  # Any: what JSON can hold
+def check(options: dict[str, Any]) -> Options:  # Any: JSON values
     return {**options, "rounds": sorted(options["rounds"])}
 
 
@@ -180,7 +180,7 @@ def cells(options: Options) -> Sequence[Cell]:
     return sweep(options, "epsilon", scheme=SCHEMES, rounds=options["rounds"])
 
 
-def run(cell: Cell, generator: Generator) -> Sequence[Row]:  # noqa: ARG001 # exact
+def run(cell: Cell, generator: Generator) -> Sequence[Row]:  # noqa: ARG001 # nothing is random
     epsilon, rounds = Epsilon(str(cell["epsilon"])), int(cell["rounds"])
     lasting = option.product(epsilon, Epsilon(str(cell["lasting"])))
     scheme = Scheme(str(cell["scheme"]), epsilon, float(lasting))

@@ -36,7 +36,7 @@ DEFAULT_PEOPLE = "1e3,1e4,1e5"
 MIN_ASKED = 50  # people per additional question, so that each question is asked
 
 
-def _forged(name: str, given: Any) -> list[float]:  # Any: as it was given
+def _forged(name: str, given: Any) -> list[float]:  # Any: user input
     shares = [option.share(name, value) for value in option.listed_values(given)]
     if 1 in shares:
         raise WrongUse(f"{name} must have shares of at least 0 and less than 1, got {given}")
@@ -74,7 +74,7 @@ OPTIONS = (
 )  # fmt: skip
 
 
-def check(given: dict[str, Any]) -> Options:  # Any: what the readers return
+def check(given: dict[str, Any]) -> Options:  # Any: results of the readers
     path, answers, named = given["file"], given["answers"], [*given["share"], *given["mean"]]
     if answers and named:
         raise WrongUse("give either answers, or shares and means")

@@ -65,7 +65,7 @@ class Holders(Weighted):
     question: ShareQuestion
 
     @classmethod
-    def from_amounts(cls, question: ShareQuestion, shares: Amounts, means: Amounts) -> Population:  # noqa: ARG003 # as both have it
+    def from_amounts(cls, question: ShareQuestion, shares: Amounts, means: Amounts) -> Population:  # noqa: ARG003 # same signature for both
         """Return the population for `--share` and `--mean`, removing the amounts that it uses.
 
         The remaining share is split equally among the other options. Without amounts, the
@@ -151,7 +151,7 @@ class Numbers(Weighted):
     target = 0
 
     @classmethod
-    def from_amounts(cls, question: MeanQuestion, shares: Amounts, means: Amounts) -> Population:  # noqa: ARG003 # as both have it
+    def from_amounts(cls, question: MeanQuestion, shares: Amounts, means: Amounts) -> Population:  # noqa: ARG003 # same signature for both
         mean, (low, high) = means.pop(question.name, None), question.range
         if mean is None:
             return question.default_population()
@@ -164,7 +164,7 @@ class Numbers(Weighted):
         whole = question.mechanism.answer_at(question.mechanism.steps)
         return float(_parsed(question, text) / whole)
 
-    def shuffled_variance(self, epsilon: Epsilon, truth: float) -> tuple[float, float]:  # noqa: ARG002 # it is in the population
+    def shuffled_variance(self, epsilon: Epsilon, truth: float) -> tuple[float, float]:  # noqa: ARG002 # the population determines it
         table = number_table(epsilon)
         held = list(zip(self.points, self.shares, strict=True))
         mean = math.fsum(share * point for point, share in held)
@@ -214,7 +214,7 @@ def people_of(question: Question, population: Population) -> People:
     return people
 
 
-def people_class(question: Question) -> Any:  # Any: the type for questions of its estimation
+def people_class(question: Question) -> Any:  # Any: a class for this kind of estimate
     """Return the class of people for a question; raise WrongUse if it is not supported."""
     people = PEOPLE[question.estimation]
     if isinstance(people, str):
@@ -222,7 +222,7 @@ def people_class(question: Question) -> Any:  # Any: the type for questions of i
     return people
 
 
-def _parsed(question: Question, text: str) -> Any:  # Any: as its mechanism takes it
+def _parsed(question: Question, text: str) -> Any:  # Any: input of the mechanism
     answer = question.place(question.answer_of(text))
     if answer is None:
         raise ValueError("not an answer to this question")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -136,37 +136,39 @@ def _findings(
 
 
 def _interval_table(rows: Rows, within: float) -> Table:
-    lines = [
-        [
-            _name(row),
-            f"{row['people']:,}",
-            _amount(row, "truth").replace(" points", " %"),
-            f"± {_amount(row, 'half_width')}",
-            f"{100 * number(row, 'covered'):.1f} %",
-            "" if row["shuffled"] is None else f"± {_amount(row, 'shuffled')}",
-            f"± {_amount(row, 'trusted')}",
-            "> 10 billion" if row["needed"] is None else f"{row['needed']:,}",
-        ]
-        for row in (few(rows) if len(rows) <= MAX_LABELS else rows[: 3 * MAX_LABELS])
-    ]
-    columns = ["question", "people", "truth", "you", "contained the truth", "a shuffler"]
-    columns += ["a trusted server", f"people for ± {100 * within:g} %"]
-    return Table("Results to expect", columns, lines)
+    columns = {
+        "question": _name,
+        "people": lambda row: f"{row['people']:,}",
+        "truth": lambda row: _amount(row, "truth").replace(" points", " %"),
+        "you": lambda row: f"± {_amount(row, 'half_width')}",
+        "contained the truth": _covered,
+        "a shuffler": lambda r: "" if r["shuffled"] is None else f"± {_amount(r, 'shuffled')}",
+        "a trusted server": lambda row: f"± {_amount(row, 'trusted')}",
+        f"people for ± {100 * within:g} %": lambda row: (
+            "> 10 billion" if row["needed"] is None else f"{row['needed']:,}"
+        ),
+    }
+    shown = few(rows) if len(rows) <= MAX_LABELS else rows[: 3 * MAX_LABELS]
+    return _table("Results to expect", shown, columns)
 
 
 def _attack_table(rows: Rows) -> Table:
-    lines = [
-        [
-            _name(row),
-            f"{100 * number(row, 'forged'):g} %",
-            _amount(row, "shift_exact"),
-            _amount(row, "shift_measured"),
-            f"{100 * number(row, 'covered'):.1f} %",
-        ]
-        for row in rows
-    ]
-    columns = ["target of forgers", "forged reports", "shift", "measured", "contained the truth"]
-    return Table("The effect of forged reports", columns, lines)
+    columns = {
+        "target of forgers": _name,
+        "forged reports": lambda row: f"{100 * number(row, 'forged'):g} %",
+        "shift": lambda row: _amount(row, "shift_exact"),
+        "measured": lambda row: _amount(row, "shift_measured"),
+        "contained the truth": _covered,
+    }
+    return _table("The effect of forged reports", rows, columns)
+
+
+def _covered(row: Row) -> str:
+    return f"{100 * number(row, 'covered'):.1f} %"
+
+
+def _table(title: str, rows: Sequence[Row], columns: Mapping[str, Callable[[Row], str]]) -> Table:
+    return Table(title, [*columns], [[text(row) for text in columns.values()] for row in rows])
 
 
 def interval_figure(rows: Sequence[Row], people: int) -> matplotlib.figure.Figure:
