@@ -1,6 +1,6 @@
 """Tallies for tables that are memoryless walks, from a few binomials per grid point.
 
-Discrete Laplace noise clamped to the range is such a walk. At point i, a person stays with
+Discrete Laplace noise, clamped to the range, is a memoryless walk. At point i, a person stays with
 probability (1 - r) / (1 + r), or starts to move left or right with probability r / (1 + r) each. At
 an end there is only one direction, and a person who does not take it stays. A moving person stops
 at each inner point with probability 1 - r, wherever they started, and always at the end:

@@ -23,7 +23,7 @@ from deniable.shared.privacy.epsilon import ONE
 from deniable.shared.privacy.mechanisms import RandomizedResponse, Unary
 
 Array = NDArray[np.floating]
-BURN_IN = 50  # the first groups, one in 50, are not averaged
+BURN_IN = 50  # the first fiftieth of the groups is not averaged
 DEVIATIONS, COUNTS = 9, 60  # around the mean of a binomial: the tails are below 1e-18
 
 

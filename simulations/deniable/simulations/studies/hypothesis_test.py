@@ -46,7 +46,7 @@ NONE = Estimator("none", "binomial", "no privacy", LOOKS[2])
 CENTRAL = Estimator("central", "tulap", "trusted server", LOOKS[1])
 LOCAL = Estimator("local", "randomized-response", "devices", LOOKS[0])
 ESTIMATORS = (NONE, CENTRAL, LOCAL)
-MAX_PEOPLE = 10**10  # of the search for the people needed
+MAX_PEOPLE = 10**10  # at which the search for the people needed gives up
 OPTIONS = (
     option.epsilons("0.1,0.5,1,2,4"),
     option.people("30,100,200,300,500,800,1200,2e3,3e3,5e3,1e4,2e4,1e5,1e6"),
@@ -169,7 +169,9 @@ def report(options: Options, found: Sequence[Row]) -> Report:
     kept = f"power {power:g}, level {options['level']:g}"
     needed = {e: _needed(rows.at(epsilon=e)) for e in epsilons}
     text = {one: _text(needed[epsilon][one]) for one in ESTIMATORS}
-    known = [row for row in rows if number(row, "error") > 0.001]  # else one rejection may decide
+    known = [
+        row for row in rows if number(row, "error") > 0.001
+    ]  # else one rejection weighs too much
     off = sentences.worst_deviation(known)
     powers = Panel(
         f"Power to distinguish {shares}, ε {epsilon}",

@@ -119,7 +119,7 @@ def worst_point(table: NumberTable) -> float:
     """Return the point with the largest variance, as a share of the range.
 
     Between two grid points with variances a and b (in squared steps), the variance is largest
-    (1 + b - a) / 2 of the way from one to the other, or at one of them.
+    (1 + b - a) / 2 of the way from the first to the second, or at one of the two.
     """
     spread = [table.variance(1, i / table.steps) * table.steps**2 for i in range(table.answers)]
     worst = [

@@ -287,7 +287,7 @@ def _table(rows: Rows, title: str, text: Callable[[Row], str]) -> Table:
 
 STUDY = Study(
     name="repeat",
-    question="What do many rounds of the same question give away about one person?",
+    question="What do many rounds of the same question reveal about one person?",
     options=OPTIONS,
     check=check,
     cells=cells,

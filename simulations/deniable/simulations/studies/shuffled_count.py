@@ -9,7 +9,7 @@ n shuffled reports are (ε, δ)-private. e^ε₀ grows in proportion to n, so th
 a constant, as the central error is, and a price of n / 2 becomes a constant. The guarantee needs n
 honest people and an honest shuffler. A single report only has ε₀.
 
-Sources: those of `deniable.server.estimation.amplification`.
+Sources: see `deniable.server.estimation.amplification`.
 """
 
 from __future__ import annotations

@@ -82,9 +82,7 @@ def _row(
     middle, low, high = np.array([[one.estimate, one.low, one.high] for one in repeated]).T
     covered = float(((low <= truth) & (truth <= high)).mean())
     is_target, within = people.target == label, float(cell["within"])
-    weight = forged / (
-        forged + (1 - forged) / drawn_from
-    )  # forged share of this question's reports
+    weight = forged / (forged + (1 - forged) / drawn_from)  # their share of this question
     return {
         "question": question.name,
         "label": question.labels[label],

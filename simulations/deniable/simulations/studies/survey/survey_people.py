@@ -131,10 +131,8 @@ class Holders(Weighted):
 
     def trusted_half_width(self, people: int) -> float:
         """Return the error that 95 % of a trusted server's releases stay within, at the same ε."""
-        sensitivity = (
-            1 if len(self.question.labels) == 1 else REPLACE_ONE
-        )  # counts that one person changes
-        noise = GeometricCounts(self.question.epsilon, sensitivity).noise
+        changed_counts = 1 if len(self.question.labels) == 1 else REPLACE_ONE
+        noise = GeometricCounts(self.question.epsilon, changed_counts).noise
         return noise.radius(0.05) / people
 
     def _by_answer(self, amounts: Sequence[float]) -> NDArray[np.float64]:
