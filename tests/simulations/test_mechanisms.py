@@ -95,7 +95,7 @@ def test_a_mechanism_without_noise_in_its_draws_has_no_deviation() -> None:
     """At ε 20 every simulated report of a bit was true, and the study divided by an error of 0."""
     found = simulate("mechanisms", epsilon=20, options=2, repetitions=100)
     assert 0.0 in {row["measurement_error"] for row in found.rows}
-    assert "Monte-Carlo errors" in " ".join(found.report.method)
+    assert "Monte-Carlo standard errors" in " ".join(found.report.method)
 
 
 def test_the_worst_place_is_the_worst_of_a_fine_search() -> None:
