@@ -153,7 +153,7 @@ def test_rates_that_the_table_does_not_state_are_seen() -> None:
 
 
 def test_frank_reports_are_audited_too() -> None:
-    """Where there are too many symbols to count each, the audit alone sees it."""
+    """With too many symbols to count each, only the audit detects it."""
 
     class FrankSets(Unary):
         def randomize(self, answer: int, draw: Draw) -> int:

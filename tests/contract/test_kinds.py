@@ -72,7 +72,7 @@ def only(survey: Survey) -> Question:
 
 
 def test_each_table_covers_every_kind_and_every_estimation() -> None:
-    """What is missing is named."""
+    """The failure names what is missing."""
     with rating():
         assert set(KINDS) == set(OF_KIND)
         for kind, made in KINDS.items():
@@ -154,7 +154,7 @@ def send_reports(
 
 
 def test_the_server_s_estimate_is_the_one_by_report(kind: str) -> None:
-    """From tallies as from symbols one by one; exactly, but for a float's rounding."""
+    """Tallies give the same estimate as single symbols, up to a float's rounding."""
     it, draw = only(asked(kind)), random.Random(7).getrandbits
     if it.estimation not in ("shares", "mean"):
         with pytest.raises(NotImplementedError, match=kind):
@@ -165,12 +165,12 @@ def test_the_server_s_estimate_is_the_one_by_report(kind: str) -> None:
     for symbol in symbols:
         for cell, amount in it.mechanism.encoding.amounts(symbol):
             cells[cell] += amount
-    found = {each.label: each.estimate for each in estimates(it, cells, len(symbols))}
+    found = {row.label: row.estimate for row in estimates(it, cells, len(symbols))}
     assert found == pytest.approx(it.estimate(symbols), rel=1e-12)
 
 
 def test_expected_counts_give_the_truth(kind: str) -> None:
-    """Of people who all give the example: a share of 1, its place in the range, its coordinates."""
+    """If all people give the example, the estimate is share 1, its place or its coordinates."""
     it = only(asked(kind))
     if it.estimation == "texts":
         return  # found among others: tests/server/estimation/test_texts.py
@@ -179,7 +179,7 @@ def test_expected_counts_give_the_truth(kind: str) -> None:
     reports = 10**9
     cells = np.rint(rates(it.mechanism, held.tolist()) * reports).astype(np.int64)
     truth = truths(it)
-    found = [each.estimate for each in estimates(it, cells, reports)]
+    found = [row.estimate for row in estimates(it, cells, reports)]
     assert found == pytest.approx(truth, abs=1e-8)
 
 

@@ -1,4 +1,4 @@
-"""What every mechanism of the table keeps: private, whole, unbiased, and drawn as it is written."""
+"""Contract of every mechanism: private, whole, unbiased, and drawn as its rows state."""
 
 import math
 import random
@@ -93,7 +93,7 @@ def test_the_stated_worst_ratio_bounds_that_of_the_rows_closely(mechanism: Mecha
 
 @for_each(SHIPPED)
 def test_little_of_epsilon_is_lost(mechanism: Mechanism) -> None:
-    """Rounding costs less than a billionth of ε; what is left is told to forty digits."""
+    """Rounding costs less than a billionth of ε; the realised ε has forty digits."""
     spent = mechanism.realised_epsilon()
     assert len(spent.as_tuple().digits) == 40
     assert 0 <= Fraction(mechanism.epsilon.billionths, 10**9) - Fraction(spent) < Fraction(1, 10**9)
@@ -109,7 +109,7 @@ def test_rows_sum_to_one_and_nothing_is_impossible(mechanism: Mechanism) -> None
 
 @every_one_that_counts
 def test_every_cell_has_its_stated_rate(mechanism: Mechanism) -> None:
-    """By enumeration, to the nearest unit; and cells hang together as the mechanism says."""
+    """Enumeration gives each cell's rate to the nearest unit, and the stated joint rates."""
     symbols = list(mechanism.encoding.symbols())
     cells = [set(mechanism.cells_of(symbol)) for symbol in symbols]
     for answer, row in enumerate(exact_rows(mechanism)):
@@ -299,8 +299,8 @@ def nearest(numerator: Fraction) -> int:
 
 
 def test_rounding_to_nearest_would_break_epsilon() -> None:
-    """Why lies are rounded up: to the nearest unit some cells exceed e^ε, so the proof is no
-    formality."""
+    """Lies are rounded up: rounded to the nearest unit, some cells exceed e^ε, so the proof has
+    content."""
     broken = 0
     for hundredths in range(5, 400, 5):
         epsilon = Epsilon(f"{hundredths / 100:.2f}")
@@ -358,7 +358,8 @@ def test_worst_variances_are_those_computed_elsewhere(
 
 @every_one_that_counts
 def test_predicted_variance_is_that_of_the_rows(mechanism: Counting) -> None:
-    """By enumeration: of the estimated share of option 0, or of the mean, from one report."""
+    """Enumeration gives the variance of option 0's estimated share, or of the mean, from one
+    report."""
     for answer, row in enumerate(exact_rows(mechanism)):
         if isinstance(mechanism, NumberTable):
             spread = math.fsum(
@@ -380,24 +381,24 @@ def test_predicted_variance_is_that_of_the_rows(mechanism: Counting) -> None:
 
 
 @every_one_that_counts
-def test_the_error_foretold_is_that_of_the_worst_answers_or_of_all_options(
+def test_the_error_predicted_is_that_of_the_worst_answers_or_of_all_options(
     mechanism: Counting,
 ) -> None:
     """For designs whatever the shares, here all on one option; for tables by a fine search."""
-    foretold = 7 * mechanism.predicted_error(7) ** 2
+    predicted = 7 * mechanism.predicted_error(7) ** 2
     if isinstance(mechanism, GroupedDesign):  # the final ones of the groups tell it
         part = Fraction(mechanism.final, mechanism.groups)
-        assert foretold == pytest.approx(
+        assert predicted == pytest.approx(
             mechanism.each.predicted_error(1) ** 2 / float(part), rel=1e-9
         )
     elif isinstance(mechanism, SupportDesign):
         nobody, everybody = mechanism.variance(1, 0.0), mechanism.variance(1, 1.0)
         total = everybody + (mechanism.options - 1) * nobody
-        assert foretold == pytest.approx(total / mechanism.options, rel=1e-9)
+        assert predicted == pytest.approx(total / mechanism.options, rel=1e-9)
     else:
         places = 64 * mechanism.steps
-        searched = [mechanism.variance(1, place / places) for place in range(places + 1)]
-        assert max(searched) * (1 - 1e-9) <= foretold <= max(searched) * (1 + 1e-3)
+        searched = [mechanism.variance(1, step / places) for step in range(places + 1)]
+        assert max(searched) * (1 - 1e-9) <= predicted <= max(searched) * (1 + 1e-3)
         assert 7 * mechanism.least_variance(7) == pytest.approx(min(searched), rel=1e-9)
 
 
@@ -424,9 +425,9 @@ def test_thresholds_are_those_computed_elsewhere(epsilon: str, lie: int) -> None
 def test_large_designs_hold_by_their_structure() -> None:
     for text in ("0.01", "1", "20"):
         for options in (1_024, 65_536):
-            for each in mechanisms("choice").values():
-                if options in each.sizes:
-                    assert certify(each(Epsilon(text), options)).holds
+            for design in mechanisms("choice").values():
+                if options in design.sizes:
+                    assert certify(design(Epsilon(text), options)).holds
 
 
 def test_a_table_with_one_unit_too_many_is_caught() -> None:
@@ -577,7 +578,7 @@ def test_certify_wants_a_table_and_not_only_small_ratios() -> None:
 
 
 def test_a_table_too_fine_for_its_epsilon_takes_its_diagonal_below_the_rest() -> None:
-    """Up to a unit for each entry beside it: then it is refused, and not certified."""
+    """Rounding adds up to a unit per other entry. Such a table is refused and not certified."""
     table = LocalLaplace(Epsilon("0.000000001"), 255)
     with mpmath.workprec(200):
         r = mpmath.exp(-mpmath.mpf(1) / (10**9 * 255))

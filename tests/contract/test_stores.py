@@ -106,7 +106,7 @@ def counted(store: Store, asked: PublishedSurvey) -> list[int]:
 
 
 def execute(store: Store, statement: str) -> int:
-    """As somebody else would who has the database."""
+    """Execute a statement as an outsider with access to the database would."""
     assert isinstance(store, SqlStore)
     with store._writing("change it") as connection:
         return connection.execute(statement).rowcount
@@ -160,10 +160,10 @@ def test_surveys_are_kept_in_order_and_the_mark_says_what_is_new(store: Store) -
     marks.append(store.surveys_mark())
     assert published(store, survey(name="one")).sequence == asked[0].sequence
     assert store.surveys_mark() == marks[-1]
-    assert [row.id for row in store.surveys()] == [each.id for each in asked]
+    assert [row.id for row in store.surveys()] == [survey.id for survey in asked]
     assert [row.id for row in store.surveys(asked[0].sequence)] == [asked[1].id]
     store.close_survey(asked[1].sequence)
-    assert store.survey_states() == {each.sequence: each == asked[1] for each in asked}
+    assert store.survey_states() == {survey.sequence: survey == asked[1] for survey in asked}
     marks.append(store.surveys_mark())
     assert len(set(marks)) == 3
 
@@ -181,8 +181,8 @@ def test_tokens_have_a_role_until_they_end(store: Store) -> None:
 def test_annotations_are_kept_once_and_go_with_their_survey(store: Store) -> None:
     asked, other = (published(store, survey(name=name)) for name in ("one", "other"))
     late, early = Annotation(date(2026, 12, 9), "2.4"), Annotation(date(2026, 12, 2), "outage")
-    for each in (late, early, late):
-        store.annotate(asked.sequence, each)
+    for annotation in (late, early, late):
+        store.annotate(asked.sequence, annotation)
     store.annotate(other.sequence, late)
     assert store.annotations(asked.sequence) == [early, late]
     assert store.remove_annotation(asked.sequence, late)
@@ -272,7 +272,7 @@ def test_a_sealed_round_is_purged_by_slices_and_counts_nothing_more(store: Store
     take(store, asked, *range(3_000, 3_100))
     store.seal(asked.sequence, [DECEMBER])
     slices = list(iter(partial(store.purge, 32), Purged(0, 0)))
-    assert sum(each.envelopes for each in slices) == 3_100
+    assert sum(part.envelopes for part in slices) == 3_100
     assert len(slices) > 1
     assert take(store, asked, 1, 5_000) == ["late", "late"]
     assert counted(store, asked) == [3_100, *expected_cells(asked.survey, range(3_100))]
@@ -364,7 +364,7 @@ def test_any_order_of_groups_repeats_faults_and_settlings_counts_each_once(
                 fail_halfway(store, asked, numbers)
             case _:
                 new = [n not in taken and n not in numbers[:i] for i, n in enumerate(numbers)]
-                assert [each == "accepted" for each in take(store, asked, *numbers)] == new
+                assert [verdict == "accepted" for verdict in take(store, asked, *numbers)] == new
                 taken |= set(numbers)
     assert counted(store, asked) == [len(taken), *expected_cells(asked.survey, sorted(taken))]
     store.close()

@@ -36,7 +36,7 @@ def asking(questions: str = THREE, **changes: object) -> Survey:
 def drawn(asked: Survey, first: int) -> int:
     numbers = iter([first])
     report = asked.report(dict.fromkeys(asked.costs), lambda bits: next(numbers, 0))
-    (place,) = [place for place, symbol in enumerate(report.symbols) if symbol is not None]
+    (place,) = [index for index, symbol in enumerate(report.symbols) if symbol is not None]
     return place
 
 
@@ -44,8 +44,8 @@ def shares(asked: Survey) -> list[int]:
     """Return how many of the 2^64 numbers draw each question, by the ends of their ranges."""
     d = asked.drawn_from
     ends = [-(-question * ONE // d) for question in range(d + 1)]
-    for place in range(d):
-        assert drawn(asked, ends[place]) == drawn(asked, ends[place + 1] - 1) == place
+    for index in range(d):
+        assert drawn(asked, ends[index]) == drawn(asked, ends[index + 1] - 1) == index
     return [after - before for before, after in pairwise(ends)]
 
 
@@ -63,8 +63,8 @@ Distribution = dict[tuple[int, int], Fraction]
 def distribution(asked: Survey, shares: list[int], answers: tuple[int, ...]) -> Distribution:
     """P[question, symbol | answers], exactly."""
     return {
-        (place, symbol): Fraction(share, ONE) * question.mechanism.weight(symbol, answer)
-        for place, (share, question, answer) in enumerate(
+        (index, symbol): Fraction(share, ONE) * question.mechanism.weight(symbol, answer)
+        for index, (share, question, answer) in enumerate(
             zip(shares, asked.questions, answers, strict=True)
         )
         for symbol in question.mechanism.encoding.symbols()
@@ -109,8 +109,8 @@ def test_the_real_report_has_that_distribution() -> None:
         place = next(n for n, symbol in enumerate(report.symbols) if symbol is not None)
         counts[place, report.symbols[place]] += 1
     exact = distribution(asked, shares(asked), (1, 0))
-    for told, probability in exact.items():
-        assert abs(counts[told] / steps**3 - probability) < 1 / steps
+    for outcome, probability in exact.items():
+        assert abs(counts[outcome] / steps**3 - probability) < 1 / steps
 
 
 def test_randomness_size_and_what_the_app_is_told_are_the_same_whatever_is_drawn() -> None:
@@ -121,16 +121,16 @@ def test_randomness_size_and_what_the_app_is_told_are_the_same_whatever_is_drawn
     assert asked.asks_one
     fitting = {question.name: ANSWERS[question.kind][0] for question in asked.questions}
     seen = set()
-    for place, answers in product(range(asked.drawn_from), (fitting, dict.fromkeys(fitting))):
+    for index, answers in product(range(asked.drawn_from), (fitting, dict.fromkeys(fitting))):
         bits: list[int] = []
-        first = iter([-(-place * ONE // asked.drawn_from)])
+        first = iter([-(-index * ONE // asked.drawn_from)])
 
         def draw(wanted: int, bits: list[int] = bits, first: Iterator[int] = first) -> int:
             bits.append(wanted)
             return next(first, None) or (kernel_draw(wanted) if len(bits) > 1 else 0)
 
         report = asked.report(answers, draw)
-        assert report.symbols[place] is not None
+        assert report.symbols[index] is not None
         assert sum(symbol is not None for symbol in report.symbols) == 1
         assert report.unfit == (() if answers is fitting else tuple(fitting))
         seen.add((tuple(bits), len(encode_report(asked, report.symbols))))
@@ -167,10 +167,10 @@ def test_estimates_are_unbiased_over_who_is_asked_and_over_the_noise() -> None:
     table, people = asked.questions[0].mechanism, (1, 0, 0)
     for n in (1, 2, 3):
         total, sets = Fraction(0), list(combinations(people, n))
-        for some in sets:
+        for chosen in sets:
             for symbols in product((0, 1), repeat=n):
                 chance = Fraction(1)
-                for symbol, answer in zip(symbols, some, strict=True):
+                for symbol, answer in zip(symbols, chosen, strict=True):
                     chance *= table.weight(symbol, answer)
                 total += chance * unbiased(Fraction(sum(symbols), n), asked)
         assert total / len(sets) == Fraction(1, 3)

@@ -105,8 +105,8 @@ def test_without_its_integers_it_is_said_who_makes_them() -> None:
 
 def test_no_other_table_s_integers_can_be_given() -> None:
     """A mechanism with a formula accepts only the formula's integers."""
-    for name, each in mechanisms("number").items():
-        if not each.given:
+    for name, mechanism in mechanisms("number").items():
+        if not mechanism.given:
             integers = json.dumps([str(n) for n in OptimalTable(Epsilon("1"), STEPS).integers])
             with pytest.raises(InvalidSurvey, match="are not the probabilities"):
                 parse_toml(survey_text(number(mechanism=name) + f"integers = {integers}"))

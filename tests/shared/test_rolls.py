@@ -129,8 +129,8 @@ def test_a_geometry_s_symbol_is_blind_by_exactly_the_blind_rolls() -> None:
 
 def test_each_symbol_of_an_answer_has_its_share_of_the_faces() -> None:
     design = ProjectiveGeometry(ONE_EPSILON, 11)
-    for number, place in enumerate(design.difference_set):
+    for number, element in enumerate(design.difference_set):
         first = -(-number * DIE // design.speaking)
         beyond = -(-(number + 1) * DIE // design.speaking)
         for die in (first, beyond - 1):
-            assert reported(design, 3, die << 64 | ONE - 1) == (place - 3) % design.modulus
+            assert reported(design, 3, die << 64 | ONE - 1) == (element - 3) % design.modulus

@@ -111,9 +111,9 @@ def test_no_changed_byte_is_opened() -> None:
     X25519 ignores one bit of the key, but HPKE binds that bit as well.
     """
     sealed = seal(ENVELOPE, PUBLIC)
-    for place in range(len(sealed.sealed)):
+    for index in range(len(sealed.sealed)):
         changed = bytearray(sealed.sealed)
-        changed[place] ^= 128
+        changed[index] ^= 128
         with pytest.raises(InvalidEnvelope):
             unseal(SealedEnvelope(sealed.mark, bytes(changed)), KEY)
 

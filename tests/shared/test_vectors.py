@@ -169,8 +169,8 @@ def test_rounds_that_share_a_report_are_charged_as_those_of_the_vectors() -> Non
         vector["round_epsilon"],
         vector["lifetime_epsilon"],
     )
-    for each in vector["charged"]:
-        assert asked.span_of(each["round"])[0] == each["as"]
+    for charge in vector["charged"]:
+        assert asked.span_of(charge["round"])[0] == charge["as"]
 
 
 @pytest.mark.parametrize("vector", vectors("survey_latched.json")["bad_keys"], ids=title)
