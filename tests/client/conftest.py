@@ -23,9 +23,9 @@ collect_ignore = ["web_app.py"]  # it starts a client where it is imported
 def ended() -> Iterator[None]:
     """No uploader outlives its test: what it logs, when its folder is gone, is no other test's."""
     yield
-    for each in fork_safety._all_watched():
-        if isinstance(each, Uploader):
-            each.stop(PATIENCE)
+    for watched in fork_safety._all_watched():
+        if isinstance(watched, Uploader):
+            watched.stop(PATIENCE)
 
 
 @pytest.fixture(autouse=True)

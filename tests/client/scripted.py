@@ -164,7 +164,7 @@ class Script:
         return [request for request in self.requests if request.method == "GET"]
 
     def envelopes(self) -> list[Any]:
-        return [each for post in self.posts for each in parse_envelopes(post.body)]
+        return [envelope for post in self.posts for envelope in parse_envelopes(post.body)]
 
 
 class Nobody:

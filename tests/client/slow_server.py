@@ -118,8 +118,8 @@ def cut_short(write: Write, ended: threading.Event) -> None:
 
 
 WAYS: dict[str, Callable[[Write, threading.Event], None]] = {
-    each.__name__: each
-    for each in (
+    part.__name__: part
+    for part in (
         header, headers, body, chunks, chunk_head, continues, flood, silence, cut_short, handshake
     )
 }  # fmt: skip

@@ -59,7 +59,9 @@ def test_a_round_is_answered_once(script: Script, client_of: MakeClient, clock: 
     clock.now = datetime(2027, 1, 10, tzinfo=UTC)
     assert client.answer("app-health", **ANSWERS).status == "queued"
     client.flush(PATIENCE)
-    sent = {(each.round, each.id) for each in script.envelopes()}  # two clients may both send one
+    sent = {
+        (envelope.round, envelope.id) for envelope in script.envelopes()
+    }  # two clients may both send one
     assert sorted(round_ for round_, _ in sent) == [683, 684]
 
 

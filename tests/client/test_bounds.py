@@ -95,7 +95,7 @@ def test_what_the_server_says_of_a_withdrawn_report_is_kept(state: State) -> Non
             outbox.add_entry(db, report(number))
         outbox.settle(db, OWN, report(1).survey, 1, "withdrawn")
         outbox.settle(db, OWN, report(1).survey, 1, "accepted")
-        assert [each.delivery for each in outbox.history_of(db)] == ["accepted", "waiting"]
+        assert [entry.delivery for entry in outbox.history_of(db)] == ["accepted", "waiting"]
 
 
 # Replies
@@ -182,7 +182,7 @@ def test_a_longer_list_is_cut_short(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(survey_list, "MAX_LISTED", 2)
     entries = [entry(document(f"s{number}")) for number in range(3)]
     reply = Reply(200, json.dumps({"surveys": entries}).encode())
-    assert [each.name for each in read_list(reply, POLICY)] == ["s0", "s1"]
+    assert [survey.name for survey in read_list(reply, POLICY)] == ["s0", "s1"]
 
 
 @pytest.mark.parametrize(
@@ -192,7 +192,7 @@ def test_a_longer_list_is_cut_short(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_an_entry_that_is_none_is_left_out(change: dict[str, Any]) -> None:
     entries = [entry(document("good")), entry(document("bad")) | change]
     reply = Reply(200, json.dumps({"surveys": entries}).encode())
-    assert [each.name for each in read_list(reply, POLICY)] == ["good"]
+    assert [survey.name for survey in read_list(reply, POLICY)] == ["good"]
 
 
 def test_a_survey_not_to_answer_is_kept_without_its_document() -> None:

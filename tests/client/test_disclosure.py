@@ -223,9 +223,9 @@ def test_a_state_that_cannot_be_read_is_told_so(client_of: MakeClient, tmp_path:
     client_of().close()
     (tmp_path / "state" / DATABASE).write_bytes(b"x" * 4096)
     client: Client = client_of(consent=False)
-    for told in (client.sent(), client.budget(), client.describe("app-health")):
-        assert isinstance(told, Outcome)
-        assert told.status == "unavailable"
+    for shown in (client.sent(), client.budget(), client.describe("app-health")):
+        assert isinstance(shown, Outcome)
+        assert shown.status == "unavailable"
 
 
 def test_what_survey_show_prints_can_be_shipped(tmp_path: Path) -> None:

@@ -31,7 +31,7 @@ def doctor(*arguments: str) -> tuple[int, dict[str, Any]]:
     assert ran.stderr == ""
     said = json.loads(ran.stdout)
     assert said["well"] == (ran.returncode == 0)
-    return ran.returncode, {each["check"]: each for each in said["checks"]}
+    return ran.returncode, {check["check"]: check for check in said["checks"]}
 
 
 @pytest.fixture

@@ -122,7 +122,7 @@ def test_the_server_in_memory_replies_as_the_real_one_does(tmp_path: Path) -> No
 
 def spoken(body: bytes) -> object:
     table = json.loads(body)
-    refused = [(each["index"], each["code"]) for each in table["refused"]]
+    refused = [(refusal["index"], refusal["code"]) for refusal in table["refused"]]
     return table["accepted"], table["duplicates"], refused
 
 

@@ -49,7 +49,7 @@ class Listing:
     """A network that brings the list of surveys and takes no report."""
 
     def __init__(self, *published: bytes) -> None:
-        self.list = json.dumps({"surveys": [entry(each) for each in published]}).encode()
+        self.list = json.dumps({"surveys": [entry(survey) for survey in published]}).encode()
 
     def request(
         self, method: str, path: str, body: bytes | None, content_type: str | None, timeout: float
@@ -155,7 +155,7 @@ def largest_ratio(published: bytes) -> Fraction:
         for history in product((False, True), repeat=ROUNDS)
     ]
     sent = set().union(*everyone)
-    assert all(set(each) == sent for each in everyone)
+    assert all(set(reports) == sent for reports in everyone)
     return max(max(e[t] for e in everyone) / min(e[t] for e in everyone) for t in sent)
 
 

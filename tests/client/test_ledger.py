@@ -128,7 +128,7 @@ class Device:
             return "already-answered"
         cost = max(costs.values()) if name in ASKS_ONE else sum(costs.values())
         over = self.total + cost > CAPS["total"]
-        if over or any(self.spent[q] + each > CAPS["question"] for q, each in costs.items()):
+        if over or any(self.spent[q] + cost > CAPS["question"] for q, cost in costs.items()):
             return "budget-spent"
         self.spent.update(costs)
         self.total += cost
@@ -228,9 +228,9 @@ def test_a_ledger_is_read_whole_once_and_not_with_each_charge(
     clock.now = TODAY + timedelta(days=5)
     assert client.answer("a", crashed=True).status == "queued"
     assert len(read) == 2
-    for each in (client, other):
-        each._uploader.stop(PATIENCE)
-        each._state.close()
+    for device in (client, other):
+        device._uploader.stop(PATIENCE)
+        device._state.close()
 
 
 def test_a_question_never_asked_before_may_cost_its_cap_and_not_a_billionth_more() -> None:

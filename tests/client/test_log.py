@@ -61,7 +61,7 @@ def test_an_answer_waits_for_the_disk_once_and_before_the_noise(
     assert warm._state._db is not None
     warm._state._db.set_trace_callback(did.append)
     assert warm.answer("app-health", crashed=True).status == "queued"
-    steps = [each.split(" (")[0] for each in did if telling(each)]
+    steps = [step.split(" (")[0] for step in did if telling(step)]
     assert steps == [
         *("PRAGMA synchronous = FULL", "BEGIN IMMEDIATE", "INSERT INTO charges VALUES", "COMMIT"),
         "noise",

@@ -166,9 +166,9 @@ def test_a_whole_session_logs_no_answer_no_report_and_no_id(
     everything = "".join(record.getMessage() + repr(vars(record)) for record in log.records)
     assert "the server refused a report" in everything
     assert "status 500" in everything
-    for each in script.envelopes():
-        assert each.id.hex() not in everything
-        assert each.payload.hex() not in everything
+    for envelope in script.envelopes():
+        assert envelope.id.hex() not in everything
+        assert envelope.payload.hex() not in everything
     for trace in ("unmistakable", "271828", "lynx"):
         assert trace not in everything
 

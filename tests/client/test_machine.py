@@ -192,7 +192,7 @@ class Install:
         with self.observer.transaction(durable=False) as db:
             whose = Identity(name).person(db)
             rows = db.execute("SELECT envelope FROM outbox WHERE person = ?", (whose,)).fetchall()
-        return {each.id for (packed,) in rows for each in parse_envelopes(packed)}
+        return {envelope.id for (packed,) in rows for envelope in parse_envelopes(packed)}
 
     def charged(self) -> list[ledger.Ledger]:
         """Return the ledger of each person."""
@@ -341,8 +341,8 @@ class Machine(RuleBasedStateMachine):
         one, other = self.installs
         assert one.visible == other.visible
         assert one.bits == other.bits
-        assert [each.questions for each in one.charged()] == [
-            each.questions for each in other.charged()
+        assert [charge.questions for charge in one.charged()] == [
+            charge.questions for charge in other.charged()
         ]
 
     @invariant()
@@ -357,10 +357,12 @@ class Machine(RuleBasedStateMachine):
         for install in self.installs:
             reports, tries = defaultdict(set), Counter[bytes]()
             for number, server in enumerate(install.servers):
-                for each in server.envelopes:
-                    reports[each.id].add((number, each.survey, each.round, each.payload))
-                    tries[each.id] += 1
-            assert all(len(each) == 1 for each in reports.values())
+                for envelope in server.envelopes:
+                    reports[envelope.id].add(
+                        (number, envelope.survey, envelope.round, envelope.payload)
+                    )
+                    tries[envelope.id] += 1
+            assert all(len(report) == 1 for report in reports.values())
             days = install.ticks.seconds / A_DAY
             assert max(tries.values(), default=0) <= 10 + days
             rounds = Counter((survey, round_) for ((_, survey, round_, _),) in reports.values())
@@ -472,8 +474,8 @@ def nobody_s_consent_is_needed(patch: pytest.MonkeyPatch) -> None:
 
 
 FAULTS = [
-    pytest.param(fault, marks=() if place < 3 else pytest.mark.long, id=fault.__name__)
-    for place, fault in enumerate(
+    pytest.param(fault, marks=() if index < 3 else pytest.mark.long, id=fault.__name__)
+    for index, fault in enumerate(
         [
             some_values_are_refused,
             a_charge_is_not_written,

@@ -97,7 +97,7 @@ def test_processes_share_a_ledger_and_spend_it_exactly(
     client_of().answer("unheard-of")  # the list is on disk: no network, however busy the machine
     options = (script.url, str(tmp_path / "state"), policy_key, "2", ",".join(names))
     crowd = [start("crowd", *options) for _ in range(8)]
-    statuses = [tuple(each) for process in crowd for each in result(process)]
+    statuses = [tuple(row) for process in crowd for row in result(process)]
     count = Counter(status for _, status in statuses)
     assert count["queued"] == 4
     assert count["queued"] + count["already-answered"] + count["budget-spent"] == 8 * 4 * 12
@@ -121,7 +121,10 @@ def test_kills_never_spend_twice_and_never_make_a_second_report(
     record = read_summary(folder)
     assert record.ledger.total == 15 * 10**8
     assert len(record.entries) < 15, "some kills fell between the charge and the outbox"
-    reports = {(each.survey, each.round, each.id, each.payload) for each in script.envelopes()}
+    reports = {
+        (envelope.survey, envelope.round, envelope.id, envelope.payload)
+        for envelope in script.envelopes()
+    }
     assert len({report[:2] for report in reports}) == len(reports)
     assert len(reports) <= len(record.entries)
 
@@ -148,7 +151,7 @@ def test_a_crowd_that_is_killed_again_and_again_spends_once(
     assert statuses <= {"queued", "already-answered"}
     ledger = read_summary(tmp_path / "state").ledger
     assert (ledger.charges, ledger.total) == (surveys, surveys * 10**7)
-    reports = {(each.survey, each.id, each.payload) for each in script.envelopes()}
+    reports = {(envelope.survey, envelope.id, envelope.payload) for envelope in script.envelopes()}
     assert len({survey for survey, *_ in reports}) == len(reports) <= surveys
 
 

@@ -141,7 +141,7 @@ def test_a_script_that_hears_no_sends_nothing(
 ) -> None:
     program = PATIENT + ours(ten_lines("script"))
     said = [run(program, typed) for typed in ("no\n", "")]
-    assert [each.split()[-1] for each in said] == ["no-consent"] * 2
+    assert [line.split()[-1] for line in said] == ["no-consent"] * 2
     assert script.requests == []
 
 

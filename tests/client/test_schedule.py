@@ -157,7 +157,7 @@ def test_the_order_of_sending_is_not_that_of_the_answers(
 ) -> None:
     """False alarm: one order of 10!, below 3e-7."""
     assert client_of(consent=False).flush(PATIENCE) == 0
-    sent = [each.survey for post in script.posts for each in parse_envelopes(post.body)]
+    sent = [envelope.survey for post in script.posts for envelope in parse_envelopes(post.body)]
     assert sorted(sent) == sorted(survey["id"] for survey in script.surveys)
     assert sent != [survey["id"] for survey in script.surveys]
 

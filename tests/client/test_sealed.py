@@ -72,7 +72,9 @@ def test_a_relay_carries_what_is_sealed_and_nothing_else(
     client.answer("plain", agreed=True)
     assert client.flush(PATIENCE) == 0
     assert (kinds(relay), relay.gets) == ([SEALED_TYPE], [])
-    assert [each.survey for post in script.posts for each in parse_envelopes(post.body)] == [plain]
+    assert [
+        envelope.survey for post in script.posts for envelope in parse_envelopes(post.body)
+    ] == [plain]
     told = {entry.name: entry.delivery for entry in read_summary(tmp_path / "state").entries}
     assert told == {"app-health": "relayed", "plain": "accepted"}
     assert "sent to the relay" in read_summary(tmp_path / "state").text

@@ -37,8 +37,8 @@ def test_a_report_goes_to_the_server_that_it_was_made_for(
     script.always = other.always = ACCEPTED
     for url in (other.url, script.url):
         assert client_of(consent=False, server=url).flush(PATIENCE) == 0
-    assert {each.survey for each in script.envelopes()} == {ours}
-    assert {each.survey for each in other.envelopes()} == {theirs}
+    assert {envelope.survey for envelope in script.envelopes()} == {ours}
+    assert {envelope.survey for envelope in other.envelopes()} == {theirs}
     told = read_summary(tmp_path / "state")
     assert [entry.delivery for entry in told.entries] == ["accepted"] * 2
 
