@@ -31,7 +31,7 @@ def seeded_below(seed: int = 20261118) -> Below:
 
 @pytest.mark.parametrize("x", ["0", "1/3", "1/2", "1", "3/2", "5/2"])
 def test_the_coin_of_probability_e_to_minus_x_is_exact(x: str) -> None:
-    """By its whole tree: what is walked and what is left enclose e^-x, to a part in a million."""
+    """Its whole tree: the walked part and the rest enclose e^-x to a part in a million."""
     ratio = Fraction(x)
     distribution, rest = exact_distribution(
         lambda uniform: bernoulli_exp(ratio.numerator, ratio.denominator, uniform),
@@ -45,7 +45,7 @@ def test_the_coin_of_probability_e_to_minus_x_is_exact(x: str) -> None:
 
 @pytest.mark.parametrize(("epsilon", "sensitivity"), [("1", 1), ("2", 1), ("1", 2)])
 def test_discrete_laplace_is_drawn_exactly(epsilon: str, sensitivity: int) -> None:
-    """By the tree of the sampler: every probability is enclosed, up to the tenth left unwalked."""
+    """The sampler's tree encloses every probability, up to the tenth that is left unwalked."""
     noise = DiscreteLaplace(Epsilon(epsilon), sensitivity)
     walked, rest = exact_distribution(noise.sample, Fraction(1, 2 * 10**5))
     assert rest < Fraction(1, 10)

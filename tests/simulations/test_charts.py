@@ -1,4 +1,4 @@
-"""Figures of studies: every line and point has the number of its row, on labelled axes."""
+"""Charts draw every line and point at its row's number, on the axes that the labels name."""
 
 import json
 from collections.abc import Mapping, Sequence

@@ -1,4 +1,4 @@
-"""Mechanisms for choices against the least variance, and the finite geometries they use.
+"""Distance of a choice's variance from the least possible, and the geometries that reach it.
 
 The limit for any local mechanism with k options is that of Ye and Barg, to first order. It is
 computed here independently: the least (d E + k - d)^2 / (d (k - d)) over d, with E = e^ε.
@@ -64,7 +64,7 @@ def test_the_one_geometry_that_is_taken_is_the_best_of_all() -> None:
 
 
 class Other(ProjectiveGeometry):
-    """Projective geometry with the lines of a given geometry."""
+    """Mechanism with a geometry that the test chooses."""
 
     def __init__(self, epsilon: Epsilon, options: int, geometry: Geometry) -> None:
         super(ProjectiveGeometry, self).__init__(epsilon, options, geometry.sizes)
@@ -72,7 +72,7 @@ class Other(ProjectiveGeometry):
 
 
 def common(geometry: Geometry) -> tuple[int, set[int]]:
-    """Count, for all pairs, the symbols that speak for one option and for both."""
+    """Count the symbols that support an option, and those that support two, for all pairs."""
     block = np.zeros(geometry.sizes[0])
     block[np.array(difference_set(geometry))] = 1
     spectrum = np.abs(np.fft.rfft(block)) ** 2
@@ -84,7 +84,7 @@ def of_many_options() -> set[Geometry]:
     return {best_geometry(Epsilon(e), k) for e in (*EPSILONS, "8") for k in (19_609, 65_536)}
 
 
-SMALL = {each for k in (2, 6, 11, 33, 300) for each in geometries(k) if each.q < 64}
+SMALL = {geometry for k in (2, 6, 11, 33, 300) for geometry in geometries(k) if geometry.q < 64}
 
 
 @pytest.mark.parametrize("geometry", sorted(SMALL | of_many_options(), key=str), ids=str)
@@ -157,12 +157,9 @@ def test_expected_cells_give_back_the_shares() -> None:
         assert np.abs(found.estimate - held).max() < 1e-6
 
 
-def test_many_people_have_the_variance_that_is_foretold() -> None:
-    """Compare 100 simulated tallies of a million people with the formula, within a tenth.
-
-    Each value is a mean over 200 options of a chi-squared distribution, so a tenth is more than
-    five standard deviations.
-    """
+def test_many_people_have_the_variance_that_is_predicted() -> None:
+    """The population's generator, 100 rounds of a million, agrees within a tenth. Each variance is
+    a mean over 200 options of a chi-squared law, so a tenth is more than five deviations."""
     design, rng = ProjectiveGeometry(Epsilon("1"), 200), np.random.default_rng(6)
     held = np.full(200, 5_000)
     counts = fixed(design, held, 100, rng).counts

@@ -1,4 +1,4 @@
-"""Studies that compare local and central mechanisms: exact numbers and simulations."""
+"""Studies of local against central privacy: their exact numbers next to what was measured."""
 
 import json
 import math
@@ -139,11 +139,8 @@ def test_local_means_stay_below_their_worst_case(
 
 @pytest.mark.long
 def test_the_median_approaches_its_limits(capsys: pytest.CaptureFixture[str]) -> None:
-    """Compare medians, quantiles and centres with their limits.
-
-    Central estimates and those without privacy are within 6.5 Monte-Carlo errors and 2 % of the
-    limit; the search is within a tenth of its own formula.
-    """
+    """Median, quantile and centre: central and without privacy within 6.5 Monte-Carlo errors of the
+    limit and 2 % of it, the search within a tenth of its own."""
     document = simulated("median", capsys, "--quantile", "0.5,0.2", "--repetitions", "2000")
     for cell in document["rows"]:
         if cell["exact"] is None:
@@ -163,10 +160,8 @@ def test_the_median_approaches_its_limits(capsys: pytest.CaptureFixture[str]) ->
 def test_the_limit_of_a_quantile_is_what_one_bit_tells(
     share: float, epsilon: str, stated: float
 ) -> None:
-    """Compute the limit from the information of a report about the tilt v of 1 + v sign(x - q).
-
-    It uses finite differences. Every report is a function of randomized response.
-    """
+    """Uses the information of a report about the tilt v of 1 + v sign(x - q), in small differences:
+    every report is a function of randomized response."""
     target, e = Target("quantile", share), math.exp(float(epsilon))
     n_variance = target.variance(SEARCH, Epsilon(epsilon), 1) * target.density**2
     assert n_variance == pytest.approx(stated, abs=1e-4)
@@ -197,22 +192,19 @@ def test_who_is_asked_once_pays_for_every_level() -> None:
     least = target.variance(SEARCH, epsilon, people)
     errors = [one_round(tree, people, times, target, rng) - target.truth]
     errors.append(two_groups(mechanism, tree, people, times, target, rng) - target.truth)
-    asked_once, twice = (float((each**2).mean()) / least for each in errors)
+    asked_once, twice = (float((error**2).mean()) / least for error in errors)
     v = math.e / (math.e - 1) ** 2
     assert asked_once == pytest.approx(5 * 10 * 4 * v / (v + 0.25), rel=0.2)
     assert 1 < twice < 2
 
 
 def test_one_node_for_each_level_has_the_counts_of_real_reports() -> None:
-    """The binomial of a level stands for unary reports about the intervals of that level.
-
-    People are drawn. False alarm at most 1e-9 for each level. Twin: without the noise of the
-    reports.
-    """
+    """A level's binomial stands for unary reports of the level's intervals, with people drawn.
+    False alarm at most 1e-9 for each. Twin: without the reports' noise."""
     unary, draw = Unary(Epsilon("1"), 4), random.Random(20261118).getrandbits
     people, target = 20_000, Target("quantile", 0.5)
     places = target.quantile(np.random.default_rng(5).random(people))
-    reports = [unary.randomize(int(4 * place), draw) for place in places]
+    reports = [unary.randomize(int(4 * position), draw) for position in places]
     held = [float(target.below((node + 1) / 4) - target.below(node / 4)) for node in range(4)]
     named = [sum(report >> node & 1 for report in reports) for node in range(4)]
     for count, mass in zip(named, held, strict=True):

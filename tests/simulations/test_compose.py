@@ -1,4 +1,4 @@
-"""Cost of many rounds: every account against independent figures and a library."""
+"""Privacy cost of many rounds: every account against figures computed elsewhere, and a library."""
 
 import math
 
@@ -37,7 +37,7 @@ def test_one_gaussian_round_and_many_are_exact() -> None:
 
 @pytest.mark.parametrize(("epsilon", "rounds"), [(0.1, 100), (0.5, 30), (1.0, 30), (2.0, 5)])
 def test_exact_composition_is_the_library_s(epsilon: float, rounds: int) -> None:
-    """Privacy loss distributions overstate the total slightly, because of their grid."""
+    """The library's privacy loss distributions are slightly too large because of their grid."""
     from dp_accounting.pld.privacy_loss_distribution import from_randomized_response
 
     one = from_randomized_response(

@@ -48,10 +48,8 @@ def test_errors_are_those_of_the_formulas(people: int) -> None:
 @pytest.mark.parametrize("epsilon", [0.2, 1.0, 1.5, 3.0])
 @pytest.mark.parametrize("counts", [1, 2, 3])
 def test_no_report_tells_more_of_all_counts(epsilon: float, counts: int) -> None:
-    """No f with values 1 and e^ε, which are extremal, has a larger |E f x| / E f than the limit.
-
-    Up to ε = ln 3, one question attains it. Twin: it exceeds the limit of a smaller ε.
-    """
+    """Over every f with values 1 and e^ε, which are extremal, |E f x| / E f is at most that of the
+    limit; one question reaches it up to ε = ln 3. Twin: a larger ε exceeds it."""
     corners = np.array(list(itertools.product((-1.0, 1.0), repeat=counts)))
     told = np.array(list(itertools.product((1.0, math.exp(epsilon)), repeat=2**counts)))
     reach = float((np.linalg.norm(told @ corners, axis=1) / told.sum(axis=1)).max())

@@ -133,7 +133,7 @@ def pick(rows: object, mechanism: str) -> Mapping[str, float]:
 
 @pytest.mark.parametrize("where", ["pool", pytest.param("dask", marks=pytest.mark.long)])
 def test_a_study_of_an_installed_wheel_is_found_by_its_name(tmp_path: Path, where: str) -> None:
-    """A package can provide a study by an entry point in the group `deniable.studies`."""
+    """A package of one's own has an entry point in the group `deniable.studies`."""
     target = tmp_path / "site-packages"
     with ZipFile(wheel_of_liars(tmp_path)) as wheel:
         wheel.extractall(target)  # all that installing a wheel of Python modules does

@@ -1,4 +1,4 @@
-"""Limits: no row of any study is below its limit, and limits agree with theory."""
+"""Limits: no row of any study is below its limit, and the limits are those of theory."""
 
 import json
 import math
@@ -181,10 +181,8 @@ def test_numbers_of_a_row_do_not_change_with_another_mechanism() -> None:
 @pytest.mark.parametrize("options", [3, 4, 5, 6])
 @pytest.mark.parametrize("epsilon", [0.5, 1.0, 3.0])
 def test_no_report_tells_more_about_shares(options: int, epsilon: float) -> None:
-    """Linear programming over all channels with two-valued columns, which are extremal.
-
-    The largest trace of the information about equal shares is the one in the limit.
-    """
+    """Linear programming over all channels with two-valued columns, which are extremal, finds the
+    largest trace of the information about shares that are all alike."""
     columns = np.array(
         [[math.exp(epsilon) if bits >> x & 1 else 1.0 for x in range(options)]
          for bits in range(2**options)]
@@ -231,7 +229,7 @@ def test_two_options_are_a_yes_or_no_question() -> None:
 
 def test_a_histogram_has_every_mechanism_there_is() -> None:
     rows = simulate("histogram", epsilon=1, people=1000, options=16, repetitions=9).rows
-    fit = {name for name, each in mechanisms("choice").items() if 16 in each.sizes}
+    fit = {name for name, mechanism in mechanisms("choice").items() if 16 in mechanism.sizes}
     assert {row["estimator"] for row in rows if row["model"] == "local"} == fit
 
 

@@ -34,10 +34,10 @@ def test_densities_change_by_a_factor_of_at_most_e_to_epsilon(
     """One person replaced, on [-1, 1], densities normalized by a sum. Twin: `least` is passed."""
     assert callable(log)
     worst = 0.0
-    for others, one, other in itertools.product(OTHERS, range(9), range(9)):
+    for rest, one, other in itertools.product(OTHERS, range(9), range(9)):
         logs = []
-        for place in (one, other):
-            found = np.exp(log(crowd(others, place), THETA, epsilon))
+        for position in (one, other):
+            found = np.exp(log(crowd(rest, position), THETA, epsilon))
             logs.append(np.log(found / found.sum()))
         worst = max(worst, float(np.abs(logs[0] - logs[1]).max()))
     assert least * epsilon < worst <= epsilon * (1 + 1e-12)
@@ -48,10 +48,10 @@ def test_objective_perturbation_is_private(epsilon: float) -> None:
     """Inside, the density of the noise times the slope of what it is; at the ends, its tails.
     Twin: half of ε is passed."""
     scale, worst = LogisticCrowd.gradient_sensitivity / (NOISE_SHARE * epsilon), 0.0
-    for others, one, other in itertools.product(OTHERS, range(9), range(9)):
+    for rest, one, other in itertools.product(OTHERS, range(9), range(9)):
         logs, tails = [], []
-        for place in (one, other):
-            found = crowd(others, place)
+        for position in (one, other):
+            found = crowd(rest, position)
             noise = found.noise_at_minimum(THETA, epsilon)[0]
             steep = found.curvature(THETA)[0] + found.ridge(epsilon)
             logs.append(-np.abs(noise) / scale + np.log(steep))
@@ -82,7 +82,7 @@ def test_no_person_moves_losses_gradients_or_sums_further() -> None:
 
 
 def test_loss_gradient_and_curvature_are_of_one_function() -> None:
-    """By differences, for all people of a crowd. Twin: of another crowd they are not."""
+    """Finite differences agree, for all people of a crowd. Twin: another crowd's do not."""
     people, other = crowd(OTHERS[1], 4), crowd(OTHERS[2], 4)
     at, step = np.array([[-0.7, 0.0, 0.4]]), 1e-4
     slope = (people.loss(at + step) - people.loss(at - step)) / (2 * step)
@@ -128,8 +128,8 @@ def test_draws_are_those_of_the_densities() -> None:
 
 
 def test_bits_have_the_probabilities_of_people() -> None:
-    """By a sum over x and y: of the rounded gradient, of the sign, of agreement; no bit's number
-    leaves its range."""
+    """Sums over x and y give those of the rounded gradient, of the sign and of agreement. No bit's
+    number leaves its range."""
     x = np.concatenate([-logistic.X, logistic.X])[:, None]
     y = np.array([-1.0, 1.0])
     chance = expit(y * logistic.SLOPE * x) / len(x)
@@ -181,17 +181,17 @@ def test_polynomials_are_off_by_what_their_degree_leaves() -> None:
 
 @pytest.mark.parametrize("epsilon", [0.5, 1.0, 3.0])
 def test_no_report_tells_more_of_a_logistic_slope(epsilon: float) -> None:
-    """By linear programming over all channels of z, whose columns are e^ε on a stretch of scores
-    and 1 elsewhere, or the other way round: no more information than the limit says. Twin: they
-    have half of it, and no less than agreement has."""
+    """Linear programming over all channels of z, whose columns are e^ε on a stretch of scores and 1
+    elsewhere, or the reverse, finds no more information than the limit. Twin: the best channel has
+    at least half of it, and no less than agreement has."""
     order = np.argsort(logistic.PLACES * expit(-logistic.SLOPE * logistic.PLACES))
     mass = logistic.SHARES[order]
     score = (logistic.PLACES * expit(-logistic.SLOPE * logistic.PLACES))[order]
     parts = [range(a, b) for a in range(16) for b in range(a + 1, 17)]
     columns = np.ones((2 * len(parts), 16))
-    for place, part in enumerate(parts):
-        columns[2 * place, list(part)] = math.exp(epsilon)
-        columns[2 * place + 1] = math.exp(epsilon) + 1 - columns[2 * place]
+    for index, part in enumerate(parts):
+        columns[2 * index, list(part)] = math.exp(epsilon)
+        columns[2 * index + 1] = math.exp(epsilon) + 1 - columns[2 * index]
     told = (columns @ (mass * score)) ** 2 / (columns @ mass)
     found = optimize.linprog(-told, A_eq=columns.T, b_eq=np.ones(16))
     assert found.fun is not None

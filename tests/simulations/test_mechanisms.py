@@ -1,4 +1,4 @@
-"""Study of all mechanisms: measured and predicted errors, the least possible error, costs."""
+"""Study of all mechanisms: measured next to predicted, over what is possible, at what cost."""
 
 import json
 import math
@@ -38,12 +38,12 @@ def rows(tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, Any]]:
 
 
 def found(out: Path) -> list[dict[str, Any]]:
-    """Return the rows in the journal of this folder."""
+    """Return the rows of the saved cells, with the columns that are only printed."""
     lines = [json.loads(line) for line in (out / "cells.jsonl").read_text().splitlines()]
     return [row for line in lines if "rows" in line for row in line["rows"]]
 
 
-def test_every_mechanism_is_within_its_error_of_what_is_foretold(
+def test_every_mechanism_is_within_its_error_of_what_is_predicted(
     rows: list[dict[str, Any]],
 ) -> None:
     """Every row is within 6.5 Monte-Carlo errors. The seed is fixed, and any other would do."""
@@ -57,12 +57,12 @@ def test_every_mechanism_is_within_its_error_of_what_is_foretold(
 
 
 def test_the_test_above_can_fail(rows: list[dict[str, Any]]) -> None:
-    """Twin: the predictions for the other ε are wrong in every row."""
-    foretold = {(r["estimator"], r["size"], r["epsilon"]): r["predicted_n_variance"] for r in rows}
+    """Twin: by the predictions for the other ε every row is wrong."""
+    predicted = {(r["estimator"], r["size"], r["epsilon"]): r["predicted_n_variance"] for r in rows}
     other = {"1": "4", "4": "1"}
     compared = 0
     for row in rows:
-        wrong = foretold.get((row["estimator"], row["size"], other[row["epsilon"]]))
+        wrong = predicted.get((row["estimator"], row["size"], other[row["epsilon"]]))
         if wrong is not None:
             compared += 1
             assert abs(row["measured_n_variance"] - wrong) > 6.5 * row["measurement_error"], row
@@ -101,6 +101,6 @@ def test_a_mechanism_without_noise_in_its_draws_has_no_deviation() -> None:
 def test_the_worst_place_is_the_worst_of_a_fine_search() -> None:
     for text in ("0.5", "2", "4"):
         table = number_table(Epsilon(text))
-        searched = max(table.variance(1, place / 5_000) for place in range(5_001))
+        searched = max(table.variance(1, step / 5_000) for step in range(5_001))
         worst = table.variance(1, worst_point(table))
         assert searched * (1 - 1e-12) <= worst == pytest.approx(table.worst_variance(1), rel=1e-9)

@@ -124,7 +124,7 @@ def test_the_better_estimators_bounds_are_those_computed_elsewhere(line: str) ->
 
 
 def test_the_worst_bias_is_that_of_the_best_two_point_distribution() -> None:
-    """By a search over all a: a^-k (a - t) is largest at a = k t / (k - 1)."""
+    """A search over all a confirms it: a^-k (a - t) is largest at a = k t / (k - 1)."""
     for k, t in ((2.0, 3.0), (3.0, 2.0), (4.0, 1.5)):
         a = np.linspace(t, 20 * t, 200_001)
         assert worst_bias(k, t) == pytest.approx(float(np.max(a**-k * (a - t))), rel=1e-6)
@@ -216,7 +216,7 @@ def test_limits_are_those_computed_elsewhere(
 @pytest.mark.parametrize("epsilon", [0.1, 0.5, 1.0, 2.0, 4.0])
 @pytest.mark.parametrize("u", [0.01, 0.1, 0.5, 1.0])
 def test_no_channel_does_better_for_one_person(epsilon: float, u: float) -> None:
-    """By linear programming over every report of -, 0 and + that is an estimate of the sign."""
+    """Linear programming over every report of -, 0 and + that estimates the sign."""
     v = np.linspace(-1, 1, 401)
     cost = [u / 2 * (v + 1) ** 2, (1 - u) * (v**2 + 1), u / 2 * (v - 1) ** 2]
     best = least_risk(cost, [(0, 1), (1, 2), (0, 2)], epsilon)
@@ -239,7 +239,7 @@ def test_no_private_mechanism_tells_the_ends_of_a_chain_better(epsilon: float, c
 def least_risk(
     cost: list[NDArray[np.float64]], neighbours: list[tuple[int, int]], epsilon: float
 ) -> float:
-    """Of all mechanisms that answer with one of the values, row by row: the least total cost."""
+    """Return the least total cost of all mechanisms that answer with one of the values."""
     rows, values = len(cost), len(cost[0])
     bounds = []
     for one, other in [*neighbours, *(pair[::-1] for pair in neighbours)]:
@@ -316,7 +316,7 @@ def test_measured_risks_are_the_exact_ones(rows: list[Row]) -> None:
 
 
 def test_the_test_above_can_fail() -> None:
-    """Where reports are made with ε = 1.1 and judged as of ε = 1."""
+    """Reports are made with ε = 1.1 and judged at ε = 1."""
     stated = best_estimator("ternary", 3.0, Epsilon("1"), 10**6)
     distribution = hardest_distribution(stated)
     wrong = replace(stated, table=Ternary(Epsilon("1.1")))
@@ -421,7 +421,7 @@ def test_many_levels_come_near_the_limit_where_three_do_not(k: float, most: floa
 
 
 def test_many_levels_are_a_table_that_is_proved() -> None:
-    """By integers: whole, private, unbiased; as a survey's own table would have to be."""
+    """Integers prove it whole, private and unbiased, as a survey's own table would have to be."""
     table = table_of("many-levels", Epsilon("4"))
     assert isinstance(table, OptimalTable)
     again = OptimalTable(table.epsilon, table.steps, table.integers_given)
@@ -449,7 +449,7 @@ def test_the_clip_by_exact_risk_risks_no_more(name: str, k: float) -> None:
 
 @pytest.mark.parametrize("name", ["local-laplace", "optimal-table", "many-levels"])
 def test_risks_of_any_table_are_those_of_its_rows(name: str) -> None:
-    """Of two points, report by report: the exact risk, and that the bound is one everywhere."""
+    """Two points, report by report: the exact risk, and that the bound is one everywhere."""
     estimator = best_estimator(name, 3.0, Epsilon("4"), 10_000)
     for low, high, probability in ((0.0, 2.0, 0.1), (-0.5, 1.3, 0.2), (0.3, 9.0, 0.001)):
         distribution = TwoPoints(low, high, probability)

@@ -31,7 +31,7 @@ def names(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
 
 def test_the_students_tour_prints_what_it_shows(names: dict[str, Any]) -> None:
     cells = json.loads(NOTEBOOK.read_text("utf-8"))["cells"]
-    codes = [each for each in cells if each["cell_type"] == "code"]
+    codes = [cell for cell in cells if cell["cell_type"] == "code"]
     assert len(codes) >= 8
     for cell in codes:
         printed, tags = io.StringIO(), set(cell["metadata"].get("tags", ()))
@@ -43,7 +43,7 @@ def test_the_students_tour_prints_what_it_shows(names: dict[str, Any]) -> None:
 
 
 def test_its_mechanism_is_found_in_a_file_of_this_folder(tmp_path: Path) -> None:
-    """Run the line of simulations/README.md, with fewer people."""
+    """The line is that of simulations/README.md, with fewer people."""
     (line,) = re.findall(r"^    python -m (deniable .*--mechanisms.*)", README, re.MULTILINE)
     cells = json.loads(NOTEBOOK.read_text("utf-8"))["cells"]
     (source,) = ["".join(c["source"]) for c in cells if "class HalfBit" in "".join(c["source"])]
@@ -58,5 +58,5 @@ def test_it_has_the_form_of_a_notebook() -> None:
     """Check format version 4.5, in which each cell has an id."""
     book = json.loads(NOTEBOOK.read_text("utf-8"))
     assert (book["nbformat"], book["nbformat_minor"]) == (4, 5)
-    ids = [each["id"] for each in book["cells"]]
+    ids = [cell["id"] for cell in book["cells"]]
     assert len(set(ids)) == len(ids)

@@ -194,11 +194,11 @@ def test_a_journal_goes_on_with_the_same_answers_only(
     survey: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     folder = survey.parent
-    for answers, said in ((["no,1,chrome"] * 9, "written"), (["no,1,chrome"] * 9, "resuming"),
+    for answers, message in ((["no,1,chrome"] * 9, "written"), (["no,1,chrome"] * 9, "resuming"),
                           (["no,2,chrome"] * 9, "starting over")):  # fmt: skip
         answers_file(folder, answers)
         simulated_here(folder, "--repetitions", "2", "--forged", "0")
-        assert said in capsys.readouterr().err
+        assert message in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("where", ["local", "pool", pytest.param("dask", marks=pytest.mark.long)])

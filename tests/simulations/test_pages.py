@@ -34,7 +34,7 @@ def pages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
         "counts": simulate("counts", epsilon=EPSILONS, people=many, repetitions=9, counts=[1, 4]),
         "subsample": simulate("subsample", **SHORT),
     }
-    return {name: each.write(folder / name).read_text("utf-8") for name, each in found.items()}
+    return {name: page.write(folder / name).read_text("utf-8") for name, page in found.items()}
 
 
 # Formulas
@@ -119,7 +119,7 @@ def test_a_long_table_is_folded_behind_the_figures(pages: dict[str, str]) -> Non
 
 
 def test_the_python_of_a_page_computes_its_numbers(pages: dict[str, str], tmp_path: Path) -> None:
-    """Run the snippet of the page without its markup; the other snippet reads the CSV."""
+    """The snippet runs unchanged, without its markup; the other snippet reads its output."""
     from html import unescape
 
     both = re.findall(r"<pre[^>]*Python[^>]*>(.*?)</pre>", pages["subsample"], re.DOTALL)
@@ -160,7 +160,7 @@ def test_both_questions_are_drawn_with_the_limit_in_the_second() -> None:
 
 
 def luminance(color: str) -> float:
-    parts = (int(color[place : place + 2], 16) / 255 for place in (1, 3, 5))
+    parts = (int(color[start : start + 2], 16) / 255 for start in (1, 3, 5))
     red, green, blue = (p / 12.92 if p <= 0.04045 else ((p + 0.055) / 1.055) ** 2.4 for p in parts)
     return 0.2126 * red + 0.7152 * green + 0.0722 * blue
 

@@ -38,7 +38,7 @@ from tests.plausible import assert_implausible, assert_plausible
 # What is counted; of sums tests/server/estimation/test_vectors.py has the moments. Texts have a
 # population of their own, by their words: tests/server/estimation/test_texts.py
 SURVEY = survey(
-    [name for name, each in mechanisms().items() if each.kind not in ("text", "vector")]
+    [name for name, mechanism in mechanisms().items() if mechanism.kind not in ("text", "vector")]
 )
 COUNTS = (4_500, 1_000, 400, 100)  # people who give an answer of `ANSWERS`, the last ones fewer
 
@@ -122,7 +122,7 @@ def expected_rates(survey: Survey) -> list[float]:
 
 
 def cell_rate(mechanism: Mechanism, read: int, cell: int) -> float:
-    """Return the rate for people with an answer, or at a number between two grid points."""
+    """Return the rate for people who hold an answer, or stand between two grid points."""
     if not isinstance(mechanism, NumberTable):
         return mechanism.rate(cell, read) / ONE
     place = Fraction(read, ONE)

@@ -114,7 +114,7 @@ def test_draws_are_those_of_the_densities() -> None:
 
 
 def test_bits_have_the_probabilities_of_people() -> None:
-    """By a sum over people x and errors e: that of the rounded gradient, and of the sign."""
+    """A sum over people x and errors e gives that of the rounded gradient, and of the sign."""
     x, e = np.meshgrid(np.linspace(-1, 1, 2_001)[1::2], np.linspace(-0.5, 0.5, 2_001)[1::2])
     for theta in (-0.9, 0.1, 0.45, 0.9):
         residual = x * (SLOPE * x + e - theta * x)

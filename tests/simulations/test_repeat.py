@@ -47,7 +47,8 @@ def report_probability(
 @pytest.mark.parametrize("name", SCHEMES)
 @pytest.mark.parametrize("rounds", [1, 2, 5, 6])
 def test_every_probability_is_that_of_all_reports_listed(name: str, rounds: int) -> None:
-    """Enumerate all histories of reports, to guess the answer and to guess a change."""
+    """Enumerates all histories of reports: those that name the answer, and those that name the
+    change."""
 
     def distribution(answers: tuple[int, ...]) -> list[float]:
         every = itertools.product((0, 1), repeat=rounds)

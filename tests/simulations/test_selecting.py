@@ -1,4 +1,4 @@
-"""Which is the most: exact probabilities of the right choice, their limits, and what is drawn."""
+"""Selecting the most frequent option: exact probabilities, their limits, and samples."""
 
 import itertools
 import json
@@ -79,8 +79,8 @@ def test_permute_and_flip_is_its_integral(options: int, gap: float) -> None:
     assert chances.permute_and_flip(options, 1.0, gap) == pytest.approx(float(exact), rel=1e-9)
 
 
-def test_two_candidates_an_even_gap_apart_are_told_apart_as_well_as_can_be() -> None:
-    """By the chain of replacements: wrong either way with the same probability, on the line
+def test_two_candidates_an_even_gap_apart_are_distinguished_as_well_as_can_be() -> None:
+    """The chain of replacements bounds it: wrong either way with the same probability, on the line
     between two knots (e^-j, e^-(g - 1 - j)) / (1 + e)."""
     for gap in (2, 4, 8):
         j = gap // 2
@@ -117,7 +117,7 @@ def test_unary_votes_are_right_as_often_as_the_sum_says(
 
 
 def flip_distribution(counts: tuple[int, ...], x: Fraction) -> list[Fraction]:
-    """By all orders; x is e^(-ε / 2)."""
+    """Return the exact distribution over all orders; x is e^(-ε / 2)."""
     chosen = [Fraction(0)] * len(counts)
     orders = list(itertools.permutations(range(len(counts))))
     for order in orders:
@@ -130,8 +130,8 @@ def flip_distribution(counts: tuple[int, ...], x: Fraction) -> list[Fraction]:
 
 
 def test_permute_and_flip_is_drawn_exactly() -> None:
-    """By the tree of the sampler: each probability is enclosed, up to the part left unwalked; twin:
-    another ε is not."""
+    """The sampler's tree encloses each probability, up to the part left unwalked. Twin: another ε
+    is not enclosed."""
     walked, rest = exact_distribution(
         lambda uniform: PermuteAndFlip(Epsilon("1")).choose((3, 1, 2), uniform),
         Fraction(1, 10**6),

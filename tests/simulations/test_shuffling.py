@@ -1,4 +1,4 @@
-"""Gain from a shuffler: the largest private ε₀ of a report, and its line in three studies."""
+"""Gain from a shuffler: the largest private reports, and one more line in three studies."""
 
 import itertools
 import json

@@ -22,7 +22,8 @@ from tests.plausible import assert_implausible, assert_plausible
 
 
 def log_density(values: list[float], share: float, epsilon: float, x: np.ndarray) -> np.ndarray:
-    """Of the released quantile at each x: normalized by the sum over all gaps."""
+    """Return the log density of the released quantile at each x, normalized by the sum over all
+    gaps."""
     ends, logs = central.gaps(np.array([values]), share, epsilon)
     whole = float((np.diff(ends[0]) * np.exp(logs)).sum())
     place = np.clip(np.searchsorted(ends[0], x, side="right") - 1, 0, len(logs) - 1)
@@ -55,8 +56,8 @@ def test_draws_are_those_of_the_density() -> None:
     drawn = central.private_quantile(np.tile(values, (n, 1)), 0.5, 2.0, np.random.default_rng(2))
     ends, logs = central.gaps(np.array([values]), 0.5, 2.0)
     weights = np.diff(ends[0]) * np.exp(logs)
-    for place, probability in enumerate(weights / weights.sum()):
-        inside = int(((drawn > ends[0][place]) & (drawn <= ends[0][place + 1])).sum())
+    for index, probability in enumerate(weights / weights.sum()):
+        inside = int(((drawn > ends[0][index]) & (drawn <= ends[0][index + 1])).sum())
         assert_plausible(inside, n, float(probability))
     middle = int(((drawn > 0.15) & (drawn <= 0.6)).sum())
     other = np.diff(ends[0]) * np.exp(logs / 2)
@@ -98,7 +99,7 @@ def test_a_winsorized_mean_spends_no_more_than_epsilon(monkeypatch: pytest.Monke
 
 def test_prices_of_a_centre_are_those_computed_elsewhere() -> None:
     found = [formulas(e, 10**6) for e in (0.5, 1.0, 2.0, 4.0)]
-    search = [next(v for s, v in each.items() if s.name == "search") for each in found]
+    search = [next(v for s, v in results.items() if s.name == "search") for results in found]
     assert search == pytest.approx([26.2, 7.36, 2.71, 1.69], rel=2e-3)
     assert next(v for s, v in found[1].items() if s.name == "clip") == pytest.approx(42.1, abs=0.1)
     aggregated = [next(iter(list(formulas(1.0, n).items())[2:3]))[1] for n in (10**6, 10**12)]
@@ -124,9 +125,9 @@ def test_errors_are_those_of_the_formulas() -> None:
 
 @pytest.mark.parametrize("epsilon", [0.5, 1.2, 3.0])
 def test_no_report_tells_more_of_a_centre(epsilon: float) -> None:
-    """By linear programming over all channels of people in 14 parts of the line: information of a
-    column f is (E f s)^2 / E f, largest at two-valued columns, here those that are intervals from
-    an end or from both. Twin: randomized response reaches it for small ε."""
+    """Linear programming over all channels of people in 14 parts of the line. The information of a
+    column f is (E f s)^2 / E f, largest at two-valued columns, here intervals from an end or from
+    both. Twin: randomized response reaches it for small ε."""
     from scipy.stats import norm
 
     cuts = norm.ppf(np.linspace(0, 1, 15))
@@ -134,9 +135,9 @@ def test_no_report_tells_more_of_a_centre(epsilon: float) -> None:
     score = np.diff(-norm.pdf(cuts)) / mass
     parts = [range(a, b) for a in range(14) for b in range(a + 1, 15)]
     columns = np.ones((2 * len(parts), 14))
-    for place, part in enumerate(parts):
-        columns[2 * place, list(part)] = math.exp(epsilon)
-        columns[2 * place + 1] = math.exp(epsilon) + 1 - columns[2 * place]
+    for index, part in enumerate(parts):
+        columns[2 * index, list(part)] = math.exp(epsilon)
+        columns[2 * index + 1] = math.exp(epsilon) + 1 - columns[2 * index]
     told = (columns @ (mass * score)) ** 2 / (columns @ mass)
     found = optimize.linprog(-told, A_eq=columns.T, b_eq=np.ones(14))
     assert found.fun is not None

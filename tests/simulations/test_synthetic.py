@@ -111,14 +111,14 @@ def test_fitted_people_have_the_given_characters() -> None:
     found = people.fitted(wanted)
     assert np.abs(found @ people.characters - wanted).max() < 2e-3
     impossible = people.fitted(np.full((1, 15), -0.9))
-    for each in (found, impossible):
-        assert each.min() >= 0
-        assert each.sum(axis=1) == pytest.approx(1)
+    for table in (found, impossible):
+        assert table.min() >= 0
+        assert table.sum(axis=1) == pytest.approx(1)
 
 
 @pytest.mark.parametrize("epsilon", [0.5, 1.5])
 def test_no_report_tells_more_of_all_characters(epsilon: float) -> None:
-    """By every f with two values, for two attributes: |E f χ|^2 / (E f)^2 is at most that of the
+    """For every f with two values, and two attributes, |E f χ|^2 / (E f)^2 is at most that of the
     limit, as characters are orthogonal. Weighted errors of groups are above it."""
     people, e = Attributes(2), math.exp(epsilon)
     told = np.array(list(itertools.product((1.0, e), repeat=4)))

@@ -34,8 +34,8 @@ def test_people_needed_are_those_computed_elsewhere(epsilon: str, central: int, 
     assert shares("local", epsilon).people_needed(0.9) == local
 
 
-def most_powerful(people: int, epsilon: float, low: float, high: float) -> float:
-    """Linear programming over every ε-private test, row by row."""
+def max_power(people: int, epsilon: float, low: float, high: float) -> float:
+    """Return the largest power, by linear programming over every ε-private test, row by row."""
     counts = np.arange(people + 1)
     zero, one = (stats.binom.pmf(counts, people, share) for share in (low, high))
     e, rows, ends = math.exp(epsilon), [], []
@@ -54,7 +54,7 @@ def most_powerful(people: int, epsilon: float, low: float, high: float) -> float
 
 @pytest.mark.parametrize(("people", "epsilon"), [(40, "1"), (25, "0.5")])
 def test_no_private_test_has_more_power(people: int, epsilon: str) -> None:
-    best = most_powerful(people, float(epsilon), 0.5, 0.7)
+    best = max_power(people, float(epsilon), 0.5, 0.7)
     assert shares("central", epsilon, 0.5, 0.7).power(people) == pytest.approx(best, abs=1e-7)
     if people == 40:
         assert best == pytest.approx(0.77048578, abs=1e-7)
