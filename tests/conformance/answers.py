@@ -89,16 +89,16 @@ def one_question_is_drawn_whatever_is_answered(stage: Stage) -> None:
         answers = {"crashed": None, "minutes": 1e300, "browser": "opera"}
         same("answering", stage.answer(**answers), "queued")
     stage.flush()
-    sent = [each.payload for each in stage.script.envelopes()]
-    same("bytes of each report", {len(each) for each in sent}, {1 + 2})
-    same("questions", {each[0] for each in sent}, {0, 1, 2})
-    told = Counter("that" if each in TRUE_PAYLOADS else each.hex() for each in sent)
+    sent = [envelope.payload for envelope in stage.script.envelopes()]
+    same("bytes of each report", {len(payload) for payload in sent}, {1 + 2})
+    same("questions", {payload[0] for payload in sent}, {0, 1, 2})
+    told = Counter("that" if payload in TRUE_PAYLOADS else payload.hex() for payload in sent)
     no("reports of something else", told if told["that"] < ENOUGH_ROUNDS - 4 else None)
 
 
 ENOUGH_ROUNDS = 54
 # The question's number, its symbol, and zeros: of option 300 the symbol has two bytes
-TRUE_PAYLOADS = [bytes.fromhex(each) for each in ("000000", "000100", "010100", "022c01")]
+TRUE_PAYLOADS = [bytes.fromhex(digits) for digits in ("000000", "000100", "010100", "022c01")]
 
 
 @check

@@ -35,12 +35,12 @@ def envelopes_are_those_of_the_protocol(stage: Stage) -> None:
     headers = [(name.lower(), value) for post in posts for name, value in post.headers]
     same("types", {value for name, value in headers if name == "content-type"}, {CONTENT_TYPE})
     sent = stage.script.envelopes()
-    same("surveys", {each.survey for each in sent}, {id_})
-    same("rounds", sorted(each.round for each in sent), [20797, 20798])
-    same("reports in each", [each.count for each in sent], [1, 1])
-    same("ids", len({each.id for each in sent}), 2)
-    for each in sent:
-        decode_reports(parse_document(text), each)
+    same("surveys", {envelope.survey for envelope in sent}, {id_})
+    same("rounds", sorted(envelope.round for envelope in sent), [20797, 20798])
+    same("reports in each", [envelope.count for envelope in sent], [1, 1])
+    same("ids", len({envelope.id for envelope in sent}), 2)
+    for envelope in sent:
+        decode_reports(parse_document(text), envelope)
 
 
 @check

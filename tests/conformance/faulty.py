@@ -181,7 +181,7 @@ def reads_integers_in_any_way() -> None:
         table = json.loads(text)
         for question in table["question"]:
             with suppress(KeyError, ValueError):
-                question["integers"] = [str(int(each)) for each in question["integers"]]
+                question["integers"] = [str(int(integer)) for integer in question["integers"]]
         return document._parse(table)
 
     put(document, "parse_document", parsed)
@@ -441,7 +441,9 @@ def asks_what_was_answered() -> None:
         while True:
             made = report(survey, answers, draw)
             pairs = zip(survey.questions, made.symbols, strict=True)
-            if any(symbol is not None and each.name not in made.unfit for each, symbol in pairs):
+            if any(
+                symbol is not None and question.name not in made.unfit for question, symbol in pairs
+            ):
                 return made
 
     put(Survey, "report", fitting)

@@ -95,7 +95,7 @@ THREE = {"one": True, "two": False, "three": None}
 
 
 def asks_one(stage: Stage, *epsilons: str) -> None:
-    questions = "".join(bit(name, each) for name, each in zip(THREE, epsilons, strict=True))
+    questions = "".join(bit(name, epsilon) for name, epsilon in zip(THREE, epsilons, strict=True))
     published(stage, name="any", questions=questions, period="day", asks_one=True)
     stage.policy |= {"questions": dict.fromkeys([*THREE, "other"], "bit")}
 
@@ -119,7 +119,7 @@ def a_round_is_answered_once(stage: Stage) -> None:
     stage.later(days=31)
     queued(stage)
     stage.flush()
-    same("rounds", sorted(each.round for each in stage.script.envelopes()), [683, 684])
+    same("rounds", sorted(envelope.round for envelope in stage.script.envelopes()), [683, 684])
 
 
 @check
@@ -133,13 +133,13 @@ def two_processes_answer_a_round_once(stage: Stage) -> None:
     both[1].say("consent", given=True)
     both[1].reply()
     for name in names:
-        for each in both:
-            each.say("answer", survey=name, answers={"crashed": True})
-    statuses = [each.reply().get("status") for _ in names for each in both]
+        for device in both:
+            device.say("answer", survey=name, answers={"crashed": True})
+    statuses = [device.reply().get("status") for _ in names for device in both]
     same("surveys that fit the budget", statuses.count("queued"), MOST)
     stage.flush()
     sent = stage.script.envelopes()
-    no("surveys with two reports", len({each.id for each in sent}) < len(sent))
+    no("surveys with two reports", len({envelope.id for envelope in sent}) < len(sent))
 
 
 @check
@@ -170,8 +170,8 @@ def damaged(stage: Stage, damage: Callable[[bytes], bytes]) -> None:
 def one_noise(stage: Stage) -> None:
     """Whatever was sent of a round is the same bytes: two noises would tell the answer."""
     seen: dict[int, set[bytes]] = {}
-    for each in stage.script.envelopes():
-        seen.setdefault(each.round, set()).add(each.pack())
+    for envelope in stage.script.envelopes():
+        seen.setdefault(envelope.round, set()).add(envelope.pack())
     no("rounds with two noises", [round_ for round_, sent in seen.items() if len(sent) > 1])
 
 

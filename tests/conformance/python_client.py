@@ -81,7 +81,7 @@ class Adapter:
         return {"payload": symbol.to_bytes(made.payload_size, "little").hex()}
 
     def integers(self, **which: Any) -> Message:
-        return {"integers": [str(each) for each in _mechanism(**which).integers]}
+        return {"integers": [str(integer) for integer in _mechanism(**which).integers]}
 
     def question(self, document: str, draw: str) -> Message:
         survey = parse_document(document.encode())

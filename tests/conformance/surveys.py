@@ -27,21 +27,21 @@ Fields = dict[str, Any]  # of a question, as JSON
 
 
 def refused(stage: Stage, *entries: dict[str, str], sound: Sequence[bytes] = ()) -> None:
-    """All in one list, before those that are sound."""
+    """Check that none of these entries is answered, and that the sound ones after them are."""
     last = [entry(text) for text in sound or [document(name="sound")]]
     stage.script.surveys = [*entries, *last]
     stage.start()
-    for each in entries:
-        status = stage.answer(each["id"], **fitting(each["document"]))
+    for wrong in entries:
+        status = stage.answer(wrong["id"], **fitting(wrong["document"]))
         if status not in ("refused", "no-survey"):
-            raise Broken(f"this survey was {status}: {each}")
-    for each in last:
-        name = json.loads(each["document"])["survey"]["name"]
-        status = stage.answer(name, **fitting(each["document"]))
+            raise Broken(f"this survey was {status}: {wrong}")
+    for listed in last:
+        name = json.loads(listed["document"])["survey"]["name"]
+        status = stage.answer(name, **fitting(listed["document"]))
         same(f"the survey {name!r} next to them", status, "queued")
     stage.flush()
-    sent = {each.survey for each in stage.script.envelopes()}
-    same("reports", sent, {each["id"] for each in last})
+    sent = {envelope.survey for envelope in stage.script.envelopes()}
+    same("reports", sent, {listed["id"] for listed in last})
 
 
 def fitting(text: str) -> dict[str, object]:
@@ -92,7 +92,7 @@ def crossed(pairs: object, **more: object) -> bytes:
 
 def bad_documents() -> list[str]:
     good, tiny = document().decode(), "0.000000001"  # too small for so fine a table
-    integers = [str(each) for each in LocalLaplace(Epsilon(tiny), 255).integers]
+    integers = [str(integer) for integer in LocalLaplace(Epsilon(tiny), 255).integers]
     table = json.loads(good)
 
     def changed(change: Callable[[Any], object]) -> str:
@@ -148,7 +148,7 @@ def what_is_to_be_sealed_is_sealed_or_not_answered(stage: Stage) -> None:
     (post,) = stage.script.posts
     same("its media type", dict(post.headers)["Content-Type"], SEALED_TYPE)
     try:
-        (inside,) = [unseal(each, key) for each in parse_sealed(post.body)]
+        (inside,) = [unseal(sealed_envelope, key) for sealed_envelope in parse_sealed(post.body)]
     except InvalidEnvelope as error:
         raise Broken(f"it cannot be opened: {error}") from None
     same("the survey inside", (inside.survey, inside.count), (id_, 1))
@@ -171,7 +171,7 @@ def a_table_is_proved_before_it_is_believed(stage: Stage) -> None:
     """Each of the bad ones has one fault, in integers or in how they are written."""
     tables = read("tables.json")
     good = tables["good"]
-    bad = [each["question"] for each in tables["bad"]]
+    bad = [table["question"] for table in tables["bad"]]
     bad += [good | {"epsilon": "0.999999999"}, good | {"integers": [*good["integers"], "1"]}]
     never = [good["integers"][0], *["0"] * (EACH - 1)]  # a symbol that nobody reports
     bad += [good | {"integers": [*never, *good["integers"]]}]
@@ -180,11 +180,11 @@ def a_table_is_proved_before_it_is_believed(stage: Stage) -> None:
     bad += [{key: good[key] for key in good if key != lost} for lost in ("grid", "integers")]
     *first, last = good["integers"]
     others = [f"+{last}", f"0{last}", f" {last}", f"{last}\n", f"{last}.0", int(last)]
-    bad += [good | {"integers": [*first, each]} for each in others]
+    bad += [good | {"integers": [*first, integer]} for integer in others]
     tight = asking(good, "tight")
-    loose = [good | each for each in (straight(2), straight(32), split(good["integers"], 25))]
-    sound = [tight, *(asking(each, f"loose-{number}") for number, each in enumerate(loose))]
-    refused(stage, *(entry(asking(each)) for each in bad), sound=sound)
+    loose = [good | change for change in (straight(2), straight(32), split(good["integers"], 25))]
+    sound = [tight, *(asking(question, f"loose-{number}") for number, question in enumerate(loose))]
+    refused(stage, *(entry(asking(question)) for question in bad), sound=sound)
 
 
 def straight(grid: int) -> Fields:
@@ -192,8 +192,8 @@ def straight(grid: int) -> Fields:
     steps: from 5/8 to 3/8 for the first, which has the value -3/2 of the range."""
     lower = [ONE * (5 * grid - 2 * at) // (8 * grid) for at in range((grid + 1) // 2)]
     middle = [ONE // 2] * (1 - grid % 2)
-    first = [*lower, *middle, *(ONE - each for each in reversed(lower))]
-    return {"grid": grid, "integers": [str(each) for each in (-3 * grid * ONE // 2, *first)]}
+    first = [*lower, *middle, *(ONE - unit for unit in reversed(lower))]
+    return {"grid": grid, "integers": [str(integer) for integer in (-3 * grid * ONE // 2, *first)]}
 
 
 def split(integers: Sequence[str], parts: int) -> Fields:
@@ -203,7 +203,7 @@ def split(integers: Sequence[str], parts: int) -> Fields:
         value, *column = map(int, integers[at : at + EACH])
         split += [value, *(units - (parts - 1) * (units // parts) for units in column)]
         split += [value, *(units // parts for units in column)] * (parts - 1)
-    return {"epsilon": "1.1", "integers": [str(each) for each in split]}
+    return {"epsilon": "1.1", "integers": [str(integer) for integer in split]}
 
 
 def asking(question: dict[str, Any], name: str = "bad") -> bytes:

@@ -59,20 +59,23 @@ def the_same_random_bytes_give_the_same_symbol(stage: Stage) -> None:
     }
     vectors = read("mechanisms.json")
     told(
-        stage, "randomize", "payload", [each | given.get(each["mechanism"], {}) for each in vectors]
+        stage,
+        "randomize",
+        "payload",
+        [vector | given.get(vector["mechanism"], {}) for vector in vectors],
     )
 
 
 @check
 def integers_are_those_of_the_vectors(stage: Stage) -> None:
-    vectors = [each for each in read("encodings.json") if not is_given(each)]
+    vectors = [vector for vector in read("encodings.json") if not is_given(vector)]
     told(stage, "integers", "integers", vectors)
 
 
 @check
 def the_same_random_bytes_draw_the_same_question(stage: Stage) -> None:
     survey = read("survey_ask_one.json")
-    vectors = [each | {"document": survey["document"]} for each in survey["drawn"]]
+    vectors = [vector | {"document": survey["document"]} for vector in survey["drawn"]]
     told(stage, "question", "question", vectors)
 
 

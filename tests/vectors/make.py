@@ -71,7 +71,9 @@ def add_tables(path: Path) -> None:
         bad = {name: planted(change) for name, (change, _) in BROKEN.items()}
         vectors = {
             "good": question_in(honest()),
-            "bad": [{"name": name, "question": question_in(each)} for name, each in bad.items()],
+            "bad": [
+                {"name": name, "question": question_in(integers)} for name, integers in bad.items()
+            ],
         }
         path.write_text(json.dumps(vectors, indent=1) + "\n")
 
@@ -96,7 +98,7 @@ def add_texts(path: Path) -> None:
         bad = ("", "  ", "a\nb", "a\0", "\u202ea", "\u6771\n", "osl\ud800", "os\n\u6771")
         none = [{**vectors[0], "text": text} for text in bad]
         path.write_text(
-            json.dumps([each | placed(**each) for each in [*vectors, *none]], indent=1) + "\n"
+            json.dumps([vector | placed(**vector) for vector in [*vectors, *none]], indent=1) + "\n"
         )
 
 
