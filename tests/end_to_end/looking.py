@@ -62,10 +62,10 @@ def look(
 
 
 def faults(found: Found) -> list[str]:
-    """What is wrong with a page, in words; nothing where nothing is."""
+    """Return the page's faults in words; an empty list if there are none."""
     said = [*found["found"], *found["complaints"], *found.get("unseen", ())]
     if found["wider"] > 0:
         said.append(f"wider than the window by {found['wider']} px")
     if found.get("stops") == 0:
         said.append("the keyboard reaches nothing")
-    return [f"{found['page']}, {found['width']} px, {found['scheme']}: {each}" for each in said]
+    return [f"{found['page']}, {found['width']} px, {found['scheme']}: {fault}" for fault in said]

@@ -12,7 +12,7 @@ import { mkdirSync, readFileSync, writeFileSync } from "node:fs";
 
 const asked = JSON.parse(readFileSync(0, "utf8"));
 const axe = readFileSync(asked.axe, "utf8");
-const HEIGHT = 900, MOST_STOPS = 60;
+const HEIGHT = 900, MAX_STOPS = 60;
 
 const browser = spawn(asked.browser, [...asked.flags, "--remote-debugging-pipe", "about:blank"], {
   stdio: ["ignore", "ignore", "ignore", "pipe", "pipe"],
@@ -87,7 +87,7 @@ async function tab() {
 async function unseenStops() {
   const unseen = [];
   let stops = 0, before = "";
-  for (; stops < MOST_STOPS; stops++) {
+  for (; stops < MAX_STOPS; stops++) {
     await tab();
     const found = await evaluate(FOCUS);
     if (!found) break;
@@ -98,7 +98,7 @@ async function unseenStops() {
   return { unseen, stops };
 }
 
-/** Looked at again and again, also while the page loads anew. */
+/** Polls until the claim is true, also across reloads of the page. */
 async function until(expression) {
   for (let n = 0; n < 300; n++) {
     if (await evaluate(expression).catch(() => false)) return;

@@ -20,4 +20,4 @@ class Place:
         where = f"{self.server.dashboard}/v1/surveys/app-health/results"
         header = {"Authorization": f"Bearer {self.server.token}"}
         rounds = requests.get(where, headers=header, timeout=PATIENCE).json()["rounds"]
-        return sum(each["reports"] for each in rounds)
+        return sum(round_["reports"] for round_ in rounds)

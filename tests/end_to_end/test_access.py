@@ -41,7 +41,7 @@ a:focus{outline:none}</style><p style="width:3000px">wide</p><img src="x"><a hre
 
 @pytest.fixture
 def able() -> None:
-    """Where there is a browser, and axe-core; `./run bench --long` wants both."""
+    """Skip without a browser or axe-core, which `./run bench --long` requires."""
     if CHROMIUM is None:
         pytest.skip(INSTALL)
     try:
@@ -70,7 +70,7 @@ def surveys(here: World) -> Mapping[str, PublishedSurvey]:
 
 
 def add_many(here: World, asked: PublishedSurvey, number: int) -> None:
-    """Of so many options that they are folded, each install being asked one question."""
+    """Add a round of a survey that asks one question per install, with enough options to fold."""
     rng, (options, bit) = np.random.default_rng(number), asked.survey.questions
     held = [9_000, *[400] * (len(MANY) - 1)]
     asked_of = [sum(held), 4_000]
@@ -88,7 +88,7 @@ def every_page(here: World, url: str) -> list[Page]:
     )
     known = {
         "list": "/",
-        **{name: f"/surveys/{each.id}" for name, each in found.items()},
+        **{name: f"/surveys/{survey.id}" for name, survey in found.items()},
         "earlier-round": f"/surveys/{found['results'].id}?round=683",
         "operate": "/operate",
         "check": "/operate/check",
@@ -121,7 +121,7 @@ def every_page(here: World, url: str) -> list[Page]:
 
 
 def wrong(found: Sequence[Found]) -> list[str]:
-    return [each for one in found for each in faults(one)]
+    return [fault for one in found for fault in faults(one)]
 
 
 def test_every_page_can_be_read_by_everyone(able: None, tmp_path: Path) -> None:
@@ -140,14 +140,14 @@ def studied(folder: Path, names: Sequence[str]) -> list[Page]:
     for name in names:
         assert main(["simulate", name, "--people", "1e3,1e4", "--out", str(folder / name)]) == 0
     return [
-        {"name": each.stem, "url": each.as_uri()}
+        {"name": path.stem, "url": path.as_uri()}
         for name in names
-        for each in sorted((folder / name).glob("*.html"))
+        for path in sorted((folder / name).glob("*.html"))
     ]
 
 
 def test_the_page_that_waits_turns_when_the_first_report_comes(able: None, tmp_path: Path) -> None:
-    """By itself, in a browser that nobody touches; before, each snippet has a button to copy it."""
+    """The open page updates without a click; until then, each snippet has a copy button."""
     copies = "document.querySelectorAll('button.copy').length === 3"
     with world(tmp_path / "data", NOW) as here, served(here.at_one_address) as url:
         asked = here.publish(until_spring(BIT))

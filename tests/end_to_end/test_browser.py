@@ -39,10 +39,10 @@ def vectors(name: str) -> list[dict[str, str]]:
 def test_a_browser_draws_as_the_vectors_say(pages: Origin, tmp_path: Path) -> None:
     found = pages.step(tmp_path / "profile", "vectors")
     assert found["payloads"] == [
-        each["mechanism" if each["mechanism"] in NOT_THERE else "payload"]
-        for each in vectors("mechanisms.json")
+        vector["mechanism" if vector["mechanism"] in NOT_THERE else "payload"]
+        for vector in vectors("mechanisms.json")
     ]
-    assert found["ids"] == [each["id"] for each in vectors("envelope_ids.json")]
+    assert found["ids"] == [vector["id"] for vector in vectors("envelope_ids.json")]
 
 
 def test_one_answer_arrives_once_whatever_is_killed(pages: Origin, tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""`deniable demo` from outside: real processes, real HTTP, truth beside estimate."""
+"""`deniable demo` from outside: real processes, real HTTP, truth next to estimate."""
 
 import json
 import os
@@ -77,8 +77,9 @@ def test_a_tiny_crowd_has_no_estimates_and_the_demo_says_so() -> None:
 
 def test_the_story_has_a_wave_and_a_day_of_forged_reports(tmp_path: Path) -> None:
     """The wave's highest day is 27 points above the first, and the difference of two estimates has
-    a standard error of 2: 8 points are 9 of them away. Honest days are flagged once in 1e6, and
-    210 forged reports beside 4,000 are not once in 1e20."""
+    a standard error of 2. The threshold of 8 points leaves 9 standard errors. An honest day is
+    flagged with probability 1e-6; 210 forged reports among 4,000 stay unnoticed with probability
+    1e-20."""
     picture = tmp_path / "days.svg"
     said = demo("--people", "20000", "--exit", "--json", "--picture", str(picture)).stdout
     days = json.loads(said)["story"]
@@ -117,12 +118,12 @@ def test_a_picture_holds_what_lies_beyond_its_scale_inside() -> None:
 def processes_of(folder: Path) -> list[int]:
     """Those in whose command lines the folder stands."""
     found = []
-    for each in Path("/proc").glob("[0-9]*/cmdline"):
+    for path in Path("/proc").glob("[0-9]*/cmdline"):
         try:
-            words = each.read_bytes().replace(b"\0", b" ").decode(errors="replace")
+            words = path.read_bytes().replace(b"\0", b" ").decode(errors="replace")
         except OSError:  # it has just ended
             continue
-        found += [int(each.parent.name)] if str(folder) in words else []
+        found += [int(path.parent.name)] if str(folder) in words else []
     return found
 
 

@@ -91,7 +91,7 @@ SEVERAL = {
 def test_every_block_is_run_or_is_named_as_not_run() -> None:
     shown = Counter(block.place[:2] for block in ALL if block.language != "indented")
     assert not RUN.keys() & NOT_RUN.keys()
-    assert shown == {place: SEVERAL.get(place, 1) for place in RUN.keys() | NOT_RUN.keys()}
+    assert shown == {section: SEVERAL.get(section, 1) for section in RUN.keys() | NOT_RUN.keys()}
 
 
 @pytest.mark.parametrize("place", RUN, ids=" ".join)
@@ -112,7 +112,7 @@ def parser() -> argparse.ArgumentParser:
 
 
 def parsed(line: str) -> argparse.Namespace:
-    """As the command itself reads it; a mistake is an AssertionError."""
+    """Parse as the command itself does; a mistake is an AssertionError."""
     words = shlex.split(line.replace("$(date +%F)", "today"))
     try:
         chosen, more = parser().parse_known_args(words)
@@ -138,22 +138,22 @@ def test_the_test_above_can_fail(line: str) -> None:
 
 
 def known_options(words: list[str]) -> set[str]:
-    """Of the verb, and of the action where one is named."""
+    """Return the options of the verb, and of the action if one is named."""
     here, options = parser(), set[str]()
     for word in words:
         below = _below(here)
         if word not in below:
             break
         here = below[word]
-    for each in [here, *_below(here).values()]:
-        options |= {option for action in each._actions for option in action.option_strings}
+    for level in [here, *_below(here).values()]:
+        options |= {option for action in level._actions for option in action.option_strings}
     return options
 
 
 def _below(here: argparse.ArgumentParser) -> Mapping[str, argparse.ArgumentParser]:
     """Verbs, or actions."""
-    found = (each for each in here._actions if isinstance(each, argparse._SubParsersAction))
-    return next((each.choices for each in found), {})
+    found = (action for action in here._actions if isinstance(action, argparse._SubParsersAction))
+    return next((action.choices for action in found), {})
 
 
 @pytest.mark.parametrize("document", documents())
@@ -173,7 +173,7 @@ def test_every_command_within_a_sentence_exists_with_its_options(document: str) 
 
 
 def slug(heading: str) -> str:
-    """As GitHub and its like name the place of a heading."""
+    """Return the anchor that GitHub and similar sites give a heading."""
     bare = re.sub(r"[^\w\- ]", "", heading.replace("`", "").lower())
     return bare.replace(" ", "-")
 
@@ -182,7 +182,7 @@ def slug(heading: str) -> str:
 def test_every_link_leads_somewhere(document: str) -> None:
     for link in re.findall(r"\]\(([^)]+)\)", text_of(document)):
         place, _, anchor = link.partition("#")
-        assert not place.startswith("http"), "a document stands by itself"
+        assert not place.startswith("http"), "a document must load nothing from elsewhere"
         target = (ROOT / document).parent / place if place else ROOT / document
         assert target.exists(), link
         if anchor:
@@ -229,8 +229,8 @@ def test_the_planner_s_table_is_what_it_prints(capsys: pytest.CaptureFixture[str
     section = "Before you ask: plan"
     (line,) = [block.text for block in ALL if block.section == section]
     said, shown = printed(capsys, commands(line)[0]), section_of("server/README.md", section)
-    for each in filter(None, said.splitlines()):
-        assert f"    {each}\n" in shown or f"> {each}\n" in shown, each
+    for line in filter(None, said.splitlines()):
+        assert f"    {line}\n" in shown or f"> {line}\n" in shown, line
 
 
 def planned(capsys: pytest.CaptureFixture[str], line: str) -> dict[str, Any]:
@@ -259,7 +259,7 @@ def test_a_mean_vector_s_error_is_that_of_the_plan(capsys: pytest.CaptureFixture
     for dimension in (2, 1024):
         kind = f"--kind vector --dimension {dimension} --people 1000 --epsilon"
         sizes = [planned(capsys, f"{kind} {epsilon}") for epsilon in ("4.4", "4.8")]
-        assert [said["payload_bytes"] for said in sizes] == [9, 10]
+        assert [row["payload_bytes"] for row in sizes] == [9, 10]
 
 
 def test_the_first_page_s_figure(capsys: pytest.CaptureFixture[str]) -> None:

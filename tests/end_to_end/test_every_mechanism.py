@@ -63,15 +63,17 @@ class InProcess:
         return Reply(answer.status_code, answer.data)
 
 
-BESIDE = bit("beside", "0.5")  # the question that is not drawn, where one of two is asked
+OTHER = bit("other", "0.5")  # the question that is not drawn, where one of two is asked
 
 
-def walk(name: str, here: World, folder: Path, beside: str = "") -> None:
-    """From devices to the page, with one question that this mechanism answers: alone, or drawn by
-    every install from two."""
-    ask = "\nask = 1\n" if beside else "\n"
-    published = here.publish(parse_toml(survey([name]).replace("\n", ask, 1) + beside))
-    assert published.survey.asks_one == bool(beside)
+def walk(name: str, here: World, folder: Path, other: str = "") -> None:
+    """Go from devices to the page with one question that this mechanism answers.
+
+    The question is alone, or each install draws either it or `other`.
+    """
+    ask = "\nask = 1\n" if other else "\n"
+    published = here.publish(parse_toml(survey([name]).replace("\n", ask, 1) + other))
+    assert published.survey.asks_one == bool(other)
     asked = published.survey.questions[0]
     assert (asked.mechanism.name, asked.kind) == (name, mechanisms()[name].kind)
     answer_on_a_device(here, published, folder)
@@ -81,7 +83,7 @@ def walk(name: str, here: World, folder: Path, beside: str = "") -> None:
     ((number, (reports, kept)),) = here.tallies(published).items()
     assert (number, reports) == (DECEMBER, REPORTS + 1)
     cells, more = kept[: asked.mechanism.cells], kept[asked.mechanism.cells :]
-    assert more == ([0, 0, REPORTS + 1, 0] if beside else [])
+    assert more == ([0, 0, REPORTS + 1, 0] if other else [])
     counted = np.zeros(asked.mechanism.cells, dtype=np.int64)
     for symbol in symbols:
         for cell, amount in asked.mechanism.encoding.amounts(symbol):
@@ -93,7 +95,8 @@ def walk(name: str, here: World, folder: Path, beside: str = "") -> None:
 
 
 def is_a_codeword(asked: Any, added: np.ndarray[Any, Any]) -> bool:
-    """What one report adds to a vector's cells: a direction of length one, and its squares."""
+    """Return True if one report adds a direction of length one, and its squares, to a vector's
+    cells."""
     whole, squares = added.reshape(2, asked.mechanism.dimension) / UNIT
     return bool(np.allclose([whole @ whole, squares.sum(), *squares], [1, 1, *whole**2], atol=1e-4))
 
@@ -111,7 +114,7 @@ def answer_on_a_device(here: World, published: PublishedSurvey, folder: Path) ->
         transport=InProcess(here),
     )
     client.consent(True)
-    answers = {each.name: ANSWERS[each.kind][0] for each in (asked, *others)}
+    answers = {question.name: ANSWERS[question.kind][0] for question in (asked, *others)}
     outcome = client.answer(published.name, **answers)
     assert outcome.status == "queued", outcome
     assert client.flush(30) == 0
@@ -136,11 +139,11 @@ def send_in_both_encodings(here: World, published: PublishedSurvey, symbols: lis
         bad = b"\0" + wrong if others else wrong
         for reports in ([bad], [*payloads[:5], bad]):
             refused = here.post(envelope(published, number, reports).pack(), headers=token)
-            assert [each["code"] for each in refused.json["refused"]] == ["bad-payload"]
+            assert [refusal["code"] for refusal in refused.json["refused"]] == ["bad-payload"]
         named = {"survey": published.id, "round": DECEMBER, "id": f"{number:032x}"}
         named |= {"reports": [{asked.name: as_json(asked.mechanism, wrong)}]}
         sent = here.post(json.dumps({"envelopes": [named]}).encode(), JSON, headers=token)
-        assert [each["code"] for each in sent.json["refused"]] == ["bad-payload"]
+        assert [refusal["code"] for refusal in sent.json["refused"]] == ["bad-payload"]
 
 
 def bad_payloads(name: str) -> list[bytes]:
@@ -157,7 +160,7 @@ def bad_payloads(name: str) -> list[bytes]:
             b"\0" + b"\xff" * (size - 1),
             bytes(size),
         ]
-        return [each for each in payloads if not is_symbol(int.from_bytes(each, "little"))]
+        return [payload for payload in payloads if not is_symbol(int.from_bytes(payload, "little"))]
     if whole > 65_536:  # the first and the last of all numbers that are none
         wrong = [asked.mechanism.symbols, whole - 1]
         assert is_symbol(wrong[0] - 1)
@@ -204,16 +207,18 @@ def check_rows(asked: Any, rows: Any, cells: np.ndarray[Any, Any], reports: int)
         assert nothing or all(row["label"] and row["low"] < row["high"] for row in rows)
         return
     assert [row["label"] for row in rows] == list(asked.labels)
-    for place, row in enumerate(rows):
+    for answer, row in enumerate(rows):
         assert row["low"] < row["estimate"] < row["high"]
         assert row["reports"] == reports
         assert row["standard_error"] > 0
-        assert row["estimate"] == pytest.approx(unbiased(asked, cells, place, reports), rel=1e-9)
+        assert row["estimate"] == pytest.approx(unbiased(asked, cells, answer, reports), rel=1e-9)
 
 
 def unbiased(asked: Any, cells: np.ndarray[Any, Any], place: int, reports: int) -> float:
-    """By the mechanism's own tables alone: how many reports support the option, and how many do
-    when it is true, and when it is not."""
+    """Estimate from the mechanism's own tables alone.
+
+    These give how many reports support the option, if it is true and if it is not.
+    """
     mechanism = asked.mechanism
     if asked.statistic == "coordinate":
         return float(cells[place] / (UNIT * mechanism.gain * reports))
@@ -239,35 +244,35 @@ def test_every_mechanism_goes_the_whole_way(name: str, here: World, tmp_path: Pa
 def test_every_mechanism_goes_the_whole_way_where_one_question_is_drawn(
     name: str, here: World, tmp_path: Path
 ) -> None:
-    walk(name, here, tmp_path, BESIDE)
+    walk(name, here, tmp_path, OTHER)
 
 
 @cache
 def proofs() -> Counter[str]:
-    """How many of each mechanism."""
-    return Counter(each.name for each in grid())
+    """Count the proofs of each mechanism."""
+    return Counter(proof.name for proof in grid())
 
 
 @pytest.mark.parametrize("name", mechanisms())
 def test_every_mechanism_is_certified_simulated_and_has_vectors(name: str) -> None:
     assert proofs()[name] >= 16
     for file in ("mechanisms.json", "encodings.json"):
-        assert name in {each["mechanism"] for each in json.loads((VECTORS / file).read_text())}, (
-            f"{file}: add some by python -m tests.vectors.make"
-        )
+        assert name in {
+            vector["mechanism"] for vector in json.loads((VECTORS / file).read_text())
+        }, f"{file}: add some by python -m tests.vectors.make"
     mechanism = mechanisms()[name]
     made = mechanism(next(grid()).epsilon, mechanism.proved_sizes[0])
     tallies = fixed(made, [5] * made.answers, 7, np.random.default_rng(1))
     assert tallies.counts.shape == (7, made.cells)
 
 
-@pytest.mark.parametrize("kind", [each for each in KINDS if each in ("number", "choice")])
+@pytest.mark.parametrize("kind", [kind for kind in KINDS if kind in ("number", "choice")])
 def test_the_study_of_a_kind_has_every_mechanism_for_it(kind: str) -> None:
     """Bits have one mechanism, which the study `bit` is about; texts have those for choices, and
     vectors have no study."""
     study = {"number": "mean", "choice": "histogram"}[kind]
     assert study in STUDIES
-    (shown,) = (each.default for each in load(study).options if each.name == "mechanisms")
+    (shown,) = (option.default for option in load(study).options if option.name == "mechanisms")
     assert set(shown.split(",")) == set(mechanisms(kind))
 
 
@@ -315,4 +320,4 @@ def test_one_class_and_one_line_add_a_mechanism(
 ) -> None:
     monkeypatch.setattr(table, "DESIGNS", [*table.DESIGNS, ShoutedResponse])
     walk("shouted", here, tmp_path)
-    assert "shouted" in {each.name for each in grid()}
+    assert "shouted" in {proof.name for proof in grid()}

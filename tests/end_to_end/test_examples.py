@@ -42,7 +42,7 @@ class Shipped(Place):
 
 @pytest.fixture(scope="module")
 def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shipped]:
-    """As client/README.md's section "Examples" says."""
+    """Set up the examples as the section "Examples" of client/README.md says."""
     folder = tmp_path_factory.mktemp("examples")
     section = (ROOT / "client/README.md").read_text("utf-8").split("\n## Examples\n")[1]
     lines = re.findall(r"^deniable .*", section, re.MULTILINE)
@@ -201,7 +201,9 @@ def test_the_page_in_a_browser(place: Shipped, tmp_path: Path) -> None:
 def test_grafana_asks_for_what_a_server_exports(place: Shipped) -> None:
     """Each name in an expression, after a report has come, is a sample of /metrics."""
     exported = names(requests.get(f"{place.server.dashboard}/metrics", timeout=PATIENCE).text)
-    asked = {name for each in expressions() for name in re.findall(r"deniable_\w+", each)}
+    asked = {
+        name for expression in expressions() for name in re.findall(r"deniable_\w+", expression)
+    }
     assert len(asked) >= 5
     assert asked <= exported
     assert not {"deniable_reports"} <= exported, "the twin: a name without its suffix is none"

@@ -46,7 +46,7 @@ def crowd(rng: np.random.Generator, people: int) -> list[Person]:
 
 
 def accuracy(weights: list[float], people: list[Person]) -> float:
-    features = np.array([each for each, _ in people])
+    features = np.array([person for person, _ in people])
     return float(((features @ weights > 0) == [clicked for _, clicked in people]).mean())
 
 
@@ -61,10 +61,10 @@ def test_a_model_is_trained_without_anyone_s_gradient(tmp_path: Path) -> None:
         for number in range(published.survey.first_round, published.survey.last_round + 1):
             people = crowd(rng, PEOPLE)
             one_device(here, published, tmp_path / str(number), code, weights, people[0], number)
-            send(here, published, number, [code["gradient"](weights, *each) for each in people])
+            send(here, published, number, [code["gradient"](weights, *person) for person in people])
             weights = code["step"](weights, results(here, published, number))
-            mean = np.mean([code["gradient"](direct, *each) for each in people], axis=0)
-            direct = [weight - 8.0 * each for weight, each in zip(direct, mean, strict=True)]
+            mean = np.mean([code["gradient"](direct, *person) for person in people], axis=0)
+            direct = [weight - 8.0 * slope for weight, slope in zip(direct, mean, strict=True)]
     reached, without_noise = accuracy(weights, test), accuracy(direct, test)
     print(f"{reached:.3f} of {len(test):,} are right, {without_noise:.3f} without noise")
     assert without_noise > 0.85

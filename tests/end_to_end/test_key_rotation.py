@@ -16,7 +16,7 @@ from tests.survey_texts import ALWAYS, bit, survey_text
 
 
 def publish(folder: Path, name: str, key: str, *more: str) -> str:
-    """By the verb; another folder than the server's is as good as any other machine."""
+    """Publish with the verb, from a folder other than the server's, as another machine would."""
     file = folder / f"{name}.toml"
     file.write_text(survey_text(bit(), name=name, **ALWAYS))
     data = str(folder / "drafts")
@@ -27,7 +27,7 @@ def publish(folder: Path, name: str, key: str, *more: str) -> str:
 
 def publish_over_http(folder: Path, name: str, key: str, url: str, token: str) -> int:
     shown = asked_json("survey", "show", name, "--data", publish(folder, name, key))
-    body = {each: shown[each] for each in ("document", "signature", "key")}
+    body = {key: shown[key] for key in ("document", "signature", "key")}
     headers = {"Authorization": f"Bearer {token}"}
     return requests.post(f"{url}/v1/surveys", json=body, headers=headers, timeout=5).status_code
 
@@ -76,7 +76,7 @@ def test_both_keys_ship_before_the_new_one_signs_and_the_old_one_retires(tmp_pat
             assert answers(after, "second")
             assert not answers(after, "first")
         with device("late", old, new) as late:
-            assert answers(late, "first")  # what the old key has signed goes on
+            assert answers(late, "first")  # what the old key has signed stays valid
     rows = {row["key"]: row for row in asked_json("keys", "list", "--data", data)["keys"]}
     assert {key: (row["state"], row["surveys"]) for key, row in rows.items()} == {
         old: ("retired", 1), new: ("enrolled", 1),

@@ -1,6 +1,6 @@
-"""What is published: wheel and source distribution, each alone in an empty environment.
+"""The published wheel and source distribution, each alone in an empty environment.
 
-With the newest versions of what they need, not those of the lock: that is what others get.
+Dependencies have their newest versions, not those of the lock: that is what users get.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def run(command: list[str], folder: Path) -> str:
-    """Of this environment only what finds programs and packages."""
+    """Run with only the environment variables that locate programs and packages."""
     kept = ("PATH", "HOME", "TMPDIR", "LANG", "SSL_CERT_FILE")
     settings = {name: value for name, value in os.environ.items() if name in kept}
     settings |= {name: os.environ[name] for name in os.environ if name.startswith(("UV_", "PIP_"))}

@@ -1,4 +1,4 @@
-"""What the client's documents show beside Python's ten lines: the command, networks, JavaScript."""
+"""Client documents beyond the ten lines of Python: the command, networks, JavaScript."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Published]:
 
 
 def shown(document: str, section: str) -> Block:
-    (block,) = [each for each in blocks(document) if each.section.startswith(section)]
+    (block,) = [block for block in blocks(document) if block.section.startswith(section)]
     return block
 
 

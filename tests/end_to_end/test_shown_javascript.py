@@ -30,7 +30,7 @@ def test_the_javascript_on_a_survey_s_page_sends_a_report(tmp_path: Path) -> Non
         shown = [
             unescape(code) for code in re.findall(r"<pre[^>]*><code>(.*?)</code>", page, re.DOTALL)
         ]
-        (code,) = (each for each in shown if each.startswith("import {"))
+        (code,) = (text for text in shown if text.startswith("import {"))
         code = code.replace("browser-storage", "file-storage").replace(
             "browserStorage()", 'browserStorage("state")'
         )

@@ -47,7 +47,7 @@ def post(server: Inside, vector: dict[str, str]) -> Any:
 
 def counted(server: Inside) -> list[tuple[int, list[int]]]:
     tallies = [
-        each for row in server.store.surveys() for each in server.store.tallies(row.sequence)
+        tally for row in server.store.surveys() for tally in server.store.tallies(row.sequence)
     ]
     return [(tally.reports, tally.cells.tolist()) for tally in tallies]
 
