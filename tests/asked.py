@@ -37,13 +37,13 @@ def question(mechanism: str, epsilon: str = "1", name: str = "it") -> str:
     if named.given:
         example = named(Epsilon(epsilon), named.proved_sizes[0])
         asked = number(-1, 3, mechanism, name=name, epsilon=epsilon, grid=example.size)
-        return f"{asked}integers = {json.dumps([str(each) for each in example.integers])}\n\n"
+        return f"{asked}integers = {json.dumps([str(integer) for integer in example.integers])}\n\n"
     grid = 5 if len(named.sizes) > 1 else None
     return number(-1, 3, mechanism, name=name, epsilon=epsilon, grid=grid)
 
 
 def text_question(mechanism: str, name: str, epsilon: str) -> str:
-    """Of the least length and with the fewest buckets."""
+    """Return the smallest text question: the least length, the fewest buckets."""
     return asked_as(
         name, "text", epsilon, length=MIN_TEXT_BYTES, buckets=MIN_BUCKETS, mechanism=mechanism
     )

@@ -31,14 +31,14 @@ def run(*arguments: object) -> Done:
     out, errors = io.StringIO(), io.StringIO()
     with redirect_stdout(out), redirect_stderr(errors):
         try:
-            code = main([str(each) for each in arguments])
+            code = main([str(argument) for argument in arguments])
         except SystemExit as end:  # as a parser ends
             code = end.code if isinstance(end.code, int) else 1
     return Done(code, out.getvalue(), errors.getvalue())
 
 
 def asked_json(*arguments: object) -> dict[str, Any]:
-    """What it prints with --json: one document, and nothing beside it on standard output."""
+    """Run with --json and return the document, which must be all that standard output contains."""
     done = run(*arguments, "--json")
     assert done.returncode == 0, done.stderr
     table = json.loads(done.stdout)

@@ -15,7 +15,7 @@ GENERATED = ("CHANGELOG.md", "REFERENCE.md")  # the first is history, the other 
 
 @dataclass(frozen=True)
 class Block:
-    """What stands between fences, or is indented, to be typed or read."""
+    """Fenced or indented block of a document, to be typed or read."""
 
     document: str
     section: str
@@ -66,5 +66,5 @@ def commands(text: str) -> list[str]:
     before = r"(?:^|&& |DENIABLE_TOKEN=\S+ |^docker exec \S+ |^ExecStart=\S+/)"
     found = re.findall(before + r"deniable ([^#|&\n]+?)(?= > |[#|&\n]|$)", joined, re.MULTILINE)
     listed = re.findall(r'^CMD (\["deniable.*)', text, re.MULTILINE)
-    found += [" ".join(json.loads(each)[1:]) for each in listed]
-    return [each.strip() for each in found]
+    found += [" ".join(json.loads(entry)[1:]) for entry in listed]
+    return [command.strip() for command in found]

@@ -9,7 +9,7 @@ PATIENCE = 60.0  # for a machine with eight times the work it can do; who waits 
 
 
 def eventually(claim: Callable[[], Value], what: str = "", patience: float = PATIENCE) -> Value:
-    """What the claim answers as soon as it is true; fails only after `patience`."""
+    """Return the claim's value as soon as it is true; fail after `patience` seconds."""
     deadline = time.monotonic() + patience
     while not (found := claim()):
         assert time.monotonic() < deadline, f"after {patience:g} s still not: {what or claim}"

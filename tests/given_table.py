@@ -18,7 +18,7 @@ Integers = list[int]
 @cache
 def honest() -> bytes:
     """A published survey with the example at ε 1."""
-    integers = json.dumps([str(each) for each in OptimalTable(Epsilon("1"), STEPS).integers])
+    integers = json.dumps([str(integer) for integer in OptimalTable(Epsilon("1"), STEPS).integers])
     text = survey_text(number(mechanism="optimal-table", grid=STEPS) + f"integers = {integers}")
     return render_document(parse_toml(text))
 
@@ -32,7 +32,7 @@ def changed(change: Callable[[dict[str, Any]], None]) -> bytes:
 def planted(change: Callable[[Integers], Integers]) -> bytes:
     def plant(question: dict[str, Any]) -> None:
         integers = change([int(text) for text in question["integers"]])
-        question["integers"] = [str(each) for each in integers]
+        question["integers"] = [str(integer) for integer in integers]
 
     return changed(plant)
 
@@ -42,30 +42,31 @@ def columns(integers: Integers) -> list[Integers]:
 
 
 def one_unit_to_the_truth(integers: Integers) -> Integers:
-    """From where the first symbol says least to another symbol: all rows still sum to one."""
+    """Move one unit from the first symbol's least likely answer to the next symbol."""
     first = columns(integers)[0][1:]
     least = 1 + first.index(min(first))
     return [
-        each - (place == least) + (place == EACH + least) for place, each in enumerate(integers)
+        integer - (index == least) + (index == EACH + least)
+        for index, integer in enumerate(integers)
     ]
 
 
 def at(place: int, more: int) -> Callable[[Integers], Integers]:
-    return lambda integers: [each + more * (n == place) for n, each in enumerate(integers)]
+    return lambda integers: [integer + more * (n == place) for n, integer in enumerate(integers)]
 
 
 def with_a_zero(integers: Integers) -> Integers:
     """Moved to the next symbol, so that only the zero is wrong."""
     return [
-        each - (place == 1) * integers[1] + (place == EACH + 1) * integers[1]
-        for place, each in enumerate(integers)
+        integer - (index == 1) * integers[1] + (index == EACH + 1) * integers[1]
+        for index, integer in enumerate(integers)
     ]
 
 
 def below_zero(integers: Integers) -> Integers:
     return [
-        each - (place == 1) * 2 * integers[1] + (place == EACH + 1) * 2 * integers[1]
-        for place, each in enumerate(integers)
+        integer - (index == 1) * 2 * integers[1] + (index == EACH + 1) * 2 * integers[1]
+        for index, integer in enumerate(integers)
     ]
 
 

@@ -1,6 +1,6 @@
-"""The reference of the public names: read from the source, written beside each part.
+"""The reference of the public names: read from the source, written next to each part.
 
-    python -m tests.reference    writes client/REFERENCE.md and the like anew
+    python -m tests.reference    writes client/REFERENCE.md and the like again
 
 A name is public if its package lists it in `__all__`. Signatures and docstrings are taken from the
 source as it stands there, so that every Python writes the same.
@@ -42,17 +42,17 @@ class Name:
     def methods(self) -> list[ast.FunctionDef | ast.AsyncFunctionDef]:
         body = self.node.body if isinstance(self.node, ast.ClassDef) else []
         return [
-            each for each in body if isinstance(each, FUNCTIONS) and not each.name.startswith("_")
+            node for node in body if isinstance(node, FUNCTIONS) and not node.name.startswith("_")
         ]
 
     @property
     def fields(self) -> list[ast.AnnAssign]:
         body = self.node.body if isinstance(self.node, ast.ClassDef) else []
-        return [each for each in body if isinstance(each, ast.AnnAssign)]
+        return [node for node in body if isinstance(node, ast.AnnAssign)]
 
     @property
     def bases(self) -> list[str]:
-        return [ast.unparse(each) for each in getattr(self.node, "bases", [])]
+        return [ast.unparse(base) for base in getattr(self.node, "bases", [])]
 
 
 def public(package: str) -> list[Name]:
@@ -70,10 +70,10 @@ def _found(name: str, thing: object) -> Name:
 
 def undocumented(package: str) -> Iterator[str]:
     """Public names, and public methods of theirs, that say nothing of themselves."""
-    for each in public(package):
-        if not ast.get_docstring(each.node):
-            yield each.name
-        yield from (f"{each.name}.{m.name}" for m in each.methods if not ast.get_docstring(m))
+    for name in public(package):
+        if not ast.get_docstring(name.node):
+            yield name.name
+        yield from (f"{name.name}.{m.name}" for m in name.methods if not ast.get_docstring(m))
 
 
 # Markdown
@@ -82,8 +82,8 @@ def undocumented(package: str) -> Iterator[str]:
 def document(package: str) -> str:
     """All public names of a package, in the order of their names."""
     names = public(package)
-    parts = [part for each in names for part in _of(each, {n.name for n in names})]
-    links = " · ".join(f"[{each.name}](#{each.name.lower()})" for each in names)
+    parts = [part for name in names for part in _of(name, {n.name for n in names})]
+    links = " · ".join(f"[{name.name}](#{name.name.lower()})" for name in names)
     head = f"# Public names of `{package}`\n"
     source = "Generated from the source by `python -m tests.reference`.\n"
     return "\n".join([head, source, links, "", *parts]).rstrip() + "\n"
@@ -106,7 +106,10 @@ def _of(each: Name, known: set[str]) -> Iterator[str]:
 
 
 def _call(each: Name) -> str | None:
-    """By its `__init__`. Of what has fields these say it, and of errors nobody asks."""
+    """Return the signature of a class's `__init__`, or None.
+
+    A class with fields is described by them, and an error needs no signature.
+    """
     if isinstance(each.node, FUNCTIONS):
         return _head(each.node)
     if any(base.endswith("Error") for base in each.bases):
@@ -118,7 +121,7 @@ def _call(each: Name) -> str | None:
 
 
 def _head(node: ast.FunctionDef | ast.AsyncFunctionDef) -> str:
-    if any("property" in ast.unparse(each) for each in node.decorator_list):
+    if any("property" in ast.unparse(decorator) for decorator in node.decorator_list):
         return f"{node.name} -> {ast.unparse(node.returns)}" if node.returns else node.name
     awaited = "await " if isinstance(node, ast.AsyncFunctionDef) else ""
     returns = f" -> {ast.unparse(node.returns)}" if node.returns else ""
@@ -126,11 +129,11 @@ def _head(node: ast.FunctionDef | ast.AsyncFunctionDef) -> str:
 
 
 def _arguments(node: ast.FunctionDef | ast.AsyncFunctionDef) -> str:
-    """As the formatter writes them: many of them on a line each."""
+    """Return the arguments as the formatter writes them: many take a line each."""
     given = node.args
     ahead = [*given.posonlyargs, *given.args]
     defaults = [None] * (len(ahead) - len(given.defaults)) + list(given.defaults)
-    words = [_argument(*each) for each in zip(ahead, defaults, strict=True)]
+    words = [_argument(*argument) for argument in zip(ahead, defaults, strict=True)]
     if given.posonlyargs:
         words.insert(len(given.posonlyargs), "/")
     if given.kwonlyargs:
@@ -162,7 +165,10 @@ def _field(node: ast.AnnAssign, source: str) -> str:
 def prose(docstring: str) -> str:
     """Paragraphs as they are; columns and sessions as blocks."""
     return (
-        "".join(f"{_block(each)}\n\n" for each in re.split(r"\n\s*\n", docstring)).rstrip() + "\n"
+        "".join(
+            f"{_block(paragraph)}\n\n" for paragraph in re.split(r"\n\s*\n", docstring)
+        ).rstrip()
+        + "\n"
     )
 
 

@@ -28,7 +28,7 @@ def survey_text(questions: str, **changes: object) -> str:
 
 
 def question(name: str, kind: str, epsilon: str = "1", **more: object) -> str:
-    """What is None is left out."""
+    """Return a question's TOML; keys whose value is None are left out."""
     return _table("[[question]]", {"name": name, "kind": kind, "epsilon": epsilon} | more)
 
 

@@ -1,4 +1,4 @@
-"""How many files a reader has to open to follow one piece of work, from its door to its end.
+"""Number of files that a reader opens to follow one piece of work from start to end.
 
 Breadth is what makes code hard to follow: stacks are short here. Each limit counts the files of the
 product whose functions run, in the thread that does the work, once everything is imported.

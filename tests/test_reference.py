@@ -12,13 +12,13 @@ from tests.reference import PACKAGES, ROOT, Name, document, public, undocumented
 @pytest.mark.parametrize("part", PACKAGES)
 def test_the_reference_is_what_the_source_says(part: str) -> None:
     written = (ROOT / part / "REFERENCE.md").read_text("utf-8")
-    assert written == document(PACKAGES[part]), "write it anew: python -m tests.reference"
+    assert written == document(PACKAGES[part]), "write it again: python -m tests.reference"
 
 
 @pytest.mark.parametrize("package", PACKAGES.values())
 def test_every_public_name_says_what_it_is(package: str) -> None:
     assert list(undocumented(package)) == []
-    assert all(f"## {each.name}\n" in document(package) for each in public(package))
+    assert all(f"## {name.name}\n" in document(package) for name in public(package))
 
 
 def test_the_test_above_can_fail(monkeypatch: pytest.MonkeyPatch) -> None:

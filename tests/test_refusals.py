@@ -40,12 +40,12 @@ def test_pages_have_words_for_every_code_of_an_envelope_and_the_client_knows_no_
 
 def test_every_problem_that_is_described_has_a_page_in_words() -> None:
     problem = {"$ref": "#/components/responses/problem"}
-    operations = [each for path in document()["paths"].values() for each in path.values()]
+    operations = [operation for path in document()["paths"].values() for operation in path.values()]
     listed = {
         status
-        for each in operations
-        if "responses" in each
-        for status, answer in each["responses"].items()
+        for operation in operations
+        if "responses" in operation
+        for status, answer in operation["responses"].items()
         if answer == problem
     }
     assert PROBLEMS.keys() == {*OF_REQUESTS, *listed, "405"}

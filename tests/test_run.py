@@ -370,7 +370,7 @@ def wheel(shelf: Path, name: str, script: str = "") -> str:
 
 
 def lock(checkout: Path, hashes: dict[str, str]) -> None:
-    lines = [f"{name}==1.0 \\\n    --hash=sha256:{each}\n" for name, each in hashes.items()]
+    lines = [f"{name}==1.0 \\\n    --hash=sha256:{digest}\n" for name, digest in hashes.items()]
     (checkout / "requirements.lock").write_text("".join(lines), "utf-8")
 
 

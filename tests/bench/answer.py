@@ -1,10 +1,11 @@
-"""What `answer` costs the caller, beside one commit of SQLite that waits for the same disk.
+"""Cost of `answer` to the caller, compared with one SQLite commit that waits for the same disk.
 
 The baseline is SQLite as it comes: rollback journal, synchronous FULL, one row in one transaction.
-Answers and commits alternate. The surveys' list is on disk, as it is but once an hour; the clock
-goes on by a day before each answer, so that each is charged, and the uploader does what it does.
-Slow syncs are made by a shared object that is loaded first, and sleeps before each sync; it needs
-`cc`. Files are on the disk that holds the system's temporary folder, for memory never waits.
+Answers and commits alternate. The surveys' list is already on disk; it is
+fetched at most once an hour. The clock advances by a day before each answer, so that each answer is
+charged. The uploader runs as usual. Slow syncs are made by a shared object that is loaded first and
+sleeps before each sync; it needs `cc`. Files are on the disk of the system's temporary folder,
+because a file system in memory never waits.
 
     python -m tests.bench.answer        prints one answer's median milliseconds; its own process
 """
@@ -134,7 +135,7 @@ def beside_a_commit(name: str, client: Client, clock: Clock) -> Measurement:
     note = f"medians of {TIMES}; answer p99 {percentile(times, 99):.2f} ms"
     spread = percentile(times, 90) / percentile(times, 10) - 1
     return Measurement(
-        f"{name}, beside a commit", median(times), median(commits), "ms", 1.5, spread, note
+        f"{name}, compared with a commit", median(times), median(commits), "ms", 1.5, spread, note
     )
 
 
@@ -167,7 +168,7 @@ def slow_syncs() -> Measurement:
 
 
 def slow_sync(folder: Path) -> Path:
-    """What is loaded first, to make syncs slow."""
+    """Build the shared object that makes syncs slow; it is loaded before other libraries."""
     source, shim = folder / "slow.c", folder / "slow.so"
     source.write_text(SLOW_SYNC)
     subprocess.run(["cc", "-shared", "-fPIC", "-o", shim, source, "-ldl"], check=True)

@@ -57,12 +57,12 @@ def measurements() -> Iterator[Measurement]:
         yield Measurement("bytes of the two that differ", float(not same), None, "", 0)
 
 
-def speed(what: str, run: Ran, limit: float, beside: Ran | None = None) -> Measurement:
-    """Beside another that does the same."""
-    baseline = None if beside is None else 1e9 * beside.seconds / REPORTS
+def speed(what: str, run: Ran, limit: float, baseline: Ran | None = None) -> Measurement:
+    """Compare with another run of the same work, if there is one."""
+    theirs = None if baseline is None else 1e9 * baseline.seconds / REPORTS
     note = f"{REPORTS / run.seconds:,.0f} reports a second, {run.seconds:.1f} s with its start"
-    each = 1e9 * run.seconds / REPORTS
-    return Measurement(f"{REPORTS:,} reports, {what}", each, baseline, "ns", limit, note=note)
+    ours = 1e9 * run.seconds / REPORTS
+    return Measurement(f"{REPORTS:,} reports, {what}", ours, theirs, "ns", limit, note=note)
 
 
 def memory(what: str, run: Ran) -> Measurement:
@@ -103,7 +103,7 @@ def crowd(survey: Survey, reports: int) -> Iterator[Reports]:
     generator = np.random.default_rng(20261119)
     for first in range(0, reports, AT_ONCE):
         people = min(AT_ONCE, reports - first)
-        columns = [symbols(each.mechanism, people, generator) for each in survey.questions]
+        columns = [symbols(question.mechanism, people, generator) for question in survey.questions]
         yield np.stack(columns, axis=1)
 
 

@@ -1,9 +1,10 @@
-"""What asking each person one of three questions is worth, beside asking all with a third of the ε.
+"""Accuracy of asking each person one of three questions, compared with asking all three at ε / 3.
 
-Both surveys give away ε 0.5 in a round. The same fixed people answer both, anew in each round, by
-the survey's own randomizers, in real envelopes to a real server; some by a whole `Client`. Measured
-is the mean squared error of the server's estimates against the truth about these people, over all
-rounds and questions. By formula, with V the variance of one report's estimate at its ε, of n people
+Both surveys spend ε 0.5 in a round. The same fixed people answer both, with fresh noise in each
+round, through the survey's own randomizers, in real envelopes to a real server; some use a whole
+`Client`. The measure is the mean squared error of the server's estimates against the truth about
+these people, over all rounds and questions. The formulas, where V is the variance of one report's
+estimate at its ε and n the number of people:
 
     splitting     V(ε / 3) / n
     asking one    E[V(ε) / n' + f (1 - f) (n - n') / ((n - 1) n')],    n' ~ Binomial(n, 1 / 3)
@@ -41,16 +42,16 @@ def measurements() -> Iterator[Measurement]:
     split = text("split", THIRDS)
     one = text("one", (WHOLE,) * 3, ask=1)
     with TemporaryDirectory() as folder:
-        found = [measured(Path(folder), each) for each in (one, split)]
+        found = [measured(Path(folder), survey) for survey in (one, split)]
     errors = ROUNDS * len(SHARES)
     formula = asking_one() / splitting()
     yield Measurement(
-        f"squared error of 3 shares at round ε {WHOLE}, one question asked beside ε split",
+        f"squared error of 3 shares at round ε {WHOLE}, one question asked, compared with ε split",
         1e4 * found[0],
         1e4 * found[1],
         "points²",
         limit=formula * (1 + 5 * (4 / errors) ** 0.5),
-        note=f"by formula {1e4 * asking_one():.4g} beside {1e4 * splitting():.4g}: "
+        note=f"by formula {1e4 * asking_one():.4g} against {1e4 * splitting():.4g}: "
         f"{formula:.3f} times; {errors:,} estimates from {ROUNDS * PEOPLE:,} reports each, "
         f"{DEVICES} more by whole clients",
     )
@@ -58,7 +59,9 @@ def measurements() -> Iterator[Measurement]:
 
 def text(name: str, epsilons: Sequence[str], **more: object) -> str:
     """Every day of a year is a round, and still in its grace."""
-    questions = "".join(bit(*each) for each in zip(SHARES, epsilons, strict=True))
+    questions = "".join(
+        bit(*share_and_epsilon) for share_and_epsilon in zip(SHARES, epsilons, strict=True)
+    )
     days = {"opens": TODAY - timedelta(days=ROUNDS), "closes": TODAY, "round": "day"}
     return survey_text(questions, name=name, grace_days=366, **days, **more)
 
@@ -74,8 +77,8 @@ def measured(folder: Path, toml: str) -> float:
         play_rounds(server, survey, published["id"], token)
         play_devices(server, survey, published["key"], folder)
         rounds = deniable("results", survey.name, "--data", str(data))["rounds"]
-    assert sum(each["reports"] for each in rounds) == ROUNDS * PEOPLE + DEVICES
-    return float(np.mean([error for each in rounds[:-1] for error in errors_of(each)]))
+    assert sum(round_["reports"] for round_ in rounds) == ROUNDS * PEOPLE + DEVICES
+    return float(np.mean([error for round_ in rounds[:-1] for error in errors_of(round_)]))
 
 
 def errors_of(period: dict[str, Any]) -> Iterator[float]:
@@ -114,7 +117,7 @@ def answers(person: int) -> dict[str, object]:
 
 
 def variance(epsilon: str) -> float:
-    """Of one report's estimate, the person fixed."""
+    """Return the variance of one report's estimate, for a fixed person."""
     table = RandomizedResponse(Epsilon(epsilon))
     keep, lie = table.keep / ONE, table.lie / ONE
     return keep * lie / (keep - lie) ** 2

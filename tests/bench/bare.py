@@ -1,6 +1,6 @@
-"""A bare Flask route on granian, in threads: what a durable upload is measured beside.
+"""Bare Flask route on granian with threads: the baseline for durable uploads.
 
-python -m tests.bench.bare: says its port, and serves until it is ended.
+python -m tests.bench.bare: prints its port and serves until it is stopped.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""How often the interval for a mean covers the truth, over the whole range of its use.
+"""Coverage of the interval for a mean, over the whole range of its use.
 
     python tests/bench/coverage.py [--runs 4000] [--seed 1]
 
@@ -60,7 +60,7 @@ class Outcome:
 
 
 def populations(steps: int, people: int) -> dict[str, npt.NDArray[np.int64]]:
-    """How many people hold each answer on the grid, by name."""
+    """Return the number of people who hold each answer on the grid, by population name."""
     shares = {
         "all low": {0: 1.0},
         "all high": {steps: 1.0},

@@ -1,11 +1,12 @@
-"""How well a number's distribution is told: coverage, and its error by table and by window.
+"""Accuracy of a number's estimated distribution: coverage, and error by table and by window.
 
-Coverage: people drawn at random from shapes that leave a band no room, reports drawn exactly. The
-worst cell's misses, of bands and of quantiles' intervals, have a limit of 5 % and five deviations.
+Coverage: people are drawn at random from shapes that leave a band no room; reports are drawn
+exactly. The worst cell's misses, of bands and of quantiles' intervals, may not exceed 5 % by more
+than five deviations.
 
-Error: the mean over the points of the absolute error of the share below, of 20,000 people; raw and
-consistent, each beside another table's or another window's at the same ε, and the consistent one
-beside the raw, and beside what it is with smoothing.
+Error: the mean over the points of the absolute error of the share below, for 20,000 people, raw and
+consistent. Each error is compared with that of another table or another window at the same ε. The
+consistent error is also compared with the raw one and with the smoothed one.
 """
 
 from __future__ import annotations
@@ -82,7 +83,7 @@ def _coverage(runs: int) -> Iterator[Measurement]:
     for which, name in enumerate(("bands", "all quantiles' intervals")):
         cell = max(found, key=lambda cell: found[cell][which])
         share = 100 * found[cell][which] / runs
-        overall = sum(each[which] for each in found.values()) / runs / len(found)
+        overall = sum(errors[which] for errors in found.values()) / runs / len(found)
         yield Measurement(
             f"{name}, the worst of {len(found)} cells", share, None, "% missed", limit,
             note=f"{cell}; {overall:.1%} over all cells",
@@ -91,18 +92,22 @@ def _coverage(runs: int) -> Iterator[Measurement]:
 
 def _errors(against: str, wave: NumberTable, other: NumberTable) -> Iterator[Measurement]:
     mine, theirs = _errors_of(wave), _errors_of(other)
-    deviation, others = (math.sqrt(worst_variance(each, PARTS) / PEOPLE) for each in (wave, other))
-    yield Measurement(f"worst deviation beside {against}", deviation, others, "of 1", 1)
-    yield Measurement(f"raw error beside {against}", mine.raw, theirs.raw, "of 1", 1)
+    deviation, others = (
+        math.sqrt(worst_variance(table, PARTS) / PEOPLE) for table in (wave, other)
+    )
+    yield Measurement(f"worst deviation compared with {against}", deviation, others, "of 1", 1)
+    yield Measurement(f"raw error compared with {against}", mine.raw, theirs.raw, "of 1", 1)
     yield Measurement(
-        f"consistent error beside {against}", mine.consistent, theirs.consistent, "of 1", 1.1
+        f"consistent error compared with {against}", mine.consistent, theirs.consistent, "of 1", 1.1
     )
 
 
 def _own_errors(wave: NumberTable) -> Iterator[Measurement]:
     found, at = _errors_of(wave), f"{wave.name}, ε {wave.epsilon}, {wave.steps} steps"
-    yield Measurement(f"{at}: consistent beside raw", found.consistent, found.raw, "of 1", 1.1)
-    yield Measurement(f"{at}: beside smoothed", found.consistent, found.smoothed, "of 1", 1)
+    yield Measurement(
+        f"{at}: consistent compared with raw", found.consistent, found.raw, "of 1", 1.1
+    )
+    yield Measurement(f"{at}: compared with smoothed", found.consistent, found.smoothed, "of 1", 1)
 
 
 class Errors(NamedTuple):
@@ -129,12 +134,12 @@ def _errors_at(table: NumberTable, shape: Callable[[int], Places]) -> list[float
         counts = rng.multinomial(PEOPLE, rates / rates.sum()).astype(float)
         raw = values @ counts / PEOPLE
         found = [np.cumsum(coarse @ f(rows, counts))[:-1] for f in (likeliest, smoothed)]
-        errors += [np.abs(each - truth).mean() / DRAWN for each in (raw, *found)]
-    return [float(each) for each in errors]
+        errors += [np.abs(estimate - truth).mean() / DRAWN for estimate in (raw, *found)]
+    return [float(error) for error in errors]
 
 
 def smoothed(rows: Array, counts: Array) -> Array:
-    """As Li et al. have it."""
+    """Return the smoothed estimate of Li et al."""
     shares, before = np.full(len(rows), 1 / len(rows)), -math.inf
     while (likelihood := float(counts @ np.log(shares @ rows))) - before >= LEAST_GAIN:
         before = likelihood

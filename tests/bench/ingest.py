@@ -1,5 +1,8 @@
-"""What a durable upload costs over HTTP, beside a bare Flask route that touches no disk; and what
-is left of it while others ask how the server is as fast as they can."""
+"""Cost of a durable upload over HTTP, compared with a bare Flask route that touches no disk.
+
+Also measures the throughput that is left while others request the server's health as fast as they
+can.
+"""
 
 from __future__ import annotations
 
@@ -69,7 +72,7 @@ def beside_bare(
         unit="µs",
         per=1e6 / REQUESTS,
         limit=limit,
-        note="a request; beside a bare Flask route in threads",
+        note="a request; compared with a bare Flask route in threads",
     )
 
 
@@ -97,7 +100,7 @@ def beside_others(port: int, path: str, make: Make) -> Measurement:
         unit="µs",
         per=1e6 / REQUESTS,
         limit=1.6,
-        note="a request; beside the same without them",
+        note="a request; compared with the same without them",
     )
 
 

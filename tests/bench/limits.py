@@ -1,4 +1,4 @@
-"""What a server keeps to under load: the slowest answers, memory, what a token costs, slow syncs.
+"""Limits that a server keeps under load: slowest answers, memory, cost of a token, slow syncs.
 
 Slow syncs are made by a shared object that is loaded first, as in answer.py; it needs `cc`.
 """
@@ -32,7 +32,7 @@ def measurements() -> Iterator[Measurement]:
                 unit="µs",
                 per=1e6 / REQUESTS,
                 limit=1.15,
-                note="a request; beside the same without one",
+                note="a request; compared with the same without one",
             )
             yield slowest(port, survey)
         yield with_slow_syncs(folder)

@@ -1,4 +1,4 @@
-"""How a measurement is taken and written down."""
+"""Taking and printing a measurement."""
 
 from __future__ import annotations
 
@@ -30,13 +30,13 @@ class Measurement:
         return self.figure <= self.limit
 
     def line(self) -> str:
-        beside = f" beside {self.baseline:.4g} {self.unit}" if self.baseline else ""
+        baseline = f" against {self.baseline:.4g} {self.unit}" if self.baseline else ""
         ratio = f": {self.figure:.2f} times" if self.baseline else ""
         limit = f"{self.limit:g} times" if self.baseline else f"{self.limit:g} {self.unit}"
         verdict = "holds" if self.holds else "EXCEEDED"
         note = f" ({self.note})" if self.note else ""
         return (
-            f"{self.name}: {self.ours:.4g} {self.unit}{beside}{ratio}, "
+            f"{self.name}: {self.ours:.4g} {self.unit}{baseline}{ratio}, "
             f"limit {limit} {verdict}, spread {self.spread:.0%}{note}"
         )
 

@@ -22,7 +22,7 @@ LEFT_ALONE = ("annotation", "returns", "type_params")
 
 # The same program after all, so that no test can see it: why, and the changed lines.
 EQUIVALENT = {
-    "a search begins there, and goes on until it is certain": (
+    "a search begins there, and continues until it is certain": (
         "FIRST_PRECISION = (191)",
         "FIRST_PRECISION = (193)",
         "bits *= (3)",
@@ -123,8 +123,8 @@ def mutants(source: str) -> Iterator[Mutant]:
         return Mutant(node.lineno, before, shown(after.encode()), changed.decode())
 
     for node in _nodes(ast.parse(source)):
-        for place, after in _faults(node):
-            yield replaced(place, after)
+        for node_part, after in _faults(node):
+            yield replaced(node_part, after)
 
 
 def _nodes(tree: ast.AST) -> Iterator[ast.expr | ast.stmt]:
@@ -141,13 +141,13 @@ def _nodes(tree: ast.AST) -> Iterator[ast.expr | ast.stmt]:
 
 
 def _faults(node: ast.expr | ast.stmt) -> Iterator[tuple[ast.expr | ast.stmt, str]]:
-    """What to replace, and by what."""
+    """Yield each part to replace, and its replacement."""
     match node:
         case ast.Constant(value=int() | float() as number) if not isinstance(number, bool):
             yield from ((node, f"({number + 1!r})"), (node, f"({number - 1!r})"))
         case ast.Compare(ops=ops):
-            for place, op in enumerate(ops):
-                swapped = [*ops[:place], SWAPPED[type(op)](), *ops[place + 1 :]]
+            for index, op in enumerate(ops):
+                swapped = [*ops[:index], SWAPPED[type(op)](), *ops[index + 1 :]]
                 yield node, _text(node, ops=swapped)
         case ast.BinOp(op=op) | ast.BoolOp(op=op) if type(op) in SWAPPED:
             yield node, _text(node, op=SWAPPED[type(op)]())

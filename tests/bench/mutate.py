@@ -45,7 +45,7 @@ from tests.bench.mutants import EQUIVALENT, Mutant, mutants
 
 ROOT = Path(__file__).resolve().parents[2]
 PARTS = ("client", "server", "shared", "simulations")
-MOST_IN_BENCH = 100  # in `./run bench --long`
+MAX_IN_BENCH = 100  # in `./run bench --long`
 LISTED = {line for lines in EQUIVALENT.values() for line in lines}
 Result = TypeVar("Result")
 
@@ -115,7 +115,7 @@ class Fault:
 
 def faults(only: str = "") -> Iterator[Fault]:
     for pattern, tests in TARGETS.items():
-        named = tuple(found for each in tests for found in _found(each))
+        named = tuple(node_id for test in tests for node_id in _found(test))
         for file in _found(pattern):
             if only in file:
                 for mutant in mutants((ROOT / file).read_text("utf-8")):
@@ -293,7 +293,7 @@ def chosen_faults(most: int | None, seed: int, only: str = "") -> tuple[list[Fau
 def measurements() -> Iterator[Measurement]:
     """Other ones each day, so that in time all of them are tried."""
     begin, seed = time.monotonic(), datetime.now(UTC).toordinal()
-    chosen, every = chosen_faults(MOST_IN_BENCH, seed)
+    chosen, every = chosen_faults(MAX_IN_BENCH, seed)
     alive = list(survivors(chosen))
     took = time.monotonic() - begin
     note = f"{len(chosen)} of {every} planted with --seed {seed} in {took:.0f} s"

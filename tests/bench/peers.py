@@ -1,4 +1,5 @@
-"""Errors beside those of other libraries, each with its own code: shares of 128 options, Zipf.
+"""Errors compared with those of other libraries, each running its own code: shares of 128 options,
+Zipf.
 
     ./run bench --long --only peers
 
@@ -53,7 +54,9 @@ def measurements() -> Iterator[Measurement]:
             )
             for name, errors in json.loads(done.stdout).items():
                 for kind in errors:
-                    yield beside(f"{kind} at ε {epsilon}, beside {name}", mine[kind], errors[kind])
+                    yield compared_with(
+                        f"{kind} at ε {epsilon}, compared with {name}", mine[kind], errors[kind]
+                    )
 
 
 def zipf() -> npt.NDArray[np.int64]:
@@ -74,7 +77,8 @@ def installed(folder: Path) -> str:
 
 
 def ours(epsilon: str, held: npt.NDArray[np.int64]) -> Errors:
-    """Of the mechanism that a survey has if it names none, from device to estimate."""
+    """Return the errors of the default mechanism for an unspecified survey, from device to
+    estimate."""
     survey = parse_toml(survey_text(choice(OPTIONS, None, epsilon=epsilon)))
     design = support_design("choice", Epsilon(epsilon), OPTIONS)
     truth, answers = held / PEOPLE, np.repeat(np.arange(OPTIONS), held).tolist()
@@ -89,7 +93,9 @@ def ours(epsilon: str, held: npt.NDArray[np.int64]) -> Errors:
     return errors
 
 
-def beside(name: str, mine: list[float], theirs: list[float]) -> Measurement:
-    apart = math.hypot(*(stdev(each) / mean(each) for each in (mine, theirs))) / math.sqrt(TRIALS)
+def compared_with(name: str, mine: list[float], theirs: list[float]) -> Measurement:
+    apart = math.hypot(*(stdev(errors) / mean(errors) for errors in (mine, theirs))) / math.sqrt(
+        TRIALS
+    )
     note = f"mean squared error; standard error of the ratio {apart:.0%}"
     return Measurement(name, 1e7 * mean(mine), 1e7 * mean(theirs), "e-7", 1 + 4 * apart, note=note)

@@ -75,7 +75,8 @@ def main():
         trials = [run(answers, k, asked["epsilon"]) for _ in range(asked["trials"])]
         kinds = zip(("unbiased", "as shown"), zip(*trials, strict=True), strict=True)
         errors[name] = {
-            kind: [float(np.mean((each - truth) ** 2)) for each in found] for kind, found in kinds
+            kind: [float(np.mean((estimate - truth) ** 2)) for estimate in estimates]
+            for kind, estimates in kinds
         }
     json.dump(errors, sys.stdout)
 

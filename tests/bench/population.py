@@ -1,4 +1,4 @@
-"""Whole populations at once, beside people one by one: the tallies that a simulation needs.
+"""Generators of whole populations, compared with drawing people one by one.
 
 The limits are those of a study's cell: 1,000 repetitions of a billion people, or one of a million.
 One by one is measured with few people, as a device draws its report, and scaled to as many.
@@ -50,7 +50,7 @@ def measurements() -> Iterator[Measurement]:
         ("a bit", bit, BILLION, REPETITIONS, 50, at_once),
         ("a mean, one bit", one_bit, BILLION, REPETITIONS, 50, at_once),
         ("a mean, 9 symbols", eight, BILLION, REPETITIONS, 50, at_once),
-        ("a mean, 65 symbols, people drawn anew", fine, BILLION, REPETITIONS, 50, drawn_anew),
+        ("a mean, 65 symbols, people drawn again", fine, BILLION, REPETITIONS, 50, drawn_anew),
         ("a mean, 65 symbols on all of them", fine, BILLION, REPETITIONS, 20, at_once),
         ("k-RR, 1,024 options", k_ary, BILLION, REPETITIONS, 5_000, at_once),
         ("unary, 1,024 options", unary, BILLION, REPETITIONS, 5_000, at_once),
@@ -96,9 +96,9 @@ def one_by_one(mechanism: Mechanism, people: int = 500) -> float:
 
 def main() -> int:
     exceeded = 0
-    for found in measurements():
-        print(found.line(), flush=True)
-        exceeded += not found.holds
+    for measurement in measurements():
+        print(measurement.line(), flush=True)
+        exceeded += not measurement.holds
     return 1 if exceeded else 0
 
 

@@ -1,4 +1,4 @@
-"""What others notice while a server deletes the raw reports of a round whose time for them is over.
+"""Impact on others while a server deletes the raw reports of a round past its retention.
 
 python -m tests.bench.purging [REPORTS]
 """
@@ -69,7 +69,7 @@ def fill(store: SqliteStore, reports: int) -> PublishedSurvey:
 
 
 def left(data: Path) -> bool:
-    """Of the reports that are over; the survey that is open is the second."""
+    """Return True while reports of the ended survey are stored; the open survey is the second."""
     query = "SELECT 1 FROM envelopes WHERE survey = 1 LIMIT 1"
     with closing(sqlite3.connect(data / FILE)) as connection:
         return connection.execute(query).fetchone() is not None

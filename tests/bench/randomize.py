@@ -1,4 +1,4 @@
-"""What one report costs on a device, beside one call of the kernel's generator."""
+"""Cost of one report on a device, compared with one call of the kernel's generator."""
 
 from __future__ import annotations
 

@@ -38,7 +38,7 @@ def measurements() -> Iterator[Measurement]:
 def asked(
     here: World, published: PublishedSurvey, when: str, times: int, limit: float
 ) -> Measurement:
-    """From the store to the bytes that are sent."""
+    """Measure the time from the store to the bytes that are sent."""
     size, cache = 0, EstimateCache()
 
     def milliseconds() -> float:

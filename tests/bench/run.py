@@ -1,11 +1,11 @@
-"""Measure, each thing beside a baseline in the same run, and say where a limit is exceeded.
+"""Run the benchmarks, each against a baseline in the same run, and report exceeded limits.
 
-    ./run bench            what takes seconds
-    ./run bench --long     also what takes minutes, and first the long tests
+    ./run bench            benchmarks that take seconds
+    ./run bench --long     also those that take minutes, after the long tests
     ./run bench --only W   only measurements with W in their name
 
-Numbers of this machine are noisy; ratios are what to read. Each figure is the best of several
-alternating rounds, with the spread of the rounds beside it. Exit code 1 when a limit is exceeded.
+Numbers from one machine are noisy; read the ratios. Each figure is the best of several alternating
+rounds, with the spread of the rounds next to it. Exit code 1 if a limit is exceeded.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ def measurements(names: tuple[str, ...]) -> Iterator[Measurement]:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(prog="./run bench", description="Measure beside baselines.")
+    parser = argparse.ArgumentParser(prog="./run bench", description="Measure against baselines.")
     parser.add_argument("--long", action="store_true", help="also what takes minutes")
     parser.add_argument("--only", default="", metavar="WORD", help="only names with this word")
     chosen = parser.parse_args()

@@ -1,6 +1,6 @@
-"""What a seal costs: on the device, on the server, and of a request to the server and to a relay.
+"""Cost of a seal: on the device, on the server, and per request to a server and to a relay.
 
-The floor of HPKE is two operations on the curve for whoever seals, one for whoever opens.
+The floor of HPKE is two operations on the curve for sealing and one for opening.
 """
 
 from __future__ import annotations
@@ -52,13 +52,16 @@ def alone(
         unit="µs",
         per=1e6 / TIMES,
         limit=3,
-        note=f"beside {exchanges} of X25519's own operation",
+        note=f"compared with {exchanges} of X25519's own operation",
     )
 
 
 def requests(folder: Path) -> Iterator[Measurement]:
-    """To a server whose survey is sealed, beside one whose is not; to a relay beside a bare route
-    that touches no disk."""
+    """Measure requests to a server and to a relay.
+
+    The server's survey is sealed and is compared with an unsealed one. The relay is compared with a
+    bare route that touches no disk.
+    """
     data, key = folder / "data", folder / "sealing.pem"
     public = public_hex(create_sealing_key(str(key)))
     ids = [
@@ -74,7 +77,7 @@ def requests(folder: Path) -> Iterator[Measurement]:
             unit="µs",
             per=1e6 / REQUESTS,
             limit=2,
-            note="a request; beside the same without a seal",
+            note="a request; compared with the same without a seal",
         )
     with bare() as other, relaying(folder, "http://127.0.0.1:9", batch=10**9) as relay:
         each = REQUESTS // CONNECTIONS
@@ -85,7 +88,7 @@ def requests(folder: Path) -> Iterator[Measurement]:
             unit="µs",
             per=1e6 / REQUESTS,
             limit=8,
-            note="a request, held on disk; beside a bare Flask route in threads",
+            note="a request, held on disk; compared with a bare Flask route in threads",
         )
 
 

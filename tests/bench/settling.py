@@ -1,4 +1,4 @@
-"""What it takes in PostgreSQL to lay one new envelope among many others in the order of keys."""
+"""Cost in PostgreSQL of moving one new envelope into key order among many others."""
 
 from __future__ import annotations
 

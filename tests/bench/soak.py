@@ -33,7 +33,7 @@ from tests.server.world import Server, serving
 SECONDS = 1_200.0
 SURVEYS, ROUNDS = 1_000, 10
 CONNECTIONS = 32
-MOST_MB = 250
+MAX_MB = 250
 PROBE = 3_200  # requests by which the whole load is found
 ROOM = 16  # requests that may wait, where the load is too much
 Sample = tuple[float, float, int]  # seconds, MB, handles
@@ -51,8 +51,8 @@ def measurements(seconds: float = SECONDS) -> Iterator[Measurement]:
             times, samples = asyncio.run(soak(server, rate, seconds, make))
     settled = samples[len(samples) // 4 :]
     minutes = f"{seconds / 60:g} minutes of {rate:.0f} requests/s, {SURVEYS:,} surveys"
-    most = max(each[1] for each in samples)
-    yield Measurement("memory at the most", most, None, "MB", MOST_MB, note=minutes)
+    most = max(sample[1] for sample in samples)
+    yield Measurement("peak memory", most, None, "MB", MAX_MB, note=minutes)
     yield Measurement(
         "memory that grows after the first quarter",
         ours=growth(settled, seconds),
@@ -61,11 +61,11 @@ def measurements(seconds: float = SECONDS) -> Iterator[Measurement]:
         limit=8,
         note=minutes,
     )
-    handles = [each[2] for each in settled]
+    handles = [sample[2] for sample in settled]
     yield Measurement("handles that more are open", max(handles) - handles[0], None, "", 8)
     quarter = len(times) // 4
     yield Measurement(
-        "p99 of the last quarter, beside the second",
+        "p99 of the last quarter, compared with the second",
         ours=percentile(times[-quarter:], 99),
         baseline=percentile(times[quarter : 2 * quarter], 99),
         unit="ms",
@@ -93,10 +93,10 @@ def crowded(data: Path) -> PublishedSurvey:
             )
             for number in range(SURVEYS)
         ]
-        for each in asked:
+        for published in asked:
             with store.transaction() as transaction:
                 for day in range(ROUNDS):
-                    transaction.add(each.sequence, first + day, 2, np.ones(2, np.int64))
+                    transaction.add(published.sequence, first + day, 2, np.ones(2, np.int64))
     return asked[-1]
 
 
@@ -149,12 +149,13 @@ def sample(worker: int, now: float) -> Sample:
 
 def growth(samples: list[Sample], seconds: float) -> float:
     """MB in all that time, by a line through the samples."""
-    slope, _ = np.polyfit([each[0] for each in samples], [each[1] for each in samples], 1)
+    slope, _ = np.polyfit([sample[0] for sample in samples], [sample[1] for sample in samples], 1)
     return float(slope) * seconds * 3 / 4
 
 
 def at_twice_the_load() -> Measurement:
-    """Whoever is refused asks again at once, which is more than twice."""
+    """Send about twice the load that the server has room for; refused clients retry without a
+    pause."""
     limit = f"import deniable.server.http.intake_front as front\nfront.MAX_UPLOADS_WAITING = {ROOM}"
     with TemporaryDirectory() as name:
         asked = crowd_of_one(Path(name))
@@ -167,7 +168,7 @@ def at_twice_the_load() -> Measurement:
                 unit="µs",
                 per=1e6 / 1_600,
                 limit=1.4,
-                note="an accepted request; beside the load that there is room for",
+                note="an accepted request; compared with the load that there is room for",
             )
 
 

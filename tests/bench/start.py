@@ -1,4 +1,4 @@
-"""How long what people wait for takes over the bare interpreter: an import, help, lists."""
+"""Waiting times for an import, help and lists, compared with the bare interpreter."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How often intervals cover, how wide they are, and what they take.
+"""Coverage, width and cost of the intervals.
 
     python tests/bench/statements.py
 
@@ -71,7 +71,7 @@ def widths_of_bits() -> Iterator[tuple[str, float]]:
 
 
 def widths_over_exact() -> Iterator[tuple[str, float]]:
-    """Of the expected width, over deciles of the count, against the exact inversion's."""
+    """Yield the expected width over the exact inversion's, for each decile of the count."""
     for people in (1_000, 10_000):
         worst = 0.0
         for epsilon in EPSILONS:
@@ -98,7 +98,8 @@ def _over_exact(people: int, design: SupportDesign, share: float) -> float:
 
 
 class _Mirrored:
-    """Who does not hold it, and the reports that do not support it."""
+    """The complement of a design: people who do not hold the option, reports that do not support
+    it."""
 
     def __init__(self, design: SupportDesign) -> None:
         self.keep, self.lie = ONE - design.lie, ONE - design.keep
@@ -111,8 +112,11 @@ def highest_of_a_list() -> Iterator[tuple[str, float]]:
             statements(choice(design), drawn(design, held, run), PEOPLE) for run in range(LISTS)
         ]
         for kind in ("every", "like"):
-            hold = sum(picked_are_covered(each, held / PEOPLE, kind) for each in found) / LISTS
-            which = "all at once" if kind == "every" else "one by one"
+            hold = (
+                sum(picked_are_covered(estimates, held / PEOPLE, kind) for estimates in found)
+                / LISTS
+            )
+            which = "simultaneous" if kind == "every" else "one by one"
             yield f"20 highest of {OPTIONS} ({design.name}), intervals {which}: hold %", 100 * hold
 
 

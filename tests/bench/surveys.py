@@ -1,4 +1,4 @@
-"""What hundreds of surveys cost the server, beside ten: the pages, publishing, and the listing."""
+"""Cost of hundreds of surveys to the server, compared with ten: pages, publishing, the listing."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ PAGES = {
     "the page of one": ("/surveys/survey-3", 3),
     "the listing for clients": ("/v1/surveys", LINEAR),
 }
-MOST_MS = {"/": 150.0, "publish": 50.0}
+MAX_MS = {"/": 150.0, "publish": 50.0}
 NUMBERS = count()
 
 Document = tuple[bytes, str]  # and its signature
@@ -35,20 +35,20 @@ def measurements() -> Iterator[Measurement]:
     vars(api)["FRESH_SECONDS"] = 0.0  # publishing waits for every intake; its own work is measured
     with filled(MANY) as many, filled(FEW) as few:
         for name, (path, limit) in PAGES.items():
-            yield beside(name, partial(get, many, path), partial(get, few, path), limit)
-        yield alone("the page that lists all", partial(get, many, "/"), MOST_MS["/"])
+            yield compared(name, partial(get, many, path), partial(get, few, path), limit)
+        yield alone("the page that lists all", partial(get, many, "/"), MAX_MS["/"])
         for name, publish in (("in process", in_process), ("over HTTP", over_http)):
             into_many = partial(publish_some, publish, many)
             into_few = partial(publish_some, publish, few)
-            yield beside(f"publishing {AT_ONCE} {name}", into_many, into_few, 12)
-            yield alone(f"publishing {AT_ONCE} {name}", into_many, AT_ONCE * MOST_MS["publish"])
+            yield compared(f"publishing {AT_ONCE} {name}", into_many, into_few, 12)
+            yield alone(f"publishing {AT_ONCE} {name}", into_many, AT_ONCE * MAX_MS["publish"])
 
 
-def beside(
+def compared(
     name: str, ours: Callable[[], object], baseline: Callable[[], object], limit: float
 ) -> Measurement:
     whole = f"{name} with {MANY:,} surveys"
-    note = f"beside {FEW} surveys"
+    note = f"compared with {FEW} surveys"
     ours()  # libraries are imported when they are first needed
     return compare(whole, ours, baseline, unit="ms", per=1e3, limit=limit, note=note)
 

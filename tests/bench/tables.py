@@ -1,4 +1,4 @@
-"""What a table that stands in its survey costs: to make, to send, and to prove on a device."""
+"""Cost of a table that is part of its survey: making it, sending it, and proving it on a device."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tests.bench.measure import ROUNDS, Measurement, seconds
 from tests.survey_texts import number, survey_text
 
 EPSILONS = ("1", "4", "6", "8")  # on the coarser grid, and on the finer one
-MOST_MS, MOST_PROOF_MS, MOST_KIB = 3_000, 10, 64
+MAX_MS, MAX_PROOF_MS, MAX_KIB = 3_000, 10, 64
 
 
 def measurements() -> Iterator[Measurement]:
@@ -28,9 +28,9 @@ def measurements() -> Iterator[Measurement]:
             parse_document(document)
 
         at = f"at ε {epsilon}"
-        yield alone(f"making a survey's table {at}", make, MOST_MS)
-        yield alone(f"reading and proving it {at}", prove, MOST_PROOF_MS)
-        yield Measurement(f"the document {at}", len(document) / 1024, None, "KiB", MOST_KIB)
+        yield alone(f"making a survey's table {at}", make, MAX_MS)
+        yield alone(f"reading and proving it {at}", prove, MAX_PROOF_MS)
+        yield Measurement(f"the document {at}", len(document) / 1024, None, "KiB", MAX_KIB)
 
 
 def alone(name: str, ours: Callable[[], object], limit: float) -> Measurement:

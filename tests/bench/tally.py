@@ -1,4 +1,4 @@
-"""What one report costs the server between socket and disk, and what its estimates cost."""
+"""Cost of one report to the server between socket and disk, and cost of its estimates."""
 
 from __future__ import annotations
 
@@ -57,8 +57,10 @@ def measurements() -> Iterator[Measurement]:
 
 
 def counting_of(design: SupportDesign, most: float) -> Measurement:
-    """Of a million reports of one question, as many at once as an envelope holds; a thousand of
-    them drawn by devices, again and again."""
+    """Measure counting a million reports of one question, in batches of a full envelope.
+
+    Devices draw a thousand of the reports, which are then repeated.
+    """
     toml = survey_text(choice(design.options, design.name, epsilon=str(design.epsilon)))
     survey = parse_toml(toml)
     drawn = [encode_report(survey, [design.randomize(7, kernel_draw)]) for _ in range(1_000)]
@@ -75,7 +77,7 @@ def counting_of(design: SupportDesign, most: float) -> Measurement:
 
 
 def estimates_of(design: SupportDesign) -> Measurement:
-    """Of a choice with as many options as there can be, whose counts are nearly all different."""
+    """Measure the estimates of a choice with the most options, whose counts nearly all differ."""
     counts = np.random.default_rng(1).multinomial(10**12, np.full(design.cells, 1 / design.cells))
     question = Choice("it", design, tuple(map(str, range(design.options))), None)
 
@@ -104,9 +106,9 @@ def of(name: str, toml: str, symbols: int, limit: float) -> Measurement:
             np.bincount(ready, minlength=symbols)
 
     per = 1e9 / (CALLS * REPORTS)
-    beside = compare(name, ours, counting, unit="ns", per=per, limit=limit)
-    note = f"a report; numpy's bincount alone {beside.baseline:.2f} ns"
-    return Measurement(name, beside.ours, None, "ns", limit, beside.spread, note)
+    compared = compare(name, ours, counting, unit="ns", per=per, limit=limit)
+    note = f"a report; numpy's bincount alone {compared.baseline:.2f} ns"
+    return Measurement(name, compared.ours, None, "ns", limit, compared.spread, note)
 
 
 def read(survey: Survey, body: bytes) -> None:

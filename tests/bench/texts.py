@@ -25,8 +25,8 @@ PEOPLE = 1_000_000
 LETTERS = np.array(list("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_"))
 LENGTH = 8  # letters, of 64 kinds: 2^48 texts
 RANKED = 20_000  # whose people are drawn one text at a time; others share theirs with hardly anyone
-MOST_SECONDS = 10.0
-MOST_SECONDS_OF_LONGEST = 30.0
+MAX_SECONDS = 10.0
+MAX_SECONDS_OF_LONGEST = 30.0
 
 
 def asking(salt: str, length: int = LENGTH, epsilon: str = "2") -> Text:
@@ -59,7 +59,7 @@ def spelled(numbers: np.ndarray[tuple[int], np.dtype[np.int64]]) -> list[str]:
 
 
 def measurements() -> Iterator[Measurement]:
-    for length, limit in ((LENGTH, MOST_SECONDS), (MAX_TEXT_BYTES, MOST_SECONDS_OF_LONGEST)):
+    for length, limit in ((LENGTH, MAX_SECONDS), (MAX_TEXT_BYTES, MAX_SECONDS_OF_LONGEST)):
         generator, question = np.random.default_rng(20261119), asking("time", length)
         people, others = zipf(generator)
         cells = text_tally(question, people, others, generator)

@@ -1,13 +1,14 @@
-"""Whether the time of a report tells the answer, or whether the report says something else.
+"""Test that the time of a report reveals neither the answer nor whether the report is a lie.
 
-Single calls are timed one by one, answers of all sorts in random order. What is measured is the
-rank correlation (Spearman's) of the time with an answer's number or size, with one form of a value
-beside another, and with a lie, among reports of one symbol. Bound: at most .05. If nothing is told,
-every order of the times is as probable as any other, and a correlation over n calls is nearly
-normal with deviation 1 / sqrt(n): with n >= 20,000 the bound is seven of them, so a false alarm has
-a probability below 2e-12. A busy machine spreads over all alike.
-That it sees what it looks for is shown by twins that must exceed the bound, without the random
-pause: an early return for the truth, and a number placed by whatever length it has.
+Single calls are timed one by one, with answers of all kinds in random order. The measure is
+Spearman's rank correlation of the time with an answer's number or size, with one form of a value
+against another, and with a lie, among reports of one symbol. The bound is .05. If time reveals
+nothing, every order of the times is equally probable, and a correlation over n calls is nearly
+normal with deviation 1 / sqrt(n). With n >= 20,000 the bound is seven deviations, so the
+probability of a false alarm is below 2e-12. A busy machine affects all calls alike.
+
+Two twins without the random pause must exceed the bound, which shows that the test can fail: an
+early return for the truth, and a number placed with arithmetic that depends on its length.
 """
 
 from __future__ import annotations
@@ -134,7 +135,7 @@ def texts(size: int) -> tuple[str, ...]:
 
 def of_options(name: str, question: Bit | Choice) -> Iterator[Measurement]:
     seen = calls(question, listed(question))
-    place = [question.place(each.answer) for each in seen]
+    place = [question.place(timed.answer) for timed in seen]
     yield bounded(f"{name}, with the answer", correlation(place, seen))
     yield bounded(f"{name}, with a lie", lies(seen))
 
@@ -145,7 +146,7 @@ def of_number(name: str, question: Number) -> Iterator[Measurement]:
     worst = max(others, key=lambda other: abs(between(seen, first, other)))
     yield bounded(f"{name}, with its form, most: {worst}", between(seen, first, worst))
     seen = calls(question, [("size", random.uniform(LOW, HIGH)) for _ in range(CALLS)])
-    yield bounded(f"{name}, with its size", correlation([each.answer for each in seen], seen))
+    yield bounded(f"{name}, with its size", correlation([timed.answer for timed in seen], seen))
     yield bounded(f"{name}, with a lie", lies(seen))
     seen = calls(question, of_forms(UNFIT))
     first, *others = UNFIT
@@ -230,7 +231,7 @@ def calls(question: Question, asked: list[tuple[str, Any]], pause: bool = True) 
 
 
 def lied(question: Question, answer: object, symbol: int) -> bool:
-    """Whether the report speaks for something else than the answer."""
+    """Return True if the report supports something other than the answer."""
     if isinstance(question, Vector):
         return False  # it speaks for a direction, more or less
     place: Any = question.place(answer)
@@ -260,24 +261,26 @@ def correlation(numbers: Sequence[Any], seen: Sequence[Timed]) -> float:
 
 
 def _ranks(*columns: NDArray[Any]) -> NDArray[Any]:
-    """From -1/2 to 1/2, so that small groups count like large ones."""
-    return np.array([(rankdata(each) - (len(each) + 1) / 2) / len(each) for each in columns])
+    """Return ranks scaled to -1/2 .. 1/2, so that small groups weigh as much as large ones."""
+    return np.array(
+        [(rankdata(column) - (len(column) + 1) / 2) / len(column) for column in columns]
+    )
 
 
 def lies(seen: list[Timed]) -> float:
-    return correlation([each.lied for each in seen], seen)
+    return correlation([timed.lied for timed in seen], seen)
 
 
 def between(seen: list[Timed], one: str, other: str) -> float:
-    both = [each for each in seen if each.sort in (one, other)]
-    return correlation([each.sort == other for each in both], both)
+    both = [timed for timed in seen if timed.sort in (one, other)]
+    return correlation([timed.sort == other for timed in both], both)
 
 
 # Twins
 
 
 class OldPlacing(Number):
-    """As exact, by fractions of whatever length the value has."""
+    """Placing that is as exact, but computes with fractions of any length."""
 
     def place(self, answer: Any) -> int:
         clamped = min(max(answer, self.low), self.high)

@@ -1,8 +1,8 @@
-"""Vectors: a device's time and bytes, the server's time, and errors beside PrivUnit's formula.
+"""Vectors: time and bytes on a device, time on the server, and errors against PrivUnit's formula.
 
-Squared errors are of whole reports drawn by the device's own code, for a vector of length 1; beside
-them stands the limit, and three standard errors. Bias is the mean report along the vector over the
-gain, less one, for a dense vector and for one coordinate alone, with the pick averaged out exactly.
+Squared errors are those of whole reports drawn by the device's own code, for a vector of length 1;
+the limit and three standard errors are next to them. Bias is the mean report along the vector over
+the gain, less one, for a dense vector and for a single coordinate, with the pick averaged exactly.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ def reported(made: KClosest, symbol: int) -> np.ndarray[tuple[int], np.dtype[np.
 def bias(
     made: KClosest, name: str, vector: np.ndarray[tuple[int], np.dtype[np.float64]]
 ) -> Measurement:
-    """Of the mean report along the vector, over seeds."""
+    """Measure the bias of the mean report along the vector, over seeds."""
     pairs, means = made.codewords // 2, []
     direction = np.rint(AXIS * vector / np.linalg.norm(vector)).tolist()
     for seed in range(max(2_000, 8 * COORDINATES // (made.codewords * made.dimension))):

@@ -1,4 +1,5 @@
-"""Which files three ways cross: one answer on a device, one upload, one page of a survey.
+"""Files that three operations run through: one answer on a device, one upload, one page of a
+survey.
 
     .venv/bin/python -m tests.bench.ways            figures and files
     .venv/bin/python -m tests.bench.ways --calls    also each call from one file into another
@@ -59,7 +60,9 @@ class Calls:
 
     @property
     def files(self) -> list[str]:
-        return list(dict.fromkeys(file for there, here, _ in self.counts for file in (there, here)))
+        return list(
+            dict.fromkeys(file for caller, callee, _ in self.counts for file in (caller, callee))
+        )
 
     def shown(self, name: str, calls: bool) -> Iterator[str]:
         files = [file for file in self.files if file != "-"]

@@ -1,5 +1,7 @@
-"""How many bytes the disk writes for a report, since each changes a page of its own in the end; and
-how many of it stay."""
+"""Bytes that the disk writes for a report, each of which eventually changes a page of its own.
+
+Also the bytes that remain stored.
+"""
 
 from __future__ import annotations
 
@@ -57,7 +59,7 @@ def write(store: SqliteStore, asked: PublishedSurvey, reports: int, *, settle: b
 
 
 def written() -> int:
-    """By this process, as the kernel counts it."""
+    """Return the bytes written by this process, as the kernel counts them."""
     found = re.search(r"^write_bytes: (\d+)$", Path("/proc/self/io").read_text(), re.MULTILINE)
     assert found is not None
     return int(found[1])

@@ -48,7 +48,7 @@ def database(cluster: postgres.Cluster, eager: None) -> Database:
 
 @pytest.fixture(params=["sqlite", "postgres"])
 def place(request: pytest.FixtureRequest, tmp_path: Path, eager: None) -> Place:
-    """Where a store may be: a test with it holds for both."""
+    """Return each kind of place for a store; a test that uses it holds for both."""
     if request.param == "sqlite":
         return tmp_path / "data"
     cluster: postgres.Cluster = request.getfixturevalue("cluster")

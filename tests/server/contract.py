@@ -1,4 +1,4 @@
-"""Whether an answer is one that the OpenAPI document describes: its status, and every key."""
+"""Check that an answer is one that the OpenAPI document describes: its status and every key."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ WORDS = {
     "pattern",
     "minimum",
     "maximum",
-}  # said beside the form, or checked below
+}  # described next to the form, or checked below
 KINDS: dict[str, tuple[type, ...]] = {
     "string": (str,),
     "integer": (int,),
@@ -34,7 +34,7 @@ made = cache(document)
 
 
 def fault_of(method: str, path: str, response: Response) -> str | None:
-    """Of an answer; None also where the address, as its rule has it, is not for programs."""
+    """Return an answer's fault, or None. Also None if the address is not for programs."""
     path = re.sub(r"<identifier>", "{id}", path)
     operation = made()["paths"].get(path, {}).get(method.lower())
     if operation is None:
@@ -62,9 +62,9 @@ def problem() -> Schema:
 
 
 def unlike(value: Any, schema: Schema, place: str = "") -> str | None:  # Any: JSON
-    """Where a value is not as the schema says; no key may be there that the schema does not name.
+    """Describe where a value departs from the schema, which must name every key.
 
-    An unknown word in a schema is an error: else it would say something that nobody checks.
+    An unknown word in a schema is an error, since nothing would check it.
     """
     if "$ref" in schema:
         return unlike(value, made()["components"]["schemas"][schema["$ref"].split("/")[-1]], place)

@@ -117,7 +117,7 @@ class DeviceClient(FlaskClient):
     """Asks intake for everything."""
 
     class Tests(NamedTuple):
-        """What a test's application carries with it."""
+        """State that a test's application carries with it."""
 
         loop: Loop
         check: Callable[[str, str, Response], None]  # called with each answer

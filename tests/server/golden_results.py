@@ -1,6 +1,6 @@
-"""Results documents as they were first sent, and the surveys and tallies that they are of.
+"""Results documents as first sent, with their surveys and tallies.
 
-python -m tests.server.golden_results     writes tests/server/golden anew: read the difference
+python -m tests.server.golden_results     rewrites tests/server/golden: read the difference
 """
 
 from __future__ import annotations

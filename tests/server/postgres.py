@@ -56,7 +56,7 @@ class Cluster:
         return self.folder / "data"
 
     def program(self, name: str, *arguments: str) -> str:
-        """What it prints."""
+        """Return the program's output."""
         done = subprocess.run(
             [self.programs / name, *arguments],
             capture_output=True, text=True, timeout=PATIENCE, user=self.user, cwd=self.folder,
@@ -76,7 +76,7 @@ class Cluster:
         return self.database(name)
 
     def new_schema(self) -> Database:
-        """As good as a database where files do not matter, and sooner made."""
+        """Create a schema: as good as a database if files do not matter, and faster to make."""
         name = f"test_{secrets.token_hex(6)}"
         self.say(f"CREATE SCHEMA {name}")
         return Database(f"{self.database('postgres').url}&options=-csearch_path%3D{name}")
@@ -99,9 +99,9 @@ def programs() -> Path:
     found = [shutil.which("initdb"), *map(str, Path(DEBIAN).glob("*/bin/initdb"))]
     if (wheel := find_spec(WHEEL)) is not None and wheel.origin is not None:
         found.insert(0, str(Path(wheel.origin).with_name(VERSION) / "bin" / "initdb"))
-    for each in found:
-        if each is not None and Path(each).is_file():
-            return Path(each).resolve().parent
+    for line in found:
+        if line is not None and Path(line).is_file():
+            return Path(line).resolve().parent
     raise AssertionError(CURE)
 
 
@@ -151,7 +151,7 @@ def _answers(made: Cluster) -> bool:
 
 
 def _copied(used: Path, folder: Path) -> Path:
-    """With the libraries that stand beside a wheel's package."""
+    """Copy the programs with the libraries that lie next to a wheel's package."""
     if (libraries := used.parents[2] / f"{WHEEL}.libs").is_dir():
         shutil.copytree(libraries, folder / libraries.name)
         shutil.copytree(used.parent, folder / WHEEL / VERSION)

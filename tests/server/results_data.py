@@ -69,7 +69,7 @@ def _unary(
 
 
 def grid_steps(published: PublishedSurvey) -> int:
-    """Of the question about minutes."""
+    """Return the grid steps of the question about minutes."""
     question = published.survey.questions[1]
     assert isinstance(question, Number)
     return question.mechanism.steps

@@ -54,9 +54,9 @@ def symbols(asked: Survey, number: int) -> tuple[int | None, ...]:
     """Some report: any symbols are ones that a client might send, of all questions or of one."""
     return tuple(
         None
-        if asked.asks_one and number % asked.drawn_from != place
+        if asked.asks_one and number % asked.drawn_from != index
         else number * 2654435761 % question.mechanism.symbols
-        for place, question in enumerate(asked.questions)
+        for index, question in enumerate(asked.questions)
     )
 
 
@@ -83,12 +83,12 @@ def expected_cells(asked: Survey, numbers: Sequence[int]) -> list[int]:
         for number in numbers:
             named = dict(zip(asked.costs, symbols(asked, number), strict=True))
             for cell in _counted(one, named[one.name]):
-                for place in _counted(other, named[other.name]):
-                    both[cell][place] += 1
+                for index in _counted(other, named[other.name]):
+                    both[cell][index] += 1
         totals += both
     if asked.asks_one:
         sent = [number % asked.drawn_from for number in numbers]
-        totals.append([sent.count(place) for place in range(asked.drawn_from)])
+        totals.append([sent.count(index) for index in range(asked.drawn_from)])
     return [count for cells in totals for count in cells]
 
 

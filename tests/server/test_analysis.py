@@ -76,7 +76,7 @@ def test_what_is_not_there_is_said(results: SurveyResults) -> None:
 
 
 def test_a_table_has_a_row_for_each_label(results: SurveyResults) -> None:
-    """pandas is none of our dependencies: where it is missing, that is said."""
+    """pandas is not a dependency; without it, the error says so."""
     if importlib.util.find_spec("pandas") is None:
         with pytest.raises(WrongUse, match="pip install pandas"):
             results.to_pandas()

@@ -74,7 +74,7 @@ def small_parts(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture(scope="module")
 def scheduler() -> Iterator[str]:
-    """Of a Dask cluster of two workers."""
+    """Yield the address of a Dask scheduler with two workers."""
     with distributed.LocalCluster(  # type: ignore[no-untyped-call]  # it ships no types
         n_workers=2, threads_per_worker=1, dashboard_address="127.0.0.1:0"
     ) as cluster:
@@ -103,7 +103,7 @@ def test_a_recount_is_what_the_server_counted(
     done = asked_json("archive", asked.name, *option(place), "--to", tmp_path / "archive")
     assert str(done).count("'round'") == 3
     rounds = rounds_of(tmp_path / "archive")
-    assert sum(len(each.manifest.parts) for each in rounds) > 20
+    assert sum(len(round_.manifest.parts) for round_ in rounds) > 20
     tallies = recount(rounds)[asked.id]
     cells = expected_cells(asked.survey, range(1, 1 + sum(SENT)))
     assert [(t.round, t.reports, t.cells.tolist()) for t in tallies] == [
@@ -128,8 +128,8 @@ def test_the_results_of_an_archive_are_those_of_the_store(tmp_path: Path, archiv
 def shown(archive: Path, where: str, fold: Callable[[Part], Fold] = fold_part) -> bytes:
     tallies = recount(rounds_of(archive), where, fold=fold)
     return repr(
-        {name: [(t.round, t.reports, t.cells.tolist()) for t in each]
-         for name, each in tallies.items()}
+        {name: [(t.round, t.reports, t.cells.tolist()) for t in tally]
+         for name, tally in tallies.items()}
     ).encode()  # fmt: skip
 
 
@@ -217,10 +217,10 @@ def digest(path: Path) -> None:
 
     file = path.with_name("manifest.json")
     manifest = json.loads(file.read_text())
-    for each in manifest["parts"]:
-        if each["file"] == path.name:
-            each["sha256"] = hashlib.sha256(path.read_bytes()).hexdigest()
-            each["bytes"] = path.stat().st_size
+    for part in manifest["parts"]:
+        if part["file"] == path.name:
+            part["sha256"] = hashlib.sha256(path.read_bytes()).hexdigest()
+            part["bytes"] = path.stat().st_size
     file.write_text(json.dumps(manifest))
 
 
@@ -297,7 +297,7 @@ def test_what_is_not_what_was_counted_is_not_archived(tmp_path: Path, small_part
         transaction.add(asked.sequence, JANUARY + 1, 1, expected(asked, 1))
     said = refused_at_last(data, archive)
     assert "its tally (260) differ" in said
-    assert [each.manifest.round for each in rounds_of(archive)] == [JANUARY]
+    assert [round_file.manifest.round for round_file in rounds_of(archive)] == [JANUARY]
     assert not list(archive.glob("*/*.unfinished"))
 
 
@@ -339,7 +339,7 @@ def test_an_archived_round_may_be_purged_early(place: Place, tmp_path: Path) -> 
     before = run("results", asked.name, *option(place), "--json").stdout
     assert asked_json("archive", *option(place), "--to", archive)["rounds"]
     done = asked_json("archive", "--round", JANUARY + 1, *option(place), "--to", archive, "--purge")
-    assert [each["round"] for each in done["rounds"]] == [JANUARY + 1]
+    assert [round_["round"] for round_ in done["rounds"]] == [JANUARY + 1]
     with open_store(place) as store:
         kept = [len(list(store.envelopes(asked.sequence, JANUARY + n))) for n in range(3)]
         assert kept == [len(SENT), 0, len(SENT)]
@@ -395,7 +395,7 @@ def numbered(count: int) -> round_files.Reports:
 
 
 def ascending_pairs(order: list[int]) -> int:
-    """Of reports 0 and 1, 2 and 3, ...: how many lie as they came."""
+    """Return how many of the pairs of reports 0 and 1, 2 and 3, ... lie in order of arrival."""
     place = {number: where for where, number in enumerate(order)}
     return sum(place[number] < place[number + 1] for number in range(0, len(order), 2))
 
@@ -423,7 +423,7 @@ def test_the_order_of_reports_is_uniformly_random(tmp_path: Path) -> None:
 
 
 def test_the_test_above_can_fail(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where parts are not permuted, all pairs of a part lie as they came."""
+    """If parts are not permuted, all pairs of a part lie in order of arrival."""
     monkeypatch.setattr(round_files, "permuted", lambda rows: rows)
     order = [number for part in in_new_order(tmp_path, 40_000, 4) for number in part]
     with pytest.raises(AssertionError, match="below"):
@@ -435,14 +435,14 @@ def test_a_report_goes_to_any_part(tmp_path: Path) -> None:
     found = in_new_order(tmp_path, 1_000, 16)
     assert sum(map(len, found)) == 1_000
     assert sum(bool(part) for part in found) > 10
-    assert Counter(n for part in found for n in part).most_common(1)[0][1] == 1
+    assert max(Counter(n for part in found for n in part).values()) == 1
 
 
 def test_a_recount_says_how_far_it_is(archive: Path) -> None:
     seen: list[int] = []
     rounds = rounds_of(archive)
     recount(rounds, "local", seen.append)
-    assert seen == list(range(1, 1 + sum(len(each.manifest.parts) for each in rounds)))
+    assert seen == list(range(1, 1 + sum(len(round_.manifest.parts) for round_ in rounds)))
     assert recounted(archive, "local")
 
 

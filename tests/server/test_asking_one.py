@@ -1,4 +1,4 @@
-"""A survey that asks each install one of its questions: counted, estimated and told apart."""
+"""A survey that asks each install one of its questions: counted, estimated and distinguished."""
 
 from __future__ import annotations
 
@@ -32,10 +32,10 @@ def reported(here: World, minimum: int = 1) -> tuple[PublishedSurvey, list[int]]
     draw = random.Random(20261118).getrandbits
     answers = {"crashed": True, "slow": False, "browser": "safari"}
     symbols = [published.survey.report(answers, draw).symbols for _ in range(PEOPLE)]
-    payload = b"".join(encode_report(published.survey, each) for each in symbols)
+    payload = b"".join(encode_report(published.survey, report) for report in symbols)
     envelope = Envelope(published.id, DECEMBER, bytes(16), PEOPLE, payload)
     assert here.send(envelope, app=True).json["accepted"] == PEOPLE
-    return published, [sum(each[place] is not None for each in symbols) for place in range(3)]
+    return published, [sum(report[index] is not None for report in symbols) for index in range(3)]
 
 
 def results_of(here: World, published: PublishedSurvey) -> Results:
@@ -71,7 +71,7 @@ def test_the_minimum_is_that_of_each_question(here: World) -> None:
     _, asked = reported(here)
     published, _ = reported(here, min(asked) + 1)
     rows = results_of(here, published).rounds[0].questions.values()
-    shown = [each[0].estimate is not None for each in rows]
+    shown = [row[0].estimate is not None for row in rows]
     assert shown == [count > min(asked) for count in asked]
     assert set(shown) == {False, True}
     page = here.client.get(f"/surveys/{published.id}", headers=here.bearer("analyst")).text
@@ -106,7 +106,7 @@ def test_the_page_counts_everybody_who_must_be_asked_for_a_smaller_error(here: W
 
 
 def test_single_reports_are_counted_as_those_of_an_app_are(here: World) -> None:
-    """By the device's way, in either encoding, each in an envelope of its own."""
+    """Devices send either encoding, each report in an envelope of its own."""
     published = here.publish(survey(HALF, ask=1))
     for number, payload in enumerate([b"\0\1", b"\1\0", b"\2\4"]):
         sent = Envelope(published.id, DECEMBER, bytes([number] * 16), 1, payload)
@@ -121,8 +121,8 @@ def test_check_says_the_largest_epsilon_and_the_error_of_those_who_are_asked() -
     known = facts(asked)
     assert (known["ask"], known["epsilon"]) == (1, {"round": "0.5", "survey": "1.5"})
     assert "ask" not in facts(plain)
-    for question, told in zip(asked.questions, known["questions"], strict=True):
-        assert told["expected"]["10000"] == half_width(question, 3_333)
+    for question, shown in zip(asked.questions, known["questions"], strict=True):
+        assert shown["expected"]["10000"] == half_width(question, 3_333)
     assert any("one of the 3 questions" in line for line in describe(asked))
     assert not any("one of the 3 questions" in line for line in describe(plain))
 

@@ -42,7 +42,7 @@ SURVEYS = {
 
 @cache
 def asked(name: str) -> tuple[PublishedSurvey, Mapping[int, RoundTally]]:
-    """Of twelve rounds, of which one has no report."""
+    """Return a survey of twelve rounds, one of which has no report."""
     rng, last = np.random.default_rng(len(name)), OPENS + timedelta(days=len(SIZES) - 1)
     crossed: dict[str, object] = {"cross": [["crashed", "browser"]]} if name == "crossed" else {}
     days: dict[str, object] = {"round": "day", "opens": OPENS, "closes": last, "grace_days": 3}
@@ -56,12 +56,12 @@ def asked(name: str) -> tuple[PublishedSurvey, Mapping[int, RoundTally]]:
 
 
 def tallied(of: Survey, size: int, rng: np.random.Generator) -> npt.NDArray[np.int64]:
-    """Who answers what is drawn, and then the noise; of crossed questions any counts will do."""
+    """Draw people's answers, then the noise; crossed questions take arbitrary counts."""
     if of.cross:
         both = rng.multinomial(size, rng.dirichlet([1] * 10)).reshape(2, 5)
         return np.concatenate([both.sum(1), both.sum(0), both.ravel()])
     designs = [question.mechanism for question in of.questions]
-    people = [rng.multinomial(size, rng.dirichlet([0.3] * each.answers)) for each in designs]
+    people = [rng.multinomial(size, rng.dirichlet([0.3] * design.answers)) for design in designs]
     pairs = zip(designs, people, strict=True)
     return np.concatenate([fixed(design, held, 1, rng).counts[0] for design, held in pairs])
 
@@ -75,7 +75,7 @@ def encoded(
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(estimate_cache, "MAX_CELLS_PER_BATCH", cells)
         made = estimates.estimated(numbers)
-    return {each.round: msgspec.json.encode(each) for each in made}
+    return {results.round: msgspec.json.encode(results) for results in made}
 
 
 def all_of_them(name: str) -> range:
@@ -100,7 +100,9 @@ def test_any_rounds_in_any_order_are_told_the_same(name: str, days: list[int], m
 @pytest.mark.parametrize("name", SURVEYS)
 def test_each_round_by_itself_is_told_the_same(name: str) -> None:
     alone = [encoded(name, [number]) for number in all_of_them(name)]
-    assert {number: each for one in alone for number, each in one.items()} == whole(name)
+    assert {
+        number: encoded_round for one in alone for number, encoded_round in one.items()
+    } == whole(name)
 
 
 def test_a_search_that_minds_its_company_fails_the_same_check(
@@ -113,5 +115,7 @@ def test_a_search_that_minds_its_company_fails_the_same_check(
 
     monkeypatch.setattr(mean_limits, "brent", searched)
     number = all_of_them("each kind")[2]
-    both = (encoded("each kind", some)[number] for some in ([number], all_of_them("each kind")))
+    both = (
+        encoded("each kind", numbers)[number] for numbers in ([number], all_of_them("each kind"))
+    )
     assert next(both) != next(both)

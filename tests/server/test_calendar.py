@@ -1,4 +1,4 @@
-"""A clock that leaps refuses nothing for good, and deletes nothing."""
+"""A clock that jumps causes no permanent refusal and no deletion."""
 
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -14,7 +14,7 @@ from tests.server.world import NOON, Hands, World, serving, world
 
 
 class Leaping(Hands):
-    """Its calendar leaps as it is told; its seconds do not."""
+    """Clock whose calendar jumps as set, while its seconds do not."""
 
     def __init__(self, time: datetime = NOON) -> None:
         super().__init__(time)

@@ -132,7 +132,7 @@ def test_a_change_by_another_process_is_seen_within_a_quarter_of_a_second(store:
     assert catalogue.surveys() == []
     clock.pass_(seconds=FRESH_SECONDS)
     assert FRESH_SECONDS <= 0.25
-    assert [each.id for each in catalogue.surveys()] == [made.id]
+    assert [survey.id for survey in catalogue.surveys()] == [made.id]
     assert not catalogue.find(made.id).closed
     other.close(made)
     assert not catalogue.find(made.id).closed
@@ -151,8 +151,8 @@ def test_many_threads_publish_and_find_simultaneously(store: Watched) -> None:
     with ThreadPoolExecutor(8) as pool:
         assert all(pool.map(work, range(40)))
     assert len(catalogue.surveys()) == 40
-    assert [each.sequence for each in catalogue.surveys()] == sorted(
-        each.sequence for each in catalogue.surveys()
+    assert [survey.sequence for survey in catalogue.surveys()] == sorted(
+        survey.sequence for survey in catalogue.surveys()
     )
 
 
@@ -166,8 +166,11 @@ def test_the_listing_is_the_json_of_all_its_entries(store: Watched) -> None:
     published(store, survey(title="Ähnlich"), catalogue)
     catalogue.close(catalogue.surveys()[1])
     surveys = [
-        {key: getattr(entry(each), key) for key in ("id", "document", "signature", "key", "state")}
-        for each in catalogue.surveys()
+        {
+            key: getattr(entry(survey), key)
+            for key in ("id", "document", "signature", "key", "state")
+        }
+        for survey in catalogue.surveys()
     ]
     whole = json.dumps({"surveys": surveys}, ensure_ascii=False)
     assert catalogue.listing() == whole.encode()

@@ -1,4 +1,4 @@
-"""What changed between rounds, and between surveys, with intervals or with the reason for none."""
+"""Changes between rounds and between surveys, with intervals or with the reason for none."""
 
 from __future__ import annotations
 
@@ -39,11 +39,11 @@ def test_each_round_says_what_changed_since_the_one_before(here: World) -> None:
         assert period.change.note is None
         for name, differences in period.change.questions.items():
             pairs = zip(period.questions[name], before.questions[name], differences, strict=True)
-            for now, then, found in pairs:
+            for now, then, difference in pairs:
                 assert now.estimate is not None
                 assert then.estimate is not None
-                assert found.estimate == pytest.approx(now.estimate - then.estimate)
-                assert found.low < found.estimate < found.high
+                assert difference.estimate == pytest.approx(now.estimate - then.estimate)
+                assert difference.low < difference.estimate < difference.high
 
 
 def test_two_closed_rounds_differ_by_less_about_these_people(here: World) -> None:
@@ -51,8 +51,8 @@ def test_two_closed_rounds_differ_by_less_about_these_people(here: World) -> Non
     _, second, *_ = rounds(here, fill(here), after)
     assert second.change is not None
     for differences in second.change.questions.values():
-        for found in differences:
-            assert found.low < found.low_these < found.high_these < found.high
+        for difference in differences:
+            assert difference.low < difference.low_these < difference.high_these < difference.high
 
 
 def test_the_round_before_is_the_last_that_has_reports(here: World) -> None:
@@ -75,8 +75,8 @@ def test_rounds_below_the_minimum_are_not_compared(here: World) -> None:
 
 
 def test_where_either_round_is_open_a_difference_holds_at_every_look() -> None:
-    """Of the people who reported: a limit of the one less the other's, each with half of the error
-    probability. Of two that are closed the noise adds up, and that is narrower."""
+    """For the people who reported: one limit less the other's, each with half of the error
+    probability. Between two closed rounds the noise adds up, which is narrower."""
     (asked,) = survey(BIT, minimum_reports=1).questions
     kinds = [
         [Counts(np.array([600, yes]), 600 + yes, looks) for yes in (400, 500)]

@@ -57,7 +57,7 @@ def row(
 
 def over(*rows: Figures) -> list[RoundFigures]:
     """One label's rounds."""
-    return [RoundFigures(number, f"round {number}", each) for number, each in enumerate(rows)]
+    return [RoundFigures(number, f"round {number}", row) for number, row in enumerate(rows)]
 
 
 def only(*rows: Figures) -> Trend:
@@ -121,7 +121,7 @@ def test_a_long_list_is_drawn_only_where_it_is_clearly_above_zero() -> None:
     for clear, drawn in ((0, MIN_MARKS), (7, 7), (30, MAX_MARKS)):
         rows = [row(f"{n}", 0.01 * (n >= 40 - clear), n / 100, 1) for n in range(40)]
         shown, others = charts.picked(rows)
-        assert [each.label for each in shown] == [f"{39 - n}" for n in range(drawn)]
+        assert [text.label for text in shown] == [f"{39 - n}" for n in range(drawn)]
         assert len(others) == 40 - drawn
 
 
@@ -228,7 +228,7 @@ def test_an_event_is_a_line_at_its_round_with_words_above() -> None:
 def test_a_column_has_one_number_of_decimals() -> None:
     """The number that suits the median margin."""
     rows = [made("a", 0.1, 0.2, 0.3), made("b", 0.11, 0.12, 0.13), made("c", 0.2, 0.3011, 0.4)]
-    assert [each.whole for each in known_figures(rows, "share")] == ["20 %", "12 %", "30 %"]
+    assert [figure.whole for figure in known_figures(rows, "share")] == ["20 %", "12 %", "30 %"]
 
 
 def test_noise_alone_is_shown_only_within_the_interval() -> None:
@@ -269,7 +269,7 @@ def test_noise_alone_is_shown_only_within_the_interval() -> None:
 def test_the_headline_names_the_leader_if_the_intervals_allow(
     rows: list[tuple[str, float, float, float]], words: str
 ) -> None:
-    assert several_labels([row(*each) for each in rows], 20) == words
+    assert several_labels([row(*arguments) for arguments in rows], 20) == words
 
 
 def test_overlapping_intervals_leave_the_lead_open() -> None:

@@ -184,7 +184,7 @@ def test_what_cannot_be_crossed_is_refused_in_words(
 
 def test_an_encoding_without_a_counter_of_its_own_is_counted_report_by_report() -> None:
     class Sets(BitSet):
-        """What is said of it is all that is known."""
+        """A bit set with no properties beyond those of its base."""
 
     class Other(Encoding):
         cells, limit, max_cells = 4, 16, 4
@@ -252,10 +252,10 @@ def test_the_cache_distinguishes_surveys_and_counts() -> None:
     )
     found = crowd(one, 400)
     more = [
-        replace(found, cells=found.cells + np.eye(len(found.cells), dtype=np.int64)[place])
-        for place in (0, 2, 7)
+        replace(found, cells=found.cells + np.eye(len(found.cells), dtype=np.int64)[index])
+        for index in (0, 2, 7)
     ]
-    asked = [(one, each, False) for each in (found, *more, replace(found, reports=401))]
+    asked = [(one, tally, False) for tally in (found, *more, replace(found, reports=401))]
     asked += [(other, found, False), (one, found, True)]
     cache = EstimateCache()
     cached = [crossed(of, kept, looks, cache) for of, kept, looks in asked]
@@ -265,7 +265,7 @@ def test_the_cache_distinguishes_surveys_and_counts() -> None:
 
 
 def test_numbers_are_not_crossed_by_any_key_of_theirs() -> None:
-    assert all(not each.answer_labels for each in survey(NUMBER).questions)
+    assert all(not question.answer_labels for question in survey(NUMBER).questions)
 
 
 def test_its_author_is_told_what_it_costs() -> None:

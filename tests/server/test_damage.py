@@ -1,4 +1,5 @@
-"""One bit of a data folder is turned after a kill: what is served is what it was, or it is said."""
+"""One bit of a data folder flips after a kill: results stay as they were, or the damage is
+reported."""
 
 from __future__ import annotations
 
@@ -53,7 +54,7 @@ def left(tmp_path_factory: pytest.TempPathFactory) -> Left:
         data = Path(shutil.copytree(store.data, folder / "left"))
     with open_recovered(Path(shutil.copytree(data, folder / "whole"))) as store:
         counts = shown(store, Catalogue(store))
-    reports = sum(each[0] for each in counts.values())
+    reports = sum(count[0] for count in counts.values())
     assert reports == len(asked) * 3 * GROUPS * EACH
     return Left(data, counts)
 
@@ -62,9 +63,9 @@ def write(
     store: SqliteStore, asked: Sequence[PublishedSurvey], groups: range, *, later: bool
 ) -> None:
     for group in groups:
-        for each in asked:
+        for target in asked:
             with store.transaction(later=later) as transaction:
-                done = commit(transaction, [upload(each, group, n) for n in range(EACH)])
+                done = commit(transaction, [upload(target, group, n) for n in range(EACH)])
             assert done == ["accepted"] * EACH
 
 
@@ -76,9 +77,9 @@ def upload(asked: PublishedSurvey, group: int, number: int) -> Upload:
 
 def shown(store: Store, catalogue: Catalogue) -> Counts:
     return {
-        (each.name, each.document, tally.round): [tally.reports, *tally.cells.tolist()]
-        for each in catalogue.surveys()
-        for tally in store.tallies(each.sequence)
+        (survey.name, survey.document, tally.round): [tally.reports, *tally.cells.tolist()]
+        for survey in catalogue.surveys()
+        for tally in store.tallies(survey.sequence)
     }
 
 
@@ -91,14 +92,14 @@ def turned(left: Left, target: Path, file: str, place: int, bit: int) -> Path:
 
 
 def served(data: Path) -> Counts:
-    """What a start would show."""
+    """Return the counts that a start would show."""
     _prepare(data)
     with open_recovered(data) as store:
         return shown(store, Catalogue(store))
 
 
 def fault(data: Path, counts: Counts, log: pytest.LogCaptureFixture) -> str | None:
-    """What is wrong with what is said and shown of a folder."""
+    """Return the fault in what is reported and shown for a folder, or None."""
     log.clear()
     try:
         found = served(data)
@@ -106,14 +107,14 @@ def fault(data: Path, counts: Counts, log: pytest.LogCaptureFixture) -> str | No
         return None  # it is refused, and said why
     except Exception as error:  # noqa: BLE001  # of whatever kind: it would be a traceback
         return f"{type(error).__name__}: {error} {traceback.extract_tb(error.__traceback__)[-1]}"
-    said = any(each.levelno >= logging.WARNING for each in log.records)
+    said = any(record.levelno >= logging.WARNING for record in log.records)
     if found == counts or (said and found.items() <= counts.items()):
         return None
     less = all(
         key in counts and all(a <= b for a, b in zip(found[key], counts[key], strict=True))
         for key in found
     )
-    cut_off = any("is incomplete" in each.getMessage() for each in log.records)
+    cut_off = any("is incomplete" in record.getMessage() for record in log.records)
     wrong = {key[::2]: (found.get(key), of) for key, of in counts.items() if found.get(key) != of}
     return None if cut_off and less else f"shown and {'' if said else 'not '}said: {wrong}"
 
@@ -124,7 +125,7 @@ def faults(
     chance, found = random.Random(seed), list[str]()
     for file in FILES:
         content = (left.data / file).read_bytes()
-        used = [place for place in range(len(content)) if content[place]]
+        used = [offset for offset in range(len(content)) if content[offset]]
         for _ in range(number):
             place = chance.choice(used) if chance.random() < 0.8 else chance.randrange(len(content))
             data = turned(left, folder / "turned", file, place, bit := chance.randrange(8))

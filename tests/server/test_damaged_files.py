@@ -1,4 +1,4 @@
-"""What a disk has damaged beyond doubt is refused, named and set aside; what is whole is kept."""
+"""Files damaged beyond doubt are refused, named and set aside; whole ones are kept."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ MANY = 64  # bytes: more than one bit can put right
 
 def ruined(data: Path, file: str, place: int) -> None:
     content = bytearray((data / file).read_bytes())
-    content[place : place + MANY] = bytes(each ^ 0xA5 for each in content[place : place + MANY])
+    content[place : place + MANY] = bytes(byte ^ 0xA5 for byte in content[place : place + MANY])
     (data / file).write_bytes(content)
 
 
@@ -86,7 +86,7 @@ def test_of_a_ruined_log_the_commits_before_are_kept(left: Left, tmp_path: Path)
     assert (code, "are left out" in found["says"], "are lost" in found["says"]) == (1, True, True)
     kept = served(data)
     assert kept.keys() == left.counts.keys()
-    reports = [sum(each[0] for each in counts.values()) for counts in (kept, left.counts)]
+    reports = [sum(count[0] for count in counts.values()) for counts in (kept, left.counts)]
     assert reports[1] // 2 < reports[0] < reports[1]
     assert doctor(data) == (0, [])
 
@@ -103,8 +103,8 @@ def test_of_ruined_reports_that_were_pending_none_is_kept_and_it_is_said(
     ruined(data, redo_file.FILE, half + 2 * 512)
     code, (found, *_) = doctor(data, "--repair")
     assert (code, "cannot be read" in found["says"]) == (1, True)
-    lost = sum(each[0] for each in left.counts.values()) - sum(
-        each[0] for each in served(data).values()
+    lost = sum(count[0] for count in left.counts.values()) - sum(
+        counts[0] for counts in served(data).values()
     )
     assert lost == 90
     assert doctor(data) == (0, [])
@@ -113,7 +113,7 @@ def test_of_ruined_reports_that_were_pending_none_is_kept_and_it_is_said(
 def test_the_end_of_a_write_that_was_cut_off_is_no_damage(
     left: Left, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """The last commit in the log: as a power cut leaves it, or damage, which is said."""
+    """A power cut leaves the log's last commit like this, or damage does, which is reported."""
     data = Path(shutil.copytree(left.data, tmp_path / "data"))
     size = (data / LOG).stat().st_size
     ruined(data, LOG, size - FRAME + 100)
@@ -142,7 +142,7 @@ def test_a_damaged_survey_is_not_offered_and_others_are(left: Left, tmp_path: Pa
     change(data, "UPDATE surveys SET document = ? WHERE sequence = 2", damaged)
     with serving(data) as server:
         with urllib.request.urlopen(f"{server.url}/v1/surveys", timeout=PATIENCE) as answer:
-            listed = [each["document"] for each in json.load(answer)["surveys"]]
+            listed = [survey["document"] for survey in json.load(answer)["surveys"]]
         page = f"{server.url}/v1/surveys/{identifier}"
         sent = envelope(two, 1).pack()
         headers = {"Content-Type": CONTENT_TYPE}
@@ -187,7 +187,7 @@ def test_what_is_damaged_is_neither_backed_up_nor_restored(
         StoreUnusable, match=r"was not written. Keep all existing backups, .* doctor --data"
     ):
         back_up(data, tmp_path / "again")
-    assert sorted(each.name for each in tmp_path.iterdir()) == ["copy", "data"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["copy", "data"]
     (tmp_path / "old").mkdir()
     shutil.move(tmp_path / "copy", tmp_path / "old" / FILE)
     damage(tmp_path / "old")

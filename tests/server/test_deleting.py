@@ -41,9 +41,9 @@ WORDS = "Beekeeping, by the unusual words of this survey"
 def fill(place: Place) -> list[PublishedSurvey]:
     with create_store(place) as store:
         asked = [published(store, survey(title=title)) for title in (WORDS, "Another one")]
-        for each in asked:
-            take(place, each, range(300))
-        store.add_counters({(each.sequence, "accepted"): 300 for each in asked})
+        for published in asked:
+            take(place, published, range(300))
+        store.add_counters({(published.sequence, "accepted"): 300 for published in asked})
     return asked
 
 
@@ -64,7 +64,7 @@ def test_it_goes_with_all_its_data_and_the_other_stays(place: Place) -> None:
     assert done.returncode == 0, done.stderr
     assert "Not deleted: its id" in done.stderr
     with open_store(place) as store:
-        assert [each.id for each in Catalogue(store).surveys()] == [stays.id]
+        assert [survey.id for survey in Catalogue(store).surveys()] == [stays.id]
         assert (store.tallies(gone.sequence), store.counters(gone.sequence)) == ([], {})
         assert not list(store.envelopes(gone.sequence, 683))
         assert len(list(store.envelopes(stays.sequence, 683))) == 300
@@ -94,7 +94,7 @@ def test_the_wrong_one_is_not_deleted(tmp_path: Path) -> None:
     data = tmp_path / "data"
     asked = fill(data)
     several = refused(3, "survey", "delete", "app-health", "--yes", "--data", data)
-    assert all(each.id[:12] in several for each in asked)
+    assert all(envelope.id[:12] in several for envelope in asked)
     first = asked[0].id
     still = refused(3, "survey", "delete", first[:12], "--yes", "--data", data)
     assert "close it first" in still
@@ -136,7 +136,7 @@ def test_a_server_of_the_store_takes_nothing_of_it_any_more(place: Place) -> Non
 
 def sent(here: World, asked: PublishedSurvey, number: int) -> tuple[int, list[str]]:
     answer = here.send(envelope(asked, number)).json
-    return answer["accepted"], [each["code"] for each in answer["refused"]]
+    return answer["accepted"], [refusal["code"] for refusal in answer["refused"]]
 
 
 def test_what_is_over_needs_no_closing(tmp_path: Path) -> None:
@@ -150,12 +150,12 @@ def test_what_is_over_needs_no_closing(tmp_path: Path) -> None:
 def test_nothing_of_it_is_left_in_the_tables_of_a_database(
     cluster: Cluster, database: Database
 ) -> None:
-    """Beside the write-ahead log, which keeps what it holds until it is recycled."""
+    """The write-ahead log is excluded: it keeps its contents until it is recycled."""
     gone, last = fill(database)
     assert in_tables(cluster, database, gone.signature)
-    for each in (gone, last):
-        run("survey", "close", each.id, *option(database))
-        done = run("survey", "delete", each.id, "--yes", *option(database))
+    for deleted in (gone, last):
+        run("survey", "close", deleted.id, *option(database))
+        done = run("survey", "delete", deleted.id, "--yes", *option(database))
         assert (done.returncode, "somebody reads" in done.stderr) == (0, False)
     assert not in_tables(cluster, database, gone.signature)
     assert in_tables(cluster, database, gone.id)  # in the register
@@ -169,7 +169,7 @@ def in_tables(cluster: Cluster, database: Database, words: str) -> bool:
     cluster.say("CHECKPOINT")
     found = []
     for path in (cluster.data / "base" / str(number)).iterdir():
-        with suppress(FileNotFoundError):  # of a table that has just been written anew
+        with suppress(FileNotFoundError):  # of a table that has just been rewritten
             found.append(words.encode() in path.read_bytes())
     return any(found)
 
@@ -184,7 +184,7 @@ READERS = {  # for long: one that has locked the tables, as a dump does, and one
 def test_who_reads_for_long_holds_up_neither_deletion_nor_the_other_nodes(
     cluster: Cluster, database: Database, monkeypatch: pytest.MonkeyPatch, reads: str
 ) -> None:
-    """What is left in the files goes once it has ended, though no node has written anything."""
+    """The files shrink once the long read has ended, though no node has written anything."""
     monkeypatch.setattr(upkeep, "FORGET_SECONDS", 0.2)
     gone, _ = fill(database)
     with (
@@ -205,7 +205,7 @@ def test_who_reads_for_long_holds_up_neither_deletion_nor_the_other_nodes(
                 slowest = max(slowest, time.monotonic() - began)
             assert slowest < 2
             assert done.result(0) is False  # not forgotten yet, which the command says
-            # A table that is just being written anew is in neither of its two files as a whole.
+            # A table that is just being rewritten is in neither of its two files as a whole.
             eventually(
                 lambda: in_tables(cluster, database, gone.signature), "its rows are still there"
             )

@@ -43,7 +43,7 @@ def results_of(here: World, published: PublishedSurvey) -> Results:
 
 
 def of(results: Results, number: int) -> Distribution:
-    (period,) = (each for each in results.rounds if each.round == number)
+    (period,) = (round_ for round_ in results.rounds if round_.round == number)
     assert isinstance(period.distributions, dict)
     assert list(period.distributions) == ["degrees"]
     return period.distributions["degrees"]
@@ -77,7 +77,7 @@ def test_an_open_round_says_less_and_one_with_too_few_reports_nothing(here: Worl
 
     inner = slice(4, -4)
     assert sum(map(width, still.points[inner])) > sum(map(width, closed.points[inner]))
-    (few,) = (each for each in results.rounds if each.round == FEW)
+    (few,) = (round_ for round_ in results.rounds if round_.round == FEW)
     assert not few.distributions
     assert b'"distributions"' not in msgspec.json.encode(few)
 

@@ -77,7 +77,9 @@ def doctor(data: Path, *more: str) -> tuple[int, list[dict[str, Any]]]:
     assert errors == ""
     said = json.loads(text)
     assert said["well"] == (code == 0)
-    return code, [each for each in said["checks"] if not each["well"] or each["check"] == "round"]
+    return code, [
+        check for check in said["checks"] if not check["well"] or check["check"] == "round"
+    ]
 
 
 def cells(data: Path) -> tuple[Any, ...]:

@@ -47,12 +47,12 @@ def test_the_cache_distinguishes_everything_that_estimates_depend_on() -> None:
     made: list[list[list[float]]] = []
     for _ in range(2):
         made = [
-            values(each)
+            values(statement)
             for question, cells, reports, confidence, looks in asked
-            for each in cache.statements(question, [Counts(cells, reports, looks)], confidence)
+            for statement in cache.statements(question, [Counts(cells, reports, looks)], confidence)
         ]
-        assert made == [values(expected_statements(*each)) for each in asked]
-    assert len({str(each) for each in made}) == len(asked) == len(cache)
+        assert made == [values(expected_statements(*arguments)) for arguments in asked]
+    assert len({str(arguments) for arguments in made}) == len(asked) == len(cache)
 
 
 def test_the_cache_distinguishes_limits_by_confidence_and_by_what_they_are_about() -> None:

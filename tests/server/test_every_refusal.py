@@ -34,8 +34,8 @@ def test_refusals_before_the_application_are_listed(tmp_path: Path, status: str)
         if path in ROUTES and method.upper() in ROUTES[path].methods
     }
 
-    def answered(place: tuple[str, str]) -> str:
-        path, method = place
+    def answered(address: tuple[str, str]) -> str:
+        path, method = address
         head = f"{method.upper()} {path} HTTP/1.1\r\nHost: x\r\nContent-Encoding: identity\r\n"
         asked = f"{head}Content-Length: {length}\r\n\r\n".encode()
         with connections(server, 1, asked) as made:
@@ -47,10 +47,10 @@ def test_refusals_before_the_application_are_listed(tmp_path: Path, status: str)
     ):
         list(pool.map(answered, operations))  # the first of what is paced is always on time
         found = dict(zip(operations, pool.map(answered, operations), strict=True))
-    said = {place for place, answer in found.items() if answer == status}
-    assert said == {place for place in found if status in ALWAYS | SLOW.get(place, set())}
-    for place, answer in found.items():
-        assert answer in operations[place]["responses"], place
+    said = {address for address, answer in found.items() if answer == status}
+    assert said == {address for address in found if status in ALWAYS | SLOW.get(address, set())}
+    for address, answer in found.items():
+        assert answer in operations[address]["responses"], address
 
 
 def test_every_refusal_in_the_source_has_been_answered(here: World) -> None:

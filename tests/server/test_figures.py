@@ -56,17 +56,17 @@ def test_a_figure_file_is_complete_without_other_files(
         assert answer.mimetype == "image/svg+xml"
         root = ET.fromstring(answer.data)
         assert root.tag == f"{SVG}svg"
-        (style,) = [each.text for each in root.iter(f"{SVG}style")]
+        (style,) = [element.text for element in root.iter(f"{SVG}style")]
         assert style is not None
         assert "var(" not in style
         allowed = b64encode(sha256(style.encode()).digest()).decode()
         policy = answer.headers["Content-Security-Policy"]
         assert policy == f"default-src 'none'; style-src 'sha256-{allowed}'"
-        kinds = {each.tag.removeprefix(SVG) for each in root.iter()}
+        kinds = {element.tag.removeprefix(SVG) for element in root.iter()}
         assert kinds <= {
             "svg", "style", "rect", "g", "text", "tspan", "title", "desc", "line", "circle", "path"
         }  # fmt: skip
-        assert not [key for each in root.iter() for key in each.attrib if "href" in key]
+        assert not [key for element in root.iter() for key in element.attrib if "href" in key]
         assert question in "".join(root.itertext())
 
 
@@ -78,7 +78,7 @@ def test_the_csv_of_a_figure_has_the_numbers_of_the_results(
         return list(csv.DictReader(io.StringIO(get(here, path).text)))
 
     document = get(here, f"/v1/surveys/{published.id}/results").json
-    periods = {each["round"]: each for each in document["rounds"]}
+    periods = {round_["round"]: round_ for round_ in document["rounds"]}
 
     def texts(found: dict[str, object]) -> dict[str, str]:
         return {key: "" if value is None else str(value) for key, value in found.items()}
@@ -101,7 +101,7 @@ def test_a_distribution_is_a_figure_too(here: World) -> None:
     document = get(here, f"/v1/surveys/{published.id}/results?round=683").json
     (period,) = document["rounds"]
     wanted = period["distributions"]["minutes"]["points"]
-    assert [float(each["below"]) for each in points] == [each["below"] for each in wanted]
+    assert [float(row["below"]) for row in points] == [row["below"] for row in wanted]
     assert ET.fromstring(get(here, f"{path}.svg").data).tag == f"{SVG}svg"
 
 

@@ -170,8 +170,8 @@ def test_a_look_that_fails_ends_neither_the_others_nor_those_that_follow(
         return whole(sequence, *window)
 
     def rounds() -> dict[int, list[int]]:
-        for each in (*ended, *(error for known in broken if known is None)):
-            raise each
+        for failure in (*ended, *(error for known in broken if known is None)):
+            raise failure
         return {published.sequence: [FIRST_ROUND, FIRST_ROUND + 1] for published in (ours, theirs)}
 
     monkeypatch.setattr(here.store, "tallies", tallies)
@@ -182,11 +182,11 @@ def test_a_look_that_fails_ends_neither_the_others_nor_those_that_follow(
     assert fresh(here, ours) is None
     broken.add(None)
     caplog.clear()
-    eventually(lambda: caplog.messages, "it is said")
+    eventually(lambda: caplog.messages, "no log message")
     broken.clear()
-    eventually(lambda: fresh(here, ours) == "0.0", "it goes on")
+    eventually(lambda: fresh(here, ours) == "0.0", "the share is not shown again")
     ended.append(SystemExit())
-    eventually(lambda: "forgery" not in {each.name for each in threading.enumerate()}, "ended")
+    eventually(lambda: "forgery" not in {thread.name for thread in threading.enumerate()}, "ended")
 
 
 def fresh(here: World, published: PublishedSurvey) -> str | None:

@@ -75,7 +75,7 @@ def sent(server: Server, body: bytes, kind: str = CONTENT_TYPE, more: str = "") 
 def bodies(asked: PublishedSurvey) -> dict[str, tuple[bytes, str]]:
     """Bodies by their fault; each is sent once, and then it is a duplicate."""
     number = this_round(asked)
-    good, two = (envelope(asked, each, round_number=number) for each in (1, 2))
+    good, two = (envelope(asked, n, round_number=number) for n in (1, 2))
     many = envelope(asked, 3, round_number=number, count=100)
     twin = json.dumps({"envelopes": [json_envelope(asked.survey, two)]}).encode()
     return {
@@ -189,7 +189,7 @@ def test_a_revoked_app_token_is_soon_worth_nothing(
     body = envelope(asked, 9, round_number=this_round(asked)).pack()
     assert sent(server, body, more=authorization)[0] == 200
     listed = json.loads(run("token", "list", "--data", folder, "--json").stdout)["tokens"]
-    apps = [each for each in listed if each["role"] == "app"]  # the operator's may end as late
+    apps = [entry for entry in listed if entry["role"] == "app"]  # the operator's may end as late
     newest = max(apps, key=lambda each: each["expires"])
     assert run("token", "revoke", newest["id"], "--data", folder).returncode == 0
     eventually(lambda: sent(server, body, more=authorization)[0] == 401, "the token has ended")
@@ -209,7 +209,7 @@ def test_the_log_names_the_problem_document_of_each_mistake(
         assert answer.startswith(b"HTTP/1.1 500")
         instance = json.loads(answer.rpartition(b"\r\n\r\n")[2])["instance"]
         _, written = server.stop()
-    (line,) = [each for each in written.splitlines() if "urn:uuid:" in each]
+    (line,) = [line for line in written.splitlines() if "urn:uuid:" in line]
     assert json.loads(line)["request"] == instance if more else line.endswith(f" ({instance})")
 
 

@@ -1,4 +1,4 @@
-"""What is sent today is what was sent first, but for keys that came later."""
+"""Results documents sent today equal those first sent, except for keys that came later."""
 
 import csv
 import io

@@ -34,17 +34,17 @@ ENDS = (0, 1, 2**16, 2**31, 2**32 - 1)
 FIELDS = (36, 56, 60)  # where round, count and length begin
 TOGETHER = 500  # bodies whose uploads are written in one transaction
 REFUSED_IN_SECONDS = 0.1
-MOST_GROWTH_BYTES = 16 * 2**20
+MAX_GROWTH_BYTES = 16 * 2**20
 
 
 def bodies(asked: PublishedSurvey, number: int) -> list[tuple[str, bytes]]:
     """Good ones, of every form."""
     one = envelope(asked, 1, round_number=number)
-    many = [envelope(asked, each, count=3, round_number=number) for each in (2, 3)]
-    twin = {"envelopes": [json_envelope(asked.survey, each) for each in (one, *many)]}
+    many = [envelope(asked, n, count=3, round_number=number) for n in (2, 3)]
+    twin = {"envelopes": [json_envelope(asked.survey, envelope_) for envelope_ in (one, *many)]}
     return [
         (CONTENT_TYPE, one.pack()),
-        (CONTENT_TYPE, b"".join(each.pack() for each in many)),
+        (CONTENT_TYPE, b"".join(envelope_.pack() for envelope_ in many)),
         (JSON, json.dumps(twin).encode()),
     ]
 
@@ -88,7 +88,7 @@ def hostile(
 
 
 def decided(here: Intake, token: str | None, kind: str, body: bytes) -> list[Upload]:
-    """What of it would be counted; nothing but a refusal may be in the way."""
+    """Return the uploads that would be counted; only a refusal may prevent one."""
     try:
         sent = Sent(kind, token, body)
         decisions = decide(here, sent, parse(sent))
@@ -96,11 +96,11 @@ def decided(here: Intake, token: str | None, kind: str, body: bytes) -> list[Upl
         if error.status >= 500:
             raise
         return []
-    return [each for each in decisions if isinstance(each, Upload)]
+    return [decision for decision in decisions if isinstance(decision, Upload)]
 
 
 def attack(here: World, asked: PublishedSurvey, how_many: int) -> tuple[int, int]:
-    """How many bodies were taken, and how many reports are counted: exactly the good ones."""
+    """Return how many bodies were accepted and how many reports counted: exactly the good ones."""
     parts, app = here.front.intake, here.bearer("app")["Authorization"]
     taken, waiting, expected = 0, list[Upload](), dict[bytes, Upload]()
     for number, (kind, body) in enumerate(hostile(asked, DECEMBER, how_many, 1)):
@@ -109,20 +109,20 @@ def attack(here: World, asked: PublishedSurvey, how_many: int) -> tuple[int, int
         waiting += found
         if number % TOGETHER == TOGETHER - 1 and waiting:
             here.writer.write(waiting)
-            for each in waiting:
-                expected.setdefault(each.id, each)
+            for answer in waiting:
+                expected.setdefault(answer.id, answer)
             waiting.clear()
     cells = counted(asked, [*expected.values()])
-    reports = sum(each.count for each in expected.values())
+    reports = sum(upload.count for upload in expected.values())
     assert here.tallies(asked) == {DECEMBER: (reports, cells)}
     return taken, reports
 
 
 def counted(asked: PublishedSurvey, uploads: Sequence[Upload]) -> list[int]:
-    """By the reference decoder, report by report."""
+    """Count with the reference decoder, report by report."""
     totals = [[0] * question.mechanism.cells for question in asked.survey.questions]
-    for each in uploads:
-        sent = Envelope(asked.id, each.round, each.id, each.count, each.payload)
+    for upload in uploads:
+        sent = Envelope(asked.id, upload.round, upload.id, upload.count, upload.payload)
         for symbols in decode_reports(asked.survey, sent):
             for cells, question, symbol in zip(
                 totals, asked.survey.questions, symbols, strict=True
@@ -173,7 +173,7 @@ def server(folder: Path, asked: PublishedSurvey) -> Iterator[Server]:
 
 
 def answered(connection: socket.socket, token: str, kind: str, body: bytes) -> int:
-    """How many reports were accepted."""
+    """Return how many reports were accepted."""
     request = head(len(body), kind).replace(
         b"\r\n\r\n", f"\r\nAuthorization: Bearer {token}\r\n\r\n".encode()
     )
@@ -259,5 +259,5 @@ def test_what_is_too_much_is_refused_at_once_and_takes_no_memory(server: Server,
     before = peak_rss(server)
     times = [refused_after(server, *TOO_MUCH[what]) for _ in range(9)]
     assert median(times) < REFUSED_IN_SECONDS
-    assert peak_rss(server) - before < MOST_GROWTH_BYTES
+    assert peak_rss(server) - before < MAX_GROWTH_BYTES
     print(f"{what}: {1e3 * median(times):.1f} ms, {(peak_rss(server) - before) / 2**20:.1f} MiB")

@@ -1,4 +1,4 @@
-"""The HTTP interface beside the intake: who may do what, surveys, and what operations ask for."""
+"""HTTP interface other than intake: roles, surveys, and operations."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ def test_a_token_is_no_option_of_a_command() -> None:
 
 
 def test_a_session_s_cookie_reads_and_never_changes(here: World, asked: PublishedSurvey) -> None:
-    """A browser sends it along for whoever made the request: it must not publish or close."""
+    """A browser attaches it to any site's request, so it must not publish or close."""
     token = here.token("operator")
     client = here.client
     client.set_cookie("deniable_session", here.session(token))

@@ -1,4 +1,4 @@
-"""What is taken, what is refused, and that a refusal changes nothing."""
+"""Accepted and refused uploads, and that a refusal changes nothing."""
 
 import json
 from itertools import count
@@ -86,7 +86,7 @@ def test_good_envelopes_are_taken_beside_refused_ones(here: World) -> None:
         late, envelope(asked, 2), Envelope("0" * 64, 0, bytes(16), 1, b"\0"), app=True
     )
     assert answer.json["accepted"] == 1
-    assert [(each["index"], each["code"]) for each in answer.json["refused"]] == [
+    assert [(refusal["index"], refusal["code"]) for refusal in answer.json["refused"]] == [
         (0, "late"),
         (2, "unknown-survey"),
     ]
@@ -351,12 +351,12 @@ def test_a_body_has_at_most_4096_envelopes(here: World, envelopes: int, status: 
 def test_without_an_app_token_a_body_holds_one_envelope(
     here: World, asked: PublishedSurvey, app: bool
 ) -> None:
-    """Else whoever may send five requests in a second could send twenty thousand reports."""
+    """Otherwise a sender limited to five requests per second could send twenty thousand reports."""
     two = [envelope(asked, 1), envelope(asked, 2)]
-    twins = {"envelopes": [json_envelope(asked.survey, each) for each in two]}
+    twins = {"envelopes": [json_envelope(asked.survey, envelope_) for envelope_ in two]}
     headers = here.bearer("app") if app else {}
     for answer in (
-        here.post(b"".join(each.pack() for each in two), headers=headers),
+        here.post(b"".join(envelope_.pack() for envelope_ in two), headers=headers),
         here.post(json.dumps(twins).encode(), JSON, headers=headers),
     ):
         if not app:

@@ -61,8 +61,8 @@ class Trial:
         with self.supervised(), ThreadPoolExecutor(CLIENTS) as pool:
             done = [pool.submit(self.client, number) for number in range(CLIENTS)]
             self.kill_often()
-            for each in done:
-                each.result(PATIENCE)
+            for worker in done:
+                worker.result(PATIENCE)
         with open_recovered(self.data) as store:
             (tally,) = store.tallies(self.asked.sequence)
             return [tally.reports, *tally.cells.tolist()]
@@ -99,7 +99,7 @@ class Trial:
             if self.server.process.poll() is None:
                 return  # its parent starts another one
         if whom == "main":
-            os.kill(self.server.process.pid, signal.SIGKILL)  # its worker must end by itself
+            os.kill(self.server.process.pid, signal.SIGKILL)  # its worker must end without help
             self.server.process.wait(PATIENCE)
             self.server.close()
         else:
@@ -125,7 +125,7 @@ class Trial:
         return sent
 
     def send(self, sent: Envelope) -> bool:
-        """Whether it was acknowledged."""
+        """Return True if the envelope was acknowledged."""
         return self.send_to(self.port, sent)
 
     def send_to(self, port: int, sent: Envelope) -> bool:

@@ -101,7 +101,7 @@ def test_publishing_under_the_same_name_tells_the_change() -> None:
 
 
 def test_a_page_says_what_rounds_share(here: World) -> None:
-    """Beside the trend too; the line that JavaScript's client refuses is not shown."""
+    """The trend states it too; the line that the JavaScript client refuses is not shown."""
     published, analyst = reported(here), here.bearer("analyst")
     page = here.client.get(f"/surveys/{published.id}", headers=analyst).text
     assert "keeps that report and sends it again" in page

@@ -133,7 +133,7 @@ def test_the_table_has_one_size_and_keeps_no_address(monkeypatch: pytest.MonkeyP
     for _ in range(32):
         clock.pass_(hours=1)
         made.wait(NEAR, "a")
-        places.add(next(place for place, count in enumerate(made._counts) if count))
+        places.add(next(bucket for bucket, count in enumerate(made._counts) if count))
         assert len(made._counts) == 64
     assert len(places) > 1  # all in one place: 64**-31
 

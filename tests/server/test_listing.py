@@ -33,7 +33,7 @@ OVER = datetime(2027, 3, 15, tzinfo=UTC)  # of the usual survey: its last day, a
 def listed(here: World) -> list[str]:
     answer = here.client.get("/v1/surveys")
     assert answer.status_code == 200
-    return [each["id"] for each in answer.json["surveys"]]
+    return [survey["id"] for survey in answer.json["surveys"]]
 
 
 @cache
@@ -131,8 +131,8 @@ def test_clients_read_every_list_that_may_be_published(here: World) -> None:
     entries = fill_up(here)
     assert MAX_LIST_BYTES * 0.9 < len(here.catalogue.listing()) <= MAX_LIST_BYTES
     read = read_list(Reply(200, here.catalogue.listing()), Policy([PUBLIC]))
-    assert [each.id for each in read] == entries
-    assert [each.problem for each in read] == [None] * len(entries)
+    assert [entry.id for entry in read] == entries
+    assert [entry.problem for entry in read] == [None] * len(entries)
 
 
 def fill_up(here: World) -> list[str]:
@@ -141,7 +141,7 @@ def fill_up(here: World) -> list[str]:
         try:
             made.append(published(here.store, another(2**18, len(made)), here.catalogue))
         except Refused:
-            return [each.id for each in made]
+            return [published.id for published in made]
 
 
 def test_the_verbs_state_why_they_refuse(tmp_path: Path) -> None:

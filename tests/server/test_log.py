@@ -1,4 +1,4 @@
-"""What the write-ahead log proves: damage only where no power cut could have left it so."""
+"""Damage that the write-ahead log proves: only what no power cut could have left."""
 
 from __future__ import annotations
 
@@ -57,8 +57,8 @@ def written(file: Path, *transactions: int, covers: int = 0) -> None:
         for _ in range(rows):
             driver.execute("INSERT INTO rows (content) VALUES (randomblob(900))")
         driver.execute("COMMIT")
-    for each in (file, log_of(file)):
-        shutil.copy(alive / each.name, each)
+    for path in (file, log_of(file)):
+        shutil.copy(alive / path.name, path)
     driver.close()
     shutil.rmtree(alive)
 
@@ -116,7 +116,7 @@ def test_what_an_earlier_cut_has_left_proves_nothing(file: Path) -> None:
     put(file, first, bytes(FRAME))
     assert is_certain(file) is False
     written(file, 12)
-    assert frames(file) > torn, "the log goes on from its last commit that is whole"
+    assert frames(file) > torn, "the log continues from its last commit that is whole"
     assert is_certain(file) is None
     put(file, first, bytes(FRAME))
     put(file, torn - 1, commit)

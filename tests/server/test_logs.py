@@ -20,7 +20,7 @@ from tests.server.world import World
 
 @pytest.fixture(params=[False, True], ids=["lines", "JSON"])
 def log(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[StringIO]:
-    """What a server with these settings writes."""
+    """Return the log that a server with these settings writes."""
     monkeypatch.setattr(sys, "stderr", written := StringIO())
     monkeypatch.setattr(logging, "_handlerList", [])  # those of other libraries are closed here
     before = {name: logging.getLogger(name).__dict__.copy() for name in ("_granian", "deniable")}

@@ -45,16 +45,16 @@ def test_an_answer_holds_the_newest_rounds_and_says_how_many_it_leaves_out(
     here, asked = many
     answer = get(here, f"/v1/surveys/{asked.id}/results")
     assert len(answer.data) < 2**20
-    rounds = [each["round"] for each in answer.json["rounds"]]
+    rounds = [round_["round"] for round_ in answer.json["rounds"]]
     assert rounds == list(range(NEWEST - MAX_ROUNDS + 1, NEWEST + 1))
     assert answer.json["left_out"] == DAYS - MAX_ROUNDS
     before = get(here, f"/v1/surveys/{asked.id}/results?until={rounds[0] - 1}").json
     assert before["rounds"][-1]["round"] == rounds[0] - 1
     some = get(here, f"/v1/surveys/{asked.id}/results?from=12000&until=12003").json
-    assert [each["round"] for each in some["rounds"]] == [12_000, 12_001, 12_002, 12_003]
+    assert [round_["round"] for round_ in some["rounds"]] == [12_000, 12_001, 12_002, 12_003]
     assert "left_out" not in some
     one = get(here, f"/v1/surveys/{asked.id}/results?round=12000").json
-    assert [each["reports"] for each in one["rounds"]] == [100]
+    assert [round_["reports"] for round_ in one["rounds"]] == [100]
     assert get(here, f"/v1/surveys/{asked.id}/results?round=1").status_code == 404
     assert get(here, f"/v1/surveys/{asked.id}/results?from=x").status_code == 400
     assert get(here, f"/v1/surveys/{asked.id}/results.csv").data.count(b"\n") == 1 + MAX_ROUNDS + 1
@@ -63,7 +63,7 @@ def test_an_answer_holds_the_newest_rounds_and_says_how_many_it_leaves_out(
 def test_a_page_lists_some_rounds_and_leads_to_the_others(
     many: tuple[World, PublishedSurvey],
 ) -> None:
-    """By its links alone one comes to the first round."""
+    """The page's links alone lead to the first round."""
     here, asked = many
     path, pages, seen = f"/surveys/{asked.id}", 0, set[int]()
     while path:
@@ -85,7 +85,7 @@ def test_a_page_lists_some_rounds_and_leads_to_the_others(
 def test_the_time_does_not_grow_with_rounds_that_nobody_asks_for(
     many: tuple[World, PublishedSurvey],
 ) -> None:
-    """Beside a survey of as many rounds as an answer holds; in seconds of this process."""
+    """Compared with a survey of as many rounds as an answer holds, in seconds of this process."""
     here, asked = many
     small = here.publish(
         survey(name="small", round="day", opens=LAST - timedelta(days=399), closes=LAST,

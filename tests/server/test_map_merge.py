@@ -94,8 +94,8 @@ def test_an_error_of_the_function_is_the_caller_s(where: str) -> None:
 
 @pytest.mark.long
 def test_workers_of_our_own_cluster_keep_their_memory(monkeypatch: pytest.MonkeyPatch) -> None:
-    """As the kernel saw it when the worker started: what is set later does not count. And this
-    process keeps its own environment."""
+    """The kernel sees it when the worker starts; a later change has no effect. This process keeps
+    its own environment."""
     monkeypatch.setenv("MALLOC_TRIM_THRESHOLD_", "65536")
     before = dict(os.environ)
     found: dict[str, str] = map_merge(memory_settings, [0], take_last, {}, "dask")

@@ -74,7 +74,7 @@ class Nodes(Trial):
                     self.acknowledged += 1
 
     def sent(self, envelope: Envelope, chance: random.Random, both: ThreadPoolExecutor) -> bool:
-        """Whether one of those to whom it was sent has acknowledged it."""
+        """Return True if one of the nodes that got the envelope acknowledged it."""
         ports = [server.port for server in self.servers]
         if chance.random() >= TO_BOTH:
             return self.send_to(chance.choice(ports), envelope)
@@ -130,7 +130,7 @@ class Pair:
 
     @contextmanager
     def halfway(self, *numbers: int, ends: bool = True) -> Iterator[None]:
-        """What is done inside happens between the first node's writing and its commit."""
+        """Run the body between the first node's write and its commit."""
         with suppress(KeyError), self.one.transaction() as transaction:
             commit(transaction, [upload(self.asked, number) for number in numbers])
             yield
@@ -237,7 +237,7 @@ def test_a_round_whose_tally_is_damaged_at_one_node_keeps_its_envelopes(pair: Pa
         damage = "UPDATE tallies SET reports = reports + {} WHERE node = '{}'"
         connection.execute(damage.format(1, pair.one._node))
     assert pair.other.purge(1).envelopes == 0
-    with pair.one._writing("mend it") as connection:
+    with pair.one._writing("repair it") as connection:
         connection.execute(damage.format(-1, pair.one._node))
     assert pair.other.purge(1).envelopes == 2
 
@@ -264,7 +264,7 @@ def test_two_servers_of_one_name_wait_for_each_other_and_lose_nothing(pair: Pair
 def test_whoever_knows_a_survey_knows_all_that_were_published_before(
     pair: Pair, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A sequence that is seen before a smaller one would hide that for good."""
+    """A sequence number that is seen before a smaller one would hide that permanently."""
     known: list[list[int]] = []
 
     add_entry = PostgresStore._add_entry

@@ -31,6 +31,7 @@ from tests.server.surveys import KEY, PUBLIC, envelope, mixed, survey
 from tests.server.world import JSON, World
 
 Ask = Callable[..., Any]  # Any: a test response
+Headers = dict[str, str]
 PROBLEM_CONTENT = document()["components"]["responses"]["problem"]["content"]
 
 
@@ -53,6 +54,8 @@ BEFORE = {
     "import deniable.server.http.rate_limit as pace\npace.PATIENCE_SECONDS = 0.0",
 }
 ALWAYS = {"500", "503"}  # an error of ours, and a store that cannot be read or too much to do
+LISTED = "/v1/surveys"
+TOO_LONG, CUT_OFF = {"CONTENT_LENGTH": "10000000"}, {"CONTENT_LENGTH": "100"}
 SLOW = {("/v1/envelopes", "post"): {"408"}}  # where a body is read on the address for devices
 
 
@@ -101,99 +104,116 @@ def statuses_of(here: World, ask: Ask, role: str | None, *others: Any) -> dict[s
     return {str(answer.status_code): answer for answer in answers}
 
 
-def sent(here: World) -> dict[tuple[str, str], dict[str, Any]]:
-    """Every answer that the API can give, by address and method."""
-    asked, http = here.publish(mixed()), here.client
-    analyst, operator, app = (here.bearer(role) for role in ("analyst", "operator", "app"))
-    text = render_document(survey(title="Another"))
-    signed, third = (
-        {"document": each.decode(), "signature": sign(each, KEY), "key": PUBLIC}
-        for each in (text, render_document(survey(title="A third")))
-    )
-    gzip = {"Content-Encoding": "gzip"}
+class Api:
+    """Every request that the API takes, against one server."""
+
+    def __init__(self, here: World) -> None:
+        self.here, self.http, self.asked = here, here.client, here.publish(mixed())
+        self.analyst, self.operator, self.app = map(here.bearer, ("analyst", "operator", "app"))
+        self.text = render_document(survey(title="Another"))
+        self.signed, self.third = (
+            {"document": text.decode(), "signature": sign(text, KEY), "key": PUBLIC}
+            for text in (self.text, render_document(survey(title="A third")))
+        )
+        self.one, self.none = f"/v1/surveys/{self.asked.id}", f"/v1/surveys/{'0' * 64}"
+
+    def get(self, path: str) -> Ask:
+        return lambda headers: self.http.get(path, headers=headers)
 
     def publish(
-        table: object = signed, headers: dict[str, str] = operator, query: str = "?replace=true"
+        self, table: object, headers: Headers | None = None, query: str = "?replace=true"
     ) -> Any:
-        return http.post(f"/v1/surveys{query}", data=json.dumps(table), headers=headers)
+        headers = self.operator if headers is None else headers
+        return self.http.post(f"{LISTED}{query}", data=json.dumps(table), headers=headers)
 
-    def results(form: str) -> Any:
-        def ask(query: str = "", headers: dict[str, str] = analyst, name: str = asked.id) -> Any:
-            return http.get(f"/v1/surveys/{name}/{form}{query}", headers=headers)
+    def envelopes(self) -> dict[str, Any]:
+        def upload(headers: Headers) -> Any:
+            return self.here.post(envelope(self.asked, 1).pack(), headers=headers)
 
+        here = self.here
         return statuses_of(
-            here, ask, "analyst", ask("?round=x"), ask("?round=1"), ask(name="0" * 64)
-        )
+            here, upload, None,
+            here.send(envelope(self.asked, 1), envelope(self.asked, 2, round_number=1), app=True),
+            upload(self.app), upload(self.analyst), upload({"Authorization": "Bearer " + "x" * 43}),
+            here.post(b"x"), here.post(b"x", "text/plain"),
+            here.post(b"", environ_overrides=TOO_LONG), limited(here, envelope(self.asked, 3)),
+        )  # fmt: skip
 
-    def upload(headers: dict[str, str]) -> Any:
-        return here.post(envelope(asked, 1).pack(), headers=headers)
+    def publications(self) -> dict[str, Any]:
+        http, operator, signed = self.http, self.operator, self.signed
+        gzip = {"Content-Encoding": "gzip"}
+        return statuses_of(
+            self.here, lambda headers: self.publish(signed, headers), "operator",
+            self.publish(signed, query=""), self.publish(signed),
+            self.publish(signed | {"key": ""}), self.publish(signed, operator | gzip),
+            http.post(LISTED, headers=operator, environ_overrides=TOO_LONG),
+            http.post(LISTED, data="x", headers=operator),
+            http.post(LISTED, data="x", headers=operator, environ_overrides=CUT_OFF),
+            *self.refused_for_its_content(),
+        )  # fmt: skip
 
-    def refused_for_its_content() -> list[Any]:
-        """The last one since the list is full."""
+    def refused_for_its_content(self) -> list[Any]:
+        """Return refusals of documents; the last one because the list is full."""
         other = Ed25519PrivateKey.generate()
-        strange = {"signature": sign(text, other), "key": public_hex(other)}
+        strange = {"signature": sign(self.text, other), "key": public_hex(other)}
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(public_list, "MAX_LISTED", 0)
-            full = publish(third)
-        return [publish({}), publish(signed | {"document": "x"}), publish(signed | strange), full]
+            full = self.publish(self.third)
+        wrong: tuple[object, ...] = ({}, self.signed | {"document": "x"}, self.signed | strange)
+        return [*map(self.publish, wrong), full]
 
-    def in_doubt() -> list[Any]:
-        """Answers while the clock is distrusted, and without a key."""
-        lost = public_hex(X25519PrivateKey.generate())
+    def results(self, form: str) -> dict[str, Any]:
+        def ask(query: str = "", headers: Headers = self.analyst, name: str = self.asked.id) -> Any:
+            return self.http.get(f"/v1/surveys/{name}/{form}{query}", headers=headers)
+
+        others = ask("?round=x"), ask("?round=1"), ask(name="0" * 64)
+        return statuses_of(self.here, ask, "analyst", *others)
+
+    def counters(self) -> dict[str, Any]:
+        unknown = self.http.get(f"{self.none}/counters", headers=self.analyst)
+        return statuses_of(self.here, self.get(f"{self.one}/counters"), "analyst", unknown)
+
+    def closed(self) -> dict[str, Any]:
+        def close(headers: Headers, path: str = f"{self.one}/close") -> Any:
+            return self.http.post(path, headers=headers)
+
+        return statuses_of(
+            self.here, close, "operator", close(self.operator, f"{self.none}/close"),
+            *(close(self.operator, f"/v1/surveys/{self.asked.name}/close") for _ in range(2)),
+        )  # fmt: skip
+
+    def in_doubt(self) -> list[Any]:
+        """Return answers while the clock is distrusted, and without a survey's key."""
+        here, lost = self.here, public_hex(X25519PrivateKey.generate())
         sealed = here.publish(survey(name="sealed", sealed_to=lost))
         missing = here.post(seal(envelope(sealed, 1), lost).pack(), SEALED_TYPE)
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(here.writer, "clock_fault", lambda: "it has leapt")
-            return [missing, upload({}), http.get(listed)]
+            upload = here.post(envelope(self.asked, 1).pack(), headers={})
+            return [missing, upload, self.http.get(LISTED)]
 
-    long, cut = {"CONTENT_LENGTH": "10000000"}, {"CONTENT_LENGTH": "100"}
-    listed, one = "/v1/surveys", f"/v1/surveys/{asked.id}"
-    none = f"/v1/surveys/{'0' * 64}"
 
-    def get(path: str) -> Ask:
-        return lambda headers: http.get(path, headers=headers)
-
-    def close(headers: dict[str, str], path: str = f"{one}/close") -> Any:
-        return http.post(path, headers=headers)
-
+def sent(here: World) -> dict[tuple[str, str], dict[str, Any]]:
+    """Return every answer that the API can give, by address and method."""
+    api, http = Api(here), here.client
     answers = {
-        ("/v1/envelopes", "post"): statuses_of(
-            here, upload, None,
-            here.send(envelope(asked, 1), envelope(asked, 2, round_number=1), app=True),
-            upload(app), upload(analyst), upload({"Authorization": "Bearer " + "x" * 43}),
-            here.post(b"x"), here.post(b"x", "text/plain"),
-            here.post(b"", environ_overrides=long), limited(here, envelope(asked, 3)),
-        ),
-        ("/v1/surveys", "post"): statuses_of(
-            here, lambda headers: publish(headers=headers), "operator",
-            publish(query=""), publish(), publish(signed | {"key": ""}),
-            publish(headers=operator | gzip),
-            http.post(listed, headers=operator, environ_overrides=long),
-            http.post(listed, data="x", headers=operator),
-            http.post(listed, data="x", headers=operator, environ_overrides=cut),
-            *refused_for_its_content(),
-        ),
-        ("/v1/surveys", "get"): statuses_of(here, get(listed), None),
-        ("/v1/surveys/{id}", "get"): statuses_of(here, get(one), None, http.get(none)),
+        ("/v1/envelopes", "post"): api.envelopes(),
+        ("/v1/surveys", "post"): api.publications(),
+        ("/v1/surveys", "get"): statuses_of(here, api.get(LISTED), None),
+        ("/v1/surveys/{id}", "get"): statuses_of(here, api.get(api.one), None, http.get(api.none)),
         ("/v1/register", "get"): statuses_of(
-            here, get("/v1/register"), None, http.get("/v1/register?after=x")
+            here, api.get("/v1/register"), None, http.get("/v1/register?after=x")
         ),
-        ("/v1/surveys/{id}/results", "get"): results("results"),
-        ("/v1/surveys/{id}/results.csv", "get"): results("results.csv"),
-        ("/v1/surveys/{id}/counters", "get"): statuses_of(
-            here, get(f"{one}/counters"), "analyst",
-            http.get(f"{none}/counters", headers=analyst),
-        ),
-        ("/v1/surveys/{id}/close", "post"): statuses_of(
-            here, close, "operator", close(operator, f"{none}/close"),
-            *(close(operator, f"/v1/surveys/{asked.name}/close") for _ in range(2)),
-        ),
+        ("/v1/surveys/{id}/results", "get"): api.results("results"),
+        ("/v1/surveys/{id}/results.csv", "get"): api.results("results.csv"),
+        ("/v1/surveys/{id}/counters", "get"): api.counters(),
+        ("/v1/surveys/{id}/close", "post"): api.closed(),
         ("/metrics", "get"): {"200": http.get("/metrics")},
         ("/v1/openapi.json", "get"): {"200": http.get("/v1/openapi.json")},
         ("/healthz", "get"): {"200": http.get("/healthz")},
-        ("/readyz", "get"): statuses_of(here, get("/readyz"), None),
-    }  # fmt: skip
-    unsure, still_open = in_doubt(), here.publish(survey(name="open"))
+        ("/readyz", "get"): statuses_of(here, api.get("/readyz"), None),
+    }
+    unsure, still_open = api.in_doubt(), here.publish(survey(name="open"))
     here.writer.stop()
     for answer in (*unsure, here.send(envelope(still_open, 1))):
         assert answer.status_code == 503
@@ -212,13 +232,14 @@ def test_every_status_that_is_answered_is_listed_and_no_other(here: World) -> No
     answers = sent(here)
     statuses = {(p, m): set(operation["responses"]) for p, m, operation in listed(document())}
     assert statuses == {
-        place: set(found) | ALWAYS | SLOW.get(place, set()) for place, found in answers.items()
+        address: set(statuses) | ALWAYS | SLOW.get(address, set())
+        for address, statuses in answers.items()
     }
 
 
 def test_every_key_that_is_sent_is_described(here: World) -> None:
-    for (path, method), found in sent(here).items():
-        for status, answer in found.items():
+    for (path, method), statuses in sent(here).items():
+        for status, answer in statuses.items():
             described = document()["paths"][path][method]["responses"][status]
             content = described.get("content", PROBLEM_CONTENT)
             assert answer.mimetype in content, (path, status)

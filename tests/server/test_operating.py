@@ -65,8 +65,8 @@ def acts(published: PublishedSurvey, here: World) -> list[tuple[str, dict[str, s
 def state(here: World) -> tuple[int, list[bool], int]:
     here.catalogue.refresh()
     surveys = here.catalogue.surveys()
-    noted = sum(len(here.store.annotations(each.sequence)) for each in surveys)
-    return len(here.store.tokens()), [each.closed for each in surveys], noted
+    noted = sum(len(here.store.annotations(survey.sequence)) for survey in surveys)
+    return len(here.store.tokens()), [survey.closed for survey in surveys], noted
 
 
 def test_the_pages_of_operators_are_pages(

@@ -1,10 +1,10 @@
-"""No order is kept: whoever copies the data folder does not learn who came with whom.
+"""No order is stored: a thief of the data folder does not learn which reports came together.
 
-Each install sends one report to each of two surveys, one after the other, so that the installs come
-in the same order to both. The attacker takes copies of the folder and sorts each survey's ids by a
-trace of time, and takes those in equal places for the same install's. Where the traces tell nothing
-that is a random permutation: P[k or more of n in their place] <= 1 / k!. With at most 60 traces of
-at most 10 copies, 17 or more links have probability below 600 / 17! < 2e-12.
+Each install sends one report to each of two surveys, one after the other, so the installs come in
+the same order to both. The attacker copies the folder, sorts each survey's ids by a trace of time,
+and links the ids at equal positions. If the traces reveal nothing, that is a random permutation:
+P[k or more of n in their place] <= 1 / k!. With at most 60 traces of at most 10 copies, 17 or more
+links have probability below 600 / 17! < 2e-12.
 """
 
 import random
@@ -70,15 +70,15 @@ TRACES: tuple[Trace, ...] = (
 )
 
 
-def most_links(copy: Path, installs: Sequence[Install]) -> int:
-    """How many installs the best of the attacks finds, in a copy of a folder or a backup."""
+def max_links(copy: Path, installs: Sequence[Install]) -> int:
+    """Return the installs that the best attack links, in a copy of a folder or a backup."""
     files = copy.iterdir() if copy.is_dir() else [copy]
     found = [_links(ranks, installs) for file in files for ranks in _rankings(file, installs)]
     return max(found, default=0)
 
 
 def _rankings(file: Path, installs: Sequence[Install]) -> Iterator[list[list[bytes]]]:
-    """Of either survey the ids in the order of a trace; those that are not there are left out."""
+    """Yield, for each trace, the ids of both surveys in its order; missing ids are left out."""
     content = file.read_bytes()
     there = [[one[side] for one in installs if one[side] in content] for side in (0, 1)]
     for trace, backwards in product(TRACES, (False, True)):
@@ -154,7 +154,7 @@ def test_no_copy_of_the_folder_links_two_surveys(
     back_up(store.data, tmp_path / "backup")
     assert len(store.copies) >= 3
     for copy in (*store.copies, store.data, tmp_path / "backup"):
-        assert most_links(copy, installs) < TOO_MANY, copy.name
+        assert max_links(copy, installs) < TOO_MANY, copy.name
     content = (store.data / "deniable.sqlite3").read_bytes()
     assert all(identifier in content for install in installs for identifier in install)
 
@@ -182,7 +182,7 @@ def test_the_attack_finds_rows_in_the_order_of_arrival(
         for install in installs:
             for side in (0, 1):
                 connection.execute(insert, (side, install[side]))
-    assert most_links(data, installs) >= TOO_MANY
+    assert max_links(data, installs) >= TOO_MANY
 
 
 @pytest.mark.long
@@ -192,7 +192,7 @@ def test_the_attack_finds_the_order_of_commits_in_a_log(
     monkeypatch.setattr(SqliteStore, "forget_order", lambda _: True)
     installs = crowd(3)
     sent_one_by_one(store, installs)
-    assert max(most_links(copy, installs) for copy in (*store.copies, store.data)) >= TOO_MANY
+    assert max(max_links(copy, installs) for copy in (*store.copies, store.data)) >= TOO_MANY
 
 
 def test_a_log_holds_one_group_at_most(store: Watched) -> None:
@@ -211,7 +211,8 @@ def test_a_log_holds_one_group_at_most(store: Watched) -> None:
 
 
 def test_the_index_of_the_log_names_no_page_that_has_changed(store: Watched) -> None:
-    """It is a file beside the log, and is not emptied with it: SQLite's format of a log's index."""
+    """The index is a file next to the log and is not emptied with it (SQLite's format of a log's
+    index)."""
     asked = published(store, survey())
     for group in (crowd(7, 400), crowd(8, 1)):
         with store.transaction() as transaction:
@@ -259,9 +260,9 @@ def test_what_is_stored_depends_on_what_came_and_not_on_how(tmp_path: Path, seed
         with SqliteStore.create(tmp_path / name) as store:
             asked = published(store, survey())
             uploads = [
-                Upload(asked, DECEMBER, each, size, bytes(size))
-                for each in ids
-                for size in (1 if each[0] > 8 else 1_000 + each[1],)
+                Upload(asked, DECEMBER, id_, size, bytes(size))
+                for id_ in ids
+                for size in (1 if id_[0] > 8 else 1_000 + id_[1],)
             ]
             chance.shuffle(uploads)
             while uploads:
@@ -288,7 +289,7 @@ def test_a_bucket_gives_back_what_it_was_given() -> None:
 def test_an_id_counts_once_whether_its_envelope_fits_into_a_bucket_or_not(
     store: Watched, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Of all sizes in any order, some again in another size; also where numbers collide."""
+    """Sizes come in any order, some ids again in another size; numbers may collide."""
     number = envelope_rows._number
     monkeypatch.setattr(envelope_rows, "_number", lambda *of: number(*of) % 400)
     asked, chance = published(store, survey()), random.Random(9)
@@ -296,16 +297,16 @@ def test_an_id_counts_once_whether_its_envelope_fits_into_a_bucket_or_not(
     sizes = (1, 460, 936, 937, 1_000, 2_000)
     kept: dict[bytes, Kept] = {}
     for _ in range(120):
-        group = {each: chance.choice(sizes) for each in chance.sample(ids, chance.randint(1, 4))}
+        group = {id_: chance.choice(sizes) for id_ in chance.sample(ids, chance.randint(1, 4))}
         uploads = [
-            Upload(asked, DECEMBER, each, of, bytes([of % 256]) * of) for each, of in group.items()
+            Upload(asked, DECEMBER, id_, of, bytes([of % 256]) * of) for id_, of in group.items()
         ]
         with store.transaction() as transaction:
             new = transaction.insert(uploads)
-        assert new == {each.key for each in uploads if each.id not in kept}
+        assert new == {upload.key for upload in uploads if upload.id not in kept}
         kept |= {e.id: Kept(e.id, e.count, e.payload) for e in uploads if e.id not in kept}
     assert sorted(store.envelopes(asked.sequence, DECEMBER)) == sorted(kept.values())
-    assert {len(each.payload) for each in kept.values()} == {*sizes}
+    assert {len(kept_envelope.payload) for kept_envelope in kept.values()} == {*sizes}
 
 
 @pytest.mark.parametrize("size", [460, 912, 913, 936, 937])
@@ -316,13 +317,14 @@ def test_of_ids_that_differ_in_the_last_bit_envelopes_of_any_size_are_read(
     asked = published(store, survey())
     ids = [bytes([7] * 15 + [end]) for end in range(4)]
     with store.transaction() as transaction:
-        transaction.insert([Upload(asked, DECEMBER, each, size, bytes(size)) for each in ids])
-    assert sorted(each.id for each in store.envelopes(asked.sequence, DECEMBER)) == ids
+        transaction.insert([Upload(asked, DECEMBER, id_, size, bytes(size)) for id_ in ids])
+    assert sorted(envelope.id for envelope in store.envelopes(asked.sequence, DECEMBER)) == ids
 
 
 @pytest.mark.parametrize("size", [700, 1_000, 3_000, 8_000])
 def test_neither_end_of_a_large_envelope_tells_when_it_came(store: Watched, size: int) -> None:
-    """As of an unary report of 8,000 options. Also where its last bytes lie tells nothing."""
+    """The size is that of a unary report of 8,000 options. The place of its last bytes reveals
+    nothing."""
     installs = crowd(size)
     surveys = [published(store, survey(name=name)) for name in ("one", "other")]
     for install in installs:
@@ -332,8 +334,8 @@ def test_neither_end_of_a_large_envelope_tells_when_it_came(store: Watched, size
                 transaction.insert([Upload(asked, DECEMBER, identifier, 1, payload)])
             store.forget_order()
     ends = [(one[::-1], other[::-1]) for one, other in installs]
-    assert most_links(store.data, installs) < TOO_MANY
-    assert most_links(store.data, ends) < TOO_MANY
+    assert max_links(store.data, installs) < TOO_MANY
+    assert max_links(store.data, ends) < TOO_MANY
 
 
 @pytest.mark.parametrize("seed", range(5))
@@ -360,28 +362,28 @@ def test_ids_that_somebody_has_chosen_are_kept_as_well(store: Watched) -> None:
     asked = published(store, survey())
     for start in (7, 0):
         with store.transaction() as transaction:
-            new = transaction.insert([upload(asked, each) for each in ids[start::3]])
+            new = transaction.insert([upload(asked, id_) for id_ in ids[start::3]])
             assert len(new) == len(ids[start::3])
-    stored = [each for _, rows in buckets(store) for each in bucket.unpack(rows)]
-    assert [each.id for each in stored] == sorted({*ids[7::3], *ids[0::3]})
+    stored = [stored for _, rows in buckets(store) for stored in bucket.unpack(rows)]
+    assert [row.id for row in stored] == sorted({*ids[7::3], *ids[0::3]})
     assert len(buckets(store)) < 2 * len(stored) * 23 / bucket.SIZE + 2
 
 
 def test_buckets_whose_numbers_collide_are_kept_apart(
     store: Watched, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Whoever chooses ids can make two places of one hash; here it has 40 values, for 30 places."""
+    """Someone who chooses ids can make two places share a hash; here 40 values serve 30 places."""
     number = envelope_rows._number
     monkeypatch.setattr(envelope_rows, "_number", lambda *of: number(*of) % 40)
     asked = published(store, survey())
     ids = [one for one, _ in crowd(8, 700)]
     for start in range(0, 700, 50):
         with store.transaction() as transaction:
-            new = transaction.insert([upload(asked, each) for each in ids[start : start + 50]])
+            new = transaction.insert([upload(asked, id_) for id_ in ids[start : start + 50]])
             assert len(new) == 50
     with store.transaction() as transaction:
-        assert transaction.insert([upload(asked, each) for each in ids]) == set()
-    stored = [each.id for _, rows in buckets(store) for each in bucket.unpack(rows)]
+        assert transaction.insert([upload(asked, id_) for id_ in ids]) == set()
+    stored = [stored.id for _, rows in buckets(store) for stored in bucket.unpack(rows)]
     assert stored == sorted(ids)
     assert 20 < len(buckets(store)) < 40
 

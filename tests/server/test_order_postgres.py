@@ -1,8 +1,8 @@
-"""PostgreSQL keeps no order either: the attacker of test_order.py, with all that a database shows.
+"""PostgreSQL stores no order either: the attack of test_order.py on all that a database shows.
 
-Beside positions in a dump and in the database's files that is ctid, where a row lies, and xmin,
-which transaction wrote it. With 10 traces each of at most 20 such lists, 17 or more links have
-probability below 200 / 17! < 6e-13 where the lists tell nothing.
+Beyond positions in a dump and in the database's files, these are ctid, a row's place, and xmin, the
+transaction that wrote it. With 10 traces each of at most 20 such lists, 17 or more links have
+probability below 200 / 17! < 6e-13 if the lists reveal nothing.
 """
 
 from collections.abc import Iterator, Sequence
@@ -21,7 +21,7 @@ from deniable.server.store.postgres.scrub import settle
 from tests.eventually import eventually
 from tests.server.postgres import Cluster
 from tests.server.surveys import published, survey
-from tests.server.test_order import TOO_MANY, Install, crowd, most_links, upload
+from tests.server.test_order import TOO_MANY, Install, crowd, max_links, upload
 
 ROWS = "SELECT id, ctid::text, xmin::text::bigint FROM {} ORDER BY id"
 
@@ -46,12 +46,12 @@ class Attacked:
         eventually(lambda: settle(self.store._pool), "settled")
 
     def links(self, installs: Sequence[Install]) -> int:
-        """What the best attack finds in a dump, in hidden columns and in files."""
+        """Return the links of the best attack on a dump, on hidden columns and on files."""
         digits = [(one.hex().encode(), other.hex().encode()) for one, other in installs]
         self.cluster.say("CHECKPOINT")
         return max(
-            *(most_links(each, digits) for each in (self.dump(), *self.hidden())),
-            *(most_links(each, installs) for each in self.files()),
+            *(max_links(ranking, digits) for ranking in (self.dump(), *self.hidden())),
+            *(max_links(file, installs) for file in self.files()),
         )
 
     def dump(self) -> Path:
@@ -81,14 +81,14 @@ class Attacked:
     def log(self) -> Path:
         """All segments of the write-ahead log as one."""
         folder, target = self.cluster.data / "pg_wal", self.folder / "log"
-        segments = sorted(each for each in folder.iterdir() if each.is_file())
-        target.write_bytes(b"".join(each.read_bytes() for each in segments))
+        segments = sorted(path for path in folder.iterdir() if path.is_file())
+        target.write_bytes(b"".join(segment.read_bytes() for segment in segments))
         return target
 
     def has(self, content: bytes) -> bool:
-        """Whether any of the files has it."""
+        """Return True if any of the files contains the bytes."""
         self.cluster.say("CHECKPOINT")
-        return any(content in each.read_bytes() for each in self.files())
+        return any(content in file.read_bytes() for file in self.files())
 
 
 @pytest.fixture
@@ -116,23 +116,23 @@ def test_the_attack_finds_what_is_not_settled(attacked: Attacked) -> None:
     installs = crowd(2, 30)
     attacked.send(installs)
     digits = [(one.hex().encode(), other.hex().encode()) for one, other in installs]
-    assert most_links(attacked.dump(), digits) >= TOO_MANY
-    found = {each.name: most_links(each, digits) for each in attacked.hidden()}
+    assert max_links(attacked.dump(), digits) >= TOO_MANY
+    found = {ranking.name: max_links(ranking, digits) for ranking in attacked.hidden()}
     assert min(found["arrivals_0-ctid"], found["arrivals_0-xmin"]) >= TOO_MANY
     attacked.cluster.say("CHECKPOINT")
-    assert max(most_links(each, installs) for each in attacked.files()) >= TOO_MANY
+    assert max(max_links(file, installs) for file in attacked.files()) >= TOO_MANY
 
 
 @pytest.mark.long
 def test_the_write_ahead_log_still_tells_the_order(attacked: Attacked) -> None:
-    """As DEPLOYING.md says, until a checkpoint removes it, with the settings that stand there."""
+    """DEPLOYING.md says so: until a checkpoint removes it, with the settings given there."""
     installs = crowd(3, 60)
     attacked.send(installs)
     attacked.settle()
     log = attacked.log()
     content = log.read_bytes()  # an id that is parted by the end of a page is not found
-    whole = [each for each in installs if each[0] in content and each[1] in content]
-    assert most_links(log, whole) >= TOO_MANY
+    whole = [install for install in installs if install[0] in content and install[1] in content]
+    assert max_links(log, whole) >= TOO_MANY
     for statement in ("SELECT pg_switch_wal()", "CHECKPOINT"):
         attacked.cluster.say(statement)
     content = attacked.log().read_bytes()
@@ -149,7 +149,7 @@ def test_old_states_of_tallies_go_too(attacked: Attacked) -> None:
             digests += [bytes(row[0]) for row in connection.execute(query)]
     assert all(map(attacked.has, digests))
     attacked.settle()
-    assert [each for each in digests if attacked.has(each)] == digests[-2:]
+    assert [digest for digest in digests if attacked.has(digest)] == digests[-2:]
 
 
 def test_purged_reports_are_gone_from_the_files(attacked: Attacked) -> None:
@@ -166,7 +166,7 @@ def test_purged_reports_are_gone_from_the_files(attacked: Attacked) -> None:
 
 
 def test_a_reader_delays_settling_and_sees_one_state(attacked: Attacked) -> None:
-    """As pg_dump does: what it began with is what it reads, to the end."""
+    """The reader keeps the snapshot that it began with, as pg_dump does."""
     installs = crowd(7, 10)
     attacked.send(installs)
     with psycopg.connect(attacked.database.url) as reader:
@@ -187,4 +187,4 @@ def everything(connection: psycopg.Connection) -> int:
         connection.execute(sql.SQL("SELECT count(*) FROM {}").format(sql.Identifier(table)))
         for table in ENVELOPES
     )
-    return sum(int(row[0]) for each in counts for row in each.fetchall())
+    return sum(int(row[0]) for count in counts for row in count.fetchall())

@@ -91,7 +91,7 @@ def test_every_link_stays_below_the_base_path(behind: tuple[Server, PublishedSur
     for path in ("/", f"/surveys/{asked.id}", "/operate", f"/surveys/{asked.id}/close"):
         found = re.findall(r'(?:href|action|src)="(/[^"]*)"', page(server, path, {}))
         assert found
-        assert [each for each in found if not each.startswith("/stats/")] == []
+        assert [address for address in found if not address.startswith("/stats/")] == []
 
 
 def test_signing_in_and_its_cookie_stay_below_the_base_path(

@@ -28,7 +28,7 @@ from tests.server.test_kills import this_month, this_round
 from tests.server.test_serving import answers, get
 from tests.server.world import Server, serving
 
-MOST_RSS_BYTES = 400 * 2**20
+MAX_RSS_BYTES = 400 * 2**20
 SLOW_PACE = """
 import dataclasses
 import deniable.server.http.intake_front as front, deniable.server.http.rate_limit as pace
@@ -64,8 +64,8 @@ def connections(server: Server, number: int, send: bytes) -> Iterator[list[socke
                 made[-1].sendall(send)
         yield made
     finally:
-        for each in made:
-            each.close()
+        for connection in made:
+            connection.close()
 
 
 def status(connection: socket.socket) -> int:
@@ -98,7 +98,7 @@ def test_no_bodies_take_more_memory_than_there_is_to_give(tmp_path: Path) -> Non
             list(pool.map(attack, range(200)))
         with connections(server, 200, head(2**20) + bytes(2**20 - 1)):
             assert answers(server)
-            assert peak_rss(server) < MOST_RSS_BYTES
+            assert peak_rss(server) < MAX_RSS_BYTES
 
 
 @pytest.mark.parametrize("length", [99, 9_999])
@@ -110,7 +110,7 @@ def test_slow_bodies_take_no_thread_and_are_ended(tmp_path: Path, length: int) -
     ):
         assert answers(server)
         assert get(server, "/v1/surveys")[0] == 200
-        assert {status(each) for each in held} == {408}
+        assert {status(connection) for connection in held} == {408}
 
 
 def test_when_bodies_take_too_much_memory_the_slowest_are_given_up(tmp_path: Path) -> None:
@@ -135,8 +135,8 @@ def test_a_locked_database_leaves_it_alive_and_is_soon_said(tmp_path: Path) -> N
         with connections(server, 64, ready) as made:
             assert answers(server)
             assert get(server, "/v1/surveys")[0] == 200
-            for each in made:
-                refused = each.recv(4096)
+            for connection in made:
+                refused = connection.recv(4096)
                 assert refused.startswith(b"HTTP/1.1 503")
                 assert b"\r\nretry-after: " in refused.lower()
                 assert b"application/problem+json" in refused
@@ -192,8 +192,8 @@ def test_what_waits_for_the_disk_is_bounded(tmp_path: Path) -> None:
                 assert set(found) == {503}
             finally:
                 other.rollback()
-            for each in sent:
-                each.result(PATIENCE)
+            for process in sent:
+                process.result(PATIENCE)
         assert 0 < found.count(200) <= 8
 
 
@@ -248,5 +248,5 @@ def test_who_asks_whether_it_is_ready_leaves_the_intake_its_speed(tmp_path: Path
         send = partial(ask, server.port, 16, 25, upload)
         alone = min(seconds(send) for _ in range(3))
         with asking(server.port, "/readyz"):
-            beside = min(seconds(send) for _ in range(3))
-    assert beside < 4 * alone
+            together = min(seconds(send) for _ in range(3))
+    assert together < 4 * alone

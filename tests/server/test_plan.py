@@ -102,7 +102,7 @@ def test_a_shuffled_bit_has_independently_computed_figures(
 )
 def test_shuffled_lies_between_devices_and_a_trusted_server(asked: dict[str, object]) -> None:
     found = plan(asked, 10**5, None)
-    order = [found[f"{each}half_width_95"] for each in ("central_", "shuffled_", "")]
+    order = [found[f"{prefix}half_width_95"] for prefix in ("central_", "shuffled_", "")]
     assert order == sorted(order)
     assert order[0] < order[1] < order[2]
 

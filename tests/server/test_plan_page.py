@@ -46,7 +46,7 @@ def lines(text: str) -> dict[str, list[float]]:
         r'class="path (\w+)" x1="[\d.]+%" y1="([\d.]+)" x2="[\d.]+%" y2="([\d.]+)"', text
     ):
         drawn.setdefault(model, []).extend([float(start), float(end)])
-    return {model: [each[0], each[-1]] for model, each in drawn.items()}
+    return {model: [points[0], points[-1]] for model, points in drawn.items()}
 
 
 def test_the_planner_requires_signing_in(here: World) -> None:

@@ -1,4 +1,4 @@
-"""What only PostgreSQL has: addresses with passwords, roles, standbys, and tools of its own."""
+"""Features of PostgreSQL alone: addresses with passwords, roles, standbys, and its own tools."""
 
 import json
 import socket
@@ -28,7 +28,7 @@ def command(capsys: pytest.CaptureFixture[str], *arguments: object) -> tuple[int
     """The exit code and what was printed, in this process."""
     capsys.readouterr()
     try:
-        code = main([str(each) for each in arguments])
+        code = main([str(argument) for argument in arguments])
     except SystemExit as end:  # from argparse
         code = int(str(end.code))
     printed = capsys.readouterr()
@@ -127,7 +127,7 @@ def test_a_database_that_is_not_there_is_one_sentence(cluster: Cluster) -> None:
 def test_a_standby_is_refused_at_the_start_and_not_ready_later(
     cluster: Cluster, database: Database
 ) -> None:
-    """As one is to its sessions: read-only."""
+    """A standby is read-only to its sessions."""
     name = database.parameters()["dbname"]
     with world(database) as here:
         asked = here.publish(survey())
@@ -242,7 +242,7 @@ def test_data_and_store_exclude_each_other(capsys: pytest.CaptureFixture[str]) -
 def test_a_dump_that_is_restored_goes_on_where_it_was(
     cluster: Cluster, database: Database, tmp_path: Path
 ) -> None:
-    """By the commands that `deniable backup` names, settled or not."""
+    """It uses the commands that `deniable backup` names, with envelopes settled or not."""
     with PostgresStore.create(database) as store:
         asked = published(store, survey())
         with store.transaction() as transaction:

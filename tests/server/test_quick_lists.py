@@ -49,15 +49,15 @@ def test_lists_show_what_is_stored_while_the_server_runs_and_after(tmp_path: Pat
     assert listed == [asked_json(*verb, "--data", data) for verb in LISTS]
     now = datetime.now(UTC)
     assert [(row["id"], row["name"], row["state"]) for row in listed[0]["surveys"]] == [
-        (each.id, each.name, each.state_at(now)) for each in surveys
+        (survey.id, survey.name, survey.state_at(now)) for survey in surveys
     ]
     assert [row["id"] for row in listed[1]["tokens"]] == [token.id for token in tokens]
     assert {row["state"] for row in listed[2]["keys"]} == {"enrolled", "retired"}
     lines = run("survey", "list", "--data", data).stdout.splitlines()
     assert lines == [
-        f"{each.id[:12]}  {each.state_at(now):7}  {each.survey.opens} to {each.survey.closes}  "
-        f"{each.name}"
-        for each in surveys
+        f"{survey.id[:12]}  {survey.state_at(now):7}  "
+        f"{survey.survey.opens} to {survey.survey.closes}  {survey.name}"
+        for survey in surveys
     ]
 
 
@@ -86,7 +86,7 @@ def test_a_database_elsewhere_is_listed(database: Database) -> None:
 @pytest.mark.parametrize("verb", [*LISTS, ("--help",), ("survey", "--help"), ("plan", "--help")])
 @pytest.mark.parametrize("serves", [False, True])
 def test_lists_and_help_load_no_library(filled: Path, verb: tuple[str, ...], serves: bool) -> None:
-    """Which is what makes them fast; `./run bench --only start` says how fast."""
+    """Loading none keeps them fast; `./run bench --only start` measures how fast."""
     where = ["--data", str(filled)] if verb[-1] == "list" else []
     code = DENIABLE[2].replace("raise SystemExit(main())", "import sys, atexit")
     code += (

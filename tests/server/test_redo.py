@@ -25,7 +25,7 @@ from deniable.server.surveys.clock import Clock
 from deniable.shared.errors import StoreUnusable
 from tests.eventually import eventually
 from tests.server.surveys import DECEMBER, published, survey
-from tests.server.test_order import TOO_MANY, crowd, most_links, upload
+from tests.server.test_order import TOO_MANY, crowd, max_links, upload
 
 
 @pytest.fixture
@@ -45,14 +45,14 @@ def some(asked: PublishedSurvey, seed: int, number: int, size: int = 1) -> list[
 
 
 def in_tables(data: Path) -> int:
-    """What another process reads."""
+    """Return the count that another process reads."""
     with closing(sqlite3.connect(data / "deniable.sqlite3")) as connection:
         (reports,) = connection.execute("SELECT coalesce(sum(reports), 0) FROM tallies").fetchone()
     return int(reports)
 
 
 def copied(store: SqliteStore, name: str) -> Path:
-    """As a process that is killed leaves it."""
+    """Copy the folder as a killed process leaves it."""
     return Path(shutil.copytree(store.data, store.data.with_name(name)))
 
 
@@ -105,7 +105,7 @@ def test_a_group_that_fails_takes_nothing_with_it(store: SqliteStore) -> None:
 def test_a_commit_that_fails_loses_nothing(
     store: SqliteStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Of groups that were answered already: the next one brings them into the tables."""
+    """Groups that were already acknowledged reach the tables with the next group."""
     asked = published(store, survey())
     write(store, some(asked, 1, 3))
     with monkeypatch.context() as patched:
@@ -129,7 +129,7 @@ def test_what_is_lost_again_and_again_is_kept_once(
         write(store, some(asked, failures, 3))
         with pytest.raises(StoreUnusable, match="full"):
             store.report_totals()
-        assert len({each.kept.id for each in store.unsettled()}) == 3 * failures
+        assert len({row.kept.id for row in store.unsettled()}) == 3 * failures
         assert len(store.unsettled()) == 3 * failures
         recover(store, Catalogue(store), serves=True)
         assert store.unsettled() == [], "it is pending"
@@ -160,7 +160,7 @@ def test_one_half_is_whole_whatever_becomes_of_the_other(tmp_path: Path) -> None
     before = file.read_bytes()
     assert kept.keep(uploads[20:])
     after = file.read_bytes()
-    assert {each.kept.id for each in RedoFile(file).lost} == {each.id for each in uploads}
+    assert {row.kept.id for row in RedoFile(file).lost} == {upload.id for upload in uploads}
     place = 0 if any(after[:HALF_BYTES]) else HALF_BYTES
     end = place + len(after[place : place + HALF_BYTES].rstrip(b"\0"))
     written = range(place, end, redo_file.SECTOR_BYTES)
@@ -171,7 +171,9 @@ def test_one_half_is_whole_whatever_becomes_of_the_other(tmp_path: Path) -> None
                 start : start + redo_file.SECTOR_BYTES
             ]
         file.write_bytes(bytes(torn))
-        assert {each.kept.id for each in RedoFile(file).lost} == {each.id for each in uploads[:20]}
+        assert {row.kept.id for row in RedoFile(file).lost} == {
+            upload.id for upload in uploads[:20]
+        }
     kept.close()
 
 
@@ -182,7 +184,7 @@ def test_after_each_write_one_half_is_all_zeros_and_at_the_end_both(store: Sqlit
         write(store, some(asked, seed, 9 - seed))
         halves = file.read_bytes()[:HALF_BYTES], file.read_bytes()[HALF_BYTES:]
         assert [any(half) for half in halves].count(True) == 1
-        ids = [each.kept.id for each in RedoFile(file).lost]
+        ids = [row.kept.id for row in RedoFile(file).lost]
         assert ids == sorted(ids)
     assert store.forget_order()
     assert not any(file.read_bytes())
@@ -198,11 +200,11 @@ def test_no_copy_links_two_surveys_also_under_load(store: SqliteStore, tmp_path:
             assert write(store, [upload(asked, identifier)]) == ["accepted"]
         if number % 12 == 11:
             copies.append(copied(store, f"copy-{number}"))
-    assert all(most_links(copy, installs) < TOO_MANY for copy in copies)
+    assert all(max_links(copy, installs) < TOO_MANY for copy in copies)
     assert store.forget_order()
-    assert most_links(store.data, installs) < TOO_MANY
+    assert max_links(store.data, installs) < TOO_MANY
     back_up(store.data, tmp_path / "backup")
-    assert most_links(tmp_path / "backup", installs) < TOO_MANY
+    assert max_links(tmp_path / "backup", installs) < TOO_MANY
 
 
 def test_the_attack_finds_an_order_in_a_file_that_is_only_appended_to(
@@ -214,7 +216,7 @@ def test_the_attack_finds_an_order_in_a_file_that_is_only_appended_to(
     for install in installs:
         for asked, identifier in zip(surveys, install, strict=True):
             write(store, [upload(asked, identifier)])
-    assert most_links(copied(store, "copy"), installs) >= TOO_MANY
+    assert max_links(copied(store, "copy"), installs) >= TOO_MANY
 
 
 def test_a_disk_that_fails_beneath_it_ends_the_writer(
@@ -279,15 +281,15 @@ def test_reports_of_a_survey_that_was_deleted_are_left_out(store: SqliteStore) -
 
 
 def test_a_writer_that_stops_leaves_nothing_to_recover(store: SqliteStore) -> None:
-    """Of a group that came while another was written: it need not have been in the tables yet."""
+    """A group that came while another was written need not be in the tables yet."""
     asked, answers = published(store, survey()), list[object]()
     writer = Writer(store, Catalogue(store))
     writer.start()
     assert writer.write(some(asked, 2, 1)) == ["accepted"]
     eventually(lambda: store._writer._covered_bytes > 0)
     with writer._ready:
-        for each in some(asked, 1, 20):
-            writer._waiting.append(_Request([each], each.size, answers.append))
+        for upload in some(asked, 1, 20):
+            writer._waiting.append(_Request([upload], upload.size, answers.append))
         writer._state = "stopping"
     writer.stop()
     assert answers == [["accepted"]] * 20

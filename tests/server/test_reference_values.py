@@ -33,7 +33,7 @@ TRUE = [
 
 @pytest.fixture
 def file(here: World, tmp_path: Path) -> Path:
-    """Which the application reads, as `serve --known` has it."""
+    """Return the file that the application reads, as `serve --known` names it."""
     made = tmp_path / "known.csv"
     made.write_text(reference_values_text(TRUE), "utf-8")
     parts_of(here.app).references.path = made

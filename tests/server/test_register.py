@@ -39,12 +39,12 @@ def test_every_event_is_kept_once_and_in_order(place: Place) -> None:
         store.delete_survey(one.sequence)
         store.delete_survey(one.sequence)
         entries = store.register()
-        assert [(each.event, each.survey) for each in entries] == [
+        assert [(entry.event, entry.survey) for entry in entries] == [
             ("published", one.id), ("published", other.id), ("closed", one.id), ("deleted", one.id),
         ]  # fmt: skip
         assert first_fault(entries) is None
         assert store.register(1, 2) == entries[1:3]
-        assert {each.key for each in entries} == {PUBLIC}
+        assert {entry.key for entry in entries} == {PUBLIC}
 
 
 @pytest.mark.parametrize("field", ["event", "survey", "key", "number", "head"])
@@ -65,10 +65,10 @@ def test_what_is_left_out_or_moved_breaks_the_chain() -> None:
 
 
 def test_a_head_stands_for_all_that_is_before_it() -> None:
-    """Who has kept only the last one notices a change of the first."""
+    """A reader who kept only the last head notices a change of the first entry."""
     entries = [next_entry(None, "published", "f" * 64, PUBLIC)]
-    for each in chain(5)[1:]:
-        entries.append(next_entry(entries[-1], each.event, each.survey, each.key))
+    for entry in chain(5)[1:]:
+        entries.append(next_entry(entries[-1], entry.event, entry.survey, entry.key))
     assert first_fault(entries) is None
     heads = zip(entries, chain(5), strict=True)
     assert all(one.head != other.head for one, other in heads)
@@ -85,17 +85,17 @@ def test_anyone_reads_it_over_http_part_by_part(
     assert "A single head proves nothing" in first["note"]
     rest = here.client.get("/v1/register?after=2").json
     assert (len(rest["entries"]), rest["more"]) == (1, False)
-    entries = [RegisterEntry(**each) for each in first["entries"] + rest["entries"]]
+    entries = [RegisterEntry(**entry) for entry in first["entries"] + rest["entries"]]
     assert entries == here.store.register()
     for wrong in ("-1", "x", "1" * 10):
         assert here.client.get(f"/v1/register?after={wrong}").status_code == 400
 
 
 def test_a_mirror_notices_a_history_that_was_written_anew(tmp_path: Path) -> None:
-    """A chain that fits together proves nothing by itself; beside an earlier copy it does."""
+    """A consistent chain proves nothing on its own; compared with an earlier copy it does."""
     data, again, mirror = tmp_path / "data", tmp_path / "again", tmp_path / "mirror.json"
-    for place, names in ((data, ("one", "two")), (again, ("two", "three", "four"))):
-        with create_store(place) as store:
+    for folder, names in ((data, ("one", "two")), (again, ("two", "three", "four"))):
+        with create_store(folder) as store:
             for name in names:
                 published(store, survey(name=name))
     mirror.write_text(run("register", "--data", data, "--json").stdout)
@@ -105,9 +105,9 @@ def test_a_mirror_notices_a_history_that_was_written_anew(tmp_path: Path) -> Non
     alone = run("register", "--data", again, "--check")
     assert alone.returncode == 0
     assert "That alone proves nothing" in alone.stdout
-    beside = run("register", "--data", again, "--check", mirror)
-    assert beside.returncode == 1
-    assert "entry 1 differs from" in beside.stdout
+    checked = run("register", "--data", again, "--check", mirror)
+    assert checked.returncode == 1
+    assert "entry 1 differs from" in checked.stdout
     with create_store(tmp_path / "short") as store:
         published(store, survey(name="one"))
     cut = run("register", "--data", tmp_path / "short", "--check", mirror, "--json")
@@ -155,7 +155,7 @@ def test_a_register_without_an_end_is_refused(
 
 
 def test_a_deleted_survey_leaves_every_catalogue(place: Place) -> None:
-    """Also one that is older than others, beside a close and a publication."""
+    """It may be older than others, and deleted together with a close and a publication."""
     with create_store(place) as store:
         one, two = (published(store, survey(name=name)) for name in ("one", "two"))
         catalogue = Catalogue(store)
@@ -163,6 +163,6 @@ def test_a_deleted_survey_leaves_every_catalogue(place: Place) -> None:
         store.close_survey(two.sequence)
         three = published(store, survey(name="three"))
         catalogue.refresh()
-        assert [(each.id, each.state) for each in catalogue.surveys()] == [
+        assert [(survey.id, survey.state) for survey in catalogue.surveys()] == [
             (two.id, "closed"), (three.id, "open"),
         ]  # fmt: skip

@@ -45,7 +45,7 @@ def sealed(count: int, first: int = 0) -> list[SealedEnvelope]:
 
 
 def as_set(envelopes: Sequence[SealedEnvelope]) -> set[bytes]:
-    return {each.pack() for each in envelopes}
+    return {envelope.pack() for envelope in envelopes}
 
 
 # What is held
@@ -80,7 +80,7 @@ def test_the_same_bytes_are_held_once_also_after_a_restart(held: Holding, tmp_pa
 def test_a_batch_that_leaves_stays_the_same_until_all_of_it_was_taken(
     held: Holding, tmp_path: Path
 ) -> None:
-    """What came later would stand out in a batch that was sent in part before."""
+    """Later arrivals would stand out in a batch that was partly sent before."""
     first, later = sealed(3), sealed(2, 3)
     held.keep(first)
     held.close_batch()
@@ -104,7 +104,7 @@ def test_a_half_written_group_was_never_acknowledged_and_is_gone(
 def test_a_kill_at_any_step_loses_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, step: int
 ) -> None:
-    """Of every call that changes the folder, the one after which the process is gone."""
+    """The process dies after each call that changes the folder, in turn."""
     some = sealed(4)
     held = Holding(tmp_path / "held", MIB)
     held.keep(some)
@@ -140,7 +140,7 @@ def test_damage_is_said_and_holds_nothing_up(
 ) -> None:
     held.keep(sealed(1))
     held.close_batch()
-    file = next(each for each in (tmp_path / "held/leaving").iterdir() if each.name != "waiting")
+    file = next(path for path in (tmp_path / "held/leaving").iterdir() if path.name != "waiting")
     file.write_bytes(b"DNS1 and no more")
     again = Holding(tmp_path / "held", MIB)
     assert again.leaving() == []
@@ -172,7 +172,7 @@ def test_no_file_tells_when_it_came_and_no_group_who_was_first(
     held.keep(some)
     folder = tmp_path / "held/gathering"
     files = sorted(folder.iterdir())
-    assert {each.stat().st_mtime_ns for each in (*files, folder)} == {0}
+    assert {path.stat().st_mtime_ns for path in (*files, folder)} == {0}
     file, _ = files  # groups have names of hex digits, and the other is called waiting
     written = parse_sealed(file.read_bytes())
     assert as_set(written) == as_set(some)
@@ -185,7 +185,7 @@ def test_no_two_groups_leave_one_after_the_other(held: Holding) -> None:
     held.keep(first)
     held.keep(second)
     held.close_batch()
-    whose = [each.pack() in as_set(first) for each in held.leaving()]
+    whose = [batch.pack() in as_set(first) for batch in held.leaving()]
     assert sum(a != b for a, b in pairwise(whose)) > 1
 
 
@@ -211,7 +211,11 @@ class Played:
         self.kept.append(len(self.held.leaving()))
 
     def sent(self) -> list[SealedEnvelope]:
-        return [each for post in self.script.posts for each in parse_sealed(post.body)]
+        return [
+            sealed_envelope
+            for post in self.script.posts
+            for sealed_envelope in parse_sealed(post.body)
+        ]
 
 
 @pytest.fixture
@@ -298,8 +302,8 @@ def test_what_the_aggregator_is_told_is_a_token_and_the_envelopes(played: Played
 
 def test_bodies_are_bounded_in_number_and_bytes() -> None:
     small, large = sealed(1)[0], SealedEnvelope(bytes(8), bytes(262_144 + 48))
-    assert [len(each) for each in bodies([small] * 2_500)] == [1_000, 1_000, 500]
-    assert [len(each) for each in bodies([large] * 3)] == [1, 1, 1]
+    assert [len(body) for body in bodies([small] * 2_500)] == [1_000, 1_000, 500]
+    assert [len(body) for body in bodies([large] * 3)] == [1, 1, 1]
     assert list(bodies([])) == []
 
 
@@ -337,7 +341,7 @@ def test_one_sealed_envelope_is_held(relay: Server) -> None:
         (400, b"", {}),
         (400, b"DNS1", {}),
         (400, Envelope("ab" * 32, 1, bytes(16), 1, b"\1").pack(), {}),
-        (413, b"".join(each.pack() for each in sealed(2)), {}),
+        (413, b"".join(envelope.pack() for envelope in sealed(2)), {}),
         (413, b"", {"Content-Length": str(MIB)}),  # refused before it comes
         (415, sealed(1)[0].pack(), {"Content-Type": "application/vnd.deniable.envelopes"}),
         (415, b"{}", {"Content-Type": "application/json"}),
@@ -363,7 +367,7 @@ def test_a_full_relay_says_when_to_come_again(tmp_path: Path) -> None:
     with relaying(tmp_path, "http://127.0.0.1:9", batch=10**6, more=["--most", "1"]) as server:
         wide = [SealedEnvelope(n.to_bytes(8, "big"), bytes(262_144 + 48)) for n in range(5)]
         # Each is another, or it would be the same once more
-        bodies = [each.pack()[:-8] + bytes([n]) * 8 for n, each in enumerate(wide)]
+        bodies = [envelope.pack()[:-8] + bytes([n]) * 8 for n, envelope in enumerate(wide)]
         answers = [ask(server, "POST", "/v1/envelopes", body) for body in bodies]
         assert Counter(status for status, _, _ in answers) == {202: 3, 503: 2}
         assert answers[-1][2]["retry-after"] == "600"
@@ -394,10 +398,10 @@ def played_to(relay: RelayFront, *requests: Arriving) -> list[int]:
 
     async def play() -> None:
         relay.__rsgi_init__(asyncio.get_running_loop())
-        await asyncio.gather(*(relay(scope, cast(Any, each)) for each in requests))
+        await asyncio.gather(*(relay(scope, cast(Any, request)) for request in requests))
 
     asyncio.run(play())
-    return [each.status for each in requests]
+    return [request.status for request in requests]
 
 
 def test_a_body_that_does_not_end_is_given_up(
@@ -424,7 +428,7 @@ def test_what_comes_together_is_written_together(
         keep(envelopes)
 
     monkeypatch.setattr(held, "keep", slow)
-    requests = [Arriving([each.pack()]) for each in sealed(30)]
+    requests = [Arriving([envelope.pack()]) for envelope in sealed(30)]
     assert played_to(RelayFront(held), *requests) == [202] * 30
     assert sum(groups) == 30
     assert len(groups) <= 2
@@ -446,7 +450,7 @@ def test_bodies_that_wait_for_a_slow_disk_take_no_more_memory_than_those_that_ar
     monkeypatch.setattr(held, "keep", slow)
     relay = RelayFront(held)
     for _ in range(2):  # what was refused or taken makes room
-        assert Counter(played_to(relay, *(Arriving([each.pack()]) for each in some))) == {
+        assert Counter(played_to(relay, *(Arriving([envelope.pack()]) for envelope in some))) == {
             202: 10,
             503: 20,
         }
@@ -462,7 +466,7 @@ def test_a_disk_that_fails_is_said_and_nothing_is_acknowledged(
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(os, "fsync", fail)
-    requests = [Arriving([each.pack()]) for each in sealed(3)]
+    requests = [Arriving([envelope.pack()]) for envelope in sealed(3)]
     assert played_to(RelayFront(held), *requests) == [503] * 3
     monkeypatch.undo()
     assert (held.gathered, list((tmp_path / "held/gathering").iterdir())) == (0, [])

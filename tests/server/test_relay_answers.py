@@ -97,7 +97,7 @@ class Aggregator:
                 length = int(value) if name.lower() == b"content-length" else length
             body = file.read(length)
         self.posts.append(body)
-        sent = {each.pack() for each in parse_sealed(body)}
+        sent = {sealed_envelope.pack() for sealed_envelope in parse_sealed(body)}
         known = len(sent & self.taken)
         self.taken |= sent
         if self.says:
@@ -159,7 +159,7 @@ class Trying:
         self.held.keep(batch)
         assert self.forwarder.turn()
         assert self.held.leaving() == []
-        return {each.pack() for each in batch}
+        return {envelope.pack() for envelope in batch}
 
 
 @pytest.mark.parametrize("what", GARBAGE)
@@ -214,7 +214,7 @@ def test_any_bytes_are_an_answer_or_a_reason_to_try_again(
 def test_no_token_is_logged_that_makes_no_header(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Whoever refuses it quotes it."""
+    """A server that refuses the token quotes it."""
     tried = Trying(tmp_path, "http://127.0.0.1:9")
     tried.held.keep(some(3))
 
@@ -273,7 +273,7 @@ def altered(line: str) -> list[str]:
 
 
 def sent(relay: Server, count: int) -> set[bytes]:
-    batch = {each.pack() for each in some(count)}
+    batch = {envelope.pack() for envelope in some(count)}
     for body in batch:
         assert ask(relay, "POST", "/v1/envelopes", body)[0] == 202
     return batch
@@ -310,7 +310,7 @@ def test_a_relay_that_is_answered_without_an_end_asks_again(
 def test_a_relay_whose_forwarder_has_ended_begins_again(
     aggregator: Aggregator, tmp_path: Path
 ) -> None:
-    """And does not go on to take what it would never pass on."""
+    """It must not continue to accept reports that it would never forward."""
     command = [sys.executable, str(PLANTED), "forwarder-dies", "relay"]
     with relaying(tmp_path, aggregator.url, batch=3, command=command) as relay:
         (worker,) = relay.workers()

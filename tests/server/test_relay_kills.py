@@ -80,8 +80,8 @@ class Trial:
         ):
             done = [pool.submit(self.device, number) for number in range(DEVICES)]
             self.kill_often()
-            for each in done:
-                each.result(PATIENCE)
+            for worker in done:
+                worker.result(PATIENCE)
             eventually(self.is_empty, "the relay's end")
         with open_recovered(self.folder / "data") as store:
             tallies = store.tallies(self.asked.sequence)
@@ -150,7 +150,7 @@ class Trial:
                 self.sent_again += self.send(sent)
 
     def send(self, sent: bytes) -> bool:
-        """Whether it was acknowledged."""
+        """Return True if the report was acknowledged."""
         connection = HTTPConnection("127.0.0.1", self.port, timeout=10)
         try:
             connection.request("POST", "/v1/envelopes", sent, {"Content-Type": SEALED_TYPE})
@@ -190,7 +190,8 @@ def test_acknowledging_before_the_disk_has_it_would_be_noticed(tmp_path: Path) -
 
 
 def test_a_real_client_s_report_comes_through_a_relay(tmp_path: Path) -> None:
-    """By its own list of surveys from the server, and its sealed report by the relay alone."""
+    """The client fetches the list of surveys from the server; its sealed report goes to the relay
+    alone."""
     key, data = tmp_path / "sealing.pem", tmp_path / "data"
     public, today = public_hex(create_sealing_key(str(key))), datetime.now(UTC).date()
     asked = survey(choice(3), opens=today, closes=today, round="day", sealed_to=public)
@@ -212,9 +213,9 @@ def test_a_real_client_s_report_comes_through_a_relay(tmp_path: Path) -> None:
             assert client.answer("app-health", browser="option 1").status == "queued"
             assert client.flush(PATIENCE) == 0
             said = client.sent()
-        assert [each.delivery for each in said.entries] == ["relayed"]  # type: ignore[union-attr]
+        assert [entry.delivery for entry in said.entries] == ["relayed"]  # type: ignore[union-attr]
         with open_store(data) as store:
-            eventually(lambda: [each.reports for each in store.tallies(row.sequence)] == [1])
+            eventually(lambda: [tally.reports for tally in store.tallies(row.sequence)] == [1])
     finally:
         relay.kill_group()
         server.kill_group()

@@ -1,4 +1,4 @@
-"""A backup taken while a server serves, and the server that goes on from it."""
+"""A backup taken while a server serves, and the server that resumes from it."""
 
 from __future__ import annotations
 
@@ -89,8 +89,8 @@ def test_a_server_goes_on_from_a_backup_and_what_is_lost_is_what_came_after(
     assert len(lost) >= 20
     with serving(again) as server:
         answers = [send(server.port, asked, token, number) for number in device.acknowledged]
-    assert sum(each["duplicates"] for each in answers) == held * EACH
-    assert sum(each["accepted"] for each in answers) == len(lost) * EACH
+    assert sum(answer["duplicates"] for answer in answers) == held * EACH
+    assert sum(answer["accepted"] for answer in answers) == len(lost) * EACH
     with open_store(again) as store:
         (tally,) = store.tallies(asked.sequence)
     reports = range(1, 1 + len(device.acknowledged) * EACH)

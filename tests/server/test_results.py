@@ -220,7 +220,7 @@ def test_csv_holds_no_formula(filled: Filled, label: str) -> None:
     )
     labels = [row["label"] for row in csv.DictReader(io.StringIO(response.text))]
     assert f"'{label}" in labels
-    assert not [each for each in labels if each.startswith(("=", "+", "-", "@"))]
+    assert not [label for label in labels if label.startswith(("=", "+", "-", "@"))]
 
 
 def test_the_command_prints_one_json_document(

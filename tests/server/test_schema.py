@@ -110,7 +110,7 @@ def test_none_of_it_has_changed_what_is_counted_or_published(
 ) -> None:
     with create_store(folder) as store:
         assert store.tallies(asked.sequence) == []
-        assert [(each.id, each.state) for each in store.surveys()] == [(asked.id, "open")]
+        assert [(survey.id, survey.state) for survey in store.surveys()] == [(asked.id, "open")]
 
 
 def test_the_check_finds_an_answer_that_is_not_described(

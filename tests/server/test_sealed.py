@@ -44,13 +44,13 @@ def send(here: World, *bodies: bytes, app: bool = True) -> Any:  # Any: a test r
 
 def refusals(answer: Any) -> list[str]:
     assert answer.status_code == 200, answer.text
-    return [each["code"] for each in answer.get_json()["refused"]]
+    return [refusal["code"] for refusal in answer.get_json()["refused"]]
 
 
 def test_a_sealed_report_is_counted_once_however_it_is_sealed(
     opened: World, asked: PublishedSurvey
 ) -> None:
-    """The id inside is what deduplicates: sealed anew it is the same report."""
+    """The id inside deduplicates: sealed again, it is the same report."""
     sent = envelope(asked, 1)
     first = send(opened, seal(sent, PUBLIC).pack(), app=False).get_json()
     again = send(opened, seal(sent, PUBLIC).pack(), app=False).get_json()
@@ -90,7 +90,7 @@ def test_the_survey_says_whether_and_to_what_its_reports_are_sealed(
     assert refusals(send(opened, seal(envelope(plain), PUBLIC).pack())) == ["bad-payload"]
     elsewhere = opened.publish(survey(name="other", sealed_to=public_hex(OTHER)))
     assert refusals(send(opened, seal(envelope(elsewhere), PUBLIC).pack())) == ["bad-payload"]
-    assert [opened.tallies(each) for each in (asked, plain, elsewhere)] == [{}] * 3
+    assert [opened.tallies(published) for published in (asked, plain, elsewhere)] == [{}] * 3
 
 
 def test_without_a_token_a_body_holds_one(opened: World, asked: PublishedSurvey) -> None:
@@ -126,7 +126,7 @@ def test_a_key_that_no_survey_needs_any_more_is_not_missed(tmp_path: Path) -> No
 def test_over_http_the_key_is_in_a_file_and_in_no_backup(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """From the command's own words to a counted report, with a real server."""
+    """It runs the command's own words with a real server, up to a counted report."""
     caplog.set_level(logging.DEBUG)
     file, data = tmp_path / "sealing.pem", tmp_path / "data"
     made = json.loads(run("keys", "new", "--sealing", file, "--json").stdout)

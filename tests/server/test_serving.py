@@ -159,7 +159,7 @@ def test_stopping_flushes_the_counters(data: Path) -> None:
 
 
 def test_a_killed_main_process_leaves_no_orphan_and_the_next_start_works(data: Path) -> None:
-    """Its worker notices by itself, and neither port nor folder stays taken."""
+    """Its worker notices the death unaided; neither port nor folder stays taken."""
     with serving(data) as server:
         (worker,) = server.workers()
         server.process.kill()
@@ -189,13 +189,13 @@ def test_a_killed_group_starts_again(data: Path) -> None:
 def test_what_verbs_publish_and_close_is_served(
     server: Server, served: Path, tmp_path: Path
 ) -> None:
-    """By another process that opens the same folder; test_catalogue says within what time."""
+    """Another process opens the same folder; test_catalogue states the delay."""
     file = tmp_path / "survey.toml"
     assert run("survey", "new", file).returncode == 0
 
     def states() -> dict[str, str]:
         listed = json.loads(get(server, "/v1/surveys")[1])["surveys"]
-        return {each["id"]: each["state"] for each in listed}
+        return {entry["id"]: entry["state"] for entry in listed}
 
     id_ = asked_json("survey", "publish", file, "--data", served)["id"]
     eventually(lambda: states().get(id_) == "open", "published")
@@ -402,7 +402,7 @@ def test_a_write_that_fails_ends_the_worker_and_the_next_goes_on(data: Path) -> 
 
 
 def test_a_disk_that_goes_on_failing_ends_the_server(data: Path) -> None:
-    """So that whoever watches over it is told, instead of a process that only refuses."""
+    """The supervisor then notices, instead of seeing a process that refuses everything."""
     with SqliteStore.create(data) as store:
         asked = published(store, this_month())
     report = envelope(asked, 1, round_number=this_round(asked)).pack()

@@ -29,7 +29,7 @@ def half_of(data: Path) -> int:
 
 
 def emptied(data: Path, sector: int) -> None:
-    """As a cut leaves a sector that it has not reached."""
+    """Empty a sector, as a power cut leaves one that it has not reached."""
     content = bytearray((data / redo_file.FILE).read_bytes())
     place = half_of(data) + sector * redo_file.SECTOR_BYTES
     content[place : place + redo_file.SECTOR_BYTES] = bytes(redo_file.SECTOR_BYTES)
@@ -73,8 +73,8 @@ def test_of_one_whole_half_and_a_ruined_one_the_whole_one_is_kept(tmp_path: Path
     content, lost = redo_file.without_damage(file)
     assert lost == 0, "the other half is as long: what was acknowledged is there"
     file.write_bytes(content)
-    assert {each.kept.id for each in RedoFile(file).lost} == {
-        each.id for each in some(asked, 2, 200)
+    assert {row.kept.id for row in RedoFile(file).lost} == {
+        upload.id for upload in some(asked, 2, 200)
     }
 
 
@@ -109,12 +109,12 @@ def test_two_writes_in_one_half_make_no_envelope_that_nobody_sent(tmp_path: Path
     older, whole, last = halves
     for _ in range(20):
         mixed = bytearray(last)
-        for place in range(
+        for offset in range(
             0, len(older.rstrip(b"\0")) // redo_file.SECTOR_BYTES * redo_file.SECTOR_BYTES, 512
         ):
             if chance.random() < 0.5:
-                mixed[place : place + redo_file.SECTOR_BYTES] = older[
-                    place : place + redo_file.SECTOR_BYTES
+                mixed[offset : offset + redo_file.SECTOR_BYTES] = older[
+                    offset : offset + redo_file.SECTOR_BYTES
                 ]
         mixed[8 * 512 : 8 * 512 + MANY] = b"\xa5" * MANY
         sides = [bytes(mixed), whole]
@@ -123,7 +123,9 @@ def test_two_writes_in_one_half_make_no_envelope_that_nobody_sent(tmp_path: Path
         content, lost = redo_file.without_damage(file)
         file.write_bytes(content)
         assert lost == (0 if mixed[:4] == older[:4] else 200 * 23), "the last group"
-        assert {each.kept.id for each in RedoFile(file).lost} == {each.id for each in uploads[:400]}
+        assert {row.kept.id for row in RedoFile(file).lost} == {
+            upload.id for upload in uploads[:400]
+        }
 
 
 @pytest.mark.parametrize("checkpointed", [True, False])
@@ -141,16 +143,16 @@ def test_what_is_left_of_a_log_is_kept_beside_the_database_that_it_was_of(
     assert f"{LOG}.damaged, and {FILE}.damaged" in found[0]["says"]
     assert "the next lines show whether the database is otherwise intact" in found[0]["says"]
     assert found[0]["cure"].startswith("if the next lines find the database or a round damaged")
-    faults = [each for each in found if not each["well"]]
+    faults = [check for check in found if not check["well"]]
     assert (len(faults) > 1) == checkpointed
-    assert all("restore the newest backup" in each["cure"] for each in faults)
+    assert all("restore the newest backup" in fault["cure"] for fault in faults)
     for name, content in before.items():
         assert (data / f"{name}.damaged").read_bytes() == content
         assert (data / f"{name}.damaged").stat().st_mode & 0o777 == 0o600
 
 
 def bring_into_the_database(data: Path, pages: int) -> None:
-    """As a checkpoint does that is killed: the first pages, as the log has them last."""
+    """Copy the log's latest version of the first pages, as a killed checkpoint does."""
     log, content = (data / LOG).read_bytes(), bytearray((data / FILE).read_bytes())
     for start in range(32, len(log), FRAME):
         page = int.from_bytes(log[start : start + 4], "big")
@@ -179,12 +181,12 @@ def test_a_repair_without_room_changes_nothing_and_says_so(
     ruined(
         data, damaged, redo_file.HALF_BYTES if damaged == redo_file.FILE else 32 + 9 * FRAME + 200
     )
-    before = {each.name: each.read_bytes() for each in data.iterdir()}
+    before = {path.name: path.read_bytes() for path in data.iterdir()}
     for _ in range(2):
         code, (found,) = limited(data, limit)
         assert (code, f"{damaged} is unchanged" in found["says"]) == (1, True)
         assert "free space" in found["cure"]
-        after = {each.name: each.read_bytes() for each in data.iterdir()}
+        after = {path.name: path.read_bytes() for path in data.iterdir()}
         assert after.pop("serve.lock") == b""
         assert after == before
     assert "set aside" in run("--data", data, "--repair")[1]
@@ -238,7 +240,7 @@ def test_what_a_repair_that_was_killed_had_not_finished_is_gone_after_the_next(
     assert doctor(data) == (0, [])
     assert (data / names[0]).exists(), "it was only asked"
     assert doctor(data, "--repair") == (0, [])
-    assert [each.name for each in data.glob("*.unfinished*")] == ["notes.unfinished"]
+    assert [path.name for path in data.glob("*.unfinished*")] == ["notes.unfinished"]
 
 
 def test_a_database_that_finds_no_room_beside_it_leaves_no_copy_of_its_log(

@@ -1,4 +1,4 @@
-"""What pages and READMEs tell people to type, read from there and run as it stands."""
+"""Commands that pages and READMEs show, read from there and run unchanged."""
 
 from __future__ import annotations
 
@@ -44,10 +44,10 @@ def signed_in(url: str, path: str, token: str | None) -> str:
 
 
 def snippets(text: str) -> list[str]:
-    """What stands in a page to be copied."""
+    """Return the snippets that a page offers for copying."""
     return [
-        html.unescape(found)
-        for found in re.findall(r"<pre[^>]*><code>(.*?)</code>", text, re.DOTALL)
+        html.unescape(snippet)
+        for snippet in re.findall(r"<pre[^>]*><code>(.*?)</code>", text, re.DOTALL)
     ]
 
 
@@ -160,7 +160,7 @@ def test_an_open_question_is_written_as_it_is_shown() -> None:
 
 @pytest.mark.long
 def test_a_survey_is_closed_and_deleted_as_it_is_shown(tmp_path: Path) -> None:
-    """Of README.md's "Begin", and of DEPLOYING.md's "Deleting a survey"."""
+    """The commands are those of "Begin" in README.md and "Deleting a survey" in DEPLOYING.md."""
     shell("deniable survey new s.toml && deniable survey publish s.toml --data data", tmp_path)
     shell(blocks("README.md", "Begin")[0], tmp_path)
     assert "closed" in shell("deniable survey list --data data", tmp_path)
@@ -188,12 +188,12 @@ def test_limits_the_register_and_the_doctor_as_they_are_shown(tmp_path: Path) ->
         shell(while_serving, tmp_path)
     shell(repair, tmp_path)
     kept = json.loads((tmp_path / "register.json").read_text("utf-8"))
-    assert [each["event"] for each in kept["entries"]] == ["published"]
+    assert [entry["event"] for entry in kept["entries"]] == ["published"]
 
 
 @pytest.mark.long
 def test_archives_as_they_are_shown(tmp_path: Path) -> None:
-    """Of DEPLOYING.md's "Archives", but for pip: three rounds that are over."""
+    """The commands are those of "Archives" in DEPLOYING.md, except pip, for three ended rounds."""
     asked = fill(tmp_path / "data")
     (block,) = blocks("DEPLOYING.md", "Archives")
     _, *lines = block.replace("/var/lib/deniable", "data").replace("DIR", "data").splitlines()
@@ -206,7 +206,8 @@ def test_archives_as_they_are_shown(tmp_path: Path) -> None:
 
 @pytest.mark.long
 def test_a_relay_as_it_is_shown(tmp_path: Path) -> None:
-    """Of DEPLOYING.md's "A relay": both servers answer, and the relay's token is taken."""
+    """The commands are those of "A relay" in DEPLOYING.md: both servers answer, the token is
+    accepted."""
     (block,) = blocks("DEPLOYING.md", "A relay")
     new, serve, create, relay = block.replace("DIR", "data").splitlines()
     shell(new, tmp_path)

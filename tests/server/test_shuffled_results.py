@@ -1,4 +1,4 @@
-"""What a relay adds, in the results: stated where it can be true, and nowhere else."""
+"""Results of a relay: amplification is stated where it can be true, and nowhere else."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def test_a_small_round_is_one_batch() -> None:
 
 
 def test_of_many_questions_a_report_gives_away_their_sum() -> None:
-    """ε 0.5 + 2 + 1 of one report, and no question by itself."""
+    """One report spends ε 0.5 + 2 + 1; no question alone does."""
     few = float(shuffled(survey(EACH_KIND, sealed_to=PUBLIC), 1_000)[0].epsilon)
     assert 0.397 < few < 1.853
 
@@ -62,7 +62,7 @@ def test_it_is_in_the_document_the_text_and_the_page(here: World) -> None:
     bearer = here.bearer("analyst")
     text = here.client.get(f"/v1/surveys/{asked.id}/results", headers=bearer).data
     results = msgspec.json.decode(text, type=Results)
-    (stated,) = next(each.shuffled or () for each in results.rounds if each.reports)
+    (stated,) = next(round_.shuffled or () for round_ in results.rounds if round_.reports)
     assert (stated.people, stated.among) == (50, "batch")
     (sentence,) = shuffle_sentences((stated,), "1")
     assert "If the relay and the 50 people" in sentence

@@ -34,7 +34,7 @@ def forks(data: Path, planted: str = "") -> list[str]:
 
 
 def test_no_other_thread_is_alive_when_the_worker_is_forked(tmp_path: Path) -> None:
-    """What another thread holds at that moment, an import's lock say, the child holds for ever."""
+    """A lock that another thread holds then, such as an import's, stays locked in the child."""
     assert forks(tmp_path / "data") == ["forked among MainThread"] * 4
 
 

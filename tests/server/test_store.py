@@ -171,7 +171,7 @@ def test_a_backup_of_another_version_is_not_restored(data: Path, tmp_path: Path)
 def test_two_surveys_keep_their_tallies_apart(here: World) -> None:
     one, other = here.publish(survey(name="one")), here.publish(survey(name="other"))
     here.send(envelope(one, 1), envelope(other, 1), envelope(other, 2), app=True)
-    assert [here.tallies(each)[683][0] for each in (one, other)] == [1, 2]
+    assert [here.tallies(published)[683][0] for published in (one, other)] == [1, 2]
 
 
 def test_a_survey_signed_by_another_key_does_not_take_the_place_of_the_first(here: World) -> None:
@@ -193,7 +193,7 @@ def test_a_survey_signed_by_another_key_does_not_take_the_place_of_the_first(her
 
 
 def damage(data: Path, statement: str) -> None:
-    """As a disk would that turns bits: the file stays a good database."""
+    """Damage the data as flipped bits on a disk would: the file remains a valid database."""
     with closing(sqlite3.connect(data / FILE)) as connection, connection:
         assert connection.execute(statement).rowcount == 1
 
@@ -229,7 +229,7 @@ def test_a_damaged_tally_is_neither_shown_nor_added_to_nor_purged(here: World, c
 
 
 def test_damaged_envelopes_take_nothing_more(here: World) -> None:
-    """Whether a report has come already cannot be said."""
+    """The store cannot know whether a report has already come."""
     asked = here.publish(survey())
     here.send(envelope(asked, 1))
     damage(

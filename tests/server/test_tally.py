@@ -49,7 +49,7 @@ SURVEYS = {
     "unary, full bytes": survey(choice(16, "unary")),
     "unary, padded": survey(choice(17, "unary")),
     "two of them": survey(BIT + NUMBER),
-    "all at once": mixed(),
+    "together": mixed(),
     "one of them": mixed(ask=1),
     "crossed": survey(MIXED + choice(9, "unary", name="regions"), cross=CROSS),
 }
@@ -79,9 +79,9 @@ def test_one_report_is_checked_as_strictly_as_many(shape: str) -> None:
     """The quick way for one report, and the counting way, agree on every value of every byte."""
     asked = SURVEYS[shape]
     good = payload(asked, 1)
-    for place in range(len(good)):
+    for index in range(len(good)):
         for value in range(256):
-            changed = good[:place] + bytes([value]) + good[place + 1 :]
+            changed = good[:index] + bytes([value]) + good[index + 1 :]
             assert accepts(asked, changed, 1) == accepts(asked, changed * 2, 2)
 
 
@@ -124,7 +124,7 @@ def test_many_rows_are_added_up_bit_by_bit(width: int, more: int) -> None:
 
 
 def test_one_bad_report_among_many_is_found_wherever_it_is() -> None:
-    asked = SURVEYS["all at once"]
+    asked = SURVEYS["together"]
     good, size, chance = payload(asked, 600), asked.report_size, random.Random(1)
     for _ in range(50):
         place = (
@@ -171,10 +171,10 @@ def test_sets_of_a_fixed_size_are_counted_and_others_found_wherever_they_are() -
     assert len(sets) == math.comb(13, size) > ROWS
     sent = [encode_report(asked, [symbol]) for symbol in sets]
     assert tally(asked, b"".join(sent), len(sent)).tolist() == [math.comb(12, size - 1)] * 13
-    for place in (0, ROWS - 1, ROWS, len(sets) - 1):
-        for other in (sets[place] & sets[place] - 1, sets[place] | ~sets[place] & sets[place] + 1):
+    for index in (0, ROWS - 1, ROWS, len(sets) - 1):
+        for other in (sets[index] & sets[index] - 1, sets[index] | ~sets[index] & sets[index] + 1):
             assert other.bit_count() != size
-            wrong = [*sent[:place], encode_report(asked, [other]), *sent[place + 1 :]]
+            wrong = [*sent[:index], encode_report(asked, [other]), *sent[index + 1 :]]
             with pytest.raises(InvalidEnvelope, match="browser"):
                 tally(asked, b"".join(wrong), len(wrong))
 
@@ -183,10 +183,10 @@ def test_a_commit_counts_what_admission_has_counted_and_what_it_has_not(tmp_path
     with SqliteStore.create(tmp_path / "data") as store:
         asked = published(store, mixed())
         sent = [envelope(asked, number) for number in range(5)]
-        counted = [tally(asked.survey, each.payload, 1) for each in sent[:3]]
+        counted = [tally(asked.survey, envelope.payload, 1) for envelope in sent[:3]]
         uploads = [
-            Upload(asked, each.round, each.id, 1, each.payload, cells)
-            for each, cells in zip(sent, [*counted, None, None], strict=True)
+            Upload(asked, envelope.round, envelope.id, 1, envelope.payload, cells)
+            for envelope, cells in zip(sent, [*counted, None, None], strict=True)
         ]
         with store.transaction() as transaction:
             assert commit(transaction, uploads) == ["accepted"] * 5
@@ -207,7 +207,7 @@ def test_a_payload_is_as_long_as_its_reports(size: int, reports: int) -> None:
 
 
 def test_tallies_add() -> None:
-    asked = SURVEYS["all at once"]
+    asked = SURVEYS["together"]
     whole, size = payload(asked, 500), asked.report_size
     parts = tally(asked, whole[: 200 * size], 200) + tally(asked, whole[200 * size :], 300)
     assert (parts == tally(asked, whole, 500)).all()

@@ -55,7 +55,7 @@ def test_a_survey_s_whole_life(file: Path, data: Path) -> None:
 
 
 def test_publishing_other_questions_under_a_name_in_use_shows_them_first(file: Path) -> None:
-    """Deployed apps answer by name: what changes for them is said, and wants a word."""
+    """Deployed apps answer by name, so the change is shown and must be confirmed."""
     data, text = file.parent / "data", file.read_text()
     assert run("survey", "publish", file, "--data", data).returncode == 0
     again = run("survey", "publish", file, "--data", data, "--json")
@@ -108,7 +108,7 @@ def test_check_warns_of_what_nobody_means(file: Path, old: str, new: str, warnin
             "closes = 2", "closes = 2020-02-01 #"
         )
     file.write_text(text)
-    assert any(warning in each for each in asked_json("survey", "check", file)["warnings"])
+    assert any(warning in text for text in asked_json("survey", "check", file)["warnings"])
 
 
 @pytest.mark.parametrize(
@@ -156,7 +156,7 @@ def test_a_key_of_one_s_own_signs_and_stays_where_it_is(
     assert made["key"] == public
     assert list(data.glob("*.pem")) == []
     secret = key.read_bytes().splitlines()[1]
-    assert all(secret not in each.read_bytes() for each in data.iterdir())
+    assert all(secret not in path.read_bytes() for path in data.iterdir())
 
 
 def test_without_a_key_one_is_made_and_said_so(file: Path, data: Path) -> None:
@@ -298,6 +298,6 @@ def test_a_survey_has_one_state_in_pages_and_commands(tmp_path: Path) -> None:
     row = json.loads(run("survey", "list", "--data", data, "--json").stdout)["surveys"][0]
     shown = asked_json("survey", "show", "later", "--data", data)
     results = asked_json("results", "later", "--data", data)
-    states = {each["state"] for each in (made, row, shown, results)}
+    states = {shown_survey["state"] for shown_survey in (made, row, shown, results)}
     assert states == {"waiting"}
     assert "waiting" in run("survey", "list", "--data", data).stdout

@@ -226,7 +226,7 @@ def test_the_shell_command_sends_a_report_that_counts(tmp_path: Path) -> None:
     with serving(data) as server:
         path = f"/surveys/{asked.id}"
         shown = snippets(read_page(server.dashboard, path, server.token))
-        (line,) = (each for each in shown if each.startswith("curl "))
+        (line,) = (text for text in shown if text.startswith("curl "))
         for once in ({"accepted": 1, "duplicates": 0}, {"accepted": 0, "duplicates": 1}):
             assert once.items() <= json.loads(shell(line, tmp_path)).items()
         turned = json.loads(read_page(server.dashboard, f"{path}/waiting.json", server.token))

@@ -303,7 +303,7 @@ def rows(data: Path) -> int:
     with sqlite3.connect(data / "deniable.sqlite3") as connection:
         buckets = connection.execute("SELECT rows FROM envelopes").fetchall()
     connection.close()
-    return sum(bucket.rows(each) for (each,) in buckets)
+    return sum(bucket.rows(rows) for (rows,) in buckets)
 
 
 def test_envelopes_are_deleted_after_their_time_and_tallies_stay(store: Faulty) -> None:

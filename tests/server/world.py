@@ -101,7 +101,7 @@ class World:
         return {"Authorization": f"Bearer {self.token(role, **lasts)}"}
 
     def send(self, *envelopes: Envelope, app: bool = False) -> Any:  # Any: a test response
-        body = b"".join(each.pack() for each in envelopes)
+        body = b"".join(envelope.pack() for envelope in envelopes)
         return self.post(body, headers=self.bearer("app") if app else {})
 
     def post(self, body: bytes, content_type: str = CONTENT_TYPE, **more: Any) -> Any:

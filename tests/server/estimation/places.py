@@ -1,4 +1,4 @@
-"""Where people are in a number's range, and how often their distribution's band misses it."""
+"""Populations within a number's range, and the rate at which their distribution's band misses."""
 
 from __future__ import annotations
 
@@ -41,12 +41,12 @@ def smooth(parts: int) -> Places:
 
 
 def at_the_points(parts: int) -> Places:
-    """Where the band's upper end has no room but that of its limits."""
+    """Put people at the points, so that the band's upper end has no slack beyond its limits."""
     return np.linspace(0, 1, parts + 1), np.full(parts + 1, 1 / (parts + 1))
 
 
 def just_below_the_points(parts: int) -> Places:
-    """Where its lower end has none."""
+    """Put people just below the points, so that the lower end has no slack."""
     return np.linspace(0, 1, parts + 1)[1:] - JUST, np.full(parts, 1 / parts)
 
 
@@ -70,7 +70,7 @@ def misses(
     table: NumberTable, parts: int, people: int, shape: Callable[[int], Places],
     runs: int, confidence: float = 0.95,
 ) -> tuple[int, int]:  # fmt: skip
-    """Of bands, and of any of the quantiles' intervals; people are drawn at random."""
+    """Count misses of bands, and of any of the quantiles' intervals; people are drawn at random."""
     rng = np.random.default_rng(20261201)
     places, shares = shape(parts)
     truth = at_or_below(places, shares, np.linspace(0, 1, parts + 1))

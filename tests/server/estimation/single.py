@@ -1,4 +1,4 @@
-"""What is estimated of many rounds or questions at once, asked for by itself."""
+"""Estimates of one round or question, for estimators that take many together."""
 
 from __future__ import annotations
 
@@ -29,5 +29,5 @@ def statements(
     confidence: float = CONFIDENCE,
     looks: bool = False,
 ) -> Statements:
-    """From at least one report, in one round or in several."""
+    """Return the statements for at least one report, in one round or in several."""
     return counted(question, cells, reports, looks).statements(confidence)

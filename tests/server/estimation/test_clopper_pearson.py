@@ -56,7 +56,7 @@ def test_coverage_is_never_below_95_percent(people: int) -> None:
 
 
 def test_the_normal_interval_fails_the_same_check() -> None:
-    """Twin, and an anchor of the theory: 47.91 % where 95 % is said."""
+    """Twin, and an anchor of the theory: coverage is 47.91 % where 95 % is stated."""
     people, rate = 100, rate_of(KRandomizedResponse(Epsilon("4"), 100), 0.0)
     seen = np.arange(people + 1) / people
     spread = 1.959964 * np.sqrt(seen * (1 - seen) / people)
@@ -104,7 +104,7 @@ def test_people_asked_because_of_their_answers_fail_the_same_check() -> None:
 
 @pytest.mark.parametrize("asked", [1, 2, 5, 8])
 def test_successes_of_a_sample_are_a_sum_of_independent_trials(asked: int) -> None:
-    """As the docstring proves: no root of their generating function is complex, or positive."""
+    """No root of their generating function is complex or positive, as the docstring proves."""
     probabilities = asked_of([0.1, 0.15, 0.3, 0.5, 0.55, 0.7, 0.8, 0.95], asked)
     roots = np.roots(probabilities[::-1])
     assert np.abs(roots.imag).max() < 1e-4 * np.abs(roots).max()

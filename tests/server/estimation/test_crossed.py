@@ -40,7 +40,7 @@ DESIGNS: list[SupportDesign] = [
 
 
 def of_one_report(first: SupportDesign, second: SupportDesign, x: int, y: int) -> PairCounts:
-    ours, theirs = (np.zeros(each.cells, np.int64) for each in (first, second))
+    ours, theirs = (np.zeros(mechanism.cells, np.int64) for mechanism in (first, second))
     ours[list(first.cells_of(x))] = 1
     theirs[list(second.cells_of(y))] = 1
     return PairCounts.of((first, second), (ours, theirs), np.outer(ours, theirs), 1)
@@ -70,10 +70,10 @@ def test_a_joint_share_is_unbiased_whatever_is_answered(
     """Exactly: the expectation is 1 for the two answers that are held, and 0 for all others."""
     answers = (1, second.options - 1)
     found = expected(first, second, answers, [first, second])
-    for place, share in zip(
+    for cell, share in zip(
         product(range(first.options), range(second.options)), found, strict=True
     ):
-        assert abs(share - (place == answers)) < ONE_ROUNDED
+        assert abs(share - (cell == answers)) < ONE_ROUNDED
 
 
 def test_the_test_above_can_fail() -> None:
@@ -96,8 +96,11 @@ def outcomes(n: int) -> list[tuple[int, int, int, int]]:
 def probabilities(
     first: SupportDesign, second: SupportDesign, held: tuple[float, ...]
 ) -> list[float]:
-    """Of a report that supports both, the first only, the second only, none; `held` are the shares
-    of people who hold both, one, the other, none."""
+    """Return the probabilities that a report supports both, the first only, the second only,
+    neither.
+
+    `held` are the shares of people who hold both, one, the other, neither.
+    """
 
     def support(design: SupportDesign, holds: int, says: int) -> float:
         rate = (design.keep if holds else design.lie) / ONE
@@ -129,7 +132,10 @@ def coverages(
     low, high = mean_limits.bounded_mean(
         values[order], counts[:, order].astype(np.float64), confidence
     )
-    ways = [math.factorial(n) / math.prod(map(math.factorial, each)) for each in counts.tolist()]
+    ways = [
+        math.factorial(n) / math.prod(map(math.factorial, combination))
+        for combination in counts.tolist()
+    ]
     for held in HELD:
         rates = np.array(probabilities(first, second, held))
         weights = np.array(ways) * np.prod(rates**counts, axis=1)
@@ -163,8 +169,8 @@ def test_intervals_for_repeated_looks_hold_the_others(
     first: SupportDesign, second: SupportDesign
 ) -> None:
     values = np.sort(_values(first, second))
-    for each in ([3.0, 5.0, 2.0, 9.0], [0.0, 0.0, 0.0, 40.0], [10.0, 200.0, 30.0, 100.0]):
-        counts = np.array(each)
+    for cells in ([3.0, 5.0, 2.0, 9.0], [0.0, 0.0, 0.0, 40.0], [10.0, 200.0, 30.0, 100.0]):
+        counts = np.array(cells)
         low, high = mean_limits.anytime_mean(values, counts, 0.95)
         once, other = mean_limits.bounded_mean(values, counts[None], 0.95)
         assert low <= once[0]
@@ -172,7 +178,7 @@ def test_intervals_for_repeated_looks_hold_the_others(
 
 
 def test_joint_shares_are_of_the_people_who_were_asked() -> None:
-    """A whole crowd: what is found is within its own intervals of all at once, and adds up."""
+    """Estimates for a whole crowd lie within their own simultaneous intervals and add up."""
     first, second = DESIGNS[0], DESIGNS[1]
     both = np.array([[40, 20, 10], [5, 15, 30]]) * 20
     pair = PairCounts.of((first, second), (both.sum(1), both.sum(0)), both, int(both.sum()))
@@ -195,7 +201,7 @@ def test_one_report_has_an_error_too() -> None:
 def measured(
     first: SupportDesign, second: SupportDesign, n: int, runs: int, confidence: float = 0.95
 ) -> int:
-    """How many of the intervals of so many drawn crowds, for each of a few shares, cover."""
+    """Count the intervals that cover, over this many drawn crowds, for each of a few shares."""
     values, rng = _values(first, second), np.random.default_rng(n)
     order, covered = np.argsort(values), 0
     for held in SOME_HELD:

@@ -24,7 +24,7 @@ SHARES = [(0, 0), (0.02, 0), (0.5, 0), (0.5, 0.5), (0.3, 0.1), (1, 1), (0.95, 0.
 
 
 def found(question: Question, now: tuple[int, int], then: tuple[int, int]) -> Differences:
-    """Of counts of the last option, and of reports."""
+    """Return the differences, given counts of the last option and of reports."""
     later, earlier = (
         Side(
             Statements.of_rounds([statements(question, cells, reports)]),

@@ -54,7 +54,7 @@ ALLOWED = int(binom.isf(1e-9, RUNS, 0.05))  # misses: more than that happen once
 
 
 def distribution(table: NumberTable, counts: Array, looks: bool = False) -> Distribution | None:
-    """Of one round."""
+    """Return the distribution of one round."""
     (found,) = distributions(table, counts[None], looks=looks)
     return found
 
@@ -76,11 +76,11 @@ def test_it_is_unbiased_and_between_the_shares_that_it_stands_for(
     the next point, at least 1 where it is at the point or below."""
     values, misfit = cumulative_values(table, parts)
     points = np.linspace(0, 1, parts + 1)
-    for place in np.linspace(0, 1, 241):
-        expected = on_grid(table, np.array([place]), np.ones(1)) @ rows_of(table) @ values.T
-        assert (expected >= (place <= points[:-1]) - 1e-9).all()
-        assert (expected <= (place < points[1:]) + 1e-9).all()
-        assert expected.sum() == pytest.approx(parts * (1 - place), abs=1e-7)
+    for position in np.linspace(0, 1, 241):
+        expected = on_grid(table, np.array([position]), np.ones(1)) @ rows_of(table) @ values.T
+        assert (expected >= (position <= points[:-1]) - 1e-9).all()
+        assert (expected <= (position < points[1:]) + 1e-9).all()
+        assert expected.sum() == pytest.approx(parts * (1 - position), abs=1e-7)
     assert misfit < 1e-9
 
 
@@ -91,7 +91,7 @@ def test_a_table_that_cannot_tell_says_nothing(table: NumberTable) -> None:
 
 
 class Blind(SquareWave):
-    """It does not tell its fifth point from those beside it."""
+    """Square wave that cannot distinguish its fifth point from its neighbours."""
 
     @property
     def rows(self) -> tuple[Row, ...]:
@@ -168,7 +168,7 @@ def test_an_open_round_has_a_wider_band() -> None:
 
 
 def test_what_is_consistent_is_a_distribution_and_near_the_truth() -> None:
-    """From expected counts: the raw estimates are exact, the likeliest is stopped on its way."""
+    """The raw estimates from expected counts are exact; the most likely one stops early."""
     table = SquareWave(Epsilon("2"), 64)
     places, shares = smooth(0)
     fine = on_grid(table, places, shares)
@@ -179,9 +179,9 @@ def test_what_is_consistent_is_a_distribution_and_near_the_truth() -> None:
     assert found.below == pytest.approx(halves, abs=1e-9)
     assert found.share.sum() == pytest.approx(1)
     assert found.below_consistent == pytest.approx(np.cumsum(fine)[::4] - fine[::4] / 2, abs=0.02)
-    for level, each in zip(LEVELS, found.quantiles, strict=True):
-        assert each.estimate == pytest.approx(quantile(places, shares, level), abs=0.01)
-        assert each.low <= quantile(places, shares, level) <= each.high
+    for level, interval in zip(LEVELS, found.quantiles, strict=True):
+        assert interval.estimate == pytest.approx(quantile(places, shares, level), abs=0.01)
+        assert interval.low <= quantile(places, shares, level) <= interval.high
 
 
 def test_the_likeliest_has_no_share_below_zero_whatever_came() -> None:

@@ -64,7 +64,7 @@ def test_limits_a_twentieth_narrower_fail_the_same_check() -> None:
 
 
 def least(count: int, people: int, design: SupportDesign) -> int:
-    """By bisection, from the sum: the fewest holders who give so many, or more, with 2.5 %."""
+    """Return the fewest holders who give this count or more with 2.5 %, by bisection on the sum."""
     low, high = 0, people
     while low < high:
         holders = (low + high) // 2
@@ -79,7 +79,7 @@ def least(count: int, people: int, design: SupportDesign) -> int:
 @pytest.mark.parametrize("epsilon", EPSILONS)
 @pytest.mark.parametrize("people", [1_000, 10_000])
 def test_a_limit_is_next_to_the_one_of_the_exact_law(people: int, epsilon: str) -> None:
-    """By 1 in 40 of the way from the estimate to it, and a person, at the most."""
+    """They differ by at most 1 in 40 of the distance from estimate to limit, and one person."""
     for design, share in product(designs(epsilon)[:5:2], (0.02, 0.5)):
         counts, probabilities = law(round(share * people), people, design)
         seen = counts[[int(np.searchsorted(np.cumsum(probabilities), at)) for at in (0.1, 0.9)]]
@@ -102,7 +102,7 @@ FEW: list[SupportDesign] = [
 def test_where_the_noise_is_less_than_a_few_people_limits_are_those_of_the_sum(
     design: SupportDesign, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Of any count, to within .1 person; the saddlepoint alone is off by a whole one."""
+    """Any count agrees to within .1 person; the saddlepoint alone is off by a whole one."""
     people = 300
     assert people > MAX_SUMMED_REPORTS
     ends = found(people, design)

@@ -30,7 +30,7 @@ Z95 = NormalDist().inv_cdf(0.975)
 
 
 def test_a_difference_has_room_for_half_a_report_of_each_side() -> None:
-    """Of 50 and of 400 reports, with keep and lie from e^ε by `math`: the two halves differ, so
+    """Reports are 50 and 400, with keep and lie from e^ε by `math`. The two halves differ, so
     neither can stand for the other."""
     keep = math.e / (math.e + 1)
     lie = 1 - keep
@@ -82,12 +82,12 @@ def test_the_growth_of_a_capital_is_never_above_its_bound(table: NumberTable) ->
     between = (places[:-1] + places[1:]) / 2
     over, slack = [], []
     for tilt, (at, bound) in list(zip(tilts, mean_limits._growths(table, False), strict=True))[:4]:
-        exact = np.array([growth(table, tilt, place) for place in between.tolist()])
+        exact = np.array([growth(table, tilt, position) for position in between.tolist()])
         rises = [abs(b - a) for a, b in pairwise(growth(table, tilt, p) for p in places.tolist())]
         over.append(float((exact - np.interp(between, at, bound)).max()))
         slack.append(max(rises) ** 2 / 8)
     assert max(over) <= 1e-12
-    assert max(each + 0.9 * some for each, some in zip(over, slack, strict=True)) > 1e-9
+    assert max(excess + 0.9 * room for excess, room in zip(over, slack, strict=True)) > 1e-9
 
 
 @pytest.mark.parametrize("table", [Ternary(Epsilon("2")), LocalLaplace(Epsilon("6"), 8)])
@@ -96,7 +96,7 @@ def test_the_most_noise_is_above_the_noise_at_every_place(table: NumberTable) ->
     some of them."""
     places = mean_limits.places_of(table)
     between = np.concatenate([np.linspace(a, b, 5)[1:-1] for a, b in pairwise(places)])
-    exact = np.array([table.variance(1, place) for place in between.tolist()])
+    exact = np.array([table.variance(1, position) for position in between.tolist()])
     assert (np.interp(between, *mean_limits.largest_noise(table)) - exact).min() > -1e-15
     flat = mean_limits.hull(places, np.array([table.variance(1, p) for p in places.tolist()]))
     assert (exact - np.interp(between, *flat)).max() > places[1] ** 2 / 8
@@ -151,7 +151,7 @@ def test_reports_that_are_alike_leave_a_vector_its_least_variance(reports: int) 
 
 
 def test_the_standard_error_of_a_share_of_both_is_about_its_mean() -> None:
-    """From every report by itself, in rational numbers. Twin: about 0 it is a tenth larger."""
+    """Computed from every single report in rational numbers. Twin: about 0 it is a tenth larger."""
     design = RandomizedResponse(Epsilon("3"))
     keep, lie = Fraction(design.keep, ONE), Fraction(design.lie, ONE)
     counts = {(1, 1): 900, (1, 0): 40, (0, 1): 40, (0, 0): 20}
@@ -168,8 +168,8 @@ def test_the_standard_error_of_a_share_of_both_is_about_its_mean() -> None:
 
 
 def test_what_stands_out_has_an_interval_for_that_choice() -> None:
-    """Of R texts that are found among m that are tested each has a confidence of 1 - R / 20 m.
-    Twin: 95 %, a narrower interval."""
+    """Each of R texts found among m tested has a confidence of 1 - R / 20 m. Twin: 95 %, a narrower
+    interval."""
     question = asking()
     cells = tally(question, WORDS)
     counts = frequent_texts.counts_of(question.mechanism, cells)
@@ -178,16 +178,16 @@ def test_what_stands_out_has_an_interval_for_that_choice() -> None:
         frequent_texts._shown(candidates(scores, question.beginnings, frequent_texts.TESTED))
     )
     assert tested > 500
-    for each in found():
-        assert each.confidence == pytest.approx(1 - 0.05 * len(WORDS) / tested, rel=1e-12)
+    for text in found():
+        assert text.confidence == pytest.approx(1 - 0.05 * len(WORDS) / tested, rel=1e-12)
         of = int(cells[-FINAL:].sum())
         design = question.mechanism.each
         rate = design.lie / ONE + (design.keep - design.lie) / ONE * (
-            each.estimate * (1 - 1 / design.options) + 1 / design.options
+            text.estimate * (1 - 1 / design.options) + 1 / design.options
         )
         least = NormalDist().inv_cdf(1 - 0.025 * len(WORDS) / tested)
         spread = math.sqrt(rate * (1 - rate) / of) / ((design.keep - design.lie) / ONE)
-        assert (each.high - each.low) / 2 > 0.97 * least * spread
+        assert (text.high - text.low) / 2 > 0.97 * least * spread
         assert least > 1.5 * NormalDist().inv_cdf((1 + CONFIDENCE) / 2)
     assert found()[0].reports == PEOPLE
 

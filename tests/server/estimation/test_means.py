@@ -67,7 +67,7 @@ def test_the_standard_error_is_that_of_the_values_and_at_least_that_of_the_noise
     reach = float(table.values[-1] - table.values[0]) / 2 * 100
     (mixed,) = estimates(question, np.array([30, 0, 70]), 100)
     assert mixed.standard_error == pytest.approx(reach * math.sqrt(0.21 / 100), rel=1e-12)
-    least = min(table.variance(1, place) for place in (0, 0.5, 1)) * 100**2
+    least = min(table.variance(1, position) for position in (0, 0.5, 1)) * 100**2
     for counts in ([1, 0, 0], [0, 2, 0]):
         (alike,) = estimates(question, np.array(counts), sum(counts))
         assert alike.standard_error == pytest.approx(math.sqrt(least / sum(counts)), rel=1e-9)

@@ -116,7 +116,7 @@ def test_looking_at_every_report_raises_no_more_alarms(answer: int, level: float
         ones = np.arange(reports + 1)
         cells = np.stack([reports - ones, ones], axis=1)
         found = fits(mechanism, cells, np.full_like(ones, reports))
-        unflagged[[each.p_value <= level for each in found]] = 0
+        unflagged[[fitted.p_value <= level for fitted in found]] = 0
     assert 1 - unflagged.sum() <= level
 
 
@@ -156,7 +156,9 @@ def kinds_of_forgery(mechanism: Mechanism) -> dict[str, int]:
     return kinds
 
 
-@pytest.mark.parametrize("mechanism", [each for each in BIG if each.answers > 3], ids=named)
+@pytest.mark.parametrize(
+    "mechanism", [mechanism for mechanism in BIG if mechanism.answers > 3], ids=named
+)
 def test_forged_reports_are_counted_from_below(mechanism: Mechanism) -> None:
     rng = np.random.default_rng(7)
     for symbol in kinds_of_forgery(mechanism).values():
@@ -165,7 +167,9 @@ def test_forged_reports_are_counted_from_below(mechanism: Mechanism) -> None:
         assert 0 < found.forged <= FORGED
 
 
-@pytest.mark.parametrize("mechanism", [each for each in BIG if isinstance(each, Unary)], ids=named)
+@pytest.mark.parametrize(
+    "mechanism", [mechanism for mechanism in BIG if isinstance(mechanism, Unary)], ids=named
+)
 def test_reports_that_name_everything_are_nearly_all_counted(mechanism: Unary) -> None:
     counts = with_forged(mechanism, mechanism.symbols - 1, np.random.default_rng(8))
     assert 0.9 * FORGED < fit(mechanism, counts, REPORTS).forged <= FORGED
@@ -173,8 +177,9 @@ def test_reports_that_name_everything_are_nearly_all_counted(mechanism: Unary) -
 
 @pytest.mark.parametrize("mechanism", BIG, ids=named)
 def test_one_who_forges_what_a_device_may_send_is_not_noticed(mechanism: Mechanism) -> None:
-    """Who reports by the mechanism, whatever answer, is one more person; who does so in a round
-    whose people answer otherwise shifts it by the share of its reports, and no more."""
+    """A forger who reports by the mechanism, with any answer, counts as one more person. In a round
+    whose people answer differently, such forgers shift the result by at most their share of
+    reports."""
     rng = np.random.default_rng(9)
     answers = np.eye(mechanism.answers, dtype=np.int64)
     held = answers[0] * (REPORTS - FORGED) + answers[-1] * FORGED
@@ -220,7 +225,7 @@ def test_a_coin_that_is_not_fair_is_noticed_too() -> None:
 
 @pytest.mark.parametrize("mechanism", [*(b for b in BIG if isinstance(b, NumberTable))], ids=named)
 def test_every_mixture_of_rows_keeps_every_bound_of_a_table(mechanism: NumberTable) -> None:
-    """And what is no mixture breaks one: each symbol by itself."""
+    """Anything that is no mixture, such as a single symbol, breaks a bound."""
     scores, bounds, log_rows = forgery_test._scores(mechanism)
     assert (scores @ np.exp(log_rows).T <= bounds[:, None] + 1e-12).all()
     assert ((scores >= 0) & (scores <= 1)).all()

@@ -57,7 +57,7 @@ def rate_of(design: SupportDesign, share: float) -> float:
 
 
 def orders(people: int) -> dict[str, npt.NDArray[np.bool_]]:
-    """Who holds it, in the order in which they come."""
+    """Return which people hold it, in their order of arrival."""
     number = np.arange(people)
     return {
         "every third": number % 3 == 0,
@@ -139,7 +139,7 @@ PLACES = {"low": (1.0, 0.0), "ends": (0.5, 0.5), "most low": (0.95, 0.05)}
 
 
 def missed(table: NumberTable, shares: tuple[float, float], runs: int, looks: int) -> float:
-    """How often some look misses, of these people or of people like them, drawn."""
+    """Return the share of runs in which some look misses these people or people like them."""
     rng = np.random.default_rng(20270101)
     rows = np.array([table.rows[0], table.rows[-1]], dtype=np.float64) / ONE
     rows /= rows.sum(1, keepdims=True)
@@ -169,7 +169,7 @@ def missed(table: NumberTable, shares: tuple[float, float], runs: int, looks: in
 @pytest.mark.parametrize("table", TABLES, ids=lambda table: f"{table.name}-{table.epsilon}")
 @pytest.mark.parametrize("places", PLACES)
 def test_means_are_covered_at_every_look(table: NumberTable, places: str) -> None:
-    """It is proved; here the code is tied to the proof. Both miss together in 10 % at the most; of
+    """Coverage is proved; this ties the code to the proof. Both miss together in at most 10 %; of
     60 runs more than 21 would with probability below 1e-7."""
     assert missed(table, PLACES[places], 60, 300) <= 21 / 60
 
@@ -194,6 +194,6 @@ def test_bets_are_fair_games(table: NumberTable) -> None:
     """Their expectation is 1 under the truth, for every stake; exactly, but for floats."""
     values = positions(table)
     rows = np.array(table.rows, dtype=np.float64) / ONE
-    for place, row in zip(np.linspace(0, 1, table.steps + 1), rows, strict=True):
-        expected = row @ (1 + np.multiply.outer(mean_limits._stakes(values), values - place)).T
+    for position, row in zip(np.linspace(0, 1, table.steps + 1), rows, strict=True):
+        expected = row @ (1 + np.multiply.outer(mean_limits._stakes(values), values - position)).T
         assert expected == pytest.approx(1, abs=1e-9)

@@ -28,7 +28,7 @@ FAMILIES: dict[str, Family] = {  # increasing, with a root between -1 and 6
 LOW, HIGH, WIDTH = -1.0, 6.0, 1e-10
 PLACES = np.linspace(0, 1, 40)
 
-KINDS = [(name, place) for name in FAMILIES for place in PLACES]
+KINDS = [(name, target) for name in FAMILIES for target in PLACES]
 
 Find = Callable[[Callable[[Array], Array], Array, Array], Array]
 
@@ -44,18 +44,18 @@ def found(find: Find, kinds: Sequence[tuple[str, float]]) -> tuple[Array, int]:
     def function(x: Array) -> Array:
         asked.append(x)
         pairs = zip(kinds, x, strict=True)
-        return np.array([FAMILIES[name](each, place) for (name, place), each in pairs])
+        return np.array([FAMILIES[name](point, target) for (name, target), point in pairs])
 
     roots_of_all = find(function, np.full(len(kinds), LOW), np.full(len(kinds), HIGH))
     return roots_of_all, len(asked)
 
 
 def test_brent_s_method_is_that_of_scipy_and_takes_no_more_steps() -> None:
-    for name, place in KINDS:
-        ours, asked = found(by_brent, [(name, place)])
+    for name, target in KINDS:
+        ours, asked = found(by_brent, [(name, target)])
 
-        def function(x: float, name: str = name, place: float = place) -> float:
-            return float(FAMILIES[name](np.float64(x), place))
+        def function(x: float, name: str = name, target: float = target) -> float:
+            return float(FAMILIES[name](np.float64(x), target))
 
         theirs, told = brentq(function, LOW, HIGH, xtol=WIDTH, full_output=True)
         assert abs(ours[0] - theirs) <= WIDTH
@@ -76,7 +76,7 @@ def test_along_some_axes_all_go_on_until_the_last_one_stops() -> None:
         low, high = np.full_like(a, LOW), np.full_like(a, HIGH)
         return roots(lambda x: FAMILIES["exponential"](x, a), low, high, together=(0,))
 
-    free = [found(roots, [("exponential", place)])[0][0] for place in a.ravel()]
+    free = [found(roots, [("exponential", target)])[0][0] for target in a.ravel()]
     assert tied(a).ravel().tolist() != free
     assert tied(a).T.tolist() == [tied(column[:, None])[:, 0].tolist() for column in a.T]
 

@@ -1,4 +1,4 @@
-"""Shares: exactly unbiased, never clipped, a possible version beside them."""
+"""Shares: exactly unbiased, never clipped, with a consistent version next to them."""
 
 import math
 from fractions import Fraction

@@ -1,4 +1,4 @@
-"""What shuffling adds: against published values, and against the sum over everything by itself."""
+"""Amplification by shuffling, against published values and a direct sum over all outcomes."""
 
 from __future__ import annotations
 

@@ -53,7 +53,7 @@ def drawn(design: SupportDesign, held: npt.NDArray[np.int64], seed: int) -> npt.
 
 
 def picked_are_covered(found: Statements, shares: npt.NDArray[np.float64], kind: str) -> bool:
-    """Whether the intervals of the highest estimates hold, all of them."""
+    """Return True if the intervals of all the highest estimates hold."""
     highest = np.argsort(-found.estimate)[:PICKED]
     low, high = getattr(found, kind)
     return bool(((low <= shares) & (shares <= high))[highest].all())
@@ -61,12 +61,12 @@ def picked_are_covered(found: Statements, shares: npt.NDArray[np.float64], kind:
 
 @pytest.mark.parametrize("design", DESIGNS, ids=lambda design: design.name)
 def test_the_highest_of_a_list_are_covered(design: SupportDesign) -> None:
-    """That 95 % hold at once is proved (Bonferroni). Of 200 lists, more than 31 would miss with
-    probability below 1e-7. The twin: of intervals that hold one by one, far more do."""
+    """Bonferroni proves that they hold together with 95 %. Of 200 lists, more than 31 would miss
+    with probability below 1e-7. Twin: far more intervals miss if each holds only individually."""
     held = zipf()
     found = [statements(choice(design), drawn(design, held, run), PEOPLE) for run in range(RUNS)]
     every, one_by_one = (
-        sum(picked_are_covered(each, held / PEOPLE, kind) for each in found)
+        sum(picked_are_covered(result, held / PEOPLE, kind) for result in found)
         for kind in ("every", "like")
     )
     assert RUNS - every <= 31
@@ -75,7 +75,7 @@ def test_the_highest_of_a_list_are_covered(design: SupportDesign) -> None:
 
 @pytest.mark.parametrize("epsilon", ["0.5", "2", "8"])
 def test_each_label_misses_so_rarely_that_all_hold_at_once(epsilon: str) -> None:
-    """Exactly, for people drawn at random: their errors add up to 5 % at the most."""
+    """Exact, for people drawn at random: the error probabilities add up to at most 5 %."""
     people, options = 1_000, 1_001
     design, counts = Unary(Epsilon(epsilon), options), np.arange(people + 1)
     low, high = statements(choice(design), counts, people).every
@@ -101,7 +101,7 @@ def test_the_floor_parts_what_is_told_from_none(design: SupportDesign, looks: bo
 @pytest.mark.parametrize("epsilon", ["0.1", "2", "8"])
 @pytest.mark.parametrize("looks", [False, True])
 def test_the_floor_is_that_of_the_least_count_that_is_told(epsilon: str, looks: bool) -> None:
-    """Of all that there are; where even all reports do not tell, there is none."""
+    """Over all counts. If even a count of all reports is not above zero, there is no floor."""
     told = []
     for reports in (1, 2, 10, 60, 500, 5_000):
         counts, design = np.arange(reports + 1), Unary(Epsilon(epsilon), reports + 1)
@@ -135,7 +135,7 @@ def test_no_people_of_a_mean_have_more_noise_than_is_said(table: NumberTable) ->
     places, most = mean_limits.largest_noise(table)
     for _ in range(200):
         where, weights = rng.random(4), rng.dirichlet([0.5] * 4)
-        noise = weights @ [table.variance(1, place) for place in where]
+        noise = weights @ [table.variance(1, position) for position in where]
         assert noise <= np.interp(weights @ where, places, most) + 1e-12
 
 
@@ -144,11 +144,13 @@ def test_between_places_it_is_interpolated_as_by_numpy() -> None:
     heights, at = rng.random((50, len(places))), rng.uniform(-0.5, 1.5, 50)
     found = mean_limits._between(places, heights, at)
     pairs = zip(at, heights, strict=True)
-    assert found == pytest.approx([np.interp(each, places, row) for each, row in pairs], rel=1e-15)
+    assert found == pytest.approx(
+        [np.interp(position, places, row) for position, row in pairs], rel=1e-15
+    )
 
 
 def missed(table: NumberTable, high: float, people: int, runs: int, scale: float) -> int:
-    """How often the limits miss the mean of people at the two ends, `scale` times as far."""
+    """Count the runs whose limits, scaled by `scale`, miss the mean of people at the two ends."""
     rng = np.random.default_rng(people)
     rows = [np.array(row, dtype=np.float64) / ONE for row in (table.rows[0], table.rows[-1])]
     held = round(high * people)
@@ -165,7 +167,7 @@ def missed(table: NumberTable, high: float, people: int, runs: int, scale: float
 @pytest.mark.parametrize("table", TABLES, ids=lambda table: f"{table.name}-{table.epsilon}")
 @pytest.mark.parametrize("high", [0.0, 0.02, 0.5])
 def test_the_mean_of_these_people_is_covered(table: NumberTable, high: float) -> None:
-    """Of 200 at 5 %, more than 31 miss with probability below 1e-7."""
+    """At 5 %, more than 31 of 200 runs miss with probability below 1e-7."""
     assert missed(table, high, 100, 200, 1) <= 31
     assert missed(table, high, 100, 200, 0.4) > 31  # the twin
 

@@ -62,28 +62,28 @@ def found(number: int = 0) -> tuple[Estimate, ...]:
 
 @pytest.mark.parametrize("number", range(len(SURVEYS)))
 def test_every_text_above_the_floor_is_found_and_no_other(number: int) -> None:
-    """Of every length, and in several scripts; most of the people share theirs with nobody."""
+    """Texts have every length and several scripts; most people write one that nobody else does."""
     floor = asking(**SURVEYS[number]).mechanism.floor(PEOPLE) * PEOPLE
     assert 0.95 * min(WORDS.values()) < floor < min(WORDS.values())
-    assert {each.label for each in found(number)} == set(WORDS)
+    assert {text.label for text in found(number)} == set(WORDS)
 
 
 @pytest.mark.parametrize("number", range(len(SURVEYS)))
 def test_shares_are_estimated_with_intervals_that_hold_them(number: int) -> None:
-    for each in found(number):
-        share = WORDS[each.label] / PEOPLE
-        assert each.low < share < each.high
-        assert abs(each.estimate - share) < 5 * each.standard_error
-        assert each.high - each.low < 0.02
-        assert each.reports == PEOPLE
+    for text in found(number):
+        share = WORDS[text.label] / PEOPLE
+        assert text.low < share < text.high
+        assert abs(text.estimate - share) < 5 * text.standard_error
+        assert text.high - text.low < 0.02
+        assert text.reports == PEOPLE
 
 
 def test_the_most_frequent_come_first_and_each_says_its_p_value() -> None:
-    shares = [each.estimate for each in found()]
+    shares = [text.estimate for text in found()]
     assert shares == sorted(shares, reverse=True)
-    for each in found():
-        assert each.note is not None
-        assert float(each.note.removeprefix("p-value ")) <= FALSE_DISCOVERY
+    for text in found():
+        assert text.note is not None
+        assert float(text.note.removeprefix("p-value ")) <= FALSE_DISCOVERY
 
 
 @pytest.mark.parametrize("others", [0, PEOPLE])
@@ -115,8 +115,10 @@ CROWD, NEAR, OFTEN = 30_000_000, 816, 150
 
 
 def shown_and_missed(*, apart: bool, monkeypatch: pytest.MonkeyPatch) -> tuple[int, int]:
-    """Of 150 texts far above the floor, and 816 at .3 of it, of four seeds; where buckets are
-    taken to be apart, intervals are those of the noise alone."""
+    """Return counts for 150 texts far above the floor, and 816 at .3 of it, over four seeds.
+
+    With `apart`, buckets are taken to be separate: intervals are those of the noise alone.
+    """
     if apart:
         monkeypatch.setattr(frequent_texts, "reach", lambda *_: (0.0, 0.0))
     shown = missed = 0
@@ -148,7 +150,7 @@ def test_without_that_room_the_same_check_fails(monkeypatch: pytest.MonkeyPatch)
 
 
 def test_without_collisions_that_room_is_taken_already() -> None:
-    """Where nobody shares a text, random buckets reach no farther than their noise."""
+    """If nobody shares a text, random buckets reach no farther than their noise."""
     question, cells = asking(), tally(asking(), {}, 3)
     counts = counts_of(question.mechanism, cells)
     final = counts.shares[-FINAL:]
@@ -174,7 +176,7 @@ def random_scores(crowded: int) -> npt.NDArray[np.float64]:
 
 @pytest.mark.parametrize("crowded", [0, 3, 40])
 def test_p_values_of_texts_that_nobody_wrote_are_uniform_or_more(crowded: int) -> None:
-    """By drawing buckets as the hash would. False alarm at most 1e-9 for each level."""
+    """Buckets are drawn as the hash would. False alarm at most 1e-9 for each level."""
     scores, rng, drawn = random_scores(crowded), np.random.default_rng(4), 200_000
     p = frequent_texts.p_values(scores, rng.integers(0, 4_096, (FINAL, drawn)))
     for level in (0.5, 0.1, 1e-2, 1e-3, 1e-4):
@@ -190,7 +192,7 @@ def test_p_values_are_not_far_above_uniform() -> None:
 
 
 def test_the_test_of_p_values_can_fail() -> None:
-    """Where a score is compared with noise alone, crowded buckets give too many small p-values."""
+    """If a score is compared with noise alone, crowded buckets give too many small p-values."""
     scores, rng, drawn = random_scores(40), np.random.default_rng(4), 200_000
     buckets = rng.integers(0, 4_096, (FINAL, drawn))
     without = frequent_texts.p_values(random_scores(0), buckets)

@@ -1,4 +1,4 @@
-"""From how many people on a text is certainly found: a bound on every way in which it is missed.
+"""Number of people above which a text is certainly found: a bound on every way to miss it.
 
 A text of a share of at least TIMES the stated floor is found with 99 %, where everybody else
 answers a text of their own. (The floor itself, 99 % as well, is measured: test_texts_long.py.)
@@ -41,7 +41,7 @@ from deniable.shared.survey.kinds.text import FINAL, Text
 from tests.survey_texts import question as in_toml
 from tests.survey_texts import survey_text
 
-AHEAD = 16 * KEPT  # beginnings that are looked at in a group, at the most
+AHEAD = 16 * KEPT  # beginnings that are looked at in a group
 MISSED = 0.01
 TIMES = {10**5: 2.2, 10**6: 1.75, 10**8: 1.6}  # the floor, by how many people report
 Tail = Callable[[float], float]
@@ -72,7 +72,7 @@ def missed_at(t: float, question: Text, people: int, share: float) -> float:
         return float(binom.cdf(math.ceil(n * empty + z * deviation) - 1, n, rate))
 
     def above(z: float, together: int = 1) -> float:
-        """Of an empty bucket, or of the sum of several."""
+        """Return the tail of an empty bucket's count, or of the sum of several."""
         least = math.ceil(together * n * empty + z * deviation)
         return float(binom.sf(least - 1, together * n, empty))
 
@@ -89,13 +89,19 @@ def missed_at(t: float, question: Text, people: int, share: float) -> float:
 
 
 def crowded(room: int, buckets: int, likely: float) -> float:
-    """That `room` others are ahead: too many buckets are, or too many beginnings are in them."""
+    """Return the probability that `room` others are ahead.
+
+    Either too many buckets are, or too many beginnings are in them.
+    """
     few = max(1, int(0.78 * room / AHEAD * buckets))
     return float(binom.sf(few - 1, buckets, likely) + binom.sf(room - 2, AHEAD, few / buckets))
 
 
 def expected_p(buckets: int, above: Callable[[float, int], float]) -> float:
-    """That random buckets score 20, of which some may be the text's own, and score 5 each."""
+    """Bound the p-value by the expected number of random scores of 20.
+
+    Some of the buckets may be the text's own, and score 5 each.
+    """
     least = 20 - 2 * FINAL * STEP
     return math.fsum(
         math.comb(FINAL, own)

@@ -1,4 +1,4 @@
-"""Beside a text that most people answer, others' shares are unbiased and their intervals hold."""
+"""Next to a very frequent text, other texts' shares are unbiased and their intervals hold."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def test_what_any_look_found_is_known_to_those_after_it(monkeypatch: pytest.Monk
 
 
 def test_two_texts_with_the_same_buckets_have_what_is_there_in_halves() -> None:
-    """Hardly ever by itself: a forger who looks for such a pair stops no results by it."""
+    """It hardly ever happens by chance. A forger who looks for such a pair stops no results."""
     counts, buckets = final(asking(), {"most": 0.8})
     shares, _ = frequent_texts._taken_out(counts, buckets[:, [0, 0]])
     assert shares.tolist() == pytest.approx([0.4, 0.4])
@@ -122,7 +122,7 @@ def shown_and_missed(buckets: int, crowd: int) -> tuple[int, int]:
 
 @contextmanager
 def all_spread(buckets: int) -> Iterator[None]:
-    """As if the hash spread over the buckets what was found as well."""
+    """Make the hash appear to spread the found texts over the buckets as well."""
     right = frequent_texts._overlaps
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(

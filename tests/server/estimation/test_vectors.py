@@ -41,8 +41,10 @@ def asked(dimension: int, epsilon: str = "1") -> Survey:
 
 @cache
 def reported() -> npt.NDArray[np.int64]:
-    """Of people who all hold the same vector: for each report its seed and its codeword, drawn with
-    the mechanism's probabilities."""
+    """Return a seed and a codeword per report, for people who all hold the same vector.
+
+    They are drawn with the mechanism's probabilities.
+    """
     rng, pairs = np.random.default_rng(20261118), DESIGN.codewords // 2
     seeds = np.arange(ROUNDS * REPORTS)
     reach = directions(pairs, DESIGN.dimension, len(seeds)) @ HELD
@@ -52,8 +54,8 @@ def reported() -> npt.NDArray[np.int64]:
     chosen = order[seeds, np.where(near, some % DESIGN.closest, 0)]
     codeword = 2 * chosen + (reach[seeds, chosen] < 0)
     far = np.array([
-        others[pick % len(others)]
-        for others, pick in zip(map(_far, order, reach), some, strict=True)
+        far[pick % len(far)]
+        for far, pick in zip(map(_far, order, reach), some, strict=True)
     ])  # fmt: skip
     turned = rng.random(len(seeds)) < (1 - np.linalg.norm(HELD)) / 2
     return np.stack([seeds, np.where(near, codeword, far) ^ turned])
@@ -72,7 +74,7 @@ def rounds() -> list[Cells]:
         for seed, number in reported().T.tolist()
     )
     rows = np.frombuffer(payload, np.uint8).reshape(ROUNDS, REPORTS, encoding.payload_size)
-    return [codeword_sums(encoding, each) for each in rows]
+    return [codeword_sums(encoding, row) for row in rows]
 
 
 @pytest.mark.parametrize(("dimension", "epsilon"), [(2, "1"), (3, "8"), (1_024, "0.5")])
@@ -105,16 +107,16 @@ def test_expected_sums_give_back_the_truth() -> None:
     shares = np.array([0.3, 0.1, 0.2, 0.0, 0.0, 0.25, 0.1, 0.05])
     cells = np.rint(rates(DESIGN, shares.tolist()) * 10**6).astype(np.int64)
     found = estimates(QUESTION, cells, 10**6)
-    assert [each.label for each in found] == ["0", "1", "2", "3"]
+    assert [row.label for row in found] == ["0", "1", "2", "3"]
     truth = shares[::2] - shares[1::2]
-    assert [each.estimate for each in found] == pytest.approx(truth.tolist(), abs=1e-8)
+    assert [row.estimate for row in found] == pytest.approx(truth.tolist(), abs=1e-8)
 
 
 def test_intervals_cover_and_narrower_ones_do_not() -> None:
     """False alarm at most 1e-9 for each coordinate; at two thirds of the width all are caught."""
-    for place, truth in enumerate(HELD):
-        found = [estimates(QUESTION, cells, REPORTS)[place] for cells in rounds()]
-        off = np.array([abs(each.estimate - truth) / (each.high - each.estimate) for each in found])
+    for coordinate, truth in enumerate(HELD):
+        found = [estimates(QUESTION, cells, REPORTS)[coordinate] for cells in rounds()]
+        off = np.array([abs(row.estimate - truth) / (row.high - row.estimate) for row in found])
         assert_plausible(int((off <= 1).sum()), ROUNDS, 0.95)
         assert_implausible(int((off <= 2 / 3).sum()), ROUNDS, 0.95)
 
@@ -124,10 +126,10 @@ def test_what_is_said_of_the_whole_vector_is_so() -> None:
     raw = np.array([cells[:4] / (UNIT * REPORTS * DESIGN.gain) for cells in rounds()])
     said = [whole(cells, REPORTS, DESIGN) for cells in rounds()]
     squares = ((raw - HELD) ** 2).sum(axis=1)
-    assert surprise(squares - [each.error**2 for each in said], 0) < 7
-    assert surprise(squares - [1.3 * each.error**2 for each in said], 0) > 7
-    assert surprise((raw**2).sum(axis=1) - [each.error**2 for each in said], HELD @ HELD) < 7
-    assert max(each.error for each in said) <= DESIGN.whole_error(REPORTS - 1)
+    assert surprise(squares - [row.error**2 for row in said], 0) < 7
+    assert surprise(squares - [1.3 * row.error**2 for row in said], 0) > 7
+    assert surprise((raw**2).sum(axis=1) - [row.error**2 for row in said], HELD @ HELD) < 7
+    assert max(row.error for row in said) <= DESIGN.whole_error(REPORTS - 1)
 
 
 def test_a_population_all_at_once_has_the_moments_of_people_one_by_one() -> None:
@@ -154,8 +156,8 @@ def test_people_along_the_axes_are_vectors_like_others() -> None:
     held, rng = [30, 0, 5, 20, 0, 0, 40, 5], np.random.default_rng(3)
     axes = np.array([(-1) ** n * np.eye(4)[n // 2] for n in range(8)])
     one, other = (
-        found / UNIT
-        for found in (
+        estimates / UNIT
+        for estimates in (
             fixed(DESIGN, held, 20_000, rng).counts,
             vector_sums(DESIGN, np.repeat(axes, held, axis=0), 20_000, rng),
         )

@@ -46,24 +46,24 @@ class File:
     since: list[Operation] = field(default_factory=list)
 
     def sync(self) -> None:
-        for each in self.since:
-            apply(self.synced, each)
+        for operation in self.since:
+            apply(self.synced, operation)
         self.since.clear()
 
     def after(self, loss: Loss, chance: random.Random) -> bytes:
         """Its content, if the power is cut now."""
         content = bytearray(self.synced)
-        for number, each in enumerate(self.since):
-            for part in kept(each, loss, chance, last=number == len(self.since) - 1):
+        for number, operation in enumerate(self.since):
+            for part in kept(operation, loss, chance, last=number == len(self.since) - 1):
                 apply(content, part)
         return bytes(content)
 
 
 class Disk:
-    """Of one folder, of files that are whole."""
+    """Disk of one folder, whose files are complete."""
 
     def __init__(self, folder: Path) -> None:
-        self.files = {each.name: File(bytearray(each.read_bytes())) for each in folder.iterdir()}
+        self.files = {path.name: File(bytearray(path.read_bytes())) for path in folder.iterdir()}
         self.synced = dict(self.files)  # which files there are, as the folder was synced
 
     def do(self, operation: Operation) -> None:
@@ -105,7 +105,7 @@ def apply(content: bytearray, operation: Operation) -> None:
 def kept(
     operation: Operation, loss: Loss, chance: random.Random, *, last: bool
 ) -> Iterator[Operation]:
-    """What of it is on the disk."""
+    """Return the part of a file that is on the disk."""
     if loss == "all":
         return
     if loss == "none" or (loss == "the-last" and not last):

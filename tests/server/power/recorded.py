@@ -1,8 +1,8 @@
-"""What is recorded: the real store and writer take envelopes from several clients at once.
+"""Workload to record: several clients send envelopes to the real store and writer concurrently.
 
 python -m tests.server.power.recorded DATA ENVELOPES [FULL | OFF | TABLES]    what is synced
 
-What was acknowledged is written to a file of the folder, which the recording keeps in its order.
+Acknowledged envelopes are written to a file of the folder, which the recording keeps in order.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ COUNTED = 1, "accepted"
 def main(data: Path, envelopes: int, syncs: str = "FULL") -> None:
     if syncs == "OFF":
         sqlite_database.PRAGMAS = tuple(
-            each.replace("FULL", syncs) for each in sqlite_database.PRAGMAS
+            pragma.replace("FULL", syncs) for pragma in sqlite_database.PRAGMAS
         )
     if syncs != "FULL":
         redo_file.os = Unsynced()  # type: ignore[assignment,attr-defined]  # all of it but a sync
@@ -40,8 +40,8 @@ def main(data: Path, envelopes: int, syncs: str = "FULL") -> None:
         writer.start()
         log = os.open(data / ACKNOWLEDGED, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
         clients = [
-            threading.Thread(target=send, args=(writer, catalogue.surveys()[0], log, each, number))
-            for number, each in enumerate([envelopes // CLIENTS] * CLIENTS)
+            threading.Thread(target=send, args=(writer, catalogue.surveys()[0], log, share, number))
+            for number, share in enumerate([envelopes // CLIENTS] * CLIENTS)
         ]
         for client in clients:
             client.start()
@@ -65,7 +65,7 @@ def send(writer: Writer, asked: PublishedSurvey, log: int, envelopes: int, seed:
     while envelopes > 0:
         group = [upload(asked, chance) for _ in range(min(envelopes, chance.choice((1, 1, 9))))]
         until_taken(writer, group)
-        os.write(log, b"".join(each.id for each in group))
+        os.write(log, b"".join(upload.id for upload in group))
         writer.count({COUNTED: len(group)})
         if chance.random() < 0.1:
             until_taken(writer, group)
@@ -73,7 +73,7 @@ def send(writer: Writer, asked: PublishedSurvey, log: int, envelopes: int, seed:
 
 
 def until_taken(writer: Writer, group: list[Upload]) -> None:
-    """As a client does."""
+    """Submit a group again until the writer accepts it, as a client does."""
     while True:
         with suppress(Unavailable):
             writer.write(group)
@@ -81,7 +81,7 @@ def until_taken(writer: Writer, group: list[Upload]) -> None:
 
 
 def upload(asked: PublishedSurvey, chance: random.Random) -> Upload:
-    """How many reports it holds is said by its id."""
+    """Make an upload whose id encodes its number of reports."""
     identifier = chance.randbytes(16)
     count = reports_of(identifier)
     return Upload(asked, DECEMBER, identifier, count, bytes(count))

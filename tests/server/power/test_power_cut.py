@@ -29,7 +29,7 @@ from tests.server.world import NOON
 
 RECORDER, FULL = (Path(__file__).with_name(f"{name}.c") for name in ("recorder", "full"))
 ROOT = Path(__file__).resolve().parents[3]
-SHARED = "deniable.sqlite3-shm"  # mapped, so not recorded: SQLite makes it anew
+SHARED = "deniable.sqlite3-shm"  # mapped, so not recorded: SQLite recreates it
 
 pytestmark = pytest.mark.skipif(
     shutil.which("cc") is None, reason="the recorder is compiled, and there is no cc"
@@ -69,22 +69,25 @@ class Run:
         self.start = Path(shutil.copytree(data, folder / "start"))
         names = {"RECORD_FOLDER": str(data), "RECORD_LOG": str(log)}
         run_beneath(recorder, data, envelopes, syncs, **names)
-        self.operations = [each for each in recorded(log) if each.name != SHARED]
+        self.operations = [operation for operation in recorded(log) if operation.name != SHARED]
         self.folder = folder
 
     def faults(self, cuts: int, losses: tuple[Loss, ...] = LOSSES) -> list[str]:
-        """What is wrong after so many cuts: half at moments that are spread over the run, half
-        just after something was acknowledged, when there is most to lose."""
+        """Return the faults after this many cuts.
+
+        Half of the cuts are spread over the run. The other half come just after an acknowledgement,
+        when there is most to lose.
+        """
         chance, places = random.Random(20261118), range(len(self.operations))
-        worst = [each + 1 for each in places if self.operations[each].name == ACKNOWLEDGED]
+        worst = [index + 1 for index in places if self.operations[index].name == ACKNOWLEDGED]
         moments = sorted(chance.choices(places, k=cuts // 2) + chance.choices(worst, k=cuts // 2))
         disk, acknowledged, done, faults = Disk(self.start), bytearray(), 0, list[str]()
         for number, moment in enumerate(moments):
-            for each in self.operations[done:moment]:
-                if each.name == ACKNOWLEDGED:
-                    acknowledged += each.data
+            for operation in self.operations[done:moment]:
+                if operation.name == ACKNOWLEDGED:
+                    acknowledged += operation.data
                 else:
-                    disk.do(each)
+                    disk.do(operation)
             done = moment
             target, loss = self.folder / "cut", losses[number % len(losses)]
             disk.cut(target, loss, chance)
@@ -102,16 +105,18 @@ def ids(content: bytes | bytearray) -> set[bytes]:
 
 
 def fault(data: Path, acknowledged: set[bytes]) -> str | None:
-    """What is wrong with a folder in which these must be, each once."""
+    """Return the fault of a folder that must have each of these ids once, or None."""
     with open_recovered(data) as store, Inspection.of(data) as inspection:
         if (damage := inspection.damage()) is not None:
             return damage
         catalogue = Catalogue(store)
         (asked,) = catalogue.surveys()
-        found = [each.id for each in inspection.envelopes(asked.sequence, DECEMBER)]
+        found = [envelope.id for envelope in inspection.envelopes(asked.sequence, DECEMBER)]
         if lost := acknowledged - set(found):
             return f"{len(lost)} of {len(acknowledged)} acknowledged envelopes are lost"
-        verdicts = {each.verdict for each in compare(inspection, {asked.sequence: asked}, NOON)}
+        verdicts = {
+            difference.verdict for difference in compare(inspection, {asked.sequence: asked}, NOON)
+        }
         if verdicts - {"equal"}:
             return f"the tally and the envelopes: {verdicts}"
         reports = sum(tally.reports for tally in store.tallies(asked.sequence))
@@ -121,16 +126,16 @@ def fault(data: Path, acknowledged: set[bytes]) -> str | None:
 
 
 def come_again(data: Path, acknowledged: set[bytes]) -> int:
-    """How many of these a store takes for new."""
+    """Return how many of these ids a store accepts as new."""
     with open_recovered(data) as store, store.transaction() as transaction:
         (asked,) = Catalogue(store).surveys()
-        sizes = [(each, reports_of(each)) for each in acknowledged]
-        uploads = [Upload(asked, DECEMBER, each, size, bytes(size)) for each, size in sizes]
+        sizes = [(id_, reports_of(id_)) for id_ in acknowledged]
+        uploads = [Upload(asked, DECEMBER, id_, size, bytes(size)) for id_, size in sizes]
         return len(transaction.insert(uploads))
 
 
 def acknowledgements(operations: list[Operation]) -> int:
-    return sum(each.name == ACKNOWLEDGED for each in operations)
+    return sum(operation.name == ACKNOWLEDGED for operation in operations)
 
 
 def test_a_power_cut_loses_nothing_that_was_acknowledged(tmp_path: Path, recorder: Path) -> None:
@@ -158,11 +163,11 @@ def test_what_a_cut_has_left_goes_on_and_takes_nothing_twice(
 ) -> None:
     run = Run(tmp_path, recorder, 60)
     disk, acknowledged = Disk(run.start), bytearray()
-    for each in run.operations:
-        if each.name == ACKNOWLEDGED:
-            acknowledged += each.data
+    for operation in run.operations:
+        if operation.name == ACKNOWLEDGED:
+            acknowledged += operation.data
         else:
-            disk.do(each)
+            disk.do(operation)
     disk.cut(tmp_path / "cut", "sectors", random.Random(1))
     assert come_again(tmp_path / "cut", ids(acknowledged)) == 0
     assert come_again(tmp_path / "cut", {bytes(16)}) == 1
@@ -170,7 +175,7 @@ def test_what_a_cut_has_left_goes_on_and_takes_nothing_twice(
 
 
 def fill_up(tmp_path: Path, envelopes: int) -> int:
-    """How often the disk was full, while as many envelopes were sent until they were taken."""
+    """Return how often the disk was full while clients retried this many envelopes."""
     data, log = tmp_path / "data", tmp_path / "log"
     with SqliteStore.create(data) as store:
         published(store, survey())
