@@ -1,7 +1,7 @@
-"""A store in memory, written from the protocol alone, as a newcomer would write one.
+"""In-memory store written from the protocol alone, as a newcomer would write one.
 
-It keeps nothing after its process, and hides no order: it shows that the protocol's methods are all
-that intake, results and pages ask of a store.
+It persists nothing and hides no order. It shows that intake, results and pages need only the
+protocol's methods.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ Round = tuple[int, int]
 
 @dataclass
 class Contents:
-    """Everything that the store holds."""
+    """Complete contents of the store."""
 
     rows: dict[int, SurveyRow] = field(default_factory=dict)
     published: int = 0
@@ -164,7 +164,7 @@ class MemoryReader:
 
 
 class MemoryStore(MemoryReader):
-    """Each write works on a copy, which replaces what was there when the write ends well."""
+    """Store whose writes change a copy, which replaces the contents if the write succeeds."""
 
     def __init__(self, place: Memory) -> None:
         self._place = place

@@ -1,4 +1,5 @@
-"""`check_mechanism` passes every mechanism of the table, and names what a broken one breaks."""
+"""`check_mechanism` passes every mechanism in the table, and names the rule that a broken one
+breaks."""
 
 from __future__ import annotations
 
@@ -35,8 +36,8 @@ def test_an_instance_is_checked_as_it_is() -> None:
     assert {check.partition(":")[0] for check in checks} == {"Unary at ε 0.7, size 6"}
 
 
-def test_a_right_mechanism_hardly_ever_fails(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The errors that all samplings of a class may make add up to the stated probability."""
+def test_a_correct_mechanism_almost_never_fails(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The error probabilities of all a class's samplings add up to the stated one."""
     errors: list[float] = []
 
     def noted(name: str) -> Callable[..., Any]:
@@ -65,7 +66,7 @@ class ThreeTimes(NegativeSurvey):
 
 
 class Understated(KRandomizedResponse):
-    """The rows show more than the bound, by less than the ε that is left."""
+    """Broken: the rows exceed the stated bound by less than the slack in ε."""
 
     def worst_ratio(self) -> tuple[int, int]:
         return 1, 1
@@ -77,7 +78,7 @@ class Unsummed(KRandomizedResponse):
 
 
 class Unspoken(HadamardResponse):
-    """A newcomer who forgets for which options a symbol speaks."""
+    """Broken: does not state which options a symbol supports."""
 
     def supported_by(self, cell: int) -> list[int]:
         return [cell % self.options]
@@ -106,7 +107,7 @@ class Garbled(KRandomizedResponse):
 
 
 class Hesitant(KRandomizedResponse):
-    """It draws once more where the answer is 0: how long that takes shows."""
+    """Broken: draws once more if the answer is 0, which its timing shows."""
 
     def randomize(self, answer: int, draw: Draw) -> int:
         if answer == 0:
@@ -115,7 +116,7 @@ class Hesitant(KRandomizedResponse):
 
 
 class Frank(KRandomizedResponse):
-    """The table of ε, and reports at twice that."""
+    """Broken: states the table of ε and reports at twice that."""
 
     def randomize(self, answer: int, draw: Draw) -> int:
         more = KRandomizedResponse(times(self.epsilon, 2), self.options)
@@ -142,12 +143,12 @@ BROKEN: list[tuple[type[Mechanism], str]] = [
 
 
 @pytest.mark.parametrize(("broken", "says"), BROKEN, ids=lambda case: getattr(case, "__name__", ""))
-def test_what_is_broken_is_named(broken: type[Mechanism], says: str) -> None:
+def test_the_broken_rule_is_named(broken: type[Mechanism], says: str) -> None:
     with pytest.raises(InvalidMechanism, match=says):
         check_mechanism(broken, random.Random(1).getrandbits)
 
 
-def test_rates_that_the_table_does_not_state_are_seen() -> None:
+def test_rates_that_differ_from_the_table_are_detected() -> None:
     with pytest.raises(InvalidMechanism, match=r"follow the table: .* probability is stated as"):
         check_mechanism(Frank(Epsilon("1"), 4), random.Random(1).getrandbits)
 
@@ -164,7 +165,7 @@ def test_frank_reports_are_audited_too() -> None:
         check_mechanism(FrankSets(Epsilon("1"), 8), random.Random(1).getrandbits)
 
 
-def test_certify_takes_a_class_of_one_s_own(capsys: pytest.CaptureFixture[str]) -> None:
+def test_certify_accepts_a_user_s_class(capsys: pytest.CaptureFixture[str]) -> None:
     words = ["certify", "--json", "--mechanism"]
     assert main([*words, "tests.contract.extensions:HadamardResponse"]) == 0
     found = json.loads(capsys.readouterr().out)
@@ -180,7 +181,7 @@ def test_certify_takes_a_class_of_one_s_own(capsys: pytest.CaptureFixture[str]) 
     ("path", "says"),
     [("tests.nowhere:X", "cannot import"), ("json:dumps", "not a mechanism"), (":X", "import")],
 )
-def test_certify_refuses_what_is_no_mechanism(
+def test_certify_refuses_anything_but_a_mechanism(
     path: str, says: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["certify", "--mechanism", path]) == 2

@@ -1,6 +1,6 @@
-"""Every kind and every period goes through both clients, or is refused with a sentence.
+"""Every kind and every period works with both clients, or is refused with a sentence.
 
-Both clients answer the same surveys, and what they send is held to the survey's own numbers.
+Both clients answer the same surveys, and the survey's own numbers check what they send.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ KEYS: dict[str, dict[str, Any]] = {  # that a question of the kind must have, as
 
 
 def published(kind: str, period: str) -> bytes:
-    """A survey of this winter that asks one question of the kind in each period."""
+    """Return a survey of this winter with one question of the kind, in each period."""
     asked = question("it", kind, **KEYS[kind])
     return render_document(parse_toml(survey_text(asked, name=period, round=period, **YEARS)))
 
@@ -81,7 +81,7 @@ def test_every_kind_is_answered_in_every_period(client: str, kind: str) -> None:
 @pytest.mark.parametrize("client", COMMANDS)
 @pytest.mark.parametrize("period", PERIODS)
 def test_every_period_has_the_same_rounds_in_both_clients(client: str, period: str) -> None:
-    """On the first and the last day of rounds at either end of the survey."""
+    """Checked on the first and last day of rounds at either end of the survey."""
     document = published("bit", period)
     survey = parse_document(document)
     with stage(COMMANDS[client]) as made:

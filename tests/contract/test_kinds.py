@@ -1,7 +1,7 @@
-"""Every kind of question goes the whole way, and so does a kind that a newcomer has added.
+"""Every kind of question works end to end, and so does one that a newcomer adds.
 
-From the survey file to the device, both encodings, tally, results as JSON and CSV, page, planner,
-certificate and simulator. `rating` is one class and one line; it is not shipped.
+The path runs from the survey file to the device, both encodings, tally, results as JSON and CSV,
+page, planner, certificate and simulator. `rating` is one class and one line; it is not shipped.
 """
 
 from __future__ import annotations
@@ -101,7 +101,7 @@ def test_the_policy_knows_it(kind: str) -> None:
         Policy(keys=["00" * 32], questions={"it": "guess"})
 
 
-def test_an_answer_fits_and_anything_else_goes_somewhere(kind: str) -> None:
+def test_every_value_is_placed_whether_or_not_it_fits(kind: str) -> None:
     question, draw = only(asked(kind)), random.Random(3).getrandbits
     for answer, expected in ((question.example, True), (object(), False), (None, False)):
         symbol, fits = question.report(answer, draw)
@@ -148,13 +148,13 @@ def answers() -> dict[str, list[Any]]:
 def send_reports(
     here: World, published: PublishedSurvey, symbols: list[int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """In both encodings; what is no symbol is refused by the mechanism's own walk."""
+    """Send reports in both encodings; the mechanism itself refuses an invalid symbol."""
     monkeypatch.setattr("tests.end_to_end.test_every_mechanism.bad_payloads", lambda _: [])
     send_in_both_encodings(here, published, symbols)
 
 
-def test_the_server_s_estimate_is_the_one_by_report(kind: str) -> None:
-    """Tallies give the same estimate as single symbols, up to a float's rounding."""
+def test_tallies_give_the_same_estimate_as_single_reports(kind: str) -> None:
+    """Equal up to a float's rounding."""
     it, draw = only(asked(kind)), random.Random(7).getrandbits
     if it.estimation not in ("shares", "mean"):
         with pytest.raises(NotImplementedError, match=kind):
@@ -183,8 +183,8 @@ def test_expected_counts_give_the_truth(kind: str) -> None:
     assert found == pytest.approx(truth, abs=1e-8)
 
 
-def test_the_truth_is_inside_of_simulated_intervals(kind: str) -> None:
-    """Simulated people who all give the example, at a joint confidence of 1 - 1e-9."""
+def test_the_truth_lies_within_simulated_intervals(kind: str) -> None:
+    """All simulated people give the example; the joint confidence is 1 - 1e-9."""
     it = only(asked(kind))
     if it.estimation == "texts":
         return
@@ -197,7 +197,7 @@ def test_the_truth_is_inside_of_simulated_intervals(kind: str) -> None:
 
 
 def answer_number(it: Question) -> int:
-    """The number of the example; of a vector, its first axis."""
+    """Return the example's number; for a vector, that of its first axis."""
     if isinstance(it, ShareQuestion):
         return int(it.place(it.example) or 0)
     if isinstance(it, MeanQuestion):
@@ -239,10 +239,9 @@ def test_the_certificate_knows_it(kind: str, capsys: pytest.CaptureFixture[str])
     assert found["holds"]
 
 
-def test_the_simulator_has_people_for_it(
+def test_the_simulator_has_people_for_it_or_a_reason(
     kind: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Or says why it has none."""
     file = tmp_path / "survey.toml"
     file.write_text(survey_text(question("it", kind, "2", **OF_KIND[kind])), "utf-8")
     words = ["simulate", "survey", str(file), "--people", "2000", "--repetitions", "100"]
@@ -257,8 +256,8 @@ def test_the_simulator_has_people_for_it(
         assert cell["covered"] > 0.85
 
 
-def test_a_rating_means_what_it_says() -> None:
-    """One to five stars, estimated without bias: by enumeration, in rational numbers."""
+def test_the_mean_of_a_rating_is_estimated_without_bias() -> None:
+    """Enumerates one to five stars in rational numbers."""
     with rating():
         it = only(parse_toml(survey_text(question("it", "rating", "1"))))
     assert isinstance(it, Rating)

@@ -46,7 +46,7 @@ every_one_that_counts = for_each(COUNTED)
 
 
 def exp_below(epsilon: Epsilon) -> Fraction:
-    """A rational below e^ε, by a library that the code under test does not use."""
+    """Return a rational below e^ε, from a library that the code under test does not use."""
     with mpmath.workprec(400):
         value = mpmath.exp(mpmath.mpf(epsilon.billionths) / 10**9)
         return Fraction(int(mpmath.floor(value * 2**300)), 2**300)
@@ -57,7 +57,7 @@ def worst_column(rows: list[list[Fraction]]) -> Fraction:
 
 
 def supporting(design: SupportDesign, option: int, row: list[Fraction]) -> Fraction:
-    """The exact probability that a report under this row supports the option."""
+    """Return the exact probability that a report from this row supports the option."""
     speaks = [
         any(option in design.supported_by(cell) for cell in design.cells_of(symbol))
         for symbol in design.encoding.symbols()
@@ -66,7 +66,7 @@ def supporting(design: SupportDesign, option: int, row: list[Fraction]) -> Fract
 
 
 def mean_value(table: NumberTable, row: tuple[int, ...]) -> Fraction:
-    """The exact mean of the values under one row, in steps; sums of integers, so it is quick."""
+    """Return the exact mean of the values of one row, in steps."""
     common = math.lcm(*(value.denominator for value in table.values))
     whole = [value.numerator * (common // value.denominator) for value in table.values]
     return Fraction(sum(map(mul, row, whole)), common * ONE)
@@ -92,8 +92,8 @@ def test_the_stated_worst_ratio_bounds_that_of_the_rows_closely(mechanism: Mecha
 
 
 @for_each(SHIPPED)
-def test_little_of_epsilon_is_lost(mechanism: Mechanism) -> None:
-    """Rounding costs less than a billionth of ε; the realised ε has forty digits."""
+def test_rounding_costs_almost_no_epsilon(mechanism: Mechanism) -> None:
+    """It costs less than a billionth of ε; the realised ε has forty digits."""
     spent = mechanism.realised_epsilon()
     assert len(spent.as_tuple().digits) == 40
     assert 0 <= Fraction(mechanism.epsilon.billionths, 10**9) - Fraction(spent) < Fraction(1, 10**9)
@@ -124,9 +124,8 @@ def test_every_cell_has_its_stated_rate(mechanism: Mechanism) -> None:
 
 
 @every_one_that_counts
-def test_cells_said_to_be_independent_are(mechanism: Mechanism) -> None:
-    """P[both cells] is the product, for every pair; and somewhere it is not where they are said to
-    be dependent."""
+def test_cells_stated_to_be_independent_are_independent(mechanism: Mechanism) -> None:
+    """P[both cells] is the product for every pair; if stated to be dependent, some pair differs."""
     if mechanism.joint == MULTINOMIAL:
         return
     symbols = list(mechanism.encoding.symbols())
@@ -144,9 +143,9 @@ def test_cells_said_to_be_independent_are(mechanism: Mechanism) -> None:
 
 @every_mechanism
 def test_every_mechanism_is_unbiased_by_enumeration(mechanism: Mechanism) -> None:
-    """The values' mean is the answer to 2^-40 of a step. A design is unbiased where every option is
-    supported with `keep` when true and with `lie` when any other is: to the nearest unit.
-    Vectors are another matter (tests/shared/test_k_closest.py)."""
+    """The values' mean is the answer to 2^-40 of a step. A design is unbiased if every option is
+    supported with `keep` when true and with `lie` otherwise, to the nearest unit. Vectors have
+    tests of their own (tests/shared/test_k_closest.py)."""
     if isinstance(mechanism, SupportDesign):
         assert mechanism.keep > mechanism.lie
         near = Fraction(1, 2) + Fraction(1, 2**30)
@@ -165,9 +164,8 @@ def test_every_mechanism_is_unbiased_by_enumeration(mechanism: Mechanism) -> Non
 
 
 @every_mechanism
-def test_what_a_number_s_report_says_is_where_it_is_most_probable(mechanism: Mechanism) -> None:
-    """Every answer in the range that it says is as probable as any, to one part in 2^40, and every
-    other less."""
+def test_the_range_that_a_report_names_is_its_most_probable(mechanism: Mechanism) -> None:
+    """Every answer in the range is equally probable, to one part in 2^40, and every other less."""
     if isinstance(mechanism, NumberTable):
         for symbol in mechanism.encoding.symbols():
             first, last = mechanism.likeliest(symbol)
@@ -179,8 +177,8 @@ def test_what_a_number_s_report_says_is_where_it_is_most_probable(mechanism: Mec
 
 
 @every_mechanism
-def test_what_adds_amounts_to_all_cells_says_so(mechanism: Mechanism) -> None:
-    """And whatever counts, adds one to each cell that it counts in."""
+def test_mechanisms_that_add_amounts_to_all_cells_declare_it(mechanism: Mechanism) -> None:
+    """Every other mechanism adds one to each cell in which it counts."""
     for symbol in mechanism.encoding.symbols():
         amounts = list(mechanism.encoding.amounts(symbol))
         assert [cell for cell, _ in amounts] == list(mechanism.cells_of(symbol))
@@ -219,7 +217,7 @@ def test_a_payload_has_no_byte_too_many(cells: int, number: int, bits: int) -> N
 
 
 @pytest.mark.parametrize("encoding", ENCODINGS, ids=str)
-def test_an_encoding_tells_its_symbols_from_all_other_numbers(encoding: Encoding) -> None:
+def test_an_encoding_distinguishes_its_symbols_from_other_numbers(encoding: Encoding) -> None:
     symbols = list(encoding.symbols())
     everything = range(256**encoding.payload_size)
     assert symbols == [number for number in everything if encoding.is_symbol(number)]
@@ -230,8 +228,10 @@ def test_an_encoding_tells_its_symbols_from_all_other_numbers(encoding: Encoding
 
 
 def sampled() -> list[Mechanism]:
-    """One of each, at a size small enough to count every symbol. Where a seed is part of it,
-    tests/shared/test_k_closest.py has the same."""
+    """Return one of each mechanism, small enough to count every symbol.
+
+    For those with a seed, tests/shared/test_k_closest.py has the same test.
+    """
     few = [m for m in ALL if str(m.epsilon) in ("0.5", "2") and not m.encoding.public_bits]
     return [m for m in few if sum(1 for _ in m.encoding.symbols()) <= 64]
 
@@ -258,8 +258,8 @@ def test_the_test_above_can_fail() -> None:
     assert_implausible(honest, n, KRandomizedResponse(Epsilon("1"), 3).keep / ONE)
 
 
-def test_the_same_holds_for_one_symbol_of_a_number_table() -> None:
-    """And a Laplace table with the noise of ε = 2.2 where 2 was stated."""
+def test_a_number_table_with_less_noise_is_rejected() -> None:
+    """A Laplace table with the noise of ε = 2.2 states 2."""
     draw, n = random.Random(20261118).getrandbits, 200_000
     wrong = LocalLaplace(Epsilon("2.2"), 8)
     honest = sum(wrong.randomize(wrong.answer_at(4), draw) == 4 for _ in range(n))
@@ -276,7 +276,7 @@ def test_the_rarest_rolls_give_a_symbol_of_the_table(mechanism: Mechanism) -> No
 
 
 @every_mechanism
-def test_one_draw_of_the_same_size_whatever_the_answer(mechanism: Mechanism) -> None:
+def test_the_draw_has_the_same_size_for_every_answer(mechanism: Mechanism) -> None:
     sizes = []
     draw = random.Random(1).getrandbits
 
@@ -311,7 +311,7 @@ def test_rounding_to_nearest_would_break_epsilon() -> None:
 
 
 def test_the_default_choice_has_the_least_expected_error() -> None:
-    """k-ary response while options are few, subsets beyond, and geometries where subsets end; the
+    """It is k-ary response for few options, subsets beyond, and geometries where subsets end; the
     total over the options decides. Where subsets have one option both are the same, and k-ary
     response has the shorter report."""
     names = [support_design("choice", Epsilon("1"), k).name for k in (2, 3, 5, 6, 100, 8_193)]
@@ -327,7 +327,7 @@ def test_the_default_choice_has_the_least_expected_error() -> None:
 
 
 def test_the_default_number_table_has_the_least_worst_variance() -> None:
-    """Against a search of every grid at several ε, and ternary; one step is one-bit-mean."""
+    """Searches every grid at several ε, and ternary; one step is one-bit-mean."""
     for text in ("0.3", "1", "1.38", "1.4", "2", "4"):
         epsilon = Epsilon(text)
         best = min(LocalLaplace(epsilon, m).worst_variance(1) for m in range(1, 33))
@@ -346,10 +346,10 @@ def test_the_default_number_table_has_the_least_worst_variance() -> None:
         ("4", 0.46518, 0.46156),
     ],
 )
-def test_worst_variances_are_those_computed_elsewhere(
+def test_worst_variances_agree_with_independent_software(
     epsilon: str, fine: float, best: float
 ) -> None:
-    """Gathered Laplace on [-1, 1] with 64 steps and with the best grid, by independent software."""
+    """For gathered Laplace on [-1, 1] with 64 steps and with the best grid."""
     table = LocalLaplace(Epsilon(epsilon), 64)
     assert 4 * table.worst_variance(1) == pytest.approx(fine, rel=5e-5)
     chosen = number_table(Epsilon(epsilon), None, "local-laplace")
@@ -357,9 +357,8 @@ def test_worst_variances_are_those_computed_elsewhere(
 
 
 @every_one_that_counts
-def test_predicted_variance_is_that_of_the_rows(mechanism: Counting) -> None:
-    """Enumeration gives the variance of option 0's estimated share, or of the mean, from one
-    report."""
+def test_predicted_variance_agrees_with_the_rows(mechanism: Counting) -> None:
+    """Enumerates the variance of option 0's estimated share, or of the mean, from one report."""
     for answer, row in enumerate(exact_rows(mechanism)):
         if isinstance(mechanism, NumberTable):
             spread = math.fsum(
@@ -381,12 +380,12 @@ def test_predicted_variance_is_that_of_the_rows(mechanism: Counting) -> None:
 
 
 @every_one_that_counts
-def test_the_error_predicted_is_that_of_the_worst_answers_or_of_all_options(
+def test_the_predicted_error_is_that_of_the_worst_answers_or_of_all_options(
     mechanism: Counting,
 ) -> None:
-    """For designs whatever the shares, here all on one option; for tables by a fine search."""
+    """Designs: any shares, here all on one option. Tables: a fine search."""
     predicted = 7 * mechanism.predicted_error(7) ** 2
-    if isinstance(mechanism, GroupedDesign):  # the final ones of the groups tell it
+    if isinstance(mechanism, GroupedDesign):  # only the last groups decide it
         part = Fraction(mechanism.final, mechanism.groups)
         assert predicted == pytest.approx(
             mechanism.each.predicted_error(1) ** 2 / float(part), rel=1e-9
@@ -418,7 +417,7 @@ def test_the_finest_grid_is_unbiased_too(epsilon: str) -> None:
         ("4", 331787012026708148),
     ],
 )
-def test_thresholds_are_those_computed_elsewhere(epsilon: str, lie: int) -> None:
+def test_thresholds_agree_with_independent_figures(epsilon: str, lie: int) -> None:
     assert RandomizedResponse(Epsilon(epsilon)).lie == lie
 
 
@@ -447,11 +446,11 @@ def test_a_table_with_one_unit_too_many_is_caught() -> None:
         ("4", 79, {10: 0.021790, 128: 0.058424, 1024: 0.073908}),
     ],
 )
-def test_subset_selection_is_as_good_as_was_computed_elsewhere(
+def test_the_error_of_subset_selection_agrees_with_independent_figures(
     epsilon: str, first: int, variances: dict[int, float]
 ) -> None:
-    """n times the variance for an option that nobody holds; from `first` options on, two are
-    reported at once."""
+    """The figure is n times the variance for an option that nobody holds; from `first` options on,
+    a report names two."""
     for options, variance in variances.items():
         design = SubsetSelection(Epsilon(epsilon), options)
         assert design.variance(1, 0.0) == pytest.approx(variance, rel=5e-5)
@@ -461,8 +460,8 @@ def test_subset_selection_is_as_good_as_was_computed_elsewhere(
 
 @pytest.mark.parametrize("sizes", [range(2, 60), (100, 1_000)])
 @pytest.mark.parametrize("epsilon", ["0.01", "0.5", "1", "2", "4", "20"])
-def test_the_chosen_subset_has_the_best_size_of_all(epsilon: str, sizes: Sequence[int]) -> None:
-    """Against every other size, in rational arithmetic with e^ε from below and from above."""
+def test_the_chosen_subset_has_the_best_size(epsilon: str, sizes: Sequence[int]) -> None:
+    """Compared with every other size in rational arithmetic, with e^ε from below and from above."""
     below = exp_below(Epsilon(epsilon))
     for options in sizes:
         chosen = SubsetSelection(Epsilon(epsilon), options).chosen
@@ -472,8 +471,8 @@ def test_the_chosen_subset_has_the_best_size_of_all(epsilon: str, sizes: Sequenc
 
 
 @pytest.mark.parametrize("options", [3, 9, 8_192])
-def test_a_miss_makes_up_for_every_rounding_of_the_others(options: int) -> None:
-    """Before it is rounded itself: the ratio that is stated is e^ε exactly, slack and all."""
+def test_a_miss_absorbs_every_other_rounding(options: int) -> None:
+    """Before it is rounded itself, the stated ratio is exactly e^ε, including slack."""
     design = SubsetSelection(Epsilon("1"), options)
     e = exp_interval(1, 1, 512)
     (miss,) = design._miss(e)
@@ -482,8 +481,8 @@ def test_a_miss_makes_up_for_every_rounding_of_the_others(options: int) -> None:
     assert abs(ratio / Fraction(e.low, 2**512) - 1) < Fraction(1, 2**490)
 
 
-def test_the_finest_grid_is_taken_where_noise_is_rare() -> None:
-    """At ε 20 every step more has less variance; at ε 3 against all other grids."""
+def test_the_finest_grid_is_chosen_where_noise_is_rare() -> None:
+    """At ε 20 every further step reduces the variance; at ε 3 it beats all other grids."""
     assert LocalLaplace.best_size(Epsilon("20")) == LocalLaplace.sizes[-1]
     for text in ("3", "5"):
         best = LocalLaplace.best_size(Epsilon(text))
@@ -492,7 +491,7 @@ def test_the_finest_grid_is_taken_where_noise_is_rare() -> None:
 
 
 @pytest.mark.parametrize("name", mechanisms())
-def test_a_size_that_no_mechanism_takes_is_refused(name: str) -> None:
+def test_a_size_without_a_mechanism_is_refused(name: str) -> None:
     kind = mechanisms()[name].kind
     for size in (0, sizes(kind, name)[1] + 1):
         with pytest.raises(ValueError, match=f"takes size {size}"):
@@ -500,7 +499,7 @@ def test_a_size_that_no_mechanism_takes_is_refused(name: str) -> None:
 
 
 class Planted(Ternary):
-    """A table with these three rows."""
+    """Planted mechanism whose table has these three rows."""
 
     planted: tuple[tuple[int, ...], ...]
 
@@ -510,7 +509,7 @@ class Planted(Ternary):
 
 
 def planted(least: int, total: int = ONE) -> Planted:
-    """Its smallest entries are `least`, and its last row sums to `total`."""
+    """Return a table whose smallest entries are `least` and whose last row sums to `total`."""
     table, half = Planted(Epsilon("1")), ONE // 2
     row = (least, half, half - least)
     table.planted = row, row, (half + total - ONE, half - least, least)
@@ -557,15 +556,15 @@ HALF = ONE // 2
         (of_sets(8, HALF), of_sets(9, HALF)),
     ],
 )
-def test_a_table_is_whole_with_one_unit_everywhere_and_not_without_it(
+def test_a_whole_table_has_at_least_one_unit_everywhere(
     whole: Mechanism, broken: Mechanism
 ) -> None:
     assert whole.is_whole()
     assert not broken.is_whole()
 
 
-def test_certify_wants_a_table_and_not_only_small_ratios() -> None:
-    """Rows that do not sum to one, and a lie too many: each alone."""
+def test_certify_requires_whole_rows_as_well_as_small_ratios() -> None:
+    """Rows that do not sum to one fail alone, and so does a lie too many."""
     assert certify(Ternary(Epsilon("1"))).holds
     short = Planted(Epsilon("1"))
     (keep, *lies), *others = Ternary(Epsilon("1")).rows
@@ -577,8 +576,8 @@ def test_certify_wants_a_table_and_not_only_small_ratios() -> None:
     assert not certify(lie_too_many).holds
 
 
-def test_a_table_too_fine_for_its_epsilon_takes_its_diagonal_below_the_rest() -> None:
-    """Rounding adds up to a unit per other entry. Such a table is refused and not certified."""
+def test_a_table_too_fine_for_its_epsilon_is_refused() -> None:
+    """Rounding adds up to a unit per other entry, which leaves the diagonal below the rest."""
     table = LocalLaplace(Epsilon("0.000000001"), 255)
     with mpmath.workprec(200):
         r = mpmath.exp(-mpmath.mpf(1) / (10**9 * 255))
@@ -592,8 +591,8 @@ def test_a_table_too_fine_for_its_epsilon_takes_its_diagonal_below_the_rest() ->
 
 
 @pytest.mark.parametrize("planted", [[0, 1, 3], [0, 1, 3, 3], [0, 1, 3, 13], [-1, 0, 1, 3]])
-def test_a_block_that_is_not_of_its_size_is_not_whole(planted: list[int]) -> None:
-    """One of 13 symbols too few, one twice, one beyond the circle, one before it."""
+def test_a_block_of_the_wrong_size_is_not_whole(planted: list[int]) -> None:
+    """One of 13 symbols is missing, repeated, beyond the circle, or before it."""
     design = ProjectiveGeometry(Epsilon("1"), 11)
     assert design.is_whole()
     design.__dict__["difference_set"] = planted
@@ -614,7 +613,7 @@ def test_leverage_is_how_far_one_report_can_move_an_estimate() -> None:
 
 @for_each([mechanism for mechanism in ALL if isinstance(mechanism, NumberTable)])
 def test_every_search_takes_the_same_number_of_steps(mechanism: NumberTable) -> None:
-    """A bisection over 2^b - 1 entries takes exactly b steps, whatever it looks for."""
+    """A bisection over 2^b - 1 entries takes exactly b steps for any value."""
     for row in mechanism._cumulative:
         assert (len(row) + 1).bit_count() == 1
         assert list(row) == sorted(row)

@@ -1,4 +1,4 @@
-"""A mechanism of a new family is one class and one line, and right everywhere before it is fast.
+"""A mechanism of a new family is one class and one line, and correct everywhere before it is fast.
 
 Each walk registers a class that the product does not have, and follows it from the device to the
 page, the planner, the certificate and the simulator.
@@ -57,7 +57,7 @@ def design(request: pytest.FixtureRequest) -> SupportDesign:
     return made
 
 
-def test_a_mechanism_of_a_new_family_goes_the_whole_way(
+def test_a_mechanism_of_a_new_family_works_end_to_end(
     name: str, here: World, tmp_path: Path
 ) -> None:
     """Device, both encodings, tally, results and page."""
@@ -65,7 +65,7 @@ def test_a_mechanism_of_a_new_family_goes_the_whole_way(
 
 
 def test_expected_counts_give_exactly_the_truth(design: SupportDesign) -> None:
-    """In rational numbers, from what one report adds to each cell on average."""
+    """In rational numbers, from one report's average contribution to each cell."""
     expected = [
         sum(share * design.weight(cell, answer) for answer, share in enumerate(SHARES))
         for cell in range(design.cells)
@@ -76,8 +76,8 @@ def test_expected_counts_give_exactly_the_truth(design: SupportDesign) -> None:
     assert found == pytest.approx([float(rate) for rate in expected], abs=1e-15)
 
 
-def test_the_truth_is_inside_of_the_server_s_intervals(name: str) -> None:
-    """Simulated people. Both intervals at a joint confidence of 1 - 1e-9. Twin: taking cells for
+def test_the_truth_lies_within_the_server_s_intervals(name: str) -> None:
+    """Simulated people; both intervals have a joint confidence of 1 - 1e-9. Twin: taking cells for
     options, as for a design without `supported_by`, leaves the intervals."""
     (question,) = parse_toml(survey([name])).questions
     cells = fixed(question.mechanism, HELD, 1, np.random.default_rng(5)).counts[0]
@@ -91,7 +91,7 @@ def test_the_truth_is_inside_of_the_server_s_intervals(name: str) -> None:
 
 
 def test_crossed_questions_give_the_share_of_both(design: SupportDesign) -> None:
-    """Exactly, where everybody says yes and holds option 2."""
+    """Exact, where everybody says yes and holds option 2."""
     other = RandomizedResponse(EPSILON)
     both = np.array(
         [[design.weight(a, 2) * other.weight(b, 1) for b in (0, 1)] for a in range(design.cells)]
@@ -103,8 +103,8 @@ def test_crossed_questions_give_the_share_of_both(design: SupportDesign) -> None
     assert shares.tolist() == [[0, int(option == 2)] for option in range(OPTIONS)]
 
 
-def test_crossed_reports_are_counted_by_cell_whatever_their_encoding_derives_from() -> None:
-    """Symbols 1, 3, 5 ... of a class that derives from WholeNumber, whose cells are 0, 1, 2 ..."""
+def test_crossed_reports_are_counted_by_cell_in_any_encoding() -> None:
+    """Symbols 1, 3, 5 ... of a class that derives from WholeNumber have cells 0, 1, 2 ..."""
     with registered(ShoutedResponse):
         text = survey_text(
             choice(3, "shouted", name="one") + bit("other"), cross=[["one", "other"]]
@@ -126,9 +126,9 @@ def test_honest_reports_are_not_flagged_and_forged_ones_are(design: SupportDesig
     assert all(0 < fit.forged <= 60_000 for fit in found)
 
 
-def test_every_family_s_sampler_agrees_with_the_one_for_any_mechanism() -> None:
-    """In what one report adds on average to each cell: the general one sums the mechanism's own
-    probabilities."""
+def test_every_family_s_sampler_agrees_with_the_general_one() -> None:
+    """Compares one report's mean contribution to each cell; the general sampler sums the
+    mechanism's own probabilities."""
     checked = []
     for made in mechanisms().values():
         size = next(size for size in made.proved_sizes if size > 2 or size == made.sizes[-1])
@@ -161,8 +161,8 @@ def test_the_planner_and_the_certificate_know_it(
     assert json.loads(capsys.readouterr().out)["mechanism"] == name
 
 
-def test_its_error_is_the_one_that_the_planner_promises(design: SupportDesign) -> None:
-    """Over 400 rounds, the root mean square error of all options: within 6 standard errors."""
+def test_its_error_is_the_one_that_the_planner_predicts(design: SupportDesign) -> None:
+    """The root mean square error of all options over 400 rounds is within 6 standard errors."""
     held, people = [1_000] * OPTIONS, 1_000 * OPTIONS
     counts = fixed(design, held, 400, np.random.default_rng(11)).counts
     found = design.unbiased_share(support_counts(design, counts) / people) - 1 / OPTIONS
@@ -172,7 +172,7 @@ def test_its_error_is_the_one_that_the_planner_promises(design: SupportDesign) -
 
 
 class Loose(NegativeSurvey):
-    """It spends three times its ε, and says so."""
+    """Planted: spends three times its ε, and says so."""
 
     name = label = "loose"
 
@@ -182,7 +182,7 @@ class Loose(NegativeSurvey):
 
 
 class Silent(Loose):
-    """The same, and says otherwise."""
+    """Planted: spends three times its ε, and denies it."""
 
     name = label = "silent"
 
@@ -227,7 +227,7 @@ def test_a_mechanism_that_spends_more_is_not_simulated(
 
 
 class LooseBit(OneBitMean):
-    """Three times what it states, of a number."""
+    """Planted: a number's mechanism that spends three times what it states."""
 
     name = label = "loose-bit"
 
@@ -244,7 +244,7 @@ def test_a_number_s_mechanism_that_spends_more_is_not_simulated(
     assert "3.00 times" in capsys.readouterr().err
 
 
-def test_own_mechanisms_of_a_new_family_are_simulated(
+def test_a_user_s_mechanism_of_a_new_family_is_simulated(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     paths = ",".join(f"{design.__module__}:{design.__qualname__}" for design in DESIGNS)

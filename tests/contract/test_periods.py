@@ -1,7 +1,7 @@
-"""Every period works the whole way: dates, documents, both clients, server and page.
+"""Every period works end to end: dates, documents, both clients, server and page.
 
 A period is one row of PERIODS. `quarter` is registered here as a newcomer would add it, and passes
-the same tests; the JavaScript client has a table of its own and refuses it.
+the same tests. The JavaScript client has a table of its own and refuses it.
 """
 
 from __future__ import annotations
@@ -99,7 +99,7 @@ def test_the_first_day_of_a_round_has_its_number(period: Period) -> None:
         ("month", date(2026, 12, 1), 683),
     ],
 )
-def test_numbers_are_those_of_the_protocol(name: str, day: date, number: int) -> None:
+def test_round_numbers_follow_the_protocol(name: str, day: date, number: int) -> None:
     assert PERIODS[name].round_of(day) == number
 
 
@@ -152,7 +152,7 @@ class Recorder(InProcess):
         return super().request(method, path, body, content_type, timeout)
 
 
-def test_an_answer_travels_in_the_round_of_its_day(
+def test_an_answer_is_sent_in_the_round_of_its_day(
     period: Period, here: World, tmp_path: Path
 ) -> None:
     survey = asking(period)
@@ -193,8 +193,7 @@ def test_the_server_accepts_a_round_from_an_hour_before_it_to_the_end_of_grace(
 # The other client
 
 
-def test_the_javascript_client_numbers_rounds_alike(period: Period) -> None:
-    """Or it refuses the document, as one that it cannot read."""
+def test_the_javascript_client_numbers_rounds_the_same_or_refuses(period: Period) -> None:
     days = [day for day in DAYS if day.year < 2100]
     stamps = [int(datetime.combine(day, time(12), UTC).timestamp() * 1000) for day in days]
     survey = asking(period)

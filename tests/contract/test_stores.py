@@ -1,7 +1,7 @@
-"""The contract of a store, for every entry of the table of stores and for one in memory.
+"""The contract of a store, for every entry in the table of stores and for one in memory.
 
-The store in memory implements the protocol and nothing else: intake, results and pages need no
-more. What is claimed of rows in tables holds for the stores that have some.
+The in-memory store implements the protocol and nothing else, which is all that intake, results and
+pages need. Claims about rows in tables apply to the stores that have tables.
 """
 
 import random
@@ -52,7 +52,7 @@ PLACES: dict[type, Callable[[pytest.FixtureRequest, Path], Any]] = {  # Any: typ
 def place(
     request: pytest.FixtureRequest, tmp_path: Path, eager: None, monkeypatch: pytest.MonkeyPatch
 ) -> Place:
-    """A place where no store is yet: a test with it holds for all."""
+    """Return a place without a store; a test that uses it holds for all stores."""
     monkeypatch.setitem(STORES, Memory, "tests.contract.memory_store:MemoryStore")
     new: Place = PLACES[request.param](request, tmp_path)
     return new
@@ -60,7 +60,7 @@ def place(
 
 @pytest.fixture(params=[*STORES])
 def sql_place(request: pytest.FixtureRequest, tmp_path: Path, eager: None) -> Place:
-    """The same, for the stores that keep rows in tables."""
+    """Return such a place for the stores that have tables."""
     new: Place = PLACES[request.param](request, tmp_path)
     return new
 
@@ -100,7 +100,7 @@ def fail_halfway(store: Store, asked: PublishedSurvey, numbers: Sequence[int]) -
 
 
 def counted(store: Store, asked: PublishedSurvey) -> list[int]:
-    """The reports and the cells of the only round."""
+    """Return the reports and the cells of the only round."""
     tallies = store.tallies(asked.sequence)
     return [tallies[0].reports, *tallies[0].cells.tolist()] if tallies else []
 
@@ -124,7 +124,7 @@ def test_the_store_in_memory_has_the_methods_of_the_protocol_and_no_others() -> 
 # Opening
 
 
-def test_a_store_that_is_not_there_is_not_made_by_opening_it(place: Place) -> None:
+def test_opening_a_missing_store_does_not_create_it(place: Place) -> None:
     for _ in range(2):
         with pytest.raises(
             StoreUnusable, match=r"no deniable data; create a store: deniable serve"
@@ -133,7 +133,7 @@ def test_a_store_that_is_not_there_is_not_made_by_opening_it(place: Place) -> No
     assert not isinstance(place, Path) or not place.exists()
 
 
-def test_what_is_made_again_is_what_was_there(place: Place) -> None:
+def test_creating_an_existing_store_keeps_its_contents(place: Place) -> None:
     with create_store(place) as first:
         asked = published(first, survey())
         take(first, asked, 1)
@@ -154,7 +154,7 @@ def test_another_version_is_refused(sql_place: Place, version: str) -> None:
 # Surveys, tokens, counters, the day
 
 
-def test_surveys_are_kept_in_order_and_the_mark_says_what_is_new(store: Store) -> None:
+def test_surveys_keep_their_order_and_the_mark_shows_new_ones(store: Store) -> None:
     marks = [store.surveys_mark()]
     asked = [published(store, survey(name=name)) for name in ("one", "other")]
     marks.append(store.surveys_mark())
@@ -168,7 +168,7 @@ def test_surveys_are_kept_in_order_and_the_mark_says_what_is_new(store: Store) -
     assert len(set(marks)) == 3
 
 
-def test_tokens_have_a_role_until_they_end(store: Store) -> None:
+def test_tokens_have_a_role_until_they_expire(store: Store) -> None:
     store.add_token("secret", "analyst", NOON, NOON + timedelta(days=1))
     assert store.role_of("secret", NOON) == "analyst"
     assert store.role_of("Secret", NOON) is None
@@ -178,7 +178,7 @@ def test_tokens_have_a_role_until_they_end(store: Store) -> None:
     assert store.role_of("secret", NOON) is None
 
 
-def test_annotations_are_kept_once_and_go_with_their_survey(store: Store) -> None:
+def test_annotations_are_stored_once_and_deleted_with_their_survey(store: Store) -> None:
     asked, other = (published(store, survey(name=name)) for name in ("one", "other"))
     late, early = Annotation(date(2026, 12, 9), "2.4"), Annotation(date(2026, 12, 2), "outage")
     for annotation in (late, early, late):
@@ -195,7 +195,7 @@ def test_annotations_are_kept_once_and_go_with_their_survey(store: Store) -> Non
     assert store.annotations(asked.sequence) == [early]
 
 
-def test_counters_and_the_day_are_kept(store: Store) -> None:
+def test_counters_and_the_day_are_stored(store: Store) -> None:
     assert store.latest_day() is None
     asked = published(store, survey())
     for day in (date(2026, 12, 15), date(2026, 12, 16)):
@@ -241,7 +241,7 @@ def test_an_envelope_counts_once_settled_or_not(store: Store) -> None:
     assert store.report_totals() == {asked.sequence: 4}
 
 
-def test_surveys_and_rounds_are_counted_apart(store: Store) -> None:
+def test_surveys_and_rounds_are_counted_separately(store: Store) -> None:
     one, other = published(store, survey(name="one")), published(store, survey(name="other"))
     take(store, one, 1)
     take(store, other, 1, 2)
@@ -265,7 +265,7 @@ def test_a_group_that_fails_halfway_leaves_nothing(store: Store) -> None:
     assert take(store, asked, 1) == ["accepted"]
 
 
-def test_a_sealed_round_is_purged_by_slices_and_counts_nothing_more(store: Store) -> None:
+def test_a_purged_round_is_deleted_in_slices_and_accepts_nothing_more(store: Store) -> None:
     asked = published(store, survey())
     take(store, asked, *range(3_000))
     eventually(store.forget_order, "settled")
@@ -282,7 +282,7 @@ def test_a_sealed_round_is_purged_by_slices_and_counts_nothing_more(store: Store
 def test_a_purge_reads_only_rounds_that_still_have_envelopes(
     sql_store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """However many are sealed: it stands between two groups."""
+    """The number of ended rounds must not matter, since a purge runs between two groups."""
     asked, rounds = published(sql_store, survey()), range(DECEMBER - 200, DECEMBER + 1)
     with sql_store.transaction() as transaction:
         for number in rounds[:-1]:
@@ -345,10 +345,10 @@ def test_a_damaged_tally_is_neither_shown_nor_added_to_nor_purged(
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_any_order_of_groups_repeats_faults_and_settlings_counts_each_once(
+def test_any_order_of_groups_repeats_and_faults_counts_each_envelope_once(
     place: Place, seed: int
 ) -> None:
-    """Held against a set of what was taken, over 60 random steps and new starts between."""
+    """Compared with a set of accepted ids over 60 random steps, with restarts between."""
     chance, taken = random.Random(seed), set[int]()
     store = create_store(place)
     asked = published(store, survey())
@@ -399,7 +399,7 @@ def test_reports_results_and_readiness_over_http(served: World) -> None:
         assert asked.survey.title in page.text
 
 
-def test_the_first_page_says_how_to_name_the_store(served: World, place: Place) -> None:
+def test_the_first_page_explains_how_to_name_the_store(served: World, place: Place) -> None:
     option = {Path: "--data", Database: "--store"}
     named = next((word for kind, word in option.items() if isinstance(place, kind)), "--memory")
     page = served.client.get("/", headers=served.bearer("operator"))

@@ -36,7 +36,7 @@ JARGON = r"minimax|histogram|locality|estimator|oracle|ε|δ"
 
 @dataclass(frozen=True)
 class Outcome:
-    """A study that ran, its files, and what the command printed for the same run."""
+    """A study that ran, its files, and the command's output for the same run."""
 
     result: StudyResult
     folder: Path
@@ -123,8 +123,11 @@ def check_that_rows_have_the_same_columns_everywhere(outcome: Outcome) -> None:
 
 
 def check_that_rows_have_reference_values_and_keep_their_limits(outcome: Outcome) -> None:
-    """`select` has its limits in people and votes. Where the estimate is 0 the hardest distribution
-    of the minimax study has the largest mean: its risk is the bound. Doubles are rounded."""
+    """Check every row's limits and reference values.
+
+    `select` has its limits in people and votes. Where the estimate is 0, the hardest distribution
+    of the minimax study has the largest mean, so its risk equals the bound. Doubles are rounded.
+    """
     rows: Sequence[Mapping[str, Any]] = outcome.result.rows
     assert any(number(row, key) is not None for row in rows for key in REFERENCES)
     pairs: Sequence[tuple[str, str]] = LIMITS
@@ -185,7 +188,7 @@ def check_that_an_unknown_option_is_refused(outcome: Outcome) -> None:
 
 @pytest.mark.parametrize("name", STUDIES)
 def test_a_study_keeps_its_contract(name: str, tmp_path: Path) -> None:
-    """Run small, in Python and by the command; then read rows, JSON, text, page and record."""
+    """Runs it small, in Python and by the command; then reads rows, JSON, text, page and record."""
     outcome = run_both_ways(name, tmp_path)
     check_that_the_command_prints_one_json_document(outcome)
     check_that_rows_have_the_same_columns_everywhere(outcome)

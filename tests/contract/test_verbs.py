@@ -1,4 +1,4 @@
-"""The contract of a verb, for every entry of the tables of verbs that the parts bring."""
+"""The contract of a verb, for every entry in the parts' tables of verbs."""
 
 import argparse
 import re

@@ -1,4 +1,4 @@
-"""Every mechanism of the table, at sizes whose rows can be written out."""
+"""Every mechanism in the table, at sizes whose rows can be written out."""
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator
@@ -32,7 +32,7 @@ def small_mechanisms(listed: Iterable[type[Mechanism]] = ()) -> Iterator[Mechani
 
 
 def _is_small(mechanism: Mechanism) -> bool:
-    """Few enough symbols to go through them all."""
+    """Return True if there are few enough symbols to enumerate."""
     if isinstance(mechanism, GroupedDesign):
         return mechanism.each.symbols <= MAX_GROUP_SYMBOLS
     return given_a_seed(mechanism) <= MAX_SYMBOLS and mechanism.answers <= MAX_ANSWERS
@@ -41,8 +41,11 @@ def _is_small(mechanism: Mechanism) -> bool:
 def for_each(
     mechanisms: Iterable[Mechanism],
 ) -> Callable[[Callable[[Any], None]], Callable[[str], None]]:
-    """Makes a test of one mechanism a test of all those of a name: thousands of tests cost more
-    than what they do. A failure says whose it is."""
+    """Parametrize one test over all mechanisms of a name.
+
+    Thousands of separate tests would cost more than the checks themselves. A failure names the
+    mechanism.
+    """
     by_name = defaultdict[str, list[Mechanism]](list)
     for mechanism in mechanisms:
         by_name[mechanism.name].append(mechanism)
@@ -72,13 +75,13 @@ def given_a_seed(mechanism: Mechanism) -> int:
 
 
 def seeds(mechanism: Mechanism) -> tuple[int, ...]:
-    """Some values of a symbol's public bits; one where it has none."""
+    """Return sample values of a symbol's public bits, or a single one if there are none."""
     return SEEDS if mechanism.encoding.public_bits else SEEDS[:1]
 
 
 @cache
 def exact_rows(mechanism: Mechanism, seed: int = 0) -> list[list[Fraction]]:
-    """P[symbol | answer] for every answer and symbol, from what the mechanism says of each."""
+    """Return P[symbol | answer] for every answer and symbol, from each symbol's probability."""
     symbols = [symbol | seed for symbol in mechanism.encoding.symbols()]
     return [
         [mechanism.weight(symbol, answer) for symbol in symbols]

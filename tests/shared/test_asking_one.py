@@ -1,5 +1,5 @@
-"""A survey that asks each install one of its questions: what a report gives away, exactly, what it
-tells, without bias, and what is written of it."""
+"""A survey that asks each install one of its questions: exact privacy loss, unbiased estimates, and
+the published document."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ Distribution = dict[tuple[int, int], Fraction]
 
 
 def distribution(asked: Survey, shares: list[int], answers: tuple[int, ...]) -> Distribution:
-    """P[question, symbol | answers], exactly."""
+    """Return P[question, symbol | answers] exactly."""
     return {
         (index, symbol): Fraction(share, ONE) * question.mechanism.weight(symbol, answer)
         for index, (share, question, answer) in enumerate(
@@ -85,11 +85,11 @@ def exp_below(billionths: int) -> Fraction:
 
 
 @pytest.mark.parametrize("epsilons", [("0.5", "1.5", "1"), ("2", "2", "2"), ("1", "0.1", "0.01")])
-def test_a_report_tells_two_people_apart_by_no_more_than_the_largest_epsilon(
+def test_privacy_loss_is_exactly_the_largest_epsilon(
     epsilons: tuple[str, str, str],
 ) -> None:
-    """All answers to all questions, all reports: exact. The sum would be far too much to charge,
-    and any less than the largest too little."""
+    """Exact over all answers to all questions and all reports. Charging the sum would be far too
+    much, and anything below the largest too little."""
     one, two, three = epsilons
     asked = asking(bit("a", one) + number(0, 2, "ternary", epsilon=two) + choice(3, epsilon=three))
     worst = largest_ratio(asked)
@@ -99,7 +99,7 @@ def test_a_report_tells_two_people_apart_by_no_more_than_the_largest_epsilon(
 
 
 def test_the_real_report_has_that_distribution() -> None:
-    """`Survey.report` with each number of a coarse draw once: counted, and compared."""
+    """Count the results of `Survey.report` over each number of a coarse draw once, and compare."""
     asked = asking(bit("a") + bit("b", "2"))
     counts: dict[tuple[int, int | None], int] = defaultdict(int)
     steps = 32
@@ -113,8 +113,8 @@ def test_the_real_report_has_that_distribution() -> None:
         assert abs(counts[outcome] / steps**3 - probability) < 1 / steps
 
 
-def test_randomness_size_and_what_the_app_is_told_are_the_same_whatever_is_drawn() -> None:
-    """And whatever is answered: every mechanism, every question drawn, fitting answers and none."""
+def test_randomness_size_and_outcome_do_not_depend_on_what_is_drawn() -> None:
+    """Nor on the answer: every mechanism, every question drawn, fitting answers and none."""
     asked = parse_toml(
         survey(list(mechanisms())).replace('round = "month"', 'round = "month"\nask = 1')
     )
@@ -138,7 +138,7 @@ def test_randomness_size_and_what_the_app_is_told_are_the_same_whatever_is_drawn
 
 
 def test_every_report_is_read_back_and_every_other_payload_refused() -> None:
-    """All 2^16 payloads of a small survey: those that are no report's are refused."""
+    """Tries all 2^16 payloads of a small survey."""
     asked = asking(bit("a") + choice(3, name="b"))
     reports: list[Symbols] = [(symbol, None) for symbol in range(2)]
     reports += [(None, symbol) for symbol in range(3)]
@@ -160,9 +160,9 @@ def test_a_shorter_symbol_is_padded_and_the_padding_is_checked() -> None:
         decode_report(asked, bytes([0, 1, 1]))
 
 
-def test_estimates_are_unbiased_over_who_is_asked_and_over_the_noise() -> None:
-    """Three fixed people, two questions; every draw, every report: for each number of people who
-    were asked, the mean of the estimates is the truth about all three."""
+def test_estimates_are_unbiased_over_sampling_and_noise() -> None:
+    """Enumerates three fixed people, two questions, every draw and every report. For each number of
+    people who were asked, the mean of the estimates is the truth about all three."""
     asked = asking(bit("a") + bit("b"))
     table, people = asked.questions[0].mechanism, (1, 0, 0)
     for n in (1, 2, 3):
@@ -184,17 +184,17 @@ def unbiased(rate: Fraction, asked: Survey) -> Fraction:
 
 
 @pytest.mark.parametrize("ask", [None, 1])
-def test_a_report_is_as_long_as_the_survey_says_and_no_longer(ask: int | None) -> None:
+def test_a_report_has_exactly_the_length_of_its_survey(ask: int | None) -> None:
     asked = parse_toml(survey_text(bit("a") + bit("b"), ask=ask))
     for size in {*range(6)} - {asked.report_size}:
         with pytest.raises(InvalidEnvelope, match=f"a report has 2 bytes, got {size}"):
             decode_report(asked, bytes(size))
 
 
-# What is written
+# The document
 
 
-def test_the_document_says_so_and_reads_back_the_same() -> None:
+def test_the_document_states_ask_and_reads_back_the_same() -> None:
     asked = asking()
     document = render_document(asked)
     assert json.loads(document)["survey"]["ask"] == 1
@@ -214,7 +214,7 @@ def test_all_of_one_question_is_a_plain_survey() -> None:
 
 
 @pytest.mark.parametrize("value", [0, 2, 3, -1])
-def test_other_numbers_of_questions_are_refused_with_the_cure(value: int) -> None:
+def test_other_values_of_ask_are_refused_with_the_fix(value: int) -> None:
     with pytest.raises(InvalidSurvey, match=rf"survey\.ask: must be 1 .* or left out.*got {value}"):
         asking(ask=value)
 

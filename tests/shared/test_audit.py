@@ -1,4 +1,4 @@
-"""The least ε that reports show: exact limits, every mechanism, and planted ones are caught."""
+"""Audit: the lower limit on ε that reports show is exact, and planted faults are caught."""
 
 from __future__ import annotations
 
@@ -34,16 +34,14 @@ OTHERS = [design for design in SMALL if design not in LISTED and design.size == 
     ("one", "other", "trials", "bound"),
     [(731, 269, 1_000, 0.858571), (7_311, 2_689, 10_000, 0.955866)],
 )
-def test_bounds_are_those_of_the_literature(
-    one: int, other: int, trials: int, bound: float
-) -> None:
+def test_bounds_agree_with_the_literature(one: int, other: int, trials: int, bound: float) -> None:
     assert least_epsilon(one, other, trials, 0.05) == pytest.approx(bound, abs=2e-6)
 
 
 @pytest.mark.parametrize(("count", "trials"), [(1, 5), (5, 5), (17, 40), (90, 300), (299, 300)])
 @pytest.mark.parametrize("error", [0.025, 1e-9])
-def test_limits_have_exactly_their_error(count: int, trials: int, error: float) -> None:
-    """P[so many successes or more] at the lower limit, summed in fractions."""
+def test_limits_have_exactly_their_stated_error(count: int, trials: int, error: float) -> None:
+    """Sums P[this many successes or more] at the lower limit in fractions."""
     for limit in (
         lower_limit(count, trials, error),
         1 - upper_limit(trials - count, trials, error),
@@ -56,13 +54,13 @@ def test_limits_have_exactly_their_error(count: int, trials: int, error: float) 
         assert float(tail) == pytest.approx(error, rel=1e-6)
 
 
-def test_nothing_is_said_where_nothing_was_seen() -> None:
+def test_no_trials_give_no_bound() -> None:
     assert lower_limit(0, 100, 0.05) == 0 == least_epsilon(0, 0, 100)
     assert upper_limit(100, 100, 0.05) == 1
 
 
 @pytest.mark.parametrize("mechanism", LISTED, ids=lambda each: f"{each.name}-{each.size}")
-def test_events_tell_no_more_than_epsilon_and_not_nothing(mechanism: Mechanism) -> None:
+def test_events_reveal_something_but_at_most_epsilon(mechanism: Mechanism) -> None:
     """The exact table gives the loss of the event's two probabilities."""
     event, last = telling_symbols(mechanism, 100_000), mechanism.answers - 1
     one, other = (sum(mechanism.weight(s, answer) for s in event) for answer in (0, last))
@@ -70,8 +68,9 @@ def test_events_tell_no_more_than_epsilon_and_not_nothing(mechanism: Mechanism) 
 
 
 @pytest.mark.parametrize("mechanism", LISTED, ids=lambda each: f"{each.name}-{each.size}")
-def test_no_mechanism_gives_away_more_and_each_bound_is_near(mechanism: Mechanism) -> None:
-    """False alarm: 1e-9 for each bound. That one is so low is some eight standard errors away."""
+def test_every_mechanism_has_a_bound_just_below_its_epsilon(mechanism: Mechanism) -> None:
+    """False alarm: 1e-9 for each upper bound; a lower bound that is too low is some eight standard
+    errors away."""
     found = audit(mechanism, TRIALS)
     assert found.holds
     assert found.at_least > 0.5
@@ -86,7 +85,7 @@ def test_reports_with_random_bits_of_their_own_are_audited_too(mechanism: Mechan
 
 
 class HalfTheLies(RandomizedResponse):
-    """Planted: as a halved constant would make it."""
+    """Planted fault: half the lies, as a halved constant would cause."""
 
     def __init__(self, epsilon: Epsilon) -> None:
         super().__init__(epsilon)
@@ -101,8 +100,8 @@ def test_halved_lies_are_caught() -> None:
 
 
 @pytest.mark.parametrize("name", sorted(mechanisms()))
-def test_a_mechanism_built_for_twice_as_much_is_caught(name: str) -> None:
-    """At ε 4, which it says is 2; a bound that is too low for it is six standard errors away."""
+def test_a_mechanism_built_for_twice_its_epsilon_is_caught(name: str) -> None:
+    """Runs at ε 4 and states 2; a bound too low to notice is six standard errors away."""
     kind = mechanisms()[name]
     wrong = kind(Epsilon("4"), 8 if 8 in kind.proved_sizes else kind.proved_sizes[0])
     wrong.epsilon = Epsilon("2")
@@ -110,7 +109,7 @@ def test_a_mechanism_built_for_twice_as_much_is_caught(name: str) -> None:
 
 
 def test_an_audit_sees_payloads_and_not_the_table() -> None:
-    """The table is right; what leaves is not."""
+    """The table is correct; the bytes that leave are not."""
 
     class Truthful(RandomizedResponse):
         def randomize(self, answer: int, draw: object) -> int:  # it never lies

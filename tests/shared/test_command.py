@@ -1,4 +1,4 @@
-"""The `deniable` command: its verbs, its exit codes, the line that cures a missing extra."""
+"""The `deniable` command: its verbs, its exit codes, and the line to run for a missing extra."""
 
 import argparse
 import json
@@ -60,7 +60,7 @@ def test_errors_are_one_line_and_an_exit_code(
     ("missing", "extra"),
     [("flask", "server"), ("pyarrow", "archive"), ("distributed", "cluster")],
 )
-def test_a_missing_library_is_answered_with_the_line_that_installs_it(
+def test_a_missing_library_gives_the_line_that_installs_it(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], missing: str, extra: str
 ) -> None:
     verb = verb_that_raises(ModuleNotFoundError(f"No module named {missing!r}", name=missing))
@@ -71,13 +71,13 @@ def test_a_missing_library_is_answered_with_the_line_that_installs_it(
     assert f"pip install 'deniable[{extra}]'" in message
 
 
-def test_every_part_brings_its_verbs() -> None:
+def test_every_part_adds_its_verbs() -> None:
     verbs = set(command.find_verbs())
     assert verbs >= {"certify", "demo", "keys", "results", "sent", "serve", "simulate", "survey"}
     assert verbs >= {"backup", "restore", "token"}
 
 
-def test_help_and_version_answer() -> None:
+def test_help_and_version_work() -> None:
     assert "verbs" in script().stdout
     assert script("--version").stdout.startswith("deniable 0.")
     assert script("no-such-verb").returncode == 2
@@ -96,14 +96,14 @@ def test_the_namespace_is_a_command_too() -> None:
     ("wrong", "says"),
     [("sruvey", "did you mean survey;"), ("result", "did you mean results;"), ("qqqq", "no verb")],
 )
-def test_a_mistyped_verb_is_answered_with_the_nearest(wrong: str, says: str) -> None:
+def test_a_mistyped_verb_suggests_the_nearest(wrong: str, says: str) -> None:
     done = run(wrong, "list")
     assert done.returncode == 2
     assert says in done.stderr
 
 
 def test_a_shell_completes_verbs_actions_and_options() -> None:
-    """In a real bash, which reads what `completion` prints."""
+    """Runs in a real bash, which reads the output of `completion`."""
 
     def completed(*words: str) -> set[str]:
         typed = " ".join(f"'{word}'" for word in words)
@@ -121,7 +121,7 @@ def test_a_shell_completes_verbs_actions_and_options() -> None:
 
 
 def test_help_loads_no_heavy_library() -> None:
-    """So that it answers at once; the bench measures how fast."""
+    """It stays fast this way; the bench measures how fast."""
     code = (
         "import sys; from deniable.shared.cli.command import main\n"
         "try: main(['--help'])\n"
@@ -141,10 +141,10 @@ def test_certify_proves_at_least_two_hundred_pairs_without_excess() -> None:
     assert all(float(row["worst_loss"]) < 1e-9 for row in report["mechanisms"])
 
 
-def test_certify_ends_with_a_finding_where_one_proof_fails(
+def test_certify_exits_with_a_finding_if_one_proof_fails(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """A unit of 2^-64 moved from the lie to the truth, in one of two mechanisms."""
+    """One unit of 2^-64 moves from the lie to the truth in one of two mechanisms."""
     made = [RandomizedResponse(Epsilon("1")) for _ in range(2)]
     made[1].lie, made[1].keep = made[1].lie - 1, made[1].keep + 1
     monkeypatch.setattr(verification, "grid", lambda: iter(made))
@@ -179,7 +179,7 @@ def test_certify_prints_integers_that_anyone_can_check(
         assert abs(realised - mpmath.mpf(report["realised_epsilon"])) < mpmath.mpf(10) ** -35
 
 
-def test_certify_says_how_the_bits_of_unary_combine() -> None:
+def test_certify_explains_how_the_bits_of_unary_combine() -> None:
     report = json.loads(
         run(
             "certify", "--kind", "choice", "--mechanism", "unary", "--options", "9", "--json"
@@ -201,7 +201,7 @@ def test_certify_says_how_the_bits_of_unary_combine() -> None:
         ("--kind number --low 3 --high 3", "above --low"),
     ],
 )
-def test_certify_refuses_what_it_cannot_use_in_one_line(arguments: str, says: str) -> None:
+def test_certify_refuses_bad_arguments_in_one_line(arguments: str, says: str) -> None:
     done = run("certify", *arguments.split())
     assert (done.returncode, done.stdout) == (2, "")
     assert says in done.stderr

@@ -1,4 +1,4 @@
-"""The ground under every probability: decimals, e^x between integers, words that round outward."""
+"""Exact arithmetic under every probability: decimals, e^x between integers, odds that round up."""
 
 import math
 import operator
@@ -63,7 +63,7 @@ def test_epsilon_is_the_exact_decimal_that_was_written(number: int) -> None:
         None,
     ],
 )
-def test_an_epsilon_that_is_not_one_is_refused(text: str) -> None:
+def test_an_invalid_epsilon_is_refused(text: str) -> None:
     with pytest.raises(InvalidEpsilon):
         Epsilon(text)
 
@@ -91,10 +91,10 @@ def test_the_exponential_lies_inside_its_interval(number: int, bits: int) -> Non
         (3, 1, 0, (16, 25)),  # down 1 + 3 + 4 + 4 + 3 + 1, up 1 + 3 + 5 + 5 + 4 + 3 + 2 + 1 + 1
     ],
 )
-def test_the_exponential_s_ends_are_those_found_by_hand(
+def test_the_ends_of_the_exponential_agree_with_a_hand_calculation(
     numerator: int, denominator: int, bits: int, ends: tuple[int, int]
 ) -> None:
-    """Term by term, rounded down and up, until one is at most a unit; the rest is less than it."""
+    """Terms are rounded down and up until one is at most a unit; the rest is less than that."""
     interval = exp_interval(numerator, denominator, bits)
     assert (interval.low, interval.high) == ends
 
@@ -111,7 +111,7 @@ def test_every_operation_on_intervals_rounds_outward(operation: Callable[[Any, A
 
 
 def test_precision_is_raised_until_both_ends_agree() -> None:
-    """The rest of e after 300 binary digits: above 0, but too small to see with 192."""
+    """Asks for the rest of e after 300 binary digits: above 0, but too small to see with 192."""
     with mpmath.workprec(400):
         digits = int(mpmath.floor(mpmath.e * 2**300))
         second = int(mpmath.ceil((mpmath.e - 2) * ONE))
@@ -119,7 +119,7 @@ def test_precision_is_raised_until_both_ends_agree() -> None:
 
 
 @given(billionths, st.integers(2, 65_536))
-def test_a_lie_is_the_next_unit_above_its_exact_chance(number: int, symbols: int) -> None:
+def test_a_lie_is_rounded_up_to_the_next_unit(number: int, symbols: int) -> None:
     lie = lie_units(Epsilon(decimal_text(number)), symbols)
     with mpmath.workprec(400):
         exact = mpmath.mpf(ONE) / (mpmath.exp(mpmath.mpf(number) / BILLION) + symbols - 1)
@@ -137,7 +137,7 @@ def test_within_is_right_on_both_sides_of_the_edge(number: int) -> None:
 
 @given(billionths)
 def test_within_is_never_true_above_the_edge(number: int) -> None:
-    """Also by less than a unit of the proof's precision: there it cannot tell, and says no."""
+    """If the excess is below the proof's precision, the answer is still no."""
     epsilon, one = Epsilon(decimal_text(number)), 2**PROOF_PRECISION
     with mpmath.workprec(PROOF_PRECISION + 200):
         edge = int(mpmath.floor(mpmath.exp(mpmath.mpf(number) / BILLION) * one))
@@ -166,13 +166,13 @@ def test_odds_in_words_are_never_less_than_the_truth(number: int) -> None:
         ("12000.1", "13,000"),
     ],
 )
-def test_odds_in_words_are_the_next_number_of_two_digits(odds: str, told: str) -> None:
+def test_odds_in_words_round_up_to_two_digits(odds: str, told: str) -> None:
     with mpmath.workprec(100):
         number = mpmath.log(mpmath.mpf(odds)) * BILLION
         assert odds_factor(int(mpmath.floor(number))) == told
 
 
-def test_odds_are_told_up_to_thirty() -> None:
+def test_odds_are_stated_for_epsilon_up_to_thirty() -> None:
     assert odds_factor(30 * BILLION) == "11,000,000,000,000"
     assert odds_factor(30 * BILLION + 1) == "more than a trillion"
 
@@ -202,6 +202,6 @@ def test_promises_name_odds_and_epsilon() -> None:
     assert "more than a trillion (ε 730)" in told[3]
 
 
-def test_the_kernel_is_asked_anew_each_time() -> None:
+def test_each_draw_asks_the_kernel_again() -> None:
     assert len({kernel_draw(64) for _ in range(1000)}) == 1000
     assert all(kernel_draw(8) < 256 for _ in range(1000))

@@ -1,4 +1,4 @@
-"""A table that comes with its document: each reader proves it and refuses any other."""
+"""A table that is part of its document: each reader proves it and refuses any other."""
 
 import json
 from collections.abc import Callable
@@ -43,7 +43,7 @@ def test_a_proved_table_is_read_back_as_it_was_published() -> None:
 
 
 @pytest.mark.parametrize("vector", VECTORS["bad"], ids=lambda vector: str(vector["name"]))
-def test_the_vectors_have_a_table_to_take_and_others_to_refuse(vector: dict[str, Any]) -> None:
+def test_the_vectors_have_tables_to_accept_and_to_refuse(vector: dict[str, Any]) -> None:
     taken = parse_question(Reader("question", VECTORS["good"]))
     assert question_document(taken) == VECTORS["good"]
     with pytest.raises(InvalidSurvey) as caught:
@@ -52,7 +52,7 @@ def test_the_vectors_have_a_table_to_take_and_others_to_refuse(vector: dict[str,
 
 
 @pytest.mark.parametrize("name", BROKEN)
-def test_what_is_no_table_is_refused(name: str) -> None:
+def test_an_invalid_table_is_refused(name: str) -> None:
     change, says = BROKEN[name]
     error = refusal(planted(change))
     assert error.key == "question[1].integers"
@@ -60,7 +60,7 @@ def test_what_is_no_table_is_refused(name: str) -> None:
 
 
 def test_a_smaller_epsilon_than_the_table_s_is_refused() -> None:
-    """And a larger one is none of its business: it gives away less."""
+    """A larger ε is accepted: the table spends less than that."""
     for epsilon, fits in (("0.999999999", False), ("1", True), ("1.1", True)):
         document = changed(lambda question: question.update(epsilon=epsilon))  # noqa: B023
         if fits:
@@ -70,8 +70,8 @@ def test_a_smaller_epsilon_than_the_table_s_is_refused() -> None:
 
 
 @pytest.mark.parametrize("way", ["+{}", "0{}", "{}.0", "{}e0", " {}", "{}\n", "", "9" * 31])
-def test_an_integer_is_written_in_one_way(way: str) -> None:
-    """The same number, where it can be: what is wrong is how it is written."""
+def test_an_integer_has_one_spelling(way: str) -> None:
+    """The number is the same where possible, so that only its spelling is wrong."""
 
     def plant(question: dict[str, Any]) -> None:
         question["integers"][3] = way.format(question["integers"][3])
@@ -80,7 +80,7 @@ def test_an_integer_is_written_in_one_way(way: str) -> None:
 
 
 @pytest.mark.parametrize("read", [int, float, bool, str.split])
-def test_an_integer_is_a_text(read: Callable[[str], object]) -> None:
+def test_an_integer_is_a_string(read: Callable[[str], object]) -> None:
     def plant(question: dict[str, Any]) -> None:
         question["integers"][3] = read(question["integers"][3])
 
@@ -88,7 +88,7 @@ def test_an_integer_is_a_text(read: Callable[[str], object]) -> None:
 
 
 @pytest.mark.parametrize("grid", [None, 0, 3, 5, 34])
-def test_a_grid_that_no_such_table_has_is_refused(grid: int | None) -> None:
+def test_an_impossible_grid_is_refused(grid: int | None) -> None:
     def plant(question: dict[str, Any]) -> None:
         question["grid"] = grid
         if grid is None:
@@ -97,7 +97,7 @@ def test_a_grid_that_no_such_table_has_is_refused(grid: int | None) -> None:
     assert refusal(changed(plant)).key == "question[1].grid"
 
 
-def test_without_its_integers_it_is_said_who_makes_them() -> None:
+def test_a_missing_table_error_names_the_command_that_makes_one() -> None:
     text = survey_text(number(mechanism="optimal-table", grid=STEPS))
     with pytest.raises(InvalidSurvey, match="survey publish"):
         parse_toml(text)
@@ -113,8 +113,8 @@ def test_no_other_table_s_integers_can_be_given() -> None:
 
 
 @pytest.mark.parametrize("grid", [None, 16, 4])
-def test_certify_prints_the_examples_and_says_where_other_tables_stand(grid: int | None) -> None:
-    """At ε 1 the example has four steps; any other table is in a survey's document only."""
+def test_certify_prints_the_examples_and_where_other_tables_are(grid: int | None) -> None:
+    """At ε 1 the example has four steps; any other table is only in a survey's document."""
     size = [] if grid is None else ["--grid", str(grid)]
     asked = ["--kind", "number", "--epsilon", "1", "--mechanism", "optimal-table", *size, "--json"]
     done = run("certify", *asked)

@@ -1,6 +1,6 @@
 """Vectors by k-closest: private for every seed and every order, unbiased, and near the least error.
 
-The contract of all mechanisms has more of it: enumeration, encodings, bytes, vectors.
+The contract of all mechanisms adds enumeration, encodings, bytes and vectors.
 """
 
 import math
@@ -58,7 +58,7 @@ def orders(pairs: int) -> Iterator[list[float]]:
 def test_exactly_k_codewords_are_near_in_every_order(
     epsilon: str, codewords: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Exact: so the probabilities add up to one, and no two differ by a factor above e^ε."""
+    """Exact, so the probabilities add up to one, and no two differ by a factor above e^ε."""
     most = exp_below(Epsilon(epsilon))
     for closest in range(1, codewords // 2 + 1):
         made = KClosest(Epsilon(epsilon), 5, codewords, closest)
@@ -72,7 +72,7 @@ def test_exactly_k_codewords_are_near_in_every_order(
             assert sorted(weights) == [made.far] * (codewords - closest) + [made.near] * closest
 
 
-def test_near_are_those_that_reach_farthest() -> None:
+def test_the_near_codewords_reach_farthest() -> None:
     """Sorting with another library's arithmetic gives the same codewords."""
     made, draw = KClosest(Epsilon("1"), 7), random.Random(SEED)
     for seed in range(50):
@@ -92,13 +92,13 @@ def unit(vector: list[float]) -> list[float]:
 
 
 def one(seed: int, number: int, dimension: int) -> list[float]:
-    """A codeword at length one, by its number."""
+    """Return a codeword at length one, by its number."""
     return [(-1) ** (number % 2) * x for x in unit(list(codeword(seed, number // 2, dimension)))]
 
 
 @pytest.mark.parametrize(("codewords", "closest"), [(64, 22), (64, 13), (16, 8), (1024, 511)])
-def test_far_is_rounded_up_and_no_farther_than_it_must(codewords: int, closest: int) -> None:
-    """Less would break ε; so does the next smaller one that k divides."""
+def test_far_is_rounded_up_by_as_little_as_possible(codewords: int, closest: int) -> None:
+    """A smaller value would break ε; so would the next smaller one that k divides."""
     made = KClosest(Epsilon("1"), 5, codewords, closest)
     exact = 1 / (codewords + closest * (exp_below(Epsilon("1")) - 1))
     assert 0 < made.far - exact * ONE <= closest + 1
@@ -109,8 +109,8 @@ def test_far_is_rounded_up_and_no_farther_than_it_must(codewords: int, closest: 
 
 
 @pytest.mark.parametrize("length", [0, 1, ONE // 3, ONE - 1, ONE])
-def test_a_shorter_vector_is_turned_round_for_exactly_its_share_of_the_coins(length: int) -> None:
-    """(1 - r) / 2 of them, rounded down."""
+def test_a_shorter_vector_is_reversed_for_exactly_its_share_of_coins(length: int) -> None:
+    """The share is (1 - r) / 2, rounded down."""
     made = KClosest(Epsilon("1"), 3)
     direction = made.answer_at(0)[0]
 
@@ -139,7 +139,7 @@ def test_every_codeword_has_exactly_the_rolls_of_its_probability() -> None:
 
 
 def test_coordinates_are_normal_and_the_same_on_every_machine() -> None:
-    """No threshold is so near to a half that another library's last digits could move it."""
+    """No threshold is close enough to a half for another library's last digits to move it."""
     table = coordinates()
     assert (len(table), 0.0 in table) == (2 * HALF, False)
     written = ",".join(f"{level:.0f}" for level in table)
@@ -155,7 +155,7 @@ def test_coordinates_are_normal_and_the_same_on_every_machine() -> None:
 TABLE = "0040eca28664062a29d096e295fd72f653848b2d29936c6233a42a0b75087308"
 
 
-def test_a_codeword_is_what_the_protocol_says() -> None:
+def test_a_codeword_follows_the_protocol() -> None:
     text = shake_256(PREFIX + bytes([1, 2, 3, 4, 5, 6, 7, 8]) + bytes([9, 1])).digest(8)
     assert PREFIX == b"deniable codeword 1\x00"
     words = [text[n] + 256 * text[n + 1] for n in range(0, 8, 2)]
@@ -167,7 +167,7 @@ def test_a_codeword_is_what_the_protocol_says() -> None:
 
 
 @pytest.mark.parametrize("dimension", [2, 3, 10, 100, 1_024])
-def test_moments_of_the_farthest_are_those_of_another_library(dimension: int) -> None:
+def test_moments_of_the_farthest_agree_with_another_library(dimension: int) -> None:
     """Adaptive quadrature over shares p: t^2 has the distribution Beta(1/2, (d - 1)/2)."""
     square = beta(0.5, (dimension - 1) / 2)
     for directions, chosen in ((8, 8), (32, 11), (512, 3), (512, 1)):
@@ -184,8 +184,10 @@ def test_moments_of_the_farthest_are_those_of_another_library(dimension: int) ->
 
 
 def reaches(made: KClosest, vector: Array, seeds: int, expand: Callable[..., Array]) -> Array:
-    """For each seed the exact mean of a report, its pick aside, along the vector and across it, by
-    arithmetic of its own: what `randomize` does is tied to it above."""
+    """Return for each seed the exact mean of a report along the vector and across it.
+
+    The pick is left out. The arithmetic is independent; the tests above tie it to `randomize`.
+    """
     pairs, dimension = made.codewords // 2, made.dimension
     words = expand(pairs, dimension, seeds)
     reach = words @ vector
@@ -232,9 +234,9 @@ VECTORS: dict[str, Callable[[int], Array]] = {
 @pytest.mark.parametrize("shape", VECTORS)
 @pytest.mark.parametrize(("dimension", "seeds"), [(2, 6_000), (10, 6_000), (100, 1_500)])
 def test_reports_are_unbiased_in_every_direction(dimension: int, seeds: int, shape: str) -> None:
-    """The mean report is the gain times the vector, whether it has one coordinate or all: within
-    seven standard errors, of at most 0.4 % of the gain. The means are of bounded and nearly normal
-    values: beyond that with probability below 1e-9."""
+    """The mean report is the gain times the vector, whether it has one coordinate or all, within
+    seven standard errors of at most 0.4 % of the gain. The means are of bounded and nearly normal
+    values, so more has probability below 1e-9."""
     made = KClosest(Epsilon("1"), dimension)
     vector = VECTORS[shape](dimension)
     vector = vector / np.linalg.norm(vector)
@@ -263,10 +265,10 @@ def bias_along_a_coordinate(pairs: int, closest: int, table: Array) -> float:
 @pytest.mark.parametrize(
     ("epsilon", "most"), [("0.1", 1e-5), ("0.5", 1e-5), ("1", 1e-5), ("2", 1e-5), ("8", 1.2e-4)]
 )
-def test_rounding_coordinates_biases_an_estimate_by_less_than_is_stated(
+def test_rounding_coordinates_biases_an_estimate_by_less_than_stated(
     epsilon: str, most: float
 ) -> None:
-    """With a byte for each coordinate it would be a hundred times as much."""
+    """A byte per coordinate would bias it a hundred times as much."""
     made, table = KClosest(Epsilon(epsilon), 1_000), np.array(coordinates())
     assert abs(bias_along_a_coordinate(made.codewords // 2, made.closest, table)) < most
     coarse = np.repeat(np.sort(table)[128::256], 256)
@@ -275,7 +277,7 @@ def test_rounding_coordinates_biases_an_estimate_by_less_than_is_stated(
 
 @pytest.mark.parametrize("twin", ["not scaled", "one fewer"])
 def test_the_test_above_can_fail(twin: str) -> None:
-    """Codewords that are not scaled to length one, and one codeword fewer among the near."""
+    """Uses codewords not scaled to length one, and one near codeword too few."""
     made, vector = KClosest(Epsilon("1"), 10), np.eye(10)[0]
     stated = made.gain
     if twin == "one fewer":
@@ -289,7 +291,7 @@ def test_the_test_above_can_fail(twin: str) -> None:
 
 @pytest.mark.parametrize(("dimension", "least"), [(10, 59.73), (100, 629.35), (1_000, 6_326.4)])
 def test_the_least_error_is_that_of_privunit(dimension: int, least: float) -> None:
-    """At ε 1, as was computed elsewhere."""
+    """The figure for ε 1 was computed elsewhere."""
     gain, _ = best_cap(dimension, 1.0)
     assert 1 / gain**2 - 1 == pytest.approx(least, rel=1e-4)
 
@@ -302,8 +304,9 @@ def test_the_error_is_within_five_per_cent_of_the_least(epsilon: str, dimension:
     assert made.codewords in CODEWORDS
 
 
-def test_a_report_is_off_by_what_is_stated() -> None:
-    """Whole reports, drawn by a device's own code: squared errors within seven standard errors."""
+def test_a_report_has_the_stated_error() -> None:
+    """Whole reports, drawn by a device's own code, have squared errors within seven standard
+    errors."""
     made, vector, draw = KClosest(Epsilon("1"), 10), np.linspace(-1, 2, 10), random.Random(SEED)
     vector = 0.5 * vector / np.linalg.norm(vector)
     question = Vector("v", made)
@@ -320,6 +323,6 @@ def test_a_report_is_off_by_what_is_stated() -> None:
 @pytest.mark.parametrize(
     "integers", [[64, 22], [60, 22, 1], [64, 0, 1], [64, 33, 1], [2048, 22, 1], [8, 2, 1]]
 )
-def test_integers_that_cannot_be_are_refused(integers: list[int]) -> None:
+def test_impossible_integers_are_refused(integers: list[int]) -> None:
     with pytest.raises(ValueError, match="codewords"):
         KClosest.read(Epsilon("1"), 10, integers)

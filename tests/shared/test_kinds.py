@@ -1,4 +1,4 @@
-"""Each kind of question in people's words: what may be answered, and what a report says."""
+"""Each kind of question in plain words: accepted answers, and the meaning of a report."""
 
 import math
 import random
@@ -45,17 +45,15 @@ HALVES = Number("degrees", SplitSign(ONE), -40, 60)
         (HALVES, ["-40", "-40 to 10", "10 to 60", "60"]),
     ],
 )
-def test_a_report_says_what_it_stands_for(question: Question, said: list[str]) -> None:
+def test_a_report_is_described_by_what_it_supports(question: Question, said: list[str]) -> None:
     assert [question.describe(symbol) for symbol in range(len(said))] == said
 
 
 @pytest.mark.parametrize(
     ("third", "option"), [(0, 0), (1 - 1e-9, 0), (1, 1), (2 - 1e-9, 1), (2, 2), (3 - 1e-9, 2)]
 )
-def test_an_answer_that_does_not_fit_is_placed_at_every_option_alike(
-    third: float, option: int
-) -> None:
-    """The first number drawn places it, and the second, 0, has the place reported."""
+def test_an_answer_that_does_not_fit_is_placed_uniformly(third: float, option: int) -> None:
+    """The first number drawn places it; the second, 0, makes the report tell the place."""
     options = Choice("browser", KRandomizedResponse(ONE, 3), ("firefox", "chrome", "lynx"))
     numbers = iter([math.ceil(Fraction(third) * 2**64 / 3), 0])
     assert options.report(None, lambda _: next(numbers)) == (option, False)
@@ -69,7 +67,7 @@ def test_an_answer_that_does_not_fit_is_placed_at_every_option_alike(
         (HALVES, "36.6 % if true, and with 13.4 % if the truth is farthest from it"),
     ],
 )
-def test_a_report_says_how_far_it_can_be_believed(question: Question, says: str) -> None:
+def test_a_report_states_its_odds(question: Question, says: str) -> None:
     assert says in question.mechanism.explain(0)
 
 
@@ -82,7 +80,7 @@ def test_a_report_says_how_far_it_can_be_believed(question: Question, says: str)
         (NUMBER, "a number from −40 to 60", -40, ("mean",), 0, (-40, 60), (-40, 60)),
     ],
 )
-def test_a_question_says_what_is_asked_and_what_is_estimated(
+def test_a_question_describes_its_answer_and_its_estimate(
     question: Question,
     asked: str,
     example: object,
@@ -99,7 +97,7 @@ def test_a_question_says_what_is_asked_and_what_is_estimated(
 
 
 def sequences(*values: float) -> list[Any]:
-    """The same vector in every form that is read."""
+    """Yield the same vector in every accepted form."""
     some = np.array(values)
     return [list(values), values, deque(values), some, array("d", values), list(some)]
 
@@ -123,7 +121,7 @@ def test_a_vector_is_its_direction_and_its_length(forms: list[Any]) -> None:
         ([0, 0, 0], (1, 0, 0), 0),
     ],
 )
-def test_a_vector_is_at_most_of_length_one(
+def test_a_vector_has_at_most_length_one(
     answer: list[float], direction: tuple[float, ...], length: int
 ) -> None:
     placed = VECTOR.place(answer)
@@ -139,8 +137,8 @@ NO_VECTORS: list[object] = [
 
 
 @pytest.mark.parametrize("answer", NO_VECTORS, ids=repr)
-def test_what_is_no_vector_of_so_many_numbers_goes_along_an_axis(answer: object) -> None:
-    """Its report is drawn at the same size, with a mean of zero, and only the app learns of it."""
+def test_an_invalid_vector_becomes_a_random_axis(answer: object) -> None:
+    """Its report has the same size and mean zero; only the app learns of it."""
     symbol, fits = VECTOR.report(answer, random.Random(1).getrandbits)
     assert not fits
     assert VECTOR.mechanism.encoding.is_symbol(symbol)
@@ -150,7 +148,7 @@ def test_what_is_no_vector_of_so_many_numbers_goes_along_an_axis(answer: object)
     assert len({tuple(direction) for direction, _ in went}) == 6
 
 
-def test_a_vector_s_example_is_an_answer_as_it_is_shown() -> None:
+def test_the_example_of_a_vector_is_accepted_as_shown() -> None:
     assert eval(VECTOR.shown_example) == VECTOR.example
     assert VECTOR.place(VECTOR.example) is not None
     assert VECTOR.describe(17 << 64 | 5).startswith("direction 17 of 64")
@@ -167,7 +165,7 @@ def test_a_vector_s_example_is_an_answer_as_it_is_shown() -> None:
         (VECTOR, "1 0 -2.5", [1.0, 0.0, -2.5]),
     ],
 )
-def test_a_text_stands_for_an_answer(question: Question, text: str, answer: object) -> None:
+def test_text_is_parsed_into_an_answer(question: Question, text: str, answer: object) -> None:
     read = question.answer_of(text)
     assert (read, type(read)) == (answer, type(answer))
 
@@ -175,6 +173,6 @@ def test_a_text_stands_for_an_answer(question: Question, text: str, answer: obje
 @pytest.mark.parametrize(
     ("question", "text"), [(BIT, "maybe"), (BIT, ""), (NUMBER, "warm"), (VECTOR, "1, 2")]
 )
-def test_a_text_that_stands_for_none_is_refused(question: Question, text: str) -> None:
+def test_unparsable_text_is_refused(question: Question, text: str) -> None:
     with pytest.raises(ValueError, match=r"neither|could not"):
         question.answer_of(text)

@@ -1,5 +1,5 @@
-"""Surveys whose reports are kept and sent again: what is written, which rounds share a report, what
-is promised."""
+"""Surveys whose reports are stored and sent again: the document, the rounds that share a report,
+and the promise."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def latched(repeat_rounds: object = 2, **changes: object) -> Survey:
     return asking(repeat="latched", repeat_rounds=repeat_rounds, **changes)
 
 
-def test_the_document_says_so_and_reads_back_the_same() -> None:
+def test_the_document_states_it_and_reads_back_the_same() -> None:
     survey = latched()
     document = render_document(survey)
     said = json.loads(document)["survey"]
@@ -31,7 +31,7 @@ def test_the_document_says_so_and_reads_back_the_same() -> None:
     assert render_document(parse_document(document)) == document
 
 
-def test_fresh_is_what_a_survey_without_the_key_is() -> None:
+def test_a_survey_without_the_key_is_fresh() -> None:
     assert render_document(asking(repeat="fresh")) == render_document(asking())
     table = json.loads(render_document(asking()))
     table["survey"]["repeat"] = "fresh"
@@ -44,7 +44,7 @@ def test_fresh_is_what_a_survey_without_the_key_is() -> None:
 def test_spans_cover_each_round_once_from_the_first_to_the_last(
     rounds: int, repeat_rounds: int
 ) -> None:
-    """They begin with the survey's first round, whatever its number, and end with its last."""
+    """They begin with the survey's first round and end with its last."""
     if repeat_rounds > rounds:
         with pytest.raises(
             InvalidSurvey, match=r"repeat_rounds: . exceeds the number of the survey's"
@@ -65,7 +65,7 @@ def test_spans_cover_each_round_once_from_the_first_to_the_last(
     assert survey.lifetime_billionths == len(spans) * survey.round_billionths
 
 
-def test_without_it_each_round_is_a_span_of_its_own() -> None:
+def test_without_latching_each_round_is_its_own_span() -> None:
     survey = asking()
     assert list(survey.span_of(684)) == [684]
     assert (survey.repeats, survey.draws, survey.lifetime_epsilon) == (False, 3, "3")
@@ -100,8 +100,9 @@ def test_promises_count_each_draw_of_noise_once() -> None:
     assert "do not reveal whether or when an answer changed" in " ".join(repeated(latched()))
 
 
-def test_how_far_latched_reports_link_the_rounds_of_an_install_is_said() -> None:
-    """Many send the same bit; a vector's seed and a text's set of buckets identify an install."""
+def test_the_survey_states_how_latched_reports_link_rounds() -> None:
+    """Many installs send the same bit; a vector's seed and a text's set of buckets identify an
+    install."""
     assert "at most 2 different ones are possible" in repeated(latched())[-1]
     text = question("word", "text", "2", length=8)
     for asked, bits in ((vector(10), 64), (text, 1_000)):

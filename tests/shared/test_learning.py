@@ -22,14 +22,14 @@ REPORTS = 20_000
 
 
 @pytest.mark.parametrize("name", ASKED)
-def test_rows_add_up_and_no_column_tells_more_than_epsilon(name: str) -> None:
+def test_rows_sum_to_one_and_no_column_exceeds_epsilon(name: str) -> None:
     table = ASKED[name].table
     assert all(sum(row) == 1 for row in table)
     assert all(max(column) / min(column) <= math.exp(2) for column in zip(*table, strict=True))
 
 
 def expected(asked: Randomizer, row: list[Fraction]) -> dict[str, float]:
-    """The estimate that one report leads to, on average over a row of the table."""
+    """Return the mean of one report's estimate over a row of the table."""
     symbols = list(asked.mechanism.encoding.symbols())
     each = [asked.estimate([symbol]) for symbol in symbols]
     return {
@@ -54,7 +54,7 @@ def test_estimates_of_a_bit_and_of_a_mean_are_unbiased() -> None:
 
 
 def test_the_tests_above_can_fail() -> None:
-    """A twin: reports made at another ε."""
+    """Twin: reports made at another ε."""
     row = mechanism("bit", "1.1").table[1]
     assert expected(ASKED["bit"], row)["yes"] > 1.03
 
@@ -67,7 +67,7 @@ def test_reports_follow_the_table() -> None:
     assert_implausible(green, REPORTS, 1.1 * float(asked.table[1][1]))
 
 
-def test_what_cannot_be_is_refused_in_words() -> None:
+def test_impossible_values_are_refused_with_a_sentence() -> None:
     for kind, more in (("bit", {"options": OPTIONS}), ("choice", {}), ("guess", {})):
         with pytest.raises(WrongUse):
             mechanism(kind, "1", **more)
@@ -83,7 +83,7 @@ def test_what_cannot_be_is_refused_in_words() -> None:
         _ = mechanism("choice", "1", options=list(map(str, range(40))), mechanism="unary").table
 
 
-def test_a_sentence_says_what_it_is() -> None:
+def test_the_mechanism_describes_itself() -> None:
     assert repr(ASKED["bit"]).startswith(
         "randomized response at ε 1: reported with probability 73.1 %"
     )

@@ -1,4 +1,4 @@
-"""The edge of every limit: the last thing that is taken, and the first that is refused."""
+"""Both sides of every limit: the last accepted value and the first refused one."""
 
 import json
 from collections.abc import Callable
@@ -95,14 +95,14 @@ def refusal(parse: Callable[[], Survey]) -> str:
 
 
 @pytest.mark.parametrize(("line", "taken", "refused", "reason"), EDGES, ids=lambda text: text[:24])
-def test_a_value_is_taken_up_to_its_limit_and_refused_beyond(
+def test_values_are_accepted_up_to_their_limit(
     line: str, taken: str, refused: str, reason: str
 ) -> None:
     parse_toml(changed(line, taken))
     assert reason in refusal(lambda: parse_toml(changed(line, refused)))
 
 
-def test_days_are_of_years_whose_rounds_can_be_computed() -> None:
+def test_days_lie_in_years_whose_rounds_can_be_computed() -> None:
     for day in (FIRST, LAST):
         parse_toml(dated(day, day))
     for opens, closes in ((FIRST - DAY, FIRST), (LAST, LAST + DAY)):
@@ -142,7 +142,7 @@ def test_an_unknown_format_is_distinguished_from_a_wrong_one(number: int, says: 
     assert says in refusal(lambda: parse_toml(f"deniable = {number}\n{TOML}"))
 
 
-def test_days_and_reports_that_are_left_out_are_14_90_and_100() -> None:
+def test_grace_retention_and_reports_default_to_14_90_and_100() -> None:
     text = TOML
     for line in ("grace_days = 14\n", "retention_days = 90\n", "minimum_reports = 100\n"):
         assert line in text
@@ -151,7 +151,7 @@ def test_days_and_reports_that_are_left_out_are_14_90_and_100() -> None:
 
 
 @pytest.mark.parametrize("name", mechanisms())
-def test_a_mechanism_takes_its_sizes_and_is_proved_at_the_least_and_the_largest(name: str) -> None:
+def test_a_mechanism_is_proved_at_its_least_and_largest_sizes(name: str) -> None:
     each = mechanisms()[name]
     least, most, proved = SIZES[name]
     assert (each.sizes[0], each.sizes[-1], each.proved_sizes) == (least, most, proved)
@@ -159,7 +159,7 @@ def test_a_mechanism_takes_its_sizes_and_is_proved_at_the_least_and_the_largest(
 
 
 @pytest.mark.parametrize("name", mechanisms("choice"))
-def test_a_choice_has_as_many_options_as_its_mechanism_takes(name: str) -> None:
+def test_a_choice_has_as_many_options_as_its_mechanism_allows(name: str) -> None:
     least, most, _ = SIZES[name]
     for size in (least, most):
         (question,) = parse_toml(choice(size, name)).questions

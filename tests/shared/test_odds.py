@@ -1,4 +1,4 @@
-"""`deniable odds`: never less than what is given away, against decimal arithmetic."""
+"""`deniable odds` never states less than what is revealed, by decimal arithmetic."""
 
 import json
 from decimal import ROUND_UP, Decimal, localcontext
@@ -11,7 +11,7 @@ from deniable.shared.cli.odds import BELIEFS_PERCENT, DEFAULT_EPSILONS, odds
 
 @pytest.mark.parametrize("epsilon", [*DEFAULT_EPSILONS, "0.000000001", "12.5"])
 @pytest.mark.parametrize("belief", BELIEFS_PERCENT)
-def test_what_may_be_believed_after_is_bayes_rule_rounded_up(epsilon: str, belief: int) -> None:
+def test_the_posterior_is_bayes_rule_rounded_up(epsilon: str, belief: int) -> None:
     with localcontext(prec=60):
         more = belief * Decimal(epsilon).exp()
         after = 100 * more / (more + 100 - belief)
@@ -30,6 +30,6 @@ def test_the_command_prints_the_same_in_both_forms(capsys: pytest.CaptureFixture
         assert all(value in line for value in row.values())
 
 
-def test_what_is_no_epsilon_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_invalid_epsilon_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["odds", "0"]) == 2
     assert "above 0" in capsys.readouterr().err

@@ -35,7 +35,7 @@ def reported(mechanism: Mechanism, answer: object, roll: int) -> int:
 
 
 @pytest.mark.parametrize("answer", [0, 1])
-def test_a_bit_is_flipped_by_as_many_rolls_as_its_lie_has_units(answer: int) -> None:
+def test_a_bit_is_flipped_by_exactly_the_rolls_of_a_lie(answer: int) -> None:
     design = RandomizedResponse(EPSILON)
     rolls = (0, design.lie - 1, design.lie, ONE - 1)
     flipped = [reported(design, answer, roll) != answer for roll in rolls]
@@ -54,7 +54,7 @@ def test_every_other_option_has_exactly_the_rolls_of_a_lie(answer: int) -> None:
 
 
 @pytest.mark.parametrize("option", range(11))
-def test_a_bit_of_unary_is_set_by_as_many_rolls_as_its_lie_has_units(option: int) -> None:
+def test_a_unary_bit_is_set_by_exactly_the_rolls_of_a_lie(option: int) -> None:
     """Each option has eight bytes of its own; the answer has the last bit drawn, and only that."""
     design = Unary(EPSILON, 11)
     clear = sum((ONE - 1) << 72 * other for other in range(11) if other != option)
@@ -73,13 +73,11 @@ def test_a_subset_holds_its_answer_unless_the_roll_is_among_the_misses() -> None
 
 
 @pytest.mark.parametrize(("roll", "first", "size"), [(0, 0, 2), (ONE - 1, 2, 7)])
-def test_each_option_of_a_set_is_turned_to_the_answer_by_its_share_of_the_faces(
+def test_each_option_of_a_set_becomes_the_answer_for_its_share_of_the_faces(
     roll: int, first: int, size: int
 ) -> None:
-    """With equal keys the set is options 0 and 1: one of them is turned to the answer, 4.
-
-    On a miss one of the others, 2 to 8, is turned to the answer.
-    """
+    """With equal keys the set is options 0 and 1, one of which becomes the answer, 4. On a miss one
+    of the others, 2 to 8, becomes the answer."""
     design, faces = SubsetSelection(EPSILON, 9), 2**DIE_BITS
     assert design.chosen == 2
     for number in range(size):
@@ -90,7 +88,7 @@ def test_each_option_of_a_set_is_turned_to_the_answer_by_its_share_of_the_faces(
 
 @pytest.mark.parametrize("table", TABLES_AT_ALL_SIZES, ids=lambda t: f"{t.name}-{t.steps}")
 def test_every_symbol_of_a_number_has_exactly_the_rolls_of_its_row(table: NumberTable) -> None:
-    """On a grid point, whatever the coin that would choose between two of them."""
+    """The answer is on a grid point, so the coin between two points has no effect."""
     for answer, row in enumerate(table.rows):
         for symbol, (first, beyond) in enumerate(pairwise([0, *accumulate(row)])):
             for roll in (first, beyond - 1):

@@ -103,7 +103,7 @@ def asked(
 
 
 def vectors(size: int) -> Iterator[Any]:
-    """Short, long and none; of the wrong length, and what is no vector."""
+    """Return vectors: short, long, empty, of the wrong length, and values that are none."""
     for value in (0, -0.0, 5e-324, 1e300, float("inf"), float("nan"), 10**400):
         yield [0.3, *[value] * (size - 1)]
     yield from ([0.0] * size, tuple(range(size)), np.zeros(size, np.float32))
@@ -113,7 +113,7 @@ def vectors(size: int) -> Iterator[Any]:
 
 
 def draws() -> Iterator[Draw]:
-    """Every edge that is the same for all, and rolls by which each report says something else."""
+    """Return every edge common to all answers, and rolls for which each report is a lie."""
     yield lambda bits: 0
     yield lambda bits: (1 << bits) - 1
     for seed in range(12):
@@ -121,7 +121,7 @@ def draws() -> Iterator[Draw]:
 
 
 def instructions(survey: Survey, answer: object, draw: Draw) -> list[Instruction]:
-    """All that run in one report, in order; those of the draw are another matter."""
+    """Return all instructions run for one report, in order, except those of the draw."""
     passed: list[Instruction] = []
 
     def trace(frame: FrameType, event: str, arg: object) -> Callable[..., Any] | None:
@@ -156,9 +156,7 @@ def title(mechanism: Mechanism) -> str:
 
 @pytest.mark.parametrize("other", [False, True], ids=["", "other"])
 @pytest.mark.parametrize("mechanism", MADE, ids=title)
-def test_the_same_instructions_run_whatever_the_answer_and_the_noise(
-    mechanism: Mechanism, other: bool
-) -> None:
+def test_instructions_do_not_depend_on_answer_or_noise(mechanism: Mechanism, other: bool) -> None:
     if other and mechanism.kind != "choice":
         return  # asked above
     (only,) = sequences(*asked(mechanism, other))
@@ -166,7 +164,7 @@ def test_the_same_instructions_run_whatever_the_answer_and_the_noise(
 
 
 class EarlyReturn(KRandomizedResponse):
-    """Faster for the truth."""
+    """Planted fault: returns faster for the truth."""
 
     def randomize(self, answer: int, draw: Draw) -> int:
         if (roll := draw(64)) < self.keep:
@@ -176,31 +174,31 @@ class EarlyReturn(KRandomizedResponse):
 
 
 class Branching(Number):
-    """Looks at a number before it is placed."""
+    """Planted fault: branches on a number before it is placed."""
 
     def place(self, answer: object) -> int | None:
         return super().place(0 if isinstance(answer, float) and answer < 0 else answer)
 
 
-def test_the_test_above_sees_an_early_return() -> None:
+def test_an_early_return_is_detected() -> None:
     question, answers = asked(EarlyReturn(EPSILON, 9), other=True)
     assert len(sequences(question, answers)) == 2
 
 
 class Hurried(Text):
-    """Hashes only what is text."""
+    """Planted fault: hashes only values that are text."""
 
     def place(self, answer: object) -> Options | None:
         return super().place(answer) if answer else None
 
 
-def test_and_it_sees_a_text_that_is_not_hashed() -> None:
+def test_skipping_the_hash_is_detected() -> None:
     question, answers = asked(grouped(Unary)(EPSILON, 9), other=False)
     assert isinstance(question, Text)
     hurried = Hurried("asked", question.mechanism, LENGTH, "salt")
     assert len(sequences(hurried, answers)) == 2
 
 
-def test_and_it_sees_a_branch_on_the_answer() -> None:
+def test_a_branch_on_the_answer_is_detected() -> None:
     question = Branching("asked", LocalLaplace(EPSILON, 9), 0, 120)
     assert len(sequences(question, FLOATS)) > 1

@@ -1,4 +1,4 @@
-"""Sealed envelopes: opened by one key, whole or not at all, and all of one size."""
+"""Sealed envelopes: opened by one key, whole or not at all, and all of equal size."""
 
 import json
 from pathlib import Path
@@ -39,7 +39,7 @@ def body(vector: dict[str, Any]) -> bytes:
 
 
 @pytest.mark.parametrize("vector", VECTORS["good"], ids=title)
-def test_a_sealed_envelope_is_opened_to_what_the_vectors_say(vector: dict[str, Any]) -> None:
+def test_sealed_vectors_open_to_the_stated_contents(vector: dict[str, Any]) -> None:
     (sealed,) = parse_sealed(body(vector))
     assert sealed.mark.hex() == mark_of(VECTORS["public_key"]).hex() == VECTORS["mark"]
     assert unseal(sealed, KEY).pack().hex() == vector["opened"]
@@ -58,7 +58,7 @@ def test_a_bad_body_is_refused_whole_and_unopened(vector: dict[str, Any]) -> Non
     [bad for bad in VECTORS["bad_payload"] if bad["name"] != "of another key"],
     ids=title,
 )
-def test_what_cannot_be_opened_is_refused_by_itself(vector: dict[str, Any]) -> None:
+def test_an_envelope_that_cannot_be_opened_is_refused_alone(vector: dict[str, Any]) -> None:
     (sealed,) = parse_sealed(body(vector))
     with pytest.raises(InvalidEnvelope) as caught:
         unseal(sealed, KEY)
@@ -73,7 +73,7 @@ def test_the_key_of_the_vectors_is_in_its_document_and_comes_back() -> None:
 
 
 @pytest.mark.parametrize("vector", SURVEY["bad"], ids=title)
-def test_a_key_that_nothing_can_be_sealed_to_is_refused(vector: dict[str, Any]) -> None:
+def test_an_unusable_sealing_key_is_refused(vector: dict[str, Any]) -> None:
     table = json.loads(SURVEY["document"])
     table["survey"]["sealed_to"] = vector["sealed_to"]
     with pytest.raises(InvalidSurvey, match="sealed_to"):
@@ -86,8 +86,8 @@ def test_the_same_envelope_is_never_sealed_to_the_same_bytes() -> None:
 
 
 @pytest.mark.parametrize("ask", [None, 1])
-def test_every_report_of_a_survey_is_of_one_size(ask: int | None) -> None:
-    """Also where each install is asked one of questions of very different sizes."""
+def test_every_report_of_a_survey_has_the_same_size(ask: int | None) -> None:
+    """Holds too if each install is asked one of several questions of very different sizes."""
     wide = texts.bit() + texts.choice(4_000, "unary", name="many")
     asked = parse_toml(texts.survey_text(wide, ask=ask))
     most = 2**4_000 - 1
@@ -105,11 +105,9 @@ def test_a_survey_s_longest_report_fits() -> None:
     assert len(envelope.pack()) <= SIZES[-1]
 
 
-def test_no_changed_byte_is_opened() -> None:
-    """Each byte of the encapsulated key, the text and the tag counts.
-
-    X25519 ignores one bit of the key, but HPKE binds that bit as well.
-    """
+def test_any_changed_byte_prevents_opening() -> None:
+    """Each byte of the encapsulated key, the text and the tag counts. X25519 ignores one bit of the
+    key, but HPKE binds that bit as well."""
     sealed = seal(ENVELOPE, PUBLIC)
     for index in range(len(sealed.sealed)):
         changed = bytearray(sealed.sealed)
@@ -119,7 +117,7 @@ def test_no_changed_byte_is_opened() -> None:
 
 
 def test_the_padding_has_no_room_for_a_message() -> None:
-    """Refuse a one at any position in the padding, even if it is sealed well."""
+    """A one at any position in the padding is refused, even in a valid seal."""
     packed, size = ENVELOPE.pack(), SIZES[0]
     for position in range(len(packed), size):
         padded = bytearray(packed.ljust(size, b"\0"))
@@ -138,7 +136,7 @@ def test_every_truncation_is_refused() -> None:
             parse_sealed(packed[:length])
 
 
-def test_sealed_and_plain_are_not_taken_for_each_other() -> None:
+def test_sealed_and_plain_bodies_are_not_confused() -> None:
     with pytest.raises(InvalidEnvelope):
         parse_sealed(ENVELOPE.pack())
     with pytest.raises(InvalidEnvelope):
@@ -154,7 +152,7 @@ def test_a_sealing_key_is_made_once_and_read_again(tmp_path: Path) -> None:
         create_sealing_key(str(file))
 
 
-def test_a_signing_key_is_no_sealing_key(tmp_path: Path) -> None:
+def test_a_signing_key_is_refused_for_sealing(tmp_path: Path) -> None:
     create_key(str(tmp_path / "signing.pem"))
     with pytest.raises(WrongUse, match="not X25519"):
         load_sealing_key(str(tmp_path / "signing.pem"))

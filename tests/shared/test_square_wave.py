@@ -1,4 +1,4 @@
-"""Square wave: its window, its middle, and that nobody gets it who did not name it."""
+"""Square wave: its window, its middle, and that it is used only by name."""
 
 from fractions import Fraction
 from itertools import product
@@ -35,8 +35,8 @@ def test_every_mean_is_its_answer_exactly(epsilon: str, steps: int) -> None:
         assert sum(p * v for p, v in zip(row, table.values, strict=True)) == answer * ONE
 
 
-def test_the_middle_takes_a_remainder_that_plain_rounding_up_has_no_room_for() -> None:
-    """`far` starts above 1: without that the middle symbol breaks ε in some tables."""
+def test_the_middle_absorbs_the_remainder_of_rounding_up() -> None:
+    """`far` starts above 1; otherwise the middle symbol breaks ε in some tables."""
     broken = 0
     for epsilon, steps in product(["0.1", "0.3", "0.5", "1"], range(20, 129)):
         table = SquareWave(Epsilon(epsilon), steps)
@@ -49,13 +49,13 @@ def test_the_middle_takes_a_remainder_that_plain_rounding_up_has_no_room_for() -
 
 
 @pytest.mark.parametrize("epsilon", EPSILONS)
-def test_nobody_has_it_without_naming_it(epsilon: str) -> None:
+def test_it_is_used_only_if_a_survey_names_it(epsilon: str) -> None:
     for steps in (None, 2, 64):
         assert number_table(Epsilon(epsilon), steps).name != "square-wave"
     assert number_table(Epsilon(epsilon), name="square-wave").steps == 64
 
 
-def test_a_report_says_the_whole_window_not_its_middle() -> None:
+def test_a_report_is_described_by_its_whole_window() -> None:
     table = SquareWave(Epsilon("1"), 64)
     assert table.remainder
     assert table.likeliest(40) == (40 - 2 * table.half_width, 40)

@@ -1,4 +1,4 @@
-"""Every draw of a small set: what is equal for all answers, and what is nearly uniform."""
+"""Every draw of a small set: exactly equal for all answers, and nearly uniform."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def small(options: int, chosen: int) -> SubsetSelection:
 
 
 def keys(options: int, planes: int) -> Iterator[tuple[int, tuple[int, ...]]]:
-    """The coin and the planes of a set, all that there are."""
+    """Yield every coin and all planes of a set."""
     return product(range(2), product(range(1 << options), repeat=planes))
 
 
@@ -44,11 +44,11 @@ def sets(design: SubsetSelection, answer: int, roll: int, size: int, planes: int
 
 
 @pytest.mark.parametrize(("options", "chosen", "planes"), [(4, 2, 1), (5, 2, 1), (6, 3, 1)])
-def test_a_set_is_as_probable_for_one_answer_as_for_another_however_few_keys_there_are(
+def test_a_set_is_equally_probable_for_all_its_answers_even_with_few_keys(
     options: int, chosen: int, planes: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Exact, where sets are far from uniform: so many draws with a hit for each answer that a set
-    has are the same number, and as many with a miss for each that it lacks."""
+    """Exact, where sets are far from uniform. Each answer in a set has the same number of draws
+    with a hit, and each answer outside it the same number with a miss."""
     monkeypatch.setattr(subset_selection, "PLANES", planes)
     design = small(options, chosen)
     seen: dict[int, set[int]] = {}
@@ -77,7 +77,7 @@ def bound(options: int, planes: int, most: int) -> Fraction:
 
 
 def off(options: int, chosen: int, planes: int, coin: int = 1) -> Fraction:
-    """The farthest that a set is from uniform, in parts of its probability."""
+    """Return the largest deviation of a set from uniform, relative to its probability."""
     design, counts = small(options, chosen), Counter[int]()
     for drawn, plane in keys(options, planes):
         counts[design._any_set([bytes([p]) for p in plane], drawn & coin)] += 1
@@ -94,7 +94,7 @@ def test_two_equal_keys_would_show_without_the_coin() -> None:
     assert off(3, 1, 4, coin=0) > bound(3, 4, 3)
 
 
-def test_no_set_is_off_by_more_than_is_stated() -> None:
+def test_no_set_deviates_by_more_than_stated() -> None:
     largest = SubsetSelection.sizes[-1]
     assert bound(largest, PLANES, 8) < Fraction(1, 2**72)
     error = Fraction(largest, 2**DIE_BITS)  # of a face's share of the die, in parts of it

@@ -1,4 +1,4 @@
-"""The survey document: its rules, errors that name key and cure, its bytes, its signature."""
+"""The survey document: its rules, its bytes, its signature, and errors that name key and fix."""
 
 import json
 import math
@@ -52,7 +52,7 @@ def test_a_published_survey_reads_back_the_same() -> None:
     assert (survey.round_epsilon, survey.lifetime_epsilon) == ("2.5", "7.5")
 
 
-def test_what_is_left_out_is_chosen_and_written_back() -> None:
+def test_defaults_are_chosen_and_written_back() -> None:
     text = TOML.replace("grid = 64\n", "")
     for name in ("local-laplace", "k-randomized-response", "unary"):
         text = text.replace(f'mechanism = "{name}"\n', "")
@@ -121,7 +121,7 @@ def test_what_is_left_out_is_chosen_and_written_back() -> None:
         ('other = "other"', 'labels = ["a", "b", "c", "d", "a"]', "question[3].labels", "same"),
     ],
 )
-def test_a_mistake_is_answered_with_its_key_and_its_cure(
+def test_a_mistake_is_reported_with_its_key_and_its_fix(
     old: str, new: str, key: str, says: str
 ) -> None:
     assert old in TOML
@@ -153,7 +153,7 @@ def test_words_for_people_are_published_and_change_nothing_else() -> None:
 
 
 @pytest.mark.parametrize("text", ["", "[survey]", "question = 3", "not toml", "[[question]]\n"])
-def test_a_file_that_is_no_survey_is_one_clear_error(text: str) -> None:
+def test_an_invalid_file_gives_one_clear_error(text: str) -> None:
     with pytest.raises(InvalidSurvey):
         parse_toml(text)
 
@@ -191,7 +191,7 @@ def test_a_published_survey_leaves_nothing_out() -> None:
 @pytest.mark.parametrize(
     "document", [b"", b"{", b"[]", b"\xff", b"[" * 100_000, b'{"survey": {}, "survey": {}}']
 )
-def test_bytes_that_are_no_document_are_refused(document: bytes) -> None:
+def test_invalid_document_bytes_are_refused(document: bytes) -> None:
     with pytest.raises(InvalidSurvey):
         parse_document(document)
 
@@ -211,7 +211,7 @@ def test_bad_signatures_of_the_vectors_are_refused(bad: dict[str, str]) -> None:
         verify(VECTOR["document"].encode(), bad["signature"], VECTOR["key"], {VECTOR["key"]})
 
 
-def test_a_signing_key_is_its_owners_alone_and_never_overwritten(tmp_path: Path) -> None:
+def test_a_signing_key_is_readable_by_its_owner_only_and_never_overwritten(tmp_path: Path) -> None:
     path = tmp_path / "signing.pem"
     key = create_key(str(path))
     assert path.stat().st_mode & 0o777 == 0o600
@@ -231,7 +231,9 @@ def test_a_signing_key_is_on_disk_before_it_is_used(
 
 
 @pytest.mark.parametrize("content", [None, b"", b"-----BEGIN PRIVATE KEY-----\nAAAA\n"])
-def test_a_key_that_cannot_be_read_says_what_to_do(tmp_path: Path, content: bytes | None) -> None:
+def test_an_unreadable_key_gives_an_error_with_the_fix(
+    tmp_path: Path, content: bytes | None
+) -> None:
     path = tmp_path / "signing.pem"
     if content is not None:
         path.write_bytes(content)
@@ -248,7 +250,7 @@ def test_every_day_lies_in_its_round(day: date, name: str) -> None:
         assert period.ends(number, day) == period.starts(number + 1, day)
 
 
-def test_reports_are_taken_from_an_hour_before_the_round_to_the_end_of_grace() -> None:
+def test_reports_are_accepted_from_an_hour_before_the_round_to_the_end_of_grace() -> None:
     survey = parse_toml(TOML)
     assert survey.taken_from(683) == datetime(2026, 11, 30, 23, tzinfo=UTC)
     assert survey.taken_until(683) == datetime(2027, 1, 15, tzinfo=UTC)
@@ -258,7 +260,7 @@ def test_reports_are_taken_from_an_hour_before_the_round_to_the_end_of_grace() -
     assert once.taken_until(0) == datetime(2027, 3, 15, tzinfo=UTC)
 
 
-def test_a_survey_is_answered_whole() -> None:
+def test_a_survey_is_answered_as_a_whole() -> None:
     survey = parse_toml(TOML)
     assert survey.unasked(ANSWERS) is None
     assert len(survey.report(ANSWERS, kernel_draw).symbols) == 4
@@ -270,8 +272,8 @@ UNFIT: list[object] = [None, "secret", 7351, b"", [], {}, 1j, math.nan, Decimal(
 
 
 @pytest.mark.parametrize("value", UNFIT, ids=range(len(UNFIT)))
-def test_what_does_not_fit_is_answered_at_random_and_only_the_app_is_told(value: object) -> None:
-    """Each answer equally often, before the mechanism's own noise: by its spare draw alone."""
+def test_a_value_that_does_not_fit_is_drawn_uniformly_and_only_the_app_knows(value: object) -> None:
+    """The spare draw alone gives each answer equally often, before the mechanism's own noise."""
     for question in parse_toml(TOML).questions:
         if question.name == "browser" or (question.name == "minutes" and value is UNFIT[2]):
             continue  # `other` takes it, or the range's end
@@ -285,7 +287,7 @@ def test_what_does_not_fit_is_answered_at_random_and_only_the_app_is_told(value:
 
 
 def watch(question: Any, value: object, draws: list[int]) -> object:
-    """Return what the mechanism randomizes."""
+    """Record the values that the mechanism randomizes."""
     seen: list[object] = []
     mechanism = question.mechanism
     original = type(mechanism).randomize
@@ -302,13 +304,13 @@ def watch(question: Any, value: object, draws: list[int]) -> object:
     return seen[0]
 
 
-def test_an_option_that_is_not_listed_is_taken_by_other() -> None:
+def test_an_unlisted_option_counts_as_other() -> None:
     browser, plugins = parse_toml(TOML).questions[2:]
     assert browser.place("lynx") == browser.place("other") == browser.place(None) == 4
     assert plugins.place("lynx") is None
 
 
-def test_numbers_and_bits_of_other_libraries_are_answers() -> None:
+def test_numbers_and_bits_of_other_libraries_are_accepted() -> None:
     crashed, minutes, *_ = parse_toml(TOML).questions
     assert isinstance(minutes, Number)
     assert [crashed.place(value) for value in (True, 0, np.bool_(True), np.int8(0))] == [1, 0, 1, 0]

@@ -1,4 +1,4 @@
-"""A text on the device: the part of it that counts, and its buckets."""
+"""A text on the device: the prefix that counts, and its buckets."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ QUESTION = asking()
         ("eight ch\ud800", "eight ch"),
     ],
 )
-def test_the_whole_characters_of_the_first_bytes_count(text: str, counts: str) -> None:
+def test_only_whole_characters_within_the_first_bytes_count(text: str, counts: str) -> None:
     filled = counts.encode().ljust(8, b"\0")
     assert len(filled) == 8
     assert QUESTION.place(text) == QUESTION.beginnings.of(filled)
@@ -74,12 +74,12 @@ def test_the_whole_characters_of_the_first_bytes_count(text: str, counts: str) -
         b"a",
     ],
 )
-def test_what_cannot_be_shown_on_a_line_is_no_text(answer: object) -> None:
+def test_a_text_must_be_printable_on_one_line(answer: object) -> None:
     assert QUESTION.place(answer) is None
 
 
-def test_what_is_no_text_is_reported_from_anywhere() -> None:
-    """Its bucket is drawn: every one is as probable. At ε 20 the report is the bucket itself."""
+def test_an_invalid_text_is_reported_from_a_uniform_bucket() -> None:
+    """At ε 20 the report is the bucket itself."""
     question = asking(4, buckets=1_024, epsilon="20", mechanism="grouped-k-randomized-response")
     draw = random.Random(20261119).getrandbits
     reports = [question.report(None, draw) for _ in range(20_000)]
@@ -93,7 +93,7 @@ def test_what_is_no_text_is_reported_from_anywhere() -> None:
     assert_implausible(groups[0], 20_000, 1.6 / question.mechanism.groups)
 
 
-def test_groups_are_all_but_equally_probable_and_together_certain() -> None:
+def test_groups_are_almost_equally_probable_and_sum_to_one() -> None:
     shares = QUESTION.mechanism.shares
     assert sum(shares) == ONE
     assert max(shares) - min(shares) <= 1
@@ -108,8 +108,8 @@ def test_groups_are_all_but_equally_probable_and_together_certain() -> None:
     assert edges == [0, QUESTION.mechanism.groups - 1]
 
 
-def test_the_hash_is_the_one_that_the_protocol_states() -> None:
-    """Written down again from its text, for a word in every group."""
+def test_the_hash_follows_the_protocol() -> None:
+    """Implements it again from the protocol's text, for a word in every group."""
     own = Beginnings("word", 4, 4_096)
     digits = "6d61c3bc"  # maü
     assert own.digits == (4, 5, 6, 7, 8, *[8] * FINAL)
@@ -133,7 +133,7 @@ def test_words_are_the_buckets_of_all_continuations() -> None:
     assert own.digits[0] == FIRST
 
 
-def test_salts_and_groups_hash_in_their_own_way() -> None:
+def test_salts_and_groups_change_the_hash() -> None:
     """Hardly any of 2,000 texts has the same bucket in two groups."""
     texts = [f"{n:04x}".encode() for n in range(2_000)]
     one, other = Beginnings("one", 4, 4_096), Beginnings("other", 4, 4_096)
@@ -169,13 +169,13 @@ def test_a_published_text_question_reads_back() -> None:
         ({"length": 8, "options": ["a", "b"]}, "options: is not a key"),
     ],
 )
-def test_what_a_text_question_cannot_be_is_refused(more: dict[str, Any], says: str) -> None:
+def test_an_invalid_text_question_is_refused(more: dict[str, Any], says: str) -> None:
     with pytest.raises(InvalidSurvey, match=says):
         parse_toml(survey_text(in_toml("word", "text", **more)))
 
 
-def test_a_report_of_three_bytes_speaks_for_as_many_buckets_as_one_of_513() -> None:
-    """And with 65,536 buckets, which a set of so many has no room for, it has four."""
+def test_three_bytes_support_as_many_buckets_as_513() -> None:
+    """With 65,536 buckets, too many for such a set, a report has four bytes."""
     sets, small = asking(epsilon="2"), asking(epsilon="2", mechanism="grouped-projective-geometry")
     assert (sets.mechanism.payload_size, small.mechanism.payload_size) == (513, 3)
     assert small.mechanism.floor(10**6) < 1.01 * sets.mechanism.floor(10**6)
@@ -186,7 +186,7 @@ def test_a_report_of_three_bytes_speaks_for_as_many_buckets_as_one_of_513() -> N
     assert spoken == len(list(small.mechanism.each.supported_by(5))) > 300
 
 
-def test_a_report_says_what_it_stands_for() -> None:
+def test_a_report_is_described_by_what_it_supports() -> None:
     split = QUESTION.mechanism.encoding.joined
     said = [QUESTION.describe(split(group, 0b11)) for group in (0, 1, 18)]
     into = "is in 2 of 4,096 buckets, into which all texts are put"
@@ -207,8 +207,8 @@ def test_a_floor_falls_with_the_root_of_the_people_and_rises_with_the_length() -
 
 
 def test_a_group_is_drawn_from_64_bits() -> None:
-    """Each as often as the others, to within 2^-64: the last number that makes one group, and the
-    first that makes the next. Twin: of 256 numbers 86 make the first of three groups."""
+    """Each group is drawn equally often to within 2^-64, checked at the last number of one group
+    and the first of the next. Twin: of 256 numbers 86 make the first of three groups."""
     mechanism = asking(8, epsilon="2").mechanism
     groups, asked = mechanism.groups, list[int]()
 

@@ -145,14 +145,14 @@ def test_hostile_json_is_refused_and_nothing_else(body: bytes) -> None:
 
 
 @pytest.mark.parametrize("vector", vectors("envelope_ids.json"))
-def test_envelope_ids_are_those_of_the_vectors(vector: dict[str, Any]) -> None:
+def test_envelope_ids_agree_with_the_vectors(vector: dict[str, Any]) -> None:
     made = envelope_id(bytes.fromhex(vector["key"]), vector["survey"], vector["round"])
     assert made.hex() == vector["id"]
 
 
 @pytest.mark.parametrize("vector", vectors("survey_ask_one.json")["drawn"])
 def test_the_same_random_bytes_draw_the_same_question(vector: dict[str, Any]) -> None:
-    """The first eight; what noise the others make does not matter."""
+    """The first eight bytes decide; the noise of the rest does not matter."""
     drawn = published("survey_ask_one.json")
     draws = chain([int.from_bytes(bytes.fromhex(vector["draw"]), "little")], repeat(0))
     report = drawn.report(dict.fromkeys(drawn.costs), lambda _: next(draws))
@@ -160,7 +160,7 @@ def test_the_same_random_bytes_draw_the_same_question(vector: dict[str, Any]) ->
     assert asked == [vector["question"]]
 
 
-def test_rounds_that_share_a_report_are_charged_as_those_of_the_vectors() -> None:
+def test_charges_of_shared_rounds_agree_with_the_vectors() -> None:
     vector = vectors("survey_latched.json")
     asked = published("survey_latched.json")
     assert render_document(parse_toml(vector["toml"])) == vector["document"].encode()
@@ -174,7 +174,7 @@ def test_rounds_that_share_a_report_are_charged_as_those_of_the_vectors() -> Non
 
 
 @pytest.mark.parametrize("vector", vectors("survey_latched.json")["bad_keys"], ids=title)
-def test_a_document_with_bad_keys_of_repetition_is_refused(vector: dict[str, Any]) -> None:
+def test_bad_repetition_keys_are_refused(vector: dict[str, Any]) -> None:
     table = json.loads(vectors("survey_latched.json")["document"])
     del table["survey"]["repeat"], table["survey"]["repeat_rounds"]
     parse_document(json.dumps(table).encode())
@@ -185,7 +185,7 @@ def test_a_document_with_bad_keys_of_repetition_is_refused(vector: dict[str, Any
 
 @pytest.mark.parametrize("vector", vectors("mechanisms.json"))
 def test_the_same_random_bytes_give_the_same_symbol(vector: dict[str, Any]) -> None:
-    """Drawn are exactly these bytes, in their order."""
+    """Exactly these bytes are drawn, in their order."""
     epsilon, size, answer = Epsilon(vector["epsilon"]), vector["size"], vector["answer"]
     rest = bytes.fromhex(vector["draw"])
 
@@ -212,7 +212,7 @@ def test_a_text_is_hashed_into_the_buckets_of_the_vectors(vector: dict[str, Any]
 
 
 @pytest.mark.parametrize("vector", vectors("encodings.json"), ids=lambda v: str(v["mechanism"]))
-def test_symbols_travel_and_count_as_the_vectors_say(vector: dict[str, Any]) -> None:
+def test_symbols_are_encoded_and_counted_as_in_the_vectors(vector: dict[str, Any]) -> None:
     mechanism = mechanisms()[vector["mechanism"]](Epsilon(vector["epsilon"]), vector["size"])
     encoding, size = mechanism.encoding, mechanism.payload_size
     assert [str(integer) for integer in mechanism.integers] == vector["integers"]
