@@ -14,7 +14,7 @@ from tests.server.world import NOON, World, world
 
 @pytest.fixture
 def here(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[World]:
-    """The real application: at noon of 15 December 2026, or the time that a test is marked with."""
+    """Return the real application, at noon of 15 December 2026 or at the test's marked time."""
     marked = request.node.get_closest_marker("at")
     with world(tmp_path / "data", marked.args[0] if marked else NOON) as made:
         yield made
@@ -22,27 +22,27 @@ def here(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[World]:
 
 @pytest.fixture
 def published(here: World) -> PublishedSurvey:
-    """With results, where a test is marked with their time."""
+    """Publish a survey; it has results if the test is marked with their time."""
     return fill(here)
 
 
 @pytest.fixture(scope="session")
 def cluster() -> Iterator[postgres.Cluster]:
-    """A PostgreSQL of our own."""
+    """Start a PostgreSQL of our own."""
     with postgres.cluster() as made:
         yield made
 
 
 @pytest.fixture
 def eager(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Stores settle as often as they are asked to."""
+    """Make stores settle as often as asked."""
     monkeypatch.setattr(scrub, "PAUSE_SECONDS", 0)
     monkeypatch.setattr(scrub, "SHARE", 0)
 
 
 @pytest.fixture
 def database(cluster: postgres.Cluster, eager: None) -> Database:
-    """A new one, with nothing in it."""
+    """Return a new, empty database."""
     return cluster.new_database()
 
 

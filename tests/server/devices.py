@@ -1,4 +1,4 @@
-"""Intake's front in this process, asked as a Flask test client asks the reader."""
+"""Intake's front in this process, called as a Flask test client calls the reader."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ SENDER = "tests.sender"  # in `environ_overrides`: the address that a request co
 
 
 class HeaderMap(dict[str, str]):
-    """Headers of a request, by lower-case names, as granian gives them: only what is text."""
+    """Headers of a request by lower-case name, as granian gives them; only text."""
 
     def get(self, name: str, default: Any = None) -> Any:  # Any: as granian has it
         value = super().get(name, default)
@@ -49,7 +49,7 @@ class RequestHead:
 
 
 class Exchange:
-    """A body that is there, and the answer that the front gives."""
+    """A complete body, and the answer of the front."""
 
     def __init__(self, body: bytes) -> None:
         self._body, self.reply = body, cast("Reply | None", None)
@@ -103,7 +103,7 @@ async def _in_task(asked: Any) -> None:
 
 
 class BothAddresses(FlaskClient):
-    """Asks intake what devices ask, and the reader everything else."""
+    """Application that sends device requests to intake and all others to the reader."""
 
     def open(self, *args: Any, **kwargs: Any) -> TestResponse:
         path = str(args[0]) if args and isinstance(args[0], str) else str(kwargs.get("path", "/"))
@@ -114,7 +114,7 @@ class BothAddresses(FlaskClient):
 
 
 class DeviceClient(FlaskClient):
-    """Asks intake for everything."""
+    """Client that sends everything to intake."""
 
     class Tests(NamedTuple):
         """State that a test's application carries with it."""
@@ -148,7 +148,7 @@ class DeviceClient(FlaskClient):
 
 
 def forget_readiness(front: Front) -> None:
-    """Have the next request look at the store, whenever the last one did."""
+    """Make the next request check the store again."""
     assert isinstance(front, IntakeFront)
     front._readiness._fresh_until = 0.0
 

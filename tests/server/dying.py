@@ -1,4 +1,5 @@
-"""Workers that die over a part of an archive; few imports, since each new one does them too."""
+"""Workers that die while they process a part of an archive; imports are few, as each new worker
+repeats them."""
 
 import os
 import signal
@@ -7,7 +8,7 @@ from deniable.server.archive import Fold, Part, fold_part
 
 
 def die_once(part: Part) -> Fold:
-    """Kills its own process at one part, the first time only."""
+    """Kill the calling process at one part, the first time only."""
     mark = part.path.with_name("died")
     if part.name.endswith("661/part-00004.parquet") and not mark.exists():
         mark.touch()

@@ -47,7 +47,7 @@ CASES = {
 
 
 def cells_of(question: Question, reports: int) -> list[int]:
-    """Some counts that so many reports may have: rising, and nothing drawn."""
+    """Return rising counts that this many reports could have, without randomness."""
     cells = question.mechanism.cells
     if question.mechanism.name == "unary":
         return [reports * (cell + 1) // (cells + 1) for cell in range(cells)]
@@ -68,7 +68,7 @@ def fill(here: World, name: str) -> PublishedSurvey:
 
 
 def answers(data: Path) -> Iterator[tuple[str, str]]:
-    """The name of each golden file, and what is sent now; ids depend on more than results."""
+    """Return the current answer for each golden file; ids depend on more than results."""
     with world(data, NOW) as here:
         filled = [fill(here, name) for name in CASES]
         analyst = here.bearer("analyst")

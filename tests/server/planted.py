@@ -1,4 +1,4 @@
-"""`deniable` with a bug planted in the server: what the tests of the kills must find.
+"""`deniable` with a bug planted in the server: which the kill tests must find.
 
 python planted.py late-commit serve ...    answers first and commits a moment later
 python planted.py no-deduplication serve ...      counts an envelope each time that it comes

@@ -1,4 +1,4 @@
-"""`deniable relay` with a bug planted in it: what the test of its kills must find.
+"""`deniable relay` with a bug planted in it: which the kill test must find.
 
 python planted_relay.py acknowledges-first relay ...   writes a moment after it has acknowledged
 python planted_relay.py forwarder-dies relay ...       loses its forwarder before the first batch

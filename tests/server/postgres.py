@@ -43,7 +43,7 @@ SETTINGS = tuple(
 
 @dataclass
 class Cluster:
-    """Over its socket anyone is trusted, over TCP a password is asked."""
+    """PostgreSQL cluster that trusts anyone on its socket and asks for a password over TCP."""
 
     folder: Path
     programs: Path
@@ -86,7 +86,7 @@ class Cluster:
         return psycopg.connect(self.database("postgres").url, autocommit=True)
 
     def cut(self, database: Database) -> int:
-        """End every connection that a store has to it. How many there were."""
+        """End every connection that a store has to it; return how many there were."""
         found = self.connection.execute(CUT, [database.parameters()["dbname"]])
         return len(found.fetchall())
 
@@ -95,7 +95,7 @@ class Cluster:
 
 
 def programs() -> Path:
-    """The folder of initdb and its like."""
+    """Return the folder of initdb and the other programs."""
     found = [shutil.which("initdb"), *map(str, Path(DEBIAN).glob("*/bin/initdb"))]
     if (wheel := find_spec(WHEEL)) is not None and wheel.origin is not None:
         found.insert(0, str(Path(wheel.origin).with_name(VERSION) / "bin" / "initdb"))
@@ -137,7 +137,7 @@ def _running(made: Cluster) -> Iterator[None]:
         yield
         made.connection.close()
     finally:
-        process.send_signal(signal.SIGQUIT)  # at once: its files are not wanted any more
+        process.send_signal(signal.SIGQUIT)  # immediate: its files are no longer needed
         process.wait(PATIENCE)
         log.close()
 

@@ -1,4 +1,4 @@
-"""Rounds with tallies in them, for the tests of results and pages."""
+"""Rounds with tallies, for the tests of results and pages."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def add_round(
 def draw_cells(
     question: Question, held: Sequence[int], rng: np.random.Generator
 ) -> npt.NDArray[np.int64]:
-    """Counts as reports would give them: multinomials for each answer, or binomials for unary."""
+    """Draw counts as reports would give them: multinomials for each answer, binomials for unary."""
     mechanism = question.mechanism
     assert not isinstance(question, Vector), "its cells are no counts"
     if isinstance(question, Number):
@@ -76,7 +76,7 @@ def grid_steps(published: PublishedSurvey) -> int:
 
 
 def spread(people: int, steps: int, centre: float) -> list[int]:
-    """People around a place of a grid, every one of them somewhere."""
+    """Return people spread around a place of a grid."""
     weights = np.exp(-(((np.arange(steps + 1) / steps - centre) / 0.2) ** 2))
     held = np.floor(people * weights / weights.sum()).astype(int)
     held[0] += people - held.sum()
@@ -84,7 +84,7 @@ def spread(people: int, steps: int, centre: float) -> list[int]:
 
 
 def fill(here: World) -> PublishedSurvey:
-    """Three rounds, the two newest of which are still open."""
+    """Add three rounds, the two newest of which are still open."""
     published = here.publish(until_spring())
     steps = grid_steps(published)
     for number, people, yes in ((683, 20_000, 0.2), (684, 25_000, 0.15), (685, 4_000, 0.1)):

@@ -30,7 +30,7 @@ MIXED = (  # of every width on the wire
 
 
 def survey(questions: str = BIT, **changes: object) -> Survey:
-    """A monthly survey of this winter, unless told otherwise."""
+    """Return a monthly survey of this winter, with changes."""
     return parse_toml(texts.survey_text(questions, **changes))
 
 
@@ -39,7 +39,7 @@ def mixed(**changes: object) -> Survey:
 
 
 def until_spring(questions: str = EACH_KIND, **changes: object) -> Survey:
-    """A survey with results to show: five rounds, and estimates from 100 reports on."""
+    """Return a survey with results: five rounds, and estimates from 100 reports on."""
     changes = {"closes": date(2027, 4, 30), "minimum_reports": 100} | changes
     return survey(questions, **changes)
 
@@ -51,7 +51,7 @@ def published(store: Store, asked: Survey, catalogue: Catalogue | None = None) -
 
 
 def symbols(asked: Survey, number: int) -> tuple[int | None, ...]:
-    """Some report: any symbols are ones that a client might send, of all questions or of one."""
+    """Return a possible report, of all questions or of one."""
     return tuple(
         None
         if asked.asks_one and number % asked.drawn_from != index
@@ -70,7 +70,7 @@ def envelope(
 
 
 def expected_cells(asked: Survey, numbers: Sequence[int]) -> list[int]:
-    """The tally of these reports, counted one by one and by other means than the server's."""
+    """Return the tally of these reports, counted one by one, independently of the server."""
     totals = [[0] * question.mechanism.cells for question in asked.questions]
     for number in numbers:
         for cells, question, symbol in zip(

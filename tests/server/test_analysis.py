@@ -1,4 +1,4 @@
-"""Results in Python: as the README shows it, from a folder and from a server."""
+"""Results in Python, as the README shows them, from a folder and from a server."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def results(here: World) -> SurveyResults:
     return SurveyResults(survey_results(published, here.store.tallies(published.sequence), NOW))
 
 
-def test_the_readme_s_lines_run_as_they_stand(
+def test_the_readme_s_lines_run_unchanged(
     here: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     fill(here)
@@ -41,7 +41,7 @@ def test_the_readme_s_lines_run_as_they_stand(
     assert int(rows) == 3 * 7
 
 
-def test_an_answer_is_of_the_newest_round_or_of_the_one_that_is_named(
+def test_results_are_of_the_newest_round_or_the_named_one(
     results: SurveyResults,
 ) -> None:
     assert results.estimate("crashed").round.round == 685
@@ -55,7 +55,7 @@ def test_an_answer_is_of_the_newest_round_or_of_the_one_that_is_named(
     assert len(repr(results).splitlines()) == 3
 
 
-def test_people_needed_go_with_the_square_of_the_error(results: SurveyResults) -> None:
+def test_people_needed_grow_with_the_inverse_square_of_the_error(results: SurveyResults) -> None:
     answer = results.estimate("crashed", round=683)
     row = answer["yes"]
     assert row.low is not None
@@ -66,7 +66,7 @@ def test_people_needed_go_with_the_square_of_the_error(results: SurveyResults) -
     assert results.people_needed(0.01, "browser") < results.people_needed(0.01)
 
 
-def test_what_is_not_there_is_said(results: SurveyResults) -> None:
+def test_missing_rounds_and_questions_are_reported(results: SurveyResults) -> None:
     with pytest.raises(Refused, match="its questions are crashed, minutes, browser"):
         results.estimate("colour")
     with pytest.raises(Refused, match="does not have that round"):
@@ -86,7 +86,7 @@ def test_a_table_has_a_row_for_each_label(results: SurveyResults) -> None:
         assert {"round", "question", "label", "low_these", "high_all"} <= set(table.columns)
 
 
-def test_a_store_of_several_surveys_wants_a_name(here: World, tmp_path: Path) -> None:
+def test_a_store_of_several_surveys_requires_a_name(here: World, tmp_path: Path) -> None:
     with pytest.raises(WrongUse, match="the store has 0 surveys"):
         open_results(tmp_path / "data")
     published = fill(here)

@@ -1,4 +1,4 @@
-"""Archives: what is counted again is what the server counted, by every back-end, or nothing is."""
+"""Archives: every back-end recounts exactly what the server counted, or nothing."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ SENT = (1, 50, 1, 200, 7)  # reports of each envelope
 
 
 def fill(place: Place, questions: str = EACH_KIND, **changes: object) -> PublishedSurvey:
-    """Three rounds that are over: envelopes of one report, and of many."""
+    """Write three ended rounds, with envelopes of one report and of many."""
     with create_store(place) as store:
         asked = published(store, survey(questions, **(OVER | changes)))
         for number in range(3):
@@ -68,7 +68,7 @@ def take(store: object, asked: PublishedSurvey, number: int) -> None:
 
 @pytest.fixture
 def small_parts(monkeypatch: pytest.MonkeyPatch) -> None:
-    """So that a few reports make many parts."""
+    """Make parts small, so that a few reports need many."""
     monkeypatch.setattr(round_files, "MAX_PART_REPORTS", 20)
 
 
@@ -96,7 +96,7 @@ def archive(tmp_path: Path, small_parts: None) -> Path:
     ("questions", "changes"),
     [(EACH_KIND, {}), (MIXED, {"ask": 1}), (EACH_KIND, {"cross": [["browser", "crashed"]]})],
 )
-def test_a_recount_is_what_the_server_counted(
+def test_a_recount_equals_the_server_s_tally(
     place: Place, tmp_path: Path, small_parts: None, questions: str, changes: dict[str, object]
 ) -> None:
     asked = fill(place, questions, **changes)
@@ -137,7 +137,7 @@ def shown(archive: Path, where: str, fold: Callable[[Part], Fold] = fold_part) -
 def test_every_back_end_gives_the_same_bytes_also_when_a_worker_is_killed(
     archive: Path, where: str, request: pytest.FixtureRequest
 ) -> None:
-    """And a poisoned part is named by each of them."""
+    """Each of them also names a poisoned part."""
     place = request.getfixturevalue("scheduler") if where == "dask" else where
     assert shown(archive, place, die_once) == shown(archive, "local")
     (died,) = archive.glob("*/661/died")
@@ -152,7 +152,7 @@ def test_a_pool_gives_the_same_bytes(archive: Path) -> None:
 
 
 @pytest.mark.long
-def test_a_part_that_kills_every_worker_is_named_and_nothing_is_said(archive: Path) -> None:
+def test_a_part_that_kills_every_worker_is_named_and_nothing_is_published(archive: Path) -> None:
     with pytest.raises(Unfinished, match=r"'.{12}/661/part-00004.parquet'"):
         recount(rounds_of(archive)[1:2], "pool", fold=die_always)
 
@@ -171,7 +171,7 @@ def flip(path: Path) -> None:
 
 
 def other(path: Path) -> None:
-    """Another part of the same round."""
+    """Return another part of the same round."""
     path.write_bytes(path.with_name("part-00001.parquet").read_bytes())
 
 
@@ -188,7 +188,7 @@ def test_a_poisoned_part_is_named_and_nothing_is_published(
     assert "part-00002" not in done.stderr
 
 
-def test_all_poisoned_parts_are_named_at_once(archive: Path) -> None:
+def test_all_poisoned_parts_are_named_together(archive: Path) -> None:
     for path in archive.glob("*/66?/part-00003.parquet"):
         cut(path)
     said = refused_by_recount(archive)
@@ -202,7 +202,7 @@ def refused_by_recount(archive: Path) -> str:
 
 
 def rewritten(archive: Path, change: Callable[[bytes], object]) -> Path:
-    """A part with other reports, whose manifest has its digest: only counting it can tell."""
+    """Replace a part's reports and update its manifest's digest: only a recount reveals it."""
     (path,) = archive.glob("*/661/part-00003.parquet")
     values = ParquetFile(path).read().column(0).to_pylist()
     made = change(b"".join(values))
@@ -241,7 +241,7 @@ def rows(content: bytes) -> list[bytes | None]:
         (lambda content: pa.array(rows(content), pa.binary()), "single column of 3"),
     ],
 )
-def test_what_no_client_sends_is_a_poisoned_part(
+def test_an_impossible_report_is_a_poisoned_part(
     archive: Path, change: Callable[[bytes], object], says: str
 ) -> None:
     rewritten(archive, change)
@@ -250,19 +250,19 @@ def test_what_no_client_sends_is_a_poisoned_part(
     assert says in said
 
 
-def test_what_is_no_parquet_is_a_poisoned_part(archive: Path) -> None:
+def test_a_file_that_is_not_parquet_is_a_poisoned_part(archive: Path) -> None:
     (path,) = archive.glob("*/661/part-00003.parquet")
     path.write_bytes(b"PAR1" + bytes(100) + b"PAR1")
     digest(path)
     assert "not Parquet" in refused_by_recount(archive)
 
 
-def test_reports_exchanged_for_others_do_not_come_to_the_tally(archive: Path) -> None:
+def test_exchanged_reports_contradict_the_tally(archive: Path) -> None:
     rewritten(archive, lambda content: rows(bytes([1 - content[0]]) + content[1:]))
     assert "differs from its manifest" in refused_by_recount(archive)
 
 
-def test_a_part_left_out_of_a_manifest_is_noticed(archive: Path) -> None:
+def test_a_part_missing_from_a_manifest_is_noticed(archive: Path) -> None:
     (file,) = archive.glob("*/661/manifest.json")
     manifest = json.loads(file.read_text())
     file.write_text(json.dumps(manifest | {"parts": manifest["parts"][1:]}))
@@ -270,7 +270,7 @@ def test_a_part_left_out_of_a_manifest_is_noticed(archive: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["../../../x.parquet", "part-1.parquet", "/x/part-00000.parquet"])
-def test_a_manifest_names_files_of_its_own_folder_only(archive: Path, name: str) -> None:
+def test_a_manifest_names_only_files_in_its_own_folder(archive: Path, name: str) -> None:
     (file,) = archive.glob("*/661/manifest.json")
     manifest = json.loads(file.read_text())
     manifest["parts"][0]["file"] = name
@@ -279,7 +279,7 @@ def test_a_manifest_names_files_of_its_own_folder_only(archive: Path, name: str)
         rounds_of(archive)
 
 
-def test_a_survey_that_nobody_has_signed_is_refused(archive: Path) -> None:
+def test_an_unsigned_survey_is_refused(archive: Path) -> None:
     (file,) = archive.glob("*/survey.json")
     signed = json.loads(file.read_text())
     file.write_text(json.dumps(signed | {"signature": "00" * 64}))
@@ -290,7 +290,9 @@ def test_a_survey_that_nobody_has_signed_is_refused(archive: Path) -> None:
 # Writing
 
 
-def test_what_is_not_what_was_counted_is_not_archived(tmp_path: Path, small_parts: None) -> None:
+def test_envelopes_that_contradict_the_tally_are_not_archived(
+    tmp_path: Path, small_parts: None
+) -> None:
     data, archive = tmp_path / "data", tmp_path / "archive"
     asked = fill(data)
     with open_store(data) as store, store.transaction() as transaction:
@@ -311,7 +313,7 @@ def expected(asked: PublishedSurvey, number: int) -> Cells:
     return np.array(expected_cells(asked.survey, [number]), np.int64)
 
 
-def test_rounds_that_still_take_reports_are_not_archived(tmp_path: Path) -> None:
+def test_rounds_that_still_accept_reports_are_not_archived(tmp_path: Path) -> None:
     data = tmp_path / "data"
     today = datetime.now(UTC).date()
     with create_store(data) as store:
@@ -347,7 +349,7 @@ def test_an_archived_round_may_be_purged_early(place: Place, tmp_path: Path) -> 
     assert run("results", asked.name, *option(place), "--json").stdout == before
 
 
-def test_nothing_is_purged_that_the_files_do_not_hold(tmp_path: Path, small_parts: None) -> None:
+def test_only_reports_in_the_files_are_purged_early(tmp_path: Path, small_parts: None) -> None:
     data, archive = tmp_path / "data", tmp_path / "archive"
     asked = fill(data)
     run("archive", "--data", data, "--to", archive)
@@ -369,17 +371,17 @@ def test_an_archive_is_never_overwritten(tmp_path: Path) -> None:
         archive_round(store, asked, store.tallies(asked.sequence)[0], archive)
 
 
-def test_archives_are_for_their_owner(archive: Path) -> None:
+def test_archives_are_readable_by_their_owner_only(archive: Path) -> None:
     for path in archive.glob("*/*/*"):
         assert path.stat().st_mode & 0o077 == 0, path
         assert path.parent.stat().st_mode & 0o077 == 0, path
 
 
-# Nothing of order
+# No trace of order
 
 
 def test_a_part_holds_reports_and_nothing_else(archive: Path) -> None:
-    """One column, no id, no time, no statistics; and what was sent together lies apart."""
+    """A part has one column and no id, time or statistics; reports sent together are apart."""
     (path, *_) = sorted(archive.glob("*/661/*.parquet"))
     file = ParquetFile(path)
     assert (file.schema_arrow.names, str(file.schema_arrow.types[0])) == (
@@ -409,8 +411,8 @@ def in_new_order(tmp_path: Path, count: int, parts: int) -> list[list[int]]:
 
 
 def test_the_order_of_reports_is_uniformly_random(tmp_path: Path) -> None:
-    """The pairs are independent of each other, each ascends with probability 1/2; false alarms
-    below 3e-9. With an order that is kept in a tenth of the pairs it fails (see below)."""
+    """Pairs are independent and each ascends with probability 1/2; false alarms below 3e-9. It
+    fails if a tenth of the pairs keep their order (see below)."""
     count, parts = 40_000, 4
     found = in_new_order(tmp_path, count, parts)
     order = [number for part in found for number in part]
@@ -431,14 +433,14 @@ def test_the_test_above_can_fail(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 
 
 def test_a_report_goes_to_any_part(tmp_path: Path) -> None:
-    """Also where a whole round came in one envelope: 16 parts of 1,000 reports."""
+    """A whole round came in one envelope: 16 parts of 1,000 reports."""
     found = in_new_order(tmp_path, 1_000, 16)
     assert sum(map(len, found)) == 1_000
     assert sum(bool(part) for part in found) > 10
     assert max(Counter(n for part in found for n in part).values()) == 1
 
 
-def test_a_recount_says_how_far_it_is(archive: Path) -> None:
+def test_a_recount_shows_its_progress(archive: Path) -> None:
     seen: list[int] = []
     rounds = rounds_of(archive)
     recount(rounds, "local", seen.append)
@@ -446,5 +448,5 @@ def test_a_recount_says_how_far_it_is(archive: Path) -> None:
     assert recounted(archive, "local")
 
 
-def test_there_is_nothing_to_recount_in_a_folder_without_archive(tmp_path: Path) -> None:
+def test_a_recount_of_a_folder_without_archive_is_refused(tmp_path: Path) -> None:
     assert "no archive exists at" in refused(2, "recount", tmp_path)

@@ -27,7 +27,7 @@ HALF = texts.bit("crashed", "0.5") + texts.bit("slow", "0.5") + choice(BROWSERS,
 
 
 def reported(here: World, minimum: int = 1) -> tuple[PublishedSurvey, list[int]]:
-    """A survey with the reports of so many people, and how many of them were asked each."""
+    """Return a survey with reports of this many people, and how many were asked each question."""
     published = here.publish(survey(HALF, ask=1, minimum_reports=minimum))
     draw = random.Random(20261118).getrandbits
     answers = {"crashed": True, "slow": False, "browser": "safari"}
@@ -43,7 +43,7 @@ def results_of(here: World, published: PublishedSurvey) -> Results:
     return survey_results(published, here.store.tallies(published.sequence), now)
 
 
-def test_a_round_has_all_reports_and_a_question_those_who_were_asked_it(here: World) -> None:
+def test_a_question_counts_only_the_people_who_were_asked_it(here: World) -> None:
     published, asked = reported(here)
     results = results_of(here, published)
     (period,) = results.rounds
@@ -66,8 +66,8 @@ def test_a_round_has_all_reports_and_a_question_those_who_were_asked_it(here: Wo
     assert msgspec.json.decode(msgspec.json.encode(results), type=Results) == results
 
 
-def test_the_minimum_is_that_of_each_question(here: World) -> None:
-    """One report more than the least asked question has: that one is not estimated."""
+def test_the_minimum_applies_to_each_question(here: World) -> None:
+    """It is one more than the reports of the least asked question, which has no estimate."""
     _, asked = reported(here)
     published, _ = reported(here, min(asked) + 1)
     rows = results_of(here, published).rounds[0].questions.values()
@@ -80,7 +80,7 @@ def test_the_minimum_is_that_of_each_question(here: World) -> None:
         assert f"{count} reports for this question" in page
 
 
-def test_the_page_says_that_one_was_drawn_and_what_a_forger_can_do(here: World) -> None:
+def test_the_page_states_that_one_was_drawn_and_the_leverage(here: World) -> None:
     published, _ = reported(here)
     page = here.client.get(f"/surveys/{published.id}", headers=here.bearer("analyst")).text
     assert "Each install is asked one of these 3 questions" in page
@@ -91,7 +91,7 @@ def test_the_page_says_that_one_was_drawn_and_what_a_forger_can_do(here: World) 
     assert "asked one of" not in page
 
 
-def test_the_page_counts_everybody_who_must_be_asked_for_a_smaller_error(here: World) -> None:
+def test_the_page_states_how_many_people_a_smaller_error_needs(here: World) -> None:
     """At ε 1/2 the noise of one bit has the variance e^ε / (e^ε - 1)². For ± m points of one of
     three questions it takes 3 (1.96 / m)² as many people; the twin forgets the 3."""
     published, _ = reported(here)
@@ -105,7 +105,7 @@ def test_the_page_counts_everybody_who_must_be_asked_for_a_smaller_error(here: W
     assert len(sentences) == 3
 
 
-def test_single_reports_are_counted_as_those_of_an_app_are(here: World) -> None:
+def test_single_reports_count_like_those_of_an_app(here: World) -> None:
     """Devices send either encoding, each report in an envelope of its own."""
     published = here.publish(survey(HALF, ask=1))
     for number, payload in enumerate([b"\0\1", b"\1\0", b"\2\4"]):
@@ -116,7 +116,7 @@ def test_single_reports_are_counted_as_those_of_an_app_are(here: World) -> None:
     assert here.tallies(published) == {DECEMBER: (4, [0, 1, 1, 1, 0, 0, 0, 0, 1, 1, 2, 1])}
 
 
-def test_check_says_the_largest_epsilon_and_the_error_of_those_who_are_asked() -> None:
+def test_check_states_the_largest_epsilon_and_the_error_of_the_people_asked() -> None:
     asked, plain = survey(HALF, ask=1), survey(HALF)
     known = facts(asked)
     assert (known["ask"], known["epsilon"]) == (1, {"round": "0.5", "survey": "1.5"})
@@ -127,7 +127,7 @@ def test_check_says_the_largest_epsilon_and_the_error_of_those_who_are_asked() -
     assert not any("one of the 3 questions" in line for line in describe(plain))
 
 
-def test_an_epsilon_below_the_largest_is_remarked_upon() -> None:
+def test_check_remarks_on_an_epsilon_below_the_largest() -> None:
     """The round costs the largest anyway."""
     uneven = texts.bit("a", "0.5") + texts.bit("b", "1")
     (found,) = (w for w in warnings(survey(uneven, ask=1), date(2026, 12, 1)) if "costs" in w)

@@ -92,20 +92,22 @@ whole = cache(lambda name: encoded(name, all_of_them(name)))
     days=st.lists(st.sampled_from(range(len(SIZES))), min_size=1, unique=True),
     most=st.sampled_from([1, 100, 2**17]),
 )
-def test_any_rounds_in_any_order_are_told_the_same(name: str, days: list[int], most: int) -> None:
+def test_results_do_not_depend_on_the_order_of_rounds(
+    name: str, days: list[int], most: int
+) -> None:
     numbers = [all_of_them(name)[day] for day in days]
     assert encoded(name, numbers, most) == {number: whole(name)[number] for number in numbers}
 
 
 @pytest.mark.parametrize("name", SURVEYS)
-def test_each_round_by_itself_is_told_the_same(name: str) -> None:
+def test_a_round_alone_has_the_same_results(name: str) -> None:
     alone = [encoded(name, [number]) for number in all_of_them(name)]
     assert {
         number: encoded_round for one in alone for number, encoded_round in one.items()
     } == whole(name)
 
 
-def test_a_search_that_minds_its_company_fails_the_same_check(
+def test_a_search_that_depends_on_its_batch_fails_the_same_check(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Twin: the more means are searched for, the less exactly."""

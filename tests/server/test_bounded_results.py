@@ -1,4 +1,4 @@
-"""No request for results takes more than 64 MB of memory, and what it leaves out is named."""
+"""No request for results uses more than 64 MB of memory, and omissions are named."""
 
 from __future__ import annotations
 

@@ -23,14 +23,14 @@ class Leaping(Hands):
 
 
 def sent_again(here: World) -> int:
-    """The status of an upload of the open round."""
+    """Return the status of an upload for the open round."""
     (asked,) = here.catalogue.surveys()
     return int(here.send(envelope(asked, 7)).status_code)
 
 
 @pytest.mark.parametrize("days", [120, 9, -2, -120])
-def test_a_start_with_a_wrong_clock_takes_and_deletes_nothing(tmp_path: Path, days: int) -> None:
-    """120 days ahead, the open round and the time of its reports would be long over."""
+def test_a_start_with_a_wrong_clock_accepts_and_deletes_nothing(tmp_path: Path, days: int) -> None:
+    """120 days ahead, the open round and the retention of its reports would be long over."""
     with world(tmp_path / "data") as here:
         asked = here.publish(survey())
         assert here.send(envelope(asked, 1)).json["accepted"] == 1
@@ -52,7 +52,7 @@ def test_a_start_with_a_wrong_clock_takes_and_deletes_nothing(tmp_path: Path, da
 
 
 @pytest.mark.parametrize("days", [0, 1, 7])
-def test_a_server_that_was_off_for_a_week_starts_as_it_is(tmp_path: Path, days: int) -> None:
+def test_a_server_that_was_off_for_a_week_starts_normally(tmp_path: Path, days: int) -> None:
     with world(tmp_path / "data") as here:
         here.publish(survey())
         eventually(lambda: here.store.latest_day() == NOON.date(), "the day is kept")
@@ -61,7 +61,7 @@ def test_a_server_that_was_off_for_a_week_starts_as_it_is(tmp_path: Path, days: 
         eventually(lambda: here.store.latest_day() == here.clock.time.date(), "it is kept")
 
 
-def test_a_clock_that_leaps_while_the_server_runs_is_doubted(tmp_path: Path) -> None:
+def test_a_clock_that_jumps_while_the_server_runs_is_distrusted(tmp_path: Path) -> None:
     with SqliteStore.create(tmp_path / "data") as store:
         clock = Leaping()
         calendar = Calendar(store, clock)
@@ -75,8 +75,8 @@ def test_a_clock_that_leaps_while_the_server_runs_is_doubted(tmp_path: Path) -> 
         assert store.latest_day() == NOON.date()
 
 
-def test_a_start_in_doubt_believes_a_clock_that_is_put_right_days_later(tmp_path: Path) -> None:
-    """The server may have been off for a week before it; after that a day is too much."""
+def test_a_start_in_doubt_trusts_a_clock_that_is_corrected_days_later(tmp_path: Path) -> None:
+    """The server may have been off for a week before; afterwards a day is too much."""
     with SqliteStore.create(tmp_path / "data") as store:
         store.keep_day(NOON.date())
         clock = Leaping(NOON + timedelta(days=120))
@@ -89,7 +89,7 @@ def test_a_start_in_doubt_believes_a_clock_that_is_put_right_days_later(tmp_path
         assert calendar.clock_fault() is not None
 
 
-def test_time_that_passes_is_believed(tmp_path: Path) -> None:
+def test_time_that_passes_is_trusted(tmp_path: Path) -> None:
     with SqliteStore.create(tmp_path / "data") as store:
         clock = Hands()
         calendar = Calendar(store, clock)
@@ -97,7 +97,7 @@ def test_time_that_passes_is_believed(tmp_path: Path) -> None:
         assert calendar.clock_fault() is None
 
 
-def test_the_operator_can_say_that_the_clock_is_right(tmp_path: Path) -> None:
+def test_the_operator_can_confirm_the_clock(tmp_path: Path) -> None:
     data, long_ago = tmp_path / "data", datetime(2020, 1, 1, tzinfo=UTC).date()
     with SqliteStore.create(data) as store:
         store.keep_day(long_ago)

@@ -1,4 +1,4 @@
-"""The catalogue: what a text means, what is read to know it, and how soon a change is seen."""
+"""The catalogue: parsed documents, the queries it needs, and how soon it sees a change."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from tests.server.world import Hands, World
 
 
 class Watched(SqliteStore):
-    """Counts what is asked of it."""
+    """Store that counts its queries."""
 
     asked: Counter[str]
 
@@ -65,9 +65,7 @@ def fill(store: Store, catalogue: Catalogue, surveys: int) -> None:
 # What is read
 
 
-def test_a_survey_is_parsed_once_however_many_there_are(
-    store: Watched, parsed: list[bytes]
-) -> None:
+def test_each_survey_is_parsed_once(store: Watched, parsed: list[bytes]) -> None:
     catalogue, clock = Catalogue(store), Hands()
     fill(store, catalogue, 20)
     assert len(parsed) == 20
@@ -99,7 +97,7 @@ def test_publishing_among_many_reads_one_row(
     assert rows == [1]
 
 
-def test_between_changes_only_the_mark_is_read(store: Watched) -> None:
+def test_without_a_change_only_the_mark_is_read(store: Watched) -> None:
     clock = Hands()
     catalogue = Catalogue(store, clock)
     fill(store, catalogue, 3)

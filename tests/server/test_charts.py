@@ -56,7 +56,7 @@ def row(
 
 
 def over(*rows: Figures) -> list[RoundFigures]:
-    """One label's rounds."""
+    """Return one label's rounds."""
     return [RoundFigures(number, f"round {number}", row) for number, row in enumerate(rows)]
 
 
@@ -115,7 +115,7 @@ def test_ticks_are_round_numbers_in_the_statistic_s_own_measure() -> None:
 
 
 def test_a_long_list_is_drawn_only_where_it_is_clearly_above_zero() -> None:
-    """And some in any case, the highest first."""
+    """A few of the highest are always drawn."""
     few = [row(f"{n}", n / 100 - 0.01, n / 100, n / 100 + 0.01) for n in range(MAX_MARKS)]
     assert charts.picked(few) == (few, ())
     for clear, drawn in ((0, MIN_MARKS), (7, 7), (30, MAX_MARKS)):
@@ -125,7 +125,7 @@ def test_a_long_list_is_drawn_only_where_it_is_clearly_above_zero() -> None:
         assert len(others) == 40 - drawn
 
 
-def test_an_only_mark_needs_no_name() -> None:
+def test_a_single_mark_needs_no_name() -> None:
     one = charts.chart([row("yes", 0.2, 0.3, 0.4)], (0, 1))
     two = charts.chart([row("a", 0.2, 0.3, 0.4), row("b", 0.2, 0.3, 0.4)], (0, 1))
     assert one is not None
@@ -155,7 +155,8 @@ def test_without_an_estimate_nothing_is_drawn() -> None:
 def test_a_trend_shows_changes_and_for_shares_also_zero(
     statistic: Statistic, bottom: float
 ) -> None:
-    """Its axis ends a tenth of the intervals' reach above them; a mean's begins so much below."""
+    """The axis of a share ends a tenth of the intervals' reach above them; that of a mean also
+    begins a tenth below."""
     trend = only(row("a", 0.2, 0.3, 0.4, statistic), row("a", 0.4, 0.5, 0.6, statistic))
     top = 0.64
 
@@ -199,7 +200,7 @@ def test_panels_share_a_scale_and_each_has_its_label() -> None:
 
 
 def test_rounds_are_placed_in_proportion_to_time() -> None:
-    """One that has no reports leaves its place empty."""
+    """A round without reports leaves a gap."""
     rounds = [RoundFigures(n, f"{n}", row("a", 0.2, 0.3, 0.4)) for n in (10, 11, 14)]
     (trend,) = trends([rounds])
     first, second, last = (point.across for point in trend.points)
@@ -226,7 +227,7 @@ def test_an_event_is_a_line_at_its_round_with_words_above() -> None:
 
 
 def test_a_column_has_one_number_of_decimals() -> None:
-    """The number that suits the median margin."""
+    """It suits the median margin."""
     rows = [made("a", 0.1, 0.2, 0.3), made("b", 0.11, 0.12, 0.13), made("c", 0.2, 0.3011, 0.4)]
     assert [figure.whole for figure in known_figures(rows, "share")] == ["20 %", "12 %", "30 %"]
 

@@ -24,7 +24,7 @@ def allowed(response: Any) -> list[str]:  # Any: a test response
 
 
 def addresses(here: World) -> set[str]:
-    """Those of intake and reader, with names in place of what varies."""
+    """Return the addresses of intake and reader, with names for variable parts."""
     reader = {re.sub(r"<(?:[a-z]+:)?([a-z]+)>", r"{\1}", rule.rule) for rule in rules(here)}
     return reader | {*ROUTES}
 

@@ -1,4 +1,4 @@
-"""Two questions at once, from the document to the page; and surveys without stay as they were."""
+"""Two crossed questions, from the document to the page; other surveys are unchanged."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ PEOPLE = 4_000
 
 
 def crowd(asked: Survey, people: int) -> RoundTally:
-    """A round of reports by the client's own code, counted by the server's."""
+    """Make a round of reports with the client's code, counted by the server's."""
     payload = b"".join(
         encode_report(
             asked,
@@ -69,7 +69,7 @@ def crowd(asked: Survey, people: int) -> RoundTally:
 
 
 def filled(here: World, people: int = PEOPLE, epsilon: str = "4") -> PublishedSurvey:
-    """December is over."""
+    """Fill December, which is over."""
     bit, browser = BIT.replace('"1"', f'"{epsilon}"'), choice(BROWSERS, epsilon=epsilon)
     published = here.publish(until_spring(bit + browser, cross=[PAIR]))
     found = crowd(published.survey, people)
@@ -126,7 +126,7 @@ def test_crossing_changes_no_count_of_a_question() -> None:
         assert (both.sum(1).tolist(), both.sum(0).tolist()) == (first, second)
 
 
-def test_intervals_are_wider_while_a_round_may_be_looked_at_again() -> None:
+def test_intervals_are_wider_while_a_round_is_open() -> None:
     asked = survey(BIT + choice(BROWSERS), cross=[PAIR])
     found = crowd(asked, 400)
     for once, again in zip(
@@ -146,7 +146,7 @@ def test_a_survey_that_crosses_nothing_keeps_its_layout_and_its_document() -> No
     assert render_document(survey(EACH_KIND, cross=[])) == render_document(plain)
 
 
-def test_a_document_is_read_back_and_costs_no_more() -> None:
+def test_a_document_reads_back_and_crossing_costs_no_epsilon() -> None:
     plain, crossed = survey(EACH_KIND), survey(EACH_KIND, cross=[PAIR])
     assert parse_document(render_document(crossed)).cross == crossed.cross == (tuple(PAIR),)
     assert crossed.round_epsilon == plain.round_epsilon
@@ -175,14 +175,14 @@ MANY = choice(600, "k-randomized-response")
         (BIT + MANY, [PAIR], {}, "have 1,200 combined counts, more than 1,024"),
     ],
 )
-def test_what_cannot_be_crossed_is_refused_in_words(
+def test_questions_that_cannot_be_crossed_are_refused_with_a_sentence(
     questions: str, cross: list[object], more: dict[str, object], says: str
 ) -> None:
     with pytest.raises(InvalidSurvey, match=says):
         survey(questions, cross=cross, **more)
 
 
-def test_an_encoding_without_a_counter_of_its_own_is_counted_report_by_report() -> None:
+def test_an_encoding_without_its_own_counter_is_counted_report_by_report() -> None:
     class Sets(BitSet):
         """A bit set with no properties beyond those of its base."""
 
@@ -246,7 +246,7 @@ def test_a_page_and_its_figures_estimate_each_cross_table_once(
 
 
 def test_the_cache_distinguishes_surveys_and_counts() -> None:
-    """Two surveys have the same names; each kind of count differs once."""
+    """Two surveys share their names; each kind of count differs once."""
     one, other = (
         survey(BIT + choice(BROWSERS, epsilon=epsilon), cross=[PAIR]) for epsilon in ("1", "2")
     )
@@ -264,11 +264,11 @@ def test_the_cache_distinguishes_surveys_and_counts() -> None:
     assert len(set(cached)) == len(asked)
 
 
-def test_numbers_are_not_crossed_by_any_key_of_theirs() -> None:
+def test_numbers_have_no_key_for_crossing() -> None:
     assert all(not question.answer_labels for question in survey(NUMBER).questions)
 
 
-def test_its_author_is_told_what_it_costs() -> None:
+def test_check_states_the_cost_of_crossing() -> None:
     said = describe(survey(EACH_KIND, cross=[PAIR]))
     assert "crashed and browser are also counted together, from the same reports: no extra ε" in (
         said

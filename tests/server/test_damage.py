@@ -29,7 +29,7 @@ Counts = dict[tuple[str, bytes, int], list[int]]  # by survey, its document and 
 
 
 class Left(NamedTuple):
-    """A folder as a server leaves it that is killed, and what it had acknowledged."""
+    """Folder that a killed server leaves, and what it had acknowledged."""
 
     data: Path
     counts: Counts
@@ -135,7 +135,7 @@ def faults(
     return found
 
 
-def test_one_turned_bit_is_never_shown(
+def test_one_flipped_bit_never_changes_results(
     left: Left, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     assert faults(left, tmp_path, caplog, 60, seed=1) == []
@@ -143,7 +143,7 @@ def test_one_turned_bit_is_never_shown(
 
 @pytest.mark.parametrize("place", ["'text'", "17"])
 def test_a_bucket_at_no_place_is_damage(left: Left, tmp_path: Path, place: str) -> None:
-    """One bit of a row's head changes the types of its columns."""
+    """One flipped bit in a row's head changes the types of its columns."""
     data = Path(shutil.copytree(left.data, tmp_path / "data"))
     with open_recovered(data) as store:
         assert isinstance(store, SqliteStore)
@@ -167,7 +167,7 @@ def check(store: SqliteStore, asked: PublishedSurvey) -> None:
 
 
 @pytest.mark.long
-def test_thousands_of_turned_bits_are_never_shown(
+def test_thousands_of_flipped_bits_never_change_results(
     left: Left, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     assert faults(left, tmp_path, caplog, 2_000, seed=2) == []

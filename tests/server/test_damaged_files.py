@@ -57,7 +57,9 @@ PLACES = {
 
 
 @pytest.mark.parametrize("place", PLACES)
-def test_a_turned_bit_is_refused_and_set_aside(left: Left, tmp_path: Path, place: str) -> None:
+def test_a_file_with_a_flipped_bit_is_refused_and_set_aside(
+    left: Left, tmp_path: Path, place: str
+) -> None:
     data = turned(left, tmp_path / "data", *PLACES[place], bit=1)
     damaged = PLACES[place][0]
     before = (data / damaged).read_bytes()
@@ -78,7 +80,7 @@ def test_a_turned_bit_is_refused_and_set_aside(left: Left, tmp_path: Path, place
     assert all(kept[key][0] <= left.counts[key][0] for key in kept)
 
 
-def test_of_a_ruined_log_the_commits_before_are_kept(left: Left, tmp_path: Path) -> None:
+def test_commits_before_the_damage_in_a_log_are_kept(left: Left, tmp_path: Path) -> None:
     data = Path(shutil.copytree(left.data, tmp_path / "data"))
     frames = ((data / LOG).stat().st_size - 32) // FRAME
     ruined(data, LOG, 32 + frames // 2 * FRAME + 200)
@@ -91,9 +93,7 @@ def test_of_a_ruined_log_the_commits_before_are_kept(left: Left, tmp_path: Path)
     assert doctor(data) == (0, [])
 
 
-def test_of_ruined_reports_that_were_pending_none_is_kept_and_it_is_said(
-    left: Left, tmp_path: Path
-) -> None:
+def test_damaged_pending_reports_are_dropped_and_reported(left: Left, tmp_path: Path) -> None:
     data = Path(shutil.copytree(left.data, tmp_path / "data"))
     half = (
         redo_file.HALF_BYTES
@@ -110,7 +110,7 @@ def test_of_ruined_reports_that_were_pending_none_is_kept_and_it_is_said(
     assert doctor(data) == (0, [])
 
 
-def test_the_end_of_a_write_that_was_cut_off_is_no_damage(
+def test_an_interrupted_last_write_is_not_damage(
     left: Left, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     """A power cut leaves the log's last commit like this, or damage does, which is reported."""
@@ -133,7 +133,7 @@ def test_a_server_refuses_to_start_in_one_sentence(left: Left, tmp_path: Path) -
     assert line.endswith(f"stop the server, then: deniable doctor --data {data} --repair")
 
 
-def test_a_damaged_survey_is_not_offered_and_others_are(left: Left, tmp_path: Path) -> None:
+def test_only_a_damaged_survey_is_withheld(left: Left, tmp_path: Path) -> None:
     data = Path(shutil.copytree(left.data, tmp_path / "data"))
     with open_recovered(data) as store:
         one, two, three = Catalogue(store).surveys()
@@ -175,7 +175,7 @@ def tally(data: Path) -> None:
 
 
 @pytest.mark.parametrize("damage", [bucket, document, tally])
-def test_what_is_damaged_is_neither_backed_up_nor_restored(
+def test_damaged_files_are_neither_backed_up_nor_restored(
     left: Left, tmp_path: Path, damage: Callable[[Path], None]
 ) -> None:
     data = Path(shutil.copytree(left.data, tmp_path / "data"))
@@ -197,7 +197,7 @@ def test_what_is_damaged_is_neither_backed_up_nor_restored(
 
 
 def test_a_tally_that_an_index_misses_is_noticed_at_the_start(left: Left, tmp_path: Path) -> None:
-    """Its round would not be there, and nothing would say so."""
+    """Otherwise its round would be missing without a message."""
     data = Path(shutil.copytree(left.data, tmp_path / "data"))
     with open_recovered(data):
         pass

@@ -42,14 +42,14 @@ def analyst(here: World) -> str:
 
 @pytest.fixture
 def pages(here: World, analyst: str) -> FlaskClient:
-    """Signed in."""
+    """Return a client that is signed in."""
     client: FlaskClient = here.client
     client.set_cookie(COOKIE, here.session(analyst))
     return client
 
 
 class Page(HTMLParser):
-    """Addresses that a browser would fetch or follow, and scripts that it would run."""
+    """The addresses that a browser would fetch or follow, and the scripts it would run."""
 
     def __init__(self, html: str) -> None:
         super().__init__()
@@ -393,7 +393,7 @@ def hostile(word: str) -> str:
 
 
 def test_the_texts_of_a_survey_are_escaped_on_its_page(pages: FlaskClient, here: World) -> None:
-    """Every text of a survey's author, wherever a page shows it."""
+    """Covers every text of a survey's author, on every page that shows it."""
     title, purpose, owner, *options = map(hostile, WORDS)
     questions = EACH_KIND.replace(choice(BROWSERS), choice([*options, "other"]))
     published = here.publish(until_spring(questions, title=title, purpose=purpose, owner=owner))

@@ -1,4 +1,4 @@
-"""`deniable survey delete`: all of one survey goes, nothing of another, and its id stays known."""
+"""`deniable survey delete` removes all of one survey and nothing of another; its id stays known."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def option(place: Place) -> tuple[str, object]:
     return ("--data", place) if isinstance(place, Path) else ("--store", place.url)
 
 
-def test_it_goes_with_all_its_data_and_the_other_stays(place: Place) -> None:
+def test_a_survey_is_deleted_with_all_its_data_and_the_other_stays(place: Place) -> None:
     gone, stays = fill(place)
     run("survey", "close", gone.id, *option(place))
     done = run("survey", "delete", gone.id, "--yes", *option(place))
@@ -76,7 +76,7 @@ def test_it_goes_with_all_its_data_and_the_other_stays(place: Place) -> None:
         assert store.counters(gone.sequence) == {}
 
 
-def test_nothing_of_it_is_left_in_the_folder(tmp_path: Path) -> None:
+def test_no_trace_of_a_deleted_survey_is_left_in_the_folder(tmp_path: Path) -> None:
     data = tmp_path / "data"
     gone, _ = fill(data)
     words = WORDS.encode()
@@ -90,11 +90,11 @@ def test_nothing_of_it_is_left_in_the_folder(tmp_path: Path) -> None:
     assert gone.id.encode() in (data / FILE).read_bytes()  # in the register
 
 
-def test_the_wrong_one_is_not_deleted(tmp_path: Path) -> None:
+def test_an_ambiguous_or_open_survey_is_not_deleted(tmp_path: Path) -> None:
     data = tmp_path / "data"
     asked = fill(data)
     several = refused(3, "survey", "delete", "app-health", "--yes", "--data", data)
-    assert all(envelope.id[:12] in several for envelope in asked)
+    assert all(survey.id[:12] in several for survey in asked)
     first = asked[0].id
     still = refused(3, "survey", "delete", first[:12], "--yes", "--data", data)
     assert "close it first" in still
@@ -107,7 +107,7 @@ def test_the_wrong_one_is_not_deleted(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("typed", "code"), [("id", 0), ("name", 3), ("few", 3), ("other", 3)])
-def test_whoever_is_asked_types_the_id(
+def test_deletion_must_be_confirmed_by_typing_the_id(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, typed: str, code: int
 ) -> None:
     data = tmp_path / "data"
@@ -121,7 +121,7 @@ def test_whoever_is_asked_types_the_id(
         assert len(store.surveys()) == (1 if code == 0 else 2)
 
 
-def test_a_server_of_the_store_takes_nothing_of_it_any_more(place: Place) -> None:
+def test_a_running_server_accepts_no_more_reports_for_a_deleted_survey(place: Place) -> None:
     with world(place) as here:
         gone, stays = here.publish(survey(name="gone")), here.publish(survey(name="stays"))
         assert sent(here, gone, 1) == (1, [])
@@ -139,7 +139,7 @@ def sent(here: World, asked: PublishedSurvey, number: int) -> tuple[int, list[st
     return answer["accepted"], [refusal["code"] for refusal in answer["refused"]]
 
 
-def test_what_is_over_needs_no_closing(tmp_path: Path) -> None:
+def test_an_ended_survey_needs_no_closing(tmp_path: Path) -> None:
     data = tmp_path / "data"
     with create_store(data) as store:
         gone = published(store, survey(opens=date(2024, 12, 1), closes=date(2024, 12, 31)))
@@ -147,7 +147,7 @@ def test_what_is_over_needs_no_closing(tmp_path: Path) -> None:
     assert json.loads(done.stdout)["state"] == "deleted"
 
 
-def test_nothing_of_it_is_left_in_the_tables_of_a_database(
+def test_no_trace_of_a_deleted_survey_is_left_in_a_database(
     cluster: Cluster, database: Database
 ) -> None:
     """The write-ahead log is excluded: it keeps its contents until it is recycled."""
@@ -162,7 +162,7 @@ def test_nothing_of_it_is_left_in_the_tables_of_a_database(
 
 
 def in_tables(cluster: Cluster, database: Database, words: str) -> bool:
-    """In those of this database: others of the cluster may have the same survey."""
+    """Return whether the tables of this database hold it; others of the cluster may too."""
     name = database.parameters()["dbname"]
     query = "SELECT oid FROM pg_database WHERE datname = %s"
     ((number,),) = cluster.connection.execute(query, [name]).fetchall()
@@ -181,7 +181,7 @@ READERS = {  # for long: one that has locked the tables, as a dump does, and one
 
 
 @pytest.mark.parametrize("reads", READERS)
-def test_who_reads_for_long_holds_up_neither_deletion_nor_the_other_nodes(
+def test_a_long_read_delays_neither_deletion_nor_other_nodes(
     cluster: Cluster, database: Database, monkeypatch: pytest.MonkeyPatch, reads: str
 ) -> None:
     """The files shrink once the long read has ended, though no node has written anything."""
@@ -217,7 +217,7 @@ def test_who_reads_for_long_holds_up_neither_deletion_nor_the_other_nodes(
 
 
 def asked_in_time(store: PostgresStore) -> None:
-    """Also where it would wait for ever."""
+    """Run a query that fails after a timeout instead of waiting indefinitely."""
     with suppress(StoreUnusable), store._reading() as connection:
         connection.execute("SET LOCAL statement_timeout = 3000")
         connection.execute("SELECT count(*) FROM surveys")

@@ -1,4 +1,4 @@
-"""A number's distribution on its whole way: tally, document, text, page, Python."""
+"""A number's distribution end to end: tally, document, text, page, Python."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ ASKED = number(LOW, HIGH, "square-wave", grid=64, epsilon="2", name="degrees") +
 
 
 def fill(here: World, asked: str = ASKED, minimum: int = 100) -> PublishedSurvey:
-    """Half of them around 4 degrees, the others around 24."""
+    """Add a round with half of the people around 4 degrees and the others around 24."""
     published = here.publish(until_spring(asked, minimum_reports=minimum))
     steps = published.survey.questions[0].mechanism.answers
     held = [0] * steps
@@ -68,7 +68,7 @@ def test_the_document_has_points_and_quantiles_in_the_questions_unit(here: World
     assert of(again, CLOSED) == found
 
 
-def test_an_open_round_says_less_and_one_with_too_few_reports_nothing(here: World) -> None:
+def test_an_open_round_has_a_wider_band_and_one_with_few_reports_has_none(here: World) -> None:
     results = results_of(here, fill(here))
     closed, still = of(results, CLOSED), of(results, OPEN)
 
@@ -82,12 +82,12 @@ def test_an_open_round_says_less_and_one_with_too_few_reports_nothing(here: Worl
     assert b'"distributions"' not in msgspec.json.encode(few)
 
 
-def test_below_the_surveys_own_minimum_there_is_none(here: World) -> None:
+def test_below_the_survey_s_minimum_there_is_no_distribution(here: World) -> None:
     published = fill(here, minimum=30_001)
     assert not any(period.distributions for period in results_of(here, published).rounds)
 
 
-def test_a_table_that_cannot_tell_it_shows_none(here: World) -> None:
+def test_a_table_too_coarse_for_a_distribution_shows_none(here: World) -> None:
     published = fill(here, ASKED.replace('"square-wave"', '"local-laplace"').replace('"2"', '"1"'))
     assert not any(period.distributions for period in results_of(here, published).rounds)
 
@@ -115,7 +115,8 @@ def test_text_page_and_python_show_it_and_the_table_of_means_stays(here: World) 
 
 
 def test_the_curve_s_band_holds_between_its_points() -> None:
-    """It rises: between two points the least is that of the first, the most that of the second."""
+    """It rises, so between two points the lower limit is that of the first, the upper that of the
+    second."""
     points = [
         Point(at, 0.5, 0.4, 0.6, 0.5, 0.5, low, high, middle)
         for at, low, middle, high in [(0, 0.0, 0.1, 0.2), (5, 0.3, 0.4, 0.6), (10, 1.0, 1.0, 1.0)]

@@ -1,4 +1,4 @@
-"""`deniable doctor --data`: damage is named, and damaged tallies are counted again."""
+"""`deniable doctor --data` names damage, and counts damaged tallies again."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ LANGUAGES = choice(20, "unary", name="languages")
 
 @pytest.fixture(scope="module")
 def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder as a server leaves it: two surveys, one of which asks one question of two."""
+    """Return a folder as a server leaves it: two surveys, one of which asks one question of two."""
     data = tmp_path_factory.mktemp("doctor") / "data"
     days = {"opens": NOW.date() - timedelta(days=1), "closes": NOW.date() + timedelta(days=1)}
     with world(data, NOW) as here:
@@ -46,7 +46,7 @@ def send(here: Any, asked: PublishedSurvey, number: int) -> Any:
 
 @pytest.fixture
 def data(whole: Path, tmp_path: Path) -> Path:
-    """A copy, to be damaged."""
+    """Return a copy to damage."""
     return Path(shutil.copytree(whole, tmp_path / "data"))
 
 
@@ -65,14 +65,14 @@ def flip(content: bytes, place: int = 0) -> bytes:
 
 
 def run(*arguments: object) -> tuple[int, str, str]:
-    """Exit code and what it prints, in this process: numpy is loaded already."""
+    """Return the exit code and the output, run in this process, where numpy is already loaded."""
     with redirect_stdout(io.StringIO()) as output, redirect_stderr(io.StringIO()) as errors:
         code = main(["doctor", *map(str, arguments)])
     return code, output.getvalue(), errors.getvalue()
 
 
 def doctor(data: Path, *more: str) -> tuple[int, list[dict[str, Any]]]:
-    """Exit code and what is wrong or was put right."""
+    """Return the exit code, and the faults found or repaired."""
     code, text, errors = run("--data", data, "--json", *more)
     assert errors == ""
     said = json.loads(text)
@@ -86,7 +86,7 @@ def cells(data: Path) -> tuple[Any, ...]:
     return row_of(data, "SELECT reports, cells FROM tallies WHERE survey = 1")
 
 
-def test_a_whole_folder_is_well_also_while_it_is_served(data: Path) -> None:
+def test_an_undamaged_folder_passes_even_while_it_is_served(data: Path) -> None:
     handle = take_lock(data)
     try:
         assert doctor(data) == (0, [])
@@ -105,7 +105,7 @@ TALLY_FAULTS = {
 
 
 @pytest.mark.parametrize("fault", TALLY_FAULTS)
-def test_a_tally_is_counted_anew_from_its_envelopes(data: Path, fault: str) -> None:
+def test_a_tally_is_recounted_from_its_envelopes(data: Path, fault: str) -> None:
     before = cells(data)
     if fault == "flipped":
         change(data, "UPDATE tallies SET cells = ? WHERE survey = 1", flip(before[1]))
@@ -149,7 +149,7 @@ def test_damaged_envelopes_are_named_and_their_tally_is_left_alone(data: Path) -
     assert cells(data) == before
 
 
-def test_lost_envelopes_take_no_counts_with_them(data: Path) -> None:
+def test_counts_survive_the_loss_of_envelopes(data: Path) -> None:
     change(
         data,
         "DELETE FROM envelopes WHERE number = (SELECT min(number) FROM envelopes WHERE survey = 1)",
@@ -163,13 +163,13 @@ def test_lost_envelopes_take_no_counts_with_them(data: Path) -> None:
     )
 
 
-def test_what_may_be_purged_is_not_counted_anew(data: Path) -> None:
+def test_a_round_that_may_be_purged_is_not_recounted(data: Path) -> None:
     change(data, "UPDATE tallies SET reports = 1, sealed = 1 WHERE survey = 1")
     code, (found,) = doctor(data, "--repair")
     assert (code, "may be deleted" in found["says"]) == (1, True)
 
 
-def test_a_sealed_round_is_well_without_envelopes(data: Path) -> None:
+def test_a_sealed_round_needs_no_envelopes(data: Path) -> None:
     reports, counts = cells(data)
     digest = digest_of(1, 0, "", reports, True, counts)
     change(data, "UPDATE tallies SET sealed = 1, digest = ? WHERE survey = 1", digest)
@@ -177,7 +177,7 @@ def test_a_sealed_round_is_well_without_envelopes(data: Path) -> None:
     assert doctor(data, "--repair") == (0, [])
 
 
-def test_a_survey_that_is_not_what_was_signed_is_named(data: Path) -> None:
+def test_a_survey_that_differs_from_its_signature_is_named(data: Path) -> None:
     (document,) = row_of(data, "SELECT document FROM surveys WHERE sequence = 1")
     change(data, "UPDATE surveys SET document = ? WHERE sequence = 1", bytes(document) + b" ")
     code, found = doctor(data, "--repair")
@@ -196,8 +196,8 @@ def test_a_damaged_file_is_named(data: Path) -> None:
     assert "deniable restore FILE --data NEW" in found[0]["cure"]
 
 
-def test_one_verb_looks_at_servers_and_devices(data: Path, tmp_path: Path) -> None:
-    """Each part brings its own; what is asked of neither or of both is refused in a sentence."""
+def test_one_verb_checks_servers_and_devices(data: Path, tmp_path: Path) -> None:
+    """Each part adds its own options; one of neither or both is refused with a sentence."""
     _, text, _ = run("--state", tmp_path / "state", "--json")
     assert json.loads(text)["checks"]
     code, _, errors = run("--state", tmp_path / "state", "--data", data)
@@ -208,7 +208,7 @@ def test_one_verb_looks_at_servers_and_devices(data: Path, tmp_path: Path) -> No
     assert (code, "holds no deniable data" in errors) == (2, True)
 
 
-def test_a_round_past_its_time_is_not_counted_anew_whatever_its_flag_says(
+def test_a_round_past_its_retention_is_not_recounted_even_if_unsealed(
     tmp_path: Path,
 ) -> None:
     data, then = tmp_path / "data", NOW - timedelta(days=30)

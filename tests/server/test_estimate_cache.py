@@ -30,7 +30,7 @@ def values(made: Statements) -> list[list[float]]:
 
 
 def test_the_cache_distinguishes_everything_that_estimates_depend_on() -> None:
-    """Also two mechanisms of the same name under the same question."""
+    """Covers two mechanisms of the same name under the same question, too."""
     cache = EstimateCache()
     (one,) = survey(bit(epsilon="1")).questions
     (other,) = survey(bit(epsilon="2")).questions
@@ -55,7 +55,7 @@ def test_the_cache_distinguishes_everything_that_estimates_depend_on() -> None:
     assert len({str(arguments) for arguments in made}) == len(asked) == len(cache)
 
 
-def test_the_cache_distinguishes_limits_by_confidence_and_by_what_they_are_about() -> None:
+def test_the_cache_distinguishes_limits_by_confidence_and_statement() -> None:
     cache = EstimateCache()
     (question,) = survey(bit(epsilon="1")).questions
     rounds = [Counts(np.array([600, 400]), 1_000)]
@@ -95,7 +95,7 @@ def test_batches_of_open_rounds_are_smaller() -> None:
     assert [len(batch) for batch in made if not batch[0] % 2] == [16, 4]
 
 
-def test_an_entry_that_is_too_large_is_not_kept_and_drops_no_other() -> None:
+def test_an_oversized_entry_is_not_cached_and_evicts_no_other() -> None:
     cache, made = EstimateCache(max_rows=100), list[int]()
 
     def make(missing: list[int]) -> list[int]:
@@ -108,7 +108,7 @@ def test_an_entry_that_is_too_large_is_not_kept_and_drops_no_other() -> None:
     assert made == [0, 1, 1]
 
 
-def test_the_cache_is_bounded_and_drops_what_was_used_least_recently() -> None:
+def test_the_cache_is_bounded_and_evicts_the_least_recently_used() -> None:
     cache = EstimateCache(max_rows=10 * (ROWS_PER_ENTRY + 1))
     for number in range(1_000):
         cache.get(["kept", number], lambda missing: [1] * len(missing), float)

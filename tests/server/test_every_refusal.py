@@ -1,4 +1,4 @@
-"""Whatever is refused, by the application or before it is asked, is listed in the document."""
+"""The OpenAPI document lists every refusal, by the application or before it."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def test_refusals_before_the_application_are_listed(tmp_path: Path, status: str)
         serving(tmp_path, command=altered(BEFORE[status])) as server,
         ThreadPoolExecutor(len(operations)) as pool,
     ):
-        list(pool.map(answered, operations))  # the first of what is paced is always on time
+        list(pool.map(answered, operations))  # the first of a rate-limited kind is always accepted
         found = dict(zip(operations, pool.map(answered, operations), strict=True))
     said = {address for address, answer in found.items() if answer == status}
     assert said == {address for address in found if status in ALWAYS | SLOW.get(address, set())}
@@ -53,8 +53,8 @@ def test_refusals_before_the_application_are_listed(tmp_path: Path, status: str)
         assert answer in operations[address]["responses"], address
 
 
-def test_every_refusal_in_the_source_has_been_answered(here: World) -> None:
-    """Or what `sent` finds, and the document lists, would not be all."""
+def test_every_refusal_in_the_source_is_exercised(here: World) -> None:
+    """Otherwise `sent`, and so the document, would be incomplete."""
     reached = set[Line]()
 
     def trace(frame: FrameType, event: str, _: object) -> Any:  # Any: as sys.settrace has it
@@ -77,7 +77,7 @@ def test_every_refusal_in_the_source_has_been_answered(here: World) -> None:
 
 
 def others(here: World) -> None:
-    """Ask for what the document does not list: pages, and what intake has besides."""
+    """Send requests that the document does not list: pages, and the rest of intake."""
     assert post_as_granian(here, "/sign-in", "", b"token=", 9) == 400
     for path in ("/nothing", "/problems/none", "/public/none"):
         assert here.devices.get(path).status_code == 404
@@ -89,7 +89,7 @@ def others(here: World) -> None:
 
 
 def refusals() -> set[Line]:
-    """Lines of the source at which a request is refused."""
+    """Return the source lines that refuse a request."""
     return {
         (str(file), node.lineno)
         for file in FOLDER.glob("*.py")

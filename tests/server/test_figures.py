@@ -1,4 +1,4 @@
-"""Figures by themselves: as SVG, as CSV, and as lines of Python that read the same numbers."""
+"""Single figures: as SVG, as CSV, and as Python that reads the same numbers."""
 
 from __future__ import annotations
 

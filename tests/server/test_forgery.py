@@ -1,4 +1,4 @@
-"""A round that holds forged reports says so wherever it is shown, and an honest one never does."""
+"""A round with forged reports is marked wherever it is shown; an honest one never is."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def results_of(here: World, published: PublishedSurvey) -> Results:
     return survey_results(published, here.store.tallies(published.sequence), NOW)
 
 
-def test_the_document_says_how_many_at_least_and_what_they_can_do(here: World) -> None:
+def test_the_document_states_the_least_number_forged_and_their_leverage(here: World) -> None:
     honest, forged, *_ = results_of(here, forge(here)).rounds
     assert (honest.warning, honest.fit["languages"].forged) == (None, 0)
     assert honest.fit["languages"].p_value == 1
@@ -57,7 +57,7 @@ def test_the_document_says_how_many_at_least_and_what_they_can_do(here: World) -
     assert f"by up to {100 * found.shift:.3g} points" in forged.warning
 
 
-def test_what_they_did_is_no_more_than_what_they_can(here: World) -> None:
+def test_the_shift_is_at_most_the_stated_leverage(here: World) -> None:
     honest, forged, *_ = results_of(here, forge(here)).rounds
     most = forged.fit["languages"].shift * FORGED / forged.fit["languages"].forged
     for one, other in zip(
@@ -68,7 +68,7 @@ def test_what_they_did_is_no_more_than_what_they_can(here: World) -> None:
         assert abs(other.estimate - one.estimate) <= most + 0.02
 
 
-def test_table_command_and_page_say_it_before_the_figures(here: World) -> None:
+def test_table_command_and_page_warn_before_the_figures(here: World) -> None:
     published = forge(here)
     results = results_of(here, published)
     rows = list(csv.DictReader(io.StringIO("".join(csv_chunks(results, results.rounds)))))
@@ -84,10 +84,10 @@ def test_table_command_and_page_say_it_before_the_figures(here: World) -> None:
     assert SAID not in client.get(f"/surveys/{published.id}?round={FIRST_ROUND}").text
 
 
-def test_all_rounds_that_one_look_finds_are_one_record(
+def test_all_rounds_found_by_one_look_are_one_log_record(
     here: World, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """The log has one record a minute of one line of code: a second one would not be seen."""
+    """The log has one record a minute per line of code, so a second one would be dropped."""
     first, second = forge(here), forge(here, name="next")
     with caplog.at_level(logging.WARNING, "deniable.server"):
         parts_of(here.app).forgery.check()
@@ -125,7 +125,7 @@ def test_metrics_count_such_rounds_and_the_log_names_each_once_a_day(
     assert (gauge(here, published, "open"), gauge(here, published, "closed")) == ("0.0", "1.0")
 
 
-def test_reports_that_come_later_are_looked_at(here: World) -> None:
+def test_later_reports_are_checked_too(here: World) -> None:
     published = forge(here)
     watch = parts_of(here.app).forgery
     watch.check()
@@ -154,10 +154,10 @@ def test_metrics_no_longer_name_a_survey_whose_rounds_are_all_sealed(here: World
 
 
 @pytest.mark.parametrize("error", [StoreUnusable("the store is damaged"), ValueError("5ca1ab1e")])
-def test_a_look_that_fails_ends_neither_the_others_nor_those_that_follow(
+def test_a_failed_look_ends_neither_other_nor_later_ones(
     here: World, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch, error: Exception
 ) -> None:
-    """Whatever it is, at one survey or before any."""
+    """It may fail for any reason, at one survey or before any."""
     monkeypatch.setattr(forgery_monitor, "CHECK_INTERVAL_SECONDS", 0.01)
     monkeypatch.setattr("threading.excepthook", lambda _: None)
     ours, theirs = here.publish(until_spring(LANGUAGES)), forge(here, name="next")

@@ -1,4 +1,4 @@
-"""Intake's front: small and large uploads, refusals, and what the log says of a mistake."""
+"""Intake's front: small and large uploads, refusals, and the log of its own errors."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def sent(server: Server, body: bytes, kind: str = CONTENT_TYPE, more: str = "") 
 
 
 def bodies(asked: PublishedSurvey) -> dict[str, tuple[bytes, str]]:
-    """Bodies by their fault; each is sent once, and then it is a duplicate."""
+    """Return bodies by their fault; each is sent once, and then it is a duplicate."""
     number = this_round(asked)
     good, two = (envelope(asked, n, round_number=number) for n in (1, 2))
     many = envelope(asked, 3, round_number=number, count=100)
@@ -97,10 +97,10 @@ def bodies(asked: PublishedSurvey) -> dict[str, tuple[bytes, str]]:
 
 
 @pytest.mark.parametrize("who", ["", "app", "analyst", "unknown"])
-def test_small_and_large_uploads_are_answered_alike(
+def test_small_and_large_uploads_get_the_same_answers(
     here: World, monkeypatch: pytest.MonkeyPatch, who: str
 ) -> None:
-    """A large one is decided in parts: here each one is taken for large."""
+    """A large one is decided in parts; here each one is treated as large."""
     asked = here.publish(this_month())
     headers = {}
     if who:
@@ -124,7 +124,7 @@ def test_small_and_large_uploads_are_answered_alike(
 
 
 def test_a_content_length_next_to_chunks_is_ignored() -> None:
-    """The server of the protocol drops it by now; earlier ones kept what came first."""
+    """The HTTP server drops it now; earlier versions kept whichever came first."""
     headers = {"content-length": "9"}
     assert declared_length(cast(Scope, SimpleNamespace(headers=headers))) == 9
     headers["transfer-encoding"] = "chunked"
@@ -161,7 +161,7 @@ def test_pages_may_read_the_front_s_refusals_of_reports_and_no_others(
         def opened(asked: str) -> list[str]:
             head = f"{asked} HTTP/1.1\r\n{BROWSER}Content-Length: {len(begun) * 9}\r\n"
             answer = ""
-            for _ in range(2):  # the first of what is paced is always on time
+            for _ in range(2):  # the first of a rate-limited kind is always accepted
                 with connections(server, 1, f"{head}\r\n{begun}".encode()) as made:
                     answer = made[0].recv(4_096).decode().lower()
             assert answer.startswith(f"http/1.1 {status}"), asked
@@ -180,10 +180,10 @@ def test_other_origins_cannot_read_the_health_check(server: Server) -> None:
     assert b"access-control" not in answer
 
 
-def test_a_revoked_app_token_is_soon_worth_nothing(
+def test_a_revoked_app_token_is_soon_refused(
     server: Server, folder: Path, asked: PublishedSurvey
 ) -> None:
-    """Revoke it in another process, while the app keeps sending."""
+    """Another process revokes it while the app keeps sending."""
     made = json.loads(run("token", "create", "--role", "app", "--data", folder, "--json").stdout)
     authorization = f"Authorization: Bearer {made['token']}\r\n"
     body = envelope(asked, 9, round_number=this_round(asked)).pack()
@@ -216,7 +216,7 @@ def test_the_log_names_the_problem_document_of_each_mistake(
 def test_an_authorization_that_is_not_text_is_refused(
     server: Server, asked: PublishedSurvey
 ) -> None:
-    """A token that is sent must be valid: it is not taken for none."""
+    """A token that is sent must be valid, and this one must not count as missing."""
     body = envelope(asked, 1, round_number=this_round(asked)).pack()
     head = f"POST /v1/envelopes HTTP/1.1\r\nHost: x\r\nContent-Type: {CONTENT_TYPE}\r\n"
     length = f"Content-Length: {len(body)}\r\n\r\n"

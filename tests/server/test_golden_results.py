@@ -22,7 +22,7 @@ def sent(tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, str]:
 
 
 def same(now: Any, then: Any, place: str = "") -> None:  # Any: JSON
-    """All that was there is there with its value; a float to nine digits, as libraries differ."""
+    """Check that every key is there with its value; floats to nine digits, as libraries differ."""
     match then:
         case dict():
             assert then.keys() <= now.keys(), f"{place}: {then.keys() - now.keys()} left out"

@@ -1,9 +1,8 @@
-"""Bodies that nobody should send, by the thousand: none breaks the server, and a refusal counts
-nothing.
+"""Thousands of malformed bodies: none breaks the server, and a refusal counts nothing.
 
-Each is a good body that was changed at random: bits turned, bytes set, cut out or doubled, lengths
-and numbers set to their ends, two bodies joined. What is still good is counted, and must be counted
-as the reference decoder says.
+Each is a good body that was changed at random: bits flipped, bytes set, removed or doubled, lengths
+and numbers set to their extremes, two bodies joined. A body that is still good must be counted as
+the reference decoder counts it.
 """
 
 from __future__ import annotations
@@ -38,7 +37,7 @@ MAX_GROWTH_BYTES = 16 * 2**20
 
 
 def bodies(asked: PublishedSurvey, number: int) -> list[tuple[str, bytes]]:
-    """Good ones, of every form."""
+    """Return good bodies of every form."""
     one = envelope(asked, 1, round_number=number)
     many = [envelope(asked, n, count=3, round_number=number) for n in (2, 3)]
     twin = {"envelopes": [json_envelope(asked.survey, envelope_) for envelope_ in (one, *many)]}
@@ -253,8 +252,8 @@ def refused_after(server: Server, start: bytes, rest: bytes, expected: int) -> f
 
 
 @pytest.mark.parametrize("what", TOO_MUCH)
-def test_what_is_too_much_is_refused_at_once_and_takes_no_memory(server: Server, what: str) -> None:
-    """The median of nine: other work on this machine is not the server's."""
+def test_oversized_bodies_are_refused_fast_and_use_no_memory(server: Server, what: str) -> None:
+    """Takes the median of nine, since other work on this machine is not the server's."""
     assert refused_after(server, *TOO_MUCH[what]) < PATIENCE
     before = peak_rss(server)
     times = [refused_after(server, *TOO_MUCH[what]) for _ in range(9)]

@@ -44,7 +44,9 @@ DOORS = {
 
 
 @pytest.mark.parametrize("door", DOORS)
-def test_each_door_opens_to_its_roles_only(here: World, asked: PublishedSurvey, door: str) -> None:
+def test_each_address_is_open_to_its_roles_only(
+    here: World, asked: PublishedSurvey, door: str
+) -> None:
     method, path, welcome = DOORS[door]
     path = path.format(id=asked.id)
 
@@ -63,7 +65,7 @@ def test_each_door_opens_to_its_roles_only(here: World, asked: PublishedSurvey, 
     assert knock({}).status_code == 401
 
 
-def test_a_token_ends_when_its_time_is_over(here: World, asked: PublishedSurvey) -> None:
+def test_a_token_expires(here: World, asked: PublishedSurvey) -> None:
     headers = here.bearer("analyst", hours=1)
     path = f"/v1/surveys/{asked.id}/counters"
     assert here.client.get(path, headers=headers).status_code == 200
@@ -73,7 +75,7 @@ def test_a_token_ends_when_its_time_is_over(here: World, asked: PublishedSurvey)
     assert here.client.get(path, headers=headers).status_code == 401
 
 
-def test_a_revoked_token_is_worth_nothing(here: World, asked: PublishedSurvey) -> None:
+def test_a_revoked_token_is_refused(here: World, asked: PublishedSurvey) -> None:
     headers = here.bearer("analyst")
     here.store.revoke_token(here.store.tokens()[0].id)
     assert here.client.get(f"/v1/surveys/{asked.id}/counters", headers=headers).status_code == 401
@@ -86,7 +88,7 @@ def test_tokens_are_stored_hashed(here: World) -> None:
 
 
 def test_a_token_is_no_option_of_a_command() -> None:
-    """`--token -x` is refused, before anyone looks for the token."""
+    """`--token -x` is refused before the token is looked up."""
     assert all(re.fullmatch("[0-9a-f]{64}", new_token()) for _ in range(100))
 
 
@@ -114,7 +116,7 @@ def test_a_survey_is_served_as_its_exact_bytes(here: World) -> None:
     assert here.client.get("/v1/surveys").json == {"surveys": [entry]}
 
 
-def test_everybody_gets_the_same_bytes_and_no_cookie(here: World, asked: PublishedSurvey) -> None:
+def test_everyone_gets_the_same_bytes_and_no_cookie(here: World, asked: PublishedSurvey) -> None:
     plain = here.client.get("/v1/surveys")
     other = here.client.get("/v1/surveys", headers=here.bearer("operator") | {"User-Agent": "x"})
     assert plain.data == other.data
@@ -154,10 +156,10 @@ def test_the_server_publishes_only_what_an_enrolled_key_has_signed(
     assert len(here.store.surveys()) == 1
 
 
-def test_other_questions_under_a_name_in_use_want_a_word(
+def test_other_questions_under_a_name_in_use_need_confirmation(
     here: World, asked: PublishedSurvey
 ) -> None:
-    """Over HTTP as by the verb; what is over, or closed, stands in nobody's way."""
+    """The same holds for the verb; a name whose survey has ended or closed is free."""
     operator = here.bearer("operator")
     text = render_document(survey(BIT.replace('"crashed"', '"froze"')))
     other = {"document": text.decode(), "signature": sign(text, KEY), "key": PUBLIC}
@@ -200,7 +202,7 @@ def test_a_broken_publication_is_a_clear_400(
     assert len(here.store.surveys()) == 1
 
 
-def test_closing_is_for_good(here: World, asked: PublishedSurvey) -> None:
+def test_closing_is_permanent(here: World, asked: PublishedSurvey) -> None:
     operator = here.bearer("operator")
     for _ in range(2):
         answer = here.client.post(f"/v1/surveys/{asked.id}/close", headers=operator)
@@ -220,7 +222,7 @@ def test_alive_and_ready(here: World) -> None:
 def test_a_store_that_cannot_be_written_is_not_ready(
     here: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Another process holds the write lock, and the wait for it is made short."""
+    """Another process holds the write lock, and the timeout is short."""
     import sqlite3
     from contextlib import closing
 
@@ -269,7 +271,7 @@ def test_every_answer_has_the_security_headers(here: World) -> None:
 @pytest.mark.parametrize(
     ("address", "body"), [("/nowhere", None), ("/healthz", b""), ("/v1/envelopes", b"x")]
 )
-def test_a_problem_s_type_leads_to_a_page_in_words(
+def test_a_problem_s_type_links_to_an_explanation(
     here: World, address: str, body: bytes | None
 ) -> None:
     ask = here.client.get if body is None else here.client.post
@@ -281,13 +283,13 @@ def test_a_problem_s_type_leads_to_a_page_in_words(
     assert here.client.get("/problems/none").status_code == 404
 
 
-def test_a_wrong_method_says_which_are_right(here: World) -> None:
+def test_a_wrong_method_lists_the_allowed_ones(here: World) -> None:
     answer = here.client.get("/v1/envelopes")
     assert (answer.status_code, answer.content_type) == (405, PROBLEM)
     assert "POST" in answer.headers["Allow"]
 
 
-def test_a_mistake_of_ours_says_nothing_of_the_request(
+def test_an_internal_error_reveals_nothing_of_the_request(
     here: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def mistake(*_: object) -> None:

@@ -42,7 +42,7 @@ def problem(answer: Any, status: int) -> str:
     return str(answer.json["detail"])
 
 
-# Taken
+# Accepted
 
 
 def test_an_envelope_is_counted_in_its_round(here: World) -> None:
@@ -61,7 +61,7 @@ def test_both_encodings_are_the_same_report(here: World) -> None:
     assert here.tallies(asked) == {DECEMBER: (1, expected_cells(asked.survey, [9]))}
 
 
-def test_the_same_envelope_counts_once_also_within_one_body(here: World) -> None:
+def test_the_same_envelope_counts_once_even_within_one_body(here: World) -> None:
     asked = here.publish(survey())
     sent = envelope(asked, 1)
     answer = here.send(sent, sent, envelope(asked, 2), app=True)
@@ -79,7 +79,7 @@ def test_an_app_token_sends_65536_reports_in_one_envelope(here: World) -> None:
     assert refusal(here.send(more, app=True)) == "too-many"
 
 
-def test_good_envelopes_are_taken_beside_refused_ones(here: World) -> None:
+def test_good_envelopes_are_accepted_next_to_refused_ones(here: World) -> None:
     asked = here.publish(survey())
     late = envelope(asked, 1, round_number=DECEMBER - 1)
     answer = here.send(
@@ -97,7 +97,7 @@ def test_good_envelopes_are_taken_beside_refused_ones(here: World) -> None:
 def test_any_order_and_repetition_gives_the_exact_tallies(
     here: World, bodies: list[list[int]]
 ) -> None:
-    """Each distinct envelope counts once, whatever comes again and however it is bundled."""
+    """Each distinct envelope counts once, however often it comes and however it is bundled."""
     asked = here.publish(survey(BIT + choice(5, "unary"), title=f"Survey {next(FRESH)}"))
     accepted = duplicates = 0
     for numbers in bodies:
@@ -114,7 +114,7 @@ def test_any_order_and_repetition_gives_the_exact_tallies(
 
 
 def counted_payloads(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """The reports of every payload that is counted, by admission or by a group commit."""
+    """Record the reports of every payload counted, by admission or by a group commit."""
     counts: list[int] = []
 
     def watched(asked: Survey, payload: bytes, count: int) -> Cells:
@@ -127,7 +127,7 @@ def counted_payloads(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 
 
 def test_a_large_envelope_is_counted_once(here: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Counting is how it is checked: what that has counted is added when it is committed."""
+    """Validation counts it; the commit adds that count."""
     asked = here.publish(survey())
     counts = counted_payloads(monkeypatch)
     large = envelope(asked, 1, count=500)
@@ -139,14 +139,14 @@ def test_a_large_envelope_is_counted_once(here: World, monkeypatch: pytest.Monke
     assert here.tallies(asked) == {DECEMBER: (501, cells)}
 
 
-def test_small_envelopes_are_counted_as_one(here: World, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_small_envelopes_are_counted_together(here: World, monkeypatch: pytest.MonkeyPatch) -> None:
     asked = here.publish(mixed())
     counts = counted_payloads(monkeypatch)
     here.send(*(envelope(asked, number) for number in range(50)), app=True)
     assert counts == [50]
 
 
-def test_counts_that_take_more_memory_than_their_payload_do_not_wait(here: World) -> None:
+def test_counts_larger_than_their_payload_do_not_wait(here: World) -> None:
     asked = here.publish(mixed())
     sizes = {}
     for reports in (1, 2, 2_000):
@@ -164,7 +164,7 @@ def test_counts_that_take_more_memory_than_their_payload_do_not_wait(here: World
 
 @pytest.fixture
 def asked(here: World) -> PublishedSurvey:
-    """A survey that has one report already: nothing that follows may change its tally."""
+    """Return a survey that has one report, whose tally no later upload may change."""
     made = here.publish(mixed())
     assert here.send(envelope(made, 1000)).json["accepted"] == 1
     return made
@@ -185,14 +185,14 @@ def unchanged(here: World, asked: PublishedSurvey) -> None:
         (2**32 - 1, "early"),
     ],
 )
-def test_only_the_round_of_the_day_is_taken(
+def test_only_the_current_round_is_accepted(
     here: World, asked: PublishedSurvey, number: int, code: str
 ) -> None:
     assert refusal(here.send(envelope(asked, 1, round_number=number))) == code
     unchanged(here, asked)
 
 
-def test_a_round_is_taken_from_an_hour_before_it_until_its_grace_is_over(here: World) -> None:
+def test_a_round_is_accepted_from_an_hour_before_it_until_its_grace_is_over(here: World) -> None:
     asked = here.publish(survey())
     here.clock.time = here.clock.time.replace(month=11, day=30, hour=22, minute=59)
     assert refusal(here.send(envelope(asked, 1))) == "early"
@@ -204,14 +204,14 @@ def test_a_round_is_taken_from_an_hour_before_it_until_its_grace_is_over(here: W
     assert refusal(here.send(envelope(asked, 3))) == "late"
 
 
-def test_a_closed_survey_takes_nothing(here: World, asked: PublishedSurvey) -> None:
+def test_a_closed_survey_accepts_nothing(here: World, asked: PublishedSurvey) -> None:
     done = here.client.post(f"/v1/surveys/{asked.id}/close", headers=here.bearer("operator"))
     assert done.json["state"] == "closed"
     assert refusal(here.send(envelope(asked, 1))) == "closed"
     unchanged(here, asked)
 
 
-def test_a_survey_that_is_not_published_is_unknown(here: World, asked: PublishedSurvey) -> None:
+def test_an_unpublished_survey_is_unknown(here: World, asked: PublishedSurvey) -> None:
     other = Envelope("ab" * 32, DECEMBER, bytes(16), 1, envelope(asked).payload)
     assert refusal(here.send(other)) == "unknown-survey"
     unchanged(here, asked)
@@ -230,7 +230,7 @@ BAD_PAYLOADS = {
 
 @pytest.mark.parametrize("reports", [1, 3])
 @pytest.mark.parametrize("reason", BAD_PAYLOADS)
-def test_a_report_that_no_client_sends_spoils_its_envelope(
+def test_an_impossible_report_refuses_its_whole_envelope(
     here: World, asked: PublishedSurvey, reason: str, reports: int
 ) -> None:
     place, bad = BAD_PAYLOADS[reason]
@@ -243,7 +243,7 @@ def test_a_report_that_no_client_sends_spoils_its_envelope(
 
 
 @pytest.mark.parametrize(("reports", "length"), [(1, 6), (1, 8), (1, 0), (2, 7), (0, 0), (0, 7)])
-def test_a_payload_is_count_times_the_size_of_a_report(
+def test_a_payload_must_be_count_times_the_size_of_a_report(
     here: World, asked: PublishedSurvey, reports: int, length: int
 ) -> None:
     odd = Envelope(asked.id, DECEMBER, bytes(16), reports, bytes(length))
@@ -320,7 +320,7 @@ def test_json_symbols_are_checked_like_bytes(
 
 
 def test_a_long_body_is_refused_by_its_declared_length(here: World) -> None:
-    """Nothing of it is read: there is nothing to read here."""
+    """It is refused unread: there is nothing to read here."""
     declared = {"CONTENT_LENGTH": "10000000"}
     problem(here.post(b"", environ_overrides=declared), 413)
 
@@ -380,7 +380,7 @@ def test_a_body_of_json_has_at_most_64_kibibytes(here: World, app: bool) -> None
 
 
 def test_a_body_has_at_most_a_mebibyte(here: World) -> None:
-    """Read to its end and found wanting, or refused unread."""
+    """A longer one is read and refused, or refused unread."""
     assert MAX_BODY_BYTES == 2**20
     assert here.post(bytes(MAX_BODY_BYTES)).status_code == 400
     assert here.post(bytes(MAX_BODY_BYTES + 1)).status_code == 413
@@ -390,7 +390,7 @@ def test_a_body_has_at_most_a_mebibyte(here: World) -> None:
 def test_a_token_that_is_sent_must_be_an_app_s(
     here: World, asked: PublishedSurvey, role: str | None, status: int
 ) -> None:
-    """A wrong token taken for none would have its sender believe that it works."""
+    """If a wrong token counted as none, its sender would believe that it works."""
     headers = here.bearer(role) if role else {"Authorization": "Bearer " + "x" * 43}
     problem(here.post(envelope(asked, 1).pack(), headers=headers), status)
     unchanged(here, asked)
@@ -409,7 +409,7 @@ def test_a_revoked_app_token_is_trusted_for_a_quarter_of_a_second(
 
 
 def test_no_answer_repeats_a_payload(here: World, asked: PublishedSurvey) -> None:
-    """A payload with a mark in it comes back in no form, binary or JSON, from any refusal."""
+    """A payload with a marker comes back in no form, binary or JSON, from any refusal."""
     mark = "5ca1ab1e"
     sent = json_envelope(asked.survey, envelope(asked, 1))
     sent["reports"][0]["languages"] = mark

@@ -40,7 +40,7 @@ BATCH = 200
 
 @dataclass
 class Trial:
-    """A crowd of clients, a server that is killed, and what came of it."""
+    """A crowd of clients, a server that is killed, and the result."""
 
     data: Place
     batches: int
@@ -52,7 +52,7 @@ class Trial:
     lock: threading.Lock = field(default_factory=threading.Lock)
 
     def run(self) -> list[int]:
-        """The tally at the end: the reports, then the cells."""
+        """Return the final tally: the reports, then the cells."""
         with create_store(self.data) as store:
             self.asked = published(store, this_month())
             self.token = new_token()
@@ -83,7 +83,7 @@ class Trial:
             self.server.kill_group()
 
     def kill_often(self) -> None:
-        """At random moments of the work, so that every kill finds requests on their way."""
+        """Kill at random moments of the work, so that every kill interrupts requests."""
         chance = random.Random(self.seed)
         for number in range(self.kills):
             goal = self.batches * (number + chance.random()) / (self.kills + 1)
@@ -159,7 +159,7 @@ def planted(bug: str) -> list[str]:
 
 
 def test_ten_kills_lose_nothing_and_double_nothing(tmp_path: Path) -> None:
-    """100,000 reports in 500 batches."""
+    """The clients send 100,000 reports in 500 batches."""
     trial = Trial(tmp_path / "data", batches=500, kills=10)
     assert trial.run() == trial.truth()
     assert trial.retries > 0, "the kills hit nothing"
@@ -170,7 +170,7 @@ def test_ten_kills_lose_nothing_and_double_nothing(tmp_path: Path) -> None:
 def test_fifty_kills_among_a_million_lose_nothing_and_double_nothing(
     tmp_path: Path, request: pytest.FixtureRequest, store: str
 ) -> None:
-    """1,000,000 reports in 5,000 batches."""
+    """The clients send 1,000,000 reports in 5,000 batches."""
     place = tmp_path / "data" if store == "folder" else request.getfixturevalue("database")
     trial = Trial(place, batches=5_000, kills=50)
     assert trial.run() == trial.truth()
@@ -182,13 +182,13 @@ def test_answering_before_the_commit_would_be_noticed(tmp_path: Path) -> None:
     assert trial.run()[0] < trial.truth()[0]
 
 
-def test_keeping_in_memory_what_comes_into_the_tables_later_would_be_noticed(
+def test_keeping_pending_envelopes_in_memory_only_would_be_noticed(
     tmp_path: Path,
 ) -> None:
     trial = Trial(tmp_path / "data", batches=200, kills=4, command=planted("unwritten"))
     assert trial.run()[0] < trial.truth()[0]
 
 
-def test_counting_what_comes_again_would_be_noticed(tmp_path: Path) -> None:
+def test_counting_duplicates_would_be_noticed(tmp_path: Path) -> None:
     trial = Trial(tmp_path / "data", batches=60, kills=1, command=planted("no-deduplication"))
     assert trial.run()[0] > trial.truth()[0]

@@ -1,4 +1,4 @@
-"""A survey whose reports are kept and sent again: counted round by round, told and warned of."""
+"""A survey whose reports are sent again in later rounds: counts per round, statements, warnings."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def latched(questions: str = BIT, repeat_rounds: int = 2, **changes: object) -> 
 
 
 def reported(here: World) -> PublishedSurvey:
-    """The same report in two rounds, under two ids."""
+    """Send the same report in two rounds, under two ids."""
     published = here.publish(latched(minimum_reports=1))
     for number in range(2):
         here.clock.pass_(days=20 * number)
@@ -40,7 +40,7 @@ def results_of(here: World, published: PublishedSurvey) -> Results:
     return survey_results(published, here.store.tallies(published.sequence), now)
 
 
-def test_each_round_is_counted_by_itself_and_the_results_say_what_they_share(here: World) -> None:
+def test_each_round_is_counted_alone_and_results_name_shared_rounds(here: World) -> None:
     results = results_of(here, published := reported(here))
     assert [period.reports for period in results.rounds] == [1, 1]
     assert (results.epsilon, results.lifetime_epsilon, results.repeat_rounds) == ("1", "2", 2)
@@ -51,13 +51,13 @@ def test_each_round_is_counted_by_itself_and_the_results_say_what_they_share(her
     assert published.survey.repeats
 
 
-def test_results_of_a_fresh_survey_say_nothing_of_it(here: World) -> None:
+def test_results_of_a_fresh_survey_do_not_mention_it(here: World) -> None:
     results = results_of(here, here.publish(survey(BIT)))
     assert "contain the same reports" not in " ".join(results.notes)
     assert b"repeat_rounds" not in msgspec.json.encode(results)
 
 
-def test_before_anyone_is_asked_it_says_what_is_given_away() -> None:
+def test_check_states_the_privacy_cost() -> None:
     asked = latched()
     text = "\n".join(describe(asked))
     assert "keeps that report and sends it again" in text
@@ -69,7 +69,7 @@ def test_before_anyone_is_asked_it_says_what_is_given_away() -> None:
     assert "repeat_rounds" not in facts(survey(BIT))
 
 
-def test_a_report_of_many_bits_is_a_fingerprint_and_a_warning() -> None:
+def test_a_report_of_many_bits_is_warned_of_as_a_fingerprint() -> None:
     wide = texts.choice(20, "unary")
     assert "20 bits and is the same in 3 rounds, so anyone" in warned(latched(wide, 3))
     assert "fingerprint" not in warned(survey(wide))
@@ -79,12 +79,12 @@ def test_a_report_of_many_bits_is_a_fingerprint_and_a_warning() -> None:
     assert "fingerprint" not in warned(latched(ten, 3, ask=1))
 
 
-def test_a_last_report_that_is_sent_in_fewer_rounds_is_a_warning() -> None:
+def test_a_last_report_sent_in_fewer_rounds_is_warned_of() -> None:
     assert "the last report is sent in only 1 of 2 rounds" in warned(latched())
     assert "the last report" not in warned(latched(repeat_rounds=3))
 
 
-def test_what_adds_up_is_counted_by_draws() -> None:
+def test_total_epsilon_counts_draws_not_rounds() -> None:
     much = texts.bit(epsilon="3")
     days = {"round": "day", "opens": date(2026, 12, 1), "closes": date(2026, 12, 12)}
     assert "adds up to ε 36" in warned(survey(much, **days))
@@ -95,12 +95,12 @@ def warned(asked: Survey) -> str:
     return "\n".join(warnings(asked, date(2026, 12, 1)))
 
 
-def test_publishing_under_the_same_name_tells_the_change() -> None:
+def test_publishing_under_the_same_name_shows_the_change() -> None:
     assert differences(survey(BIT), latched()) == ["~ repeat: fresh → one report for 2 rounds"]
     assert differences(latched(), latched()) == []
 
 
-def test_a_page_says_what_rounds_share(here: World) -> None:
+def test_a_page_names_rounds_that_share_reports(here: World) -> None:
     """The trend states it too; the line that the JavaScript client refuses is not shown."""
     published, analyst = reported(here), here.bearer("analyst")
     page = here.client.get(f"/surveys/{published.id}", headers=analyst).text

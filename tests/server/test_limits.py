@@ -1,4 +1,4 @@
-"""Limits of reports without a token for each neighbourhood, which keep no address."""
+"""Rate limits on reports without a token, per neighbourhood of addresses, storing no address."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ NEAR = neighbourhood(NEAR_ADDRESS)
 
 
 @pytest.mark.parametrize(("requests", "seconds"), [(1, 0.3), (0, rate_limit.MIN_REST_SECONDS)])
-def test_costly_work_leaves_three_times_as_long_to_requests_that_come(
+def test_costly_work_leaves_three_times_as_long_for_cheap_requests(
     requests: int, seconds: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     now, share = [0.0], rate_limit.WorkShare()
@@ -62,14 +62,14 @@ def send(
 
 @pytest.fixture
 def limited(here: World) -> World:
-    """Three reports an hour."""
+    """Return a limit of three reports an hour."""
     from dataclasses import replace
 
     here.front.intake = replace(here.front.intake, limits=Limits(3, here.clock))
     return here
 
 
-def test_one_neighbourhood_sends_so_many_reports_of_a_survey_in_an_hour(limited: World) -> None:
+def test_a_neighbourhood_has_an_hourly_quota_per_survey(limited: World) -> None:
     asked, other = limited.publish(survey()), limited.publish(survey(name="other"))
     assert [send(limited, asked, number).status_code for number in range(4)] == [200, 200, 200, 429]
     refused = send(limited, asked, 4)
@@ -84,7 +84,7 @@ def test_one_neighbourhood_sends_so_many_reports_of_a_survey_in_an_hour(limited:
 
 
 def test_every_hour_has_a_quota_of_its_own() -> None:
-    """Each is used up, refuses until its hour is over, and says for how many seconds."""
+    """Each is used up, refuses until its hour is over, and states the remaining seconds."""
     quota = Limits(3, clock := Hands())
     for _ in range(5):
         assert [quota.wait(NEAR, "a") for _ in range(5)] == [0, 0, 0, 3_600, 3_600]
@@ -95,7 +95,7 @@ def test_every_hour_has_a_quota_of_its_own() -> None:
 
 
 def test_an_hour_begins_with_its_first_report() -> None:
-    """Also after hours without any: what came before is not counted."""
+    """Earlier idle hours do not count."""
     quota = Limits(1, clock := Hands())
     for hours in (1, 2, 7.5):
         assert [quota.wait(NEAR, "a") for _ in range(2)] == [0, 3_600]
@@ -124,7 +124,7 @@ def test_no_header_changes_the_sender_s_address(limited: World) -> None:
 
 
 def test_the_table_has_one_size_and_keeps_no_address(monkeypatch: pytest.MonkeyPatch) -> None:
-    """However many send; and the same address is counted elsewhere in every hour."""
+    """Its size is fixed for any number of senders; an address has another slot in every hour."""
     monkeypatch.setattr(limits, "COUNTERS", 64)
     made = Limits(10, clock := Hands())
     taken = sum(made.wait(number.to_bytes(8), "a") == 0 for number in range(10_000))
@@ -154,7 +154,7 @@ def post(server: Server, body: bytes, **headers: str) -> int:
     ("options", "believed"), [((), False), (("--proxy", "127.0.0.1"), True),
                               (("--proxy", "192.0.2.9"), False)]
 )  # fmt: skip
-def test_a_proxy_is_believed_if_the_operator_names_it(
+def test_a_proxy_is_trusted_if_the_operator_names_it(
     tmp_path: Path, options: tuple[str, ...], believed: bool
 ) -> None:
     with create_store(tmp_path) as store:

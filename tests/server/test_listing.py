@@ -1,4 +1,4 @@
-"""The public list: what is on it, for how long, and that publishing never makes it too large."""
+"""The public list of surveys: its entries, for how long, and its maximum size."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def listed(here: World) -> list[str]:
 
 @cache
 def sized(size: int) -> Survey:
-    """A survey whose document has exactly so many bytes."""
+    """Return a survey whose document has exactly this many bytes."""
 
     def asked(options: int, purpose: str) -> Survey:
         return survey(choice([f"{n:05}{95 * 'x'}" for n in range(options)]), purpose=purpose)
@@ -71,7 +71,7 @@ def test_a_finished_survey_is_still_served_by_its_id(here: World) -> None:
 
 
 def test_a_distrusted_clock_empties_no_list(here: World) -> None:
-    """Every device would take the empty one for the truth."""
+    """Every device would trust the empty one."""
     here.publish(survey())
     assert len(listed(here)) == 1
     here.clock.pass_(days=400)
@@ -100,7 +100,7 @@ def post(here: World, asked: Survey) -> Any:  # Any: a test response
 def test_publishing_refuses_before_the_list_is_too_large(
     here: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """And what is published already, or fits once others are over, is not refused."""
+    """Publishing again, or publishing what fits after others have ended, is not refused."""
     monkeypatch.setattr(module, "MAX_LIST_BYTES", 100_000)
     first, second = sized(60_000), another(60_000)
     made = here.publish(first)
@@ -125,7 +125,7 @@ def test_publishing_refuses_before_the_list_has_too_many(
 
 
 def test_clients_read_every_list_that_may_be_published(here: World) -> None:
-    """The largest documents as far as they go, and as many small surveys as there may be."""
+    """The list has as many of the largest documents, or of small ones, as may be published."""
     assert MAX_LIST_BYTES <= CLIENTS_BYTES // 4
     assert MAX_LISTED <= reading.MAX_LISTED
     entries = fill_up(here)

@@ -16,8 +16,8 @@ FRAME = 24 + 1_024
 TABLE = "CREATE TABLE rows (number INTEGER PRIMARY KEY, content BLOB)"
 
 
-def test_a_first_start_that_a_power_cut_has_ended_is_begun_anew(tmp_path: Path) -> None:
-    """The log has all of its tables but one page: nothing of them is there."""
+def test_a_first_start_that_a_power_cut_ended_begins_again(tmp_path: Path) -> None:
+    """The log has all tables but one page, so none of them exist."""
     made = tmp_path / "made" / FILE
     made.parent.mkdir()
     driver = connect(made)
@@ -38,7 +38,7 @@ def test_a_first_start_that_a_power_cut_has_ended_is_begun_anew(tmp_path: Path) 
 
 @pytest.fixture
 def file(tmp_path: Path) -> Path:
-    """A database with one table, all of it in the file."""
+    """Return a database with one table, all of it in the file."""
     made = tmp_path / FILE
     driver = connect(made)
     driver.execute(TABLE)
@@ -47,7 +47,7 @@ def file(tmp_path: Path) -> Path:
 
 
 def written(file: Path, *transactions: int, covers: int = 0) -> None:
-    """Commits of so many rows of a page each, and the folder as a kill leaves it."""
+    """Commit this many rows of a page each, and leave the folder as a kill does."""
     alive = Path(shutil.copytree(file.parent, file.parent / "alive"))
     driver = connect(alive / FILE)
     for statement in COVER * covers:
@@ -88,13 +88,13 @@ def test_a_whole_log_has_no_fault(file: Path) -> None:
     assert is_certain(file) is None
 
 
-def test_a_frame_with_two_commits_behind_it_was_whole_once(file: Path) -> None:
+def test_a_frame_before_two_later_commits_must_be_whole(file: Path) -> None:
     written(file, 3, 3, 3)
     put(file, 0, bytes(FRAME))
     assert is_certain(file) is True
 
 
-def test_what_is_in_the_last_commit_may_be_torn_in_any_order(file: Path) -> None:
+def test_the_last_commit_may_be_torn_in_any_order(file: Path) -> None:
     written(file, 3, 9)
     last = frames(file) - 5
     put(file, last, bytes(FRAME))
@@ -102,14 +102,14 @@ def test_what_is_in_the_last_commit_may_be_torn_in_any_order(file: Path) -> None
 
 
 def test_commits_that_are_not_synced_prove_nothing(file: Path) -> None:
-    """Two processes have emptied the log: neither's cover is on disk before the next commit is."""
+    """Two processes have emptied the log; neither's marker is on disk before the next commit."""
     written(file, 3, covers=2)
     put(file, 0, bytes(FRAME))
     assert is_certain(file) is False
 
 
-def test_what_an_earlier_cut_has_left_proves_nothing(file: Path) -> None:
-    """It has the log's own salts, and a commit, and what was written over it lies behind that."""
+def test_remains_of_an_earlier_cut_prove_nothing(file: Path) -> None:
+    """They have the log's own salts and a commit, and later writes lie behind them."""
     written(file, 2, 4)
     first = next(n for n in range(frames(file)) if frame(file, n)[4:8] != bytes(4)) + 1
     torn, commit = frames(file), frame(file, frames(file) - 1)
@@ -123,7 +123,7 @@ def test_what_an_earlier_cut_has_left_proves_nothing(file: Path) -> None:
     assert is_certain(file) is False
 
 
-def test_frames_of_the_log_before_prove_nothing(file: Path) -> None:
+def test_frames_of_the_previous_log_prove_nothing(file: Path) -> None:
     written(file, 3, 3, 3)
     old = log_of(file).read_bytes()
     driver = connect(file)
@@ -136,9 +136,7 @@ def test_frames_of_the_log_before_prove_nothing(file: Path) -> None:
 
 
 @pytest.mark.parametrize("place", [17, 26])
-def test_a_frame_that_goes_on_from_the_head_was_written_behind_a_whole_one(
-    file: Path, place: int
-) -> None:
+def test_a_frame_that_continues_from_the_head_follows_a_whole_one(file: Path, place: int) -> None:
     written(file, 2)
     log = bytearray(log_of(file).read_bytes())
     log[place] ^= 1

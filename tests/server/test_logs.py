@@ -1,4 +1,4 @@
-"""The log: one line where thousands would say the same, and nothing of who sent what."""
+"""The server's log: one line for thousands of similar events, and nothing about senders."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def log(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iter
 
 
 @pytest.mark.parametrize("error", [StoreUnusable("disk full"), RuntimeError("secret 5ca1ab1e")])
-def test_a_thousand_failures_of_a_kind_are_one_line(
+def test_a_thousand_similar_failures_are_one_line(
     here: World, log: StringIO, error: Exception
 ) -> None:
     asked = here.publish(survey())
@@ -45,7 +45,7 @@ def test_a_thousand_failures_of_a_kind_are_one_line(
     assert log.getvalue()
 
 
-def test_what_was_left_out_is_counted() -> None:
+def test_omitted_log_lines_are_counted() -> None:
     now = 0.0
     seldom = Seldom(lambda: now)
 
@@ -87,7 +87,7 @@ def test_the_log_in_json_names_the_problem_document_and_no_more(
         assert secret not in written.getvalue()
 
 
-def test_each_problem_has_a_random_name_of_its_own(here: World) -> None:
+def test_each_problem_has_a_random_id(here: World) -> None:
     names = {here.client.get("/v1/nothing").json["instance"] for _ in range(10)}
     assert len(names) == 10
     assert all(name.startswith("urn:uuid:") for name in names)

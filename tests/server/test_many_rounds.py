@@ -1,4 +1,4 @@
-"""Thousands of rounds: no answer and no page grows with those that nobody asks for."""
+"""Thousands of rounds: answers and pages do not grow with rounds that were not requested."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ NOW = datetime(2040, 1, 1, tzinfo=UTC)
 
 @pytest.fixture(scope="module")
 def many(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[World, PublishedSurvey]]:
-    """Each round has reports."""
+    """Publish a survey with reports in each round."""
     with world(tmp_path_factory.mktemp("many") / "data", NOW) as here:
         asked = here.publish(survey(round="day", opens=FIRST, closes=LAST, minimum_reports=1))
         with here.store.transaction() as transaction:
@@ -39,7 +39,7 @@ def get(here: World, path: str) -> Any:
 
 
 @pytest.mark.long
-def test_an_answer_holds_the_newest_rounds_and_says_how_many_it_leaves_out(
+def test_an_answer_has_the_newest_rounds_and_counts_the_others(
     many: tuple[World, PublishedSurvey],
 ) -> None:
     here, asked = many
@@ -60,7 +60,7 @@ def test_an_answer_holds_the_newest_rounds_and_says_how_many_it_leaves_out(
     assert get(here, f"/v1/surveys/{asked.id}/results.csv").data.count(b"\n") == 1 + MAX_ROUNDS + 1
 
 
-def test_a_page_lists_some_rounds_and_leads_to_the_others(
+def test_a_page_lists_some_rounds_and_links_to_the_others(
     many: tuple[World, PublishedSurvey],
 ) -> None:
     """The page's links alone lead to the first round."""
@@ -82,7 +82,7 @@ def test_a_page_lists_some_rounds_and_leads_to_the_others(
 
 
 @pytest.mark.long
-def test_the_time_does_not_grow_with_rounds_that_nobody_asks_for(
+def test_the_time_does_not_grow_with_rounds_that_were_not_requested(
     many: tuple[World, PublishedSurvey],
 ) -> None:
     """Compared with a survey of as many rounds as an answer holds, in seconds of this process."""
@@ -108,7 +108,7 @@ def test_the_time_does_not_grow_with_rounds_that_nobody_asks_for(
     assert cost(asked) < 4 * cost(small)
 
 
-def test_a_window_is_never_larger_and_never_outside() -> None:
+def test_a_window_of_rounds_is_bounded_and_within_the_survey() -> None:
     asked = survey(round="day", opens=FIRST, closes=LAST)
     first = asked.first_round
     assert select_rounds(asked, NOW).last == NEWEST

@@ -1,4 +1,4 @@
-"""map_merge: every item once, the same result everywhere, also when workers die."""
+"""map_merge: every item once, the same result everywhere, even when workers die."""
 
 import os
 import signal
@@ -17,12 +17,12 @@ def shout(item: str) -> str:
 
 
 def join(text: str, piece: str) -> str:
-    """Neither associative nor commutative."""
+    """Join two results; neither associative nor commutative."""
     return f"({text}{piece})"
 
 
 def die_once(task: tuple[str, str]) -> str:
-    """Kills its own process on "d", the first time only."""
+    """Kill the calling process on "d", the first time only."""
     folder, item = task
     mark = Path(folder) / item
     if item == "d" and not mark.exists():
@@ -51,7 +51,7 @@ def memory_settings(_: int) -> dict[str, str]:
 
 
 @pytest.mark.parametrize("where", WHERE[:2])
-def test_the_result_is_that_of_a_loop_in_order(where: str) -> None:
+def test_the_result_equals_a_loop_in_order(where: str) -> None:
     assert map_merge(shout, "abc", join, "", where) == "(((A)B)C)"
 
 
@@ -78,7 +78,7 @@ def test_a_worker_killed_in_the_middle_changes_nothing(where: str, tmp_path: Pat
 
 
 @pytest.mark.long
-def test_what_kills_every_worker_is_named_when_the_rest_is_done() -> None:
+def test_an_item_that_kills_every_worker_is_named_after_the_rest_is_done() -> None:
     arrived: list[str] = []
     with pytest.raises(Unfinished, match="'d', 'g'") as error:
         map_merge(die_always, "abcdefghij", join, "", "pool", lambda _, r: arrived.append(r))
@@ -87,7 +87,7 @@ def test_what_kills_every_worker_is_named_when_the_rest_is_done() -> None:
 
 
 @pytest.mark.parametrize("where", WHERE[:2])
-def test_an_error_of_the_function_is_the_caller_s(where: str) -> None:
+def test_an_error_in_the_function_reaches_the_caller(where: str) -> None:
     with pytest.raises(ArithmeticError, match="a"):
         map_merge(fail, "a", join, "", where)
 
@@ -104,6 +104,6 @@ def test_workers_of_our_own_cluster_keep_their_memory(monkeypatch: pytest.Monkey
     assert dict(os.environ) == before
 
 
-def test_a_place_that_is_none_is_wrong_use() -> None:
+def test_an_unknown_back_end_is_wrong_use() -> None:
     with pytest.raises(WrongUse, match="'moon'"):
         map_merge(shout, "a", join, "", "moon")

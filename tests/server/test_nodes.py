@@ -39,7 +39,7 @@ TO_BOTH = 0.2
 
 @dataclass
 class Nodes(Trial):
-    """Its kills are cuts of all the connections."""
+    """Trial whose kills are cuts of all connections to the database."""
 
     cluster: Cluster | None = None
     servers: list[Server] = field(default_factory=list)
@@ -92,7 +92,7 @@ def trial(
 
 
 def test_fifty_cuts_lose_nothing_and_double_nothing(cluster: Cluster, database: Database) -> None:
-    """80,000 reports in 400 batches."""
+    """The clients send 80,000 reports in 400 batches."""
     nodes = trial(cluster, database, batches=400, cuts=50)
     assert nodes.run() == nodes.truth()
     assert nodes.cut > 0
@@ -106,12 +106,12 @@ def test_fifty_cuts_lose_nothing_and_double_nothing(cluster: Cluster, database: 
 def test_five_hundred_cuts_lose_nothing_and_double_nothing(
     cluster: Cluster, database: Database
 ) -> None:
-    """1,600,000 reports in 8,000 batches."""
+    """The clients send 1,600,000 reports in 8,000 batches."""
     nodes = trial(cluster, database, batches=8_000, cuts=500)
     assert nodes.run() == nodes.truth()
 
 
-def test_counting_what_comes_again_would_be_noticed(cluster: Cluster, database: Database) -> None:
+def test_counting_duplicates_would_be_noticed(cluster: Cluster, database: Database) -> None:
     nodes = trial(cluster, database, batches=100, cuts=1, bug="no-deduplication")
     assert nodes.run()[0] > nodes.truth()[0]
 
@@ -121,7 +121,7 @@ def test_counting_what_comes_again_would_be_noticed(cluster: Cluster, database: 
 
 @dataclass
 class Pair:
-    """Two nodes, and a survey that they have in common."""
+    """Two nodes that share a survey."""
 
     one: PostgresStore
     other: PostgresStore
@@ -138,7 +138,7 @@ class Pair:
                 raise KeyError
 
     def meanwhile(self, act: Callable[[], Any], others: int = 0) -> Future[Any]:  # Any: its answer
-        """Begun by the other node: it has ended, or waits for the first, as so many others do."""
+        """Start a call on the other node; it has ended, or waits for the first."""
         future = self.pool.submit(act)
         eventually(lambda: future.done() or self.waiting() > others, "done, or waiting")
         return future
@@ -177,7 +177,7 @@ def test_nodes_never_wait_for_each_other(pair: Pair) -> None:
 
 
 @pytest.mark.parametrize(("ends", "outcome"), [(True, "duplicates"), (False, "accepted")])
-def test_an_envelope_that_two_nodes_have_at_once_counts_once(
+def test_an_envelope_at_two_nodes_simultaneously_counts_once(
     pair: Pair, ends: bool, outcome: str
 ) -> None:
     with pair.halfway(1, ends=ends):
@@ -191,7 +191,7 @@ def test_an_envelope_that_two_nodes_have_at_once_counts_once(
 def test_nodes_count_once_whatever_isolation_the_database_has_by_default(
     cluster: Cluster, database: Database, level: str
 ) -> None:
-    """A node that waits for another must then see what that has kept, also after a settling."""
+    """A node that waits for another must then see what that one stored, even after settling."""
     name = database.parameters()["dbname"]
     cluster.say(f"ALTER DATABASE {name} SET default_transaction_isolation TO '{level}'")
     with (
@@ -209,7 +209,7 @@ def test_nodes_count_once_whatever_isolation_the_database_has_by_default(
         eventually(partial(settle, one._pool), "settled")
 
 
-def test_settling_does_not_hide_what_a_group_is_about_to_keep(pair: Pair) -> None:
+def test_settling_does_not_hide_an_uncommitted_group(pair: Pair) -> None:
     pair.take(5)
     with pair.halfway(1):
         settling = pair.meanwhile(partial(settle, pair.other._pool))
@@ -219,7 +219,7 @@ def test_settling_does_not_hide_what_a_group_is_about_to_keep(pair: Pair) -> Non
     assert pair.counted() == 2
 
 
-def test_a_round_is_sealed_with_what_a_group_is_about_to_add(pair: Pair) -> None:
+def test_sealing_a_round_waits_for_an_uncommitted_group(pair: Pair) -> None:
     with pair.halfway(1):
         sealing = pair.meanwhile(partial(pair.other.seal, pair.asked.sequence, [DECEMBER]))
     sealing.result(PATIENCE)
@@ -228,7 +228,7 @@ def test_a_round_is_sealed_with_what_a_group_is_about_to_add(pair: Pair) -> None
 
 
 def test_a_round_whose_tally_is_damaged_at_one_node_keeps_its_envelopes(pair: Pair) -> None:
-    """It can be counted again from them alone."""
+    """Only they allow a recount."""
     pair.take(1)
     pair.one, pair.other = pair.other, pair.one
     pair.take(2)
@@ -261,7 +261,7 @@ def test_two_servers_of_one_name_wait_for_each_other_and_lose_nothing(pair: Pair
     assert pair.counted() == 2
 
 
-def test_whoever_knows_a_survey_knows_all_that_were_published_before(
+def test_surveys_become_visible_in_the_order_of_their_sequence(
     pair: Pair, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A sequence number that is seen before a smaller one would hide that permanently."""
