@@ -93,10 +93,10 @@ def crowded(data: Path) -> PublishedSurvey:
             )
             for number in range(SURVEYS)
         ]
-        for published in asked:
+        for entry in asked:
             with store.transaction() as transaction:
                 for day in range(ROUNDS):
-                    transaction.add(published.sequence, first + day, 2, np.ones(2, np.int64))
+                    transaction.add(entry.sequence, first + day, 2, np.ones(2, np.int64))
     return asked[-1]
 
 

@@ -227,8 +227,8 @@ def test_the_people_for_a_point_are_those_of_the_plan(capsys: pytest.CaptureFixt
 
 def test_the_planner_s_table_is_what_it_prints(capsys: pytest.CaptureFixture[str]) -> None:
     section = "Before you ask: plan"
-    (line,) = [block.text for block in ALL if block.section == section]
-    said, shown = printed(capsys, commands(line)[0]), section_of("server/README.md", section)
+    (text,) = [block.text for block in ALL if block.section == section]
+    said, shown = printed(capsys, commands(text)[0]), section_of("server/README.md", section)
     for line in filter(None, said.splitlines()):
         assert f"    {line}\n" in shown or f"> {line}\n" in shown, line
 

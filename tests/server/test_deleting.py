@@ -41,9 +41,9 @@ WORDS = "Beekeeping, by the unusual words of this survey"
 def fill(place: Place) -> list[PublishedSurvey]:
     with create_store(place) as store:
         asked = [published(store, survey(title=title)) for title in (WORDS, "Another one")]
-        for published in asked:
-            take(place, published, range(300))
-        store.add_counters({(published.sequence, "accepted"): 300 for published in asked})
+        for target in asked:
+            take(place, target, range(300))
+        store.add_counters({(target.sequence, "accepted"): 300 for target in asked})
     return asked
 
 

@@ -1,6 +1,6 @@
-"""The OpenAPI document says exactly what is sent: each address, status and key, and nothing more.
+"""The OpenAPI document describes exactly what is sent: each address, status and key.
 
-In all other tests, the `here` compares every answer with it.
+In all other tests, the fixture `here` compares every answer with it.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ SLOW = {("/v1/envelopes", "post"): {"408"}}  # where a body is read on the addre
 
 
 class Broken:
-    """Whatever is asked of it ends so."""
+    """Object whose every attribute raises this error."""
 
     def __init__(self, error: Exception) -> None:
         self._error = error
@@ -71,7 +71,7 @@ class Broken:
 
 @contextmanager
 def broken(here: World, error: Exception) -> Iterator[None]:
-    """Intake and reader whose store and catalogue fail."""
+    """Make the store and the catalogue of intake and reader fail."""
     reader, intake = here.app.extensions["deniable"], here.front.intake
     failing: Any = Broken(error)
     here.app.extensions["deniable"] = replace(reader, store=failing, catalogue=failing)
@@ -83,7 +83,7 @@ def broken(here: World, error: Exception) -> Iterator[None]:
 
 
 def limited(here: World, sent: Envelope) -> Any:
-    """The answer to a neighbourhood that may send nothing."""
+    """Return the answer to a neighbourhood whose quota is zero."""
     intake = here.front.intake
     here.front.intake = replace(intake, limits=Limits(0))
     try:
@@ -93,7 +93,7 @@ def limited(here: World, sent: Envelope) -> Any:
 
 
 def statuses_of(here: World, ask: Ask, role: str | None, *others: Any) -> dict[str, Any]:
-    """Answers of an address: to its role, to others, and when everything is broken."""
+    """Return an address's answers: to its role, to others, and when everything is broken."""
     headers = here.bearer(role) if role else {}
     answers = [ask(headers=headers), *others]
     if role:
@@ -251,7 +251,7 @@ def test_every_key_that_is_sent_is_described(here: World) -> None:
 
 
 def paths_served(here: World) -> set[tuple[str, str]]:
-    """Every address and method of intake and reader that is for programs."""
+    """Return every address and method of intake and reader meant for programs."""
     reader = {
         (re.sub(r"<identifier>", "{id}", rule.rule), method.lower())
         for rule in here.app.url_map.iter_rules()
@@ -274,7 +274,7 @@ def test_the_document_lists_exactly_what_is_served(here: World) -> None:
     assert {(path, method) for path, method, _ in listed(made)} == paths_served(here)
 
 
-def test_every_reference_of_the_document_leads_somewhere() -> None:
+def test_every_reference_in_the_document_resolves() -> None:
     made = document()
     references = re.findall(r'"\$ref": "#/([^"]+)"', json.dumps(made))
     assert references

@@ -1,4 +1,4 @@
-"""Pages on which operators act: who may, and that no other page can make them."""
+"""Operator pages: roles, and that no other page can submit their forms."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def form_token(client: FlaskClient, path: str = "/operate") -> str:
 
 
 def acts(published: PublishedSurvey, here: World) -> list[tuple[str, dict[str, str]]]:
-    """Every form there is, filled in."""
+    """Return every form, filled in."""
     token = here.store.tokens()[0].id
     return [
         ("/operate/tokens", {"role": "analyst", "days": "7"}),
@@ -69,7 +69,7 @@ def state(here: World) -> tuple[int, list[bool], int]:
     return len(here.store.tokens()), [survey.closed for survey in surveys], noted
 
 
-def test_the_pages_of_operators_are_pages(
+def test_operator_pages_follow_the_rules_for_pages(
     operator: FlaskClient, published: PublishedSurvey
 ) -> None:
     for path in ("/operate", "/operate/check", f"/surveys/{published.id}/close"):

@@ -1,4 +1,4 @@
-"""Tables made for a survey: proved again from their document, and with the least variance."""
+"""Tables made for a survey: proved again from their document, with the least variance."""
 
 import json
 from fractions import Fraction
@@ -45,7 +45,7 @@ def question(epsilon: str, steps: int | None = None) -> dict[str, Any]:
 
 
 def symbols(published: dict[str, Any]) -> list[tuple[Fraction, list[int]]]:
-    """Value and column of every symbol, read as the protocol says, by nobody else's code."""
+    """Return value and column of every symbol, parsed independently as the protocol states."""
     each, integers = published["grid"] + 2, [int(text) for text in published["integers"]]
     half = [integers[at : at + each] for at in range(0, len(integers), each)]
     lower = [(Fraction(value, ONE), column) for value, *column in half]
@@ -73,8 +73,8 @@ def test_every_table_that_is_made_is_private_whole_and_unbiased(
 
 @pytest.mark.parametrize("epsilon", BEST)
 def test_the_worst_answer_has_the_least_possible_variance(epsilon: str) -> None:
-    """Within one per cent of what was computed elsewhere, from the document alone: the largest
-    variance on a point between two, which is a parabola's, so at one of many places up to 1e-6."""
+    """Within one per cent of figures computed elsewhere, from the document alone. The largest
+    variance between two points is that of a parabola, so it is sought at many places, to 1e-6."""
     published = question(epsilon)
     steps, table = published["grid"], symbols(published)
     values = np.array([float(value) for value, _ in table])
@@ -98,7 +98,7 @@ def document(*questions: dict[str, Any]) -> bytes:
 
 
 def test_a_survey_without_a_mechanism_gets_the_table_where_it_gains_enough() -> None:
-    """Better by two per cent of the variance than every formula; below that, as before."""
+    """It must beat every formula's variance by two per cent; below that, nothing changes."""
     chosen = {}
     for text in ("0.1", "0.3", "0.5", "1", "4", "12"):
         asked = parse_survey_file(survey_text(number(epsilon=text))).questions[0].mechanism
@@ -111,7 +111,7 @@ def test_a_survey_without_a_mechanism_gets_the_table_where_it_gains_enough() -> 
 
 
 def test_a_stated_mechanism_stays() -> None:
-    """A mechanism, or a grid that no such table has; and a grid that one has is kept."""
+    """A mechanism stays, even with a grid that no such table has; so does a grid that one has."""
     for name in mechanisms("number"):
         (asked,) = parse_survey_file(survey_text(number(0, 1, name))).questions
         assert asked.mechanism.name == name
@@ -184,7 +184,7 @@ def test_without_a_table_a_formula_is_used_or_the_fix_is_named(
 
 
 def test_a_failed_search_gives_no_table(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whatever it finds is proved: here it forgot half of what each report says."""
+    """The proof refuses any wrong result: here half of what each report says is missing."""
     found = optimal_table.search(1.0, 4)
     monkeypatch.setattr(optimal_table, "search", lambda epsilon, steps: found[: len(found) // 2])
     with pytest.raises(NoTable, match="ε 1 with 4 steps"):

@@ -47,7 +47,7 @@ def _last_position(content: bytes, identifier: bytes) -> tuple[int, ...]:
 
 
 def _from_the_page_s_end(page: int, content: bytes, identifier: bytes) -> tuple[int, ...]:
-    """SQLite lays the cells of a page from its end to its beginning."""
+    """Return cells from a page's end to its beginning, as SQLite lays them."""
     place = content.find(identifier)
     return place // page, -place
 
@@ -57,7 +57,7 @@ def _in_any_page(page: int, content: bytes, identifier: bytes) -> tuple[int, ...
 
 
 def _frames(content: bytes, identifier: bytes) -> tuple[int, ...]:
-    """In the write-ahead log: how many states of the page hold it."""
+    """Return how many versions of the page the write-ahead log has."""
     return (content.count(identifier),)
 
 
@@ -83,7 +83,7 @@ def _rankings(file: Path, installs: Sequence[Install]) -> Iterator[list[list[byt
     there = [[one[side] for one in installs if one[side] in content] for side in (0, 1)]
     for trace, backwards in product(TRACES, (False, True)):
         yield [
-            # Equal traces say nothing: ids themselves are as good as random.
+            # Equal traces reveal nothing: ids themselves are as good as random.
             sorted(
                 ids, key=lambda each: (trace(content, each), each), reverse=backwards
             )  # sorted at once
@@ -113,7 +113,7 @@ def copied(data: Path, target: Path) -> Path:
 
 
 class Watched(SqliteStore):
-    """Copied whenever the order was forgotten, if that is wanted."""
+    """Store that copies its folder whenever it forgets the order, if asked to."""
 
     copies: list[Path]
     wanted: set[int]
@@ -135,7 +135,7 @@ def store(tmp_path: Path) -> Iterator[Watched]:
 
 
 def sent_one_by_one(store: SqliteStore, installs: Sequence[Install]) -> None:
-    """Each report alone in its group, through the real writer: the worst that can happen."""
+    """Send each report in its own group through the real writer: the worst case."""
     surveys = [published(store, survey(name=name)) for name in ("one", "other")]
     writer = Writer(store, Catalogue(store))
     writer.start()
@@ -173,7 +173,7 @@ WITHOUT ROWID;
 def test_the_attack_finds_rows_in_the_order_of_arrival(
     tmp_path: Path, layout: str, number: int
 ) -> None:
-    """Also where only the places within a page tell it."""
+    """Holds even if only the places within a page reveal it."""
     installs, data = crowd(2, number), tmp_path / "data"
     data.mkdir()
     with closing(sqlite3.connect(data / "deniable.sqlite3", isolation_level=None)) as connection:
@@ -196,7 +196,7 @@ def test_the_attack_finds_the_order_of_commits_in_a_log(
 
 
 def test_a_log_holds_one_group_at_most(store: Watched) -> None:
-    """A copy at the worst moment, between a group's commit and what follows it at once."""
+    """Copied at the worst moment, between a group's commit and the step after it."""
     sent_one_by_one(store, crowd(4, 40))
     asked = Catalogue(store).surveys()[0]
     for group in (crowd(5, 20), crowd(6, 20)):
@@ -244,15 +244,13 @@ def test_a_reader_delays_forgetting_and_is_not_waited_for(store: Watched) -> Non
     assert store.forget_order()
 
 
-# Bytes that depend on nothing but what they hold
+# Bytes that depend only on their contents
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_what_is_stored_depends_on_what_came_and_not_on_how(tmp_path: Path, seed: int) -> None:
-    """Two servers that get the same in other orders and groups make the same backup, to the byte.
-
-    400 envelopes, most of one report and a few that are larger than a bucket.
-    """
+def test_stored_bytes_depend_only_on_the_set_of_envelopes(tmp_path: Path, seed: int) -> None:
+    """Two servers that get the same 400 envelopes in other orders and groups make the same backup,
+    to the byte. A few envelopes are larger than a bucket."""
     chance = random.Random(seed)
     ids = [chance.randbytes(16) for _ in range(400)]
     backups = []
@@ -275,7 +273,7 @@ def test_what_is_stored_depends_on_what_came_and_not_on_how(tmp_path: Path, seed
     assert backups[0] == backups[1]
 
 
-def test_a_bucket_gives_back_what_it_was_given() -> None:
+def test_a_bucket_returns_its_contents() -> None:
     chance = random.Random(4)
     kept = sorted(
         Kept(chance.randbytes(16), count, chance.randbytes(size))
@@ -310,10 +308,10 @@ def test_an_id_counts_once_whether_its_envelope_fits_into_a_bucket_or_not(
 
 
 @pytest.mark.parametrize("size", [460, 912, 913, 936, 937])
-def test_of_ids_that_differ_in_the_last_bit_envelopes_of_any_size_are_read(
+def test_envelopes_of_any_size_are_read_when_ids_differ_in_the_last_bit(
     store: Watched, size: int
 ) -> None:
-    """Their buckets lie where those lie that are alone."""
+    """Large envelopes are stored among the small ones."""
     asked = published(store, survey())
     ids = [bytes([7] * 15 + [end]) for end in range(4)]
     with store.transaction() as transaction:
@@ -322,7 +320,7 @@ def test_of_ids_that_differ_in_the_last_bit_envelopes_of_any_size_are_read(
 
 
 @pytest.mark.parametrize("size", [700, 1_000, 3_000, 8_000])
-def test_neither_end_of_a_large_envelope_tells_when_it_came(store: Watched, size: int) -> None:
+def test_neither_end_of_a_large_envelope_reveals_when_it_came(store: Watched, size: int) -> None:
     """The size is that of a unary report of 8,000 options. The place of its last bytes reveals
     nothing."""
     installs = crowd(size)
@@ -339,8 +337,8 @@ def test_neither_end_of_a_large_envelope_tells_when_it_came(store: Watched, size
 
 
 @pytest.mark.parametrize("seed", range(5))
-def test_an_envelope_that_is_added_to_a_bucket_leaves_no_trace_of_being_the_last(seed: int) -> None:
-    """Byte for byte what `pack` makes of all of them, in whatever order they come."""
+def test_the_last_envelope_added_to_a_bucket_leaves_no_trace(seed: int) -> None:
+    """The bytes equal what `pack` makes of all of them, in any order."""
     chance = random.Random(seed)
     kept, grown = list[Kept](), bucket.EMPTY
     while True:
@@ -356,8 +354,8 @@ def test_an_envelope_that_is_added_to_a_bucket_leaves_no_trace_of_being_the_last
     assert len(packed) > bucket.SIZE
 
 
-def test_ids_that_somebody_has_chosen_are_kept_as_well(store: Watched) -> None:
-    """Ids that differ in nothing but their last bits, and one apart: no empty buckets between."""
+def test_chosen_ids_are_stored_as_well(store: Watched) -> None:
+    """Ids differ only in their last bits, and one is far away, without empty buckets between."""
     ids = [number.to_bytes(16, "big") for number in (*range(1_000), 2**127)]
     asked = published(store, survey())
     for start in (7, 0):
@@ -369,7 +367,7 @@ def test_ids_that_somebody_has_chosen_are_kept_as_well(store: Watched) -> None:
     assert len(buckets(store)) < 2 * len(stored) * 23 / bucket.SIZE + 2
 
 
-def test_buckets_whose_numbers_collide_are_kept_apart(
+def test_buckets_whose_numbers_collide_stay_separate(
     store: Watched, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Someone who chooses ids can make two places share a hash; here 40 values serve 30 places."""

@@ -28,7 +28,7 @@ ROWS = "SELECT id, ctid::text, xmin::text::bigint FROM {} ORDER BY id"
 
 @dataclass
 class Attacked:
-    """A store into which each install sends a report to either survey, each in its own group."""
+    """Store to which each install sends a report for both surveys, each in its own group."""
 
     store: PostgresStore
     cluster: Cluster
@@ -60,7 +60,7 @@ class Attacked:
         return target
 
     def hidden(self) -> Iterator[Path]:
-        """Lists of ids: by place and by transaction, and by their own order where that is equal."""
+        """Return lists of ids by place and by transaction; equal ones keep the ids' own order."""
         for table in ENVELOPES:
             with psycopg.connect(self.database.url) as connection:
                 query = sql.SQL(ROWS).format(sql.Identifier(table))
@@ -72,7 +72,7 @@ class Attacked:
                 yield target
 
     def files(self) -> list[Path]:
-        """Those of the database; the log is of the whole cluster."""
+        """Return the files of the database; the log is of the whole cluster."""
         with psycopg.connect(self.database.url) as connection:
             query = "SELECT oid FROM pg_database WHERE datname = current_database()"
             ((number,),) = connection.execute(query).fetchall()
@@ -102,7 +102,7 @@ def attacked(cluster: Cluster, database: Database, tmp_path: Path) -> Iterator[A
 def test_no_copy_of_the_database_links_two_surveys(
     attacked: Attacked, number: int, at_once: int
 ) -> None:
-    """With many settlings of a few installs each, and few of many."""
+    """There are many settlings of a few installs each, and a few of many."""
     installs = crowd(number, number)
     for start in range(0, number, at_once):
         attacked.send(installs[start : start + at_once])
@@ -111,8 +111,8 @@ def test_no_copy_of_the_database_links_two_surveys(
     assert all(attacked.has(identifier) for install in installs for identifier in install)
 
 
-def test_the_attack_finds_what_is_not_settled(attacked: Attacked) -> None:
-    """In each of its ways: dump, ctid, xmin and files."""
+def test_the_attack_links_unsettled_reports(attacked: Attacked) -> None:
+    """It does so in each way: dump, ctid, xmin and files."""
     installs = crowd(2, 30)
     attacked.send(installs)
     digits = [(one.hex().encode(), other.hex().encode()) for one, other in installs]
@@ -124,7 +124,7 @@ def test_the_attack_finds_what_is_not_settled(attacked: Attacked) -> None:
 
 
 @pytest.mark.long
-def test_the_write_ahead_log_still_tells_the_order(attacked: Attacked) -> None:
+def test_the_write_ahead_log_still_reveals_the_order(attacked: Attacked) -> None:
     """DEPLOYING.md says so: until a checkpoint removes it, with the settings given there."""
     installs = crowd(3, 60)
     attacked.send(installs)
@@ -139,8 +139,8 @@ def test_the_write_ahead_log_still_tells_the_order(attacked: Attacked) -> None:
     assert not any(identifier in content for install in installs for identifier in install)
 
 
-def test_old_states_of_tallies_go_too(attacked: Attacked) -> None:
-    """Each is a group's reports more than the one before."""
+def test_old_versions_of_tallies_are_removed_too(attacked: Attacked) -> None:
+    """Each differs from the previous one by a group's reports."""
     digests = []
     for install in crowd(4, 5):
         attacked.send([install])

@@ -1,4 +1,4 @@
-"""Behind a proxy: addresses as the world sees them, said by whom the operator trusts."""
+"""Behind a proxy: addresses as the world sees them, from headers that the operator trusts."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def servers(folder: Path, *more: str) -> Iterator[tuple[Server, PublishedSurvey]
 
 @pytest.fixture(scope="module")
 def behind(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Server, PublishedSurvey]]:
-    """Whatever comes from loopback comes from the proxy, which has the pages below /stats."""
+    """Treat requests from loopback as from the proxy, which serves the pages below /stats."""
     folder = tmp_path_factory.mktemp("behind")
     yield from servers(folder, "--proxy", "127.0.0.1", "--base-path", "/stats/")
 
@@ -58,7 +58,7 @@ def page(server: Server, path: str, headers: dict[str, str]) -> str:
 
 
 def url_root(environ: dict[str, Any], proxies: Sequence[str]) -> str:  # Any: as WSGI has it
-    """The address of its root that an application sees."""
+    """Return the root address that an application sees."""
     seen = list[str]()
 
     def application(environ: Any, _: Any) -> Iterable[bytes]:

@@ -1,4 +1,4 @@
-"""More than a real server can do: it says so early, stays alive, and keeps its memory."""
+"""Overload: the server refuses early, stays alive, and bounds its memory."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ PROGRAM = "from deniable.shared.cli.command import main\n{}\nraise SystemExit(ma
 
 
 def altered(*lines: str) -> list[str]:
-    """The command, with some of its limits made small."""
+    """Return the command with some of its limits made small."""
     return [sys.executable, "-c", PROGRAM.format("\n".join(lines)), "serve"]
 
 
@@ -55,7 +55,7 @@ def head(length: int, kind: str = CONTENT_TYPE, path: str = "/v1/envelopes") -> 
 
 @contextmanager
 def connections(server: Server, number: int, send: bytes) -> Iterator[list[socket.socket]]:
-    """So many, each of which has sent this and no more."""
+    """Open this many connections, each of which has sent only this."""
     made = []
     try:
         for _ in range(number):
@@ -84,7 +84,7 @@ def processor_seconds(server: Server) -> float:
     return sum(map(int, ticks)) / os.sysconf("SC_CLK_TCK")
 
 
-def test_no_bodies_take_more_memory_than_there_is_to_give(tmp_path: Path) -> None:
+def test_the_memory_of_bodies_is_bounded(tmp_path: Path) -> None:
     """Hundreds of JSON bodies that would be large in memory, then hundreds that never end."""
     many = b'{"envelopes":[{"survey":"","round":0,"id":"","reports":[' + b"{}," * 349_000
     with serving(tmp_path / "data") as server:
@@ -102,7 +102,7 @@ def test_no_bodies_take_more_memory_than_there_is_to_give(tmp_path: Path) -> Non
 
 
 @pytest.mark.parametrize("length", [99, 9_999])
-def test_slow_bodies_take_no_thread_and_are_ended(tmp_path: Path, length: int) -> None:
+def test_slow_bodies_occupy_no_thread_and_time_out(tmp_path: Path, length: int) -> None:
     limits = "import deniable.server.http.front as front\nfront.BODY_SECONDS = 1.0"
     with (
         serving(tmp_path / "data", command=altered(limits)) as server,
@@ -113,7 +113,7 @@ def test_slow_bodies_take_no_thread_and_are_ended(tmp_path: Path, length: int) -
         assert {status(connection) for connection in held} == {408}
 
 
-def test_when_bodies_take_too_much_memory_the_slowest_are_given_up(tmp_path: Path) -> None:
+def test_the_slowest_bodies_are_dropped_when_memory_is_short(tmp_path: Path) -> None:
     limits = "import deniable.server.http.front as front\nfront.MAX_HELD_BYTES = 2**20"
     with (
         serving(tmp_path / "data", command=altered(limits)) as server,
@@ -125,8 +125,8 @@ def test_when_bodies_take_too_much_memory_the_slowest_are_given_up(tmp_path: Pat
         assert status(held[2]) == 400
 
 
-def test_a_locked_database_leaves_it_alive_and_is_soon_said(tmp_path: Path) -> None:
-    """However many ask whether it is ready, one look waits for the lock, and no other request."""
+def test_a_locked_database_leaves_it_alive_and_is_soon_reported(tmp_path: Path) -> None:
+    """However many readiness checks come, one waits for the lock, and no other request does."""
     data = tmp_path / "data"
     ready = b"GET /readyz HTTP/1.1\r\nHost: x\r\n\r\n"
     with serving(data) as server, closing(sqlite3.connect(data / "deniable.sqlite3")) as other:
@@ -146,7 +146,7 @@ def test_a_locked_database_leaves_it_alive_and_is_soon_said(tmp_path: Path) -> N
 
 
 @pytest.mark.parametrize(("path", "status"), [("/healthz", "alive"), ("/readyz", "ready")])
-def test_who_asks_for_the_head_alone_gets_no_body(tmp_path: Path, path: str, status: str) -> None:
+def test_a_head_request_gets_no_body(tmp_path: Path, path: str, status: str) -> None:
     request = "{} {} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n"
     with serving(tmp_path / "data") as server:
         found = {}
@@ -158,7 +158,7 @@ def test_who_asks_for_the_head_alone_gets_no_body(tmp_path: Path, path: str, sta
     assert found["HEAD"].endswith(b"\r\n\r\n")
 
 
-def test_with_no_handle_left_it_waits_instead_of_trying(tmp_path: Path) -> None:
+def test_without_free_file_handles_it_waits_instead_of_spinning(tmp_path: Path) -> None:
     limits = "import resource\nresource.setrlimit(resource.RLIMIT_NOFILE, (200, 200))"
     with serving(tmp_path / "data", command=altered(limits)) as server:
         with connections(server, 300, b"GET /healthz HT"):
@@ -169,7 +169,7 @@ def test_with_no_handle_left_it_waits_instead_of_trying(tmp_path: Path) -> None:
         assert answers(server)
 
 
-def test_what_waits_for_the_disk_is_bounded(tmp_path: Path) -> None:
+def test_uploads_waiting_for_the_disk_are_bounded(tmp_path: Path) -> None:
     limits = "import deniable.server.http.intake_front as front\nfront.MAX_UPLOADS_WAITING = 4"
     with create_store(tmp_path) as store:
         asked = published(store, this_month())
@@ -198,8 +198,9 @@ def test_what_waits_for_the_disk_is_bounded(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("path", ["/healthz", "/v1/register", "/readyz", "/nothing"])
-def test_health_is_answered_so_often_and_no_oftener(tmp_path: Path, path: str) -> None:
-    """16 connections in a closed loop would get thousands of answers; of nothing, too."""
+def test_health_checks_are_rate_limited(tmp_path: Path, path: str) -> None:
+    """16 connections in a closed loop would otherwise get thousands of answers; so would unknown
+    paths."""
     limits = SLOW_PACE
     request = f"GET {path} HTTP/1.1\r\nHost: x\r\n\r\n".encode()
 
@@ -221,7 +222,7 @@ def test_health_is_answered_so_often_and_no_oftener(tmp_path: Path, path: str) -
         assert answered <= 20 + 20 * (time.monotonic() - begun) + 2
 
 
-def test_who_asks_for_health_too_often_keeps_nobody_from_asking_whether_it_is_ready(
+def test_too_many_health_checks_do_not_block_readiness_checks(
     tmp_path: Path,
 ) -> None:
     limits = SLOW_PACE
@@ -234,8 +235,8 @@ def test_who_asks_for_health_too_often_keeps_nobody_from_asking_whether_it_is_re
         assert time.monotonic() - begun < 0.9, "it waited for a turn of the others'"
 
 
-def test_who_asks_whether_it_is_ready_leaves_the_intake_its_speed(tmp_path: Path) -> None:
-    """A look at the store takes the writer's lock: if each of them had one, ten times as long."""
+def test_readiness_checks_do_not_slow_intake(tmp_path: Path) -> None:
+    """A check takes the writer's lock; one for each request would take ten times as long."""
     with create_store(tmp_path) as store:
         asked = published(store, this_month())
     numbers = count()

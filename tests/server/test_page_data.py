@@ -1,4 +1,4 @@
-"""Every page exists as JSON, too: the same facts, for the same roles."""
+"""Every page also exists as JSON, with the same facts for the same roles."""
 
 from __future__ import annotations
 

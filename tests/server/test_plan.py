@@ -31,7 +31,7 @@ def planned(arguments: str) -> dict[str, Any]:
 
 
 def test_a_bit_has_the_least_possible_variance() -> None:
-    """Two points are all of it: e^ε / (e^ε - 1)^2; and 4.68 answers at ε 1 are worth one."""
+    """The exact value is e^ε / (e^ε - 1)^2; at ε 1, 4.68 answers are worth one."""
     found = planned("--kind bit --epsilon 1 --people 10000")
     assert found["n_variance"] == pytest.approx(0.92067, rel=1e-5)
     assert found["limit_ratio"] == pytest.approx(1, rel=1e-9)
@@ -133,7 +133,7 @@ def test_the_command_plans_a_vector_and_asks_for_its_dimension() -> None:
 @pytest.mark.parametrize("options", [2, 3, 10, 64])
 @pytest.mark.parametrize("epsilon", ["0.5", "2", "4"])
 def test_no_mechanism_for_a_choice_is_below_the_limit(epsilon: str, options: int) -> None:
-    """And subset selection is on it."""
+    """Subset selection reaches it."""
     listed = [f"option {number}" for number in range(options)]
     asked = {"name": "it", "kind": "choice", "epsilon": epsilon, "options": listed}
     best = plan({**asked, "mechanism": "subset-selection"}, 1_000, None)
@@ -144,7 +144,7 @@ def test_no_mechanism_for_a_choice_is_below_the_limit(epsilon: str, options: int
 
 @pytest.mark.parametrize("epsilon", ["0.5", "3"])
 def test_the_stated_number_of_people_is_enough(epsilon: str) -> None:
-    """And one less is too few."""
+    """One person fewer is too few."""
     asked = {**NUMBER, "epsilon": epsilon}
     enough = plan(asked, None, 0.75)["people_for_error"]
     assert plan(asked, enough, None)["half_width_95"] <= 0.75

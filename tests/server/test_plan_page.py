@@ -40,7 +40,7 @@ def found(pages: FlaskClient, query: str) -> dict[str, Any]:
 
 
 def lines(text: str) -> dict[str, list[float]]:
-    """Heights at which the line of each model begins and ends."""
+    """Return the heights at which each model's line begins and ends."""
     drawn: dict[str, list[float]] = {}
     for model, start, end in re.findall(
         r'class="path (\w+)" x1="[\d.]+%" y1="([\d.]+)" x2="[\d.]+%" y2="([\d.]+)"', text
@@ -57,7 +57,7 @@ def test_the_planner_requires_signing_in(here: World) -> None:
 
 @pytest.mark.parametrize("kind", ["bit", "choice", "text", "vector", "number"])
 def test_every_kind_has_a_chart_and_sentences(pages: FlaskClient, kind: str) -> None:
-    """Down is less: a trusted server's line ends lowest, that of devices highest."""
+    """Lower is better: a trusted server's line ends lowest, that of devices highest."""
     answer = pages.get(f"/plan?kind={kind}&people=1000000&epsilon=1")
     assert answer.status_code == 200
     check_page(answer)

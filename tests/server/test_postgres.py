@@ -25,7 +25,7 @@ PASSWORD = "s3cr3t"
 
 
 def command(capsys: pytest.CaptureFixture[str], *arguments: object) -> tuple[int, str, str]:
-    """The exit code and what was printed, in this process."""
+    """Return the exit code and the output of a command run in this process."""
     capsys.readouterr()
     try:
         code = main([str(argument) for argument in arguments])
@@ -36,7 +36,7 @@ def command(capsys: pytest.CaptureFixture[str], *arguments: object) -> tuple[int
 
 
 def refusal(place: Database) -> str:
-    """One sentence."""
+    """Return the one sentence of a refusal."""
     with pytest.raises(StoreUnusable) as caught:
         create_store(place)
     assert "\n" not in str(caught.value)
@@ -57,7 +57,7 @@ ODD_PASSWORDS = (
 def test_no_message_has_a_piece_of_a_password(
     capsys: pytest.CaptureFixture[str], password: str
 ) -> None:
-    """Also where one is written so that it is read as host, port or database."""
+    """Covers addresses that parse the password as host, port or database."""
     for url in (
         f"postgresql://deniable:{password}@127.0.0.1:1/name",
         f"postgresql://deniable:{password}@/name?host=/nowhere",
@@ -87,21 +87,21 @@ def test_no_message_has_a_piece_of_a_password(
         ("postgresql://ann%40work:s%40@db/my%20stats", "postgresql://ann%40work@db/my%20stats"),
     ],
 )  # fmt: skip
-def test_what_is_shown_of_an_address_names_the_same_database(url: str, shown: str) -> None:
+def test_the_shown_address_names_the_same_database(url: str, shown: str) -> None:
     said = {name: Database(url).parameters().get(name) for name in ("host", "port", "dbname")}
     again = Database(str(Database(url)))
     assert str(again) == shown
     assert {name: again.parameters().get(name) for name in said} == said
 
 
-def test_a_password_opens_and_is_not_repeated(cluster: Cluster, database: Database) -> None:
+def test_a_password_works_and_is_never_repeated(cluster: Cluster, database: Database) -> None:
     name = str(database.parameters()["dbname"])
     with create_store(Database(cluster.address(name, cluster.password))) as store:
         assert cluster.password not in store.option
         assert store.surveys() == []
 
 
-# What a database may say against it
+# Refusals by the database
 
 
 def test_a_wrong_password_is_one_sentence(cluster: Cluster, database: Database) -> None:
@@ -119,7 +119,7 @@ def test_a_database_that_cannot_be_reached_is_one_sentence(tmp_path: Path) -> No
     assert "No such file" in refusal(Database(f"postgresql:///name?host={tmp_path}"))
 
 
-def test_a_database_that_is_not_there_is_one_sentence(cluster: Cluster) -> None:
+def test_a_missing_database_is_one_sentence(cluster: Cluster) -> None:
     said = refusal(cluster.database("nowhere"))
     assert 'database "nowhere" does not exist' in said
 
@@ -142,7 +142,7 @@ def test_a_standby_is_refused_at_the_start_and_not_ready_later(
         assert here.send(envelope(asked, 1)).json["accepted"] == 1
 
 
-def test_a_role_that_may_not_is_one_sentence(cluster: Cluster, database: Database) -> None:
+def test_a_role_without_rights_is_one_sentence(cluster: Cluster, database: Database) -> None:
     cluster.say("DROP ROLE IF EXISTS guest")
     cluster.say("CREATE ROLE guest LOGIN")
     guest = Database(database.url.replace("postgres@", "guest@"))
@@ -157,7 +157,9 @@ def test_a_role_that_may_not_is_one_sentence(cluster: Cluster, database: Databas
     [("about (subject text)", "is not a deniable database"),
      ("surveys (subject text)", "another program's tables")],
 )  # fmt: skip
-def test_somebody_else_s_tables_are_left_alone(database: Database, theirs: str, said: str) -> None:
+def test_tables_of_other_programs_are_left_alone(
+    database: Database, theirs: str, said: str
+) -> None:
     import psycopg
 
     with psycopg.connect(database.url) as connection:
@@ -168,7 +170,7 @@ def test_somebody_else_s_tables_are_left_alone(database: Database, theirs: str, 
         assert connection.execute(query).fetchone() == (1,)
 
 
-def test_a_failing_group_is_reported_without_what_it_holds(database: Database) -> None:
+def test_a_failed_group_is_reported_without_its_contents(database: Database) -> None:
     with PostgresStore.create(database) as store:
         asked = published(store, survey())
         with store._writing("change it") as connection:
@@ -239,7 +241,7 @@ def test_data_and_store_exclude_each_other(capsys: pytest.CaptureFixture[str]) -
         Database("data")
 
 
-def test_a_dump_that_is_restored_goes_on_where_it_was(
+def test_a_restored_dump_resumes_where_it_was(
     cluster: Cluster, database: Database, tmp_path: Path
 ) -> None:
     """It uses the commands that `deniable backup` names, with envelopes settled or not."""

@@ -1,4 +1,4 @@
-"""The page for the people who are asked: there only if the operator wants it, the same for all."""
+"""The public page for respondents: only if the operator wants it, and the same for everyone."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def here(tmp_path: Path) -> Iterator[World]:
 
 @pytest.fixture
 def asked(here: World) -> PublishedSurvey:
-    """With results."""
+    """Return a survey with results."""
     return fill(here)
 
 
@@ -103,7 +103,7 @@ def test_an_unknown_survey_has_no_public_page(
 
 
 def test_public_pages_exist_only_with_the_option(tmp_path: Path) -> None:
-    """And over HTTP with it."""
+    """With it, they are served over HTTP."""
     with world(tmp_path / "data", NOW) as here:
         asked = fill(here)
         signed: Any = here.client

@@ -1,4 +1,4 @@
-"""Listing verbs show what the store holds, and load none of the heavy libraries for it."""
+"""Listing verbs show the contents of the store without loading a heavy library."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ HEAVY = ("numpy", "scipy", "flask", "msgspec", "cryptography", "psycopg")
 
 @pytest.fixture
 def filled(tmp_path: Path) -> Path:
-    """Surveys open and closed, keys enrolled and retired, tokens."""
+    """Store surveys open and closed, keys enrolled and retired, and tokens."""
     with world(tmp_path / "data") as here:
         fill(here)
     return tmp_path / "data"
@@ -67,7 +67,7 @@ def test_another_version_is_refused(filled: Path) -> None:
     assert "schema version 999" in run("survey", "list", "--data", filled).stderr
 
 
-def test_what_is_no_database_is_refused_in_one_sentence(tmp_path: Path) -> None:
+def test_a_file_that_is_not_a_database_is_refused_in_one_sentence(tmp_path: Path) -> None:
     for content in (None, b"", b"x" * 5_000):
         if content is not None:
             (tmp_path / FILE).write_bytes(content)

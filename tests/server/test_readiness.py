@@ -1,4 +1,4 @@
-"""One look for all who ask whether the server is ready."""
+"""Simultaneous readiness checks share one look at the store."""
 
 from __future__ import annotations
 

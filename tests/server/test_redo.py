@@ -1,4 +1,4 @@
-"""Under load groups come into the tables together: each is on disk before, and in no order."""
+"""Under load, groups reach the tables together: each is on disk before that, in no order."""
 
 import os
 import random
@@ -56,8 +56,8 @@ def copied(store: SqliteStore, name: str) -> Path:
     return Path(shutil.copytree(store.data, store.data.with_name(name)))
 
 
-def test_what_is_left_of_a_damaged_survey_stops_no_other(store: SqliteStore) -> None:
-    """It goes with its survey, which a backup alone brings back."""
+def test_pending_reports_of_a_damaged_survey_block_no_other(store: SqliteStore) -> None:
+    """They are dropped with their survey, which only a backup restores."""
     damaged, other = published(store, survey(name="first")), published(store, survey(name="other"))
     assert write(store, some(damaged, 1, 3) + some(other, 2, 4)) == ["accepted"] * 7
     data = copied(store, "left")
@@ -72,7 +72,7 @@ def test_what_is_left_of_a_damaged_survey_stops_no_other(store: SqliteStore) -> 
             catalogue.publish(damaged.document, damaged.signature, damaged.key)
 
 
-def test_what_a_killed_server_has_left_is_counted_once(store: SqliteStore) -> None:
+def test_reports_that_a_killed_server_left_are_counted_once(store: SqliteStore) -> None:
     asked = published(store, survey())
     groups = [some(asked, seed, 7) for seed in range(5)]
     for group in groups:
@@ -90,7 +90,7 @@ def test_what_a_killed_server_has_left_is_counted_once(store: SqliteStore) -> No
                 assert write(again, groups[4], later=False) == ["duplicates"] * 7
 
 
-def test_a_group_that_fails_takes_nothing_with_it(store: SqliteStore) -> None:
+def test_a_failed_group_affects_no_other(store: SqliteStore) -> None:
     asked = published(store, survey())
     write(store, some(asked, 1, 3))
     with pytest.MonkeyPatch.context() as patched:
@@ -119,10 +119,10 @@ def test_a_commit_that_fails_loses_nothing(
     assert store.unsettled() == []
 
 
-def test_what_is_lost_again_and_again_is_kept_once(
+def test_repeated_failures_keep_each_report_once(
     store: SqliteStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A disk that stays full: each group would take as long as all that had failed before it."""
+    """The disk stays full: each group would take as long as all that failed before it."""
     asked = published(store, survey())
     monkeypatch.setattr(store._writer, "_commit", _full)
     for failures in range(1, 5):
@@ -143,15 +143,15 @@ def _full(_: sqlite3.Connection) -> None:
     raise sqlite3.OperationalError("database or disk is full")
 
 
-def test_what_does_not_fit_comes_into_the_tables_at_once(store: SqliteStore) -> None:
+def test_a_group_too_large_for_the_file_goes_straight_to_the_tables(store: SqliteStore) -> None:
     asked = published(store, survey())
     write(store, some(asked, 1, 3))
     write(store, some(asked, 2, 5, size=60_000))
     assert in_tables(store.data) == 3 + 5 * 60_000
 
 
-def test_one_half_is_whole_whatever_becomes_of_the_other(tmp_path: Path) -> None:
-    """A write that is torn at any sector leaves what was there before it, and is no damage."""
+def test_one_half_stays_whole_when_the_other_is_torn(tmp_path: Path) -> None:
+    """A write torn at any sector leaves the previous contents, and is not damage."""
     chance, file = random.Random(5), tmp_path / redo_file.FILE
     with SqliteStore.create(tmp_path / "data") as store:
         asked = published(store, survey())
@@ -178,7 +178,7 @@ def test_one_half_is_whole_whatever_becomes_of_the_other(tmp_path: Path) -> None
 
 
 def test_after_each_write_one_half_is_all_zeros_and_at_the_end_both(store: SqliteStore) -> None:
-    """So that nothing of the file tells which of them came with the last group."""
+    """The file must not reveal which reports came with the last group."""
     asked, file = published(store, survey()), store.data / redo_file.FILE
     for seed in range(6):
         write(store, some(asked, seed, 9 - seed))
@@ -191,8 +191,8 @@ def test_after_each_write_one_half_is_all_zeros_and_at_the_end_both(store: Sqlit
     assert file.stat().st_mode & 0o777 == 0o600
 
 
-def test_no_copy_links_two_surveys_also_under_load(store: SqliteStore, tmp_path: Path) -> None:
-    """Each install's reports come in groups of their own, one upon another."""
+def test_no_copy_links_two_surveys_under_load(store: SqliteStore, tmp_path: Path) -> None:
+    """Each install's reports come in groups of their own, without a pause."""
     installs, copies = crowd(11), []
     surveys = [published(store, survey(name=name)) for name in ("one", "other")]
     for number, install in enumerate(installs):
@@ -207,7 +207,7 @@ def test_no_copy_links_two_surveys_also_under_load(store: SqliteStore, tmp_path:
     assert max_links(tmp_path / "backup", installs) < TOO_MANY
 
 
-def test_the_attack_finds_an_order_in_a_file_that_is_only_appended_to(
+def test_the_attack_finds_the_order_in_an_append_only_file(
     store: SqliteStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(redo_file, "insort", lambda members, each: members.append(each))
@@ -219,7 +219,7 @@ def test_the_attack_finds_an_order_in_a_file_that_is_only_appended_to(
     assert max_links(copied(store, "copy"), installs) >= TOO_MANY
 
 
-def test_a_disk_that_fails_beneath_it_ends_the_writer(
+def test_a_failing_disk_ends_the_writer(
     store: SqliteStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asked = published(store, survey())
@@ -232,7 +232,7 @@ def test_a_disk_that_fails_beneath_it_ends_the_writer(
         write(store, some(asked, 1, 2))
 
 
-def test_a_writer_brings_what_was_left_into_the_tables_and_empties_the_file(
+def test_a_new_writer_moves_pending_reports_into_the_tables(
     store: SqliteStore,
 ) -> None:
     asked = published(store, survey())
@@ -245,10 +245,10 @@ def test_a_writer_brings_what_was_left_into_the_tables_and_empties_the_file(
         writer.stop()
 
 
-def test_whoever_else_writes_gets_a_turn_while_groups_come_without_a_pause(
+def test_other_processes_can_write_while_groups_come_without_a_pause(
     store: SqliteStore,
 ) -> None:
-    """They would stay in their transaction for ten times as long as it waits."""
+    """Otherwise the writer would hold its transaction ten times longer than they wait."""
     asked, stopped = published(store, survey()), threading.Event()
 
     def crowd() -> None:
@@ -270,7 +270,7 @@ def test_whoever_else_writes_gets_a_turn_while_groups_come_without_a_pause(
     assert store.latest_day() == date(2026, 12, 5)
 
 
-def test_reports_of_a_survey_that_was_deleted_are_left_out(store: SqliteStore) -> None:
+def test_pending_reports_of_a_deleted_survey_are_dropped(store: SqliteStore) -> None:
     kept, deleted = (published(store, survey(name=name)) for name in ("kept", "deleted"))
     write(store, [*some(kept, 1, 2), *some(deleted, 2, 3)])
     left = copied(store, "left")
@@ -288,8 +288,8 @@ def test_a_writer_that_stops_leaves_nothing_to_recover(store: SqliteStore) -> No
     assert writer.write(some(asked, 2, 1)) == ["accepted"]
     eventually(lambda: store._writer._covered_bytes > 0)
     with writer._ready:
-        for upload in some(asked, 1, 20):
-            writer._waiting.append(_Request([upload], upload.size, answers.append))
+        for waiting in some(asked, 1, 20):
+            writer._waiting.append(_Request([waiting], waiting.size, answers.append))
         writer._state = "stopping"
     writer.stop()
     assert answers == [["accepted"]] * 20
@@ -297,7 +297,7 @@ def test_a_writer_that_stops_leaves_nothing_to_recover(store: SqliteStore) -> No
     assert not any((store.data / redo_file.FILE).read_bytes())
 
 
-def test_nothing_of_a_deleted_survey_is_left_after_a_start(store: SqliteStore) -> None:
+def test_no_trace_of_a_deleted_survey_is_left_after_a_start(store: SqliteStore) -> None:
     asked = published(store, survey())
     write(store, some(asked, 1, 3))
     with SqliteStore.open(copied(store, "left")) as again:
@@ -309,8 +309,8 @@ def test_nothing_of_a_deleted_survey_is_left_after_a_start(store: SqliteStore) -
         writer.stop()
 
 
-def test_a_round_is_not_sealed_before_what_was_left_is_counted(store: SqliteStore) -> None:
-    """A server that was killed, and started again when the round's time was over."""
+def test_a_round_is_not_sealed_before_pending_reports_are_counted(store: SqliteStore) -> None:
+    """The server was killed, and started again after the round's time was over."""
     asked = published(store, survey())
     write(store, some(asked, 1, 3), later=False)
     write(store, some(asked, 2, 4))
@@ -324,10 +324,8 @@ def test_a_round_is_not_sealed_before_what_was_left_is_counted(store: SqliteStor
 
 
 def test_the_file_is_made_page_by_page(store: SqliteStore, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The kernel may write again, for each group, all that was first written at once.
-
-    Memory shows no such writes; `tests/bench/written.py` measures them on a disk.
-    """
+    """Otherwise the kernel may write all of it again for each group. A file system in memory shows
+    no such writes; `tests/bench/written.py` measures them on a disk."""
     sizes = list[int]()
     put = redo_file._put
 

@@ -46,7 +46,7 @@ def page(here: World, published: PublishedSurvey, number: int) -> str:
     return text
 
 
-def test_what_is_known_stands_beside_the_estimates(
+def test_reference_values_are_shown_next_to_the_estimates(
     here: World, published: PublishedSurvey, file: Path
 ) -> None:
     text = page(here, published, 684)
@@ -62,7 +62,7 @@ def test_what_is_known_stands_beside_the_estimates(
     assert "reference value" in other, "the trend has the earlier rounds"
 
 
-def test_nothing_of_it_is_in_the_results_or_in_the_store(
+def test_reference_values_are_in_neither_results_nor_store(
     here: World, published: PublishedSurvey, file: Path
 ) -> None:
     path = f"/v1/surveys/{published.id}/results"
@@ -72,7 +72,7 @@ def test_nothing_of_it_is_in_the_results_or_in_the_store(
     assert "known" not in json.loads(found)
 
 
-def test_it_is_read_again_when_it_changes_and_a_fault_is_said_once(
+def test_a_changed_file_is_read_again_and_a_fault_is_logged_once(
     here: World, published: PublishedSurvey, file: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     values = ReferenceValues(file)
@@ -92,14 +92,14 @@ def test_it_is_read_again_when_it_changes_and_a_fault_is_said_once(
     "line", ["app-health,683,crashed,yes,nan", "app-health,683,crashed,yes,inf",
              "app-health,x,crashed,yes,0.1", "app-health,683,crashed,yes", "a,1,b,c,1e400"]
 )  # fmt: skip
-def test_what_is_no_value_is_refused(tmp_path: Path, line: str) -> None:
+def test_an_invalid_value_is_refused(tmp_path: Path, line: str) -> None:
     file = tmp_path / "known.csv"
     file.write_text(f"{','.join(COLUMNS)}\n{line}\n", "utf-8")
     with pytest.raises(WrongUse, match=r"known\.csv"):
         read_reference_values(file)
 
 
-def test_a_file_of_other_columns_or_none_is_refused(tmp_path: Path) -> None:
+def test_a_file_with_other_columns_or_none_is_refused(tmp_path: Path) -> None:
     file = tmp_path / "known.csv"
     with pytest.raises(WrongUse):
         read_reference_values(file)

@@ -1,4 +1,5 @@
-"""The register: every survey ever published stays in it, and nobody who kept a head is fooled."""
+"""The register: every published survey stays in it, and a reader with an earlier head notices
+changes."""
 
 from __future__ import annotations
 
@@ -30,7 +31,7 @@ def chain(surveys: int) -> list[RegisterEntry]:
     return entries
 
 
-def test_every_event_is_kept_once_and_in_order(place: Place) -> None:
+def test_every_event_is_stored_once_and_in_order(place: Place) -> None:
     with create_store(place) as store:
         one, other = (published(store, survey(name=name)) for name in ("one", "other"))
         published(store, survey(name="one"))
@@ -48,7 +49,7 @@ def test_every_event_is_kept_once_and_in_order(place: Place) -> None:
 
 
 @pytest.mark.parametrize("field", ["event", "survey", "key", "number", "head"])
-def test_whatever_is_changed_in_an_entry_breaks_the_chain(field: str) -> None:
+def test_any_change_in_an_entry_breaks_the_chain(field: str) -> None:
     entries = chain(5)
     other: dict[str, Any] = {"event": "closed", "number": 9}  # Any: a field of any type
     entries[2] = replace(entries[2], **{field: other.get(field, "f" * 64)})
@@ -56,7 +57,7 @@ def test_whatever_is_changed_in_an_entry_breaks_the_chain(field: str) -> None:
     assert first_fault(entries) == f"entry {number} does not follow from the entries before it"
 
 
-def test_what_is_left_out_or_moved_breaks_the_chain() -> None:
+def test_a_missing_or_moved_entry_breaks_the_chain() -> None:
     entries = chain(5)
     assert first_fault(entries) is None
     assert first_fault(entries[3:], entries[2]) is None
@@ -64,7 +65,7 @@ def test_what_is_left_out_or_moved_breaks_the_chain() -> None:
         assert first_fault(wrong) is not None
 
 
-def test_a_head_stands_for_all_that_is_before_it() -> None:
+def test_a_head_covers_all_earlier_entries() -> None:
     """A reader who kept only the last head notices a change of the first entry."""
     entries = [next_entry(None, "published", "f" * 64, PUBLIC)]
     for entry in chain(5)[1:]:
@@ -74,7 +75,7 @@ def test_a_head_stands_for_all_that_is_before_it() -> None:
     assert all(one.head != other.head for one, other in heads)
 
 
-def test_anyone_reads_it_over_http_part_by_part(
+def test_anyone_can_read_it_over_http_in_parts(
     here: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(intake_front, "MAX_REGISTER_ENTRIES", 2)
@@ -91,7 +92,7 @@ def test_anyone_reads_it_over_http_part_by_part(
         assert here.client.get(f"/v1/register?after={wrong}").status_code == 400
 
 
-def test_a_mirror_notices_a_history_that_was_written_anew(tmp_path: Path) -> None:
+def test_a_mirror_notices_a_rewritten_history(tmp_path: Path) -> None:
     """A consistent chain proves nothing on its own; compared with an earlier copy it does."""
     data, again, mirror = tmp_path / "data", tmp_path / "again", tmp_path / "mirror.json"
     for folder, names in ((data, ("one", "two")), (again, ("two", "three", "four"))):
@@ -134,10 +135,10 @@ def test_a_server_shows_what_its_folder_holds(tmp_path: Path) -> None:
         (None, True, "more than 20 entries"),
     ],
 )
-def test_a_register_without_an_end_is_refused(
+def test_an_endless_register_is_refused(
     numbers: Sequence[int] | None, more: bool, says: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """`numbers` are those of each page; None: a server that invents entry after entry."""
+    """`numbers` are those of each page; None stands for a server that invents entries."""
 
     def page(_: str, address: str, *__: object) -> Register:
         after = int(address.rpartition("=")[2])

@@ -1,4 +1,4 @@
-"""The relay: holds on disk, shuffles, forwards whole batches, and learns nothing but counts."""
+"""The relay: stores on disk, shuffles, forwards whole batches, and learns only counts."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def as_set(envelopes: Sequence[SealedEnvelope]) -> set[bytes]:
     return {envelope.pack() for envelope in envelopes}
 
 
-# What is held
+# Storage
 
 
 @pytest.fixture
@@ -56,7 +56,7 @@ def held(tmp_path: Path) -> Holding:
     return Holding(tmp_path / "held", MIB)
 
 
-def test_what_was_kept_is_there_after_a_restart(held: Holding, tmp_path: Path) -> None:
+def test_held_envelopes_survive_a_restart(held: Holding, tmp_path: Path) -> None:
     first, second = sealed(3), sealed(2, 3)
     held.keep(first)
     held.keep(second)
@@ -66,8 +66,8 @@ def test_what_was_kept_is_there_after_a_restart(held: Holding, tmp_path: Path) -
     assert as_set(again.leaving()) == as_set([*first, *second])
 
 
-def test_the_same_bytes_are_held_once_also_after_a_restart(held: Holding, tmp_path: Path) -> None:
-    """Else one device that retries would be a crowd."""
+def test_the_same_bytes_are_held_once_even_after_a_restart(held: Holding, tmp_path: Path) -> None:
+    """Otherwise one device that retries would be a crowd."""
     some = sealed(3)
     held.keep([*some, some[0]])
     Holding(tmp_path / "held", MIB).keep(some)
@@ -77,9 +77,7 @@ def test_the_same_bytes_are_held_once_also_after_a_restart(held: Holding, tmp_pa
     assert len(again.leaving()) == 3
 
 
-def test_a_batch_that_leaves_stays_the_same_until_all_of_it_was_taken(
-    held: Holding, tmp_path: Path
-) -> None:
+def test_a_batch_stays_the_same_until_all_of_it_is_accepted(held: Holding, tmp_path: Path) -> None:
     """Later arrivals would stand out in a batch that was partly sent before."""
     first, later = sealed(3), sealed(2, 3)
     held.keep(first)
@@ -91,7 +89,7 @@ def test_a_batch_that_leaves_stays_the_same_until_all_of_it_was_taken(
     assert (again.leaving(), again.gathered) == ([], 2)
 
 
-def test_a_half_written_group_was_never_acknowledged_and_is_gone(
+def test_a_half_written_group_is_never_acknowledged_and_is_dropped(
     held: Holding, tmp_path: Path
 ) -> None:
     held.keep(sealed(1))
@@ -135,7 +133,7 @@ def test_a_kill_at_any_step_loses_nothing(
     assert whole == as_set(some) or (whole == set() and taken == as_set(some))
 
 
-def test_damage_is_said_and_holds_nothing_up(
+def test_damage_is_reported_and_delays_nothing(
     held: Holding, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     held.keep(sealed(1))
@@ -150,7 +148,7 @@ def test_damage_is_said_and_holds_nothing_up(
     assert len(again.leaving()) == 2
 
 
-def test_beyond_its_quota_it_holds_no_more_until_a_batch_has_left(tmp_path: Path) -> None:
+def test_a_full_relay_accepts_nothing_until_a_batch_has_left(tmp_path: Path) -> None:
     some = sealed(10)
     held = Holding(tmp_path / "held", 5 * len(some[0].pack()))
     held.keep(some[:5])
@@ -164,10 +162,8 @@ def test_beyond_its_quota_it_holds_no_more_until_a_batch_has_left(tmp_path: Path
     assert held.gathered == 5
 
 
-def test_no_file_tells_when_it_came_and_no_group_who_was_first(
-    held: Holding, tmp_path: Path
-) -> None:
-    """A group of 40 is in the order in which it came once in 40!."""
+def test_files_reveal_neither_time_nor_order_of_arrival(held: Holding, tmp_path: Path) -> None:
+    """A group of 40 keeps its order of arrival with probability 1 / 40!."""
     some = sealed(40)
     held.keep(some)
     folder = tmp_path / "held/gathering"
@@ -179,8 +175,8 @@ def test_no_file_tells_when_it_came_and_no_group_who_was_first(
     assert written != some
 
 
-def test_no_two_groups_leave_one_after_the_other(held: Holding) -> None:
-    """Those who came together are not together any more: by chance in 2 of C(40, 20) cases."""
+def test_groups_are_mixed_within_a_batch(held: Holding) -> None:
+    """Envelopes that came together are separated, except in 2 of C(40, 20) cases."""
     first, second = sealed(20), sealed(20, 20)
     held.keep(first)
     held.keep(second)
@@ -189,12 +185,12 @@ def test_no_two_groups_leave_one_after_the_other(held: Holding) -> None:
     assert sum(a != b for a, b in pairwise(whose)) > 1
 
 
-# What is forwarded
+# Forwarding
 
 
 @dataclass
 class Played:
-    """A forwarder whose aggregator is scripted, and whose time is not waited for."""
+    """Forwarder with a scripted aggregator, whose pauses take no time."""
 
     script: Script
     settings: Settings
@@ -230,7 +226,7 @@ def taken(accepted: int, duplicates: int = 0) -> Answer:
     return Answer(body=json.dumps(body).encode())
 
 
-def test_fewer_than_a_batch_wait_and_more_leave_in_another_order(played: Played) -> None:
+def test_less_than_a_batch_waits_and_a_batch_leaves_shuffled(played: Played) -> None:
     some = sealed(20)
     played.held.keep(some[:19])
     assert not played.forwarder.turn()
@@ -242,8 +238,8 @@ def test_fewer_than_a_batch_wait_and_more_leave_in_another_order(played: Played)
     assert not played.forwarder.turn()
 
 
-def test_after_a_day_those_that_there_are_leave(played: Played) -> None:
-    """Counted from the first, and not from the last batch."""
+def test_a_small_batch_leaves_after_a_day(played: Played) -> None:
+    """The day starts with its first envelope, and not with the last batch."""
     played.script.always = taken(1)
     played.clock.pass_(days=60)
     assert not played.forwarder.turn()
@@ -267,7 +263,9 @@ def test_after_a_day_those_that_there_are_leave(played: Played) -> None:
     ],
     ids=["500", "401", "302", "503", "page", "count", "words"],
 )
-def test_a_batch_is_sent_until_all_of_it_is_answered_for(played: Played, trouble: Answer) -> None:
+def test_a_batch_is_sent_until_every_envelope_has_an_outcome(
+    played: Played, trouble: Answer
+) -> None:
     some = sealed(20)
     played.held.keep(some)
     played.script.replies, played.script.always = [trouble, trouble], taken(20)
@@ -287,7 +285,7 @@ def test_pauses_are_random_and_grow(played: Played, monkeypatch: pytest.MonkeyPa
     assert played.pauses == [*(2.0**n for n in range(10)), 900.0, 900.0]
 
 
-def test_what_the_aggregator_is_told_is_a_token_and_the_envelopes(played: Played) -> None:
+def test_the_aggregator_receives_only_a_token_and_the_envelopes(played: Played) -> None:
     played.held.keep(sealed(20))
     played.script.always = taken(18, 2)
     played.forwarder.turn()
@@ -307,7 +305,7 @@ def test_bodies_are_bounded_in_number_and_bytes() -> None:
     assert list(bodies([])) == []
 
 
-# What anyone may send
+# Requests
 
 
 @pytest.fixture(scope="module")
@@ -348,7 +346,7 @@ def test_one_sealed_envelope_is_held(relay: Server) -> None:
     ],
     ids=["empty", "short", "plain", "two", "long", "type", "json"],
 )
-def test_what_is_not_one_sealed_envelope_is_refused(
+def test_anything_but_one_sealed_envelope_is_refused(
     relay: Server, status: int, body: bytes, headers: dict[str, str]
 ) -> None:
     got, said, told = ask(relay, "POST", "/v1/envelopes", body, **headers)
@@ -357,13 +355,13 @@ def test_what_is_not_one_sealed_envelope_is_refused(
     assert told["content-type"] == "application/problem+json"
 
 
-def test_there_is_nothing_else_to_ask(relay: Server) -> None:
+def test_a_relay_has_no_other_address(relay: Server) -> None:
     assert ask(relay, "GET", "/v1/surveys")[0] == 404
     assert ask(relay, "GET", "/v1/envelopes")[0] == 405
 
 
-def test_a_full_relay_says_when_to_come_again(tmp_path: Path) -> None:
-    """A flood ends at the quota, and nothing that was acknowledged gives way to it."""
+def test_a_full_relay_states_when_to_retry(tmp_path: Path) -> None:
+    """A flood stops at the quota and displaces nothing that was acknowledged."""
     with relaying(tmp_path, "http://127.0.0.1:9", batch=10**6, more=["--most", "1"]) as server:
         wide = [SealedEnvelope(n.to_bytes(8, "big"), bytes(262_144 + 48)) for n in range(5)]
         # Each is another, or it would be the same once more
@@ -376,7 +374,7 @@ def test_a_full_relay_says_when_to_come_again(tmp_path: Path) -> None:
 
 @dataclass
 class Arriving:
-    """A request that arrives in parts, and may never end."""
+    """Request that arrives in parts, and may never end."""
 
     parts: Sequence[bytes]
     stuck: bool = False
@@ -404,9 +402,7 @@ def played_to(relay: RelayFront, *requests: Arriving) -> list[int]:
     return [request.status for request in requests]
 
 
-def test_a_body_that_does_not_end_is_given_up(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_endless_body_times_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(front, "BODY_SECONDS", 0.05)
     monkeypatch.setattr(front, "SWEEP_SECONDS", 0.01)
     held = Holding(tmp_path / "held", MIB)
@@ -416,7 +412,7 @@ def test_a_body_that_does_not_end_is_given_up(
     assert held.gathered == 0
 
 
-def test_what_comes_together_is_written_together(
+def test_simultaneous_envelopes_are_written_together(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     held, groups = Holding(tmp_path / "held", MIB), list[int]()
@@ -434,7 +430,7 @@ def test_what_comes_together_is_written_together(
     assert len(groups) <= 2
 
 
-def test_bodies_that_wait_for_a_slow_disk_take_no_more_memory_than_those_that_arrive(
+def test_bodies_waiting_for_a_slow_disk_count_towards_the_memory_limit(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     some = sealed(30)
@@ -457,7 +453,7 @@ def test_bodies_that_wait_for_a_slow_disk_take_no_more_memory_than_those_that_ar
     assert sum(most) == 20
 
 
-def test_a_disk_that_fails_is_said_and_nothing_is_acknowledged(
+def test_a_failing_disk_is_reported_and_nothing_is_acknowledged(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     held = Holding(tmp_path / "held", MIB)
@@ -487,7 +483,7 @@ def test_a_relay_is_started_with_a_server_and_a_token(
     assert (said.returncode, "--batch" in said.stderr) == (2, True)
 
 
-def test_a_folder_is_one_relay_s(relay: Server, tmp_path: Path) -> None:
+def test_a_folder_belongs_to_one_relay(relay: Server, tmp_path: Path) -> None:
     base = ["relay", "--to", "http://127.0.0.1:9", "--token", "x"]
     with relaying(tmp_path, "http://127.0.0.1:9"):
         said = run_alone(*base, "--data", tmp_path / "held")

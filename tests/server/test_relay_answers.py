@@ -1,4 +1,4 @@
-"""Whatever an aggregator answers, or a proxy before it: the relay keeps its batch and tries again.
+"""Any answer of an aggregator or proxy: the relay keeps its batch and retries.
 
 The answers come from a real socket, byte for byte.
 """
@@ -68,7 +68,8 @@ def good(accepted: int, duplicates: int = 0) -> bytes:
 
 @dataclass
 class Aggregator:
-    """Takes what it is sent, each once; and answers the bytes in `says`, then as it should."""
+    """Server that accepts each envelope once, and answers the bytes in `says` before proper
+    answers."""
 
     listener: socket.socket
     says: list[bytes] = field(default_factory=list)
@@ -139,7 +140,7 @@ def some(count: int) -> list[SealedEnvelope]:
 
 @dataclass
 class Trying:
-    """A forwarder with a batch of its own, which does not wait in its pauses."""
+    """Forwarder with a batch of its own and no pauses."""
 
     folder: Path
     url: str
@@ -163,7 +164,7 @@ class Trying:
 
 
 @pytest.mark.parametrize("what", GARBAGE)
-def test_no_garbage_is_taken_for_an_answer(
+def test_garbage_is_never_accepted_as_an_answer(
     aggregator: Aggregator, tmp_path: Path, caplog: pytest.LogCaptureFixture, what: str
 ) -> None:
     aggregator.says = [GARBAGE[what]] * 2
@@ -197,10 +198,10 @@ def trying(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Aggregato
 
 
 @given(answers=st.lists(ANSWERS, min_size=1, max_size=3))
-def test_any_bytes_are_an_answer_or_a_reason_to_try_again(
+def test_any_bytes_are_an_answer_or_a_reason_to_retry(
     trying: tuple[Aggregator, Trying], answers: list[bytes]
 ) -> None:
-    """One that still is proper ends the batch; after any other it is sent once more, the same."""
+    """A proper one ends the batch; after any other the same batch is sent once more."""
     aggregator, tried = trying
     aggregator.says, aggregator.posts = list(answers), []
     aggregator.taken.clear()
@@ -211,7 +212,7 @@ def test_any_bytes_are_an_answer_or_a_reason_to_try_again(
     assert len(aggregator.posts) == len(tried.pauses) + 1
 
 
-def test_no_token_is_logged_that_makes_no_header(
+def test_a_token_that_cannot_be_a_header_is_not_logged(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     """A server that refuses the token quotes it."""
@@ -242,7 +243,7 @@ def test_what_an_aggregator_calls_an_outcome_is_logged_in_one_line(
 
 
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
-def test_a_forwarder_that_waits_for_reports_has_not_ended(
+def test_a_forwarder_that_waits_for_reports_counts_as_alive(
     aggregator: Aggregator, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(forwarder, "MAX_RESPONSE_SECONDS", 0.0)
@@ -268,7 +269,7 @@ def test_a_forwarder_that_waits_for_reports_has_not_ended(
 
 
 def altered(line: str) -> list[str]:
-    """The command, with some of the forwarder's limits made small."""
+    """Return the command with some of the forwarder's limits made small."""
     return [sys.executable, "-c", PROGRAM.format(f"{FORWARDING}; {line}"), "relay"]
 
 
@@ -279,7 +280,7 @@ def sent(relay: Server, count: int) -> set[bytes]:
     return batch
 
 
-def test_a_relay_that_was_answered_with_garbage_forwards_all_of_it_once(
+def test_after_garbage_answers_everything_is_forwarded_once(
     aggregator: Aggregator, tmp_path: Path
 ) -> None:
     aggregator.says = [GARBAGE["no HTTP"], GARBAGE["a chunk cut short"]]
@@ -294,10 +295,8 @@ def test_a_relay_that_was_answered_with_garbage_forwards_all_of_it_once(
     assert len(aggregator.posts) == 4
 
 
-def test_a_relay_that_is_answered_without_an_end_asks_again(
-    aggregator: Aggregator, tmp_path: Path
-) -> None:
-    """Each wait for a byte is short, and there would be one after the other for ever."""
+def test_an_endless_answer_is_cut_off_and_retried(aggregator: Aggregator, tmp_path: Path) -> None:
+    """Each wait for a byte is short, but there is always another."""
     aggregator.says = [ENDLESS]
     command = altered("f.MAX_RESPONSE_SECONDS = f.POLL_INTERVAL_SECONDS = 0.2")
     with relaying(tmp_path, aggregator.url, batch=3, command=command) as relay:
@@ -307,7 +306,7 @@ def test_a_relay_that_is_answered_without_an_end_asks_again(
     assert aggregator.receipts == [(0, 3)]
 
 
-def test_a_relay_whose_forwarder_has_ended_begins_again(
+def test_a_relay_restarts_when_its_forwarder_has_ended(
     aggregator: Aggregator, tmp_path: Path
 ) -> None:
     """It must not continue to accept reports that it would never forward."""

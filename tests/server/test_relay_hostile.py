@@ -1,8 +1,8 @@
-"""Bodies that nobody should send, to a real relay: none breaks it, none that is refused is held,
-and what it holds and needs is bounded.
+"""Malformed bodies sent to a real relay: none breaks it, no refused one is stored, memory is
+bounded.
 
-A relay looks at the shape of a body alone: each is a good one that was changed at random, and what
-still is one sealed envelope must be held, and nothing else.
+A relay checks only the shape of a body. Each body is a good one that was changed at random: if it
+is still one sealed envelope it must be held, and otherwise refused.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ def is_one(body: bytes) -> bool:
 
 
 def framed(body: bytes, chance: random.Random) -> bytes:
-    """With its length, or in chunks."""
+    """Frame a body with its length, or in chunks."""
     if chance.random() < 0.5:
         return head(len(body), SEALED_TYPE) + body
     step = max(chance.choice((1, 16, 1_000, 100_000)), len(body) // 20)
@@ -65,12 +65,12 @@ def framed(body: bytes, chance: random.Random) -> bytes:
 
 
 def typed(start: bytes) -> bytes:
-    """The head of a request, with the type of what is sealed."""
+    """Return a request head with the type of sealed envelopes."""
     return start.replace(b".envelopes", b".sealed")
 
 
 def answered(relay: Server, request: bytes) -> tuple[int, bytes]:
-    """Status, and all of the answer."""
+    """Return the status and the whole answer."""
     with socket.create_connection(("127.0.0.1", relay.port), timeout=PATIENCE) as connection:
         with suppress(OSError):  # refused before all of it was sent
             connection.sendall(request)
@@ -138,7 +138,7 @@ def relay(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
 
 
 @pytest.mark.parametrize("what", TOO_MUCH)
-def test_what_is_too_much_for_a_relay_takes_no_memory(relay: Server, what: str) -> None:
+def test_oversized_bodies_use_no_memory_of_a_relay(relay: Server, what: str) -> None:
     refused_after(relay, *TOO_MUCH[what], 413)
     before = peak_rss(relay)
     for _ in range(9):

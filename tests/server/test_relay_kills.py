@@ -56,7 +56,7 @@ class Trial:
     lock: threading.Lock = field(default_factory=threading.Lock)
 
     def run(self) -> list[int]:
-        """The tally at the end: the reports, then the cells."""
+        """Return the final tally: the reports, then the cells."""
         key = self.folder / "sealing.pem"
         public, today = public_hex(create_sealing_key(str(key))), datetime.now(UTC).date()
         with create_store(self.folder / "data") as store:
@@ -184,12 +184,12 @@ def test_twenty_kills_in_mid_batch_lose_nothing_and_double_nothing(tmp_path: Pat
     assert trial.leaving > 0, "no kill hit a batch on its way"
 
 
-def test_acknowledging_before_the_disk_has_it_would_be_noticed(tmp_path: Path) -> None:
+def test_acknowledging_before_the_write_would_be_noticed(tmp_path: Path) -> None:
     trial = Trial(tmp_path, reports=200, kills=1, bug="acknowledges-first")
     assert trial.run()[0] < trial.reports
 
 
-def test_a_real_client_s_report_comes_through_a_relay(tmp_path: Path) -> None:
+def test_a_real_client_s_report_passes_through_a_relay(tmp_path: Path) -> None:
     """The client fetches the list of surveys from the server; its sealed report goes to the relay
     alone."""
     key, data = tmp_path / "sealing.pem", tmp_path / "data"

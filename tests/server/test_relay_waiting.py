@@ -1,5 +1,4 @@
-"""A small batch leaves after its time: however often the relay starts, and whatever its calendar
-does meanwhile."""
+"""A small batch leaves after its time, despite restarts and changes of the relay's calendar."""
 
 from __future__ import annotations
 
@@ -28,7 +27,8 @@ BATCH = sealed(1)
 
 @dataclass
 class Relay:
-    """Its folder, and the clocks of its machine: the calendar may be wrong by any seconds."""
+    """A relay's folder and the clocks of its machine; its calendar may be wrong by any number of
+    seconds."""
 
     folder: Path
     seconds: float = 5_000_000.0
@@ -46,7 +46,7 @@ class Relay:
         self.held = Holding(self.folder / "held", MIB, self.clock)
 
     def run(self, seconds: float) -> None:
-        """Looking as a forwarder does, but not each second."""
+        """Check as a forwarder does, but not every second."""
         end = self.seconds + seconds
         while self.seconds < end:
             self.held.waited()
@@ -94,7 +94,7 @@ def test_a_relay_that_starts_every_20_hours_forwards_after_24(relay: Relay) -> N
 def test_across_any_restarts_it_is_never_early_and_an_hour_late_at_most(
     first: int, spans: list[tuple[int, int]]
 ) -> None:
-    """Each: how long it runs, and for how long it does not, on a calendar that is right."""
+    """Each pair is how long it runs and how long it is off, on a correct calendar."""
     with TemporaryDirectory() as folder:
         relay = Relay(Path(folder), seconds=5_000_000.0 + first)
         relay.held.keep(BATCH)
@@ -108,7 +108,7 @@ def test_across_any_restarts_it_is_never_early_and_an_hour_late_at_most(
 
 
 @pytest.mark.parametrize("years", [-50, -1, 1, 50])
-def test_a_calendar_that_leaps_while_it_runs_changes_nothing(relay: Relay, years: int) -> None:
+def test_a_calendar_that_jumps_while_it_runs_changes_nothing(relay: Relay, years: int) -> None:
     relay.held.keep(BATCH)
     relay.run(HOUR)
     relay.wrong = 365 * DAY * years
@@ -120,10 +120,8 @@ def test_a_calendar_that_leaps_while_it_runs_changes_nothing(relay: Relay, years
     wrong=st.lists(st.integers(-50 * 365, 50 * 365), min_size=5, max_size=5),
     first=st.integers(-50 * 365, 50 * 365),
 )
-def test_whatever_calendar_it_finds_at_each_start_it_holds_no_batch_for_ever(
-    first: int, wrong: list[int]
-) -> None:
-    """Up to two hours of each run are lost: those that were not seen to their end."""
+def test_no_calendar_at_a_start_delays_a_batch_indefinitely(first: int, wrong: list[int]) -> None:
+    """Up to two hours of each run are lost: those not yet recorded at its end."""
     with TemporaryDirectory() as folder:
         relay = Relay(Path(folder), wrong=float(DAY * first))
         relay.held.keep(BATCH)
@@ -144,7 +142,7 @@ def test_a_machine_that_starts_at_the_same_time_again_and_again_forwards(relay: 
 
 
 @pytest.mark.parametrize("kept", [b"", b"12", b"1e9 1", b"-1 0", b"9" * 5_000 + b" 1", b"\xff"])
-def test_what_cannot_be_read_begins_anew_once(relay: Relay, kept: bytes) -> None:
+def test_an_unreadable_wait_restarts_once(relay: Relay, kept: bytes) -> None:
     relay.held.keep(BATCH)
     relay.run(20 * HOUR)
     relay.file.write_bytes(kept)
@@ -155,7 +153,7 @@ def test_what_cannot_be_read_begins_anew_once(relay: Relay, kept: bytes) -> None
     assert 19 * HOUR <= relay.held.waited() <= 20 * HOUR
 
 
-def test_a_folder_of_a_relay_that_kept_no_wait_begins_now(relay: Relay) -> None:
+def test_a_folder_without_a_recorded_wait_starts_one(relay: Relay) -> None:
     relay.held.keep(BATCH)
     relay.run(20 * HOUR)
     relay.file.unlink()
@@ -166,7 +164,7 @@ def test_a_folder_of_a_relay_that_kept_no_wait_begins_now(relay: Relay) -> None:
     assert relay.held.waited() >= 19 * HOUR
 
 
-def test_a_wait_that_cannot_be_kept_holds_nothing_up(
+def test_a_wait_that_cannot_be_written_delays_nothing(
     relay: Relay, caplog: pytest.LogCaptureFixture
 ) -> None:
     relay.file.mkdir()
@@ -180,8 +178,8 @@ def test_a_wait_that_cannot_be_kept_holds_nothing_up(
     assert not list(relay.folder.rglob("*.part"))
 
 
-def test_the_file_tells_an_hour_and_no_more(tmp_path: Path) -> None:
-    """The same bytes, and written at the same moments, whenever in that hour the first came."""
+def test_the_file_reveals_only_the_hour(tmp_path: Path) -> None:
+    """It has the same bytes, written at the same moments, whenever in that hour the first came."""
     seen = set[tuple[bytes, ...]]()
     for minute in (1, 30, 59):
         relay = Relay(tmp_path / str(minute), seconds=36_000.0 * HOUR)
@@ -200,7 +198,7 @@ def test_the_file_tells_an_hour_and_no_more(tmp_path: Path) -> None:
     assert len(seen) == 1
 
 
-def test_nothing_of_it_leaves_with_the_batch_or_stays(relay: Relay) -> None:
+def test_the_wait_is_neither_sent_nor_left_behind(relay: Relay) -> None:
     relay.held.keep(BATCH)
     assert relay.file.exists()
     relay.held.close_batch()
@@ -210,7 +208,7 @@ def test_nothing_of_it_leaves_with_the_batch_or_stays(relay: Relay) -> None:
     assert not list(relay.folder.rglob("waiting"))
 
 
-def test_a_real_relay_forwards_what_one_before_it_has_held_for_long(
+def test_a_real_relay_forwards_what_its_predecessor_held_too_long(
     aggregator: Aggregator, tmp_path: Path
 ) -> None:
     file = tmp_path / "held/gathering/waiting"

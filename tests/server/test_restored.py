@@ -29,7 +29,7 @@ EACH = 50  # reports of an envelope
 
 
 class Device(threading.Thread):
-    """Sends one envelope after the other until it is stopped, and keeps what was acknowledged."""
+    """Sends one envelope after another until it is stopped, and records acknowledged ones."""
 
     def __init__(self, port: int, asked: PublishedSurvey, token: str) -> None:
         super().__init__()
@@ -59,11 +59,11 @@ def send(port: int, asked: PublishedSurvey, token: str, number: int) -> dict[str
     return answer
 
 
-def test_a_server_goes_on_from_a_backup_and_what_is_lost_is_what_came_after(
+def test_a_restored_server_has_lost_only_what_came_after_the_backup(
     tmp_path: Path,
 ) -> None:
-    """Lost is exactly what was acknowledged after the backup began; what is sent again of it counts
-    once, and of what the backup has, not at all."""
+    """Exactly what was acknowledged after the backup began is lost. Sent again, it counts once;
+    what the backup has does not count again."""
     data, copy, again = tmp_path / "data", tmp_path / "copy", tmp_path / "again"
     token, now = new_token(), datetime.now(UTC)
     with create_store(data) as store:
@@ -112,7 +112,7 @@ def test_a_restore_reads_little_at_a_time(tmp_path: Path, monkeypatch: pytest.Mo
 
 
 def test_a_backup_with_a_damaged_tally_is_not_restored(tmp_path: Path) -> None:
-    """The file is a good database: its digests tell."""
+    """The file is a valid database; its digests reveal the damage."""
     data, copy, again = tmp_path / "data", tmp_path / "copy", tmp_path / "again"
     with create_store(data) as store:
         asked = published(store, this_month())

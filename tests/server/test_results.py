@@ -32,7 +32,7 @@ def filled(tmp_path: Path) -> Iterator[Filled]:
 
 
 def small(here: World, minimum: int, people: int) -> PublishedSurvey:
-    """A survey of one bit, and so many people in its first round."""
+    """Publish a survey of one bit, with this many people in its first round."""
     published = here.publish(until_spring(BIT, name="small", minimum_reports=minimum))
     if people:
         add_round(here.store, published, FIRST_ROUND, [[people, 0]])
@@ -64,7 +64,7 @@ def test_the_document_has_the_promised_form(filled: Filled) -> None:
     assert all(about.leverage > 1 for about in results.about.values())
 
 
-def test_a_document_says_of_each_question_what_a_reader_needs(filled: Filled) -> None:
+def test_a_document_describes_each_question(filled: Filled) -> None:
     here, published = filled
     about = results_of(here, published).about
     assert [(a.kind, a.statistic, a.range, a.unit) for a in about.values()] == [
@@ -101,7 +101,7 @@ def test_a_round_is_open_until_its_grace_is_over(filled: Filled) -> None:
 def test_results_show_one_moment_of_the_store(
     filled: Filled, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
-    """Whatever is written after one of the reads: reports, an annotation, the end of the survey."""
+    """After one of the reads, reports, an annotation or the end of the survey are written."""
     here, _ = filled
     published, read = small(here, 100, 150), getattr(SqlReader, name)
     path, headers = f"/v1/surveys/{published.id}/results", here.bearer("analyst")
@@ -120,7 +120,7 @@ def test_results_show_one_moment_of_the_store(
     assert b"Release 3" in here.client.get(path, headers=headers).data
 
 
-def test_rounds_that_have_begun_are_listed_without_reports_too(filled: Filled) -> None:
+def test_rounds_that_have_begun_are_listed_even_without_reports(filled: Filled) -> None:
     here, _ = filled
     document = survey_results(small(here, 1, 0), [], datetime(2027, 1, 1, tzinfo=UTC))
     assert [(p.round, p.reports) for p in document.rounds] == [(683, 0), (684, 0)]
@@ -142,7 +142,7 @@ def test_below_the_minimum_there_is_no_estimate(filled: Filled, people: int, sho
 
 
 @pytest.mark.parametrize("people", [0, 1, 2])
-def test_json_never_holds_what_json_has_no_word_for(filled: Filled, people: int) -> None:
+def test_json_never_contains_nan_or_infinity(filled: Filled, people: int) -> None:
     here, _ = filled
     published = small(here, 1, people)
     document = results_of(here, published)
@@ -179,7 +179,7 @@ def test_http_gives_the_same_document_as_the_function(filled: Filled) -> None:
         ("/v1/surveys/app-health/results.csv?round=1", 404),
     ],
 )
-def test_what_is_not_there_is_a_problem_document(filled: Filled, path: str, status: int) -> None:
+def test_a_missing_survey_is_a_problem_document(filled: Filled, path: str, status: int) -> None:
     response = filled[0].client.get(path, headers=filled[0].bearer("analyst"))
     assert (response.status_code, response.mimetype) == (status, "application/problem+json")
     assert json.loads(response.data)["status"] == status
@@ -198,7 +198,7 @@ def test_csv_has_a_row_for_each_label_of_each_round(filled: Filled) -> None:
     assert rows[0]["epsilon"] == "0.5"
 
 
-def test_csv_leaves_empty_what_is_unknown_and_quotes_what_must_be(filled: Filled) -> None:
+def test_csv_leaves_unknown_values_empty_and_quotes_where_needed(filled: Filled) -> None:
     here, _ = filled
     questions = EACH_KIND.replace('"firefox"', "'a, \"b\"'")
     published = here.publish(until_spring(questions, name="quoted"))
@@ -211,8 +211,8 @@ def test_csv_leaves_empty_what_is_unknown_and_quotes_what_must_be(filled: Filled
 
 
 @pytest.mark.parametrize("label", ["=1+1", "+1", "-1", "@SUM(A1)", "=cmd|' /C calc'!A0"])
-def test_csv_holds_no_formula(filled: Filled, label: str) -> None:
-    """A spreadsheet would run it; negative numbers stay numbers."""
+def test_csv_contains_no_formula(filled: Filled, label: str) -> None:
+    """A spreadsheet would run it. Negative numbers stay numbers."""
     here, _ = filled
     here.publish(until_spring(EACH_KIND.replace('"firefox"', f'"{label}"'), name="formula"))
     response = here.client.get(
@@ -265,7 +265,7 @@ def test_the_command_prints_a_table_that_a_person_can_read(
     assert " % " in out
 
 
-def test_the_command_says_why_there_is_no_estimate(
+def test_the_command_states_why_there_is_no_estimate(
     filled: Filled, capsys: pytest.CaptureFixture[str]
 ) -> None:
     here, _ = filled
@@ -275,7 +275,7 @@ def test_the_command_says_why_there_is_no_estimate(
 
 
 @pytest.mark.parametrize("arguments", [["nothing"], ["app-health", "--round", "1"]])
-def test_the_command_refuses_what_is_not_there_with_one_line(
+def test_the_command_refuses_missing_surveys_with_one_line(
     filled: Filled, capsys: pytest.CaptureFixture[str], arguments: list[str]
 ) -> None:
     here, _ = filled

@@ -1,4 +1,4 @@
-"""The OpenAPI document held against a real server, by schemathesis: nothing but what it says."""
+"""The OpenAPI document against a real server, by schemathesis: it describes every answer."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def server(folder: Path, asked: PublishedSurvey, tokens: dict[str, str]) -> Iter
 
 
 def base_url(server: Server, case: schemathesis.Case[Any]) -> str:  # Any: of any operation
-    """The address of the process that has this operation."""
+    """Return the address of the process that has this operation."""
     return server.url if is_for_intake(case.path, case.method.upper()) else server.dashboard
 
 
@@ -105,9 +105,7 @@ def test_every_address_answers_as_its_description_says(
     )
 
 
-def test_none_of_it_has_changed_what_is_counted_or_published(
-    folder: Path, asked: PublishedSurvey
-) -> None:
+def test_the_check_changes_neither_counts_nor_surveys(folder: Path, asked: PublishedSurvey) -> None:
     with create_store(folder) as store:
         assert store.tallies(asked.sequence) == []
         assert [(survey.id, survey.state) for survey in store.surveys()] == [(asked.id, "open")]

@@ -69,9 +69,7 @@ def test_a_bad_body_is_a_problem_document(
 @pytest.mark.parametrize(
     "vector", VECTORS["bad_payload"] + VECTORS["too_many"], ids=lambda v: str(v["name"])
 )
-def test_what_is_sealed_badly_is_refused_beside_what_is_good(
-    opened: World, vector: dict[str, str]
-) -> None:
+def test_a_bad_seal_is_refused_next_to_good_ones(opened: World, vector: dict[str, str]) -> None:
     opened.store.enrol_key(DOCUMENT["key"])
     document = DOCUMENT["document"].encode()
     opened.catalogue.publish(document, DOCUMENT["signature"], DOCUMENT["key"])
@@ -81,10 +79,10 @@ def test_what_is_sealed_badly_is_refused_beside_what_is_good(
     assert answer.get_json()["accepted"] == 1
 
 
-def test_the_survey_says_whether_and_to_what_its_reports_are_sealed(
+def test_the_survey_alone_decides_whether_and_to_which_key_reports_are_sealed(
     opened: World, asked: PublishedSurvey
 ) -> None:
-    """Else anyone could leave the seal out, or choose a key that is kept with less care."""
+    """Otherwise anyone could leave the seal out, or choose a key that is less well protected."""
     plain = opened.publish(survey(name="plain"))
     assert refusals(opened.send(envelope(asked))) == ["bad-payload"]
     assert refusals(send(opened, seal(envelope(plain), PUBLIC).pack())) == ["bad-payload"]
@@ -93,13 +91,15 @@ def test_the_survey_says_whether_and_to_what_its_reports_are_sealed(
     assert [opened.tallies(published) for published in (asked, plain, elsewhere)] == [{}] * 3
 
 
-def test_without_a_token_a_body_holds_one(opened: World, asked: PublishedSurvey) -> None:
+def test_without_a_token_a_body_has_one_sealed_envelope(
+    opened: World, asked: PublishedSurvey
+) -> None:
     both = [seal(envelope(asked, n), PUBLIC).pack() for n in range(2)]
     assert send(opened, *both, app=False).status_code == 413
     assert send(opened, *both).get_json()["accepted"] == 2
 
 
-def test_a_key_that_is_missing_is_the_server_s_fault_and_the_sender_keeps_its_report(
+def test_a_missing_key_is_a_server_error_and_the_sender_keeps_its_report(
     tmp_path: Path,
 ) -> None:
     with world(tmp_path / "data") as here:
@@ -111,8 +111,8 @@ def test_a_key_that_is_missing_is_the_server_s_fault_and_the_sender_keeps_its_re
         assert (ready.status_code, "--sealing-key" in ready.get_json()["detail"]) == (503, True)
 
 
-def test_a_key_that_no_survey_needs_any_more_is_not_missed(tmp_path: Path) -> None:
-    """Nor can anyone hold up a relay's batch with a mark of their own."""
+def test_a_key_that_no_survey_needs_may_be_absent(tmp_path: Path) -> None:
+    """Nobody can block a relay's batch with an invented key id either."""
     with world(tmp_path / "data") as here:
         asked = here.publish(survey(sealed_to=PUBLIC))
         body = seal(envelope(asked), PUBLIC).pack()

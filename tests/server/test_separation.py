@@ -136,7 +136,7 @@ def test_no_request_of_any_role_grows_memory_by_more_than_64_mb(scene: Scene) ->
 def flooded(
     scene: Scene, method: str, path: str, process: str
 ) -> Iterator[subprocess.Popen[bytes]]:
-    """One address in a closed loop over 16 connections, by an operator where that is needed."""
+    """Flood one address in a closed loop over 16 connections, as an operator if needed."""
     body = COSTLY_JSON if method == "POST" else b""
     token = "" if process == "intake" else f"Authorization: Bearer {scene.tokens['operator']}\r\n"
     request = (

@@ -1,4 +1,4 @@
-"""Real servers: starting, stopping, being killed, and what they refuse to share."""
+"""Real servers: starting, stopping, being killed, and files they do not share."""
 
 import json
 import os
@@ -34,7 +34,7 @@ def data(tmp_path: Path) -> Path:
 
 @pytest.fixture(scope="module")
 def served(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The folder of the server that tests share which leave it as it was."""
+    """Return the folder of the server shared by tests that do not change it."""
     return tmp_path_factory.mktemp("served") / "data"
 
 
@@ -81,9 +81,7 @@ def test_the_first_start_makes_an_operator_token_and_later_ones_do_not(data: Pat
 
 
 @pytest.mark.parametrize("seconds", [0.0, 0.2, 0.4])
-def test_a_start_that_is_stopped_keeps_no_token_that_it_has_not_shown(
-    data: Path, seconds: float
-) -> None:
+def test_an_interrupted_start_keeps_no_token_that_was_not_shown(data: Path, seconds: float) -> None:
     command = [*DENIABLE, "serve", "--data", str(data), "--port", "0", "--dashboard-port", "0"]
     stopped = subprocess.Popen([*command, "--json"], stdout=subprocess.PIPE, text=True)
     eventually((data / FILE).exists, "the store is made")
@@ -94,13 +92,13 @@ def test_a_start_that_is_stopped_keeps_no_token_that_it_has_not_shown(
         assert (next_start.token is None) == ('"token": "' in shown)
 
 
-def test_the_data_folder_is_its_owner_s_alone(server: Server, served: Path) -> None:
+def test_the_data_folder_is_readable_by_its_owner_only(server: Server, served: Path) -> None:
     assert stat.S_IMODE(served.stat().st_mode) == 0o700
     assert all(stat.S_IMODE(file.stat().st_mode) & 0o077 == 0 for file in served.iterdir())
 
 
 def test_a_folder_that_is_in_use_keeps_its_mode(data: Path) -> None:
-    """A shared folder, or somebody's home, named by mistake; what is put there is private."""
+    """It may be a shared folder or a home, named by mistake; new files in it are private."""
     data.mkdir()
     data.chmod(0o755)
     (data / "something else").touch()
@@ -186,7 +184,7 @@ def test_a_killed_group_starts_again(data: Path) -> None:
             assert answers(successor)
 
 
-def test_what_verbs_publish_and_close_is_served(
+def test_surveys_published_and_closed_by_verbs_are_served(
     server: Server, served: Path, tmp_path: Path
 ) -> None:
     """Another process opens the same folder; test_catalogue states the delay."""
@@ -216,10 +214,10 @@ def test_closing_over_http_reaches_intake_before_the_response(data: Path) -> Non
         assert json.loads(get(server, f"/v1/surveys/{asked.id}")[1])["state"] == "closed"
 
 
-def test_results_are_had_from_another_machine(
+def test_results_are_available_from_another_machine(
     server: Server, served: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The same words as from the store; a token goes nowhere without encryption."""
+    """The output equals that from the store. No token is sent without encryption."""
     file = tmp_path / "remote.toml"
     run("survey", "new", file)
     file.write_text(file.read_text("utf-8").replace("app-health", "remote"), "utf-8")
@@ -260,7 +258,7 @@ def test_a_backup_is_taken_while_it_serves(server: Server, served: Path, tmp_pat
 
 
 def test_a_chunked_body_is_bounded_too(server: Server) -> None:
-    """10 MB that never say how long they are: refused, and the connection not read to its end."""
+    """10 MB without a stated length: refused, and the connection is not read to its end."""
     head = (
         "POST /v1/envelopes HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n"
         "Content-Type: application/vnd.deniable.envelopes\r\n\r\n"
@@ -292,7 +290,7 @@ def test_a_body_that_ends_early_is_refused(data: Path) -> None:
 
 
 def test_two_hundred_held_connections_do_not_stop_it(server: Server) -> None:
-    """A hundred that stop in their head and a hundred that stop in their body."""
+    """A hundred stop in their head and a hundred in their body."""
     held = []
     half = "POST /v1/envelopes HTTP/1.1\r\nHost: x\r\n"
     body = "Content-Type: application/vnd.deniable.envelopes\r\nContent-Length: 99\r\n\r\nDNB1"
@@ -347,14 +345,14 @@ def test_the_greeting_shows_the_dashboard_s_address_once(data: Path) -> None:
     assert "/?token=" in lines[2]
 
 
-def test_a_host_that_is_not_here_is_a_clear_error(data: Path) -> None:
+def test_a_host_of_another_machine_is_a_clear_error(data: Path) -> None:
     done = run_alone("serve", "--data", data, "--host", "192.0.2.1", "--port", 0)
     assert done.returncode == 2
     assert "cannot listen at 192.0.2.1" in done.stderr
     assert done.stderr.count("\n") == 1
 
 
-def test_start_finds_out_what_is_in_the_folder(data: Path) -> None:
+def test_a_start_recognizes_the_contents_of_its_folder(data: Path) -> None:
     data.mkdir()
     (data / "deniable.sqlite3").write_bytes(b"not a database at all" * 100)
     done = run_alone("serve", "--data", data, "--port", 0)
@@ -365,7 +363,7 @@ def test_start_finds_out_what_is_in_the_folder(data: Path) -> None:
 
 
 @pytest.mark.parametrize("begun", ["", "PRAGMA journal_mode = WAL"])
-def test_a_first_start_that_was_killed_is_begun_anew(data: Path, begun: str) -> None:
+def test_a_first_start_that_was_killed_begins_again(data: Path, begun: str) -> None:
     """Its database has no tables yet, or no byte."""
     data.mkdir()
     with closing(sqlite3.connect(data / "deniable.sqlite3")) as driver:
@@ -376,7 +374,7 @@ def test_a_first_start_that_was_killed_is_begun_anew(data: Path, begun: str) -> 
         assert get(server, "/readyz")[0] == 200
 
 
-def test_a_write_that_fails_ends_the_worker_and_the_next_goes_on(data: Path) -> None:
+def test_a_failed_write_ends_the_worker_and_the_next_one_continues(data: Path) -> None:
     """A limit on the size of files makes the kernel fail writes, as a quota or a broken disk."""
     with SqliteStore.create(data) as store:
         asked = published(store, this_month())
@@ -401,7 +399,7 @@ def test_a_write_that_fails_ends_the_worker_and_the_next_goes_on(data: Path) -> 
         assert store.tallies(asked.sequence)[0].reports == 2
 
 
-def test_a_disk_that_goes_on_failing_ends_the_server(data: Path) -> None:
+def test_a_disk_that_keeps_failing_ends_the_server(data: Path) -> None:
     """The supervisor then notices, instead of seeing a process that refuses everything."""
     with SqliteStore.create(data) as store:
         asked = published(store, this_month())

@@ -1,4 +1,4 @@
-"""`doctor --repair` sets aside what it changes, makes up nothing, and needs room for it."""
+"""`doctor --repair` sets aside what it changes, invents nothing, and requires enough space."""
 
 from __future__ import annotations
 
@@ -37,8 +37,8 @@ def emptied(data: Path, sector: int) -> None:
 
 
 @pytest.mark.parametrize("ruin", [0, 5, 12])
-def test_of_a_ruined_half_nothing_is_made_up(tmp_path: Path, ruin: int) -> None:
-    """Also where a cut left zeros before the damage; what is lost counts when it is sent again."""
+def test_a_ruined_half_yields_no_invented_reports(tmp_path: Path, ruin: int) -> None:
+    """A cut may have left zeros before the damage; lost reports count when they are sent again."""
     with SqliteStore.create(tmp_path / "data") as store:
         asked = published(store, survey())
         uploads = some(asked, 1, 600)
@@ -55,7 +55,7 @@ def test_of_a_ruined_half_nothing_is_made_up(tmp_path: Path, ruin: int) -> None:
         assert write(again, uploads) == ["accepted"] * 600
 
 
-def test_of_one_whole_half_and_a_ruined_one_the_whole_one_is_kept(tmp_path: Path) -> None:
+def test_the_whole_half_is_kept_next_to_a_ruined_one(tmp_path: Path) -> None:
     with SqliteStore.create(tmp_path / "data") as store:
         asked = published(store, survey())
     file, halves = tmp_path / redo_file.FILE, list[bytes]()
@@ -95,8 +95,8 @@ def test_a_redo_file_that_was_cut_off_is_damaged(tmp_path: Path, size: int) -> N
     assert code == 0 or "cannot be read" in faults[0]["says"]
 
 
-def test_two_writes_in_one_half_make_no_envelope_that_nobody_sent(tmp_path: Path) -> None:
-    """A cut leaves sectors of an older write between those of the last, each with its sum."""
+def test_two_writes_in_one_half_invent_no_envelope(tmp_path: Path) -> None:
+    """A cut leaves sectors of an older write among those of the last, each with its checksum."""
     with SqliteStore.create(tmp_path / "data") as store:
         asked = published(store, survey())
     uploads, chance, file = some(asked, 1, 600), random.Random(3), tmp_path / redo_file.FILE
@@ -129,10 +129,10 @@ def test_two_writes_in_one_half_make_no_envelope_that_nobody_sent(tmp_path: Path
 
 
 @pytest.mark.parametrize("checkpointed", [True, False])
-def test_what_is_left_of_a_log_is_kept_beside_the_database_that_it_was_of(
+def test_the_rest_of_a_log_is_set_aside_with_its_database(
     left: Left, tmp_path: Path, checkpointed: bool
 ) -> None:
-    """Its beginning alone may be of a database that no longer is there."""
+    """Its beginning alone may belong to a database that no longer exists."""
     data = Path(shutil.copytree(left.data, tmp_path / "data"))
     if checkpointed:
         bring_into_the_database(data, pages=20)
@@ -162,7 +162,7 @@ def bring_into_the_database(data: Path, pages: int) -> None:
 
 
 def limited(data: Path, limit: int) -> tuple[int, list[dict[str, Any]]]:
-    """A repair in which no file may grow beyond a size."""
+    """Run a repair in which no file may exceed a size."""
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (limit, hard))
     try:
@@ -173,10 +173,10 @@ def limited(data: Path, limit: int) -> tuple[int, list[dict[str, Any]]]:
 
 @pytest.mark.parametrize("damaged", [LOG, redo_file.FILE])
 @pytest.mark.parametrize("limit", [0, 20_000])
-def test_a_repair_without_room_changes_nothing_and_says_so(
+def test_a_repair_without_space_changes_nothing_and_reports_it(
     left: Left, tmp_path: Path, damaged: str, limit: int
 ) -> None:
-    """No file may grow beyond a size: the copy fails, or what is to take its place."""
+    """No file may exceed a size: the copy fails, or its replacement does."""
     data = Path(shutil.copytree(left.data, tmp_path / "data"))
     ruined(
         data, damaged, redo_file.HALF_BYTES if damaged == redo_file.FILE else 32 + 9 * FRAME + 200
@@ -192,7 +192,7 @@ def test_a_repair_without_room_changes_nothing_and_says_so(
     assert "set aside" in run("--data", data, "--repair")[1]
 
 
-def test_a_database_that_finds_the_disk_full_is_not_taken_for_a_damaged_one(
+def test_a_full_disk_is_not_mistaken_for_damage(
     left: Left, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     data = Path(shutil.copytree(left.data, tmp_path / "data"))
@@ -208,9 +208,7 @@ def test_a_database_that_finds_the_disk_full_is_not_taken_for_a_damaged_one(
     assert served(data) == left.counts
 
 
-def test_files_that_were_set_aside_are_named_as_long_as_they_are_there(
-    left: Left, tmp_path: Path
-) -> None:
+def test_files_set_aside_are_named_while_they_exist(left: Left, tmp_path: Path) -> None:
     data = Path(shutil.copytree(left.data, tmp_path / "data"))
     for name in (redo_file.FILE, LOG):
         ruined(
@@ -229,9 +227,7 @@ def test_files_that_were_set_aside_are_named_as_long_as_they_are_there(
     assert "set aside" not in run("--data", data)[1]
 
 
-def test_what_a_repair_that_was_killed_had_not_finished_is_gone_after_the_next(
-    left: Left, tmp_path: Path
-) -> None:
+def test_a_repair_removes_unfinished_files_of_a_killed_one(left: Left, tmp_path: Path) -> None:
     data = Path(shutil.copytree(left.data, tmp_path / "data"))
     names = (f"{LOG}.unfinished", f"{redo_file.FILE}.unfinished")
     for name in names:
@@ -243,7 +239,7 @@ def test_what_a_repair_that_was_killed_had_not_finished_is_gone_after_the_next(
     assert [path.name for path in data.glob("*.unfinished*")] == ["notes.unfinished"]
 
 
-def test_a_database_that_finds_no_room_beside_it_leaves_no_copy_of_its_log(
+def test_without_space_for_the_database_no_copy_of_its_log_is_left(
     left: Left, tmp_path: Path
 ) -> None:
     data = Path(shutil.copytree(left.data, tmp_path / "data"))

@@ -52,14 +52,14 @@ def snippets(text: str) -> list[str]:
 
 
 def blocks(file: str, section: str) -> list[str]:
-    """The fenced shell blocks of one section."""
+    """Return the fenced shell blocks of one section."""
     text = (SERVER / file).read_text("utf-8")
     part = text.split(f"## {section}\n")[1].split("\n## ")[0]
     return re.findall(r"^```sh\n(.*?)^```", part, re.MULTILINE | re.DOTALL)
 
 
 def shell(line: str, folder: Path) -> str:
-    """Run by a shell, in which `deniable` is ours; it must not fail."""
+    """Run in a shell whose `deniable` is ours; it must not fail."""
     script = folder / "deniable"
     if not script.exists():
         python, option, code = DENIABLE
@@ -74,7 +74,7 @@ def shell(line: str, folder: Path) -> str:
 
 
 def published(folder: Path, data: Path) -> str:
-    """The id of a survey in this data folder; its draft stays in the other one."""
+    """Return the id of a survey in this data folder; its draft stays in the other one."""
     assert run("survey", "new", folder / "survey.toml").returncode == 0
     made = run("survey", "publish", folder / "survey.toml", "--data", data, "--json")
     return str(json.loads(made.stdout)["id"])
@@ -99,7 +99,7 @@ def test_the_pages_lead_from_nothing_to_a_report(tmp_path: Path) -> None:
         assert "1 report" in run("results", "app-health", "--data", data).stdout
 
 
-def test_who_cannot_sign_in_is_told_how_to_get_a_token(tmp_path: Path) -> None:
+def test_the_sign_in_page_explains_how_to_get_a_token(tmp_path: Path) -> None:
     data = tmp_path / "data"
     with serving(data) as server:
         (command,) = snippets(page(server.dashboard))
@@ -151,7 +151,7 @@ def test_the_signing_key_can_stay_on_another_machine(tmp_path: Path) -> None:
     assert "next" in run("survey", "list", "--data", tmp_path / "server").stdout
 
 
-def test_an_open_question_is_written_as_it_is_shown() -> None:
+def test_the_example_of_an_open_question_works_as_shown() -> None:
     text = (SERVER / "README.md").read_text("utf-8").split("## Ask an open question\n")[1]
     (block,) = re.findall(r"^```toml\n(.*?)^```", text.split("\n## ")[0], re.MULTILINE | re.DOTALL)
     (question,) = parse_toml(survey_text(block)).questions
@@ -159,7 +159,7 @@ def test_an_open_question_is_written_as_it_is_shown() -> None:
 
 
 @pytest.mark.long
-def test_a_survey_is_closed_and_deleted_as_it_is_shown(tmp_path: Path) -> None:
+def test_closing_and_deleting_a_survey_work_as_shown(tmp_path: Path) -> None:
     """The commands are those of "Begin" in README.md and "Deleting a survey" in DEPLOYING.md."""
     shell("deniable survey new s.toml && deniable survey publish s.toml --data data", tmp_path)
     shell(blocks("README.md", "Begin")[0], tmp_path)
@@ -173,7 +173,7 @@ def test_a_survey_is_closed_and_deleted_as_it_is_shown(tmp_path: Path) -> None:
 
 
 @pytest.mark.long
-def test_limits_the_register_and_the_doctor_as_they_are_shown(tmp_path: Path) -> None:
+def test_limits_the_register_and_the_doctor_work_as_shown(tmp_path: Path) -> None:
     """DEPLOYING.md: "Limits on forged reports", "The register", "Damaged files"; the doctor's first
     line also while the server serves."""
     shell("deniable survey new s.toml && deniable survey publish s.toml --data data", tmp_path)
@@ -192,7 +192,7 @@ def test_limits_the_register_and_the_doctor_as_they_are_shown(tmp_path: Path) ->
 
 
 @pytest.mark.long
-def test_archives_as_they_are_shown(tmp_path: Path) -> None:
+def test_archives_work_as_shown(tmp_path: Path) -> None:
     """The commands are those of "Archives" in DEPLOYING.md, except pip, for three ended rounds."""
     asked = fill(tmp_path / "data")
     (block,) = blocks("DEPLOYING.md", "Archives")
@@ -205,7 +205,7 @@ def test_archives_as_they_are_shown(tmp_path: Path) -> None:
 
 
 @pytest.mark.long
-def test_a_relay_as_it_is_shown(tmp_path: Path) -> None:
+def test_a_relay_works_as_shown(tmp_path: Path) -> None:
     """The commands are those of "A relay" in DEPLOYING.md: both servers answer, the token is
     accepted."""
     (block,) = blocks("DEPLOYING.md", "A relay")

@@ -17,8 +17,8 @@ from tests.server.world import World
 from tests.shared.test_sealing import PUBLIC
 
 
-def test_a_batch_and_a_round_are_told_apart() -> None:
-    """The server sees batches come: to it, a report is among those of its batch alone."""
+def test_a_batch_and_a_round_are_distinguished() -> None:
+    """The server sees batches arrive, so a report hides only among those of its batch."""
     batch, whole = shuffled(survey(sealed_to=PUBLIC), 54_321)
     assert (batch.among, batch.people, batch.epsilon) == ("batch", 1_000, "0.149")
     assert (whole.among, whole.people, whole.epsilon) == ("round", 50_000, "0.0182")
@@ -32,7 +32,7 @@ def test_a_small_round_is_one_batch() -> None:
     assert (batch.people, float(batch.epsilon) > 0.149) == (300, True)
 
 
-def test_of_many_questions_a_report_gives_away_their_sum() -> None:
+def test_a_report_spends_the_sum_of_its_questions() -> None:
     """One report spends ε 0.5 + 2 + 1; no question alone does."""
     few = float(shuffled(survey(EACH_KIND, sealed_to=PUBLIC), 1_000)[0].epsilon)
     assert 0.397 < few < 1.853
@@ -44,7 +44,7 @@ def test_of_many_questions_a_report_gives_away_their_sum() -> None:
      ({"sealed_to": PUBLIC, "repeat": "latched", "repeat_rounds": 3}, 5_000)],
     ids=["not sealed", "one", "none", "latched"],
 )  # fmt: skip
-def test_where_it_would_not_be_true_nothing_is_stated(
+def test_amplification_is_not_stated_where_it_would_be_false(
     changes: dict[str, Any], reports: int
 ) -> None:
     assert shuffled(survey(**changes), reports) == ()

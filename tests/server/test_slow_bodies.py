@@ -1,4 +1,4 @@
-"""Slow bodies, cut ones and idle connections do not keep the reader from everybody else."""
+"""Slow bodies, cut ones and idle connections do not block the reader for others."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def with_operator(folder: Path) -> str:
 
 
 @pytest.mark.parametrize("path", ["/sign-in", "/v1/surveys"])
-def test_slow_bodies_leave_threads_for_everybody_else(tmp_path: Path, path: str) -> None:
+def test_slow_bodies_leave_threads_for_everyone_else(tmp_path: Path, path: str) -> None:
     token = with_operator(tmp_path / "data")
     known = f"Authorization: Bearer {token}\r\n"
     with serving(tmp_path / "data") as server, ExitStack() as stack:
@@ -63,7 +63,7 @@ def test_slow_bodies_leave_threads_for_everybody_else(tmp_path: Path, path: str)
 
 
 def post_as_granian(here: World, path: str, cookie: str, body: bytes, length: int) -> int:
-    """The status of a form, whose body ends after these bytes whatever length it declares."""
+    """Return the status of a form whose body ends early, whatever length it declares."""
     builder = EnvironBuilder(path, method="POST", content_type=FORM, headers=[("Cookie", cookie)])
     environ: dict[str, Any] = {
         **builder.get_environ(),
@@ -76,7 +76,7 @@ def post_as_granian(here: World, path: str, cookie: str, body: bytes, length: in
 
 
 def test_a_form_that_ends_early_does_nothing(here: World) -> None:
-    """A part of a form may be a form as well: here one with fewer days."""
+    """Part of a form may be a valid form, here one with fewer days."""
     browser, session = FlaskClient(here.app), here.session(here.token("operator"))
     browser.set_cookie(COOKIE, session)
     (sent,) = set(re.findall('name="form_token" value="([0-9a-f]+)"', browser.get("/operate").text))
@@ -89,7 +89,7 @@ def test_a_form_that_ends_early_does_nothing(here: World) -> None:
 
 
 def test_idle_connections_delay_others_only_briefly(tmp_path: Path) -> None:
-    """More than the reader serves: those that send nothing are closed soon."""
+    """There are more than the reader serves; those that send nothing are soon closed."""
     with serving(tmp_path / "data") as server, ExitStack() as stack:
         place = ("127.0.0.1", server.dashboard_port)
         for _ in range(READER_CONNECTIONS + 50):

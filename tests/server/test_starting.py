@@ -1,4 +1,4 @@
-"""Every start answers: each process is forked by one that has no other thread."""
+"""Every start succeeds: each process is forked by one that has no other thread."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ THREADED = "threading.Thread(target=threading.Event().wait, name='other', daemon
 
 
 def forks(data: Path, planted: str = "") -> list[str]:
-    """The threads that were alive at each fork of a start: of two roles, and of their workers."""
+    """Return the threads alive at each fork of a start: of two roles, and of their workers."""
     program = f"{WATCHED}{planted}raise SystemExit(main())"
     server = start(data, command=[sys.executable, "-c", program, "serve"])
     code, errors = server.stop()
@@ -57,10 +57,10 @@ def all_answer(folder: Path, starts: int) -> bool:
         return set(found) == {200}
 
 
-def test_starts_at_once_all_answer(tmp_path: Path) -> None:
+def test_simultaneous_starts_all_succeed(tmp_path: Path) -> None:
     assert all_answer(tmp_path, AT_ONCE)
 
 
 @pytest.mark.long
-def test_three_hundred_starts_all_answer(tmp_path: Path) -> None:
+def test_three_hundred_starts_all_succeed(tmp_path: Path) -> None:
     assert all_answer(tmp_path, 300)

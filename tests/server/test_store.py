@@ -44,7 +44,7 @@ def test_another_version_is_refused_and_not_touched(data: Path, version: str) ->
     assert (data / FILE).read_bytes() == before
 
 
-def test_somebody_else_s_database_is_refused(tmp_path: Path) -> None:
+def test_the_database_of_another_program_is_refused(tmp_path: Path) -> None:
     with closing(sqlite3.connect(tmp_path / FILE)) as connection, connection:
         connection.execute("CREATE TABLE theirs (column)")
     before = (tmp_path / FILE).read_bytes()
@@ -53,14 +53,14 @@ def test_somebody_else_s_database_is_refused(tmp_path: Path) -> None:
     assert (tmp_path / FILE).read_bytes() == before
 
 
-def test_a_folder_without_data_is_not_made_by_reading_it(tmp_path: Path) -> None:
+def test_reading_a_missing_folder_does_not_create_it(tmp_path: Path) -> None:
     with pytest.raises(StoreUnusable, match="holds no deniable data"):
         SqliteStore.open(tmp_path / "nothing")
     assert not (tmp_path / "nothing").exists()
 
 
-def test_every_column_says_what_it_is() -> None:
-    """In the schema itself, which is kept in the database."""
+def test_every_column_has_a_comment() -> None:
+    """The comments are in the schema itself, which the database stores."""
     for table in re.findall(r"CREATE TABLE \w+ \(\n(.*?)\n\)", SCHEMA, re.DOTALL):
         for line in table.splitlines():
             if line.strip().startswith(("PRIMARY KEY", "GENERATED")):
@@ -168,13 +168,13 @@ def test_a_backup_of_another_version_is_not_restored(data: Path, tmp_path: Path)
         restore(tmp_path / "copy", tmp_path / "again")
 
 
-def test_two_surveys_keep_their_tallies_apart(here: World) -> None:
+def test_two_surveys_have_separate_tallies(here: World) -> None:
     one, other = here.publish(survey(name="one")), here.publish(survey(name="other"))
     here.send(envelope(one, 1), envelope(other, 1), envelope(other, 2), app=True)
     assert [here.tallies(published)[683][0] for published in (one, other)] == [1, 2]
 
 
-def test_a_survey_signed_by_another_key_does_not_take_the_place_of_the_first(here: World) -> None:
+def test_a_survey_signed_by_another_key_does_not_replace_the_first(here: World) -> None:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
     from deniable.shared.errors import UntrustedSurvey
@@ -228,7 +228,7 @@ def test_a_damaged_tally_is_neither_shown_nor_added_to_nor_purged(here: World, c
         assert here.store.purge(100).envelopes == 0
 
 
-def test_damaged_envelopes_take_nothing_more(here: World) -> None:
+def test_a_round_with_damaged_envelopes_accepts_nothing(here: World) -> None:
     """The store cannot know whether a report has already come."""
     asked = here.publish(survey())
     here.send(envelope(asked, 1))

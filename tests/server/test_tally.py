@@ -1,4 +1,4 @@
-"""Counting: exact for every shape of question, and strict about what no client sends."""
+"""Counting is exact for every shape of question, and rejects what no client sends."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def payload(asked: Survey, reports: int) -> bytes:
 
 @pytest.mark.parametrize("shape", SURVEYS)
 @pytest.mark.parametrize("reports", [1, 2, ROWS - 1, ROWS, ROWS + 1, 1_025])
-def test_counts_are_those_of_counting_one_by_one(shape: str, reports: int) -> None:
+def test_counts_equal_counting_one_by_one(shape: str, reports: int) -> None:
     asked = SURVEYS[shape]
     cells = tally(asked, payload(asked, reports), reports)
     assert cells.dtype == np.int64
@@ -76,7 +76,7 @@ def test_a_bit_that_every_report_sets_is_counted_in_all_of_them(reports: int) ->
 
 @pytest.mark.parametrize("shape", SURVEYS)
 def test_one_report_is_checked_as_strictly_as_many(shape: str) -> None:
-    """The quick way for one report, and the counting way, agree on every value of every byte."""
+    """The fast path for one report and the counting path agree on every value of every byte."""
     asked = SURVEYS[shape]
     good = payload(asked, 1)
     for index in range(len(good)):
@@ -94,7 +94,7 @@ def accepts(asked: Survey, sent: bytes, reports: int) -> bool:
 
 
 @pytest.mark.parametrize("shape", SURVEYS)
-def test_an_encoding_without_a_counter_is_counted_by_its_own_word(
+def test_an_encoding_without_a_counter_is_counted_by_its_own_method(
     shape: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(tallies, "COUNTERS", {})
@@ -110,8 +110,8 @@ def test_an_encoding_without_a_counter_is_counted_by_its_own_word(
 @pytest.mark.parametrize("more", [-1, 0, 1, 300])
 @pytest.mark.parametrize("width", [1, 5, 16])
 def test_many_rows_are_added_up_bit_by_bit(width: int, more: int) -> None:
-    """Random bits, and bits that all rows set, around the number of rows that go together; cut out
-    of a wider payload, as one question of several is."""
+    """Random bits and all-one bits, around the number of rows that are added together, cut from a
+    wider payload as for one of several questions."""
     rows = np.random.default_rng(width).integers(
         0, 256, (2 * BLOCKS * ROWS + more, width + 3), dtype=np.uint8
     )
@@ -123,7 +123,7 @@ def test_many_rows_are_added_up_bit_by_bit(width: int, more: int) -> None:
     assert (_weights(part) == by_row).all()
 
 
-def test_one_bad_report_among_many_is_found_wherever_it_is() -> None:
+def test_one_bad_report_among_many_is_found_at_any_position() -> None:
     asked = SURVEYS["together"]
     good, size, chance = payload(asked, 600), asked.report_size, random.Random(1)
     for _ in range(50):
@@ -135,7 +135,7 @@ def test_one_bad_report_among_many_is_found_wherever_it_is() -> None:
             tally(asked, bad, 600)
 
 
-def test_a_group_that_there_is_not_is_found_among_many() -> None:
+def test_an_invalid_group_is_found_among_many() -> None:
     asked = survey(
         '[[question]]\nname = "idea"\nkind = "text"\nlength = 4\nepsilon = "1"\n'
         'mechanism = "grouped-k-randomized-response"\n'
@@ -150,7 +150,7 @@ def test_a_group_that_there_is_not_is_found_among_many() -> None:
             tally(asked, last + bytes([group]).ljust(size, b"\0") + last, 3)
 
 
-def test_a_symbol_of_three_bytes_that_no_device_reports_is_found_among_many() -> None:
+def test_an_impossible_symbol_of_three_bytes_is_found_among_many() -> None:
     asked = survey(choice(65_536, "projective-geometry"))
     limit = asked.questions[0].mechanism.symbols
     assert 2**16 < limit < 2**24 - 1
@@ -162,8 +162,8 @@ def test_a_symbol_of_three_bytes_that_no_device_reports_is_found_among_many() ->
             tally(asked, wrong, 3)
 
 
-def test_sets_of_a_fixed_size_are_counted_and_others_found_wherever_they_are() -> None:
-    """Every set of so many of 13 options, once; then one of them with an option more, or less."""
+def test_sets_of_a_fixed_size_are_counted_and_others_rejected() -> None:
+    """Every set of this size out of 13 options, then one with an option more or less."""
     asked = survey(choice(13, "subset-selection"))
     encoding = asked.questions[0].mechanism.encoding
     sets = list(encoding.symbols())
@@ -179,7 +179,7 @@ def test_sets_of_a_fixed_size_are_counted_and_others_found_wherever_they_are() -
                 tally(asked, b"".join(wrong), len(wrong))
 
 
-def test_a_commit_counts_what_admission_has_counted_and_what_it_has_not(tmp_path: Path) -> None:
+def test_a_commit_counts_what_admission_did_not(tmp_path: Path) -> None:
     with SqliteStore.create(tmp_path / "data") as store:
         asked = published(store, mixed())
         sent = [envelope(asked, number) for number in range(5)]
@@ -197,7 +197,7 @@ def test_a_commit_counts_what_admission_has_counted_and_what_it_has_not(tmp_path
 
 
 @pytest.mark.parametrize(("size", "reports"), [(0, 0), (5, 0), (0, 2), (9, 2), (11, 2), (10, 3)])
-def test_a_payload_is_as_long_as_its_reports(size: int, reports: int) -> None:
+def test_a_payload_has_the_length_of_its_reports(size: int, reports: int) -> None:
     with pytest.raises(InvalidEnvelope, match=f"{reports} reports .* got {size}"):
         check(
             survey(BIT + choice(2**15 + 1) + choice(9, "unary", name="languages")),

@@ -1,4 +1,4 @@
-"""A mean vector as people and programs get it: JSON, CSV, page and command."""
+"""A mean vector as JSON, CSV, page and command output."""
 
 import csv
 import io
@@ -27,7 +27,7 @@ HELD = np.linspace(-1, 0.9, DIMENSION) / np.linalg.norm(np.linspace(-1, 0.9, DIM
 
 @pytest.fixture
 def filled(tmp_path: Path) -> Iterator[tuple[World, PublishedSurvey]]:
-    """One round with enough people, and one with too few."""
+    """Fill one round with enough people, and one with too few."""
     with world(tmp_path / "data", NOW) as here:
         asked = survey_text(vector(DIMENSION), closes=date(2027, 2, 28), minimum_reports=100)
         published = here.publish(parse_toml(asked))
@@ -41,7 +41,7 @@ def filled(tmp_path: Path) -> Iterator[tuple[World, PublishedSurvey]]:
         yield here, published
 
 
-def test_the_document_has_the_vector_as_one(filled: tuple[World, PublishedSurvey]) -> None:
+def test_the_document_has_the_vector_as_a_whole(filled: tuple[World, PublishedSurvey]) -> None:
     here, published = filled
     address = f"/v1/surveys/{published.id}/results"
     found = here.client.get(address, headers=here.bearer("analyst")).json
@@ -68,10 +68,10 @@ def test_the_csv_has_every_coordinate(filled: tuple[World, PublishedSurvey]) -> 
     assert all(row["kind"] == "vector" and row["estimate"] for row in rows)
 
 
-def test_the_page_draws_the_largest_that_are_told_and_lists_the_others(
+def test_the_page_draws_the_largest_clear_coordinates_and_lists_the_others(
     filled: tuple[World, PublishedSurvey],
 ) -> None:
-    """Far below zero counts as far above; a survey that JavaScript cannot answer shows no such
+    """Large negative ones count as large. A survey that JavaScript cannot answer shows no such
     example."""
     here, published = filled
     headers = here.bearer("analyst")
@@ -92,7 +92,7 @@ def test_the_page_draws_the_largest_that_are_told_and_lists_the_others(
     assert "or in JavaScript" not in empty
 
 
-def test_the_command_says_how_far_it_is_off_as_a_whole(
+def test_the_command_states_the_error_of_the_whole_vector(
     filled: tuple[World, PublishedSurvey], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["results", "app-health", "--data", str(tmp_path / "data")]) == 0
@@ -111,13 +111,13 @@ def test_the_command_says_how_far_it_is_off_as_a_whole(
         ("dimension = 300", 'dimension = 300\nintegers = ["64", "22", "1"]', "integers"),
     ],
 )
-def test_a_vector_that_cannot_be_asked_for_is_refused(old: str, new: str, what: str) -> None:
+def test_an_impossible_vector_question_is_refused(old: str, new: str, what: str) -> None:
     with pytest.raises(InvalidSurvey, match=what):
         parse_toml(survey_text(vector(300)).replace(old, new))
 
 
-def test_what_is_published_says_how_many_codewords_and_needs_nothing_else() -> None:
-    """The device reads them, whatever it would have chosen itself."""
+def test_the_document_states_the_number_of_codewords() -> None:
+    """The device uses it, whatever it would have chosen itself."""
     document = render_document(parse_survey_file(survey_text(vector(300))))
     (question,) = parse_document(document).questions
     other = document.replace(b'"64"', b'"128"').replace(b'"22"', b'"40"')

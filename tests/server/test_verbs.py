@@ -30,7 +30,7 @@ def data(tmp_path: Path) -> Path:
 
 
 def refused(code: int, *arguments: object) -> str:
-    """The one line that it says."""
+    """Return the single line of the refusal."""
     done = run(*arguments)
     assert (done.returncode, done.stdout) == (code, ""), done
     assert done.stderr.count("\n") == 1, done.stderr
@@ -74,7 +74,7 @@ def test_publishing_other_questions_under_a_name_in_use_shows_them_first(file: P
     assert run("survey", "publish", file, "--data", data, "--replace").returncode == 0
 
 
-def test_a_choice_without_an_option_for_the_others_is_remarked_upon(file: Path) -> None:
+def test_check_remarks_on_a_choice_without_an_other_option(file: Path) -> None:
     file.write_text(re.sub(r"^other = .*$", "", file.read_text(), flags=re.MULTILINE))
     done = run("survey", "check", file, "--json")
     assert any(
@@ -82,7 +82,7 @@ def test_a_choice_without_an_option_for_the_others_is_remarked_upon(file: Path) 
     )
 
 
-def test_check_says_what_a_report_gives_away_in_words(file: Path) -> None:
+def test_check_states_the_privacy_cost_in_words(file: Path) -> None:
     done = run("survey", "check", file)
     assert done.returncode == 0
     assert round_promise(2_000_000_000)[1:] in done.stdout
@@ -101,7 +101,7 @@ def test_check_says_what_a_report_gives_away_in_words(file: Path) -> None:
         ("opens = 2", "opens = 1999-01-01 #", "has passed"),
     ],
 )
-def test_check_warns_of_what_nobody_means(file: Path, old: str, new: str, warning: str) -> None:
+def test_check_warns_of_likely_mistakes(file: Path, old: str, new: str, warning: str) -> None:
     text = file.read_text().replace(old, new)
     if "1999" in new:
         text = text.replace("opens = 1999-01-01", "opens = 2020-01-01").replace(
@@ -121,7 +121,7 @@ def test_check_warns_of_what_nobody_means(file: Path, old: str, new: str, warnin
         ("grace_days = 14", "grace_days = -1", "grace_days"),
     ],
 )
-def test_a_mistake_in_a_survey_is_one_line_with_its_cure(
+def test_a_mistake_in_a_survey_is_one_line_with_its_fix(
     file: Path, data: Path, old: str, new: str, hint: str
 ) -> None:
     file.write_text(file.read_text().replace(old, new))
@@ -130,7 +130,9 @@ def test_a_mistake_in_a_survey_is_one_line_with_its_cure(
     assert not (data / "deniable.sqlite3").exists()
 
 
-def test_what_is_not_there_is_said_with_what_to_do(file: Path, data: Path, tmp_path: Path) -> None:
+def test_missing_things_are_reported_with_what_to_do(
+    file: Path, data: Path, tmp_path: Path
+) -> None:
     assert "deniable serve" in refused(2, "survey", "list", "--data", data)
     assert "deniable survey new" in refused(2, "survey", "check", tmp_path / "no.toml")
     assert "already exists" in refused(2, "survey", "new", file)
@@ -143,10 +145,8 @@ def test_what_is_not_there_is_said_with_what_to_do(file: Path, data: Path, tmp_p
     assert "token list" in refused(3, "token", "revoke", "abc", "--data", data)
 
 
-def test_a_key_of_one_s_own_signs_and_stays_where_it_is(
-    file: Path, data: Path, tmp_path: Path
-) -> None:
-    """The server's folder then holds the public half only."""
+def test_a_user_s_own_key_signs_and_stays_in_place(file: Path, data: Path, tmp_path: Path) -> None:
+    """The server's folder then has only the public half."""
     key = tmp_path / "key.pem"
     public = asked_json("keys", "new", key)["key"]
     assert key.stat().st_mode & 0o077 == 0
@@ -159,7 +159,7 @@ def test_a_key_of_one_s_own_signs_and_stays_where_it_is(
     assert all(secret not in path.read_bytes() for path in data.iterdir())
 
 
-def test_without_a_key_one_is_made_and_said_so(file: Path, data: Path) -> None:
+def test_without_a_key_one_is_made_and_reported(file: Path, data: Path) -> None:
     done = run("survey", "publish", file, "--data", data, "--json")
     assert "created a signing key" in done.stderr
     assert json.loads(done.stdout)["key"] in done.stderr
@@ -219,7 +219,7 @@ def test_the_store_is_found_in_the_environment(
 
 
 @pytest.mark.parametrize("address", ["http://127.0.0.1:8000", "postgresql://u:secret@h/d"])
-def test_an_address_is_no_folder(
+def test_an_address_is_refused_as_a_folder(
     file: Path, tmp_path: Path, address: str, monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:  # fmt: skip
@@ -233,7 +233,7 @@ def test_an_address_is_no_folder(
 
 
 def test_a_name_of_several_surveys_closes_none_of_them(file: Path, data: Path) -> None:
-    """A second close used to take the older one."""
+    """A second close must not close the older one."""
     first = asked_json("survey", "publish", file, "--data", data)["id"]
     file.write_text(file.read_text("utf-8").replace("How is", "And how is"), "utf-8")
     second = asked_json("survey", "publish", file, "--data", data)["id"]
@@ -250,7 +250,7 @@ def test_a_name_of_several_surveys_closes_none_of_them(file: Path, data: Path) -
     assert "was closed and stays closed" in again.stdout
 
 
-def test_what_happened_is_said_and_unsaid(file: Path, data: Path) -> None:
+def test_annotations_are_added_and_removed(file: Path, data: Path) -> None:
     asked_json("survey", "publish", file, "--data", data)
     place = ("--data", data)
     name = asked_json("survey", "list", *place)["surveys"][0]["name"]

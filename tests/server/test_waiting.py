@@ -46,7 +46,7 @@ def tried(client: FlaskClient, asked: PublishedSurvey) -> str:
 
 
 def everything(here: World) -> list[str]:
-    """All that is on disk, and all that is counted in memory."""
+    """Return all that is on disk, and all counters in memory."""
     here.clock.pass_(seconds=2)  # metrics are a second old at most
     lines = here.client.get("/metrics", headers=here.bearer("operator")).text.splitlines()
     kept = [line for line in lines if "report" in line or "commit" in line]
@@ -84,10 +84,10 @@ def test_a_page_without_reports_refreshes_with_and_without_a_script(
         (date(2026, 12, 1), 100, False, "copy.js png.js"),
     ],
 )
-def test_a_page_loads_what_it_uses(
+def test_a_page_loads_only_the_scripts_it_uses(
     here: World, operator: FlaskClient, opens: date, reports: int, closed: bool, needed: str
 ) -> None:
-    """A planner, snippets to copy, an element that turns; figures to draw as PNG."""
+    """They are the planner, snippets to copy, the refresh, and figures to draw as PNG."""
     asked = here.publish(until_spring(opens=opens))
     if reports:
         here.send(envelope(asked, 1, count=reports), app=True)
@@ -116,7 +116,7 @@ def test_the_refresh_check_needs_the_same_role_as_the_page(
 
 
 def test_the_refresh_check_reads_no_other_survey(here: World, asked: PublishedSurvey) -> None:
-    """Pages ask for it again and again; here, what others have counted is damaged."""
+    """Pages repeat it often. Here, the counts of the other survey are damaged."""
     other = here.publish(survey(name="other"))
     assert here.send(envelope(other, 1)).json["accepted"] == 1
     assert here.tallies(other)
@@ -141,7 +141,7 @@ def test_a_closed_survey_s_page_does_not_refresh(
 def test_the_waiting_page_plans_the_survey_s_own_questions(
     here: World, operator: FlaskClient, opens: date
 ) -> None:
-    """Before it opens, and while nothing has come."""
+    """It does so before the survey opens, and while there are no reports."""
     asked = here.publish(until_spring(opens=opens))
     for question in asked.survey.questions:
         query = f"?question={question.name}&people=50000"
@@ -159,7 +159,7 @@ def test_the_waiting_page_plans_the_survey_s_own_questions(
 @pytest.mark.parametrize(
     "questions", [EACH_KIND, choice([str(n) for n in range(300)]), vector(5)], ids=len
 )
-def test_a_test_report_would_be_counted_and_is_not_stored(
+def test_a_test_report_is_validated_and_not_stored(
     here: World, operator: FlaskClient, questions: str
 ) -> None:
     asked = here.publish(until_spring(questions))

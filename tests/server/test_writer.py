@@ -1,4 +1,4 @@
-"""The writer: nothing is acknowledged that is not on disk, and nothing is counted twice."""
+"""The writer: acknowledged envelopes are on disk, and nothing is counted twice."""
 
 import sqlite3
 import threading
@@ -33,7 +33,7 @@ def upload(asked: PublishedSurvey, number: int) -> Upload:
 
 
 class Faulty(SqliteStore):
-    """The real store, whose next transactions fail as told: all done, and not yet committed."""
+    """The real store, whose next transactions fail as planned: complete, but not yet committed."""
 
     faults: list[Exception]
     gate: threading.Event | None = None
@@ -53,7 +53,7 @@ class Faulty(SqliteStore):
 def test_a_group_is_written_in_the_order_of_its_rounds(
     store: Faulty, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Not as they came: rows would lie in that order."""
+    """Otherwise rows would lie in the order of arrival."""
     asked, written = published(store, survey(opens=date(2026, 9, 1))), list[int]()
     sent = [envelope(asked, n, round_number=n) for n in (DECEMBER, DECEMBER - 2, DECEMBER - 1)]
     with store.transaction() as transaction:
@@ -101,7 +101,7 @@ def opened(store: Faulty) -> None:
 
 
 def counted(store: Store, asked: PublishedSurvey) -> list[int]:
-    """The reports and the cells of the only round."""
+    """Return the reports and the cells of the only round."""
     tallies = store.tallies(asked.sequence)
     return [tallies[0].reports, *tallies[0].cells] if tallies else []
 
@@ -121,10 +121,10 @@ def test_many_requests_share_one_commit(store: Faulty) -> None:
 
 
 @pytest.mark.parametrize(("seconds", "commits"), [(PATIENCE, 3), (0.0, 5)])
-def test_a_group_waits_for_as_many_as_there_were_in_the_last_one(
+def test_a_group_waits_for_as_many_requests_as_the_last_one_had(
     store: Faulty, monkeypatch: pytest.MonkeyPatch, seconds: float, commits: int
 ) -> None:
-    """The first alone, then three at once, and then three that come one by one."""
+    """The first comes alone, then three together, and then three one by one."""
     monkeypatch.setattr(writing, "GATHER_SECONDS", seconds)
     asked, taken = published(store, survey()), list[float]()
     with writer_of(store) as writer, ThreadPoolExecutor(7) as pool:
@@ -147,7 +147,7 @@ def test_a_group_waits_for_as_many_as_there_were_in_the_last_one(
 
 
 @pytest.mark.parametrize("seconds", [writing.GATHER_SECONDS, PATIENCE])
-def test_who_comes_alone_is_kept_for_a_moment_or_until_it_stops(
+def test_a_single_request_waits_briefly_or_until_the_writer_stops(
     store: Faulty, monkeypatch: pytest.MonkeyPatch, seconds: float
 ) -> None:
     monkeypatch.setattr(writing, "GATHER_SECONDS", seconds)
@@ -175,7 +175,7 @@ def test_the_same_envelope_from_many_threads_at_once_counts_once(store: Faulty) 
 
 
 @pytest.mark.parametrize("fault", [StoreUnusable("the disk is full"), ValueError("a mistake")])
-def test_a_group_that_fails_is_refused_whole_and_the_next_is_taken(
+def test_a_failed_group_is_refused_whole_and_the_next_is_accepted(
     store: Faulty, fault: Exception
 ) -> None:
     asked = published(store, survey())
@@ -193,7 +193,8 @@ def test_a_group_that_fails_is_refused_whole_and_the_next_is_taken(
 
 
 def test_a_failing_disk_ends_the_acknowledgements(here: World) -> None:
-    """After an I/O error nobody knows what is on disk: no report is taken until a new start."""
+    """After an I/O error the state of the disk is unknown, so no report is accepted until a
+    restart."""
     asked = here.publish(survey())
     failing = Faulty(here.store.data)
     failing.faults = [StoreLost("the store could not record reports: disk I/O error")]
@@ -207,7 +208,9 @@ def test_a_failing_disk_ends_the_acknowledgements(here: World) -> None:
     assert here.tallies(asked) == {}
 
 
-def test_a_full_queue_is_refused_at_once(store: Faulty, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_full_queue_refuses_without_waiting(
+    store: Faulty, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(writing, "MAX_WAITING", 3)
     asked = published(store, survey())
     with writer_of(store) as writer, ThreadPoolExecutor(8) as pool:
