@@ -1,4 +1,4 @@
-"""Certificates that vouch for themselves, for servers on loopback."""
+"""Self-signed certificates for servers on loopback."""
 
 from __future__ import annotations
 
@@ -14,7 +14,8 @@ from cryptography.x509.oid import NameOID
 
 
 def certificate(folder: Path, host: str = "localhost", begins: float = -1, ends: float = 1) -> Path:
-    """For the host and 127.0.0.2, with its key, in one file; valid between these days from now."""
+    """Make a certificate for the host and 127.0.0.2, valid for these days from now, with its key in
+    the same file."""
     key = ec.generate_private_key(ec.SECP256R1())
     name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, host)])
     now = datetime.now(UTC)

@@ -38,7 +38,7 @@ def device(url: str, state: str, key: str, caps: str, day: int = 0, draw: object
 
 
 def crowd(url: str, state: str, key: str, caps: str, surveys: str) -> None:
-    """Four threads answer every survey, twice; prints what each call came to."""
+    """Answer every survey twice in four threads; print the result of each call."""
     client, statuses = device(url, state, key, caps), list[tuple[str, str]]()
 
     def answer_all() -> None:
@@ -58,10 +58,11 @@ def crowd(url: str, state: str, key: str, caps: str, surveys: str) -> None:
 
 
 def kills(url: str, state: str, key: str, caps: str, days: str) -> None:
-    """Each day, children answer and are killed: amid the draw, at a call of some function of ours,
-    and at any moment, also amid SQLite's own code. Then one is not.
+    """Answer each day in children that are killed, then in one that is not.
 
-    Prints the status of each day's last child, and how many were killed at a call.
+    They die amid the draw, at a call of one of our functions, or at any moment, even within
+    SQLite's own code. Prints the status of each day's last child, and how many were killed at a
+    call.
     """
     import deniable.client.net.exchange  # noqa: F401 - loaded once, for all children
 
@@ -87,7 +88,7 @@ def _child(
     calls: int = 0,
     wait: float = PATIENCE,
 ) -> str:
-    """The status that a child came to; nothing if it was killed before."""
+    """Return the status that a child reached, or nothing if it was killed before."""
     reading, writing = os.pipe()
     child = os.fork()
     if child == 0:
@@ -109,7 +110,7 @@ def _child(
 
 
 def _killer(calls: int) -> Callable[[FrameType, str, object], None]:
-    """A tracer that kills its process at the so manieth call of a function of deniable."""
+    """Return a tracer that kills its process at the given call of a function of deniable."""
     left = calls
 
     def count(frame: FrameType, event: str, arg: object) -> None:
@@ -130,7 +131,7 @@ def _die(bits: int) -> int:
 
 
 def forks(url: str, state: str, key: str, caps: str, count: str, how: str) -> None:
-    """A busy client is forked again and again; each child answers another survey and sends it."""
+    """Fork a busy client repeatedly; each child answers another survey and sends it."""
     client = device(url, state, key, caps)
     assert client.answer("s0", crashed=True).status == "queued"
     client.flush(PATIENCE)
@@ -158,7 +159,7 @@ def forks(url: str, state: str, key: str, caps: str, count: str, how: str) -> No
 
 
 def rest(client: Client) -> None:
-    """No thread but this one: a fork in C amid another one's work can stop Python itself."""
+    """Wait until no other thread runs: a fork in C during another thread's work can stop Python."""
     client._uploader.stop(PATIENCE)
     eventually(lambda: threading.active_count() == 1)
 
@@ -176,9 +177,12 @@ def _hammer(client: Client) -> None:
 
 
 def orphan(url: str, state: str, key: str, caps: str, first: str) -> None:
-    """Prints the status of the parent's answer, of two of a child that was forked in C, one before
-    and one after the parent has closed the state, and of the parent's next one. If the parent is
-    first, both of the child's come after it; a stranger is a child with a client of its own."""
+    """Print the statuses of a parent and of its child that was forked in C.
+
+    The parent answers once; the child twice, before and after the parent has closed the state; then
+    the parent again. If the parent is first, both of the child's answers come after it. A stranger
+    is a child with a client of its own.
+    """
     client, (reading, writing), (told, telling) = (
         device(url, state, key, caps),
         os.pipe(),
@@ -211,7 +215,7 @@ def orphan(url: str, state: str, key: str, caps: str, first: str) -> None:
 
 
 def resumed(url: str, state: str, key: str) -> None:
-    """Prints the statuses of a child that was forked in C from a client that only sends."""
+    """Print the statuses of a child that was forked in C from a client that only sends."""
     policy = Policy(keys=[key])
     client = Client(url, policy=policy, state=state, now=lambda: DAY, send_within=0)
     eventually(lambda: client._uploader._backoff.until > 0)

@@ -1,4 +1,4 @@
-"""Fixtures for tests of the client: a scripted server, a clock, clients."""
+"""Fixtures for the client's tests: a scripted server, a clock, clients."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ collect_ignore = ["web_app.py"]  # it starts a client where it is imported
 
 @pytest.fixture(autouse=True)
 def ended() -> Iterator[None]:
-    """No uploader outlives its test: what it logs, when its folder is gone, is no other test's."""
+    """End every uploader with its test, so that later log lines do not reach another test."""
     yield
     for watched in fork_safety._all_watched():
         if isinstance(watched, Uploader):
@@ -30,7 +30,7 @@ def ended() -> Iterator[None]:
 
 @pytest.fixture(autouse=True)
 def patient(monkeypatch: pytest.MonkeyPatch) -> None:
-    """On a machine with eight times the work it can do, two seconds may be too few."""
+    """Raise the client's timeouts: two seconds may be too few on a very busy machine."""
     monkeypatch.setattr(surveys, "FETCH_SECONDS", PATIENCE)
     monkeypatch.setattr(database, "LOCK_WAIT_SECONDS", PATIENCE)
 
@@ -61,7 +61,7 @@ MakeClient = Callable[..., Client]
 
 @pytest.fixture
 def client_of(script: Script, clock: Clock, policy: Policy, tmp_path: Path) -> Iterator[MakeClient]:
-    """Makes clients of the scripted server; consent is given unless the test says otherwise."""
+    """Return a function that makes clients of the scripted server; consent is given by default."""
     made: list[Client] = []
 
     def make(consent: bool = True, **changes: Any) -> Client:

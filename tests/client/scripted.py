@@ -1,4 +1,4 @@
-"""A real HTTP server that plays what a test scripts and records what it was sent, byte for byte."""
+"""A real HTTP server that plays a test's script and records every byte it receives."""
 
 from __future__ import annotations
 
@@ -168,7 +168,7 @@ class Script:
 
 
 class Nobody:
-    """A network on which there is nobody."""
+    """Network without any server."""
 
     def request(
         self, method: str, path: str, body: bytes | None, content_type: str | None, timeout: float
@@ -177,7 +177,7 @@ class Nobody:
 
 
 class Listing:
-    """A server with one survey that takes no envelope; it remembers what it was asked."""
+    """Server with one survey that accepts no envelope and records requests."""
 
     def __init__(self, published: bytes) -> None:
         self.listed = json.dumps({"surveys": [entry(published)]}).encode()
@@ -201,7 +201,7 @@ class Clock:
 
 
 class Ticks:
-    """A monotonic clock that stands until a test moves it."""
+    """Monotonic clock that a test moves."""
 
     def __init__(self) -> None:
         self.seconds = 0.0  # as after a start of the machine
@@ -216,7 +216,7 @@ class QuietServer(ThreadingHTTPServer):
     request_queue_size = 64
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """A client that hangs up is part of the tests."""
+        """Ignore clients that hang up: they are part of the tests."""
 
 
 def handler(script: Script) -> type[BaseHTTPRequestHandler]:
@@ -249,7 +249,7 @@ def handler(script: Script) -> type[BaseHTTPRequestHandler]:
                 time.sleep(0.01)
 
         def log_message(self, *args: Any) -> None:
-            """Nothing on the screen."""
+            """Print nothing."""
 
     return Handler
 
@@ -266,7 +266,7 @@ def serving() -> Iterator[Script]:
 
 @contextmanager
 def answering(server: TCPServer) -> Iterator[str]:
-    """The address of a server, as long as it answers."""
+    """Return a server's address, for as long as it answers."""
     thread = threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True)
     thread.start()
     try:

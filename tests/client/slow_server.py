@@ -1,4 +1,4 @@
-"""Servers that never come to an end, each in its own way, and that can be healed."""
+"""Servers that never finish, each in its own way, until they are healed."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class SlowServer(socketserver.ThreadingTCPServer):
         self.url = f"{scheme}://localhost:{self.server_address[1]}"
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """A client that hangs up is what the tests are for."""
+        """Ignore clients that hang up: they are part of the tests."""
 
 
 class _Handler(socketserver.BaseRequestHandler):
@@ -107,13 +107,13 @@ def silence(write: Write, ended: threading.Event) -> None:
 
 
 def handshake(write: Write, ended: threading.Event) -> None:
-    """The head of a TLS record of 16 kB, and then its bytes, one now and then."""
+    """Send the head of a TLS record of 16 kB, and then a byte now and then."""
     write(b"\x16\x03\x03\x40\x00")
     slowly(write, ended, b"\x02")
 
 
 def cut_short(write: Write, ended: threading.Event) -> None:
-    """Ends, but before it has said all."""
+    """Close the connection before the response is complete."""
     write(HEAD + b'Content-Length: 1000\r\n\r\n{"surveys": []}')
 
 

@@ -21,7 +21,7 @@ ALL = ("crashed=yes", "minutes=34", "browser=firefox")
 
 @pytest.fixture
 def asked(script: Script) -> Script:
-    """A survey that is open today, by the machine's own clock."""
+    """Return a survey that is open today by the machine's clock."""
     today = datetime.now(UTC).date()
     opens, closes = str(today - timedelta(days=1)), str(today + timedelta(days=1))
     script.publish(document(opens=opens, closes=closes, period="once", questions=QUESTIONS))
@@ -75,7 +75,7 @@ def test_answers_are_read_from_standard_input(
 def test_nothing_that_is_printed_depends_on_an_answer(
     asked: Script, policy_key: str, tmp_path: Path
 ) -> None:
-    """Also for values that do not fit."""
+    """Values that do not fit are included."""
     seen = set()
     for number, values in enumerate(
         [
@@ -90,7 +90,7 @@ def test_nothing_that_is_printed_depends_on_an_answer(
     assert len({len(post.body) for post in asked.posts}) == 1
 
 
-def test_texts_stand_for_what_the_survey_s_kinds_say(shell: Shell) -> None:
+def test_texts_are_parsed_by_the_survey_s_kinds(shell: Shell) -> None:
     from deniable.client.cli.answer import _values
     from deniable.shared.survey.document import parse_document
 
@@ -103,7 +103,7 @@ def test_texts_stand_for_what_the_survey_s_kinds_say(shell: Shell) -> None:
     }
 
 
-def test_every_end_has_its_exit_code(asked: Script, shell: Shell) -> None:
+def test_every_outcome_has_its_exit_code(asked: Script, shell: Shell) -> None:
     asked.publish(document("over", opens="2020-01-01", closes="2020-01-02"))
     assert shell(*ALL, "--yes", survey="unheard-of").returncode == 1
     assert shell(*ALL, survey="over").stdout.startswith("closed: ")
@@ -146,7 +146,7 @@ def test_wrong_use_is_one_line_that_repeats_no_answer(
         ("--timeout", "minutes=unmistakable"),
     ],
 )
-def test_an_answer_that_stands_after_an_option_is_not_repeated_either(
+def test_an_answer_given_to_an_option_is_not_repeated_either(
     shell: Shell, arguments: tuple[str, ...]
 ) -> None:
     ran = shell("crashed=yes", *arguments)
@@ -155,7 +155,7 @@ def test_an_answer_that_stands_after_an_option_is_not_repeated_either(
     assert "unmistakable" not in ran.stderr
 
 
-def test_without_consent_nothing_is_asked_for(asked: Script, shell: Shell) -> None:
+def test_without_consent_nothing_is_fetched(asked: Script, shell: Shell) -> None:
     ran = shell(*ALL)
     assert ran.returncode == 2
     assert "or pass --yes" in ran.stderr
@@ -164,7 +164,7 @@ def test_without_consent_nothing_is_asked_for(asked: Script, shell: Shell) -> No
 
 
 @pytest.mark.parametrize(("typed", "code"), [(b"yes\n", 0), (b"no\n", 1)])
-def test_consent_is_asked_for_on_a_terminal_once(
+def test_a_terminal_asks_for_consent_once(
     asked: Script, shell: Shell, typed: bytes, code: int
 ) -> None:
     ours, theirs = pty.openpty()

@@ -1,4 +1,4 @@
-"""One answer: what each status means, and what comes before what."""
+"""One answer: the meaning of each status, and the order of the steps."""
 
 from __future__ import annotations
 
@@ -105,7 +105,7 @@ def test_a_question_cap_outlives_republishing(script: Script, client_of: MakeCli
     assert client.answer("third", other=True).status == "queued"
 
 
-def test_a_survey_that_asks_too_much_is_refused(script: Script, client_of: MakeClient) -> None:
+def test_a_survey_above_the_caps_is_refused(script: Script, client_of: MakeClient) -> None:
     script.publish(document(questions=bit("crashed", "2.000000001")))
     outcome = client_of().answer("app-health", crashed=True)
     assert outcome.status == "refused"
@@ -117,7 +117,9 @@ def test_the_cap_itself_is_allowed(script: Script, client_of: MakeClient) -> Non
     assert client_of().answer("app-health", crashed=True).status == "queued"
 
 
-def test_a_survey_nobody_trusted_signed_is_refused(script: Script, client_of: MakeClient) -> None:
+def test_a_survey_signed_by_an_untrusted_key_is_refused(
+    script: Script, client_of: MakeClient
+) -> None:
     script.publish(document(), key=OTHER_KEY)
     outcome = client_of().answer("app-health", **ANSWERS)
     assert outcome.status == "refused"
@@ -139,9 +141,7 @@ def test_a_survey_changed_on_its_way_is_never_answered(
     assert script.posts == []
 
 
-def test_a_signature_of_another_document_does_not_count(
-    script: Script, client_of: MakeClient
-) -> None:
+def test_a_signature_of_another_document_is_refused(script: Script, client_of: MakeClient) -> None:
     script.publish(document())
     script.publish(document("other"))
     script.surveys[0]["signature"] = script.surveys[1]["signature"]
@@ -161,17 +161,17 @@ def test_probabilities_that_do_not_match_epsilon_are_refused(
 
 
 @pytest.mark.parametrize("change", [None, one_unit_to_the_truth])
-def test_a_table_that_stands_in_its_survey_is_proved_before_it_is_answered(
+def test_a_survey_s_own_table_is_proved_before_it_is_answered(
     script: Script, client_of: MakeClient, change: Callable[[Integers], Integers] | None
 ) -> None:
-    """One of 2^64 rolls moved toward the truth, signed by a trusted key: nothing is answered."""
+    """One of 2^64 rolls moves toward the truth, signed by a trusted key: nothing is answered."""
     script.publish(planted(change) if change else honest())
     outcome = client_of().answer("app-health", minutes=34)
     assert outcome.status == ("refused" if change else "queued")
     assert ("not private" in outcome.detail) == (change is not None)
 
 
-def test_a_pin_shuts_out_other_surveys(script: Script, client_of: MakeClient) -> None:
+def test_a_pin_excludes_other_surveys(script: Script, client_of: MakeClient) -> None:
     pinned = script.publish(document())
     script.publish(document(opens="2026-12-02"))
     policy = Policy(keys=[public_hex(KEY)], surveys=[pinned])
@@ -218,7 +218,7 @@ def test_a_name_means_the_newest_survey_that_is_open_today(
     assert client_of().answer("app-health", **ANSWERS).survey == newest
 
 
-def test_of_two_that_open_alike_the_last_listed_is_newest(
+def test_of_two_surveys_that_open_together_the_last_listed_is_newest(
     script: Script, client_of: MakeClient
 ) -> None:
     script.publish(document(closes="2027-01-31"))
@@ -230,7 +230,7 @@ def test_of_two_that_open_alike_the_last_listed_is_newest(
 def test_the_same_questions_published_again_cost_nothing_in_the_round(
     script: Script, client_of: MakeClient, clock: Clock, tmp_path: Path, state: str
 ) -> None:
-    """A corrected title is another survey, and spent the budget again."""
+    """A corrected title makes another survey, which must not spend the budget again."""
     first, client = script.publish(document()), client_of()
     assert client.answer("app-health", **ANSWERS).status == "queued"
     script.surveys[0]["state"] = state
@@ -258,7 +258,7 @@ def test_without_a_server_and_without_a_list_it_is_unavailable(client_of: MakeCl
 
 
 @pytest.mark.parametrize("wrong", [{}, {"crashed": True}, ANSWERS | {"extra": 1}])
-def test_names_that_are_not_asked_for_are_refused_and_cost_nothing(
+def test_unknown_question_names_are_refused_and_cost_nothing(
     script: Script, client_of: MakeClient, wrong: dict[str, object]
 ) -> None:
     script.publish(document())
@@ -267,7 +267,7 @@ def test_names_that_are_not_asked_for_are_refused_and_cost_nothing(
     assert client.answer("app-health", **ANSWERS).status == "queued"
 
 
-def test_without_consent_nothing_is_asked_of_the_server(
+def test_without_consent_the_server_gets_no_request(
     script: Script, client_of: MakeClient, tmp_path: Path
 ) -> None:
     script.publish(document())
@@ -348,7 +348,7 @@ def test_no_change_of_the_clock_gives_budget_back(
         assert client.answer("a", crashed=True).status in ("budget-spent", "already-answered")
 
 
-# What the app itself gets wrong
+# Mistakes of the app
 
 
 def test_a_policy_is_needed(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""The client's bounds: what they are, and that each of them holds at its last unit."""
+"""The client's bounds: their values, and that each holds at its last unit."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ BOUNDS = {
 
 
 @pytest.mark.parametrize("name", BOUNDS)
-def test_a_bound_is_what_the_readme_says(name: str) -> None:
+def test_bounds_agree_with_the_readme(name: str) -> None:
     actual, said = BOUNDS[name]
     assert actual == said
 
@@ -77,7 +77,7 @@ def test_the_history_keeps_the_newest_entries(
 
 @pytest.mark.parametrize("final", ["accepted", "relayed", "refused"])
 @pytest.mark.parametrize("later", ["accepted", "refused", "given-up", "dropped", "withdrawn"])
-def test_what_the_server_said_is_not_overwritten(
+def test_a_recorded_reply_is_not_overwritten(
     state: State, final: outbox.Delivery, later: outbox.Delivery
 ) -> None:
     with state.transaction(create=True) as db:
@@ -88,8 +88,8 @@ def test_what_the_server_said_is_not_overwritten(
     assert (told.delivery, told.detail) == (final, "the first word")
 
 
-def test_what_the_server_says_of_a_withdrawn_report_is_kept(state: State) -> None:
-    """It was on its way when consent was withdrawn. Other reports are not touched."""
+def test_a_reply_about_a_withdrawn_report_is_recorded(state: State) -> None:
+    """The report was on its way when consent was withdrawn. Other reports are not affected."""
     with state.transaction(create=True) as db:
         for number in (1, 2):
             outbox.add_entry(db, report(number))
@@ -104,7 +104,7 @@ def test_what_the_server_says_of_a_withdrawn_report_is_kept(state: State) -> Non
 @pytest.mark.parametrize(
     ("method", "most"), [("GET", 32 * 2**20), ("POST", 64 * 2**10)], ids=["GET", "POST"]
 )
-def test_a_reply_of_the_most_bytes_is_read_whole(script: Script, method: str, most: int) -> None:
+def test_a_reply_of_the_maximum_size_is_read_whole(script: Script, method: str, most: int) -> None:
     def reply() -> Reply:
         return HttpTransport(script.url).request(method, "/v1/surveys", None, None, 60.0)
 
@@ -115,8 +115,8 @@ def test_a_reply_of_the_most_bytes_is_read_whole(script: Script, method: str, mo
         reply()
 
 
-def test_only_what_cannot_get_better_is_final() -> None:
-    """Every other status is tried again, whatever its body says."""
+def test_only_permanent_errors_are_final() -> None:
+    """Every other status is retried, whatever its body says."""
 
     def settled_by(status: int) -> str | None:
         body = {"accepted": 1, "duplicates": 0, "refused": [], "status": status}
@@ -134,7 +134,7 @@ def test_only_what_cannot_get_better_is_final() -> None:
     [(1, 0, "accepted"), (0, 1, "accepted"), (0, 0, None), (-1, 0, None), (True, 0, None),
      (1, True, None), (1.0, 0, None), (0, None, None)],
 )  # fmt: skip
-def test_counts_are_whole_numbers_above_nothing(
+def test_counts_are_positive_whole_numbers(
     accepted: Any, duplicates: Any, settled: str | None
 ) -> None:
     body = {"accepted": accepted, "duplicates": duplicates, "refused": []}
@@ -142,7 +142,7 @@ def test_counts_are_whole_numbers_above_nothing(
 
 
 def test_a_server_s_code_is_cut_short() -> None:
-    """It is shown to a person, and kept on disk."""
+    """It is shown to a person and kept on disk."""
     body = {"accepted": 0, "duplicates": 0, "refused": [{"code": "x" * 100_000}]}
     result = delivery_result(Reply(200, json.dumps(body).encode()))
     assert result == DeliveryResult("refused", "x" * 64 + "…")
@@ -189,33 +189,33 @@ def test_a_longer_list_is_cut_short(monkeypatch: pytest.MonkeyPatch) -> None:
     "change",
     [{"id": "AB" * 32}, {"id": "ab" * 31}, {"id": "ab" * 33}, {"state": "Open"}, {"key": 7}],
 )
-def test_an_entry_that_is_none_is_left_out(change: dict[str, Any]) -> None:
+def test_an_invalid_entry_is_left_out(change: dict[str, Any]) -> None:
     entries = [entry(document("good")), entry(document("bad")) | change]
     reply = Reply(200, json.dumps({"surveys": entries}).encode())
     assert [survey.name for survey in read_list(reply, POLICY)] == ["good"]
 
 
-def test_a_survey_not_to_answer_is_kept_without_its_document() -> None:
+def test_a_survey_that_cannot_be_answered_is_stored_without_its_document() -> None:
     entries = [entry(document("x" * 64), key=OTHER_KEY)]
     (listed,) = read_list(Reply(200, json.dumps({"surveys": entries}).encode()), POLICY)
     assert (listed.name, listed.document, listed.signature, listed.key) == ("x" * 64, None, "", "")
     assert "not a trusted key" in (listed.problem or "")
 
 
-def test_a_string_without_an_end_is_looked_at_once() -> None:
-    """And not again from each of its quotes, which would take hours."""
+def test_an_unterminated_string_is_scanned_once() -> None:
+    """Scanning again from each of its quotes would take hours."""
     with pytest.raises(Unreachable):
         read_list(Reply(200, b'{"surveys": ["' + b'\\"' * 2**22), POLICY)
 
 
-def test_a_name_that_is_only_claimed_is_cut_short() -> None:
+def test_an_unverified_name_is_cut_short() -> None:
     text = json.dumps({"survey": {"name": "x" * 1000}})
     entries = [entry(document()) | {"document": text}]
     (listed,) = read_list(Reply(200, json.dumps({"surveys": entries}).encode()), POLICY)
     assert (listed.name, listed.document) == ("x" * 64, None)
 
 
-def test_fetching_in_vain_slows_down_to_five_minutes(
+def test_failed_fetches_back_off_to_five_minutes(
     script: Script, client_of: MakeClient, ticks: Ticks
 ) -> None:
     client = client_of(monotonic=ticks)
@@ -243,7 +243,7 @@ def test_fetching_in_vain_slows_down_to_five_minutes(
 def test_all_clients_together_have_two_seconds_at_the_exit(
     ticks: Ticks, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """And a child leaves to its parent what the parent queued."""
+    """A child leaves the parent's queue to the parent."""
     given = list[tuple[str, float]]()
 
     class Queued:

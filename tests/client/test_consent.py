@@ -1,4 +1,4 @@
-"""Consent and erasure: what a person's yes, no and "forget me" do."""
+"""Consent and erasure: the effects of yes, no and "forget me"."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def test_withdrawing_deletes_what_was_not_sent(
     assert client.answer("app-health", crashed=True).status == "already-answered"
 
 
-def test_a_withdrawal_holds_here_even_where_the_disk_does_not_take_it(
+def test_a_withdrawal_holds_in_this_process_even_if_the_disk_fails(
     script: Script,
     client_of: MakeClient,
     ticks: Ticks,
@@ -75,7 +75,7 @@ def test_a_withdrawal_holds_here_even_where_the_disk_does_not_take_it(
     assert len(script.posts) == before + 1
 
 
-def test_keys_go_in_their_time_though_the_environment_says_no(
+def test_keys_expire_even_if_the_environment_switches_the_client_off(
     client_of: MakeClient, clock: Clock, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     client_of().answer("app-health", crashed=True)
@@ -87,7 +87,7 @@ def test_keys_go_in_their_time_though_the_environment_says_no(
     db.close()
 
 
-def test_a_no_from_the_start_is_remembered_and_nothing_else(
+def test_an_initial_refusal_is_the_only_thing_remembered(
     script: Script, client_of: MakeClient, tmp_path: Path
 ) -> None:
     """A person who was not asked is not on disk; one who refused is not asked at each start."""
@@ -101,7 +101,7 @@ def test_a_no_from_the_start_is_remembered_and_nothing_else(
     assert (read_summary(tmp_path / "state").ledger.charges, script.requests) == (0, [])
 
 
-def test_the_javascript_client_remembers_a_no_from_the_start(tmp_path: Path) -> None:
+def test_the_javascript_client_remembers_an_initial_refusal(tmp_path: Path) -> None:
     program = f"""
         import {{ Client, Policy }} from "./client/javascript/src/index.js";
         import {{ fileStorage }} from "./client/javascript/src/file-storage.js";
@@ -118,8 +118,10 @@ def test_the_javascript_client_remembers_a_no_from_the_start(tmp_path: Path) -> 
     assert (done.stdout, done.stderr) == ("undefined true false\n", "")
 
 
-def test_a_withdrawal_reaches_every_process_at_once(script: Script, client_of: MakeClient) -> None:
-    """Two clients on one folder stand for two processes: they share nothing but the disk."""
+def test_a_withdrawal_reaches_every_process_without_delay(
+    script: Script, client_of: MakeClient
+) -> None:
+    """Two clients on one folder stand for two processes: they share only the disk."""
     script.always = LATER
     one, other = client_of(), client_of()
     one.answer("app-health", crashed=True)
@@ -139,7 +141,7 @@ def test_after_a_withdrawal_not_even_the_list_is_fetched(
 def test_a_withdrawal_while_the_list_is_fetched_charges_nothing(
     client_of: MakeClient, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Withdrawn by another process, after the first look and before the charge."""
+    """Another process withdraws after the first check and before the charge."""
     client, other = client_of(), client_of()
     assert client.answer("unheard-of").status == "no-survey"  # the list is on disk
     find = client._surveys.find
@@ -153,10 +155,10 @@ def test_a_withdrawal_while_the_list_is_fetched_charges_nothing(
     assert read_summary(tmp_path / "state").ledger.total == 0
 
 
-def test_a_report_made_while_consent_is_withdrawn_is_forgotten(
+def test_a_report_made_during_a_withdrawal_is_discarded(
     script: Script, client_of: MakeClient, tmp_path: Path
 ) -> None:
-    """Withdrawn by another process, after the charge and before the outbox."""
+    """Another process withdraws after the charge and before the report is queued."""
     other = client_of()
 
     def withdrawing_draw(bits: int) -> int:
@@ -193,7 +195,7 @@ def test_the_environment_overrules_consent(
     assert len(script.requests) == sent
 
 
-def test_a_thread_that_tries_again_stops_too(
+def test_a_retrying_thread_stops_too(
     script: Script, client_of: MakeClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     before = set(threading.enumerate())
@@ -237,9 +239,7 @@ def test_forget_erases_all_but_the_ledger(
     assert client.answer("app-health", crashed=True).status == "budget-spent"
 
 
-def test_forget_where_nothing_was_recorded_makes_nothing(
-    client_of: MakeClient, tmp_path: Path
-) -> None:
+def test_forget_without_records_creates_nothing(client_of: MakeClient, tmp_path: Path) -> None:
     assert client_of(consent=False).forget()
     assert not (tmp_path / "state").exists()
 

@@ -1,4 +1,4 @@
-"""One deadline on a whole exchange: no server keeps the client busy for longer."""
+"""One deadline for a whole exchange: no server occupies the client for longer."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def test_every_drip_is_cut_off_in_time_under_tls(
 def test_a_client_recovers_from_every_drip(
     client_of: MakeClient, ticks: Ticks, way: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Its list first, then its report: once the server is well, the next try succeeds."""
+    """First its list and then its report: once the server is well, the next try succeeds."""
     monkeypatch.setattr(surveys, "FETCH_SECONDS", 0.1)
     with slow_server(way, listed=LISTED) as server:
         client = client_of(server=server.url, monotonic=ticks, timeout=0.3)
@@ -93,19 +93,19 @@ def test_a_client_recovers_from_every_drip(
 
 
 def test_a_flood_of_interim_replies_ends_long_before_the_deadline() -> None:
-    """They are bounded in bytes as well, so that they cost no processor until then."""
+    """Their bytes are bounded too, so they cost no processor time until then."""
     with slow_server("flood") as server:
         (raised,) = ends(HttpTransport(server.url), 100 * PATIENCE)
     assert isinstance(raised, Unreachable)
 
 
-def test_a_body_that_is_cut_short_is_no_reply() -> None:
+def test_a_truncated_body_is_an_error() -> None:
     with slow_server("cut_short") as server:
         (raised,) = ends(HttpTransport(server.url), PATIENCE)
     assert isinstance(raised, Unreachable)
 
 
-def test_nobody_there_is_told_from_no_reply() -> None:
+def test_no_server_is_distinguished_from_no_reply() -> None:
     with slow_server("silence") as server:
         url = server.url
     (raised,) = ends(HttpTransport(url))
@@ -128,7 +128,7 @@ def test_no_certificate_is_trusted_because_the_environment_says_so(
 def test_a_certificate_is_for_its_own_name_only(
     authority: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The twin of the two tests above: it is trusted, and vouches for localhost."""
+    """Twin of the two tests above: this certificate is trusted, and names localhost."""
     monkeypatch.setattr(certifi, "where", lambda: str(authority))
     with slow_server("silence", listed=LISTED, tls=tls(authority)) as server:
         server.healed.set()
@@ -138,7 +138,7 @@ def test_a_certificate_is_for_its_own_name_only(
         assert ends(HttpTransport(server.url), PATIENCE) == []
 
 
-def test_the_environment_cannot_have_the_connection_s_keys_written_down(
+def test_the_environment_cannot_log_the_connection_s_keys(
     authority: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(certifi, "where", lambda: str(authority))
@@ -147,7 +147,7 @@ def test_the_environment_cannot_have_the_connection_s_keys_written_down(
 
 
 class Stuck:
-    """A network whose first fetch never ends, and whose second is prompt."""
+    """Network whose first fetch never ends, and whose second is fast."""
 
     def __init__(self) -> None:
         self.asked, self.released = 0, threading.Event()
@@ -164,10 +164,10 @@ class Stuck:
         return Reply(200, b'{"surveys": []}')
 
 
-def test_a_fetch_that_outlives_its_deadline_is_forgotten(
+def test_the_result_of_a_fetch_after_its_deadline_is_dropped(
     client_of: MakeClient, ticks: Ticks, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It may wait for a silent name server. The list that it still brings is not used."""
+    """It may wait for a silent name server; the list that it finally brings is not used."""
     monkeypatch.setattr(surveys, "FETCH_SECONDS", 0.05)
     network = Stuck()
     client = client_of(transport=network, monotonic=ticks)
@@ -188,7 +188,7 @@ def test_a_fetch_that_outlives_its_deadline_is_forgotten(
 
 
 def test_a_connection_is_waited_for_until_the_deadline_only() -> None:
-    """The other end's queue is full: nobody says yes or no."""
+    """The other end's queue is full, so the connection is neither accepted nor refused."""
     with closing(socket.create_server(("127.0.0.1", 0), backlog=0)) as server, ExitStack() as stack:
         for _ in range(4):
             waiting = stack.enter_context(closing(socket.socket()))

@@ -1,4 +1,4 @@
-"""A person sees the survey before consent, the reports of the device, and the budget left."""
+"""A person can see the survey before consent, the device's reports, and the remaining budget."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ def test_a_survey_that_ships_with_the_app_is_described_before_consent(
         ),
     ],
 )
-def test_odds_are_those_of_all_reports_that_the_app_allows(cap: str, odds: str) -> None:
+def test_odds_cover_all_reports_that_the_app_allows(cap: str, odds: str) -> None:
     policy = Policy(keys=[public_hex(KEY)], max_epsilon_per_round="1.5", max_epsilon=cap)
     told = describe("id", parse_document(PUBLISHED), policy)
     assert {question.odds for question in told.questions} == {
@@ -107,7 +107,7 @@ def test_odds_are_those_of_all_reports_that_the_app_allows(cap: str, odds: str) 
     ],
     ids=["another key", "changed", "unsigned", "no text", "nested", "another name"],
 )
-def test_what_ships_with_the_app_is_verified_all_the_same(
+def test_a_survey_shipped_with_the_app_is_verified_too(
     client_of: MakeClient, shipped: bytes | str, status: str
 ) -> None:
     told = client_of(consent=False).describe("app-health", shipped=shipped)
@@ -147,7 +147,7 @@ def test_after_consent_the_list_on_disk_is_described_without_a_network(
         ({"max_epsilon_per_round": "1"}, "This app allows only 1, so it will not answer."),
     ],
 )
-def test_the_app_s_own_limits_are_told(
+def test_the_app_s_own_limits_are_stated(
     client_of: MakeClient, caps: dict[str, Any], says: str
 ) -> None:
     client = client_of(consent=False, policy=Policy(keys=[public_hex(KEY)], **caps))
@@ -156,8 +156,8 @@ def test_the_app_s_own_limits_are_told(
     assert told.caps.endswith(says)
 
 
-def test_whatever_a_survey_says_is_shown_on_a_line_of_its_own(policy: Policy) -> None:
-    """Its author cannot write a line of the dialog, nor turn one around; signed or not."""
+def test_each_text_of_a_survey_is_shown_on_one_line(policy: Policy) -> None:
+    """A survey's author cannot forge a line of the dialog, or reverse one, signed or not."""
     said = "Find\n\u2028crashes \u202e\x1b[2J"
     hostile = replace(parse_document(PUBLISHED), title=said, purpose=said, owner=said)
     lines = describe("5a" * 32, hostile, policy).text.split("\n")
@@ -165,7 +165,7 @@ def test_whatever_a_survey_says_is_shown_on_a_line_of_its_own(policy: Policy) ->
     assert all(line.isprintable() for line in lines)
 
 
-def test_what_was_sent_and_what_is_left_are_told_without_a_network(
+def test_sent_reports_and_remaining_budget_are_shown_without_a_network(
     script: Script, client_of: MakeClient
 ) -> None:
     script.publish(document(questions=bit("crashed", "0.5") + bit("froze", "0.1")))
@@ -210,7 +210,7 @@ def test_what_was_sent_and_what_is_left_are_told_without_a_network(
     ], "no question has more left than the whole"
 
 
-def test_before_consent_there_is_nothing_to_show_and_nothing_is_made(
+def test_before_consent_there_is_nothing_to_show_and_no_file_is_created(
     client_of: MakeClient, tmp_path: Path
 ) -> None:
     client = client_of(consent=False)
@@ -219,7 +219,7 @@ def test_before_consent_there_is_nothing_to_show_and_nothing_is_made(
     assert not (tmp_path / "state").exists()
 
 
-def test_a_state_that_cannot_be_read_is_told_so(client_of: MakeClient, tmp_path: Path) -> None:
+def test_an_unreadable_state_is_reported(client_of: MakeClient, tmp_path: Path) -> None:
     client_of().close()
     (tmp_path / "state" / DATABASE).write_bytes(b"x" * 4096)
     client: Client = client_of(consent=False)
@@ -228,7 +228,7 @@ def test_a_state_that_cannot_be_read_is_told_so(client_of: MakeClient, tmp_path:
         assert shown.status == "unavailable"
 
 
-def test_what_survey_show_prints_can_be_shipped(tmp_path: Path) -> None:
+def test_the_output_of_survey_show_can_be_shipped(tmp_path: Path) -> None:
     survey, data = tmp_path / "s.toml", str(tmp_path / "data")
     assert run("survey", "new", survey).returncode == 0
     published = asked_json("survey", "publish", survey, "--data", data)

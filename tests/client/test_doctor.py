@@ -1,4 +1,4 @@
-"""`deniable doctor`: what is wrong is named, with its cure and exit code 1."""
+"""`deniable doctor` names each fault with its fix, and exits with code 1."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ DENIABLE = str(Path(sys.executable).with_name("deniable"))
 
 
 def doctor(*arguments: str) -> tuple[int, dict[str, Any]]:
-    """Exit code, and what was found by the name of each check; of several the last."""
+    """Return the exit code and the findings by check name; the last one of several."""
     command = [DENIABLE, "doctor", *arguments, "--json"]
     ran = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE)
     assert ran.stderr == ""
@@ -42,7 +42,7 @@ def open_today(script: Script) -> Script:
     return script
 
 
-def test_a_server_that_is_well_is_told_so(open_today: Script, policy_key: str) -> None:
+def test_a_healthy_server_passes(open_today: Script, policy_key: str) -> None:
     code, found = doctor("--server", open_today.url, "--key", policy_key)
     assert code == 0
     assert "surveys listed: 1, and 1 signed by the key that you trust" in found["list"]["says"]
@@ -76,8 +76,8 @@ def test_a_list_that_cannot_be_read_is_a_fault(
     assert cure in found["server"]["cure"]
 
 
-def test_a_clock_that_is_apart_is_a_fault() -> None:
-    """Asked directly, as a server on loopback has this machine's clock."""
+def test_a_wrong_clock_is_a_fault() -> None:
+    """Calls the check directly, as a server on loopback shares this machine's clock."""
     from deniable.client.health_checks import _clock
     from deniable.client.net.transport import Reply
 
@@ -93,7 +93,7 @@ def test_a_clock_that_is_apart_is_a_fault() -> None:
     assert "not compared" in _clock(Reply(200, b"", date="now")).says
 
 
-def test_the_way_there_is_looked_at_with_tls_and_proxy(tmp_path: Path) -> None:
+def test_the_connection_is_checked_with_tls_and_proxy(tmp_path: Path) -> None:
     soon, later = certificate(tmp_path, ends=2), certificate(tmp_path, "stats.example.org", ends=90)
     with server_with(soon) as server:
         code, found = doctor("--server", server.url, "--ca", str(soon))
@@ -113,7 +113,7 @@ def test_the_way_there_is_looked_at_with_tls_and_proxy(tmp_path: Path) -> None:
     assert "refused" in doctor("--server", f"http://127.0.0.1:{port}")[1]["server"]["says"]
 
 
-def test_a_state_folder_is_looked_at_and_nothing_is_changed(
+def test_checking_a_state_folder_changes_nothing(
     script: Script, client_of: MakeClient, tmp_path: Path
 ) -> None:
     folder = tmp_path / "state"
@@ -139,7 +139,7 @@ def test_a_state_folder_is_looked_at_and_nothing_is_changed(
     assert (code, found["state"]["well"]) == (1, False)
 
 
-def test_it_speaks_in_words_and_wants_something_to_look_at(script: Script) -> None:
+def test_it_prints_sentences_and_requires_a_target(script: Script) -> None:
     ran = subprocess.run([DENIABLE, "doctor"], capture_output=True, text=True)
     assert (ran.returncode, ran.stdout) == (2, "")
     assert "--server URL, --state DIR" in ran.stderr
@@ -150,9 +150,7 @@ def test_it_speaks_in_words_and_wants_something_to_look_at(script: Script) -> No
     assert "FAULT  server: the server answered with status 503\n       ask the server" in ran.stdout
 
 
-def test_one_of_many_people_is_looked_at_by_their_id(
-    script: Script, client_of: MakeClient, tmp_path: Path
-) -> None:
+def test_a_person_is_checked_by_id(script: Script, client_of: MakeClient, tmp_path: Path) -> None:
     """An app that answers for its users has no consent of its own: the doctor points to them."""
     script.publish(document())
     client = client_of()

@@ -23,7 +23,7 @@ from tests.eventually import PATIENCE
 EVIL = "\x1b]0;owned\x07\x1b[2J\r\nspent: nothing\x9b31m\u202e\u2028\x00\ud800"
 
 
-def test_nothing_escapes_that_a_terminal_obeys() -> None:
+def test_no_terminal_control_sequence_gets_through() -> None:
     assert escaped("ε 0.5, naïve – 日本") == "ε 0.5, naïve – 日本"
     assert escaped(EVIL).isprintable()
     assert escaped(EVIL).startswith(r"\x1b]0;owned\x07\x1b[2J\r\nspent")
@@ -52,7 +52,7 @@ def test_a_detail_is_one_short_line_of_printable_words(
     caplog: pytest.LogCaptureFixture,
     change: str,
 ) -> None:
-    """Whatever a listed survey says of itself, also where a trusted key has signed it."""
+    """Covers any text of a listed survey, including one that a trusted key has signed."""
     caplog.set_level(logging.DEBUG)
     table = json.loads(document())
     if change == "name":
@@ -78,7 +78,7 @@ def test_a_detail_is_one_short_line_of_printable_words(
 def test_a_history_with_control_characters_is_printed_escaped(
     script: Script, client_of: MakeClient, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """However they came there; as JSON too."""
+    """Both as text and as JSON, however the characters came there."""
     script.publish(document())
     client = client_of()
     client.answer("app-health", **ANSWERS)

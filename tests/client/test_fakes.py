@@ -1,4 +1,4 @@
-"""The tools for an app's own tests act like the real server, and work only in tests."""
+"""Tools for an app's own tests behave like the real server, and work only in tests."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def test_nothing_is_sent_or_asked_before_consent(deniable_client: Make) -> None:
     assert (client.reports, client.server.requests) == ([], [])
 
 
-def test_what_an_app_must_bear_can_be_played(deniable_client: Make) -> None:
+def test_every_outcome_an_app_must_handle_can_be_played(deniable_client: Make) -> None:
     client = deniable_client(document(period="day"), policy=Policy(keys=["ab" * 32]))
     client.consent(True)
     client.server.trouble = "busy"
@@ -83,7 +83,7 @@ def test_what_an_app_must_bear_can_be_played(deniable_client: Make) -> None:
 
 
 def envelopes(made: Callable[..., Envelope]) -> dict[str, bytes]:
-    """Bodies of every sort, one after another to the same server."""
+    """Send bodies of every kind, one after another, to the same server."""
     good, other = made(1), made(2)
     broken = Envelope(good.survey, good.round, bytes(16), 1, b"\xff" * len(good.payload))
     unknown = Envelope("00" * 32, good.round, bytes(16), 1, good.payload)
@@ -104,7 +104,7 @@ def envelopes(made: Callable[..., Envelope]) -> dict[str, bytes]:
 
 
 def test_the_server_in_memory_replies_as_the_real_one_does(tmp_path: Path) -> None:
-    """To envelopes of every sort: the same status, counts, indices and codes; then once closed."""
+    """Envelopes of every kind get the same status, counts, indices and codes; then once closed."""
     survey = mixed()
     with world(tmp_path) as real:
         published = real.publish(survey)
@@ -126,8 +126,8 @@ def spoken(body: bytes) -> object:
     return table["accepted"], table["duplicates"], refused
 
 
-def test_it_takes_reports_as_long_as_the_real_one_does() -> None:
-    """A month's round and two weeks of grace."""
+def test_it_accepts_reports_as_long_as_the_real_one_does() -> None:
+    """The time is a month's round and two weeks of grace."""
     moment = [NOON]
     fake = FakeServer(lambda: moment[0])
     survey = fake.publish(document())
@@ -146,7 +146,7 @@ def refusal(fake: FakeServer, size: int, number: int) -> str:
     return str(json.loads(reply.body)["refused"][0]["code"])
 
 
-def test_outside_of_tests_there_is_no_such_client() -> None:
+def test_outside_tests_the_fake_client_is_refused() -> None:
     with pytest.raises(WrongUse, match="is for tests"):
         _refuse_outside_tests({})
     _refuse_outside_tests({"DENIABLE_TESTING": "1"})
@@ -157,7 +157,7 @@ def test_outside_of_tests_there_is_no_such_client() -> None:
     assert "run it under pytest" in ran.stderr
 
 
-def test_the_fixture_costs_nothing_where_it_is_not_used() -> None:
+def test_an_unused_fixture_costs_nothing() -> None:
     code = "import sys, deniable.client.testing.plugin as _\nprint(*sys.modules)"
     ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     loaded = set(ran.stdout.split())
@@ -171,7 +171,7 @@ def test_it_needs_no_pytest() -> None:
     subprocess.run([sys.executable, "-c", code], check=True)
 
 
-def test_a_clock_that_stands_is_moved_by_the_test_alone(deniable_client: Make) -> None:
+def test_the_fake_clock_is_moved_only_by_the_test(deniable_client: Make) -> None:
     client = deniable_client(document())
     begin: datetime = client.clock()
     client.clock.move(days=1, hours=2)

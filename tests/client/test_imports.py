@@ -1,4 +1,4 @@
-"""Importing the client costs an app next to nothing."""
+"""Importing the client costs an app almost nothing."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def loaded(code: str) -> set[str]:
     return set(ran.stdout.split())
 
 
-def test_importing_the_client_loads_nothing_else_of_weight() -> None:
+def test_importing_the_client_loads_no_heavy_module() -> None:
     modules = loaded("import deniable.client")
     assert modules.isdisjoint({*HEAVY, "sqlite3", "dataclasses", "json", "threading", "typing"})
 

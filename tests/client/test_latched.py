@@ -46,7 +46,7 @@ DAY = timedelta(days=1)
 
 
 class Listing:
-    """A network that brings the list of surveys and takes no report."""
+    """Network that serves the list of surveys and accepts no report."""
 
     def __init__(self, *published: bytes) -> None:
         self.list = json.dumps({"surveys": [entry(survey) for survey in published]}).encode()
@@ -94,7 +94,7 @@ def answered_after(
     return before, client.answer("app-health", **ANSWERS)
 
 
-def test_a_latched_report_says_all_that_its_round_is_asked(
+def test_a_latched_report_answers_a_survey_of_one_round(
     script: Script, client_of: MakeClient, clock: Clock
 ) -> None:
     before, outcome = answered_after(3, 1, script, client_of(), clock)
@@ -102,14 +102,14 @@ def test_a_latched_report_says_all_that_its_round_is_asked(
     assert f"under the id {before}" in outcome.detail
 
 
-def test_one_round_s_report_says_less_than_a_latched_survey_asks(
+def test_a_fresh_report_does_not_answer_a_latched_survey(
     script: Script, client_of: MakeClient, clock: Clock
 ) -> None:
-    """It asks for the rounds after that one, too."""
+    """The latched survey asks for the following rounds, too."""
     assert answered_after(1, 3, script, client_of(), clock)[1].status == "queued"
 
 
-# What it gives away, exactly
+# Exact privacy loss
 
 ROUNDS, SPAN, EPSILON = 3, 2, "1"
 IN_ITS_PLACE = 0  # drawn before each noise, for what goes in the place of an answer that fits not
@@ -117,8 +117,11 @@ Distribution = dict[tuple[bytes, ...], Fraction]
 
 
 def distribution(survey: Survey, published: bytes, history: tuple[bool, ...]) -> Distribution:
-    """P[payloads of all rounds | answers in all rounds], by the real client: each number that the
-    kernel may draw stands for all that give the same report, with their probability."""
+    """Return P[payloads of all rounds | answers in all rounds] of the real client.
+
+    Each number that the kernel may draw stands for all that give the same report, with their
+    probability.
+    """
     (question,) = survey.questions
     (lie,) = question.mechanism.integers
     kinds = ((0, Fraction(lie, ONE)), (ONE - 1, Fraction(ONE - lie, ONE)))  # a lie, the truth
@@ -173,9 +176,9 @@ def exp_below(billionths: int) -> Fraction:
     return Fraction(exp_interval(billionths, 10**9, 128).low, 2**128)
 
 
-def test_no_two_histories_of_answers_differ_by_more_than_epsilon_for_each_span() -> None:
-    """Exact: every history, all noise, every transcript of the real client. And no less: what is
-    charged is what is given away."""
+def test_privacy_loss_over_all_rounds_is_exactly_epsilon_per_span() -> None:
+    """Exact: every history, all noise, every transcript of the real client. The charge equals the
+    loss."""
     survey = parse_document(published := three_days(SPAN))
     assert (survey.rounds, survey.draws, survey.lifetime_epsilon) == (ROUNDS, 2, "2")
     worst = largest_ratio(published)
@@ -184,14 +187,14 @@ def test_no_two_histories_of_answers_differ_by_more_than_epsilon_for_each_span()
 
 
 def test_fresh_noise_in_each_round_would_break_that_bound() -> None:
-    """The twin: charged once for each two rounds, it gives away one ε too much."""
+    """Twin: charged once per two rounds, fresh noise spends one ε too much."""
     latched, fresh = parse_document(three_days(SPAN)), three_days(1)
     worst = largest_ratio(fresh)
     assert worst > exp_below(latched.lifetime_billionths)
     assert worst > exp_below(parse_document(fresh).lifetime_billionths - 1_000)
 
 
-# Whatever happens
+# Any order of events
 
 FEW = 3  # rounds of a span
 LATCHED = document(
@@ -308,8 +311,9 @@ class Device:
 def test_any_order_of_events_draws_and_charges_once_in_a_span(
     events: list[bool | str | int],
 ) -> None:
-    """Answers that change, kills, restarts, erasure, withdrawal and jumps of the clock: at most one
-    noise for each span, one charge, the same report in all of its rounds, and no round twice."""
+    """Answers change, and there are kills, restarts, erasure, withdrawal and jumps of the clock.
+    Each span has at most one noise, one charge, and the same report in all of its rounds; no round
+    is sent twice."""
     with tempfile.TemporaryDirectory() as folder:
         device = Device(Path(folder))
         for event in events:
@@ -331,7 +335,7 @@ def test_any_order_of_events_draws_and_charges_once_in_a_span(
 
 
 class Unread:
-    """A value that must not be looked at."""
+    """A value that fails the test if it is examined."""
 
     def __getattribute__(self, name: str) -> object:
         raise AssertionError("looked at")
@@ -345,7 +349,7 @@ def latched(script: Script) -> Script:
 
 
 def days_from(clock: Clock, first: datetime) -> Callable[[int], None]:
-    """To a day of the span that begins on the first one."""
+    """Return the days to a day of the span that begins on the first one."""
 
     def to(day: int) -> None:
         clock.now = first + day * DAY
@@ -359,14 +363,14 @@ def day(clock: Clock) -> Callable[[int], None]:
 
 
 @pytest.mark.parametrize("value", [lambda: None, lambda: 7, lambda: "safari", Unread])
-def test_a_later_answer_is_not_looked_at_and_no_noise_is_drawn(
+def test_a_later_answer_is_not_examined_and_no_noise_is_drawn(
     latched: Script,
     client_of: MakeClient,
     day: Callable[[int], None],
     value: Callable[[], object],
     tmp_path: Path,
 ) -> None:
-    """So nothing can depend on it: not time, not disk, not the outcome."""
+    """So neither time, disk nor outcome can depend on it."""
     draws: list[int] = []
 
     def draw(bits: int) -> int:
@@ -395,7 +399,7 @@ def test_an_erased_report_is_not_drawn_again(
     end: str,
     tmp_path: Path,
 ) -> None:
-    """The rest of its span has none; the next one has."""
+    """The rest of its span has no report; the next span has one."""
     client, statuses = client_of(), []
     for number in range(FEW + 1):
         day(number)
@@ -440,7 +444,7 @@ def kept(folder: Path) -> int:
         return int(db.execute("SELECT count(*) FROM kept_reports").fetchone()[0])
 
 
-def test_the_history_says_whose_report_is_sent_again(
+def test_the_history_names_the_person_of_a_repeated_report(
     latched: Script, client_of: MakeClient, day: Callable[[int], None], tmp_path: Path
 ) -> None:
     client = client_of()
@@ -455,7 +459,7 @@ def test_the_history_says_whose_report_is_sent_again(
     assert f"the same report as in round {first['round']}, at no further ε" in summary.text
 
 
-def test_people_of_one_state_have_reports_of_their_own(
+def test_people_sharing_a_state_have_separate_reports(
     latched: Script, client_of: MakeClient, day: Callable[[int], None], tmp_path: Path
 ) -> None:
     client = client_of()
@@ -476,7 +480,7 @@ def test_people_of_one_state_have_reports_of_their_own(
 def test_the_question_that_was_drawn_stays_for_the_span(
     script: Script, client_of: MakeClient, day: Callable[[int], None], tmp_path: Path
 ) -> None:
-    """One draw of the question and of its noise, kept together."""
+    """One draw of the question and of its noise, stored together."""
     script.always = LATER
     script.publish(document(period="day", asks_one=True, repeat_rounds=FEW))
     client = client_of()
@@ -487,7 +491,7 @@ def test_the_question_that_was_drawn_stays_for_the_span(
 
 
 @pytest.mark.parametrize("change", ["payload = x'00'", "payload = 'x'", "payload = x'ffffff'"])
-def test_a_kept_report_that_is_none_any_more_is_not_sent(
+def test_a_stored_report_that_became_invalid_is_not_sent(
     latched: Script, client_of: MakeClient, day: Callable[[int], None], tmp_path: Path, change: str
 ) -> None:
     client = client_of()
@@ -500,7 +504,7 @@ def test_a_kept_report_that_is_none_any_more_is_not_sent(
     assert len(queued(tmp_path / "state")) == 1
 
 
-def test_a_person_is_told_of_it_and_of_what_it_costs(script: Script, client_of: MakeClient) -> None:
+def test_a_person_sees_the_latching_and_its_cost(script: Script, client_of: MakeClient) -> None:
     """Five rounds have two reports: three rounds share one, two the other. A cap allows one."""
     script.publish(document(closes="2027-04-30", repeat_rounds=3))
     for cap, uses, ends in (

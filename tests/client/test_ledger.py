@@ -60,7 +60,7 @@ steps = st.lists(
 
 
 class ListOnly:
-    """A network that brings the list of surveys and takes no report."""
+    """Network that serves the list of surveys and accepts no report."""
 
     def request(
         self, method: str, path: str, body: bytes | None, content_type: str | None, timeout: float
@@ -139,8 +139,8 @@ class Device:
 @settings(max_examples=15, suppress_health_check=list(HealthCheck))
 @given(steps)
 def test_any_order_of_events_keeps_the_caps_exactly(events: list[str | int]) -> None:
-    """Never more than the caps, and never less than what they allow: restarts, crashes, erasure,
-    withdrawal and jumps of the clock change nothing."""
+    """The client spends neither more nor less than the caps allow, through restarts, crashes,
+    erasure, withdrawal and jumps of the clock."""
     with tempfile.TemporaryDirectory() as folder:
         device = Device(Path(folder))
         for event in events:
@@ -170,11 +170,11 @@ REORDERED = ("UPDATE charges SET number = 8 WHERE number = 2",
 @pytest.mark.parametrize("name", ["ann", None])
 @pytest.mark.parametrize("change", [*CHANGES, "reordered"])
 @pytest.mark.parametrize("when", ["while it runs", "before it starts"])
-def test_a_ledger_changed_in_any_way_is_charged_no_more(
+def test_a_changed_ledger_is_never_charged_again(
     tmp_path: Path, name: str | None, change: str, when: str
 ) -> None:
-    """Also one that this very process has read before, and that is only one of many: here another
-    person is charged last of all, so the number of all charges tells nothing."""
+    """It may be one of many that this process has read before. Another person is charged last, so
+    the number of all charges shows nothing."""
     clock = Clock()
     client = client_in(tmp_path, clock)
     person = client if name is None else client.person(name)
@@ -209,7 +209,7 @@ def client_in(folder: Path, clock: Clock) -> Client:
 def test_a_ledger_is_read_whole_once_and_not_with_each_charge(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """While nobody else writes. What another process writes is read again."""
+    """Another process's writes are read again."""
     read, verified = list[bytes](), ledger._verified
 
     def reading(db: Transaction, person: bytes) -> Ledger:
@@ -233,8 +233,8 @@ def test_a_ledger_is_read_whole_once_and_not_with_each_charge(
         device._state.close()
 
 
-def test_a_question_never_asked_before_may_cost_its_cap_and_not_a_billionth_more() -> None:
-    """An untouched ledger allows the cap of one question, and the cap of all of them."""
+def test_a_new_question_may_cost_exactly_its_cap() -> None:
+    """An untouched ledger allows the cap of one question, and the total cap."""
     cap, total = 800_000_000, 1_500_000_000
     fresh = Ledger()
     assert fresh.obstacle({"crashed": cap}, cap, POLICY) is None
@@ -246,10 +246,10 @@ def test_a_question_never_asked_before_may_cost_its_cap_and_not_a_billionth_more
     )
 
 
-def test_one_drawn_question_costs_the_install_the_largest_and_each_question_its_own(
+def test_drawing_one_question_costs_the_largest_and_charges_each_question(
     script: Script, client_of: MakeClient, tmp_path: Path
 ) -> None:
-    """Under caps that all questions together would break."""
+    """All questions together would exceed the caps."""
     questions = bit("a", "0.5") + bit("b", "0.2")
     policy = Policy(keys=[public_hex(KEY)], max_epsilon_per_round="0.5", max_epsilon="0.5")
     script.publish(document(questions=questions))

@@ -1,4 +1,4 @@
-"""The write-ahead log: what is on disk when, what a loss of power leaves, what stays in no file."""
+"""The write-ahead log: what is on disk when, what survives a power loss, what no file contains."""
 
 from __future__ import annotations
 
@@ -29,8 +29,10 @@ def published(script: Script) -> None:
 
 @pytest.fixture
 def warm(client_of: MakeClient, clock: Clock) -> Client:
-    """One that has answered yesterday, with its list on disk and its survey verified; nothing else
-    is at work in its state."""
+    """Return a client that answered yesterday, with its list on disk and its survey verified.
+
+    Nothing else is at work in its state.
+    """
     client = client_of(send_within=3600.0)
     assert client.answer("app-health", crashed=True).status == "queued"
     client._uploader.stop(PATIENCE)
@@ -40,7 +42,7 @@ def warm(client_of: MakeClient, clock: Clock) -> Client:
 
 
 def tomorrow(client: Client, clock: Clock) -> None:
-    """And the list has just been fetched."""
+    """Move to the next day, with a list that has just been fetched."""
     clock.now += timedelta(days=1)
     with client._state.transaction() as db:
         db.execute("UPDATE lists SET fetched = ?", (int(clock.now.timestamp()),))
@@ -49,7 +51,8 @@ def tomorrow(client: Client, clock: Clock) -> None:
 def test_an_answer_waits_for_the_disk_once_and_before_the_noise(
     warm: Client, clock: Clock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The charge in a durable transaction; then noise; then the report in one that is not."""
+    """The charge is in a durable transaction; then comes the noise, then the report in one that is
+    not durable."""
     tomorrow(warm, clock)
     did = list[str]()
 
@@ -84,8 +87,8 @@ def telling(statement: str) -> bool:
 def test_a_loss_of_power_at_any_byte_after_the_charge_spends_once(
     warm: Client, clock: Clock, script: Script, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The disk has the data that was synced when the noise was drawn, a first part of later data,
-    and perhaps nonsense after it. The marker may have been written or not."""
+    """The disk has the data synced before the noise was drawn, a prefix of later data, and perhaps
+    garbage after it. The marker may have been written or not."""
     state, synced = tmp_path / "state", tmp_path / "synced"
     tomorrow(warm, clock)
 
@@ -121,7 +124,7 @@ def test_a_loss_of_power_at_any_byte_after_the_charge_spends_once(
 def test_a_log_without_its_last_charge_means_no_report(
     warm: Client, clock: Clock, script: Script, tmp_path: Path
 ) -> None:
-    """A disk that lies about its syncs, or a copy of the database alone: the marker tells. The twin
+    """The disk lies about its syncs, or the database was copied alone: the marker reveals it. Twin
     of the test above."""
     tomorrow(warm, clock)
     before = (tmp_path / "state" / LOG).read_bytes()
@@ -136,10 +139,10 @@ def test_a_log_without_its_last_charge_means_no_report(
 
 
 @pytest.mark.parametrize("way", ["withdraw", "forget", "expire"])
-def test_what_is_deleted_is_in_no_file(
+def test_deleted_data_is_in_no_file(
     script: Script, client_of: MakeClient, clock: Clock, tmp_path: Path, way: str
 ) -> None:
-    """Nor in the log, though the app runs on and another process has the state open."""
+    """It is not in the log either, though the app and another process have the state open."""
     client, other = client_of(), client_of()
     assert other.answer("unheard-of").status == "no-survey"
     client.answer("app-health", crashed=True)
@@ -154,10 +157,10 @@ def test_what_is_deleted_is_in_no_file(
     assert envelope.id not in every_byte(tmp_path)
 
 
-def test_what_a_killed_process_had_deleted_is_gone_with_the_next_start(
+def test_data_deleted_by_a_killed_process_is_gone_after_the_next_start(
     script: Script, client_of: MakeClient, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It ended between the withdrawal and the folding of the log."""
+    """The process ended between the withdrawal and the checkpoint of the log."""
     client = client_of()
     client.answer("app-health", crashed=True)
     client.flush(PATIENCE)
@@ -204,8 +207,8 @@ def dotfile_connect(connect: Callable[[State], object]) -> Callable[[State], obj
 def test_a_child_forked_in_c_never_writes_to_a_deleted_log(
     script: Script, tmp_path: Path, policy_key: str, first: str
 ) -> None:
-    """A child that was forked with an open connection refuses to work, before and after its parent
-    closes the state, and with a client of its own. The parent continues."""
+    """A child forked with an open connection refuses to work, before and after its parent closes
+    the state, and with a client of its own. The parent continues."""
     for name in ("s0", "s1", "s2", "s3"):
         script.publish(document(name, questions=bit("crashed", "0.1")))
     folder = tmp_path / "state"
@@ -214,10 +217,10 @@ def test_a_child_forked_in_c_never_writes_to_a_deleted_log(
     assert read_summary(folder).ledger.charges == 2
 
 
-def test_a_state_is_made_without_closing_it_under_its_name(
+def test_creating_a_state_never_closes_its_file_by_name(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Closing would drop the locks that another thread's connection holds on the same file."""
+    """Closing it would drop the locks that another thread's connection holds on the same file."""
     monkeypatch.setattr("os.link", refuse)
     for folder in (tmp_path / "without links", tmp_path / "with"):
         with State(folder).transaction(create=True):

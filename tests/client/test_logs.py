@@ -52,7 +52,7 @@ class Captured(logging.Handler):
 
 @contextmanager
 def captured() -> Iterator[Captured]:
-    """Everything that anyone logs, from the beginning of an hour."""
+    """Capture everything that anyone logs, from the beginning of an hour."""
     handler, root = Captured(), logging.getLogger()
     level = root.level
     diagnostics._warned.clear()
@@ -65,7 +65,7 @@ def captured() -> Iterator[Captured]:
         root.setLevel(level)
 
 
-# Why nothing was fetched
+# Reasons for not fetching
 
 REASONS = {
     "status": (Answer(503), "the server answered with status 503"),
@@ -77,7 +77,7 @@ REASONS = {
 
 
 @pytest.mark.parametrize("name", REASONS)
-def test_why_there_is_no_list_reaches_the_outcome_and_the_log(
+def test_the_reason_for_a_missing_list_reaches_the_outcome_and_the_log(
     script: Script, client_of: MakeClient, ticks: Ticks, name: str
 ) -> None:
     script.list_reply, says = REASONS[name]
@@ -92,16 +92,14 @@ def test_why_there_is_no_list_reaches_the_outcome_and_the_log(
     assert all(says in message for _, message in log.said)
 
 
-def test_the_reason_is_told_also_while_the_list_is_not_asked_for_again(
-    client_of: MakeClient, ticks: Ticks
-) -> None:
+def test_the_reason_is_repeated_while_fetching_pauses(client_of: MakeClient, ticks: Ticks) -> None:
     client = client_of(server="http://127.0.0.1:1", monotonic=ticks)
     told = {client.answer("app-health", **ANSWERS).detail for _ in range(5)}
     assert len(told) == 1
     assert "the connection was refused" in told.pop()
 
 
-def test_what_a_carrier_says_is_escaped(client_of: MakeClient) -> None:
+def test_network_errors_are_escaped(client_of: MakeClient) -> None:
     class Hostile(Listing):
         listing = False
 
@@ -131,7 +129,7 @@ def test_an_hour_later_it_is_a_warning_again(monkeypatch: pytest.MonkeyPatch) ->
     assert [level for level, _ in log.said] == ["WARNING", "INFO", "WARNING", "WARNING"]
 
 
-# What is in no log
+# Never logged
 
 REPEATING = b'{"accepted": 0, "duplicates": 0, "refused": [{"index": 0, "code": "%s"}]}'
 
@@ -139,7 +137,7 @@ REPEATING = b'{"accepted": 0, "duplicates": 0, "refused": [{"index": 0, "code": 
 def test_a_whole_session_logs_no_answer_no_report_and_no_id(
     script: Script, client_of: MakeClient, tmp_path: Path
 ) -> None:
-    """The server refuses with the report itself as its code, or asks to come again."""
+    """The server refuses with the report itself as its code, or asks to retry."""
     said = {"crashed": "yes-unmistakable", "minutes": 271828.18, "browser": "lynx-unmistakable"}
     script.publish(document())
 
@@ -226,7 +224,7 @@ print(client.answer("app-health", crashed=True, minutes=3, browser="firefox").st
 
 
 def test_nothing_is_printed_at_the_end_of_a_process(tmp_path: Path) -> None:
-    """It ends while reports are tried, and after its log has been closed."""
+    """It ends during a try to send, and after its log has been closed."""
     with serving() as script:
         script.publish(document())
         script.always = Answer(500)
@@ -251,7 +249,7 @@ def test_an_app_that_configures_no_logging_sees_nothing(tmp_path: Path) -> None:
     assert (ran.stdout, ran.stderr) == ("unavailable\n", "")
 
 
-def test_the_library_adds_a_handler_that_says_nothing_and_no_other() -> None:
+def test_the_library_adds_only_a_null_handler() -> None:
     log = logging.getLogger("deniable.client")
     assert [type(handler) for handler in log.handlers] == [logging.NullHandler]
     assert (log.level, log.propagate) == (logging.NOTSET, True)

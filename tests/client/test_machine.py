@@ -1,6 +1,5 @@
-"""Anything that can happen to an install, in any order, to two installs at once that differ in
-their answers alone: what can be seen around their reports is the same, and no budget is overspent.
-"""
+"""Any sequence of events for two installs that differ only in their answers: what can be seen
+around their reports is identical, and no budget is overspent."""
 
 from __future__ import annotations
 
@@ -45,11 +44,11 @@ POLICY = Policy(keys=[public_hex(KEY)], questions={"crashed": "bit"}, max_epsilo
 
 
 class Killed(BaseException):
-    """The process ends where this is raised, and cleans up nothing."""
+    """Ends the process where it is raised, without cleanup."""
 
 
 class Server:
-    """A server as one install sees it. `mode` is what goes wrong with what is sent to it."""
+    """A server as one install sees it; `mode` is the fault for what is sent to it."""
 
     def __init__(self) -> None:
         self.listed: list[dict[str, str]] = []
@@ -83,11 +82,11 @@ class Server:
 
 
 class Observer(State):
-    """Looks at the state from outside."""
+    """Reads the state from outside."""
 
 
 class Install:
-    """One state folder, with a client for each of two servers, that answers always alike."""
+    """One state folder with a client for each of two servers; it never changes its answer."""
 
     def __init__(self, said: object) -> None:
         self.said = said
@@ -137,7 +136,7 @@ class Install:
         self.visible.append((outcome.status, outcome.survey, outcome.round))
 
     def die(self, server: int, name: str | None, survey: str) -> None:
-        """Between the charge and the report, if it comes to a charge."""
+        """Die between the charge and the report, if there is a charge."""
         self.dying = True
         with suppress(Killed):
             self.visible.append(self.person(server, name).answer(survey, crashed=self.said).status)
@@ -175,7 +174,7 @@ class Install:
             self.ended(name, waiting)
 
     def ended(self, name: str | None, waiting: set[bytes]) -> None:
-        """A person's consent has, and the disk has taken it."""
+        """Record that a person's consent has ended and that the disk has it."""
         self.agreed.discard(name)
         self.withdrawn |= waiting
 
@@ -186,7 +185,7 @@ class Install:
         self.start()
 
     def waiting(self, name: str | None) -> set[bytes]:
-        """Ids of what a person has not sent."""
+        """Return the ids that a person has not sent yet."""
         if not self.observer.begun:
             return set()
         with self.observer.transaction(durable=False) as db:
@@ -211,8 +210,8 @@ FULL: dict[str, bool] = {}  # by state folder
 
 
 def connecting(connect: Callable[[State], Transaction]) -> Callable[[State], Transaction]:
-    """With a disk that can be full, and what is drawn at random drawn in order, so that two
-    installs send alike."""
+    """Connect to a disk that may be full, with ids drawn in order, so that two installs send in the
+    same order."""
 
     def connected(state: State) -> Transaction:
         db, numbers = connect(state), itertools.count()
@@ -229,7 +228,7 @@ people = st.sampled_from(PEOPLE)
 
 
 class Machine(RuleBasedStateMachine):
-    """Two installs in step. One has crashed; the other says nothing that fits."""
+    """Two installs in step: one has crashed, the other gives an answer that does not fit."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -333,7 +332,7 @@ class Machine(RuleBasedStateMachine):
 
     @rule(full=st.booleans())
     def disk_fills(self, full: bool) -> None:
-        """And whatever is written fails."""
+        """Make every later write fail."""
         self.both(lambda each: FULL.update({each.folder.name: full}))
 
     @invariant()
@@ -401,7 +400,7 @@ def run(runs: int, *phases: Phase) -> None:
 
 
 @pytest.mark.parametrize("runs", [20, pytest.param(250, marks=pytest.mark.long)])
-def test_in_any_order_nothing_is_told_and_nothing_is_spent_twice(runs: int) -> None:
+def test_no_order_of_events_reveals_an_answer_or_spends_twice(runs: int) -> None:
     run(runs)
 
 

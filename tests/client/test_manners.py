@@ -21,9 +21,7 @@ from tests.eventually import PATIENCE, eventually
 # prefetch
 
 
-def test_a_list_that_was_fetched_ahead_serves_off_line(
-    script: Script, client_of: MakeClient
-) -> None:
+def test_a_prefetched_list_works_offline(script: Script, client_of: MakeClient) -> None:
     script.publish(document())
     client = client_of()
     assert client.prefetch(PATIENCE) is True
@@ -35,7 +33,7 @@ def test_a_list_that_was_fetched_ahead_serves_off_line(
 
 
 @pytest.mark.parametrize("how", ["never asked", "refused", "withdrawn", "overruled"])
-def test_nothing_is_fetched_ahead_without_consent(
+def test_nothing_is_prefetched_without_consent(
     script: Script,
     client_of: MakeClient,
     how: str,
@@ -52,7 +50,7 @@ def test_nothing_is_fetched_ahead_without_consent(
     assert (tmp_path / "state").exists() == (how != "never asked")
 
 
-def test_a_list_that_cannot_be_fetched_ahead_is_told_so_and_not_asked_for_at_once(
+def test_a_failed_prefetch_is_reported_and_not_repeated_immediately(
     script: Script, client_of: MakeClient, ticks: Ticks
 ) -> None:
     script.list_reply = Answer(500)
@@ -61,7 +59,7 @@ def test_a_list_that_cannot_be_fetched_ahead_is_told_so_and_not_asked_for_at_onc
     assert len(script.gets) == 2, "then after a pause"
 
 
-def test_prefetch_keeps_to_its_time(script: Script, client_of: MakeClient) -> None:
+def test_prefetch_keeps_to_its_timeout(script: Script, client_of: MakeClient) -> None:
     script.list_reply = Answer(hold=threading.Event())
     client = client_of()
     begin = time.monotonic()
@@ -69,10 +67,10 @@ def test_prefetch_keeps_to_its_time(script: Script, client_of: MakeClient) -> No
     assert time.monotonic() - begin < PATIENCE / 2
 
 
-def test_an_answer_without_a_list_is_kept_nowhere(
+def test_an_answer_without_a_list_is_not_stored(
     script: Script, client_of: MakeClient, ticks: Ticks
 ) -> None:
-    """Off line at the first time: nothing waits, nothing is charged, whatever the answers are."""
+    """The first call is offline: nothing is queued or charged, whatever the answers are."""
     script.list_reply = Answer(500)
     script.publish(document())
     client = client_of(monotonic=ticks)
@@ -89,7 +87,7 @@ def test_an_answer_without_a_list_is_kept_nowhere(
 # await
 
 
-def test_the_loop_goes_on_while_a_server_hangs(script: Script, client_of: MakeClient) -> None:
+def test_the_event_loop_runs_while_a_server_hangs(script: Script, client_of: MakeClient) -> None:
     """The server holds the list until the loop has ticked fifty times."""
     script.publish(document())
     body = json.dumps({"surveys": script.surveys}).encode()

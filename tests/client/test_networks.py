@@ -1,4 +1,4 @@
-"""Networks as they are: a company's own authority, a proxy that makes tunnels, slow lines."""
+"""Real networks: a company's own certificate authority, a tunnelling proxy, slow lines."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def why(server: str, **how: Any) -> Unreachable:
 # A company's own authority
 
 
-def test_a_company_s_own_authority_is_trusted_where_the_app_names_it(
+def test_a_company_s_own_authority_is_trusted_if_the_app_names_it(
     client_of: MakeClient, tmp_path: Path
 ) -> None:
     file = certificate(tmp_path)
@@ -58,7 +58,7 @@ def test_a_company_s_own_authority_is_trusted_where_the_app_names_it(
         assert why(server.url).kind == "certificate"
 
 
-def test_a_named_authority_takes_the_place_of_the_usual_ones(tmp_path: Path) -> None:
+def test_a_named_authority_replaces_the_usual_ones(tmp_path: Path) -> None:
     ours, theirs = certificate(tmp_path), certificate(tmp_path, "elsewhere.example")
     with server_with(ours) as server:
         assert "none of the authorities in" in str(why(server.url, ca=str(theirs)))
@@ -72,7 +72,7 @@ def test_a_named_authority_takes_the_place_of_the_usual_ones(tmp_path: Path) -> 
         (b"\xff\0", "no certificate"),
     ],
 )
-def test_a_file_that_holds_no_authority_is_refused_at_once(
+def test_a_file_without_a_certificate_is_refused_immediately(
     tmp_path: Path, content: bytes | None, says: str
 ) -> None:
     file = tmp_path / "ca.pem"
@@ -82,7 +82,7 @@ def test_a_file_that_holds_no_authority_is_refused_at_once(
         Client(f"https://{HOST}", policy=Policy(keys=["ab" * 32]), state=tmp_path, ca=file)
 
 
-def test_a_key_alone_is_no_authority(tmp_path: Path) -> None:
+def test_a_key_without_a_certificate_is_refused(tmp_path: Path) -> None:
     file = certificate(tmp_path)
     text = file.read_text()
     file.write_text(text[text.index("-----BEGIN PRIVATE") :])
@@ -96,7 +96,7 @@ def test_a_key_alone_is_no_authority(tmp_path: Path) -> None:
 def test_everything_goes_through_the_proxy_and_it_sees_no_request(
     client_of: MakeClient, tmp_path: Path
 ) -> None:
-    """The host has no address here: its name is looked up by the proxy."""
+    """The host has no address here: the proxy looks up its name."""
     file = certificate(tmp_path, HOST)
     with server_with(file) as server, tunnelling(server.server_address[1]) as proxy:
         client = client_of(server=f"https://{HOST}", ca=file, proxy=proxy.url)
@@ -107,8 +107,8 @@ def test_everything_goes_through_the_proxy_and_it_sees_no_request(
         assert len(server.asked) == 2
 
 
-def test_the_certificate_is_the_server_s_also_behind_a_proxy(tmp_path: Path) -> None:
-    """The owner of a proxy cannot replace our server by another."""
+def test_the_server_s_certificate_is_checked_behind_a_proxy(tmp_path: Path) -> None:
+    """The owner of a proxy cannot replace our server with another."""
     other = certificate(tmp_path, "elsewhere.example")
     with server_with(other) as server, tunnelling(server.server_address[1]) as proxy:
         error = why(f"https://{HOST}", ca=str(other), proxy=proxy.url)
@@ -155,7 +155,7 @@ def test_a_password_reaches_the_proxy_and_nothing_else(
         3128,
     ],
 )
-def test_what_is_no_proxy_is_refused_at_once_and_never_repeated(
+def test_an_invalid_proxy_is_refused_immediately_and_never_repeated(
     address: Any, tmp_path: Path
 ) -> None:
     with pytest.raises(InvalidPolicy, match="proxy: ") as raised:
@@ -175,10 +175,8 @@ def test_no_proxy_is_taken_from_the_environment(
         assert (len(server.asked), proxy.heads) == (1, [])
 
 
-def test_this_machine_is_not_asked_for_through_a_proxy_elsewhere(
-    script: Script, tmp_path: Path
-) -> None:
-    """A proxy elsewhere has another localhost. A proxy on this machine leads here, for https."""
+def test_loopback_is_not_reached_through_a_remote_proxy(script: Script, tmp_path: Path) -> None:
+    """A remote proxy has another localhost. A proxy on this machine leads here, for https."""
     elsewhere = "http://user:word@proxy.example:3128"
     file = certificate(tmp_path)
     asked(script.url, proxy=elsewhere)
@@ -199,7 +197,7 @@ def test_a_proxy_that_drips_is_cut_off_in_time(way: str) -> None:
 
 
 def test_one_deadline_holds_for_tunnel_and_handshake_together(tmp_path: Path) -> None:
-    """The tunnel is made late, and then nobody shakes hands."""
+    """The tunnel is late, and the handshake never comes."""
     with slow_server("silence") as server, tunnelling(server.server_address[1]) as proxy:
         begin = time.monotonic()
         (error,) = ends(HttpTransport(f"https://{HOST}", proxy=proxy.url), 0.3)
@@ -212,7 +210,7 @@ def test_one_deadline_holds_for_tunnel_and_handshake_together(tmp_path: Path) ->
 
 
 @pytest.mark.parametrize("seconds", [0, -1, float("nan"), float("inf"), 3601])
-def test_a_timeout_that_makes_no_sense_is_refused(seconds: float, tmp_path: Path) -> None:
+def test_an_invalid_timeout_is_refused(seconds: float, tmp_path: Path) -> None:
     with pytest.raises(InvalidPolicy, match="timeout: "):
         Client(f"https://{HOST}", policy=Policy(keys=["ab" * 32]), state=tmp_path, timeout=seconds)
 
@@ -223,7 +221,7 @@ def test_a_timeout_that_makes_no_sense_is_refused(seconds: float, tmp_path: Path
 @pytest.mark.parametrize(
     ("days", "says"), [((-2, -1), "has expired"), ((1, 2), "is not valid yet")]
 )
-def test_a_certificate_outside_its_days_is_told_so(
+def test_an_expired_certificate_is_reported(
     tmp_path: Path, days: tuple[int, int], says: str
 ) -> None:
     file = certificate(tmp_path, begins=days[0], ends=days[1])
@@ -231,7 +229,7 @@ def test_a_certificate_outside_its_days_is_told_so(
         assert says in str(why(server.url, ca=str(file)))
 
 
-def test_each_failure_is_told_from_the_others(tmp_path: Path) -> None:
+def test_each_failure_is_distinguished_from_the_others(tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as closed:
         port = closed.getsockname()[1]
     assert why(f"http://127.0.0.1:{port}").kind == "refused"

@@ -1,4 +1,4 @@
-"""Many people in one state: each as if alone in a folder of their own, and nobody's id on disk."""
+"""Many people in one state: each as if alone in a separate folder, and no id is on disk."""
 
 from __future__ import annotations
 
@@ -97,9 +97,9 @@ class Crowd:
 
 @settings(max_examples=25, suppress_health_check=list(HealthCheck))
 @given(steps)
-def test_people_together_are_like_people_apart(events: list[Any]) -> None:
-    """Whatever they answer, agree to, withdraw and erase, in any order: same words, same ledgers,
-    same histories as if each were alone."""
+def test_people_in_one_state_behave_as_if_alone(events: list[Any]) -> None:
+    """They answer, consent, withdraw and erase in any order, with the same outcomes, ledgers and
+    histories as in separate folders."""
     with tempfile.TemporaryDirectory() as folder:
         clock, root = Clock(), Path(folder)
         one = Crowd(dict.fromkeys(PEOPLE, root / "one"), clock, together=True)
@@ -157,7 +157,7 @@ def test_a_person_s_withdrawal_and_erasure_leave_the_others(
         assert whose(client, name).answer("app-health", crashed=True).status == "already-answered"
 
 
-def test_a_withdrawal_that_the_disk_does_not_take_stops_all_sending(
+def test_a_withdrawal_that_cannot_be_stored_stops_all_sending(
     script: Script, client_of: MakeClient, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     client = client_of(send_within=3600.0)
@@ -184,10 +184,10 @@ def test_a_person_s_erasure_does_not_delete_a_damaged_database(
     assert (tmp_path / "state" / DATABASE).exists()
 
 
-def test_what_leaves_is_only_of_who_has_agreed(
+def test_only_reports_of_people_who_consented_are_sent(
     script: Script, client_of: MakeClient, tmp_path: Path
 ) -> None:
-    """Even a report that should not be there any more."""
+    """A report that should have been deleted is not sent either."""
     script.always = LATER
     client = client_of(send_within=3600.0)
     for name in ("ann", "bob"):
@@ -227,7 +227,7 @@ def test_an_id_is_in_no_file_no_log_no_repr_and_no_error(
 
 
 @pytest.mark.parametrize("wrong", ["", "unmistakable" * 100, "unmistakable \ud800"])
-def test_an_id_that_names_nobody_is_the_app_s_mistake(client_of: MakeClient, wrong: str) -> None:
+def test_an_id_of_the_wrong_length_is_the_app_s_mistake(client_of: MakeClient, wrong: str) -> None:
     with pytest.raises(InvalidPerson, match="1 to 1000 characters") as raised:
         client_of().person(wrong)
     assert "unmistakable" not in str(raised.value) + repr(raised.value)
@@ -237,12 +237,12 @@ def test_an_id_that_names_nobody_is_the_app_s_mistake(client_of: MakeClient, wro
 
 @pytest.mark.parametrize("wrong", [None, 17, b"ann", ["ann"]])
 def test_an_id_that_is_no_text_is_the_app_s_mistake(client_of: MakeClient, wrong: Any) -> None:
-    """None too: or a forgotten login would answer for the install's own person."""
+    """None is one too; otherwise a forgotten login would answer for the install's own person."""
     with pytest.raises(TypeError, match="a person's id must be text, got"):
         client_of().person(wrong)
 
 
-def test_the_longest_id_is_taken(client_of: MakeClient) -> None:
+def test_the_longest_id_is_accepted(client_of: MakeClient) -> None:
     assert client_of().person("é" * 1000).consent(True)
 
 
@@ -260,7 +260,7 @@ def test_a_person_is_known_by_a_key_of_the_store(client_of: MakeClient, tmp_path
 
 
 @pytest.mark.parametrize("change", ["DELETE FROM people_key", "UPDATE people_key SET key = x'00'"])
-def test_without_the_key_nobody_is_anybody(
+def test_without_the_key_nobody_can_be_identified(
     client_of: MakeClient, tmp_path: Path, change: str
 ) -> None:
     client = client_of()
@@ -273,7 +273,7 @@ def test_without_the_key_nobody_is_anybody(
 # Bounds
 
 
-def test_nobody_s_reports_push_out_another_s(
+def test_one_person_s_reports_never_displace_another_s(
     script: Script,
     client_of: MakeClient,
     clock: Clock,
@@ -292,10 +292,10 @@ def test_nobody_s_reports_push_out_another_s(
     assert client.flush(0) == 3
 
 
-def test_all_together_are_bounded_too(
+def test_the_total_is_bounded_too(
     script: Script, client_of: MakeClient, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The oldest of all make room; each person who loses one can see it."""
+    """The oldest reports make room; each person who loses one can see it."""
     monkeypatch.setattr(outbox, "MAX_WAITING_IN_ALL", 3)
     monkeypatch.setattr(outbox, "COUNT_EVERY", 2)
     script.always = LATER
@@ -308,7 +308,7 @@ def test_all_together_are_bounded_too(
     assert lost == [1, 1, 1, 0, 0, 0]
 
 
-def test_people_take_no_memory_for_good(
+def test_people_use_no_memory_permanently(
     client_of: MakeClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(ledger, "MAX_CACHED_PEOPLE", 3)

@@ -24,13 +24,13 @@ def test_caps_are_exact() -> None:
     "name", ["max_epsilon_per_round", "max_epsilon", "max_epsilon_per_question"]
 )
 @pytest.mark.parametrize("cap", [0.5, 2, True, "", "-1", "1e3", "0", "0.0000000001", "∞"])
-def test_a_cap_is_decimal_text_above_nothing(name: str, cap: object) -> None:
+def test_a_cap_is_positive_decimal_text(name: str, cap: object) -> None:
     wrong: dict[str, Any] = {name: cap}
     with pytest.raises(InvalidPolicy, match=name):
         Policy(keys=[KEY], **wrong)
 
 
-def test_a_cap_that_is_a_float_is_told_why() -> None:
+def test_a_float_as_a_cap_is_refused_with_the_reason() -> None:
     with pytest.raises(InvalidPolicy, match=r"decimal text.*exact; got float"):
         Policy(keys=[KEY], max_epsilon=0.5)  # type: ignore[arg-type] # the mistake
 
@@ -58,8 +58,8 @@ def test_a_pin_in_capitals_is_the_same_survey() -> None:
     assert Policy(keys=[KEY]).allows("ce" * 32)
 
 
-def test_the_fingerprint_is_of_what_is_trusted() -> None:
-    """The order of keys and the caps are nothing to it; a key is not a pin."""
+def test_the_fingerprint_depends_only_on_trust() -> None:
+    """It ignores the order of keys and the caps; a key is not a pin."""
     one, two, three = ("ab" * 32, "cd" * 32, "ef" * 32)
     same = Policy(keys=[one, two]).fingerprint
     assert Policy(keys=[two, one], max_epsilon="1").fingerprint == same
@@ -73,8 +73,7 @@ def test_the_fingerprint_is_of_what_is_trusted() -> None:
     assert len({same, *(policy.fingerprint for policy in others)}) == 6
 
 
-def test_the_kinds_that_can_be_declared_are_those_that_surveys_ask() -> None:
-    """Every kind of the table."""
+def test_a_policy_can_declare_every_kind() -> None:
     declared = {f"it-{kind}": kind for kind in KINDS}
     assert Policy(keys=["00" * 32], questions=declared).questions == declared
     with pytest.raises(InvalidPolicy, match=", ".join(KINDS)):

@@ -1,5 +1,5 @@
-"""Around a report there is nothing to read: what is sent, charged and kept is the same for any two
-values, and only names and declared kinds lead to a refusal."""
+"""Nothing around a report reveals an answer: for any two values, the requests, charges and records
+are the same, and only names and declared kinds lead to a refusal."""
 
 from __future__ import annotations
 
@@ -62,8 +62,10 @@ NOON = TODAY.timestamp()
 def transcript(
     values: dict[str, object], published: bytes = PUBLISHED, first: int | None = None
 ) -> tuple[object, ...]:
-    """Everything that anyone but the app could see of one answer, but for the report itself.
-    `first` is what the kernel draws first."""
+    """Return everything that anyone but the app could see of one answer, except the report.
+
+    `first` is what the kernel draws first.
+    """
     bits: list[int] = []
 
     def draw(wanted: int) -> int:
@@ -94,7 +96,7 @@ def transcript(
 
 
 def rows(folder: Path) -> dict[str, list[tuple[object, ...]]]:
-    """The tables, without what is random in every report: key, id, payload, and what it says."""
+    """Return the tables without what is random in every report: key, id, payload, meaning."""
     with closing(sqlite3.connect(folder / DATABASE)) as db:
         tables = {table: db.execute(f"SELECT * FROM {table}").fetchall() for table in COUNTED}
     tables["survey_keys"] = [(*row[:2], len(row[2]), row[3]) for row in tables["survey_keys"]]
@@ -111,7 +113,7 @@ def rows(folder: Path) -> dict[str, list[tuple[object, ...]]]:
 
 
 def in_a_minute(value: object) -> object:
-    """A moment that was drawn for sending, which depends on nothing, told by its range alone."""
+    """Replace a drawn moment of sending by its range, since it depends on nothing."""
     return "soon" if isinstance(value, float) and 0 <= value - NOON <= 60 else value
 
 
@@ -129,7 +131,7 @@ FITTING = transcript(ANSWERS)
 @example(dict.fromkeys(KINDS, Decimal("sNaN")))
 @given(st.fixed_dictionaries(dict.fromkeys(KINDS, anything)))
 def test_any_values_leave_the_same_transcript(values: dict[str, object]) -> None:
-    """Status, charge, sizes, requests, randomness and records, for whatever is answered."""
+    """Compares status, charge, sizes, requests, randomness and records, for any answers."""
     assert transcript(values) == FITTING
 
 
@@ -154,7 +156,7 @@ KEPT = transcript(ANSWERS, LATCHED)
 def test_any_values_leave_the_same_transcript_where_the_report_is_kept(
     values: dict[str, object],
 ) -> None:
-    """The values of the first answer; no later one is examined (test_latched.py)."""
+    """Varies the values of the first answer; no later one is examined (test_latched.py)."""
     assert transcript(values, LATCHED) == KEPT
 
 
@@ -183,7 +185,7 @@ def test_a_guess_in_the_options_learns_nothing_from_whether_an_answer_comes(
     assert seen == {("queued", "a report is on disk and will be sent")}
 
 
-def test_a_question_of_another_kind_is_refused_before_a_value_is_looked_at(
+def test_a_question_of_another_kind_is_refused_before_a_value_is_examined(
     script: Script, client_of: MakeClient
 ) -> None:
     policy = Policy(keys=[public_hex(KEY)], questions={"crashed": "bit"})
@@ -212,7 +214,7 @@ def test_one_more_question_under_the_same_name_crashes_no_deployed_app(
 
 
 @pytest.mark.parametrize("questions", [{}, {"crashed": "yes-no"}, ["crashed"], {"crashed": None}])
-def test_a_declaration_that_makes_no_sense_is_refused(questions: Any) -> None:
+def test_an_invalid_declaration_is_refused(questions: Any) -> None:
     with pytest.raises(InvalidPolicy, match=r"(kinds are|is one of) bit, number, choice"):
         Policy(keys=[public_hex(KEY)], questions=questions)
 
@@ -225,7 +227,7 @@ def test_only_true_and_false_are_consent(client_of: MakeClient, given: Any) -> N
     assert client.consented is None
 
 
-def test_what_was_said_can_be_asked_so_that_nobody_overrides_a_withdrawal(
+def test_an_app_can_read_a_withdrawal_before_asking_again(
     client_of: MakeClient,
 ) -> None:
     client = client_of(consent=False)
@@ -236,7 +238,9 @@ def test_what_was_said_can_be_asked_so_that_nobody_overrides_a_withdrawal(
     assert said == [None, True, True, False, False]
 
 
-def test_consent_that_cannot_be_stored_is_no_refusal(client_of: MakeClient, tmp_path: Path) -> None:
+def test_consent_that_cannot_be_stored_is_not_a_refusal(
+    client_of: MakeClient, tmp_path: Path
+) -> None:
     (tmp_path / "state").write_text("a file where the folder should be")
     client = client_of(consent=False)
     assert client.consent(True) is False

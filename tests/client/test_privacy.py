@@ -78,7 +78,7 @@ def test_answers_are_in_no_file_no_log_and_no_repr(
         SECRET | {"unasked": "unmistakable"},
     ],
 )
-def test_whatever_is_answered_repeats_no_answer(
+def test_no_outcome_repeats_an_answer(
     survey: Script, client_of: MakeClient, tmp_path: Path, wrong: dict[str, object]
 ) -> None:
     outcome = client_of().answer("app-health", **wrong)

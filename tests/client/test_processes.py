@@ -43,8 +43,8 @@ class Made(ForkAware):
         pass
 
 
-def test_threads_make_clients_at_once() -> None:
-    """The objects that forks must know are listed while other threads add and drop some."""
+def test_threads_make_clients_concurrently() -> None:
+    """Fork safety tracks objects while other threads add and drop some."""
     failed, often = list[BaseException](), sys.getswitchinterval()
 
     def make() -> None:
@@ -134,7 +134,7 @@ def test_a_crowd_that_is_killed_again_and_again_spends_once(
     script: Script, client_of: MakeClient, tmp_path: Path, policy_key: str, kills: int
 ) -> None:
     """8 processes of 4 threads, each killed at some moment and started again. Every survey is paid
-    for once, at most one report of it was ever made, and survivors continue."""
+    for once and has at most one report, and survivors continue."""
     surveys = max(kills, 40)
     names = [f"s{number}" for number in range(surveys)]
     for name in names:
@@ -159,16 +159,16 @@ FIRST_STARTS = {"queued already-answered", "already-answered already-answered"}
 
 
 @pytest.mark.long
-def test_an_install_killed_at_any_step_of_its_first_start_goes_on(tmp_path: Path) -> None:
-    """Before and after every call of the system and of SQLite. An answer may be lost, and is never
-    paid for twice; the marker knows of it."""
+def test_an_install_killed_at_any_step_of_its_first_start_recovers(tmp_path: Path) -> None:
+    """It dies before and after every call of the system and of SQLite. An answer may be lost, and
+    is never paid for twice; the marker knows of it."""
     ends = result(start(str(tmp_path), "steps", program="first_start"))
     assert set(ends) == FIRST_STARTS
     assert min(ends.values()) > 20
 
 
 @pytest.mark.parametrize("kills", [100, pytest.param(2_000, marks=pytest.mark.long)])
-def test_an_install_killed_at_any_moment_of_its_first_start_goes_on(
+def test_an_install_killed_at_any_moment_of_its_first_start_recovers(
     tmp_path: Path, kills: int
 ) -> None:
     ends = result(start(str(tmp_path), "moments", str(kills), program="first_start"))
@@ -177,7 +177,7 @@ def test_an_install_killed_at_any_moment_of_its_first_start_goes_on(
 
 
 def test_a_forked_child_answers_and_sends(script: Script, tmp_path: Path, policy_key: str) -> None:
-    """Forked again and again while another thread of the parent is amid its transactions."""
+    """It is forked repeatedly while another thread of the parent is inside a transaction."""
     assert forked(script, tmp_path, policy_key, "python") == ["queued 0"] * 13
     assert len({post.body for post in script.posts}) == 14
     assert {e.delivery for e in read_summary(tmp_path / "state").entries} == {"accepted"}

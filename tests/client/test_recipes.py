@@ -1,5 +1,5 @@
-"""The READMEs' ways to embed the client, read from there and run as they stand: real HTTP to the
-scripted server, each framework's own server, client or worker."""
+"""The READMEs' recipes for embedding the client, run unchanged: real HTTP to the scripted server,
+and each framework's own server, client or worker."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def home(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
 
 @pytest.fixture
 def published(script: Script) -> bytes:
-    """A survey that is open on the day of the test, as recipes have no clock of their own."""
+    """Publish a survey that is open today, since recipes have no clock of their own."""
     today = datetime.now(UTC).date()
     opens, closes = (today + timedelta(days=days) for days in (-20, 20))
     made = document(opens=str(opens), closes=str(closes), period="once")
@@ -79,7 +79,7 @@ def recipe(section: str) -> str:
 
 @pytest.fixture
 def ours(script: Script, published: bytes, policy_key: str, tmp_path: Path) -> Callable[[str], str]:
-    """A block with the test's own address, key and folder."""
+    """Return a block with the test's address, key and folder."""
     places = {
         "https://stats.example.org": script.url,
         "<public key>": policy_key,
@@ -96,7 +96,7 @@ def ours(script: Script, published: bytes, policy_key: str, tmp_path: Path) -> C
 
 @pytest.fixture
 def load(ours: Callable[[str], str], tmp_path: Path) -> Iterator[Load]:
-    """Imports a block as a module, as an app has it."""
+    """Import a block as a module, as an app does."""
     made: list[Client] = []
 
     def loaded(block: str) -> Any:
@@ -118,7 +118,7 @@ def load(ours: Callable[[str], str], tmp_path: Path) -> Iterator[Load]:
 
 @pytest.mark.parametrize("which", TEN_LINES)
 def test_ten_lines_are_ten(which: str) -> None:
-    """Imports aside, and what is the web framework's own."""
+    """Imports and the web framework's own lines do not count."""
     lines = [line for line in ten_lines(which).splitlines() if line.strip()]
     assert len([line for line in lines if not re.search(r"^from |^@|Flask\(", line)]) <= 10
 
@@ -136,7 +136,7 @@ def test_a_script_asks_once_and_answers_each_round_once(
     finish(script, tmp_path / "my-job", None)
 
 
-def test_a_script_that_hears_no_sends_nothing(
+def test_a_script_that_is_refused_consent_sends_nothing(
     ours: Callable[[str], str], script: Script, tmp_path: Path
 ) -> None:
     program = PATIENT + ours(ten_lines("script"))
@@ -174,7 +174,7 @@ def test_a_desktop_app_describes_asks_and_answers(
 
 
 def play(ask: Ask, client: Client, script: Script, id_of: Callable[[str], str] = str) -> None:
-    """Two people, each asked once, each with a ledger; one who refuses, and one who withdraws."""
+    """Play two people, each asked once, each with a ledger: one refuses, one withdraws."""
     assert ask("cem", "PUT", "/consent", False) == {"kept": True}
     assert ask("cem", "GET", "/consent", None) == {"ask": False}  # though nobody has agreed yet
     assert ask("ann", "GET", "/consent", None) == {"ask": True}
@@ -202,7 +202,7 @@ def spent(client: Client, user: str) -> str:
 
 
 def different(script: Script) -> int:
-    """Reports as the server counts them: the same id again is the same report."""
+    """Return the number of distinct reports; the same id again is the same report."""
     return len({envelope.id for envelope in script.envelopes()})
 
 
@@ -226,7 +226,7 @@ def test_flask(load: Load, script: Script) -> None:
 
 
 def test_fastapi(load: Load, script: Script) -> None:
-    """Served by uvicorn. Eight requests at once answer once."""
+    """Runs under uvicorn. Eight simultaneous requests answer once."""
     from fastapi import Request
 
     module = load(recipe("FastAPI"))
@@ -276,7 +276,7 @@ def uvicorn_serving(app: Any) -> Iterator[int]:
 
 
 def test_django(load: Load, script: Script) -> None:
-    """With its own sessions, users, login and database."""
+    """Uses Django's own sessions, users, login and database."""
     import django
     from django.conf import settings
     from django.core.management import call_command
@@ -363,13 +363,13 @@ def test_celery(ours: Callable[[str], str], script: Script, tmp_path: Path) -> N
     finish(script, tmp_path / "my-app", "ann", "bob")
 
 
-def test_a_function_is_refused_and_works_where_state_is_kept(
+def test_a_serverless_function_works_only_with_persistent_state(
     ours: Callable[[str], str],
     script: Script,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Two cold starts, with one ledger; the report has left before the first one returns."""
+    """Two cold starts share one ledger; the report has left before the first one returns."""
     (tmp_path / "my_app.py").write_text(MY_APP, "utf-8")
     (tmp_path / "function.py").write_text(PATIENT + ours(recipe("Serverless functions")), "utf-8")
     start = "import function\nprint(function.handler({'user': 'ann'}, None)['status'])"
@@ -394,7 +394,7 @@ def test_a_function_is_refused_and_works_where_state_is_kept(
 
 
 def run(program: str, typed: str = "") -> str:
-    """A process of its own, in this folder."""
+    """Run a separate process in this folder."""
     done = subprocess.run(
         [sys.executable, "-c", program], input=typed, capture_output=True, text=True, check=True,
         timeout=2 * PATIENCE,

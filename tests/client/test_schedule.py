@@ -41,10 +41,10 @@ def server_of(state: State) -> str:
         return str(db.execute("SELECT server FROM outbox").fetchone()[0])
 
 
-def test_a_server_that_never_says_yes_sees_an_id_ten_times_and_then_once_a_day(
+def test_a_server_that_never_accepts_sees_an_id_ten_times_and_then_once_a_day(
     queued: State, clock: Clock
 ) -> None:
-    """Two years, asked each hour, with a flush each time."""
+    """Tries each hour for two years, with a flush each time."""
     server, taken = server_of(queued), dict[int, list[float]]()
     for _ in range(2 * 365 * 24):
         with queued.transaction() as db:
@@ -82,10 +82,8 @@ def test_tries_are_counted_over_restarts_and_flushes(
     assert len(script.posts) == 11
 
 
-def test_a_try_whose_reply_nobody_waits_for_is_counted_too(
-    script: Script, client_of: MakeClient
-) -> None:
-    """An app that is ended while the server holds its reply back has been seen all the same."""
+def test_a_try_without_a_reply_is_counted_too(script: Script, client_of: MakeClient) -> None:
+    """The app ends while the server holds its reply back, but the server has seen the try."""
     script.publish(document())
     client = client_of(transport=(lost := Lost(script)))
     client.answer("app-health", **ANSWERS)
@@ -95,7 +93,7 @@ def test_a_try_whose_reply_nobody_waits_for_is_counted_too(
 
 
 class Lost:
-    """The server sees what is sent, and no reply comes back."""
+    """Server that receives requests and whose replies are lost."""
 
     def __init__(self, script: Script) -> None:
         self.script, self.seen = script, 0
@@ -120,8 +118,8 @@ def test_being_offline_uses_up_no_try(script: Script, client_of: MakeClient, que
 
 
 def test_a_moment_may_be_weeks_ahead(script: Script, client_of: MakeClient) -> None:
-    """Twelve that wait within a year, by a clock that stands. False alarm: a draw of 0 to the
-    clock's last digit, below 1e-12."""
+    """Twelve reports wait within a year, by a clock that stands still. False alarm: a draw of 0 to
+    the clock's last digit, below 1e-12."""
     script.always = BUSY
     client = client_of(send_within=365 * outbox.DAY_SECONDS)
     for number in range(12):
@@ -162,7 +160,7 @@ def test_the_order_of_sending_is_not_that_of_the_answers(
     assert sent != [survey["id"] for survey in script.surveys]
 
 
-def test_what_is_due_goes_out_by_itself(
+def test_due_reports_are_sent_automatically(
     script: Script, client_of: MakeClient, queued: State, clock: Clock
 ) -> None:
     clock.now += timedelta(minutes=2)
@@ -170,10 +168,10 @@ def test_what_is_due_goes_out_by_itself(
     eventually(lambda: len(script.posts) == 10)
 
 
-def test_what_has_waited_is_not_sent_back_to_back(
+def test_overdue_reports_are_not_sent_back_to_back(
     queued: State, client_of: MakeClient, script: Script, clock: Clock
 ) -> None:
-    """After a night all are due at once: each draws a new moment, also after a failed try."""
+    """After a night all are due: each draws a new moment, also after a failed try."""
     clock.now += timedelta(hours=8)
     client = client_of(consent=False, send_within=60.0)
     eventually(lambda: client._uploader._due > 0, "the thread has looked")
@@ -192,12 +190,10 @@ def test_a_clock_set_back_does_not_hold_a_report_for_years(queued: State, clock:
 
 
 @pytest.mark.parametrize("seconds", [-1, math.nan, math.inf])
-def test_a_time_to_send_within_that_makes_no_sense_is_refused(
-    client_of: MakeClient, seconds: float
-) -> None:
+def test_an_invalid_sending_interval_is_refused(client_of: MakeClient, seconds: float) -> None:
     with pytest.raises(InvalidPolicy, match="send_within"):
         client_of(send_within=seconds)
 
 
-def test_by_default_it_is_a_minute() -> None:
+def test_the_default_sending_interval_is_a_minute() -> None:
     assert (Client.__init__.__kwdefaults__ or {})["send_within"] == 60.0

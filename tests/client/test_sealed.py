@@ -1,4 +1,4 @@
-"""Sealed surveys: what leaves the device is for the aggregator alone, by the way that was named."""
+"""Sealed surveys: only the aggregator can read what leaves the device, by the configured route."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def test_a_sealed_survey_s_report_is_sent_sealed(script: Script, client_of: Make
     assert bytes.fromhex(id_) not in script.posts[0].body
 
 
-def test_it_waits_sealed_and_every_retry_is_the_same_bytes(
+def test_a_report_is_queued_sealed_and_every_retry_has_the_same_bytes(
     script: Script, client_of: MakeClient, tmp_path: Path
 ) -> None:
     id_ = script.publish(sealed())
@@ -62,7 +62,7 @@ def test_it_waits_sealed_and_every_retry_is_the_same_bytes(
     assert bytes.fromhex(id_)[:8] not in script.posts[0].body
 
 
-def test_a_relay_carries_what_is_sealed_and_nothing_else(
+def test_only_sealed_reports_go_through_a_relay(
     script: Script, relay: Script, client_of: MakeClient, tmp_path: Path
 ) -> None:
     script.publish(sealed())
@@ -80,10 +80,10 @@ def test_a_relay_carries_what_is_sealed_and_nothing_else(
     assert "sent to the relay" in read_summary(tmp_path / "state").text
 
 
-def test_where_the_relay_is_away_it_is_not_passed_by(
+def test_an_unavailable_relay_is_never_bypassed(
     script: Script, relay: Script, client_of: MakeClient
 ) -> None:
-    """Sent directly, the report would come with this device's address."""
+    """Sent directly, the report would reveal this device's address."""
     script.publish(sealed())
     relay.always = LATER
     client = client_of(relay=relay.url)
@@ -93,7 +93,7 @@ def test_where_the_relay_is_away_it_is_not_passed_by(
 
 
 @pytest.mark.parametrize("body", [b"", b"[]", b'{"held": "1"}', b'{"held": 2}', b"<html>"])
-def test_only_a_relay_s_own_words_settle_it(
+def test_only_a_relay_s_own_reply_settles_a_report(
     script: Script, relay: Script, client_of: MakeClient, body: bytes
 ) -> None:
     script.publish(sealed())
@@ -103,7 +103,7 @@ def test_only_a_relay_s_own_words_settle_it(
     assert client.flush(0.5) == 1
 
 
-def test_a_relay_is_an_https_address_too() -> None:
+def test_a_relay_needs_an_https_address_too() -> None:
     from deniable.client import Client, Policy
 
     with pytest.raises(InvalidPolicy, match="plain http"):
@@ -115,10 +115,10 @@ def test_a_relay_is_an_https_address_too() -> None:
         )
 
 
-def test_a_survey_whose_key_is_none_is_refused_and_nothing_is_charged(
+def test_an_invalid_sealing_key_is_refused_and_nothing_is_charged(
     script: Script, client_of: MakeClient
 ) -> None:
-    """Found out when it is verified, and not when there is a report to seal."""
+    """Verification finds it before there is a report to seal."""
     text = json.loads(sealed())
     text["survey"]["sealed_to"] = "00" * 32
     bad = (json.dumps(text, ensure_ascii=False, indent=1) + "\n").encode()
@@ -129,6 +129,6 @@ def test_a_survey_whose_key_is_none_is_refused_and_nothing_is_charged(
     assert read_summary(client._state.folder).ledger.total == 0
 
 
-def test_a_sealed_survey_asks_the_same_as_one_that_is_not() -> None:
-    """A new key is a new survey, and no second answer in a round."""
+def test_sealing_a_survey_does_not_allow_a_second_answer() -> None:
+    """A new key is a new survey, but gives no second answer in a round."""
     assert parse_document(sealed()).asks_the_same(parse_document(document()))

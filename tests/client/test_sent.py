@@ -1,4 +1,4 @@
-"""`deniable sent` describes the reports of this device truly."""
+"""`deniable sent` describes the reports of this device truthfully."""
 
 from __future__ import annotations
 
@@ -39,14 +39,14 @@ def command(*arguments: str) -> subprocess.CompletedProcess[str]:
     )
 
 
-def test_an_empty_state_is_said_so(tmp_path: Path) -> None:
+def test_an_empty_state_is_reported(tmp_path: Path) -> None:
     ran = command("--state", str(tmp_path / "none"))
     assert (ran.returncode, ran.stderr) == (0, "")
     assert "There are no reports" in ran.stdout
     assert not (tmp_path / "none").exists()
 
 
-def test_the_record_is_told_in_words_and_as_json(
+def test_the_record_is_printed_in_words_and_as_json(
     script: Script, client_of: MakeClient, tmp_path: Path
 ) -> None:
     survey = script.publish(document(questions=bit("crashed", "0.5")))
@@ -76,7 +76,7 @@ def test_a_damaged_state_is_one_line_and_a_code(client_of: MakeClient, tmp_path:
     assert ran.stderr.count("\n") == 1
 
 
-def test_what_became_of_a_report_is_told(
+def test_the_fate_of_a_report_is_shown(
     script: Script, client_of: MakeClient, tmp_path: Path
 ) -> None:
     script.publish(document())
@@ -88,10 +88,10 @@ def test_what_became_of_a_report_is_told(
     assert "consent was withdrawn" in read_summary(tmp_path / "state").text
 
 
-def test_what_is_shown_is_what_was_sent(
+def test_the_record_equals_what_was_sent(
     script: Script, client_of: MakeClient, tmp_path: Path
 ) -> None:
-    """The record is of reports: it fits the symbols on the wire, whatever the answers were."""
+    """It describes reports: it fits the symbols on the wire, whatever the answers were."""
     published = document()
     script.publish(published)
     client = client_of()
@@ -109,7 +109,7 @@ def test_what_is_shown_is_what_was_sent(
     }
 
 
-def test_of_questions_of_which_one_is_drawn_only_that_one_is_told(
+def test_only_the_drawn_question_is_shown(
     script: Script, client_of: MakeClient, tmp_path: Path
 ) -> None:
     script.publish(document(asks_one=True))
@@ -153,9 +153,9 @@ def numbers(text: str) -> list[float]:
 
 
 @pytest.mark.parametrize("mechanism", mechanisms())
-def test_every_report_of_every_mechanism_can_be_told(mechanism: str) -> None:
-    """Right after the charge: what cannot be told would be a report that never leaves. Where there
-    are too many to go through, some that are drawn."""
+def test_every_report_of_every_mechanism_can_be_described(mechanism: str) -> None:
+    """The description is made right after the charge; without it the report would never leave.
+    Where there are too many reports to enumerate, some are drawn."""
     (asked,) = parse_document(document(questions=question(mechanism))).questions
     made: Any = asked.mechanism  # Any: of an answer in the form that each of them takes
     draw = random.Random(1).getrandbits

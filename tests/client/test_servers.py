@@ -44,7 +44,7 @@ def test_a_report_goes_to_the_server_that_it_was_made_for(
 
 
 def test_a_server_s_list_is_its_own(script: Script, other: Script, client_of: MakeClient) -> None:
-    """Also on disk: the surveys of the one are not found by the client of the other."""
+    """On disk, too, the client of one server does not find the surveys of the other."""
     script.publish(document("ours"))
     other.publish(document("theirs"))
     one, two = client_of(), client_of(server=other.url)
@@ -64,7 +64,7 @@ def test_a_survey_on_both_servers_is_answered_once(
     assert client_of(server=other.url).answer("app-health", **ANSWERS).status == "already-answered"
 
 
-def test_one_address_is_written_in_one_way() -> None:
-    """Or an app that writes it otherwise would leave behind what waits."""
+def test_spellings_of_an_address_are_equivalent() -> None:
+    """Otherwise an app that spells it differently would abandon its queue."""
     written = "HTTPS://Stats.Example.org/Path/"
     assert checked_address(written) == "https://stats.example.org/Path"

@@ -1,4 +1,4 @@
-"""The state on disk: whatever is wrong with it, there is no report and no second spending."""
+"""The state on disk: any fault in it means no report and no second spending."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def published(script: Script) -> None:
 
 @pytest.fixture
 def used(client_of: MakeClient, clock: Clock, tmp_path: Path) -> Path:
-    """A folder in which half of ε 1 is spent, and a new day."""
+    """Return a folder in which half of ε 1 is spent, on a new day."""
     client = client_of(policy=POLICY)
     assert client.answer("app-health", crashed=True).status == "queued"
     client.close()
@@ -65,16 +65,16 @@ def answer(client_of: MakeClient) -> str:
 
 
 def test_an_unharmed_ledger_answers(client_of: MakeClient, used: Path) -> None:
-    """The twin of all that follow."""
+    """Twin of all the following tests."""
     assert answer(client_of) == "queued"
     assert answer(client_of) == "already-answered"
 
 
 @pytest.mark.parametrize("lost", ["all of it", "one byte"])
-def test_a_marker_that_lost_charges_is_made_up(
+def test_a_marker_that_lost_charges_is_brought_up_to_date(
     client_of: MakeClient, used: Path, clock: Clock, lost: str
 ) -> None:
-    """And then notices a database of an earlier day, as if nothing had been lost."""
+    """It then notices a database of an earlier day, as if nothing had been lost."""
     earlier = (used / DATABASE).read_bytes()
     assert answer(client_of) == "queued"
     marker = used / MARKER
@@ -120,7 +120,7 @@ def test_a_new_marker_and_its_name_are_on_disk_before_anything_is_charged(
 def test_the_name_of_a_new_folder_is_on_disk_too(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Or a loss of power takes folder, ledger and marker at once, and nothing tells."""
+    """Otherwise a power loss could take folder, ledger and marker together without a trace."""
     synced, real = set[int](), os.fsync
 
     def fsync(file: int) -> None:
@@ -133,7 +133,7 @@ def test_the_name_of_a_new_folder_is_on_disk_too(
 
 
 def test_a_marker_leaves_no_file_open(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A charge that did would end in an app that can open no file any more."""
+    """Otherwise an app would eventually run out of file handles."""
     opened, open_file, close_file = list[int](), os.open, os.close
 
     def opening(path: Path, flags: int, mode: int = 0o777) -> int:
@@ -172,7 +172,7 @@ def test_only_state_executes_sql() -> None:
         assert not re.search(r"\.(execute|executemany|executescript|cursor)\(", path.read_text())
 
 
-def test_no_database_where_there_was_one_means_no_report(client_of: MakeClient, used: Path) -> None:
+def test_a_missing_database_means_no_report(client_of: MakeClient, used: Path) -> None:
     (used / DATABASE).unlink()
     assert answer(client_of) == "unavailable"
     assert not (used / DATABASE).exists(), "no new one was made"
@@ -181,13 +181,13 @@ def test_no_database_where_there_was_one_means_no_report(client_of: MakeClient, 
 def test_a_folder_that_was_deleted_whole_is_a_new_install(
     client_of: MakeClient, used: Path
 ) -> None:
-    """Said in the README: nothing on the device can tell."""
+    """The README says so: nothing on the device can show it."""
     shutil.rmtree(used)
     assert answer(client_of) == "queued"
 
 
 @pytest.mark.parametrize("content", [b"", b"\0", b"not a database" * 500, b"\0" * 8192])
-def test_a_database_that_is_none_means_no_report(
+def test_an_invalid_database_means_no_report(
     client_of: MakeClient, used: Path, content: bytes
 ) -> None:
     (used / DATABASE).write_bytes(content)
@@ -272,10 +272,10 @@ def test_an_outbox_never_uses_a_number_twice(tmp_path: Path) -> None:
             db.execute("DELETE FROM outbox")
 
 
-def test_every_table_is_emptied_or_says_why_it_is_kept(
+def test_every_table_is_emptied_or_states_why_it_is_kept(
     client_of: MakeClient, script: Script, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Also a table that is added later and that nobody has thought of."""
+    """A table that is added later and forgotten here fails the test."""
     later = schema.Table("later", "value TEXT")
     monkeypatch.setattr(schema, "TABLES", (*schema.TABLES, later))
     script.publish(document("over", questions=bit("crashed", "0.5")), state="closed")
@@ -335,7 +335,7 @@ def test_a_database_locked_by_another_means_no_report(
 def test_an_answer_waits_for_a_lock_for_a_quarter_second(
     client_of: MakeClient, used: Path, monkeypatch: pytest.MonkeyPatch, held: str
 ) -> None:
-    """And then returns, in whatever request of the app it was called."""
+    """It then returns, since it may run within a request to the app."""
     monkeypatch.setattr(database, "LOCK_WAIT_SECONDS", LOCK_WAIT_SECONDS)
     client = client_of(consent=False, policy=POLICY)
     other = sqlite3.connect(used / DATABASE, isolation_level=None)
@@ -352,7 +352,7 @@ def test_an_answer_waits_for_a_lock_for_a_quarter_second(
 def test_a_report_that_is_paid_for_waits_longer_for_a_lock(
     client_of: MakeClient, used: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Another process writes between the charge and the report. The report is not lost."""
+    """Another process writes between the charge and the report, which is not lost."""
     monkeypatch.setattr(database, "LOCK_WAIT_SECONDS", LOCK_WAIT_SECONDS)
     client = client_of(consent=False, policy=POLICY)
     other = sqlite3.connect(used / DATABASE, isolation_level=None, check_same_thread=False)
@@ -371,7 +371,7 @@ def test_a_report_that_is_paid_for_waits_longer_for_a_lock(
 
 
 def test_a_disk_that_cannot_be_written_means_no_report(client_of: MakeClient, used: Path) -> None:
-    """Read-only for a test that may run as root: the file's own header makes it so for SQLite."""
+    """The test may run as root, so the file's own header makes it read-only for SQLite."""
     with (used / DATABASE).open("r+b") as file:
         file.seek(18)
         file.write(b"\x03\x02")  # the file format's write version: a newer one is read-only
@@ -415,7 +415,7 @@ def test_a_full_disk_at_any_point_raises_nothing_and_spends_once(
     assert set(statuses) == {"unavailable", "queued"}
 
 
-def test_a_lost_marker_is_made_again(client_of: MakeClient, used: Path) -> None:
+def test_a_lost_marker_is_recreated(client_of: MakeClient, used: Path) -> None:
     (used / MARKER).unlink()
     assert answer(client_of) == "queued"
     assert (used / MARKER).exists()

@@ -1,4 +1,4 @@
-"""Every value is answered, all alike, and none is kept."""
+"""Every value is answered in the same way, and none is stored."""
 
 from __future__ import annotations
 

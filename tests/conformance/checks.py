@@ -1,4 +1,4 @@
-"""All the checks: importing a module of claims lists them."""
+"""The complete list of checks, which importing the modules of claims fills."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Claims about a client, by name, and how one is made."""
+"""Claims about a client, by name, and the decorator that registers one."""
 
 from __future__ import annotations
 

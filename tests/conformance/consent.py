@@ -1,4 +1,4 @@
-"""Consent comes first, is withdrawn at any time, and erasing refills nothing."""
+"""Consent comes first, can be withdrawn at any time, and erasing refills nothing."""
 
 from __future__ import annotations
 

@@ -27,7 +27,7 @@ NEVER = 86_400.0  # seconds: nothing is sent but by a flush
 
 
 class Broken(AssertionError):
-    """The client does not do what the protocol asks of it."""
+    """Raised if the client breaks the protocol."""
 
 
 class Device:
@@ -62,7 +62,7 @@ class Device:
 
 @dataclass
 class Stage:
-    """A scripted server, a folder for the client's state, and the processes that use it."""
+    """Scripted server, state folder, and the client processes that use it."""
 
     command: Sequence[str]
     script: Script
@@ -73,7 +73,7 @@ class Stage:
     complaints: str = ""
 
     def start(self, consent: bool = True) -> Device:
-        """One more process; the newest is the one that `ask` means."""
+        """Start one more process; the newest is the one that `ask` uses."""
         self.devices.append(Device(self.command))
         self.must("ready", True, **self.ask("init", **self.settings))
         if consent:
@@ -91,7 +91,7 @@ class Stage:
         }
 
     def restart(self) -> None:
-        """Killed, and started again; consent is remembered."""
+        """Kill and start the client again; consent is remembered."""
         self.kill()
         self.start(consent=False)
 

@@ -248,7 +248,7 @@ def charges_one_name() -> None:
 
 
 class Scratch(Adapter):
-    """State that only this process has: what a kill takes away."""
+    """State held only by this process, which a kill deletes."""
 
     def init(self, **settings: Any) -> Message:
         self.kept = Path(settings["state"])

@@ -1,4 +1,4 @@
-"""The app's caps, one report in each round, and no second noise whatever dies."""
+"""The app's caps, one report in each round, and no second noise after any crash."""
 
 from __future__ import annotations
 
@@ -168,7 +168,7 @@ def damaged(stage: Stage, damage: Callable[[bytes], bytes]) -> None:
 
 
 def one_noise(stage: Stage) -> None:
-    """Whatever was sent of a round is the same bytes: two noises would tell the answer."""
+    """Check that all bytes sent for a round are the same: two noises would reveal the answer."""
     seen: dict[int, set[bytes]] = {}
     for envelope in stage.script.envelopes():
         seen.setdefault(envelope.round, set()).add(envelope.pack())

@@ -45,7 +45,7 @@ def refused(stage: Stage, *entries: dict[str, str], sound: Sequence[bytes] = ())
 
 
 def fitting(text: str) -> dict[str, object]:
-    """Answers to what a document asks, so that it is not refused for lack of them."""
+    """Return answers to a document's questions, so that it is not refused for lack of them."""
     return {name: value for name, value in ANSWERS.items() if f'"{name}"' in text}
 
 
@@ -70,7 +70,7 @@ def an_id_is_the_hash_of_its_document(stage: Stage) -> None:
 
 @check
 def bad_documents_are_refused(stage: Stage) -> None:
-    """Signed by a trusted key, and yet none of the protocol's."""
+    """A trusted key has signed them, and the protocol forbids each."""
     refused(stage, *(entry(text.encode()) for text in bad_documents()))
 
 
@@ -168,7 +168,7 @@ def words_for_people_change_nothing(stage: Stage) -> None:
 
 @check
 def a_table_is_proved_before_it_is_believed(stage: Stage) -> None:
-    """Each of the bad ones has one fault, in integers or in how they are written."""
+    """Each bad table has one fault, in its integers or in their spelling."""
     tables = read("tables.json")
     good = tables["good"]
     bad = [table["question"] for table in tables["bad"]]
@@ -188,8 +188,10 @@ def a_table_is_proved_before_it_is_believed(stage: Stage) -> None:
 
 
 def straight(grid: int) -> Fields:
-    """A table of two symbols that is sound at ε 1, whether or not there may be one of so many
-    steps: from 5/8 to 3/8 for the first, which has the value -3/2 of the range."""
+    """Return a table of two symbols that is sound at ε 1, for any number of steps.
+
+    It goes from 5/8 to 3/8 for the first symbol, which has the value -3/2 of the range.
+    """
     lower = [ONE * (5 * grid - 2 * at) // (8 * grid) for at in range((grid + 1) // 2)]
     middle = [ONE // 2] * (1 - grid % 2)
     first = [*lower, *middle, *(ONE - unit for unit in reversed(lower))]
@@ -197,7 +199,7 @@ def straight(grid: int) -> Fields:
 
 
 def split(integers: Sequence[str], parts: int) -> Fields:
-    """Each symbol as so many: sound at a little more ε, whether or not there may be so many."""
+    """Split each symbol into several, which is sound at a slightly larger ε."""
     split = []
     for at in range(0, len(integers), EACH):
         value, *column = map(int, integers[at : at + EACH])

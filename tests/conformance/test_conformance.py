@@ -25,8 +25,8 @@ def test_the_client_keeps_the_protocol(client: str, check: str) -> None:
 
 @pytest.mark.long
 @pytest.mark.parametrize("fault", CAUGHT_BY)
-def test_the_kit_catches(fault: str) -> None:
-    """The twin: a client with this fault fails the check that is there for it."""
+def test_the_kit_catches_each_fault(fault: str) -> None:
+    """Twin: a client with this fault fails the check for it."""
     faulty = [sys.executable, "-m", "tests.conformance.faulty", fault]
     assert run(faulty, CAUGHT_BY[fault]) is not None
 

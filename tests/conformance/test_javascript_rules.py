@@ -1,4 +1,4 @@
-"""Rules of the JavaScript client that only a look inside can check, and planted faults."""
+"""Rules of the JavaScript client that need a look inside, and planted faults."""
 
 from __future__ import annotations
 

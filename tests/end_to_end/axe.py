@@ -1,4 +1,4 @@
-"""axe-core, from the npm registry by the lock's own npm: one version, by its hash."""
+"""axe-core from the npm registry, through the lock's own npm: one version, checked by hash."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ SECONDS = 60
 
 
 class NoAxe(Exception):
-    """It cannot be fetched here."""
+    """Raised if axe-core cannot be downloaded."""
 
 
 def axe_core() -> Path:
-    """Its script: fetched once, and read only where the hash is right."""
+    """Return its script, downloaded once and used only if its hash is right."""
     archive = KEPT / f"axe-core-{VERSION}.tgz"
     if not archive.exists():
         _fetch(archive)

@@ -1,4 +1,4 @@
-"""A real browser, where the machine has one, and an origin of its own for a page that it opens."""
+"""A real browser, if the machine has one, and a separate origin for the page that it opens."""
 
 from __future__ import annotations
 
@@ -46,7 +46,8 @@ FOLDERS = {
 
 
 class Origin:
-    """Serves the page, the client's sources and the vectors; the page posts what it has found."""
+    """Server of the page, the client's sources and the vectors, to which the page posts its
+    results."""
 
     def __init__(self, url: str, found: Queue[Any]) -> None:
         self.url, self.found = url, found
@@ -90,7 +91,7 @@ def origin() -> Iterator[Origin]:
 
 class Files(SimpleHTTPRequestHandler):
     def log_message(self, *args: Any) -> None:
-        """Nothing on the screen."""
+        """Print nothing."""
 
 
 class Silent(WSGIRequestHandler):

@@ -69,7 +69,7 @@ class Inside:
 
 @contextmanager
 def inside(data: Path, now: datetime) -> Iterator[Inside]:
-    """A server whose clock stands at `now`."""
+    """Run a server whose clock stands at `now`."""
     with world(data, now) as here:
         tokens = {role: here.token(role, days=3650) for role in ("operator", "analyst", "app")}
         yield Inside(here, tokens)

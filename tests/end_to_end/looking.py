@@ -39,7 +39,7 @@ Found = Mapping[str, Any]  # Any: JSON
 def look(
     folder: Path, pages: Sequence[Page], views: Sequence[View], shots: Path | None = None
 ) -> list[Found]:
-    """One finding for each page and view; the browser's profile is in the folder."""
+    """Return one finding per page and view; the browser's profile is in the folder."""
     script = axe_core()
     asked = {
         "browser": CHROMIUM,

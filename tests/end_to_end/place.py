@@ -16,7 +16,7 @@ class Place:
 
     @property
     def reports(self) -> int:
-        """Counted when they are on disk."""
+        """Return the number of reports on disk."""
         where = f"{self.server.dashboard}/v1/surveys/app-health/results"
         header = {"Authorization": f"Bearer {self.server.token}"}
         rounds = requests.get(where, headers=header, timeout=PATIENCE).json()["rounds"]

@@ -51,7 +51,7 @@ def able() -> None:
 
 
 def surveys(here: World) -> Mapping[str, PublishedSurvey]:
-    """One of each state."""
+    """Publish one survey in each state."""
     found = {"results": fill(here)}
     for name, more in (
         ("waiting", {}),
@@ -146,7 +146,7 @@ def studied(folder: Path, names: Sequence[str]) -> list[Page]:
     ]
 
 
-def test_the_page_that_waits_turns_when_the_first_report_comes(able: None, tmp_path: Path) -> None:
+def test_the_waiting_page_changes_when_the_first_report_comes(able: None, tmp_path: Path) -> None:
     """The open page updates without a click; until then, each snippet has a copy button."""
     copies = "document.querySelectorAll('button.copy').length === 3"
     with world(tmp_path / "data", NOW) as here, served(here.at_one_address) as url:
@@ -161,7 +161,7 @@ def test_the_page_that_waits_turns_when_the_first_report_comes(able: None, tmp_p
         sending.join()
 
 
-def test_the_look_sees_what_is_bad(able: None, tmp_path: Path) -> None:
+def test_the_check_finds_planted_faults(able: None, tmp_path: Path) -> None:
     said = " ".join(wrong(look(tmp_path, [{"name": "bad", "url": BAD}], USUAL[:1])))
     for fault in ("color-contrast", "image-alt", "wider than", "<a href", "Uncaught"):
         assert fault in said

@@ -36,7 +36,7 @@ def vectors(name: str) -> list[dict[str, str]]:
     return read
 
 
-def test_a_browser_draws_as_the_vectors_say(pages: Origin, tmp_path: Path) -> None:
+def test_a_browser_draws_as_in_the_vectors(pages: Origin, tmp_path: Path) -> None:
     found = pages.step(tmp_path / "profile", "vectors")
     assert found["payloads"] == [
         vector["mechanism" if vector["mechanism"] in NOT_THERE else "payload"]
@@ -46,7 +46,7 @@ def test_a_browser_draws_as_the_vectors_say(pages: Origin, tmp_path: Path) -> No
 
 
 def test_one_answer_arrives_once_whatever_is_killed(pages: Origin, tmp_path: Path) -> None:
-    """ε 20 hardly ever lies: the estimates miss the answers with probability below 1e-8."""
+    """At ε 20 lies are rare: the estimates miss the answers with probability below 1e-8."""
     (tmp_path / "survey.toml").write_text(TOML)
     data, profile = tmp_path / "data", tmp_path / "profile"
     published = asked_json("survey", "publish", str(tmp_path / "survey.toml"), "--data", str(data))

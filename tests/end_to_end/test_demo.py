@@ -25,7 +25,7 @@ def demo(*arguments: str) -> subprocess.CompletedProcess[str]:
 
 
 @pytest.mark.long
-def test_the_demo_in_json_says_what_programs_rely_on() -> None:
+def test_the_demo_in_json_has_the_promised_keys() -> None:
     started = time.monotonic()
     done = demo("--people", "1000", "--exit", "--json")
     report = json.loads(done.stdout)
@@ -52,7 +52,7 @@ def test_the_demo_in_json_says_what_programs_rely_on() -> None:
         assert abs(row["estimate"] - row["truth"]) < 7 * row["standard_error"]  # 1 in 4e11
 
 
-def test_the_demo_for_people_says_in_words_what_a_report_gives_away() -> None:
+def test_the_demo_states_the_privacy_cost_in_words() -> None:
     done = demo("--people", "100", "--exit")
     assert done.returncode == 0, done.stderr
     assert "changes the odds about any respondent by a factor of at most 7.4 (ε 2)" in done.stdout
@@ -61,7 +61,7 @@ def test_the_demo_for_people_says_in_words_what_a_report_gives_away() -> None:
 
 
 @pytest.mark.parametrize("people", ["0", "-5", "100000000"])
-def test_a_crowd_that_cannot_be_is_refused(people: str) -> None:
+def test_an_impossible_crowd_is_refused(people: str) -> None:
     done = run("demo", "--people", people, "--exit")
     assert (done.returncode, done.stdout) == (2, "")
     assert "--people must be from 1 to 10,000,000" in done.stderr
@@ -91,7 +91,7 @@ def test_the_story_has_a_wave_and_a_day_of_forged_reports(tmp_path: Path) -> Non
     assert picture_numbers(draw_picture(days)) == days
 
 
-def test_the_readme_s_picture_is_what_the_demo_draws_from_its_numbers() -> None:
+def test_the_readme_s_picture_is_drawn_from_the_demo_s_numbers() -> None:
     kept = (ROOT / "simulations/twelve-days.svg").read_text("utf-8")
     days = picture_numbers(kept)
     assert kept == draw_picture(days)
@@ -100,8 +100,8 @@ def test_the_readme_s_picture_is_what_the_demo_draws_from_its_numbers() -> None:
     ET.fromstring(kept)  # our own
 
 
-def test_a_picture_holds_what_lies_beyond_its_scale_inside() -> None:
-    """Also a day without an estimate, as of a tiny crowd."""
+def test_a_picture_clips_values_beyond_its_scale() -> None:
+    """A day without an estimate, as with a tiny crowd, is included."""
     day = {"day": "2026-11-08", "truth": 0.5, "reports": 3, "warning": None}
     beyond = draw_picture(
         [
@@ -116,7 +116,7 @@ def test_a_picture_holds_what_lies_beyond_its_scale_inside() -> None:
 
 
 def processes_of(folder: Path) -> list[int]:
-    """Those in whose command lines the folder stands."""
+    """Return the processes whose command lines contain the folder."""
     found = []
     for path in Path("/proc").glob("[0-9]*/cmdline"):
         try:
@@ -137,7 +137,7 @@ def processes_of(folder: Path) -> list[int]:
     ],
     ids=["SIGINT", "SIGTERM", "SIGHUP"],
 )
-def test_whichever_signal_ends_it_nothing_is_left(
+def test_no_process_is_left_after_any_signal(
     tmp_path: Path, ending: signal.Signals, said: str
 ) -> None:
     folder, log = tmp_path / "temporary", tmp_path / "log"

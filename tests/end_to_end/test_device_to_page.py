@@ -57,7 +57,7 @@ def reports(setting: Setting, survey: str = "one-answer") -> int:
 
 
 def publish(setting: Setting, folder: Path, name: str) -> str:
-    """One more survey, of one test alone; its address, once the server has it."""
+    """Publish one more survey for a single test; return its address once the server has it."""
     file = folder / "survey.toml"
     file.write_text(TOML.replace("one-answer", name))
     made = asked_json("survey", "publish", file, "--data", setting.data)
@@ -67,7 +67,7 @@ def publish(setting: Setting, folder: Path, name: str) -> str:
 
 
 def test_an_answer_arrives_once_and_is_estimated(setting: Setting, tmp_path: Path) -> None:
-    """ε 20 hardly ever lies: the estimates miss the answers with probability below 1e-8."""
+    """At ε 20 lies are rare: the estimates miss the answers with probability below 1e-8."""
     address = publish(setting, tmp_path, "arriving")
     client = device(setting, tmp_path / "state")
     assert client.answer("arriving", **ANSWERS).status == "queued"
@@ -96,7 +96,7 @@ def test_another_device_is_another_report_and_a_restart_is_not(
     assert reports(setting) == before + 1
 
 
-def test_what_left_the_device_can_be_read_there(setting: Setting, tmp_path: Path) -> None:
+def test_the_device_lists_what_it_sent(setting: Setting, tmp_path: Path) -> None:
     client = device(setting, tmp_path)
     client.answer("one-answer", **ANSWERS)
     client.close()
@@ -105,7 +105,7 @@ def test_what_left_the_device_can_be_read_there(setting: Setting, tmp_path: Path
     assert "accepted" in sent
 
 
-def test_the_page_shows_the_survey_to_who_is_signed_in(setting: Setting, tmp_path: Path) -> None:
+def test_the_page_shows_the_survey_after_signing_in(setting: Setting, tmp_path: Path) -> None:
     client = device(setting, tmp_path)  # other tests' reports may lie with another process
     client.answer("one-answer", **ANSWERS)
     client.close()
@@ -120,7 +120,7 @@ def test_the_page_shows_the_survey_to_who_is_signed_in(setting: Setting, tmp_pat
     assert setting.server.token not in page.text
 
 
-def test_a_survey_closed_at_the_server_takes_no_more(setting: Setting, tmp_path: Path) -> None:
+def test_a_survey_closed_at_the_server_accepts_no_more(setting: Setting, tmp_path: Path) -> None:
     address = publish(setting, tmp_path, "closed")
     early, late = device(setting, tmp_path / "early"), device(setting, tmp_path / "late")
     assert early.answer("closed", **ANSWERS).status == "queued"

@@ -1,5 +1,5 @@
-"""The documents hold: what is shown runs, here or in the test that is named; what is printed is
-what a command prints now; what is linked is there."""
+"""Documents stay true: shown commands run here or in the named test, quoted output is current, and
+links resolve."""
 
 from __future__ import annotations
 
@@ -88,14 +88,14 @@ SEVERAL = {
 }
 
 
-def test_every_block_is_run_or_is_named_as_not_run() -> None:
+def test_every_block_is_run_or_listed_as_not_run() -> None:
     shown = Counter(block.place[:2] for block in ALL if block.language != "indented")
     assert not RUN.keys() & NOT_RUN.keys()
     assert shown == {section: SEVERAL.get(section, 1) for section in RUN.keys() | NOT_RUN.keys()}
 
 
 @pytest.mark.parametrize("place", RUN, ids=" ".join)
-def test_the_test_that_is_named_reads_the_section(place: tuple[str, str]) -> None:
+def test_the_named_test_reads_the_section(place: tuple[str, str]) -> None:
     text = (ROOT / RUN[place]).read_text("utf-8")
     name = place[0].rpartition("/")[2]
     assert name in text
@@ -125,7 +125,7 @@ def parsed(line: str) -> argparse.Namespace:
 TYPED = [(block, line) for block in ALL for line in commands(block.text)]
 
 
-def test_every_command_line_is_one_that_the_command_takes() -> None:
+def test_every_command_line_is_accepted_by_the_command() -> None:
     assert len(TYPED) > 50
     for _, line in TYPED:
         parsed(line)
@@ -151,13 +151,13 @@ def known_options(words: list[str]) -> set[str]:
 
 
 def _below(here: argparse.ArgumentParser) -> Mapping[str, argparse.ArgumentParser]:
-    """Verbs, or actions."""
+    """Return the parsers of a verb's actions, or of all verbs."""
     found = (action for action in here._actions if isinstance(action, argparse._SubParsersAction))
     return next((action.choices for action in found), {})
 
 
 @pytest.mark.parametrize("document", documents())
-def test_every_command_within_a_sentence_exists_with_its_options(document: str) -> None:
+def test_every_command_in_a_sentence_exists_with_its_options(document: str) -> None:
     text = text_of(document).replace("\\|", "|")
     for inline in re.findall(r"`deniable ([a-z][^`]*)`", text):
         words = [word for word in re.split(r"[\s\[\]|]+", inline) if word]
@@ -179,7 +179,7 @@ def slug(heading: str) -> str:
 
 
 @pytest.mark.parametrize("document", documents())
-def test_every_link_leads_somewhere(document: str) -> None:
+def test_every_link_resolves(document: str) -> None:
     for link in re.findall(r"\]\(([^)]+)\)", text_of(document)):
         place, _, anchor = link.partition("#")
         assert not place.startswith("http"), "a document must load nothing from elsewhere"
@@ -199,17 +199,17 @@ def printed(capsys: pytest.CaptureFixture[str], line: str) -> str:
 
 
 def plain(text: str) -> str:
-    """Without line breaks, and what quotes or indents them."""
+    """Return the text without line breaks, quotation marks and indentation."""
     return " ".join(re.sub(r"^[>\s]+", "", text, flags=re.MULTILINE).split())
 
 
-def test_the_odds_are_those_that_the_command_prints(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_odds_agree_with_the_command(capsys: pytest.CaptureFixture[str]) -> None:
     shown = section_of("shared/README.md", "Choosing ε")
     table = printed(capsys, "odds").splitlines()
     assert "```\n" + "\n".join(table) + "\n```" in shown
 
 
-def test_the_people_for_a_point_are_those_of_the_plan(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_people_for_a_point_agree_with_the_plan(capsys: pytest.CaptureFixture[str]) -> None:
     shown = section_of("shared/README.md", "Choosing ε")
     rows = re.findall(r"^\| (\S+) \| ([\d,]+) \| ([\d,]+) \|$", shown, re.MULTILINE)
     assert len(rows) == 5
@@ -225,7 +225,7 @@ def test_the_people_for_a_point_are_those_of_the_plan(capsys: pytest.CaptureFixt
     assert f"40 people give {forty[0]} (95 %)," in printed(capsys, forty[1])
 
 
-def test_the_planner_s_table_is_what_it_prints(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_planner_s_table_agrees_with_its_output(capsys: pytest.CaptureFixture[str]) -> None:
     section = "Before you ask: plan"
     (text,) = [block.text for block in ALL if block.section == section]
     said, shown = printed(capsys, commands(text)[0]), section_of("server/README.md", section)
@@ -238,8 +238,8 @@ def planned(capsys: pytest.CaptureFixture[str], line: str) -> dict[str, Any]:
     return said
 
 
-def test_a_text_s_floors_are_those_of_the_plan(capsys: pytest.CaptureFixture[str]) -> None:
-    """In people of a million, to the hundred, for each length that is named."""
+def test_a_text_s_floors_agree_with_the_plan(capsys: pytest.CaptureFixture[str]) -> None:
+    """In people of a million, to the hundred, for each stated length."""
     shown = plain(section_of("server/README.md", "Ask an open question"))
     lengths = re.findall(r"up to (\d+) bytes needs (?:about )?([\d,]*\d)", shown)
     assert [int(length) for length, _ in lengths] == [8, 16, 32]
@@ -248,7 +248,7 @@ def test_a_text_s_floors_are_those_of_the_plan(capsys: pytest.CaptureFixture[str
         assert f"{round(1e6 * said['floor'], -2):,.0f}" == people
 
 
-def test_a_mean_vector_s_error_is_that_of_the_plan(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_mean_vector_s_error_agrees_with_the_plan(capsys: pytest.CaptureFixture[str]) -> None:
     shown = plain(section_of("client/README.md", "A federated mean"))
     found = re.search(r"√\(([\d.]+) d / n\) at ε 1, .*√\(([\d.]+) d / n\) at ε 2", shown)
     assert found
@@ -274,8 +274,10 @@ def test_the_first_page_s_figure(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def quoting() -> Iterator[tuple[str, str]]:
-    """Sections that quote, each with its first command; where the quotes are of other options,
-    these stand in the sentence before."""
+    """Yield the sections that quote output, each with its first command.
+
+    Quotes of other options name these in the sentence before.
+    """
     document, seen = "simulations/README.md", set[str]()
     yield "minimax", "simulate minimax"  # whose line stands with all its options
     for block in ALL:
@@ -292,7 +294,7 @@ def quoting() -> Iterator[tuple[str, str]]:
 @pytest.mark.long
 @pytest.mark.parametrize(("section", "line"), list(quoting()))
 def test_a_study_prints_what_its_section_quotes(section: str, line: str, tmp_path: Path) -> None:
-    """Every sentence that is quoted below the command, to the digit."""
+    """Checks every quoted sentence below the command, to the digit."""
     if "FILE" in line:
         assert main(["survey", "new", str(tmp_path / "FILE")]) == 0
     command = [sys.executable, "-m", "deniable.shared.cli.command", *shlex.split(line)]

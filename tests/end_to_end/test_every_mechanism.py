@@ -51,7 +51,7 @@ def here(tmp_path: Path) -> Iterator[World]:
 
 
 class InProcess:
-    """Carries a client's requests to the application in this process."""
+    """Transport that carries a client's requests to the application in this process."""
 
     def __init__(self, world: World) -> None:
         self._world = world
@@ -122,7 +122,7 @@ def answer_on_a_device(here: World, published: PublishedSurvey, folder: Path) ->
 
 
 def send_in_both_encodings(here: World, published: PublishedSurvey, symbols: list[int]) -> None:
-    """Half in one body each way; then every byte that is no symbol is refused, both ways."""
+    """Send half in each encoding; then check that every impossible payload is refused in both."""
     asked, *others = published.survey.questions
     payloads = [
         encode_report(published.survey, [symbol, *(None for _ in others)]) for symbol in symbols
@@ -171,7 +171,7 @@ def bad_payloads(name: str) -> list[bytes]:
 
 
 def as_json(mechanism: Mechanism, payload: bytes) -> int | str:
-    """The JSON twin of bytes that are no symbol."""
+    """Return the JSON twin of an impossible payload."""
     number = int.from_bytes(payload, "little")
     hexadecimal = isinstance(mechanism.encoding.to_json(0), str)
     return payload.hex() if hexadecimal else number
@@ -236,12 +236,12 @@ def unbiased(asked: Any, cells: np.ndarray[Any, Any], place: int, reports: int) 
 
 
 @pytest.mark.parametrize("name", mechanisms())
-def test_every_mechanism_goes_the_whole_way(name: str, here: World, tmp_path: Path) -> None:
+def test_every_mechanism_works_end_to_end(name: str, here: World, tmp_path: Path) -> None:
     walk(name, here, tmp_path)
 
 
 @pytest.mark.parametrize("name", mechanisms())
-def test_every_mechanism_goes_the_whole_way_where_one_question_is_drawn(
+def test_every_mechanism_works_end_to_end_where_one_question_is_drawn(
     name: str, here: World, tmp_path: Path
 ) -> None:
     walk(name, here, tmp_path, OTHER)
@@ -276,16 +276,16 @@ def test_the_study_of_a_kind_has_every_mechanism_for_it(kind: str) -> None:
     assert set(shown.split(",")) == set(mechanisms(kind))
 
 
-def test_the_walk_meets_every_way_that_cells_hang_together() -> None:
+def test_the_walk_covers_every_dependence_between_cells() -> None:
     walked = [parse_toml(survey([name])).questions[0].mechanism.joint for name in mechanisms()]
     assert set(walked) == {MULTINOMIAL, INDEPENDENT, DEPENDENT, SUMS}
 
 
-# A new entry needs its own file and its line, and nothing else
+# A new entry needs only its own file and its line
 
 
 class Shouted(WholeNumber):
-    """An encoding that the server has no vectorised counterpart for: symbols are odd numbers."""
+    """Encoding without a vectorised counterpart in the server: symbols are odd numbers."""
 
     @property
     def limit(self) -> int:

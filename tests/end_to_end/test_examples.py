@@ -1,4 +1,4 @@
-"""Every example, as a process of its own, against a real server."""
+"""Every example, in a separate process, against a real server."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shipped]:
 
 @contextmanager
 def app(place: Shipped, state: Path, *command: str) -> Iterator[str]:
-    """Started with a free port, and ended by Ctrl-C, which sends what still waits."""
+    """Start an example on a free port; Ctrl-C ends it, which sends what still waits."""
     with socket.create_server(("127.0.0.1", 0)) as probe:
         port = str(probe.getsockname()[1])
     settings = {
@@ -102,7 +102,7 @@ def command_of(example: str) -> list[str]:
 
 
 def test_the_flask_app(place: Shipped, tmp_path: Path) -> None:
-    """Ann is asked once, in the survey's words; Bob refuses. One report comes of both."""
+    """Ann is asked once, in the survey's words, and agrees; Bob refuses. One report arrives."""
     before = place.reports
     with app(place, tmp_path, *command_of("flask_app.py")) as url:
         for name, agreed in (("ann", "yes"), ("bob", "no")):
@@ -198,8 +198,8 @@ def test_the_page_in_a_browser(place: Shipped, tmp_path: Path) -> None:
 # Grafana
 
 
-def test_grafana_asks_for_what_a_server_exports(place: Shipped) -> None:
-    """Each name in an expression, after a report has come, is a sample of /metrics."""
+def test_grafana_uses_only_metrics_that_a_server_exports(place: Shipped) -> None:
+    """After a report, each name in an expression is a sample of /metrics."""
     exported = names(requests.get(f"{place.server.dashboard}/metrics", timeout=PATIENCE).text)
     asked = {
         name for expression in expressions() for name in re.findall(r"deniable_\w+", expression)

@@ -38,7 +38,7 @@ def shown() -> dict[str, Callable[..., Any]]:
 
 
 def crowd(rng: np.random.Generator, people: int) -> list[Person]:
-    """Features of length 1, and whether they clicked: as the true weights make them."""
+    """Return features of length 1, and whether each person clicked, drawn from the true weights."""
     features = rng.normal(size=(people, len(TRUE)))
     features /= np.linalg.norm(features, axis=1, keepdims=True)
     clicked = rng.random(people) < 1 / (1 + np.exp(-4 * features @ TRUE))

@@ -35,7 +35,7 @@ CROWD = Path(__file__).with_name("crowd.mjs")
 
 @pytest.fixture(scope="module")
 def asked() -> tuple[list[Person], Survey, dict[str, dict[str, float]]]:
-    """The people, the survey, and the estimate of each label."""
+    """Return the people, the survey, and the estimate of each label."""
     people = make_crowd(PEOPLE, seed=7)
     with TemporaryDirectory(ignore_cleanup_errors=True) as name:
         folder = Path(name)
@@ -65,7 +65,7 @@ def install(url: str, key: str, folder: Path, people: list[Person]) -> None:
 
 
 def rates(survey: Survey, values: dict[str, dict[str, float]]) -> dict[tuple[str, str], float]:
-    """With which probability a report counts for a label, where so many people hold it."""
+    """Return the probability that a report counts for a label, for this many holders."""
     found = {}
     for question in survey.questions:
         low, high = question.range
@@ -77,8 +77,8 @@ def rates(survey: Survey, values: dict[str, dict[str, float]]) -> dict[tuple[str
     return found
 
 
-def test_a_crowd_s_reports_are_those_that_its_answers_make(asked: Any) -> None:
-    """Seven counts, each with a false alarm of at most 1e-9."""
+def test_a_crowd_s_reports_follow_from_its_answers(asked: Any) -> None:
+    """Checks seven counts, each with a false alarm of at most 1e-9."""
     people, survey, estimates = asked
     stated = rates(survey, truths(people))
     for label, observed in rates(survey, estimates).items():
@@ -86,7 +86,7 @@ def test_a_crowd_s_reports_are_those_that_its_answers_make(asked: Any) -> None:
 
 
 def test_the_test_above_can_fail(asked: Any) -> None:
-    """The twin: the same reports are not those of a crowd that answers the other way round."""
+    """Twin: the same reports do not fit a crowd with the opposite answers."""
     people, survey, estimates = asked
     others = [Person(not person.crashed, HIGH - person.minutes, "safari") for person in people]
     assert fmean(person.minutes for person in others) > HIGH / 2

@@ -1,4 +1,4 @@
-"""A signing key is replaced by another, under a server that runs and devices with either key."""
+"""A signing key is replaced while a server runs and devices trust either key."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ def test_both_keys_ship_before_the_new_one_signs_and_the_old_one_retires(tmp_pat
 
 @pytest.mark.parametrize("how", ["enrol", "publish"])
 def test_a_retired_key_never_comes_back(tmp_path: Path, how: str) -> None:
-    """Publishing into a folder enrols the key that it is given: not this one."""
+    """Publishing into a folder enrols its key, except a retired one."""
     key, data = public_hex(create_key(str(tmp_path / "key"))), str(tmp_path / "data")
     asked_json("keys", "enrol", key, "--data", data)
     asked_json("keys", "retire", key, "--data", data)
@@ -104,5 +104,5 @@ def test_a_retired_key_never_comes_back(tmp_path: Path, how: str) -> None:
 
 
 @pytest.mark.parametrize(("key", "code"), [("x", 2), ("AA" * 32, 2)])
-def test_what_is_no_public_key_is_not_enrolled(tmp_path: Path, key: str, code: int) -> None:
+def test_an_invalid_public_key_is_not_enrolled(tmp_path: Path, key: str, code: int) -> None:
     assert run("keys", "enrol", key, "--data", tmp_path / "data").returncode == code

@@ -1,4 +1,4 @@
-"""Mechanisms of one's own: a table that stands for its rows, and a design of options."""
+"""A user's own mechanisms: a table given by its rows, and a design of options."""
 
 from fractions import Fraction
 from functools import cached_property
@@ -9,7 +9,7 @@ from deniable.shared.privacy.mechanisms import SubsetSelection
 
 
 class HalfBit(GatheredTable):
-    """One bit that always leaves half of its ε unused."""
+    """Bit that always leaves half of its ε unused."""
 
     name, label, sizes, proved_sizes = "half-bit", "half a bit", range(1, 2), (1,)
     inside = ()

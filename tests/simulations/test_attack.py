@@ -1,4 +1,5 @@
-"""Attacks: they succeed on counts, also with some noise, and fail on reports of a real client."""
+"""Reconstruction attacks succeed on counts, even with some noise, and fail on real clients'
+reports."""
 
 import math
 
@@ -12,7 +13,7 @@ from deniable.simulations.studies.attack import decode, family_variation
 from tests.survey_texts import bit, survey_text
 
 
-def test_exact_and_lightly_noised_counts_give_everybody_away() -> None:
+def test_exact_and_lightly_noised_counts_reveal_everyone() -> None:
     """Stated for 60 people and errors of 0, 2, 4 and 8, from few runs: 100, 97.5, 86 and 65 %."""
     rows = simulate("attack", epsilon=1, off="0,2,8", repetitions=8).rows
     found = [row for row in rows if (row["attack"], row["model"]) == ("reconstruct", "none")]
@@ -21,7 +22,7 @@ def test_exact_and_lightly_noised_counts_give_everybody_away() -> None:
         assert float(str(row["measured"])) == pytest.approx(stated, abs=0.12)
 
 
-def test_reports_are_guessed_as_often_as_their_table_says() -> None:
+def test_reports_are_guessed_at_the_rate_of_their_table() -> None:
     rows = simulate("attack", epsilon="0.5,2", off=0, people=200, repetitions=12).rows
     for row in rows:
         if (row["attack"], row["model"]) == ("reconstruct", "local"):

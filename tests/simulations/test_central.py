@@ -1,4 +1,4 @@
-"""The central mechanisms: exact distributions, privacy, and the printed sampler that has less."""
+"""The central mechanisms: exact distributions, privacy, and the flaw of the published sampler."""
 
 import itertools
 import math
@@ -140,7 +140,7 @@ def test_a_candidate_is_never_better_than_perfect() -> None:
 
 
 def neighbours(people: int, points: int) -> Iterator[tuple[list[int], list[int]]]:
-    """Histograms of all the ways in which one person of these answers otherwise."""
+    """Yield the histogram of each way in which one person answers differently."""
     for held in itertools.product(range(people + 1), repeat=points):
         if sum(held) != people:
             continue
@@ -233,7 +233,7 @@ def test_choices_follow_the_weights() -> None:
     assert_implausible(seen[4], n, wrong[4] / sum(wrong))
 
 
-def test_two_candidates_are_told_apart_as_often_as_the_formula_says() -> None:
+def test_two_candidates_are_distinguished_at_the_rate_of_the_formula() -> None:
     """A gap of g people: the better one with probability 1 / (1 + e^(-ε g / 2)), to rounding."""
     mechanism = ExponentialMechanism(Epsilon("1"))
     for gap in (1, 5, 20):

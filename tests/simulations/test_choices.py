@@ -55,7 +55,7 @@ def test_a_choice_is_never_more_than_three_percent_above_the_limit(options: int)
         assert least_n_variance(chosen) == pytest.approx(least, rel=1e-9)
 
 
-def test_the_one_geometry_that_is_taken_is_the_best_of_all() -> None:
+def test_the_chosen_geometry_is_the_best() -> None:
     for epsilon, options in (("0.4", 300), ("1", 8_193), ("4", 65_536), ("20", 50)):
         best = ProjectiveGeometry(Epsilon(epsilon), options)
         for other in geometries(options):
@@ -88,13 +88,13 @@ SMALL = {geometry for k in (2, 6, 11, 33, 300) for geometry in geometries(k) if 
 
 
 @pytest.mark.parametrize("geometry", sorted(SMALL | of_many_options(), key=str), ids=str)
-def test_any_two_options_have_as_many_symbols_in_common(geometry: Geometry) -> None:
+def test_any_two_options_share_the_same_number_of_symbols(geometry: Geometry) -> None:
     _, r, both = geometry.sizes
     assert common(geometry) == (r, {both})
 
 
 @pytest.mark.long
-def test_any_two_options_of_every_geometry_have_as_many_symbols_in_common() -> None:
+def test_any_two_options_of_every_geometry_share_the_same_number_of_symbols() -> None:
     for options in (2, 100, 1_024, 8_192, 8_193, 20_000, 40_000, 65_536):
         for geometry in geometries(options):
             _, r, both = geometry.sizes

@@ -58,7 +58,7 @@ def one(cells: Cells, **wanted: object) -> Mapping[str, Any]:
 
 
 @pytest.mark.parametrize("name", ["bit", "mean", "histogram"])
-def test_what_is_measured_agrees_with_the_formula(
+def test_measured_errors_agree_with_the_formula(
     name: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Every cell is within 6.5 Monte-Carlo errors of the exact error."""
@@ -184,8 +184,8 @@ def test_a_centre_by_its_sign_costs_what_theory_says(epsilon: str, times: float)
         assert target.variance(CLIP, Epsilon("1"), 1) / none == pytest.approx(42.1, rel=2e-3)
 
 
-def test_who_is_asked_once_pays_for_every_level() -> None:
-    """About (L / 2) L 4 V of a share, L = 10; two groups approach the limit with many people."""
+def test_asking_once_pays_for_every_level() -> None:
+    """About (L / 2) L 4 V of a share, L = 10; two groups are near the limit with many people."""
     epsilon, people, times = Epsilon("1"), 10**6, 4_000
     rng, target = np.random.default_rng(20261118), Target("quantile", 0.5)
     mechanism, tree = RandomizedResponse(epsilon), Unary(epsilon, 2)
@@ -286,7 +286,7 @@ def test_half_widths_hold_95_percent_of_a_normal_distribution() -> None:
     assert pytest.approx(1.96, abs=1e-4) == Z95
 
 
-def test_figures_are_what_tables_print() -> None:
+def test_figures_agree_with_tables() -> None:
     assert [figure(v) for v in (0.0, 12.345, 1_234_567.0)] == ["0", "12.3", "1,230,000"]
 
 
@@ -298,7 +298,7 @@ def test_figures_are_what_tables_print() -> None:
     (["bit", "--epsilon", "none"], "decimal text"),
     (["histogram", "--options", "1"], "a whole number from 2"),
 ])  # fmt: skip
-def test_wrong_words_are_answered_with_one_line(
+def test_wrong_arguments_are_refused_in_one_line(
     words: list[str], cure: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["simulate", *words]) == 2

@@ -20,7 +20,7 @@ STATED = """
 
 
 @pytest.mark.parametrize("line", STATED.strip().splitlines())
-def test_accounts_are_those_computed_elsewhere(line: str) -> None:
+def test_accounts_agree_with_independent_figures(line: str) -> None:
     epsilon, rounds, *stated = map(float, line.split())
     ways = (accounts.basic, accounts.advanced, accounts.rdp, accounts.exact, accounts.clt)
     found = [way(epsilon, int(rounds), 1e-6) for way in ways]
@@ -36,7 +36,7 @@ def test_one_gaussian_round_and_many_are_exact() -> None:
 
 
 @pytest.mark.parametrize(("epsilon", "rounds"), [(0.1, 100), (0.5, 30), (1.0, 30), (2.0, 5)])
-def test_exact_composition_is_the_library_s(epsilon: float, rounds: int) -> None:
+def test_exact_composition_agrees_with_the_library(epsilon: float, rounds: int) -> None:
     """The library's privacy loss distributions are slightly too large because of their grid."""
     from dp_accounting.pld.privacy_loss_distribution import from_randomized_response
 
@@ -48,7 +48,7 @@ def test_exact_composition_is_the_library_s(epsilon: float, rounds: int) -> None
     assert library == pytest.approx(found, rel=5e-4)
 
 
-def test_sampled_rounds_are_those_computed_elsewhere() -> None:
+def test_sampled_rounds_agree_with_independent_figures() -> None:
     assert accounts.sampled_pld(1, 0.01, 1000, 1e-5) == pytest.approx(1.82824, abs=2e-5)
     assert accounts.sampled_rdp(1, 0.01, 1000, 1e-5) == pytest.approx(2.10775, abs=2e-5)
 

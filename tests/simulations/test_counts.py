@@ -16,12 +16,9 @@ from deniable.simulations.central.vector_noise import CubeNoise
 from deniable.simulations.studies.counts import limit
 
 
-def test_a_price_is_the_one_computed_elsewhere() -> None:
-    """The price at ε 1 for 64 counts is n / 139, from m V / n and 2 m^2 / (ε n)^2.
-
-    Geometric noise is smaller by a part in 10^5, and asking different people adds (m - 1) / (4 (n -
-    1)).
-    """
+def test_a_price_agrees_with_independent_figures() -> None:
+    """m V / n and 2 m^2 / (ε n)^2: n / 139 at ε 1 for 64 counts, but for geometric noise, which has
+    a part in 10^5 less, and for who is asked, which adds (m - 1) / (4 (n - 1))."""
     n = 10**6
     row, _, geometric, *_ = simulate("counts", epsilon=1, people=n, counts=64, repetitions=9).rows
     noise = float(row["exact"] or 0) - 63 / (4 * (n - 1))
@@ -30,11 +27,9 @@ def test_a_price_is_the_one_computed_elsewhere() -> None:
 
 
 @pytest.mark.parametrize("people", [20, 100_001])
-def test_errors_are_those_of_the_formulas(people: int) -> None:
-    """Simulations are within 6.5 Monte-Carlo errors, also with groups of different sizes.
-
-    Twin: they reject another ε.
-    """
+def test_errors_agree_with_the_formulas(people: int) -> None:
+    """Within 6.5 Monte-Carlo errors, groups of different sizes among them. Twin: those of another ε
+    are not."""
     asked: dict[str, Any] = {"people": people, "counts": 7, "repetitions": 3000}
     rows, others = (simulate("counts", epsilon=e, **asked).rows for e in (1, 2))
     for row, other in zip(rows, others, strict=True):
@@ -47,7 +42,7 @@ def test_errors_are_those_of_the_formulas(people: int) -> None:
 
 @pytest.mark.parametrize("epsilon", [0.2, 1.0, 1.5, 3.0])
 @pytest.mark.parametrize("counts", [1, 2, 3])
-def test_no_report_tells_more_of_all_counts(epsilon: float, counts: int) -> None:
+def test_no_report_reveals_more_about_all_counts(epsilon: float, counts: int) -> None:
     """Over every f with values 1 and e^ε, which are extremal, |E f x| / E f is at most that of the
     limit; one question reaches it up to ε = ln 3. Twin: a larger ε exceeds it."""
     corners = np.array(list(itertools.product((-1.0, 1.0), repeat=counts)))
@@ -59,13 +54,10 @@ def test_no_report_tells_more_of_all_counts(epsilon: float, counts: int) -> None
         assert counts / (4 * reach**2) < limit(epsilon * 0.9, counts)
 
 
-def test_a_cube_is_private_and_of_the_size_that_is_said() -> None:
-    """Cube noise is ε-private, in exact fractions of q = e^-ε.
-
-    A cube of half side R with probability (2 R + 1)^m q^R, and a uniform point in it, give q^(max
-    |v|) up to the cut-off at the largest R. A neighbour therefore changes probabilities by at most
-    1 / q. Twin: a point at distance two changes them by more.
-    """
+def test_a_cube_is_private_and_has_the_stated_size() -> None:
+    """In fractions of q = e^-ε: a cube of half side R with probability (2 R + 1)^m q^R, and a place
+    in it, have q^(max |v|) but for what is beyond the largest R; so no neighbour changes it by more
+    than 1 / q. Twin: a place two away changes it by more."""
     q, last = Fraction(1, 3), 40
     for m in (1, 2, 3):
         sides = [(2 * r + 1) ** m * q**r for r in range(last + 1)]
@@ -84,12 +76,9 @@ def test_a_cube_is_private_and_of_the_size_that_is_said() -> None:
 
 
 @pytest.mark.parametrize("counts", [1, 2, 3, 64])
-def test_a_cube_s_radii_have_the_probabilities_that_are_said(counts: int) -> None:
-    """Compare the variance of each count with exact weights, and with simulations.
-
-    Simulations are within 6.5 errors, and one count has discrete Laplace noise. Twin: with many
-    counts, geometric noise has six times the variance.
-    """
+def test_a_cube_s_radii_have_the_stated_probabilities(counts: int) -> None:
+    """The exact weights, the variance of each count by them, and by draws within 6.5 errors; one
+    count has discrete Laplace noise. Twin: many have six times less."""
     noise = CubeNoise(Epsilon("0.7"), counts)
     weights = [math.exp(counts * math.log(2 * r + 1) - 0.7 * r) for r in range(60)]
     for r in range(59):

@@ -43,7 +43,7 @@ def test_the_readme_s_snippets_run(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     assert names["figure"].axes
 
 
-def test_what_is_found_is_a_frame_a_figure_sentences_and_a_page(tmp_path: Path) -> None:
+def test_results_have_a_frame_a_figure_sentences_and_a_page(tmp_path: Path) -> None:
     found = simulate("bit", **FEW, share=0.5)
     assert "randomize" in repr(found)
     assert found.findings[0] in repr(found)
@@ -92,7 +92,7 @@ def test_a_wrong_option_is_named_with_those_there_are() -> None:
         simulate("means")
 
 
-def test_numbers_of_one_s_own_are_a_population_that_is_not_written(tmp_path: Path) -> None:
+def test_a_user_s_numbers_are_a_population_that_is_never_written(tmp_path: Path) -> None:
     held = [0.125, 0.125, 0.5, 0.875]
     found = simulate("mean", epsilon=4, people=1000, repetitions=100, mechanisms="ternary",
                      population=held, out=tmp_path)  # fmt: skip
@@ -116,7 +116,7 @@ def test_own_studies_and_mechanisms_run_anywhere(where: str) -> None:
         assert row["estimator"] == "tests.simulations.own_mechanism:HalfBit"
 
 
-def test_own_mechanisms_stand_beside_ours() -> None:
+def test_own_mechanisms_are_compared_with_ours() -> None:
     found = simulate("mean", **FEW, mechanisms=["one-bit-mean", HalfBit])
     ours, half = (pick(found.rows, m) for m in ("one-bit-mean", f"{HalfBit.__module__}:HalfBit"))
     assert half["exact"] > ours["exact"]

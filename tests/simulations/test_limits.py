@@ -32,11 +32,9 @@ SIZES = ("epsilon", "people", "options", "counts", "dimension", "attributes", "r
 @pytest.mark.parametrize(
     "name", ["bit", "mean", "histogram", "counts", "vector", "synthetic", "regression"]
 )
-def test_curators_err_no_more_than_devices(name: str) -> None:
-    """In every cell, for both targets, at the same ε for one answer and without a δ.
-
-    In many cells of `counts` and `vector`, a trusted server does best with a local mechanism.
-    """
+def test_curators_have_no_larger_error_than_devices(name: str) -> None:
+    """In every cell, for these people and for the population, at the same ε for one answer, and
+    without a δ. In many of counts and of vectors a curator has to run what devices do."""
     rows: Any = simulate(name, on="local", **SMALL[name]).rows
     rows = [row for row in rows if row["estimator"] != ADD.name and not row.get("delta")]
     keys = [key for key in SIZES if key in rows[0]]
@@ -81,13 +79,10 @@ def test_the_price_of_a_share_has_two_answers(capsys: pytest.CaptureFixture[str]
 
 @pytest.mark.parametrize("people", [1, 2, 100, 1000, 10**6, 10**12])
 @pytest.mark.parametrize("epsilon", ["0.000001", "0.1", "1", "4", "20"])
-def test_limits_of_a_bit_are_below_every_estimator_that_is_known(epsilon: str, people: int) -> None:
-    """The limit is below the errors of unbiased, constant and shrinking estimates.
-
-    Devices have no smaller limit than a server, whose limit is no smaller than that without
-    privacy. An earlier limit was .999 for 100 people at ε .1, where always answering one half has
-    .25.
-    """
+def test_limits_of_a_bit_are_below_every_known_estimator(epsilon: str, people: int) -> None:
+    """Below the errors of unbiased estimates, of always answering one half, and of estimates that
+    shrink towards it; and devices have no smaller limit than a server, which has no smaller one
+    than no privacy. Once the limit was .999 where one half has .25, for 100 people at ε .1."""
     response = RandomizedResponse(Epsilon(epsilon))
     keep, spread = response.keep / ONE, response.variance(people, 0.5)
     count = count_limit(float(epsilon), people) / people**2
@@ -180,7 +175,7 @@ def test_numbers_of_a_row_do_not_change_with_another_mechanism() -> None:
 
 @pytest.mark.parametrize("options", [3, 4, 5, 6])
 @pytest.mark.parametrize("epsilon", [0.5, 1.0, 3.0])
-def test_no_report_tells_more_about_shares(options: int, epsilon: float) -> None:
+def test_no_report_reveals_more_about_shares(options: int, epsilon: float) -> None:
     """Linear programming over all channels with two-valued columns, which are extremal, finds the
     largest trace of the information about shares that are all alike."""
     columns = np.array(
@@ -227,7 +222,7 @@ def test_two_options_are_a_yes_or_no_question() -> None:
         assert least_of_a_share(epsilon, 2) == pytest.approx(v, rel=1e-12)
 
 
-def test_a_histogram_has_every_mechanism_there_is() -> None:
+def test_a_histogram_has_every_mechanism() -> None:
     rows = simulate("histogram", epsilon=1, people=1000, options=16, repetitions=9).rows
     fit = {name for name, mechanism in mechanisms("choice").items() if 16 in mechanism.sizes}
     assert {row["estimator"] for row in rows if row["model"] == "local"} == fit
@@ -241,7 +236,7 @@ def test_the_least_variance_of_a_number_is_below_one_bit() -> None:
     assert least_of_a_number(Epsilon("20")) is None
 
 
-def test_a_mean_shows_the_worst_place_beside_the_least(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_mean_shows_its_worst_and_its_least_error(capsys: pytest.CaptureFixture[str]) -> None:
     words = ["--epsilon", "1", "--people", "1000", "--repetitions", "20", "--json"]
     assert main(["simulate", "mean", *words]) == 0
     cells = json.loads(capsys.readouterr().out)["rows"]

@@ -102,7 +102,7 @@ def test_the_least_is_where_the_slope_of_the_objective_is_zero() -> None:
     assert people.minimum(np.array([-1e3, 1e3])).tolist() == [1, -1]
 
 
-def test_draws_are_those_of_the_densities() -> None:
+def test_draws_follow_the_densities() -> None:
     """Means and mean squares on [-1, 1], by integrals, where an end cuts something off. Twin: at
     another ε they are not."""
     n, held = 8_000, np.array([3, 0, 1, 0, 2, 0, 6, 0, 12])
@@ -180,7 +180,7 @@ def test_polynomials_are_off_by_what_their_degree_leaves() -> None:
 
 
 @pytest.mark.parametrize("epsilon", [0.5, 1.0, 3.0])
-def test_no_report_tells_more_of_a_logistic_slope(epsilon: float) -> None:
+def test_no_report_reveals_more_about_a_logistic_slope(epsilon: float) -> None:
     """Linear programming over all channels of z, whose columns are e^ε on a stretch of scores and 1
     elsewhere, or the reverse, finds no more information than the limit. Twin: the best channel has
     at least half of it, and no less than agreement has."""

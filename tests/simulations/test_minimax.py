@@ -104,7 +104,7 @@ def rows() -> list[Row]:
 
 
 @pytest.mark.parametrize("line", BOUNDS.strip().splitlines(), ids=lambda line: line[:6])
-def test_risk_bounds_are_those_computed_elsewhere(line: str) -> None:
+def test_risk_bounds_agree_with_independent_figures(line: str) -> None:
     moments, epsilon, *pairs = line.split()
     for users, pair in zip(USERS, pairs, strict=True):
         for name, stated in zip(("one-bit", "laplace"), pair.split("/"), strict=True):
@@ -113,7 +113,7 @@ def test_risk_bounds_are_those_computed_elsewhere(line: str) -> None:
 
 
 @pytest.mark.parametrize("line", BETTER_BOUNDS.strip().splitlines())
-def test_the_better_estimators_bounds_are_those_computed_elsewhere(line: str) -> None:
+def test_the_better_estimators_bounds_agree_with_independent_figures(line: str) -> None:
     moments, epsilon, *stated = line.split()
     for users, expected in zip((10**4, 10**6, 10**9), stated, strict=True):
         found = min(
@@ -206,7 +206,7 @@ def test_no_bound_is_below_the_limit() -> None:
     ("central", 2, 1, 1e6, 1.21736e-6),
     ("central", 2, 0.1, 1e6, 1.13592e-5),
 ])  # fmt: skip
-def test_limits_are_those_computed_elsewhere(
+def test_limits_agree_with_independent_figures(
     model: str, k: float, epsilon: float, people: float, stated: float
 ) -> None:
     """A grid over u, there as here: a finer one raises them by less than a thousandth."""
@@ -227,7 +227,9 @@ def test_no_channel_does_better_for_one_person(epsilon: float, u: float) -> None
 
 
 @pytest.mark.parametrize(("epsilon", "chain"), [(1.0, 1), (1.0, 3), (0.5, 6), (0.2, 10), (2.0, 3)])
-def test_no_private_mechanism_tells_the_ends_of_a_chain_better(epsilon: float, chain: int) -> None:
+def test_no_private_mechanism_distinguishes_the_ends_of_a_chain_better(
+    epsilon: float, chain: int
+) -> None:
     v = np.linspace(0, 1, 81)
     zero = np.zeros_like(v)
     cost = [v**2 / 2, *[zero] * (chain - 1), (1 - v) ** 2 / 2]
@@ -307,7 +309,7 @@ def test_reports_follow_the_table_of_the_mechanism() -> None:
     )
 
 
-def test_measured_risks_are_the_exact_ones(rows: list[Row]) -> None:
+def test_measured_risks_agree_with_the_exact_ones(rows: list[Row]) -> None:
     """Within 6.5 Monte-Carlo errors, each from 100 groups: false alarm 3e-9 a cell for a new seed,
     none for this one."""
     for row in rows:
@@ -349,8 +351,8 @@ def test_errors_of_slopes_are_small_where_the_limit_is_reached(rows: list[Row]) 
             assert _number(slope, "error") <= 0.03, slope
 
 
-def test_another_power_is_told_apart(rows: list[Row]) -> None:
-    """The twin: risks that fall by n^0.03 more are not within three errors, for most series."""
+def test_another_power_is_distinguished(rows: list[Row]) -> None:
+    """Twin: risks that fall by n^0.03 more are not within three errors, for most series."""
     bent = [
         {**row, **{key: _number(row, key) * _number(row, "people") ** -0.03 for key in
                    ("risk_measured", "risk_error")}}

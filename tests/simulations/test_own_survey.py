@@ -84,7 +84,7 @@ def test_forged_reports_shift_by_their_leverage(
 ONE_OF_THREE = SURVEY.replace('round = "month"', 'round = "month"\nask = 1')
 
 
-def test_asking_one_question_takes_as_many_people_more_and_covers_all_of_them(
+def test_asking_one_question_needs_that_many_more_people_and_still_covers_everyone(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Half of the people are at either end, so that the choice of people matters.
@@ -136,7 +136,7 @@ def test_a_trusted_server_is_given_the_same_epsilon(
     assert minutes == pytest.approx(120 * 2.9957 / (2 * 1_000), rel=1e-3)  # ln(20) Δ / ε
 
 
-def test_with_the_people_needed_the_interval_is_as_narrow_as_wanted(
+def test_the_stated_number_of_people_gives_the_wanted_interval(
     survey: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     words = [survey, *TOLD, "--repetitions", "20", "--forged", "0"]
@@ -167,10 +167,8 @@ def test_true_answers_come_from_a_file(
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_what_is_written_holds_no_true_answer_and_no_histogram_of_them(
-    seed: int, survey: Path
-) -> None:
-    """Shares and means are shown on purpose; of the answers to a number, only the mean."""
+def test_outputs_contain_neither_true_answers_nor_their_histogram(seed: int, survey: Path) -> None:
+    """Shares and means are shown on purpose; of a number's answers that is the mean alone."""
     folder, generator = survey.parent, random.Random(seed)
     held = {generator.uniform(0, 120): generator.randint(2, 60) for _ in range(2 + seed)}
     answers_file(
@@ -190,7 +188,7 @@ def test_what_is_written_holds_no_true_answer_and_no_histogram_of_them(
     assert b"true shares and means of the answers file" in written["index.html"]
 
 
-def test_a_journal_goes_on_with_the_same_answers_only(
+def test_a_journal_resumes_only_with_the_same_answers(
     survey: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     folder = survey.parent
@@ -234,7 +232,7 @@ def simulated_here(folder: Path, *words: str) -> None:
     (["--answers", "missing.csv"], "does not exist"),
     (["--answers", __file__, "--mean", "minutes=4"], "either answers"),
 ])  # fmt: skip
-def test_wrong_words_are_answered_with_one_line(
+def test_wrong_arguments_are_refused_in_one_line(
     survey: Path, words: list[str], cure: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["simulate", "survey", str(survey), *words]) == 2

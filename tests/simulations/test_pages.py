@@ -1,4 +1,4 @@
-"""Pages of studies: questions that people understand, typeset formulas, accessible boxes."""
+"""Pages of studies: clear questions, typeset formulas, and everything reachable."""
 
 import re
 from pathlib import Path
@@ -96,11 +96,9 @@ def test_a_page_answers_first_and_hides_nothing(pages: dict[str, str], name: str
 
 
 @pytest.mark.parametrize("name", ["counts", "subsample"])
-def test_what_scrolls_is_reached_by_the_keyboard(pages: dict[str, str], name: str) -> None:
-    """Every box that may be wider than a phone can have the focus and has a name.
-
-    No two elements of a page have the same id.
-    """
+def test_scrolling_boxes_can_be_reached_by_keyboard(pages: dict[str, str], name: str) -> None:
+    """Every box that may be wider than a phone can be focused and has a name; no two of a page have
+    the same id."""
     boxes = re.findall(r'<(?:div class="wide"|pre)([^>]*)>', pages[name])
     assert len(boxes) >= 7
     for box in boxes:

@@ -1,4 +1,4 @@
-"""Simulated tallies have the distribution of reports from people asked one by one."""
+"""Whole populations have the same distribution as their people asked one by one."""
 
 import itertools
 import math
@@ -133,7 +133,7 @@ def cell_rate(mechanism: Mechanism, read: int, cell: int) -> float:
     )
 
 
-def test_people_one_by_one_and_all_at_once_have_the_same_rates() -> None:
+def test_single_people_and_whole_populations_have_the_same_rates() -> None:
     """Every cell of every kind of question; false alarm at most 1e-9 for each assertion."""
     asked = parse_toml(SURVEY)
     one_by_one, at_once = client_tallies(asked), population_tallies(asked)
@@ -210,7 +210,7 @@ def test_local_laplace_is_a_walk_to_the_rounding_of_doubles(table: LocalLaplace)
     assert np.abs(walk_rows(table.steps, rate) / rows - 1).max() <= 1e-13
 
 
-def test_no_other_table_is_taken_for_a_walk() -> None:
+def test_no_other_table_is_treated_as_a_walk() -> None:
     for other in (Ternary(Epsilon("1")), SplitSign(Epsilon("1")), OptimalTable(Epsilon("1"), 4)):
         assert walk_rate(other, np.array([[u / ONE for u in row] for row in other.rows])) is None
 
@@ -251,8 +251,10 @@ def test_independent_marginals_do_not_pass_for_a_joint_distribution() -> None:
 
 
 @pytest.mark.parametrize(("mechanism", "held"), SMALL, ids=lambda x: getattr(x, "name", str(x)))
-def test_people_drawn_anew_have_the_mixture(mechanism: Mechanism, held: tuple[int, ...]) -> None:
-    """Two people drawn from a distribution, by enumeration; false alarm at most 1e-9 in total."""
+def test_people_drawn_in_each_repetition_have_the_mixture(
+    mechanism: Mechanism, held: tuple[int, ...]
+) -> None:
+    """Two people drawn from a distribution, by enumeration; false alarm at most 1e-9 in all."""
     n, shares = 20_000, [count / sum(held) for count in held]
     distribution: dict[tuple[int, ...], float] = defaultdict(float)
     for pair in itertools.product(range(len(held)), repeat=2):

@@ -89,7 +89,7 @@ def test_no_person_moves_sums_squares_or_gradients_further() -> None:
     assert 2 * np.abs(2 * x * (y - theta * x)).max() == LineCrowd.gradient_sensitivity
 
 
-def test_draws_are_those_of_the_densities() -> None:
+def test_draws_follow_the_densities() -> None:
     """Means and mean squares on [-1, 1], by integrals, where both ends cut something off. Twin: at
     another ε they are not."""
     people, n = LineCrowd(np.full(40_000, 3.0), np.full(40_000, 2.4)), 40_000
@@ -125,7 +125,7 @@ def test_bits_have_the_probabilities_of_people() -> None:
     assert (x * e).var() == pytest.approx(XX * ERROR, rel=1e-3)
 
 
-def test_errors_are_those_computed_elsewhere() -> None:
+def test_errors_agree_with_independent_figures() -> None:
     """n times, at ε 1, and at a million people what noise adds."""
     found = {series.name: parts[0] for series, parts in formulas(1.0).items()}
     assert found["least-squares"] == pytest.approx(0.25, rel=1e-12)
@@ -155,7 +155,7 @@ def many() -> list[dict[str, Any]]:  # Any: what rows hold
     return [dict(row) for row in simulate("regression", **asked).rows]
 
 
-def test_drawn_errors_are_those_of_the_formulas(many: list[dict[str, Any]]) -> None:
+def test_drawn_errors_agree_with_the_formulas(many: list[dict[str, Any]]) -> None:
     """With many people: within 6.5 Monte-Carlo errors of what is exact, and 2 % more of what is to
     first order; the search, 12 %. Twin: sums in halves are not those of the best split."""
     for row in many:
@@ -168,7 +168,7 @@ def test_drawn_errors_are_those_of_the_formulas(many: list[dict[str, Any]]) -> N
     assert halves["measured"] - best > 6.5 * halves["error"]
 
 
-def test_what_is_exact_is_said_and_what_is_not_is_null(many: list[dict[str, Any]]) -> None:
+def test_exact_errors_are_stated_and_others_are_null(many: list[dict[str, Any]]) -> None:
     """Near the first order with many people; a search has no exact error, nor have trusted ones of
     a few people, where ends cut off what nobody has computed."""
     exact = {row["estimator"]: row["exact"] for row in many}

@@ -96,12 +96,12 @@ def test_one_change_of_answer_shows_in_kept_reports() -> None:
         assert kept.flip_epsilon(2) == math.inf
 
 
-def test_two_stage_noise_tells_a_change_with_growing_epsilon() -> None:
+def test_two_stage_noise_reveals_a_change_as_epsilon_grows() -> None:
     for rounds, joint in ((4, 2.95), (12, 8.54), (52, 36.70)):
         assert scheme("two-stage").flip_epsilon(rounds) == pytest.approx(joint, abs=0.005)
 
 
-def test_latched_noise_keeps_its_epsilon_whatever_the_rounds() -> None:
+def test_latched_noise_keeps_its_epsilon_over_any_number_of_rounds() -> None:
     latched = scheme("latched")
     for rounds in (1, 12, 104):
         assert latched.guarantee(rounds) == 1
@@ -122,11 +122,8 @@ def test_a_single_two_stage_report_spends_epsilon() -> None:
     assert scheme("two-stage").guess_right(1) == pytest.approx(1 / (1 + math.exp(-1)), rel=1e-12)
 
 
-def test_devices_that_answer_anew_are_guessed_as_often() -> None:
-    """Take the majority of seven fresh reports of real devices.
-
-    False alarm at most 1e-9. Twin: six reports.
-    """
+def test_devices_with_fresh_noise_are_guessed_at_the_stated_rate() -> None:
+    """Seven fresh reports of real devices, by majority; false alarm at most 1e-9, twin: six."""
     mechanism, draw, n = (
         RandomizedResponse(Epsilon("1")),
         random.Random(20261118).getrandbits,
@@ -152,7 +149,7 @@ def test_a_kept_report_must_spend_more_than_one(capsys: pytest.CaptureFixture[st
 
 
 @pytest.mark.parametrize("words", [["--rounds", "1"], ["--epsilon", "20"], ["--epsilon", "0.001"]])
-def test_the_ends_of_what_may_be_asked_are_answered(
+def test_the_extremes_of_the_options_work(
     words: list[str], capsys: pytest.CaptureFixture[str]
 ) -> None:
     """A single round, in which nothing changes; and ε 20, whose kept report has twice that ε."""

@@ -40,7 +40,7 @@ def needed(model: str, options: int, epsilon: float = 1.0, delta: float = 0.1) -
     (64, 1_400, 1_430, 420_596, 71_883),
     (1_024, 2_118, 2_144, 10_176_694, 2_091_130),
 ])  # fmt: skip
-def test_people_needed_are_those_computed_elsewhere(
+def test_people_needed_agree_with_independent_figures(
     options: int, none: int, trusted: int, local: int, limit: int
 ) -> None:
     assert needed("none", options) == pytest.approx(none, rel=1e-3)
@@ -178,7 +178,7 @@ def test_exponential_noise_is_permute_and_flip() -> None:
 # The study
 
 
-def test_the_study_chooses_as_often_as_it_says(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_study_chooses_at_its_stated_rate(capsys: pytest.CaptureFixture[str]) -> None:
     words = ["--epsilon", "0.5,20", "--options", "2,64", "--people", "20000", "--json"]
     assert main(["simulate", "select", *words]) == 0
     document = json.loads(capsys.readouterr().out)

@@ -21,7 +21,7 @@ TABLE = [  # ε, people, standard errors in people: devices, shuffled; ε₀
 
 
 @pytest.mark.parametrize(("epsilon", "people", "local", "mixed", "reported"), TABLE)
-def test_a_count_is_off_by_what_was_computed_elsewhere(
+def test_the_error_of_a_count_agrees_with_independent_figures(
     epsilon: str, people: int, local: float, mixed: float, reported: float
 ) -> None:
     rows = simulate("shuffle", epsilon=epsilon, people=people, repetitions=9, share=0.5).rows
@@ -45,12 +45,9 @@ def test_reports_are_never_below_what_they_are_alone_nor_above_what_a_survey_has
 
 
 @pytest.mark.parametrize("others", list(itertools.product((0, 1), repeat=3)))
-def test_a_shuffled_count_is_as_private_as_is_said(others: tuple[int, ...]) -> None:
-    """The exact δ of the count of four people is at most that of the account.
-
-    The distribution is a convolution, for all answers of the others. Twin: a single person has a
-    larger δ.
-    """
+def test_a_shuffled_count_is_as_private_as_stated(others: tuple[int, ...]) -> None:
+    """The exact distribution of the count of four people, by convolution, whatever the others
+    answer: its δ is at most that of the account. Twin: one person alone has more."""
     design = RandomizedResponse(Epsilon("1.5"))
     keep = design.keep / ONE
 
@@ -96,7 +93,7 @@ def test_drawn_errors_of_shuffled_reports_are_those_of_the_formula() -> None:
     assert float(local["exact"] or 0) > 100 * float(mixed["measured"] or 0)
 
 
-def test_a_survey_says_what_a_shuffler_would_tell(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_survey_states_what_a_shuffler_would_gain(capsys: pytest.CaptureFixture[str]) -> None:
     words = ["--people", "10000", "--forged", "0", "--repetitions", "5", "--json"]
     assert main(["simulate", "survey", *words]) == 0
     cells = json.loads(capsys.readouterr().out)["rows"]

@@ -1,4 +1,4 @@
-"""Engine of the studies: seeds, journal and outputs, tested with the study minimax."""
+"""The frame of a study: seeds, journal, outputs; tried on the study that always exists, minimax."""
 
 import csv
 import json
@@ -39,7 +39,7 @@ def test_any_order_and_back_end_gives_the_same_bytes() -> None:
     assert csv_bytes(here) != csv_bytes(run_cells(study, cells, 6))
 
 
-def test_a_cell_s_randomness_depends_on_what_it_is_and_on_nothing_else() -> None:
+def test_a_cell_s_randomness_depends_only_on_the_cell() -> None:
     draws = {
         (name, seed, users): cell_generator(name, seed, {"users": users}).integers(2**62)
         for name in ("a", "b")
@@ -113,7 +113,7 @@ def test_wrong_arguments_are_one_clean_line(capsys: pytest.CaptureFixture[str]) 
         assert wrong[0] in error
 
 
-def test_an_interrupted_run_goes_on_and_ends_with_the_same_bytes(
+def test_an_interrupted_run_resumes_and_ends_with_the_same_bytes(
     written: Path,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,

@@ -50,7 +50,7 @@ def test_quantiles_of_blocks_are_private(share: float, epsilon: float) -> None:
     assert worst[1] > worst[0]
 
 
-def test_draws_are_those_of_the_density() -> None:
+def test_draws_follow_the_density() -> None:
     """The probability of each gap, by the density. Twin: at another ε."""
     values, n = [0.1, 0.15, 0.6, 0.65, 0.9], 30_000
     drawn = central.private_quantile(np.tile(values, (n, 1)), 0.5, 2.0, np.random.default_rng(2))
@@ -97,7 +97,7 @@ def test_a_winsorized_mean_spends_no_more_than_epsilon(monkeypatch: pytest.Monke
     assert sum(spent) == pytest.approx(2.0, rel=1e-12)
 
 
-def test_prices_of_a_centre_are_those_computed_elsewhere() -> None:
+def test_prices_of_a_centre_agree_with_independent_figures() -> None:
     found = [formulas(e, 10**6) for e in (0.5, 1.0, 2.0, 4.0)]
     search = [next(v for s, v in results.items() if s.name == "search") for results in found]
     assert search == pytest.approx([26.2, 7.36, 2.71, 1.69], rel=2e-3)
@@ -107,7 +107,7 @@ def test_prices_of_a_centre_are_those_computed_elsewhere() -> None:
     assert aggregated[1] == pytest.approx(1, abs=2e-3)
 
 
-def test_errors_are_those_of_the_formulas() -> None:
+def test_errors_agree_with_the_formulas() -> None:
     """With many people: within 6.5 Monte-Carlo errors, and 12 % where they are of first order only.
     Twin: the search is no cheaper than the mean of all."""
     rows = simulate("subsample", epsilon=2, people=1e7, repetitions=600, seed=5).rows
@@ -124,7 +124,7 @@ def test_errors_are_those_of_the_formulas() -> None:
 
 
 @pytest.mark.parametrize("epsilon", [0.5, 1.2, 3.0])
-def test_no_report_tells_more_of_a_centre(epsilon: float) -> None:
+def test_no_report_reveals_more_about_a_centre(epsilon: float) -> None:
     """Linear programming over all channels of people in 14 parts of the line. The information of a
     column f is (E f s)^2 / E f, largest at two-valued columns, here intervals from an end or from
     both. Twin: randomized response reaches it for small ε."""

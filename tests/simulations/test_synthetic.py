@@ -50,7 +50,7 @@ def test_noise_is_for_what_one_person_moves(d: int) -> None:
     assert noise.probability(0) / noise.probability(int(moved)) <= math.e * (1 + 1e-12)
 
 
-def test_errors_are_those_computed_elsewhere() -> None:
+def test_errors_agree_with_independent_figures() -> None:
     """d = 8 and a million people at ε 1: 0.0056 by 3 T C^2 / (16 n) where attributes have nothing
     in common, a part in a hundred less here, and 8e-5 by 8 (28)^2 / (ε n)^2."""
     rows = simulate("synthetic", epsilon=1, people=1e6, attributes=8, repetitions=4).rows
@@ -64,7 +64,7 @@ def test_errors_are_those_computed_elsewhere() -> None:
     assert exact["central", "characters"] == pytest.approx(1.5 * 36**2 / 1e12, rel=1e-3)
 
 
-def test_drawn_errors_are_those_of_the_formulas() -> None:
+def test_drawn_errors_agree_with_the_formulas() -> None:
     """Within 6.5 Monte-Carlo errors, also where groups are of different sizes. Twin: at another ε
     those of devices and of noise are not."""
     rows, others = (
@@ -117,7 +117,7 @@ def test_fitted_people_have_the_given_characters() -> None:
 
 
 @pytest.mark.parametrize("epsilon", [0.5, 1.5])
-def test_no_report_tells_more_of_all_characters(epsilon: float) -> None:
+def test_no_report_reveals_more_about_all_characters(epsilon: float) -> None:
     """For every f with two values, and two attributes, |E f χ|^2 / (E f)^2 is at most that of the
     limit, as characters are orthogonal. Weighted errors of groups are above it."""
     people, e = Attributes(2), math.exp(epsilon)

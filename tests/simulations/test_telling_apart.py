@@ -23,12 +23,11 @@ def shares(model: str, epsilon: str, low: float = 0.5, high: float = 0.55) -> Sh
     ("0.1", 1_332, 343_123), ("0.5", 884, 14_274), ("1", 861, 4_007), ("2", 855, 1_474),
     ("4", 854, 919),
 ])  # fmt: skip
-def test_people_needed_are_those_computed_elsewhere(epsilon: str, central: int, local: int) -> None:
-    """0.5 against 0.55, level 0.05, power 0.9.
-
-    Another source has slightly more for small ε: 343,133 and 14,275. With 40 digits, the power
-    exceeds 0.9 at 14,274 by a part in 10^5.
-    """
+def test_people_needed_agree_with_independent_figures(
+    epsilon: str, central: int, local: int
+) -> None:
+    """0.5 against 0.55, level 0.05, power 0.9. Elsewhere a few more for small ε: 343,133, 14,275;
+    with 40 digits the power passes 0.9 at 14,274, by a part in 10^5."""
     assert shares("none", epsilon).people_needed(0.9) == 853
     assert shares("central", epsilon).people_needed(0.9) == central
     assert shares("local", epsilon).people_needed(0.9) == local
@@ -126,7 +125,7 @@ def test_the_study_prints_people_needed(capsys: pytest.CaptureFixture[str]) -> N
     (["--level", "0.95"], "level must be below power"),
     (["--power", "1"], "--power must be above 0 and below 1"),
 ])  # fmt: skip
-def test_what_cannot_be_told_apart_is_refused(
+def test_indistinguishable_shares_are_refused(
     words: list[str], cure: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["simulate", "test", *words]) == 2

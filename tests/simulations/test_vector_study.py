@@ -1,4 +1,4 @@
-"""Mean of vectors: PrivUnit is private and attains the limit; noise has its stated errors."""
+"""A mean of vectors: PrivUnit is private and at the limit; noise has the stated errors."""
 
 import math
 from typing import Any
@@ -17,8 +17,8 @@ from tests.plausible import assert_implausible, assert_plausible
 @pytest.mark.parametrize(("dimension", "least"), [
     (10, 59.73), (20, 122.98), (100, 629.35), (1000, 6326.4),
 ])  # fmt: skip
-def test_the_least_error_is_the_one_computed_elsewhere(dimension: int, least: float) -> None:
-    """n times the mean squared length at ε 1, within 6.5 Monte-Carlo errors. Twin: another ε."""
+def test_the_least_error_agrees_with_independent_figures(dimension: int, least: float) -> None:
+    """n times the mean squared length at ε 1; Monte-Carlo within 6.5 errors. Twin: of another ε."""
     asked: dict[str, Any] = {"people": 1e4, "dimension": dimension, "repetitions": 4000}
     row, other = (simulate("vector", epsilon=e, **asked).rows[0] for e in (1, 1.1))
     exact, measured, error = (float(row[key] or 0) for key in ("exact", "measured", "error"))

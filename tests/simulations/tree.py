@@ -20,10 +20,11 @@ class _MoreNeeded(Exception):
 def exact_distribution(
     sampler: Callable[[Below], Outcome], leave: Fraction
 ) -> tuple[dict[Outcome, Fraction], Fraction]:
-    """The probability of each outcome over the paths that were walked, and of all that were not.
+    """Return the probability of each outcome over the walked paths, and of all others.
 
     Paths less likely than `leave` are not walked: each outcome's true probability lies between what
-    is returned for it and that plus the rest."""
+    is returned for it and that plus the rest.
+    """
     distribution: dict[Outcome, Fraction] = defaultdict(Fraction)
     rest = Fraction(0)
     paths: list[tuple[tuple[int, ...], Fraction]] = [((), Fraction(1))]
