@@ -182,9 +182,9 @@ def test_a_failed_look_ends_neither_other_nor_later_ones(
     assert fresh(here, ours) is None
     broken.add(None)
     caplog.clear()
-    eventually(lambda: caplog.messages, "no log message")
+    eventually(lambda: caplog.messages, "the failure is logged")
     broken.clear()
-    eventually(lambda: fresh(here, ours) == "0.0", "the share is not shown again")
+    eventually(lambda: fresh(here, ours) == "0.0", "later looks still work")
     ended.append(SystemExit())
     eventually(lambda: "forgery" not in {thread.name for thread in threading.enumerate()}, "ended")
 
