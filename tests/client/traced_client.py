@@ -92,4 +92,4 @@ def main(traced: str, url: str, key: str) -> int:
 
 
 if __name__ == "__main__":
-    os._exit(main(*sys.argv[1:]))  # the tracers' threads would go on
+    os._exit(main(*sys.argv[1:]))  # the tracers' threads would continue
