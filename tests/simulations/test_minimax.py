@@ -487,5 +487,5 @@ def test_own_tables_enter_and_are_drawn() -> None:
     assert own > ours
     assert "half a bit" in repr(found)
     assert any("half a bit" in text.get_text() for text in found.figure("risk").legends[0].texts)
-    with pytest.raises(WrongUse, match="is none of"):
+    with pytest.raises(WrongUse, match="unknown mechanism"):
         simulate("minimax", mechanisms="tenary")
