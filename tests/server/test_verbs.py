@@ -114,7 +114,7 @@ def test_check_warns_of_likely_mistakes(file: Path, old: str, new: str, warning:
 @pytest.mark.parametrize(
     ("old", "new", "hint"),
     [
-        ('owner = "', 'ownre = "', "misspelt"),
+        ('owner = "', 'ownre = "', "misspelling"),
         ('epsilon = "1"', "epsilon = 1", "decimal text"),
         ('"safari", "edge"', '"safari", "safari"', "repeated"),
         ("[survey]", "[survey", "not TOML"),

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from functools import wraps
 from threading import Lock
 from typing import NamedTuple, ParamSpec, cast
+from uuid import uuid4
 
 import msgspec
 from flask import Flask, Response, current_app, g, request
@@ -26,13 +27,12 @@ from deniable.server.http.messages import (
     COMPRESSED,
     JSON,
     MISTAKE,
+    REQUEST_ID,
     SECURITY_HEADERS,
     SHORT_BODY,
     UNKNOWN_SURVEY,
     UNUSABLE,
     HttpError,
-    begin_request,
-    end_request,
     problem_fields,
     problem_headers,
 )
@@ -167,9 +167,17 @@ def set_hooks(app: Flask) -> None:
     app.register_error_handler(StoreUnusable, _store_unusable)
     app.register_error_handler(MemoryError, _out_of_memory)
     app.register_error_handler(HTTPException, _http_error)
-    app.before_request(begin_request)
-    app.teardown_request(end_request)
+    app.before_request(_begin_request)
+    app.teardown_request(_end_request)
     app.after_request(_secure)
+
+
+def _begin_request() -> None:
+    REQUEST_ID.set(f"urn:uuid:{uuid4()}")
+
+
+def _end_request(_: BaseException | None) -> None:
+    REQUEST_ID.set("")
 
 
 def _store_unusable(error: StoreUnusable) -> Response:

@@ -60,7 +60,7 @@ def begin_request() -> None:
     REQUEST_ID.set(f"urn:uuid:{uuid4()}")
 
 
-def end_request(_: object = None) -> None:
+def end_request() -> None:
     REQUEST_ID.set("")
 
 

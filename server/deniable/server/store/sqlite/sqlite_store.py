@@ -98,7 +98,7 @@ class SqliteStore(SqlStore):
 
     @contextmanager
     def _reading(self, *, reports: bool = False) -> Iterator[sqlite3.Connection]:
-        if reports:
+        if reports and self._writer.redo.pending:
             self._writer.settle()
         with errors_as_ours("be read"), self._readers.connection() as driver, transaction(driver):
             yield driver
