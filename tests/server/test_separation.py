@@ -31,6 +31,7 @@ from deniable.server.http.context import Parts
 from deniable.server.http.intake_front import ROUTES
 from deniable.server.http.tokens import ROLES, new_token
 from deniable.server.intake.status import NO_STATUS
+from deniable.server.process.roles import IMPORT_DELAY_SECONDS
 from deniable.server.store import PublishedSurvey, create_store
 from deniable.server.surveys.catalogue import Catalogue
 from tests.bench.load import ask
@@ -46,7 +47,7 @@ LEAST_SHARE = 0.5
 ATTACKERS, DEVICES, REPORTS_EACH = 16, 16, 20
 ROUNDS, MAX_ROUNDS = 5, 25  # odd: a median is one of them
 SETTLE_SECONDS = 0.05  # in which the requests that a stopped flood has sent are answered
-WARM_SECONDS = 4.0  # in which the reader imports its slow libraries
+WARM_SECONDS = IMPORT_DELAY_SECONDS + 4.0  # in which the reader imports its slow libraries
 COSTLY_JSON = b'{"envelopes":[{"survey":"","round":0,"id":"","reports":[' + b"{}," * 21_000
 COSTLY = [
     ("POST", "/v1/envelopes"), ("GET", "/v1/surveys"), ("GET", "/v1/register"), ("GET", "/nothing"),

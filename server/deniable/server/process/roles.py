@@ -50,6 +50,7 @@ READER_HEAD_MILLISECONDS = 2_000  # short, so that idle connections soon make ro
 READER_NICENESS = 15
 READER_MEMORY_BYTES = 512 * 2**20  # for the reader's data, in addition to its libraries
 SLOW_LIBRARIES = ("scipy.optimize", "scipy.special", "scipy.stats")
+IMPORT_DELAY_SECONDS = 3.0  # a command that only starts a server does not pay for them
 
 # intake's address, the reader's address, the first token
 Ready = Callable[[Address, Address, "str | None"], None]
@@ -188,8 +189,9 @@ def _load_reader(
     app = create_app(parts)
     _limit_memory(READER_MEMORY_BYTES)
     watch_parent(parent)
-    # Import slow libraries at startup, so that no request waits a second for them.
-    imports = threading.Thread(target=lambda: [*map(import_module, SLOW_LIBRARIES)], daemon=True)
+    # Import slow libraries soon after the start, so that hardly any request waits for them.
+    imports = threading.Timer(IMPORT_DELAY_SECONDS, lambda: [*map(import_module, SLOW_LIBRARIES)])
+    imports.daemon = True
     imports.start()
     parts.forgery.start()
     PagePublisher(app).start()
