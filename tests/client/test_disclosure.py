@@ -14,6 +14,7 @@ from deniable.client.disclosure import describe
 from deniable.client.state.database import DATABASE
 from deniable.shared.survey.document import parse_document
 from deniable.shared.survey.keys import public_hex
+from deniable.shared.survey.kinds.base import Labels
 from tests.client.conftest import MakeClient
 from tests.client.scripted import (
     KEY,
@@ -28,10 +29,6 @@ from tests.command import asked_json, run
 from tests.eventually import PATIENCE
 
 PUBLISHED = document()
-ODDS = (
-    "Everything sent in one round changes the odds about any respondent by a factor of at most "
-    "4.5 (ε 1.5); everything sent in its 3 rounds changes them by a factor of at most 91 (ε 4.5)."
-)
 ALL_ROUNDS = (
     "This survey uses 4.5 of the 6 privacy units (ε) this app will ever use, 1.5 in each round."
 )
@@ -49,27 +46,33 @@ def test_a_survey_that_ships_with_the_app_is_described_before_consent(
     assert [question.asked for question in told.questions] == [
         "yes or no",
         "a number from 0 to 120",
-        "one of 3 options",
+        "one of: firefox, chrome, safari",
     ]
+    odds = (
+        "  From one report, a suspicion of 10 % can grow to at most 16 % (ε 0.5). From 3 reports "
+        "together, a suspicion of 10 % can grow to at most 34 % (ε 1.5)."
+    )
     assert told.text.splitlines() == [
         "How is the app doing?",
         "Why: Find crashes.",
         "Asked by: Example Ltd, privacy@example.org",
-        "Asked from 2026-12-01 to 2027-02-28, every month, 3 rounds.",
-        *(
-            f"  {name}; no one can be sure of your answer: after one report, "
-            "a suspicion of 10 % can grow to at most 16 % (ε 0.5); after 3, "
-            "a suspicion of 10 % can grow to at most 34 % (ε 1.5)"
-            for name in (
-                "crashed: yes or no",
-                "minutes: a number from 0 to 120",
-                "browser: one of 3 options",
-            )
-        ),
-        "Each answer is randomized on this device before anything is written or sent.",
-        ODDS,
+        "When: every month (3 times), from 2026-12-01 to 2027-02-28.",
+        "You are asked:",
+        *("- crashed", "  Your answer: yes or no.", odds),
+        *("- minutes", "  Your answer: a number from 0 to 120.", odds),
+        *("- browser", "  Your answer: one of: firefox, chrome, safari.", odds),
+        *told.privacy,
         ALL_ROUNDS,
+        told.kept,
+        *told.stop,
     ]
+    assert told.privacy[1:3] == (
+        (
+            "If someone sees all that you send in one round, a suspicion of 10 % can grow to at "
+            "most 34 % (ε 1.5)."
+        ),
+        "If they see all 3 rounds, a suspicion of 10 % can grow to at most 91 % (ε 4.5).",
+    )
     assert script.requests == []
     assert not (tmp_path / "state").exists()
 
@@ -77,12 +80,12 @@ def test_a_survey_that_ships_with_the_app_is_described_before_consent(
 @pytest.mark.parametrize(
     ("cap", "odds"),
     [
-        ("1.5", "a suspicion of 10 % can grow to at most 16 % (ε 0.5)"),
+        ("1.5", "From your report, a suspicion of 10 % can grow to at most 16 % (ε 0.5)."),
         (
             "3",
             (
-                "after one report, a suspicion of 10 % can grow to at most 16 % (ε 0.5); "
-                "after 2, a suspicion of 10 % can grow to at most 24 % (ε 1)"
+                "From one report, a suspicion of 10 % can grow to at most 16 % (ε 0.5). From 2 "
+                "reports together, a suspicion of 10 % can grow to at most 24 % (ε 1)."
             ),
         ),
     ],
@@ -90,9 +93,7 @@ def test_a_survey_that_ships_with_the_app_is_described_before_consent(
 def test_odds_cover_all_reports_that_the_app_allows(cap: str, odds: str) -> None:
     policy = Policy(keys=[public_hex(KEY)], max_epsilon_per_round="1.5", max_epsilon=cap)
     told = describe("id", parse_document(PUBLISHED), policy)
-    assert {question.odds for question in told.questions} == {
-        f"no one can be sure of your answer: {odds}"
-    }
+    assert {question.odds for question in told.questions} == {odds}
 
 
 @pytest.mark.parametrize(
@@ -142,7 +143,7 @@ def test_after_consent_the_list_on_disk_is_described_without_a_network(
     [
         (
             {"max_epsilon": "4"},
-            "1.5 in each round; after 2 of its 3 rounds the app stops answering.",
+            "1.5 in each round. After 2 of its 3 rounds the app stops answering.",
         ),
         ({"max_epsilon_per_round": "1"}, "This app allows only 1, so it will not answer."),
     ],
@@ -159,10 +160,15 @@ def test_the_app_s_own_limits_are_stated(
 def test_each_text_of_a_survey_is_shown_on_one_line(policy: Policy) -> None:
     """A survey's author cannot forge a line of the dialog, or reverse one, signed or not."""
     said = "Find\n\u2028crashes \u202e\x1b[2J"
-    hostile = replace(parse_document(PUBLISHED), title=said, purpose=said, owner=said)
-    lines = describe("5a" * 32, hostile, policy).text.split("\n")
-    assert len(lines) == 10
-    assert all(line.isprintable() for line in lines)
+    survey = parse_document(PUBLISHED)
+    texts = Labels(title=said, options=(said, said + "2", said + "3"))
+    questions = (*survey.questions[:2], replace(survey.questions[2], display=texts))
+    hostile = replace(survey, title=said, purpose=said, owner=said, questions=questions)
+    told = describe("5a" * 32, hostile, policy)
+    lines = told.text.split("\n")
+    assert len(lines) == len(describe("5a" * 32, survey, policy).text.split("\n"))
+    fields = (told.title, told.questions[2].title, *told.questions[2].options, *lines)
+    assert all(text.isprintable() for text in fields)
 
 
 def test_sent_reports_and_remaining_budget_are_shown_without_a_network(

@@ -509,7 +509,7 @@ def test_a_person_sees_the_latching_and_its_cost(script: Script, client_of: Make
     script.publish(document(closes="2027-04-30", repeat_rounds=3))
     for cap, uses, ends in (
         ("6", "3", ""),
-        ("2", "1.5", "; after 3 of its 5 rounds the app"),
+        ("2", "1.5", ". After 3 of its 5 rounds the app"),
     ):
         client = client_of(policy=Policy(keys=[public_hex(KEY)], max_epsilon=cap))
         client.prefetch()
@@ -519,4 +519,4 @@ def test_a_person_sees_the_latching_and_its_cost(script: Script, client_of: Make
         assert (told.epsilon_per_round, told.epsilon) == ("1.5", "3")
         assert f"This survey uses {uses} of the {cap} privacy units (ε)" in told.text
         assert f"1.5 in every 3 rounds{ends}" in told.text
-        assert "keeps that report and sends it again" in told.text
+        assert "keeps that report. It sends it again" in told.text

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -11,8 +12,9 @@ from typing import Any
 
 import pytest
 
+from deniable.client import Summary
 from deniable.client.disclosure import read_summary
-from deniable.client.state.outbox import describe_report
+from deniable.client.state.outbox import HistoryEntry, ReportedSymbol, describe_report
 from deniable.shared.privacy.epsilon import ONE
 from deniable.shared.privacy.mechanisms import mechanisms
 from deniable.shared.survey.document import parse_document
@@ -56,8 +58,9 @@ def test_the_record_is_printed_in_words_and_as_json(
     told = command("--state", str(tmp_path / "state")).stdout
     assert "2026-12-10  app-health, round 683: sent and accepted by the server" in told
     assert (
-        "crashed: yes; reported with probability 62.2 % if true, and 37.8 % if not (ε 0.5)" in told
-    )
+        "crashed, ε 0.5. Sent: yes. If your true answer is yes, 'yes' is sent 62 times in 100; if "
+        "it is no, 38 times, so no one can tell."
+    ) in told
     assert "Spent so far: ε 0.5 over all surveys and rounds." in told
     table = json.loads(command("--state", str(tmp_path / "state"), "--json").stdout)
     assert table["consent"] is True
@@ -117,24 +120,35 @@ def test_only_the_drawn_question_is_shown(
     summary = read_summary(tmp_path / "state")
     (told,) = summary.as_json()["reports"][0]["said"]
     assert told["drawn_from"] == 3
-    assert f"{told['question']} (drawn from 3 questions): " in summary.text
+    assert f"{told['question']} (drawn from 3 questions), ε 0.5. Sent: " in summary.text
 
 
 @pytest.mark.parametrize("epsilon", ["0.01", "0.5", "1", "4", "20"])
 def test_odds_in_words_are_those_of_the_table(epsilon: str) -> None:
     (question,) = parse_document(document(questions=bit("q", epsilon))).questions
     words = describe_report([question], [1])[0].odds
-    probabilities = [question.mechanism.weight(1, answer) for answer in (1, 0)]
-    for probability in probabilities:
-        near = float(100 * probability)
-        assert any(abs(float(w) - near) <= 0.006 * near + 0.1 for w in numbers(words))
+    exact = [float(question.mechanism.weight(1, answer)) for answer in (1, 0)]
+    assert shares(words) == pytest.approx(exact, abs=0.005)
+    assert shares(words)[1] == pytest.approx(exact[1], rel=0.15), "a small share has two digits"
 
 
 def test_odds_of_a_number_are_those_of_its_column() -> None:
     (number,) = [q for q in parse_document(document()).questions if q.name == "minutes"]
     column = [row[64] for row in number.mechanism.rows]  # type: ignore[attr-defined] # a number's
-    told = numbers(describe_report([number], [64])[0].odds)
-    assert told == pytest.approx([100 * column[64] / ONE, 100 * min(column) / ONE], rel=0.01)
+    told = shares(describe_report([number], [64])[0].odds)
+    assert told == pytest.approx([column[64] / ONE, min(column) / ONE], abs=0.005)
+
+
+def test_a_history_of_an_earlier_version_is_shown_and_another_language_too() -> None:
+    symbols = (
+        ReportedSymbol("a", "0.5", "yes", "reported with probability 62.2 % if true"),
+        *describe_report(parse_document(document(questions=bit("b", "0.5"))).questions, [0]),
+    )
+    summary = Summary(entries=(HistoryEntry("5a" * 32, "s", 0, "2026-12-10", symbols),))
+    assert "a, ε 0.5. Sent: yes. Reported with probability 62.2 % if true." in summary.text
+    texts = {"sent": "Gesendet: {says}. {odds}", "value_no": "nein", "value_yes": "ja"}
+    texts |= {"sent_option": "{says} in {keep} von {per}, {other} in {lie}."}
+    assert "Gesendet: nein. nein in 62 von 100, ja in 38." in summary.text_in(texts)
 
 
 def test_a_long_list_of_options_is_cut_short() -> None:
@@ -142,14 +156,18 @@ def test_a_long_list_of_options_is_cut_short() -> None:
     (page,) = parse_document(document(questions=UNARY.format(options=options))).questions
     (told,) = describe_report([page], [2**200 - 1])
     assert len(told.says) <= 201
-    assert "each option is reported with probability 50 % if true, and 26.9 % if not" in told.odds
+    assert "is sent 50 times in 100 if it is your true answer; if not, 27 times" in told.odds
 
 
 MAX_SYMBOLS = 2**16
 
 
-def numbers(text: str) -> list[float]:
-    return [float(word) for word in text.split() if word.replace(".", "").isdigit()]
+def shares(text: str) -> list[float]:
+    """Return the two probabilities that a sentence states."""
+    told = re.search(r"([\d,]+) times in ([\d,]+)\b.*?([\d,]+) times", text)
+    assert told, text
+    keep, per, lie = (int(number.replace(",", "")) for number in told.groups())
+    return [keep / per, lie / per]
 
 
 @pytest.mark.parametrize("mechanism", mechanisms())

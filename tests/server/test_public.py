@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import json
 from collections.abc import Iterator
 from pathlib import Path
@@ -10,8 +11,11 @@ from typing import Any
 import pytest
 import requests
 
+from deniable.client import Policy
+from deniable.client.disclosure import describe
 from deniable.server.http.context import COOKIE
 from deniable.server.store import PublishedSurvey
+from deniable.shared.survey.phrases import explain_survey
 from tests.eventually import PATIENCE, eventually
 from tests.server.results_data import NOW, fill
 from tests.server.surveys import until_spring
@@ -44,11 +48,24 @@ def test_the_public_page_states_who_asks_the_privacy_cost_and_how_to_stop(
             assert text in answer.text
         for question in asked.survey.questions:
             assert question.asked in answer.text
-        assert "by a factor of at most" in answer.text
-        assert "Switch it off in the app" in answer.text
+        assert "a suspicion of 10 % can grow to at most" in answer.text
+        assert "switch it off in the app" in answer.text
         assert (
             f"Entry 1, published: fingerprint <code>{here.store.register()[0].head}" in answer.text
         )
+
+
+def test_the_public_page_and_the_consent_dialog_share_their_sentences(
+    here: World, asked: PublishedSurvey
+) -> None:
+    dialog = describe(asked.id, asked.survey, Policy(keys=[asked.key])).text.splitlines()
+    text = html.unescape(here.client.get(f"/public/{asked.id}").text)
+    told = explain_survey(asked.survey)
+    for sentence in (told.when, told.intro, *told.privacy, told.kept, *told.stop):
+        assert sentence in text
+        assert sentence in dialog
+    for question in told.questions:
+        assert question.odds in text
 
 
 def test_the_public_page_is_the_same_for_everyone_and_cacheable(

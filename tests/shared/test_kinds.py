@@ -75,7 +75,7 @@ def test_a_report_states_its_odds(question: Question, says: str) -> None:
     ("question", "asked", "example", "labels", "first", "everything", "axis"),
     [
         (BIT, "yes or no", True, ("yes",), 1, (0, 1), (0, 1)),
-        (SET_OF, "one of 3 options", "none", ("none", "a", "b"), 0, (0, 1), (0, 0.1)),
+        (SET_OF, "one of: none, a, b", "none", ("none", "a", "b"), 0, (0, 1), (0, 0.1)),
         (VECTOR, VECTOR_ASKED, [0.5, 0.0, 0.0], ("0", "1", "2"), 0, (-1, 1), (0, 0)),
         (NUMBER, "a number from −40 to 60", -40, ("mean",), 0, (-40, 60), (-40, 60)),
     ],

@@ -31,6 +31,7 @@ MAX_TIMEOUT_SECONDS = 3600.0
 if TYPE_CHECKING:
     from deniable.client.disclosure import Description
     from deniable.shared.survey.document import Survey
+    from deniable.shared.survey.phrases import Texts
 
 
 class Client(Person):
@@ -118,21 +119,27 @@ class Client(Person):
             return False
 
     def describe(
-        self, survey: str, /, *, shipped: bytes | str | None = None
+        self,
+        survey: str,
+        /,
+        *,
+        shipped: bytes | str | None = None,
+        texts: Texts | None = None,
     ) -> Description | Outcome:
         """Describe a survey to a person: its questions, its purpose, and what it reveals.
 
         This reads the survey from the list on disk, without a network. Before consent there is no
         list, so pass the survey that ships with the app: the output of
         `deniable survey show NAME --json`. If there is no survey to describe, the Outcome states
-        the reason.
+        the reason. `texts` replaces sentences of `deniable.shared.survey.phrases.ENGLISH`, for
+        another language.
         """
         from deniable.client.disclosure import describe
 
         found = self._listed_survey(survey) if shipped is None else self._shipped(survey, shipped)
         if isinstance(found, Outcome):
             return found
-        return describe(found.id, found.survey, self._policy)
+        return describe(found.id, found.survey, self._policy, texts)
 
     def survey(self, survey: str, /) -> Survey | Outcome:
         """Return the verified survey from the list on disk, for an app's form, or an Outcome."""

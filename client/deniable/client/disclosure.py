@@ -17,11 +17,13 @@ from deniable.client.policy import Policy
 from deniable.client.state import outbox
 from deniable.client.state.database import State
 from deniable.client.state.ledger import Consent, Identity, Ledger, count_others, read_ledger
-from deniable.client.state.outbox import HistoryEntry, history_of
+from deniable.client.state.outbox import HistoryEntry, ReportedSymbol, history_of
 from deniable.shared.privacy.epsilon import decimal_text
 
 if TYPE_CHECKING:
     from deniable.shared.survey.document import Survey
+    from deniable.shared.survey.kinds.base import Question
+    from deniable.shared.survey.phrases import QuestionText, Texts
 
 MAX_TEXT_CHARACTERS = 2_000  # maximum length of text from a document
 
@@ -32,9 +34,12 @@ MAX_TEXT_CHARACTERS = 2_000  # maximum length of text from a document
 @dataclass(frozen=True)
 class DescribedQuestion:
     name: str
-    asked: str  # short description of the possible answers
+    title: str
+    options: tuple[str, ...]  # their labels; empty where there are none
+    unit: str
+    asked: str  # the possible answers
     epsilon: str
-    odds: str  # how far its reports can change anyone's belief
+    odds: str  # how far its reports can raise a suspicion
 
 
 @dataclass(frozen=True)
@@ -50,73 +55,72 @@ class Description:
     closes: date
     rounds: int
     repeat_rounds: int  # the number of rounds that share one report; 1: each has its own
+    asks_one: bool  # each install is asked one of the questions, drawn at random
     questions: tuple[DescribedQuestion, ...]
     epsilon_per_round: str
     epsilon: str  # ε of all rounds
     when: str
-    gives_away: str
+    privacy: tuple[str, ...]  # what the reports reveal, and what is sent in clear
+    kept: str  # until when the server keeps reports
+    stop: tuple[str, ...]  # how to stop, and what stays
     caps: str  # the part of the app's own limit that the survey uses
-
-    @property
-    def text(self) -> str:
-        """Complete description for a dialog, in lines."""
-        return "\n".join(
-            [
-                self.title,
-                f"Why: {self.purpose}",
-                f"Asked by: {self.owner}",
-                f"{self.when[:1].upper()}{self.when[1:]}.",
-                *(f"  {q.name}: {q.asked}; {q.odds}" for q in self.questions),
-                "Each answer is randomized on this device before anything is written or sent.",
-                self.gives_away,
-                self.caps,
-            ]
-        )
+    text: str = field(repr=False)  # complete description for a dialog, in lines
 
 
-def describe(id_: str, survey: Survey, policy: Policy) -> Description:
-    from deniable.shared.survey.phrases import asked_when, gives_away, repeated
+def describe(id_: str, survey: Survey, policy: Policy, texts: Texts | None = None) -> Description:
+    """Describe a survey in English, or with the sentences of another table."""
+    from deniable.shared.survey.phrases import ENGLISH, explain_survey
 
+    texts = {**ENGLISH, **(texts or {})}
+    told = explain_survey(survey, texts, _reports(survey, policy), _shown)
+    title, purpose, owner = map(_shown, (survey.title, survey.purpose, survey.owner))
+    caps = _caps(survey, policy, texts)
+    lines = (
+        title,
+        texts["why"].format(purpose=purpose),
+        texts["owner"].format(owner=owner),
+        told.when,
+        told.intro,
+        *(line for question in told.questions for line in question.lines),
+        *told.privacy,
+        caps,
+        told.kept,
+        *told.stop,
+    )
     return Description(
         survey=id_,
         name=survey.name,
-        title=_shown(survey.title),
-        purpose=_shown(survey.purpose),
-        owner=_shown(survey.owner),
+        title=title,
+        purpose=purpose,
+        owner=owner,
         opens=survey.opens,
         closes=survey.closes,
         rounds=survey.rounds,
         repeat_rounds=survey.repeat_rounds,
-        questions=_questions(survey, policy),
+        asks_one=survey.asks_one,
+        questions=tuple(map(_question, survey.questions, told.questions)),
         epsilon_per_round=survey.round_epsilon,
         epsilon=survey.lifetime_epsilon,
-        when=asked_when(survey),
-        gives_away=" ".join((*gives_away(survey), *repeated(survey))),
-        caps=_caps(survey, policy),
+        when=told.when,
+        privacy=told.privacy,
+        kept=told.kept,
+        stop=told.stop,
+        caps=caps,
+        text="\n".join(lines),
     )
 
 
-def _questions(survey: Survey, policy: Policy) -> tuple[DescribedQuestion, ...]:
-    reports = _reports(survey, policy)
-    return tuple(
-        DescribedQuestion(
-            _shown(question.name),
-            _shown(question.asked),
-            str(question.epsilon),
-            f"no one can be sure of your answer: {_growth(question.epsilon.billionths, reports)}",
-        )
-        for question in survey.questions
+def _question(question: Question, told: QuestionText) -> DescribedQuestion:
+    options = question.called if "options" in question.fields() else ()
+    return DescribedQuestion(
+        name=_shown(question.name),
+        title=_shown(question.title),
+        options=tuple(map(_shown, options)),
+        unit=_shown(question.unit),
+        asked=told.asked,
+        epsilon=str(question.epsilon),
+        odds=told.odds,
     )
-
-
-def _growth(billionths: int, reports: int) -> str:
-    """Return how far one report, and all reports together, can raise a suspicion."""
-    from deniable.shared.privacy.epsilon import suspicion_growth
-
-    one = suspicion_growth(billionths)
-    if reports <= 1:
-        return one
-    return f"after one report, {one}; after {reports}, {suspicion_growth(reports * billionths)}"
 
 
 def _reports(survey: Survey, policy: Policy) -> int:
@@ -124,24 +128,24 @@ def _reports(survey: Survey, policy: Policy) -> int:
     return min(survey.draws, policy.total_cap // survey.round_billionths)
 
 
-def _caps(survey: Survey, policy: Policy) -> str:
+def _caps(survey: Survey, policy: Policy, texts: Texts) -> str:
     """Describe the budget of all rounds, or of those that the app's own limit allows."""
     asked, limit = survey.round_billionths, policy.total_cap
     if asked > policy.round_cap:
-        return (
-            f"This survey asks for {decimal_text(asked)} privacy units (ε) in one round. This app "
-            f"allows only {decimal_text(policy.round_cap)}, so it will not answer."
-        )
+        cap = decimal_text(policy.round_cap)
+        return texts["caps_refused"].format(asked=decimal_text(asked), limit=cap)
     draws = _reports(survey, policy)
-    rounds = min(survey.rounds, draws * survey.repeat_rounds)
-    used, whole = decimal_text(asked * draws), decimal_text(limit)
-    first = f"This survey uses {used} of the {whole} privacy units (ε) this app will ever use"
-    if survey.rounds > 1:
-        span = f"every {survey.repeat_rounds} rounds" if survey.repeats else "each round"
-        first += f", {decimal_text(asked)} in {span}"
-    if rounds < survey.rounds:
-        first += f"; after {rounds} of its {survey.rounds} rounds the app stops answering"
-    return f"{first}."
+    answered = min(survey.rounds, draws * survey.repeat_rounds)
+    span = texts["each_span" if survey.repeats else "each_round"]
+    caps = texts["caps" if survey.rounds == 1 else "caps_of_rounds"].format(
+        used=decimal_text(asked * draws),
+        limit=decimal_text(limit),
+        each=decimal_text(asked),
+        span=span.format(rounds=survey.repeat_rounds),
+    )
+    if answered == survey.rounds:
+        return caps
+    return f"{caps} {texts['caps_end'].format(answered=answered, rounds=survey.rounds)}"
 
 
 def _shown(text: str) -> str:
@@ -187,16 +191,6 @@ def budget(ledger: Ledger, policy: Policy) -> Budget:
 
 # The reports of this device
 
-DELIVERIES = {
-    "waiting": "waiting to be sent",
-    "accepted": "sent and accepted by the server",
-    "relayed": "sent to the relay, which forwards it together with other reports",
-    "refused": "sent and refused by the server",
-    "given-up": "not sent",
-    "dropped": "not sent",
-    "withdrawn": "deleted before it was sent, because consent was withdrawn",
-}
-
 
 @dataclass(frozen=True)
 class Summary:
@@ -211,7 +205,13 @@ class Summary:
     @property
     def text(self) -> str:
         """Summary for a screen, in lines: the output of `deniable sent`."""
-        return "\n".join(_summary_lines(self))
+        return self.text_in({})
+
+    def text_in(self, texts: Texts) -> str:
+        """Return `text` with the sentences of another table; a key that it lacks stays English."""
+        from deniable.shared.survey.phrases import ENGLISH
+
+        return "\n".join(_summary_lines(self, {**ENGLISH, **texts}))
 
     def as_json(self) -> dict[str, Any]:  # Any: a JSON document
         """Return the summary as `deniable sent --json` prints it."""
@@ -253,37 +253,51 @@ def _entry_json(entry: HistoryEntry) -> dict[str, Any]:  # Any: a JSON document
     }
 
 
-def _summary_lines(summary: Summary) -> Iterator[str]:
-    yield f"Consent: {'given' if summary.consent else 'not given; nothing is stored or sent'}."
+def _summary_lines(summary: Summary, texts: Texts) -> Iterator[str]:
+    yield texts["consent_given" if summary.consent else "consent_missing"]
     if not summary.entries:
-        yield "There are no reports: none was made, or the history was erased."
+        yield texts["no_reports"]
     for entry in summary.entries:
-        yield from _entry_lines(entry)
+        yield from _entry_lines(entry, texts)
     if summary.dropped:
-        yield f"\n{summary.dropped} reports were dropped because too many were waiting."
+        yield "\n" + texts["dropped"].format(reports=summary.dropped)
     if summary.others:
-        yield f"\nNot shown: {summary.others} other people. Choose one with --person ID."
+        yield "\n" + texts["others"].format(people=summary.others)
     if summary.ledger.questions:
-        yield from _spent_lines(summary.ledger)
+        yield from _spent_lines(summary.ledger, texts)
 
 
-def _entry_lines(entry: HistoryEntry) -> Iterator[str]:
-    delivery = DELIVERIES.get(entry.delivery) or escaped(entry.delivery)
+def _entry_lines(entry: HistoryEntry, texts: Texts) -> Iterator[str]:
+    delivery = texts.get(f"delivery_{entry.delivery}") or escaped(entry.delivery)
     reason = f" ({escaped(entry.detail)})" if entry.detail else ""
-    yield f"\n{escaped(entry.day)}  {escaped(entry.name)}, round {entry.round}: {delivery}{reason}"
+    day, name = escaped(entry.day), escaped(entry.name)
+    line = texts["report"].format(day=day, name=name, round=entry.round, delivery=delivery)
+    yield f"\n{line}{reason}"
     repeats = next((symbol.repeats for symbol in entry.symbols), None)
     if repeats is not None:
-        yield f"    the same report as in round {repeats}, at no further ε:"
+        yield "    " + texts["same_report"].format(round=repeats)
     for symbol in entry.symbols:
-        several = symbol.drawn_from > 1
-        drawn = f" (drawn from {symbol.drawn_from} questions)" if several else ""
-        line = f"{symbol.question}{drawn}: {symbol.says}; {symbol.odds} (ε {symbol.epsilon})"
-        yield escaped(f"    {line}", 1000)
+        yield escaped(f"    {_symbol_line(symbol, texts)}", 1000)
 
 
-def _spent_lines(ledger: Ledger) -> Iterator[str]:
-    yield f"\nSpent so far: ε {decimal_text(ledger.total)} over all surveys and rounds."
+def _symbol_line(symbol: ReportedSymbol, texts: Texts) -> str:
+    from deniable.shared.survey.phrases import explain_report, upper_first
+
+    form = texts["drawn" if symbol.drawn_from > 1 else "not_drawn"]
+    known = symbol.chances.get("form") in texts  # not if an earlier version wrote it
+    return texts["sent"].format(
+        question=form.format(question=symbol.question, questions=symbol.drawn_from),
+        epsilon=symbol.epsilon,
+        says=texts.get(f"value_{symbol.says}", symbol.says),
+        odds=explain_report(symbol.says, symbol.chances, texts)
+        if known
+        else f"{upper_first(symbol.odds)}.",
+    )
+
+
+def _spent_lines(ledger: Ledger, texts: Texts) -> Iterator[str]:
+    yield "\n" + texts["spent"].format(epsilon=decimal_text(ledger.total))
     for name, cost in sorted(ledger.questions.items()):
         yield f"    {escaped(name)}: ε {decimal_text(cost)}"
     if sum(ledger.questions.values()) > ledger.total:
-        yield "    (if a survey asks one random question, each is charged, but the total only once)"
+        yield "    " + texts["spent_once"]

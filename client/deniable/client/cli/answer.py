@@ -116,7 +116,7 @@ def _from_json() -> dict[str, object]:
 def _ask_for_consent(client: Client, args: Namespace, policy: Policy) -> None:
     """Ask once. A refusal or withdrawal stays, unless the person consents here."""
     from deniable.client import Budget
-    from deniable.shared.privacy.epsilon import suspicion_growth
+    from deniable.shared.survey.phrases import suspicion_growth
 
     if client.consented:
         return

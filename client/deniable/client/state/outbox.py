@@ -19,8 +19,8 @@ from __future__ import annotations
 import json
 import os
 from collections import Counter
-from collections.abc import Iterable
-from dataclasses import asdict, dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass, field
 from datetime import datetime
 from random import SystemRandom
 from typing import TYPE_CHECKING, Literal
@@ -70,6 +70,7 @@ class ReportedSymbol:
     odds: str
     drawn_from: int = 1  # number of questions from which this one was drawn
     repeats: int | None = None  # the round whose report is sent again
+    chances: Mapping[str, str] = field(default_factory=dict)  # as `phrases.explain_report` takes it
 
 
 @dataclass(frozen=True)
@@ -246,12 +247,12 @@ def describe_report(
     described = []
     for question, symbol in zip(questions, symbols, strict=True):
         if symbol is not None:
-            text, odds = question.describe(symbol), question.mechanism.explain(symbol)
-            limit = MAX_SYMBOL_CHARACTERS
+            text, odds = question.describe(symbol), question.explain(symbol)
+            limit, chances = MAX_SYMBOL_CHARACTERS, question.chances(symbol)
             says = text if len(text) <= limit else f"{text[:limit]}…"
             epsilon = str(question.epsilon)
             described.append(
-                ReportedSymbol(question.name, epsilon, says, odds, drawn_from, repeats)
+                ReportedSymbol(question.name, epsilon, says, odds, drawn_from, repeats, chances)
             )
     return tuple(described)
 

@@ -27,19 +27,13 @@ from deniable.server.http.messages import JSON, PROBLEM_PAGES, HttpError
 from deniable.server.pages.access import restricted
 from deniable.server.store import PublicPage, PublishedSurvey, RegisterEntry, State
 from deniable.shared.errors import StoreUnusable
-from deniable.shared.privacy.epsilon import odds_change
-from deniable.shared.survey.phrases import asked_when, gives_away, repeated
+from deniable.shared.survey.phrases import explain_survey
 
 PAUSE_SECONDS = 0.5
 HTML = "text/html; charset=utf-8"
 STATIC = "/static/"
 SURVEYS = "/public/"
 STATIC_FILES = ("style.css", "chart.css", "icon.svg")  # files that public pages load
-STOP = (
-    "Switch it off in the app. Nothing more is sent, and unsent answers are deleted. Counted "
-    "reports stay counted, because nothing in them shows whose they are."
-)
-ONE_OF = "Each install is asked one of these questions, drawn at random on the device."
 
 log = logging.getLogger("deniable.server")
 
@@ -112,7 +106,7 @@ def public_facts(
     published: PublishedSurvey, state: State, register: Sequence[RegisterEntry]
 ) -> Mapping[str, Any]:  # Any: JSON
     """Return the facts about a survey for the people it asks."""
-    survey = published.survey
+    survey, told = published.survey, explain_survey(published.survey)
     return {
         "survey": published.id,
         "name": survey.name,
@@ -120,24 +114,22 @@ def public_facts(
         "purpose": survey.purpose,
         "owner": survey.owner,
         "state": state,
-        "asked": asked_when(survey),
+        "when": told.when,
         "rounds": survey.rounds,
+        "intro": told.intro,
         "questions": [
             {
                 "name": question.name,
                 "title": question.title,
-                "asked": question.asked,
+                "asked": text.asked,
                 "epsilon": str(question.epsilon),
-                "odds": odds_change(question.epsilon.billionths),
+                "odds": text.odds,
             }
-            for question in survey.questions
+            for question, text in zip(survey.questions, told.questions, strict=True)
         ],
-        "gives_away": [
-            *([ONE_OF] if survey.asks_one else []),
-            " ".join(gives_away(survey)),
-            *repeated(survey),
-        ],
-        "stop": STOP,
+        "privacy": told.privacy,
+        "stop": told.stop,
+        "kept": told.kept,
         "kept_days": survey.retention_days,
         "key": published.key,
         "register": [

@@ -199,19 +199,6 @@ def largest_belief(billionths: int, belief: int, parts: int) -> int:
     return -(-parts * grown // (grown + (100 - belief << bits)))
 
 
-def suspicion_growth(billionths: int) -> str:
-    """Return how far a report of this ε can raise a suspicion of 10 %.
-
-    >>> suspicion_growth(1_000_000_000)
-    'a suspicion of 10 % can grow to at most 24 % (ε 1)'
-    >>> suspicion_growth(20_000_000_000)
-    'a suspicion of 10 % can grow beyond 99 % (ε 20)'
-    """
-    share = largest_belief(min(billionths, MAX_SHOWN_BILLIONTHS), 10, 100)
-    limit = f"to at most {share} %" if share < 100 else "beyond 99 %"
-    return f"a suspicion of 10 % can grow {limit} (ε {decimal_text(billionths)})"
-
-
 def percent(units: int) -> str:
     """Return a probability in units of 2^-64 as a percentage that is never 0 % or 100 %.
 

@@ -19,7 +19,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable
 from functools import lru_cache
 from os import urandom
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, TypeVar
 
 from deniable.shared.errors import WrongUse
 from deniable.shared.privacy.encodings import Encoding
@@ -54,6 +54,14 @@ def random_pause() -> None:
     than for others. Each answer is randomized only once, so no one can average the pauses away.
     """
     sum(range(kernel_draw(16) >> 6))
+
+
+class Chances(NamedTuple):
+    """Probabilities of a true report and of a lie, in units of 2^-64."""
+
+    form: str  # the sentence that states them: a key of survey/phrases.py, without "sent_"
+    keep: int
+    lie: int
 
 
 class Mechanism(ABC):
@@ -180,6 +188,13 @@ class Mechanism(ABC):
     @abstractmethod
     def explain(self, symbol: int) -> str:
         """Return how certain a report of this symbol is, for the person who sends it."""
+
+    def chances(self, symbol: int) -> Chances | None:  # noqa: ARG002 # some have no sentence
+        """Return how often this symbol is true and how often it is a lie, for a sentence.
+
+        None: `explain` is shown instead.
+        """
+        return None
 
     # Shorthand for the encoding
 

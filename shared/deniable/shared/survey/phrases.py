@@ -1,14 +1,308 @@
-"""Descriptions of a survey for its author, its server and the person who is asked."""
+"""Descriptions of a survey for its author, its server and the person who is asked.
+
+ENGLISH has every sentence that a person reads before consent, on the public page and about the
+reports that were sent. `explain_survey` and `explain_report` take another table with the same keys
+for another language; a key that it lacks stays English. The client in JavaScript has the same table
+(`python -m tests.reference` writes it).
+"""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import TYPE_CHECKING
 
-from deniable.shared.privacy.epsilon import lifetime_promise, round_promise
-from deniable.shared.survey.document import Survey
+from deniable.shared.privacy.epsilon import (
+    MAX_SHOWN_BILLIONTHS,
+    ONE,
+    decimal_text,
+    largest_belief,
+    lifetime_promise,
+    round_promise,
+)
+
+if TYPE_CHECKING:
+    from deniable.shared.privacy.mechanism import Chances
+    from deniable.shared.survey.document import Survey
+    from deniable.shared.survey.kinds.base import Question
+
+Texts = Mapping[str, str]
+
+ENGLISH: Texts = {
+    "why": "Why: {purpose}",
+    "owner": "Asked by: {owner}",
+    "when": "When: {every}, from {opens} to {closes}.",
+    "every_once": "once",
+    "every_day": "every day",
+    "every_week": "every week",
+    "every_month": "every month",
+    "rounds": "{every} ({rounds} times)",
+    "questions": "You are asked:",
+    "one_question": "You are asked one of these questions. This device picks it by chance:",
+    "question": "- {title}",
+    "answers": "  Your answer: {asked}.",
+    "odds": "  From your report, {growth}.",
+    "odds_of_several": "  From one report, {growth}. From {reports} reports together, {all}.",
+    "answer_bit": "yes or no",
+    "answer_number": "a number from {low} to {high}",
+    "answer_choice": "one of: {options}",
+    "answer_text": "a short text, of which the first {length} bytes count",
+    "answer_vector": "{dimension} numbers, a vector of length at most 1",
+    "unit": "{asked} ({unit})",
+    "more_options": "{options} and {more} more",
+    "growth": "a suspicion of 10 % can grow to at most {share} % (ε {epsilon})",
+    "growth_beyond": "a suspicion of 10 % can grow beyond {share} % (ε {epsilon})",
+    "noise": "This device may change each answer by chance before it is stored or sent. So no one "
+    "can be sure of your answer.",
+    "round": "If someone sees all that you send in one round, {growth}.",
+    "span": "If someone sees all that you send in {rounds} rounds that share a report, {growth}.",
+    "survey": "If they see all {rounds} rounds, {growth}.",
+    "kept_report": "Your first answer in each {rounds} rounds is changed by chance only once. This "
+    "device keeps that report. It sends it again in the other rounds, at no further ε.",
+    "late_change": "Later answers in these rounds are not reported, so the reports do not reveal "
+    "whether or when an answer changed. A change shows in the next report at the earliest. It "
+    "costs its ε there.",
+    "linked": "The reports of these rounds are equal, with up to {bits} bits. Assume that anyone "
+    "who sees them can link those of one device. They reveal no more about your answers.",
+    "not_linked": "The reports of these rounds are equal, and at most {reports} different ones "
+    "are possible. So many other devices send the same ones.",
+    "clear": "Sent in clear with each report: {names}.",
+    "clear_survey": "the survey",
+    "clear_round": "the round",
+    "address": "While a report arrives, the server sees the network address of this device. So it "
+    "can tell that you take part.",
+    "one_day": "one day",
+    "days": "{days} days",
+    "kept": "The server deletes a report {days} after its round stops taking reports. The last "
+    "ones are deleted on {until}. Backups and archives may keep reports longer. The counts stay.",
+    "stop": "To stop, switch it off in the app. Nothing more is sent, and unsent answers are "
+    "deleted.",
+    "forget": "The app can also forget you. It then erases its keys, your reports and your choice "
+    "from this device. It keeps the record of the ε that you have spent.",
+    "counted": "Counted reports stay counted, because nothing in them shows whose they are.",
+    "consent_given": "Consent: given.",
+    "consent_missing": "Consent: not given; nothing is stored or sent.",
+    "no_reports": "There are no reports: none was made, or the history was erased.",
+    "report": "{day}  {name}, round {round}: {delivery}",
+    "delivery_waiting": "waiting to be sent",
+    "delivery_accepted": "sent and accepted by the server",
+    "delivery_relayed": "sent to the relay, which forwards it together with other reports",
+    "delivery_refused": "sent and refused by the server",
+    "delivery_given-up": "not sent",
+    "delivery_dropped": "not sent",
+    "delivery_withdrawn": "deleted before it was sent, because consent was withdrawn",
+    "same_report": "the same report as in round {round}, at no further ε:",
+    "not_drawn": "{question}",
+    "drawn": "{question} (drawn from {questions} questions)",
+    "sent": "{question}, ε {epsilon}. Sent: {says}. {odds}",
+    "dropped": "{reports} reports were dropped because too many were waiting.",
+    "others": "Not shown: {people} other people. Choose one with --person ID.",
+    "spent": "Spent so far: ε {epsilon} over all surveys and rounds.",
+    "spent_once": "(if a survey asks one random question, each is charged, but the total only "
+    "once)",
+    "value_yes": "yes",
+    "value_no": "no",
+    "sent_option": "If your true answer is {says}, '{says}' is sent {keep} times in {per}; if it "
+    "is {other}, {lie} times, so {doubt}.",
+    "sent_options": "An option is in what is sent {keep} times in {per} if it is your true "
+    "answer; if not, {lie} times, so {doubt}.",
+    "sent_number": "This is sent {keep} times in {per} if it is true; if the truth is farthest "
+    "from it, {lie} times, so {doubt}.",
+    "sent_text": "The buckets that are sent hold a text {keep} times in {per} if it is your true "
+    "answer; if not, {lie} times, so {doubt}.",
+    "sent_direction": "A direction is sent {keep} times in {per} if it is one of the closest to "
+    "your true answer; if not, {lie} times, so {doubt}.",
+    "any_other": "any other",
+    "no_one_can_tell": "no one can tell",
+    "no_one_can_be_sure": "no one can be fully sure",
+    "caps": "This survey uses {used} of the {limit} privacy units (ε) this app will ever use.",
+    "caps_of_rounds": "This survey uses {used} of the {limit} privacy units (ε) this app will "
+    "ever use, {each} in {span}.",
+    "each_round": "each round",
+    "each_span": "every {rounds} rounds",
+    "caps_end": "After {answered} of its {rounds} rounds the app stops answering.",
+    "caps_refused": "This survey asks for {asked} privacy units (ε) in one round. This app allows "
+    "only {limit}, so it will not answer.",
+    "ask": "Send such reports? Type yes or no: ",
+}
 
 # with more bits than this, few of a thousand installs send the same report
 FINGERPRINT_BITS = math.log2(1_000)
+MAX_SHOWN_OPTIONS = 20
+SURE = 20  # a truth that is sent this much more often than a lie leaves little doubt
+
+
+@dataclass(frozen=True)
+class QuestionText:
+    asked: str  # the possible answers
+    odds: str  # how far the reports can raise a suspicion
+    lines: tuple[str, ...]  # the question, the possible answers and the odds
+
+
+@dataclass(frozen=True)
+class SurveyText:
+    """Everything that a person should know about a survey, in sentences."""
+
+    when: str
+    intro: str  # introduces the questions
+    questions: tuple[QuestionText, ...]
+    privacy: tuple[str, ...]  # what the reports reveal, and what is sent in clear
+    kept: str
+    stop: tuple[str, ...]
+
+
+def explain_survey(
+    survey: Survey,
+    texts: Texts = ENGLISH,
+    reports: int = 1,
+    shown: Callable[[str], str] = str,
+) -> SurveyText:
+    """Describe a survey to the person it asks.
+
+    `reports` is the number of reports, each with noise of its own, for the odds of a question.
+    `shown` escapes what the author of the survey wrote.
+    """
+    texts = {**ENGLISH, **texts}
+    questions = []
+    for question in survey.questions:
+        asked = shown(answer_text(question, texts))
+        odds = question_odds(question.epsilon.billionths, reports, texts)
+        title = texts["question"].format(title=shown(question.title))
+        lines = (title, texts["answers"].format(asked=asked), odds)
+        questions.append(QuestionText(asked, odds.strip(), lines))
+    clear = ", ".join(texts[name] for name in ("clear_survey", "clear_round"))
+    days = texts["one_day" if survey.retention_days == 1 else "days"]
+    days = days.format(days=f"{survey.retention_days:,}")
+    last = survey.taken_until(survey.last_round) + timedelta(days=survey.retention_days)
+    return SurveyText(
+        when=_when(survey, texts),
+        intro=texts["one_question" if survey.asks_one else "questions"],
+        questions=tuple(questions),
+        privacy=(
+            texts["noise"],
+            *_growth_of_rounds(survey, texts),
+            *repeated(survey, texts),
+            texts["clear"].format(names=clear),
+            texts["address"],
+        ),
+        kept=texts["kept"].format(days=days, until=last.date()),
+        stop=(texts["stop"], texts["forget"], texts["counted"]),
+    )
+
+
+def answer_text(question: Question, texts: Texts = ENGLISH) -> str:
+    """Return the possible answers. A kind without a text in the table describes itself."""
+    form = texts.get(f"answer_{question.kind}")
+    if form is None:
+        return question.asked
+    values = {name: _number(value) for name, value in question.fields().items()}
+    asked = form.format_map(values | {"options": _options(question, texts)})
+    return texts["unit"].format(asked=asked, unit=question.unit) if question.unit else asked
+
+
+def _number(value: object) -> object:
+    return f"{value:,}".replace("-", "−") if isinstance(value, int | float) else value
+
+
+def _options(question: Question, texts: Texts) -> str:
+    listed = ", ".join(question.called[:MAX_SHOWN_OPTIONS])
+    if (more := len(question.called) - MAX_SHOWN_OPTIONS) > 0:
+        return texts["more_options"].format(options=listed, more=f"{more:,}")
+    return listed
+
+
+def suspicion_growth(billionths: int, texts: Texts = ENGLISH) -> str:
+    """Return how far a report of this ε can raise a suspicion of 10 %.
+
+    >>> suspicion_growth(1_000_000_000)
+    'a suspicion of 10 % can grow to at most 24 % (ε 1)'
+    >>> suspicion_growth(20_000_000_000)
+    'a suspicion of 10 % can grow beyond 99 % (ε 20)'
+    """
+    share = largest_belief(min(billionths, MAX_SHOWN_BILLIONTHS), 10, 100)
+    form = texts["growth" if share < 100 else "growth_beyond"]
+    return form.format(share=min(share, 99), epsilon=decimal_text(billionths))
+
+
+def question_odds(billionths: int, reports: int, texts: Texts) -> str:
+    """Return how far one report, and all reports together, can raise a suspicion."""
+    one = suspicion_growth(billionths, texts)
+    if reports <= 1:
+        return texts["odds"].format(growth=one)
+    every = suspicion_growth(reports * billionths, texts)
+    return texts["odds_of_several"].format(growth=one, reports=f"{reports:,}", all=every)
+
+
+def report_chances(says: str, chances: Chances, answers: Sequence[str]) -> dict[str, str]:
+    """Return the values of the sentence about a report. `answers`: all of them, where known."""
+    keep, lie, per = _times(chances.keep, chances.lie)
+    others = [answer for answer in answers if answer != says]
+    sure = chances.keep > SURE * chances.lie
+    return {
+        "form": f"sent_{chances.form}",
+        "other": others[0] if len(others) == 1 else "",
+        "keep": keep,
+        "lie": lie,
+        "per": per,
+        "doubt": "no_one_can_be_sure" if sure else "no_one_can_tell",
+    }
+
+
+def explain_report(says: str, chances: Mapping[str, str], texts: Texts = ENGLISH) -> str:
+    """Return how certain a report is, for the person who sends it.
+
+    >>> from deniable.shared.privacy.mechanism import Chances
+    >>> chances = report_chances("no", Chances("option", 2**63, 2**62), ("no", "yes"))
+    >>> explain_report("no", chances).partition("; ")[2]
+    'if it is yes, 25 times, so no one can tell.'
+    """
+    other = chances["other"]
+    values = {
+        **chances,
+        "says": _value(says, texts),
+        "other": _value(other, texts) if other else texts["any_other"],
+        "doubt": texts[chances["doubt"]],
+    }
+    return texts[chances["form"]].format_map(values)
+
+
+def _value(name: str, texts: Texts) -> str:
+    return texts.get(f"value_{name}", name)
+
+
+def _times(keep: int, lie: int) -> tuple[str, str, str]:
+    """Return two probabilities as "62 times in 100", with more digits where one is close to 0 or 1.
+
+    >>> _times(ONE * 622 // 1000, ONE * 378 // 1000), _times(ONE - ONE // 400, ONE // 400)
+    (('62', '38', '100'), ('9,975', '25', '10,000'))
+    """
+    rarest, per = min(keep, lie, ONE - keep, ONE - lie), 100
+    while (rarest * per + ONE // 2) // ONE < (2 if per == 100 else 10):
+        per *= 10
+    near = [(units * per + ONE // 2) // ONE for units in (keep, lie)]
+    return f"{near[0]:,}", f"{near[1]:,}", f"{per:,}"
+
+
+def _when(survey: Survey, texts: Texts) -> str:
+    every = texts[f"every_{survey.period}"]
+    if survey.rounds > 1:
+        every = texts["rounds"].format(every=every, rounds=f"{survey.rounds:,}")
+    return texts["when"].format(every=every, opens=survey.opens, closes=survey.closes)
+
+
+def _growth_of_rounds(survey: Survey, texts: Texts) -> tuple[str, ...]:
+    one = suspicion_growth(survey.round_billionths, texts)
+    every = suspicion_growth(survey.lifetime_billionths, texts)
+    first = texts["span" if survey.repeats else "round"]
+    return (
+        first.format(rounds=f"{survey.repeat_rounds:,}", growth=one),
+        *(
+            [texts["survey"].format(rounds=f"{survey.rounds:,}", growth=every)]
+            * (survey.rounds > 1)
+        ),
+    )
 
 
 def asked_when(survey: Survey) -> str:
@@ -25,22 +319,18 @@ def gives_away(survey: Survey) -> tuple[str, str]:
     return f"{upper_first(one)};", f"{whole}."
 
 
-def repeated(survey: Survey) -> tuple[str, ...]:
+def repeated(survey: Survey, texts: Texts = ENGLISH) -> tuple[str, ...]:
     """Return what a latched report hides and reveals; empty if each round has its own report."""
     if not survey.repeats:
         return ()
-    return (
-        (
-            f"The first answer in each {survey.repeat_rounds} rounds is randomized once. The "
-            "device keeps that report and sends it again in the other rounds, at no further ε."
-        ),
-        (
-            "Later answers in these rounds are not reported, so the reports do not reveal whether "
-            "or when an answer changed. A change appears in the next report at the earliest, and "
-            "costs its ε there."
-        ),
-        _linked(survey),
+    bits = report_bits(survey)
+    linked = (
+        texts["linked"].format(bits=f"{bits:,.0f}")
+        if bits > FINGERPRINT_BITS
+        else texts["not_linked"].format(reports=f"{2**bits:,.0f}")
     )
+    kept = texts["kept_report"].format(rounds=f"{survey.repeat_rounds:,}")
+    return kept, texts["late_change"], linked
 
 
 def upper_first(text: str) -> str:
@@ -56,17 +346,3 @@ def report_bits(survey: Survey) -> float:
     """Return an upper bound, in bits, on how well one report identifies its install."""
     symbols = [question.mechanism.symbols for question in survey.questions]
     return math.log2(sum(symbols)) if survey.asks_one else sum(map(math.log2, symbols))
-
-
-def _linked(survey: Survey) -> str:
-    if (bits := report_bits(survey)) > FINGERPRINT_BITS:
-        return (
-            f"The reports of these rounds are equal and have up to {bits:,.0f} bits. Assume that "
-            "anyone who sees them can link those of one install. They reveal no more about its "
-            "answers than stated above."
-        )
-    return (
-        f"The reports of these rounds are equal, and at most {2**bits:,.0f} different ones are "
-        "possible. Anyone who sees them can name those that may come from one install, but many "
-        "other installs send the same ones."
-    )

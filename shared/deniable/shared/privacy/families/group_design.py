@@ -24,7 +24,7 @@ from typing import Any, ClassVar
 from deniable.shared.privacy.encodings import Grouped
 from deniable.shared.privacy.epsilon import ONE, Epsilon
 from deniable.shared.privacy.families.support import SupportDesign
-from deniable.shared.privacy.mechanism import DEPENDENT, Draw, Mechanism
+from deniable.shared.privacy.mechanism import DEPENDENT, Chances, Draw, Mechanism
 
 Options = tuple[int, ...]  # one for each group
 FLOOR = 4.0  # standard deviations above zero, in one group, at which an answer is found
@@ -91,6 +91,9 @@ class GroupedDesign(Mechanism):
     def leverage(self) -> float:
         """Leverage of a forger, who chooses the group."""
         return self.each.leverage * self.groups / self.final
+
+    def chances(self, symbol: int) -> Chances:  # noqa: ARG002 # all symbols are alike here
+        return Chances("text", self.each.keep, self.each.lie)
 
     def explain(self, symbol: int) -> str:
         return self.each.explain(self.encoding.split(symbol)[1])

@@ -22,7 +22,7 @@ from typing import Self
 
 from deniable.shared.privacy.encodings import WholeNumber
 from deniable.shared.privacy.epsilon import ONE, Epsilon, percent
-from deniable.shared.privacy.mechanism import MULTINOMIAL, Draw, Mechanism
+from deniable.shared.privacy.mechanism import MULTINOMIAL, Chances, Draw, Mechanism
 
 Row = tuple[int, ...]
 LOW_64 = ONE - 1
@@ -97,6 +97,10 @@ class NumberTable(Mechanism):
         least = max(column) - (max(column) >> ALIKE_BITS)
         most = [answer for answer, weight in enumerate(column) if weight >= least]
         return most[0], most[-1]
+
+    def chances(self, symbol: int) -> Chances:
+        column = [row[symbol] for row in self.rows]
+        return Chances("number", max(column), min(column))
 
     def explain(self, symbol: int) -> str:
         column = [row[symbol] for row in self.rows]

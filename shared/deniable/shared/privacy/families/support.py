@@ -45,7 +45,7 @@ from deniable.shared.privacy.epsilon import (
     nearest,
     percent,
 )
-from deniable.shared.privacy.mechanism import DEPENDENT, MULTINOMIAL, Draw, Mechanism
+from deniable.shared.privacy.mechanism import DEPENDENT, MULTINOMIAL, Chances, Draw, Mechanism
 
 DIE_BITS = 128  # random bits that choose one of several symbols
 DIE = 1 << DIE_BITS
@@ -118,6 +118,9 @@ class SupportDesign(Mechanism):
         """Leverage on each option, whether the report supports it or not."""
         return max(ONE - self.lie, self.lie) / (self.keep - self.lie)
 
+    def chances(self, symbol: int) -> Chances:  # noqa: ARG002 # all symbols are alike here
+        return Chances("options", self.keep, self.lie)
+
     def explain(self, symbol: int) -> str:  # noqa: ARG002 # all symbols are alike here
         keep, lie = percent(self.keep), percent(self.lie)
         return f"each option is reported with probability {keep} if true, and {lie} if not"
@@ -147,6 +150,9 @@ class OneOption(SupportDesign):
     @property
     def integers(self) -> tuple[int, ...]:
         return (self.lie,)
+
+    def chances(self, symbol: int) -> Chances:
+        return super().chances(symbol)._replace(form="option")
 
     def explain(self, symbol: int) -> str:
         return super().explain(symbol).removeprefix("each option is ")

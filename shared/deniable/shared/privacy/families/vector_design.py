@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING
 from deniable.shared.privacy.codewords import Direction, best_cap, farthest
 from deniable.shared.privacy.encodings import Codeword
 from deniable.shared.privacy.epsilon import ONE, Epsilon, percent
-from deniable.shared.privacy.mechanism import SUMS, Mechanism
+from deniable.shared.privacy.mechanism import SUMS, Chances, Mechanism
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -107,6 +107,9 @@ class VectorDesign(Mechanism):
 
     def forgery(self) -> str:
         return f"one forged report can be worth as much as {self.leverage:,.1f} honest vectors"
+
+    def chances(self, symbol: int) -> Chances:  # noqa: ARG002 # all codewords are alike here
+        return Chances("direction", self.near, self.far)
 
     def explain(self, symbol: int) -> str:  # noqa: ARG002 # all codewords are alike here
         return (

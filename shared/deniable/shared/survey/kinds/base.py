@@ -20,6 +20,7 @@ from deniable.shared.privacy.families.number_table import NumberTable
 from deniable.shared.privacy.families.support import SupportDesign
 from deniable.shared.privacy.mechanism import Draw, Mechanism
 from deniable.shared.privacy.mechanisms import mechanisms
+from deniable.shared.survey.phrases import answer_text, explain_report, report_chances
 from deniable.shared.survey.reader import Reader
 
 # The estimated quantity: a share of the people who report, a mean, or a coordinate of a mean
@@ -131,13 +132,27 @@ class Question(ABC):
         return repr(self.example)
 
     @property
-    @abstractmethod
     def asked(self) -> str:
-        """Short description of the possible answers."""
+        """Short description of the possible answers. A kind without a phrase overrides this."""
+        return answer_text(self)
 
     @abstractmethod
     def describe(self, symbol: int) -> str:
         """Return the meaning of a report, for a person."""
+
+    def chances(self, symbol: int) -> dict[str, str]:
+        """Return how certain a report is, as `phrases.explain_report` takes it."""
+        chances = self.mechanism.chances(symbol)
+        if chances is None:
+            return {}
+        return report_chances(self.describe(symbol), chances, self.answer_labels)
+
+    def explain(self, symbol: int) -> str:
+        """Return how certain a report is, for the person who sends it."""
+        chances = self.chances(symbol)
+        if not chances:
+            return self.mechanism.explain(symbol)
+        return explain_report(self.describe(symbol), chances)
 
     @property
     def remark(self) -> str | None:

@@ -24,7 +24,7 @@ class Bit(ShareQuestion):
     kind = mechanism_kind = "bit"
     form_label = "Yes or no"
     in_javascript = True
-    asked, example = "yes or no", True
+    example = True
     labels, first_label = ("yes",), 1  # estimates refer to the people who answer yes
     answer_labels = ("no", "yes")
     assumed = "10 % say yes"
@@ -87,10 +87,6 @@ class Choice(ShareQuestion):
         return {"options": [f"option {number}" for number in range(1, int(values["options"]) + 1)]}
 
     @property
-    def asked(self) -> str:
-        return f"one of {len(self.options):,} options"
-
-    @property
     def remark(self) -> str | None:
         if self.other is None:
             return (
@@ -135,7 +131,7 @@ class Choice(ShareQuestion):
 
     def describe(self, symbol: int) -> str:
         cells = self.mechanism.cells_of(symbol)
-        named = [self.options[n] for cell in cells for n in self.mechanism.supported_by(cell)]
+        named = [self.called[n] for cell in cells for n in self.mechanism.supported_by(cell)]
         return ", ".join(named) or "none of the options"
 
 

@@ -53,10 +53,6 @@ class Number(MeanQuestion):
         return {"low": self.low, "high": self.high, **grid}
 
     @property
-    def asked(self) -> str:
-        return f"a number from {self.low} to {self.high}".replace("-", "−")
-
-    @property
     def example(self) -> int | float:
         return self.low
 

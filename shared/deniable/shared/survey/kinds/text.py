@@ -107,10 +107,6 @@ class Text(Question):
         return Beginnings(self.salt, self.length, self.mechanism.size)
 
     @property
-    def asked(self) -> str:
-        return f"a text, of which the first {self.length} bytes count"
-
-    @property
     def example(self) -> str:
         return "example"[: self.length]
 

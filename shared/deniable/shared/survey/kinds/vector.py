@@ -57,10 +57,6 @@ class Vector(Question):
         return {**self.fields(), "gain": self.mechanism.gain}
 
     @property
-    def asked(self) -> str:
-        return f"{self.mechanism.dimension:,} numbers, a vector of length at most 1"
-
-    @property
     def example(self) -> list[float]:
         return [0.5] + [0.0] * (self.mechanism.dimension - 1)
 
