@@ -13,6 +13,9 @@ from typing import Any  # xdist ships no types
 import pytest
 from hypothesis import settings
 
+from deniable.client.environment import KEPT
+from deniable.client.state.ledger import ROBOTS
+
 settings.register_profile("unhurried", deadline=None)
 settings.load_profile("unhurried")
 
@@ -25,6 +28,11 @@ MEMORY, ROOM = "/dev/shm", 2 * 2**30  # Linux's; a container's may be small, or 
 def pytest_configure() -> None:
     """Stores wait for the disk at each commit, and no test pulls the plug: a killed process leaves
     the same files in memory as on a disk. Somebody's own TMPDIR stays."""
+    for name in ROBOTS:
+        os.environ.pop(
+            name, None
+        )  # the tests' clients stand for people, also where robots run them
+    os.environ[KEPT] = "1"  # and their folders for a device's disk, also in a container
     if "TMPDIR" not in os.environ and is_roomy(MEMORY):
         os.environ["TMPDIR"] = tempfile.tempdir = MEMORY
 

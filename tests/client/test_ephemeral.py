@@ -11,6 +11,7 @@ from tests.client.conftest import MakeClient
 def test_a_client_in_a_serverless_function_is_refused_when_it_is_made(
     client_of: MakeClient, monkeypatch: pytest.MonkeyPatch, variable: str
 ) -> None:
+    monkeypatch.delenv(KEPT)
     monkeypatch.setenv(variable, "name")
     with pytest.raises(InvalidPolicy, match=f"{PROVIDERS[variable]} deletes the folders"):
         client_of()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -12,6 +13,8 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
+from deniable.client.environment import KEPT
+from deniable.client.state.ledger import ROBOTS
 from deniable.shared.survey.keys import public_hex
 from tests.client.scripted import KEY, TODAY, Script, serving
 
@@ -35,7 +38,14 @@ class Device:
 
     def __init__(self, command: Sequence[str]) -> None:
         self._process = subprocess.Popen(
-            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+            command,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            env={
+                **{name: os.environ[name] for name in os.environ if name not in ROBOTS},
+                KEPT: "1",
+            },
         )
 
     def say(self, op: str, **request: Any) -> None:

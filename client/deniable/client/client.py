@@ -45,6 +45,7 @@ class Client(Person):
     proxy        an HTTP proxy that opens a tunnel
     timeout      seconds for one whole exchange
     relay        the address for sealed reports, and for nothing else
+    allow_ci     answer also in continuous integration, whose runs are not people
 
     The other arguments replace clock, noise and network, and are for tests.
 
@@ -68,6 +69,7 @@ class Client(Person):
         proxy: str | None = None,
         timeout: float = 10.0,
         relay: str | None = None,
+        allow_ci: bool = False,
     ) -> None:
         if not 0 <= send_within < math.inf:
             raise InvalidPolicy(f"send_within: give seconds, 0 or more, got {send_within!r}")
@@ -76,12 +78,13 @@ class Client(Person):
         if not isinstance(policy, Policy):
             raise InvalidPolicy(f"policy: pass a client Policy, got {type(policy).__name__}")
         server = self._server = checked_address(server)
-        if reason := ephemeral_reason():
+        folder, self._now = State(state), now
+        folder.consents.allow_ci = allow_ci
+        if transport is None and (reason := ephemeral_reason(folder.folder)):
             raise InvalidPolicy(reason)
         direct = transport or HttpTransport(server, ca=ca, proxy=proxy)
         relayed = None if relay is None else HttpTransport(relay, ca=ca, proxy=proxy)
         settings = Settings(server, policy, now, monotonic, draw, timeout, send_within)
-        folder, self._now = State(state), now
         self._surveys = Surveys(settings, folder, direct)
         self._uploader = Uploader(settings, folder, direct, relayed)
         pipeline = AnswerPipeline(settings, folder, self._surveys)

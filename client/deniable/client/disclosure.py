@@ -235,7 +235,8 @@ def summary(state: State, identity: Identity) -> Summary:
     if not state.begun:
         return Summary()
     with state.transaction(durable=False) as db:
-        given, person = Consent(identity).obstacle(db) is None, identity.person(db)
+        consent, person = Consent(identity, state.consents.allow_ci), identity.person(db)
+        given = consent.obstacle(db) is None
         ledger, lost = read_ledger(db, person), outbox.dropped(db, person)
         others = count_others(db) if identity == Identity(None) else 0
         return Summary(given, tuple(history_of(db, person)), ledger, lost, others)

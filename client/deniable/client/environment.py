@@ -17,6 +17,12 @@ PROVIDERS = {
     "K_SERVICE": "Google Cloud Run",
     "VERCEL": "Vercel",
 }
+SYSTEM = Path("/")
+CONTAINER_FILES = (".dockerenv", "run/.containerenv")
+CONTAINER_VARIABLE = "KUBERNETES_SERVICE_HOST"
+# Filesystems of a container's own layer, and of memory; a volume is on another one.
+THROWAWAY = frozenset(["overlay", "overlayfs", "fuse.fuse-overlayfs", "aufs", "tmpfs", "ramfs"])
+EMPTY_DIR = "kubernetes.io~empty-dir"  # a volume that Kubernetes deletes with the pod
 
 
 def state_folder(
@@ -44,17 +50,46 @@ def state_folder(
     return (Path(named) if Path(named).is_absolute() else usual) / app
 
 
-def ephemeral_reason(environment: Mapping[str, str] = os.environ) -> str | None:
-    """Return the reason why state cannot be kept here, and the fix; None if folders are kept.
+def ephemeral_reason(
+    folder: Path, environment: Mapping[str, str] = os.environ, system: Path | None = None
+) -> str | None:
+    """Return the reason why state cannot be kept in a folder, and the fix; None if it is kept.
 
-    If the ledger is lost after each call, every call has a full budget, so the client refuses to
-    start. The variable KEPT overrides this for a folder on a mounted volume.
+    If the ledger is lost with a function or a container, the next one has a full budget, so the
+    client refuses to start. The variable KEPT overrides this for a folder that is kept.
     """
-    providers = [name for variable, name in PROVIDERS.items() if environment.get(variable)]
-    if not providers or environment.get(KEPT) == "1":
+    if environment.get(KEPT) == "1":
         return None
-    return (
-        f"state: {providers[0]} deletes the folders of a function after each call, and with them "
-        "the record of the ε spent; answer where state is kept, on the device or in a web app. If "
-        f"the folder is on a mounted volume that is kept, set {KEPT}=1"
-    )
+    if providers := [name for variable, name in PROVIDERS.items() if environment.get(variable)]:
+        return (
+            f"state: {providers[0]} deletes the folders of a function after each call, and with "
+            "them the record of the ε spent; answer where state is kept, on the device or in a web "
+            f"app. If the folder is on a mounted volume that is kept, set {KEPT}=1"
+        )
+    system = SYSTEM if system is None else system
+    marked = any(os.access(system / name, os.F_OK) for name in CONTAINER_FILES)
+    if (marked or environment.get(CONTAINER_VARIABLE)) and _is_throwaway(folder, system):
+        return (
+            f"state: {folder} is deleted together with this container, and with it the record of "
+            "the ε spent; mount a volume for the folder, or answer on the device. If the folder is "
+            f"kept, set {KEPT}=1"
+        )
+    return None
+
+
+def _is_throwaway(folder: Path, system: Path) -> bool:
+    """Return whether a folder's mount goes with its container; False if that cannot be read."""
+    try:
+        lines = (system / "proc" / "self" / "mountinfo").read_text("utf-8", "replace").splitlines()
+    except OSError:
+        return False
+    path = Path(os.path.realpath(folder))
+    nearest, throwaway = -1, False
+    for line in lines:  # number, parent, device, root, mount point, ... - filesystem, source
+        own, _, other = line.partition(" - ")
+        root, place = own.split(" ")[3:5]
+        mounted = Path(place.replace("\\040", " "))
+        if path.is_relative_to(mounted) and len(mounted.parts) >= nearest:
+            nearest = len(mounted.parts)
+            throwaway = other.split(" ")[0] in THROWAWAY or EMPTY_DIR in root
+    return throwaway

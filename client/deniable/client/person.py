@@ -28,7 +28,7 @@ class Person:
     ) -> None:
         self._state, self._policy, self._pipeline = pipeline.state, pipeline.policy, pipeline
         self._report_queued = report_queued
-        self._consent = Consent(identity)
+        self._consent = Consent(identity, self._state.consents.allow_ci)
 
     @property
     def consented(self) -> bool | None:

@@ -71,7 +71,7 @@ class AnswerPipeline:
         if consent.unkept:
             return Outcome("unavailable", f"consent could not be stored: {consent.unkept}")
         if not self.state.begun:
-            return overruled() or Outcome("no-consent", NOT_GIVEN)
+            return overruled(consent.allow_ci) or Outcome("no-consent", NOT_GIVEN)
         with self.state.transaction() as db:
             outbox.delete_expired(db, self._now())  # even without consent
             if refusal := consent.obstacle(db):

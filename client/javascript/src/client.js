@@ -24,14 +24,20 @@ export class Client {
   #draw;
   #surveys;
   #outbox;
+  #allowCi;
   #withdrawn = false; // through this object; holds even if the disk fails
 
   /**
    * @param {string} server
-   * @param {{policy: import("./policy.js").Policy, storage: import("./ledger.js").Storage, now?: () => number, draw?: import("./mechanisms.js").Draw, sendWithin?: number}} options
-   *   `sendWithin`: a report is sent at a random moment within this many seconds
+   * @param {{policy: import("./policy.js").Policy, storage: import("./ledger.js").Storage, now?: () => number, draw?: import("./mechanisms.js").Draw, sendWithin?: number, allowCi?: boolean}} options
+   *   `sendWithin`: a report is sent at a random moment within this many seconds;
+   *   `allowCi`: answer also in continuous integration, whose runs are not people
    */
-  constructor(server, { policy, storage, now = Date.now, draw = kernelDraw, sendWithin = 60 }) {
+  constructor(
+    server,
+    { policy, storage, now = Date.now, draw = kernelDraw, sendWithin = 60, allowCi = false },
+  ) {
+    this.#allowCi = allowCi;
     this.#server = checkedAddress(server);
     this.#policy = policy;
     this.#storage = storage;
@@ -128,7 +134,7 @@ export class Client {
 
   /** Return the id of the current consent. */
   async #consent() {
-    if (this.#withdrawn || overruled()) return undefined;
+    if (this.#withdrawn || overruled(this.#allowCi)) return undefined;
     const kept = await this.#storage.get("consent");
     return kept?.given === true ? String(kept.id) : undefined;
   }
@@ -231,13 +237,32 @@ function valueOf(answers, name) {
   }
 }
 
-/** Return whether the environment or the browser refuses, whatever consent the app has recorded. */
-function overruled() {
+/** The variables that continuous integration sets: its runs are not people. */
+const ROBOTS = [
+  "CI",
+  "CONTINUOUS_INTEGRATION",
+  "GITHUB_ACTIONS",
+  "GITLAB_CI",
+  "BUILDKITE",
+  "JENKINS_URL",
+  "TF_BUILD",
+  "TEAMCITY_VERSION",
+  "CIRCLECI",
+  "TRAVIS",
+  "APPVEYOR",
+  "BITBUCKET_BUILD_NUMBER",
+  "CODEBUILD_BUILD_ID",
+  "DRONE",
+];
+
+/** Return whether the environment or the browser refuses, whatever consent the app has recorded. @param {boolean} allowCi */
+function overruled(allowCi) {
   const environment = globalThis.process?.env ?? {},
     browser = /** @type {any} */ (globalThis.navigator);
   const switches = [
     environment.DO_NOT_TRACK,
     environment.DENIABLE_OFF,
+    ...(allowCi ? [] : ROBOTS.map((name) => environment[name])),
     browser?.doNotTrack,
     browser?.globalPrivacyControl,
   ];

@@ -60,6 +60,9 @@ def arguments(parser: ArgumentParser) -> None:
     parser.add_argument(
         "--yes", action="store_true", help="do not ask for consent: the person has already agreed"
     )
+    parser.add_argument(
+        "--allow-ci", action="store_true", help="answer also in continuous integration"
+    )
     add_json(parser)
 
 
@@ -70,6 +73,7 @@ def run(args: Namespace) -> int:
     given = {name: getattr(args, name) for name in ("max_epsilon", "max_epsilon_per_round")}
     policy = Policy(args.key, **{name: cap for name, cap in given.items() if cap is not None})
     network = {"ca": args.ca, "proxy": args.proxy, "timeout": args.timeout}
+    network["allow_ci"] = args.allow_ci
     with Client(args.server, policy=policy, state=args.state, **network) as client:
         _ask_for_consent(client, args, policy)
         outcome = _answer(client, args, answers)

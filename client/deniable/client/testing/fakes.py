@@ -187,6 +187,7 @@ class FakeClient(Client):
             draw=kernel_draw if seed is None else random.Random(seed).getrandbits,  # noqa: S311
             transport=self.server,
             send_within=0.0,
+            allow_ci=True,  # where an app's tests run
         )
 
     @property

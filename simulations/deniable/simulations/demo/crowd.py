@@ -22,6 +22,7 @@ import numpy as np
 import requests
 
 from deniable.client import Client, Policy
+from deniable.client.environment import KEPT
 from deniable.shared.envelope import CONTENT_TYPE, Envelope, encode_report
 from deniable.shared.errors import Refused
 from deniable.shared.privacy.mechanism import kernel_draw
@@ -95,11 +96,12 @@ def play_backend(published: Published, people: Sequence[Person], done: Done) -> 
 
 def play_devices(published: Published, people: Sequence[Person], folder: Path, done: Done) -> None:
     """Answer as each person with a complete `Client`: consent, ledger, outbox, upload."""
+    os.environ[KEPT] = "1"  # also in a container: a simulated device lasts as long as its folder
     policy = Policy(keys=[published.key], max_epsilon_per_round="2", max_epsilon="2")
 
     def play(numbered: tuple[int, Person]) -> None:
         number, person = numbered
-        client = Client(published.server, policy=policy, state=folder / str(number))
+        client = Client(published.server, policy=policy, state=folder / str(number), allow_ci=True)
         client.consent(True)
         outcome = client.answer(published.survey.name, **person.answers)
         waiting = client.flush(FLUSH_SECONDS)
