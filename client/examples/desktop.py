@@ -2,8 +2,9 @@
 
     python client/examples/desktop.py --survey app-health.json -- make test
 
-It asks for consent once, in the survey's own words. It answers for every run, good or bad, because
-an answer only after a crash would reveal the crash. Its exit code is that of the program.
+It asks for consent once, on a terminal, in the survey's own words. It answers for every run, good
+or bad, because an answer only after a crash would reveal the crash. Its exit code is that of the
+program.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ import sys
 import time
 from pathlib import Path
 
-from deniable.client import Client, Description, Policy, state_folder
+from deniable.client import Client, Policy, state_folder
 
 ASKED = {"crashed": "bit", "minutes": "number", "browser": "choice"}
 
@@ -33,18 +34,10 @@ def main() -> int:
     code = subprocess.call(args.program)
     minutes = (time.monotonic() - begun) / 60
     with Client(args.server, policy=policy, state=state) as client:
-        ask_once(client, shipped)
+        client.ask("app-health", shipped=shipped)
         outcome = client.answer("app-health", crashed=code != 0, minutes=minutes, browser=None)
     print(f"{outcome.status}: {outcome.detail}", file=sys.stderr)
     return code
-
-
-def ask_once(client: Client, shipped: bytes) -> None:
-    description = client.describe("app-health", shipped=shipped)
-    if client.consented is None and isinstance(description, Description) and sys.stdin.isatty():
-        print(description.text, file=sys.stderr)
-        print("Send such reports? yes/no ", end="", file=sys.stderr, flush=True)
-        client.consent(sys.stdin.readline().strip() == "yes")
 
 
 if __name__ == "__main__":

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import importlib.util
 import json
+import os
 import re
 import signal
 import socket
@@ -126,22 +127,80 @@ def test_ten_lines_are_ten(which: str) -> None:
 # One person: a script, a desktop app
 
 
+@pytest.fixture
+def in_folder(published: bytes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Work where the app and its survey are."""
+    monkeypatch.chdir(tmp_path)
+    Path("app-health.json").write_text(json.dumps(entry(published)), "utf-8")
+
+
+def on_terminal(program: str, typed: str) -> tuple[str, str]:
+    """Return what a program prints, and what is on the screen."""
+    ours, theirs = os.openpty()
+    os.write(ours, typed.encode())
+    done = subprocess.run(
+        [sys.executable, "-c", program], stdin=theirs, stdout=subprocess.PIPE, stderr=theirs,
+        text=True, timeout=2 * PATIENCE,
+    )  # fmt: skip
+    os.set_blocking(ours, False)
+    screen = os.read(ours, 2**16).decode()
+    os.close(ours)
+    os.close(theirs)
+    assert done.returncode == 0, screen
+    return done.stdout, screen
+
+
+@pytest.mark.usefixtures("in_folder")
 def test_a_script_asks_once_and_answers_each_round_once(
     ours: Callable[[str], str], script: Script, tmp_path: Path
 ) -> None:
     program = PATIENT + ours(ten_lines("script"))
-    said = [run(program, typed) for typed in ("yes\n", "")]  # asked again it would find no line
-    assert said[0].endswith("yes/no queued\n")
-    assert said[1] == "already-answered\n"
+    printed, screen = on_terminal(program, "yes\n")
+    assert (printed, "Your answer: yes or no." in screen) == ("queued\n", True)
+    assert run(program) == "already-answered\n"
     finish(script, tmp_path / "my-job", None)
 
 
-def test_a_script_that_is_refused_consent_sends_nothing(
+@pytest.mark.usefixtures("in_folder")
+def test_a_script_that_is_refused_consent_sends_nothing(ours: Callable[[str], str], script: Script) -> None:
+    program = PATIENT + ours(ten_lines("script"))
+    assert on_terminal(program, "no\n")[0] == "no-consent\n"
+    printed, screen = on_terminal(program, "yes\n")
+    assert (printed, "Type yes" in screen) == ("no-consent\n", False)
+    assert script.requests == []
+
+
+@pytest.mark.usefixtures("in_folder")
+def test_a_script_without_a_terminal_ends_well_and_asks_later(
     ours: Callable[[str], str], script: Script, tmp_path: Path
 ) -> None:
     program = PATIENT + ours(ten_lines("script"))
-    said = [run(program, typed) for typed in ("no\n", "")]
-    assert [line.split()[-1] for line in said] == ["no-consent"] * 2
+    assert [run(program), run(program, "yes\n")] == ["no-consent\n"] * 2
+    assert script.requests == []
+    assert not (tmp_path / "my-job").exists()
+    assert on_terminal(program, "yes\n")[0] == "queued\n"
+
+
+@pytest.mark.usefixtures("in_folder")
+def test_a_command_switches_reports_on_and_off(ours: Callable[[str], str], script: Script) -> None:
+    """In ten lines, without imports."""
+    block = recipe("A command to switch reports on and off")
+    lines = [line for line in block.splitlines() if line.strip()]
+    assert len([line for line in lines if not re.search("^(from|import) ", line)]) <= 10
+
+    def telemetry(*choice: str) -> str:
+        return subprocess.run(
+            [sys.executable, "-c", PATIENT + ours(block), *choice], capture_output=True, text=True,
+            check=True, timeout=2 * PATIENCE,
+        ).stdout  # fmt: skip
+
+    assert "Consent: not given" in telemetry("status")
+    turned_on = telemetry("on")
+    assert "Your answer: one of: firefox, chrome, safari." in turned_on
+    assert "Consent: given." in turned_on
+    assert "Consent: given." in telemetry("status")
+    assert "Consent: not given" in telemetry("off")
+    assert "Consent: not given" in telemetry()
     assert script.requests == []
 
 

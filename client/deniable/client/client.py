@@ -21,12 +21,14 @@ from deniable.client.pipeline import AnswerPipeline
 from deniable.client.policy import Policy, Settings
 from deniable.client.state import outbox
 from deniable.client.state.database import State
-from deniable.client.state.ledger import NOT_GIVEN, Identity
+from deniable.client.state.ledger import NOT_GIVEN, Identity, overruled
 from deniable.shared.errors import InvalidPolicy, StoreUnusable, UntrustedSurvey
 from deniable.shared.privacy.mechanism import Draw, kernel_draw
 
 CLOSE_SECONDS = 1.0
 MAX_TIMEOUT_SECONDS = 3600.0
+
+AnyPath = str | os.PathLike[str]
 
 if TYPE_CHECKING:
     from deniable.client.disclosure import Description
@@ -59,13 +61,13 @@ class Client(Person):
         server: str,
         *,
         policy: Policy,
-        state: str | os.PathLike[str],
+        state: AnyPath,
         now: Callable[[], datetime] = partial(datetime.now, UTC),  # noqa: B008 - called later
         draw: Draw = kernel_draw,
         transport: Transport | None = None,
         monotonic: Callable[[], float] = time.monotonic,
         send_within: float = 60.0,
-        ca: str | os.PathLike[str] | None = None,
+        ca: AnyPath | None = None,
         proxy: str | None = None,
         timeout: float = 10.0,
         relay: str | None = None,
@@ -88,7 +90,10 @@ class Client(Person):
         self._surveys = Surveys(settings, folder, direct)
         self._uploader = Uploader(settings, folder, direct, relayed)
         pipeline = AnswerPipeline(settings, folder, self._surveys)
-        super().__init__(Identity(None), pipeline, self._uploader.report_queued)
+        self._draw, self._described = draw, dict[str, Found]()
+        super().__init__(
+            Identity(None), pipeline, self._uploader.report_queued, self._print_example
+        )
         self._resume()
 
     def __enter__(self) -> Self:
@@ -108,7 +113,7 @@ class Client(Person):
         """
         if not isinstance(id, str):
             raise TypeError(f"a person's id must be text, got {type(id).__name__}")
-        return Person(Identity(id), self._pipeline, self._report_queued)
+        return Person(Identity(id), self._pipeline, self._report_queued, self._show_example)
 
     def prefetch(self, timeout: float = 10.0) -> bool:
         """Fetch the list of surveys before the first answer, if consent is given.
@@ -142,7 +147,32 @@ class Client(Person):
         found = self._listed_survey(survey) if shipped is None else self._shipped(survey, shipped)
         if isinstance(found, Outcome):
             return found
+        self._described[survey] = found
         return describe(found.id, found.survey, self._policy, texts)
+
+    def ask(
+        self,
+        survey: str,
+        /,
+        *,
+        shipped: bytes | str | None = None,
+        texts: Texts | None = None,
+    ) -> bool:
+        """Ask for consent on a terminal, once, in the survey's own words; see `describe`.
+
+        Return whether consent is given. Nothing is asked after an earlier choice, without a
+        terminal for both input and errors, where the environment overrules consent, or where the
+        choice could not be kept.
+        """
+        from deniable.client.disclosure import ask_on_terminal, is_terminal
+
+        unasked = self.consented is None and not isinstance(self.budget(), Outcome)
+        if unasked and is_terminal() and not overruled(self._consent.allow_ci):
+            told = self.describe(survey, shipped=shipped, texts=texts)
+            choice = None if isinstance(told, Outcome) else ask_on_terminal(told, texts or {})
+            if choice is not None:
+                self.consent(choice)
+        return self.consented is True
 
     def survey(self, survey: str, /) -> Survey | Outcome:
         """Return the verified survey from the list on disk, for an app's form, or an Outcome."""
@@ -199,6 +229,26 @@ class Client(Person):
             return self._surveys.on_disk(wanted, self._now().astimezone(UTC).date(), seen)
         except StoreUnusable as error:
             return Outcome("unavailable", str(error))
+
+    def _print_example(self, wanted: str) -> None:
+        """Print the fields of a report and an example, for DENIABLE_SHOW. Needs no network."""
+        import sys
+
+        from deniable.client.disclosure import example_text
+
+        today = self._now().astimezone(UTC).date()
+        found: Found | Outcome | None = self._described.get(wanted)
+        with suppress(StoreUnusable):
+            if found is None and self._state.begun:
+                with self._state.transaction(durable=False) as db:
+                    found = self._surveys.on_disk(wanted, today, self._surveys.seen(db))
+        text = (
+            example_text(found.id, found.survey, today, self._draw)
+            if isinstance(found, Found)
+            else f"DENIABLE_SHOW: there is no survey {wanted!r} on this device."
+        )
+        with suppress(OSError, ValueError, AttributeError):  # the stream is closed, or missing
+            sys.stderr.write(f"{text}\n")
 
     def _shipped(self, wanted: str, entry: bytes | str) -> Found | Outcome:
         from deniable.client.net.survey_list import read_shipped

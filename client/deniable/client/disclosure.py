@@ -7,6 +7,7 @@ on one line.
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field
 from datetime import date
@@ -21,7 +22,8 @@ from deniable.client.state.outbox import HistoryEntry, ReportedSymbol, history_o
 from deniable.shared.privacy.epsilon import decimal_text
 
 if TYPE_CHECKING:
-    from deniable.shared.survey.document import Survey
+    from deniable.shared.privacy.mechanism import Draw
+    from deniable.shared.survey.document import Report, Survey
     from deniable.shared.survey.kinds.base import Question
     from deniable.shared.survey.phrases import QuestionText, Texts
 
@@ -150,6 +152,71 @@ def _caps(survey: Survey, policy: Policy, texts: Texts) -> str:
 
 def _shown(text: str) -> str:
     return escaped(text, MAX_TEXT_CHARACTERS)
+
+
+# A question on a terminal, and an example of a report
+
+
+def is_terminal() -> bool:
+    """Return whether a person can read a question and type an answer."""
+    try:
+        return sys.stdin.isatty() and sys.stderr.isatty()
+    except (AttributeError, ValueError):  # there is none, or it is closed
+        return False
+
+
+def ask_on_terminal(description: Description, texts: Texts) -> bool | None:
+    """Show a description and ask for consent; None at an end of input."""
+    from deniable.shared.survey.phrases import ENGLISH
+
+    texts = {**ENGLISH, **texts}
+    print(f"{description.text}\n\n{texts['ask']}", end="", file=sys.stderr, flush=True)
+    typed, agreed = sys.stdin.readline(), texts["value_yes"]
+    return typed.strip().lower() in (agreed, agreed[:1]) if typed else None
+
+
+def example_text(id_: str, survey: Survey, today: date, draw: Draw) -> str:
+    """Return the fields of a report with their sizes, and a report of fixed example answers."""
+    from deniable.shared.envelope import MAGIC, Envelope, encode_report
+    from deniable.shared.sealed_envelope import seal
+
+    answers = {question.name: question.example for question in survey.questions}
+    report = survey.report(answers, draw)
+    payload, round_ = encode_report(survey, report.symbols), survey.round_of(today)
+    envelope = Envelope(id_, round_, os.urandom(16), 1, payload)
+    packed = (
+        envelope.pack() if survey.sealed_to is None else seal(envelope, survey.sealed_to).pack()
+    )
+    shown = ", ".join(f"{q.name}={q.shown_example}" for q in survey.questions)
+    fields = [
+        (4, f"format: {MAGIC.decode()}"),
+        (32, f"survey: {id_}"),
+        (4, f"round: {round_}"),
+        (16, f"random id of the envelope: {envelope.id.hex()}"),
+        (4, "number of reports: 1"),
+        (4, f"length of the report: {len(payload)}"),
+        *_example_fields(survey, report, payload),
+    ]
+    sealed = ", sealed: only the holder of the survey's key can read its fields"
+    sealed = sealed if survey.sealed_to else ""
+    return "\n".join(
+        [
+            f"DENIABLE_SHOW: one report is {len(packed)} bytes{sealed}.",
+            *(f"{size:5}  {escaped(text, MAX_TEXT_CHARACTERS)}" for size, text in fields),
+            escaped(f"This is a report of example answers: {shown}", MAX_TEXT_CHARACTERS),
+            "Your answers were not used. Nothing is charged, stored or sent.",
+        ]
+    )
+
+
+def _example_fields(survey: Survey, report: Report, payload: bytes) -> list[tuple[int, str]]:
+    symbols = zip(survey.questions, report.symbols, strict=True)
+    drawn = [(q, symbol) for q, symbol in symbols if symbol is not None]
+    if survey.asks_one:
+        ((question, symbol),) = drawn
+        text = f"{question.name}: {question.describe(symbol)}, padded to the size of every question"
+        return [(1, "number of the question"), (len(payload) - 1, text)]
+    return [(q.mechanism.payload_size, f"{q.name}: {q.describe(symbol)}") for q, symbol in drawn]
 
 
 # The budget

@@ -9,7 +9,15 @@ from deniable.client.outcome import Outcome
 from deniable.client.pipeline import AnswerPipeline
 from deniable.client.state import outbox, schema
 from deniable.client.state.database import StateBlocked
-from deniable.client.state.ledger import Consent, Identity, Ledger, read_ledger, write_setting
+from deniable.client.state.ledger import (
+    SHOW,
+    Consent,
+    Identity,
+    Ledger,
+    is_on,
+    read_ledger,
+    write_setting,
+)
 from deniable.shared.errors import InvalidAnswer, StoreUnusable
 
 if TYPE_CHECKING:
@@ -24,10 +32,14 @@ class Person:
     """
 
     def __init__(
-        self, identity: Identity, pipeline: AnswerPipeline, report_queued: Callable[[], None]
+        self,
+        identity: Identity,
+        pipeline: AnswerPipeline,
+        report_queued: Callable[[], None],
+        show_example: Callable[[str], None],
     ) -> None:
         self._state, self._policy, self._pipeline = pipeline.state, pipeline.policy, pipeline
-        self._report_queued = report_queued
+        self._report_queued, self._show_example = report_queued, show_example
         self._consent = Consent(identity, self._state.consents.allow_ci)
 
     @property
@@ -80,6 +92,8 @@ class Person:
         InvalidAnswer, for a name that the app's own policy does not declare.
         """
         self._refuse_undeclared(answers)
+        if is_on(SHOW):
+            self._show_example(survey)
         if self._consent.withdrawn:
             return Outcome("no-consent", "consent was withdrawn")
         try:

@@ -67,7 +67,8 @@ OWN = b""  # the install's own person
 TOTAL = ""  # no question has this name
 MAX_CACHED_PEOPLE = 1_000  # whose totals are kept in memory
 
-SWITCHES = ("DO_NOT_TRACK", "DENIABLE_OFF")
+SHOW = "DENIABLE_SHOW"  # print an example of a report, and send nothing
+SWITCHES = ("DO_NOT_TRACK", "DENIABLE_OFF", SHOW)
 # Variables that continuous integration sets: its runs are not people.
 ROBOTS = (
     "CI",
@@ -163,11 +164,16 @@ def overruled(
 ) -> Outcome | None:
     """Return the refusal if an environment variable overrules the app's consent."""
     for name in SWITCHES if allow_ci else SWITCHES + ROBOTS:
-        if environment.get(name, "").strip().lower() not in ("", "0", "false", "no", "off"):
+        if is_on(name, environment):
             advice = "; to answer in continuous integration, pass allow_ci=True"
             detail = f"the environment overrules consent: {name} is set"
             return Outcome("no-consent", detail + advice * (name in ROBOTS))
     return None
+
+
+def is_on(name: str, environment: Mapping[str, str] = os.environ) -> bool:
+    """Return whether a variable of the environment is set, and not to a word for "off"."""
+    return environment.get(name, "").strip().lower() not in ("", "0", "false", "no", "off")
 
 
 def count_others(db: Transaction) -> int:
