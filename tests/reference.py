@@ -1,6 +1,7 @@
 """The reference of the public names: read from the source, written next to each part.
 
-    python -m tests.reference    writes client/REFERENCE.md and the like again
+    python -m tests.reference    writes client/REFERENCE.md and the like, and the table of sentences
+                                 of the JavaScript client
 
 A name is public if its package lists it in `__all__`. Signatures and docstrings are taken from the
 source as it stands there, so that every Python writes the same.
@@ -10,12 +11,15 @@ from __future__ import annotations
 
 import ast
 import inspect
+import json
 import re
 import textwrap
 from collections.abc import Iterator
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
+
+from deniable.shared.survey.phrases import ABOUT_SURVEYS
 
 ROOT = Path(__file__).resolve().parents[1]
 PACKAGES = {
@@ -24,6 +28,7 @@ PACKAGES = {
     "shared": "deniable.shared.mechanisms",
     "simulations": "deniable.simulations",
 }
+PHRASES = ROOT / "client" / "javascript" / "src" / "phrases.js"
 LINE = 90
 MADE_ELSEWHERE = "Made by `"  # in a docstring: nobody calls the class itself
 Documented = ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
@@ -74,6 +79,19 @@ def undocumented(package: str) -> Iterator[str]:
         if not ast.get_docstring(name.node):
             yield name.name
         yield from (f"{name.name}.{m.name}" for m in name.methods if not ast.get_docstring(m))
+
+
+def javascript_phrases() -> str:
+    """The sentences about surveys as a module of the JavaScript client."""
+    rows = []
+    for key, text in ABOUT_SURVEYS.items():
+        row = f"  {key}: {json.dumps(text, ensure_ascii=False)},\n"
+        is_long = len(row) > 101  # deno breaks such a line
+        rows.append(row.replace(": ", ":\n    ", 1) if is_long else row)
+    head = (
+        "/** Sentences of a description, written by `python -m tests.reference` from Python. */\n"
+    )
+    return f"{head}\nexport const ENGLISH = {{\n{''.join(rows)}}};\n"
 
 
 # Markdown
@@ -181,3 +199,4 @@ def _block(paragraph: str) -> str:
 if __name__ == "__main__":
     for part, package in PACKAGES.items():
         (ROOT / part / "REFERENCE.md").write_text(document(package), "utf-8")
+    PHRASES.write_text(javascript_phrases(), "utf-8")

@@ -162,7 +162,9 @@ def test_a_script_asks_once_and_answers_each_round_once(
 
 
 @pytest.mark.usefixtures("in_folder")
-def test_a_script_that_is_refused_consent_sends_nothing(ours: Callable[[str], str], script: Script) -> None:
+def test_a_script_that_is_refused_consent_sends_nothing(
+    ours: Callable[[str], str], script: Script
+) -> None:
     program = PATIENT + ours(ten_lines("script"))
     assert on_terminal(program, "no\n")[0] == "no-consent\n"
     printed, screen = on_terminal(program, "yes\n")

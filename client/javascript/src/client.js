@@ -1,5 +1,6 @@
 /** The client: an app calls it to let its users answer surveys without revealing their answers. */
 
+import { describe } from "./description.js";
 import { envelopeId, packEnvelope } from "./envelope.js";
 import { charge, overspent, readLedger } from "./ledger.js";
 import { Outbox } from "./outbox.js";
@@ -12,6 +13,17 @@ import { checkedAddress } from "./transport.js";
  * @typedef {{status: Status, detail: string, survey?: string, round?: number, unfit?: readonly string[]}} Outcome
  *   contains no answer and may be logged; `unfit` names the questions whose answers did not fit, and is not enumerable
  */
+
+const NO_CONSENT = /** @type {const} */ ({
+  status: "no-consent",
+  detail: "consent was not given; call client.consent(true) once the person agrees",
+});
+
+/** @param {unknown} error @returns {Outcome} */
+const failure = (error) => ({
+  status: "unavailable",
+  detail: error instanceof Unusable ? error.message : "the client failed; nothing was sent",
+});
 
 /** An error for a question that the app's own policy does not declare. It never contains the answer. */
 export class InvalidAnswer extends Error {}
@@ -95,10 +107,27 @@ export class Client {
     try {
       return await this.#answer(survey, answers);
     } catch (error) {
-      return {
-        status: "unavailable",
-        detail: error instanceof Unusable ? error.message : "the client failed; nothing was sent",
-      };
+      return failure(error);
+    }
+  }
+
+  /**
+   * Describe a survey to a person: its questions, its purpose, and what it reveals. Without `shipped`, the survey that
+   * ships with the app, it is read from the stored list. `texts` replaces sentences of `phrases.js`, for another language.
+   * @param {string} survey @param {{shipped?: unknown, texts?: import("./description.js").Texts}} [options]
+   * @returns {Promise<import("./description.js").Description | Outcome>}
+   */
+  async describe(survey, { shipped, texts } = {}) {
+    try {
+      const isShipped = shipped !== undefined;
+      if (!isShipped && (await this.#consent()) === undefined) return { ...NO_CONSENT };
+      const found = isShipped
+        ? await this.#surveys.shipped(survey, shipped)
+        : await this.#surveys.kept(survey);
+      if ("status" in found) return found;
+      return describe(found.id, found.survey, this.#policy, texts);
+    } catch (error) {
+      return failure(error);
     }
   }
 
@@ -142,12 +171,8 @@ export class Client {
   /** Check consent, survey and policy, charge the ledger, randomize and queue. Nothing depends on a value before the noise is drawn.
    * @param {string} wanted @param {Record<string, unknown>} answers @returns {Promise<Outcome>} */
   async #answer(wanted, answers) {
-    const noConsent = /** @type {const} */ ({
-      status: "no-consent",
-      detail: "consent was not given; call client.consent(true) once the person agrees",
-    });
     const consent = await this.#consent();
-    if (consent === undefined) return noConsent;
+    if (consent === undefined) return { ...NO_CONSENT };
     await this.#expire();
     const names = Object.keys(answers),
       found = await this.#surveys.find(wanted, (survey) => this.#obstacle(survey, names));
@@ -155,7 +180,7 @@ export class Client {
     const { id, survey } = found, now = this.#now(), round = survey.roundOf(now);
     const costs = new Map(survey.questions.map((question) => [question.name, question.epsilon])),
       total = survey.epsilon; // not the cost of the drawn question: otherwise refusals would reveal the draw
-    if ((await this.#consent()) !== consent) return noConsent;
+    if ((await this.#consent()) !== consent) return { ...NO_CONSENT };
     for (;;) { // until no other process charges at the same time
       const ledger = await readLedger(this.#storage),
         over = overspent(ledger, costs, total, this.#policy);
@@ -176,7 +201,7 @@ export class Client {
     const { payloads, unfit } = await survey.report(values, this.#draw);
     const envelope = packEnvelope(id, round, await envelopeId(key, id, round), payloads);
     if ((await this.#consent()) !== consent) { // withdrawn in the meantime: discard the report
-      return { ...noConsent, survey: id, round };
+      return { ...NO_CONSENT, survey: id, round };
     }
     await this.#outbox.queue(`${id}-${round}`, envelope, consent, survey.takenUntil(round));
     /** @type {Outcome} */

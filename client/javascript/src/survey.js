@@ -1,5 +1,6 @@
 /** Strict parser of published surveys: signature, questions and rounds. */
 
+import { grouped } from "./description.js";
 import { BILLION } from "./exact.js";
 import { MECHANISMS } from "./mechanisms.js";
 import { digitsOf, isLine, placeText } from "./text.js";
@@ -154,6 +155,13 @@ export function parseSurvey(text) {
   const takenUntil = (round) => (begins?.(round + 1) ?? closes + DAY) + survey.grace_days * DAY;
   return {
     name: String(survey.name),
+    title: String(survey.title),
+    purpose: String(survey.purpose),
+    owner: String(survey.owner),
+    period: String(survey.round),
+    rounds: of(closes) - of(opens) + 1,
+    retentionDays: Number(survey.retention_days),
+    asksOne,
     opens,
     closes: closes + DAY,
     questions,
@@ -333,6 +341,12 @@ function parseQuestion(table) {
     /** @type {(answer: unknown) => Answer | undefined | Promise<Answer | undefined>} */
     place,
     report: reporter(mechanism),
+    words: { // for people
+      title: String(table.title ?? ""),
+      unit: String(table.unit ?? ""),
+      options: /** @type {string[]} */ (table.labels ?? options ?? []),
+      numbers: { low: grouped(low ?? 0), high: grouped(high ?? 0), length: grouped(length ?? 0) },
+    },
   };
 }
 

@@ -9,6 +9,7 @@ const FRESH = 3_600_000, MAX_LIST_BYTES = 2 ** 25, MAX_LISTED = 1_000, MAX_PAUSE
  * @typedef {ReturnType<typeof parseSurvey>} Survey
  * @typedef {{id: string, document: string, signature: string, key: string, state: string}} Entry
  * @typedef {{id: string, survey: Survey} | {status: "refused" | "no-survey" | "closed", detail: string, survey?: string}} Choice
+ * @typedef {{status: "unavailable", detail: string}} Unknown
  */
 
 export class Surveys {
@@ -48,6 +49,25 @@ export class Surveys {
     const again = await this.#choose(fetched, wanted, obstacle);
     this.#pace("status" in again);
     return again;
+  }
+
+  /** Return a survey of the kept list, without a network; otherwise the reason. @param {string} wanted @returns {Promise<Choice | Unknown>} */
+  async kept(wanted) {
+    const kept = await this.#storage.get(`list-${await sha256(this.#server)}`);
+    return kept
+      ? this.#choose(kept.surveys, wanted, () => undefined)
+      : { status: "unavailable", detail: "no list of surveys is stored yet" };
+  }
+
+  /** Return the survey that ships with the app, verified; otherwise the reason. @param {string} wanted @param {unknown} shipped @returns {Promise<Choice>} */
+  async shipped(wanted, shipped) {
+    const entry = parsedEntry(shipped);
+    const survey = entry
+      ? await this.#verified(entry)
+      : "the shipped survey is not a signed survey";
+    if (typeof survey === "string") return { status: "refused", detail: survey };
+    if (entry && [entry.id, survey.name].includes(wanted)) return { id: entry.id, survey };
+    return { status: "no-survey", detail: "another survey ships with the app" };
   }
 
   /** Slow down after fetches that do not help: no pause at first, then 2, 4, 8 ... seconds. @param {boolean} failed */
@@ -132,6 +152,17 @@ export class Surveys {
       if (error instanceof Refused) return error.message;
       throw error;
     }
+  }
+}
+
+/** Return a survey's entry from an object or JSON text; undefined if it is malformed. @param {any} shipped @returns {Entry | undefined} */
+function parsedEntry(shipped) {
+  try {
+    const entry = typeof shipped === "string" ? JSON.parse(shipped) : shipped;
+    const texts = [entry.id, entry.document, entry.signature, entry.key];
+    return texts.every((text) => typeof text === "string") ? entry : undefined;
+  } catch {
+    return undefined;
   }
 }
 

@@ -2,8 +2,8 @@
 
 ENGLISH has every sentence that a person reads before consent, on the public page and about the
 reports that were sent. `explain_survey` and `explain_report` take another table with the same keys
-for another language; a key that it lacks stays English. The client in JavaScript has the same table
-(`python -m tests.reference` writes it).
+for another language; a key that it lacks stays English. `python -m tests.reference` copies
+ABOUT_SURVEYS to the JavaScript client.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 Texts = Mapping[str, str]
 
-ENGLISH: Texts = {
+ABOUT_SURVEYS: Texts = {
     "why": "Why: {purpose}",
     "owner": "Asked by: {owner}",
     "when": "When: {every}, from {opens} to {closes}.",
@@ -82,6 +82,16 @@ ENGLISH: Texts = {
     "forget": "The app can also forget you. It then erases its keys, your reports and your choice "
     "from this device. It keeps the record of the ε that you have spent.",
     "counted": "Counted reports stay counted, because nothing in them shows whose they are.",
+    "caps": "This survey uses {used} of the {limit} privacy units (ε) this app will ever use.",
+    "caps_of_rounds": "This survey uses {used} of the {limit} privacy units (ε) this app will "
+    "ever use, {each} in {span}.",
+    "each_round": "each round",
+    "each_span": "every {rounds} rounds",
+    "caps_end": "After {answered} of its {rounds} rounds the app stops answering.",
+    "caps_refused": "This survey asks for {asked} privacy units (ε) in one round. This app allows "
+    "only {limit}, so it will not answer.",
+}
+ABOUT_REPORTS: Texts = {
     "consent_given": "Consent: given.",
     "consent_missing": "Consent: not given; nothing is stored or sent.",
     "no_reports": "There are no reports: none was made, or the history was erased.",
@@ -117,16 +127,9 @@ ENGLISH: Texts = {
     "any_other": "any other",
     "no_one_can_tell": "no one can tell",
     "no_one_can_be_sure": "no one can be fully sure",
-    "caps": "This survey uses {used} of the {limit} privacy units (ε) this app will ever use.",
-    "caps_of_rounds": "This survey uses {used} of the {limit} privacy units (ε) this app will "
-    "ever use, {each} in {span}.",
-    "each_round": "each round",
-    "each_span": "every {rounds} rounds",
-    "caps_end": "After {answered} of its {rounds} rounds the app stops answering.",
-    "caps_refused": "This survey asks for {asked} privacy units (ε) in one round. This app allows "
-    "only {limit}, so it will not answer.",
     "ask": "Send such reports? Type yes or no: ",
 }
+ENGLISH: Texts = {**ABOUT_SURVEYS, **ABOUT_REPORTS}
 
 # with more bits than this, few of a thousand installs send the same report
 FINGERPRINT_BITS = math.log2(1_000)
@@ -203,7 +206,9 @@ def answer_text(question: Question, texts: Texts = ENGLISH) -> str:
 
 
 def _number(value: object) -> object:
-    return f"{value:,}".replace("-", "−") if isinstance(value, int | float) else value
+    if not isinstance(value, int | float):
+        return value
+    return f"{int(value) if value == int(value) else value:,}".replace("-", "−")
 
 
 def _options(question: Question, texts: Texts) -> str:

@@ -1,0 +1,160 @@
+/** Descriptions of surveys for the people who are asked, in the same sentences as the Python client's. */
+
+import { BILLION, exp } from "./exact.js";
+import { ENGLISH } from "./phrases.js";
+
+const DAY = 86_400_000, BITS = 128n, MAX_OPTIONS = 20, MAX_CHARACTERS = 2_000;
+const MAX_SHOWN_EPSILON = 30n * BILLION;
+
+/**
+ * @typedef {import("./surveys.js").Survey} Survey
+ * @typedef {Partial<Record<keyof typeof ENGLISH, string>>} Texts sentences of another language
+ * @typedef {{name: string, title: string, options: string[], unit: string, asked: string, epsilon: string, odds: string}} DescribedQuestion
+ * @typedef {ReturnType<typeof describe>} Description
+ */
+
+/** Describe a survey. Each field can be shown in a dialog; `text` is all of them, in lines.
+ * @param {string} id @param {Survey} survey @param {import("./policy.js").Policy} policy @param {Texts} [replaced] */
+export function describe(id, survey, policy, replaced = {}) {
+  const texts = { ...ENGLISH, ...replaced };
+  const reports = min(BigInt(survey.rounds), policy.totalCap / survey.epsilon);
+  const questions = survey.questions.map((question) => describeQuestion(question, reports, texts));
+  const { rounds, asksOne } = survey, several = rounds > 1;
+  const title = shown(survey.title), purpose = shown(survey.purpose), owner = shown(survey.owner);
+  const every = texts[/** @type {"every_day"} */ (`every_${survey.period}`)];
+  const when = fill(texts.when, {
+    every: several ? fill(texts.rounds, { every, rounds: grouped(rounds) }) : every,
+    opens: iso(survey.opens),
+    closes: iso(survey.closes - DAY),
+  });
+  const growth = [survey.epsilon, survey.epsilon * BigInt(rounds)].map((epsilon) =>
+    growthOf(epsilon, texts)
+  );
+  const privacy = [
+    texts.noise,
+    fill(texts.round, { growth: growth[0] }),
+    ...(several ? [fill(texts.survey, { rounds: grouped(rounds), growth: growth[1] })] : []),
+    fill(texts.clear, { names: [texts.clear_survey, texts.clear_round].join(", ") }),
+    texts.address,
+  ];
+  const days = survey.retentionDays;
+  const kept = fill(texts.kept, {
+    days: fill(days === 1 ? texts.one_day : texts.days, { days: grouped(days) }),
+    until: iso(survey.keyUntil + days * DAY),
+  });
+  const stop = [texts.stop, texts.forget, texts.counted], caps = capsOf(survey, policy, texts);
+  const lines = questions.flatMap(({ title, asked, odds }) => [
+    fill(texts.question, { title }),
+    fill(texts.answers, { asked }),
+    odds,
+  ]);
+  const text = [
+    title,
+    fill(texts.why, { purpose }),
+    fill(texts.owner, { owner }),
+    when,
+    asksOne ? texts.one_question : texts.questions,
+    ...lines,
+    ...privacy,
+    caps,
+    kept,
+    ...stop,
+  ].join("\n");
+  return {
+    survey: id,
+    name: survey.name,
+    title,
+    purpose,
+    owner,
+    when,
+    rounds,
+    asksOne,
+    questions: questions.map((question) => ({ ...question, odds: question.odds.trim() })),
+    privacy,
+    caps,
+    kept,
+    stop,
+    text,
+  };
+}
+
+/** @param {Survey["questions"][number]} question @param {bigint} reports @param {typeof ENGLISH} texts @returns {DescribedQuestion} */
+function describeQuestion({ name, kind, epsilon, words }, reports, texts) {
+  const more = words.options.length - MAX_OPTIONS;
+  const first = words.options.slice(0, MAX_OPTIONS).join(", ");
+  const options = more > 0
+    ? fill(texts.more_options, { options: first, more: grouped(more) })
+    : first;
+  const form = texts[/** @type {"answer_bit"} */ (`answer_${kind}`)];
+  const asked = fill(form, { ...words.numbers, options });
+  const one = growthOf(epsilon, texts), all = growthOf(reports * epsilon, texts);
+  return {
+    name,
+    title: shown(words.title || name),
+    options: words.options.map(shown),
+    unit: shown(words.unit),
+    asked: shown(words.unit ? fill(texts.unit, { asked, unit: words.unit }) : asked),
+    epsilon: decimal(epsilon),
+    odds: reports > 1n
+      ? fill(texts.odds_of_several, { growth: one, reports: grouped(Number(reports)), all })
+      : fill(texts.odds, { growth: one }),
+  };
+}
+
+/** Describe the budget of all rounds, or of those that the app's own limit allows. @param {Survey} survey @param {import("./policy.js").Policy} policy @param {typeof ENGLISH} texts */
+function capsOf({ epsilon, rounds }, { roundCap, totalCap }, texts) {
+  if (epsilon > roundCap) {
+    return fill(texts.caps_refused, { asked: decimal(epsilon), limit: decimal(roundCap) });
+  }
+  const answered = min(BigInt(rounds), totalCap / epsilon);
+  const caps = fill(rounds === 1 ? texts.caps : texts.caps_of_rounds, {
+    used: decimal(epsilon * answered),
+    limit: decimal(totalCap),
+    each: decimal(epsilon),
+    span: texts.each_round,
+  });
+  return answered === BigInt(rounds)
+    ? caps
+    : `${caps} ${fill(texts.caps_end, { answered: String(answered), rounds: String(rounds) })}`;
+}
+
+/** Return how far a report of this ε can raise a suspicion of 10 %, rounded up. @param {bigint} epsilon @param {typeof ENGLISH} texts */
+function growthOf(epsilon, texts) {
+  const grown = 10n * exp(min(epsilon, MAX_SHOWN_EPSILON), BILLION, BITS)[1];
+  const whole = grown + (90n << BITS), share = (100n * grown + whole - 1n) / whole;
+  const form = share < 100n ? texts.growth : texts.growth_beyond;
+  return fill(form, { share: String(min(share, 99n)), epsilon: decimal(epsilon) });
+}
+
+/** Replace each `{name}` by its value; a value is never searched for names. @param {string} form @param {Record<string, string | number>} values */
+const fill = (form, values) => form.replace(/\{(\w+)\}/g, (_, name) => String(values[name]));
+
+/** @param {bigint} a @param {bigint} b */
+const min = (a, b) => a < b ? a : b;
+
+/** @param {number} time */
+const iso = (time) => new Date(time).toISOString().slice(0, 10);
+
+/** @param {number} number */
+export const grouped = (number) =>
+  number.toLocaleString("en-US", { maximumFractionDigits: 20 }).replace("-", "−");
+
+/** Return the shortest decimal text of a number of billionths. @param {bigint} billionths */
+const decimal = (billionths) =>
+  `${billionths / BILLION}.${String(billionths % BILLION).padStart(9, "0")}`.replace(/\.?0+$/, "");
+
+/** Return a text without characters that move a cursor, begin a line or change the writing direction. @param {string} text */
+function shown(text) {
+  const characters = [...text];
+  const escaped = characters.slice(0, MAX_CHARACTERS).join("").replace(
+    /(?! )[\p{C}\p{Z}]/gu,
+    (sign) => {
+      const code = Number(sign.codePointAt(0)), digits = code.toString(16);
+      const named = { 9: "\\t", 10: "\\n", 13: "\\r" }[code];
+      if (named) return named;
+      if (code < 256) return `\\x${digits.padStart(2, "0")}`;
+      return code < 65_536 ? `\\u${digits.padStart(4, "0")}` : `\\U${digits.padStart(8, "0")}`;
+    },
+  );
+  return characters.length > MAX_CHARACTERS ? `${escaped}…` : escaped;
+}

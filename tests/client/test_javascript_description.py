@@ -1,0 +1,127 @@
+"""The JavaScript client describes a survey in the same words as the Python client."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from deniable.client import Policy
+from deniable.client.disclosure import describe
+from deniable.shared.survey.document import parse_document, parse_toml, render_document
+from deniable.shared.survey.keys import public_hex
+from tests.client.scripted import KEY, OTHER_KEY, Script, document, entry
+from tests.eventually import PATIENCE
+from tests.node import NODE
+from tests.reference import PHRASES, javascript_phrases
+from tests.shared.test_phrases import SURVEYS
+from tests.survey_texts import number, survey_text
+
+PROGRAM = """
+import { Client, Policy } from "./client/javascript/src/index.js";
+import { fileStorage } from "./client/javascript/src/file-storage.js";
+const given = JSON.parse(process.argv[1]);
+const { url, key, state, shipped, wanted, texts, consent, maxEpsilon } = given;
+const questions = { crashed: "bit" };
+const policy = new Policy({ keys: [key], questions, maxEpsilon });
+const now = () => Date.parse("2026-12-10T12:00Z");
+const client = new Client(url, { policy, storage: fileStorage(state), now });
+if (consent) {
+  await client.consent(true);
+  await client.answer(wanted, { crashed: true });
+}
+console.log(JSON.stringify(await client.describe(wanted, { shipped, texts })));
+await client.close();
+"""
+LATCHED = {name for name in SURVEYS if name.startswith("latched")}
+
+
+def described(tmp_path: Path, **changes: Any) -> Any:  # Any: JSON
+    told = {
+        "url": "http://127.0.0.1:9", "key": public_hex(KEY), "state": str(tmp_path / "state"),
+        "wanted": "app-health", "maxEpsilon": "4",
+    }  # fmt: skip
+    done = subprocess.run(
+        [NODE, "--input-type=module", "--eval", PROGRAM, json.dumps(told | changes)],
+        cwd=Path(__file__).parents[2], capture_output=True, text=True, timeout=PATIENCE,
+    )  # fmt: skip
+    assert done.stderr == ""
+    return json.loads(done.stdout)
+
+
+ODD = {
+    "odd numbers": survey_text(number(-1234567.5, 2.0) + number(0.25, 1000, name="b")),
+    "escaped": survey_text(
+        '[[question]]\nname = "a"\nkind = "choice"\nepsilon = "1"\n'
+        'options = ["a\\nb", "\\u202e", "\\U0001F600", "x\\u0007"]\n'
+    ),
+}
+
+
+@pytest.mark.parametrize("name", [name for name in (*SURVEYS, *ODD) if name not in LATCHED])
+def test_both_clients_use_the_same_words(tmp_path: Path, name: str) -> None:
+    survey = parse_toml((SURVEYS | ODD)[name])
+    shipped = entry(render_document(survey))
+    told = described(tmp_path, shipped=shipped)
+    expected = describe(shipped["id"], survey, Policy(keys=[public_hex(KEY)], max_epsilon="4"))
+    assert told["text"].split("\n") == expected.text.split("\n")
+    for key in ("survey", "name", "title", "purpose", "owner", "when", "kept", "caps"):
+        assert told[key] == getattr(expected, key)
+    for key in ("privacy", "stop"):
+        assert told[key] == list(getattr(expected, key))
+    assert (told["asksOne"], told["rounds"]) == (expected.asks_one, expected.rounds)
+    assert told["questions"] == [
+        {
+            "name": question.name,
+            "title": question.title,
+            "options": list(question.options),
+            "unit": question.unit,
+            "asked": question.asked,
+            "epsilon": question.epsilon,
+            "odds": question.odds,
+        }
+        for question in expected.questions
+    ]
+    assert not (tmp_path / "state").exists(), "nothing is stored"
+
+
+def test_the_table_of_sentences_is_that_of_the_python_client() -> None:
+    assert PHRASES.read_text("utf-8") == javascript_phrases(), "run python -m tests.reference"
+
+
+def test_sentences_can_be_replaced(tmp_path: Path) -> None:
+    texts = {"address": "Der Server sieht die Adresse.", "why": "Warum: {purpose}"}
+    told = described(tmp_path, shipped=json.dumps(entry(document())), texts=texts)
+    assert "Der Server sieht die Adresse." in told["privacy"]
+    assert "Warum: Find crashes." in told["text"].split("\n")
+
+
+@pytest.mark.parametrize(
+    ("shipped", "status"),
+    [
+        (entry(document(), key=OTHER_KEY), "refused"),
+        (entry(document()) | {"document": document("x").decode()}, "refused"),
+        (document().decode(), "refused"),
+        ("[", "refused"),
+        (None, "refused"),
+        (entry(document("another")), "no-survey"),
+    ],
+    ids=["another key", "changed", "unsigned", "no JSON", "nothing", "another name"],
+)
+def test_a_shipped_survey_is_verified(tmp_path: Path, shipped: object, status: str) -> None:
+    assert described(tmp_path, shipped=shipped)["status"] == status
+
+
+def test_after_consent_the_list_on_disk_is_described(tmp_path: Path, script: Script) -> None:
+    published = document()
+    id_ = script.publish(published)
+    assert described(tmp_path, url=script.url)["status"] == "no-consent"
+    told = described(tmp_path, url=script.url, consent=True)  # its answer has fetched the list
+    assert told["survey"] == id_
+    expected = describe(id_, parse_document(published), Policy(keys=["ab" * 32], max_epsilon="4"))
+    assert told["text"] == expected.text
+    missing = described(tmp_path, url=script.url, consent=True, wanted="unheard-of")
+    assert missing["status"] == "no-survey"
