@@ -22,6 +22,8 @@ MOUNTS = """\
 31 27 0:23 / /dev/shm rw,relatime - tmpfs tmpfs rw
 32 27 254:1 /var/lib/kubelet/pods/9/volumes/kubernetes.io~empty-dir/x /scratch rw - ext4 /dev/vda rw
 33 27 254:1 /volumes/spaced /with\\040space rw - ext4 /dev/vda rw
+35 36 254:1 /volumes/inner /outer/inner rw - ext4 /dev/vda rw
+36 27 0:23 / /outer rw - tmpfs tmpfs rw
 34 27 0:23 / /kept/memory rw,relatime master:4 - tmpfs tmpfs rw
 """
 
@@ -135,6 +137,8 @@ def system(folder: Path, mark: str = ".dockerenv", root: str = "overlay") -> Pat
         ("/kept/memory/my-app", True),
         ("/kept/my-app", False),
         ("/with space/my-app", False),
+        ("/outer/my-app", True),
+        ("/outer/inner/my-app", False),
         ("/keptnot/my-app", True),
     ],
 )

@@ -5,16 +5,18 @@ from __future__ import annotations
 import json
 import os
 import pty
+import random
 import re
 import subprocess
 import sys
 from collections.abc import Callable
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 
 import pytest
 
-from deniable.client.disclosure import read_summary
+from deniable.client.disclosure import example_text, read_summary
+from deniable.shared.survey.document import parse_document
 from tests.client.conftest import MakeClient
 from tests.client.scripted import ANSWERS, LATER, Script, document, entry
 from tests.eventually import PATIENCE
@@ -177,6 +179,18 @@ def test_what_is_shown_does_not_depend_on_the_given_answer(
     assert "crashed: yes" in min(shown)
     client.person("ann").answer("app-health", **ANSWERS)
     assert re.sub(r"[0-9a-f]{32}\b", "id", capsys.readouterr().err) in shown
+
+
+def test_what_is_shown_is_a_report_of_the_example() -> None:
+    """Drawn like any report: over 20 seeds, the same symbols as for the example's answers."""
+    survey = parse_document(document())
+    example = {question.name: question.example for question in survey.questions}
+    for seed in range(20):
+        text = example_text("5a" * 32, survey, date(2026, 12, 10), random.Random(seed).getrandbits)
+        symbols = survey.report(example, random.Random(seed).getrandbits).symbols
+        for question, symbol in zip(survey.questions, symbols, strict=True):
+            assert symbol is not None
+            assert f"  {question.name}: {question.describe(symbol)}\n" in text
 
 
 def test_a_survey_that_is_not_known_is_not_shown(
