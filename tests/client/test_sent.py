@@ -18,6 +18,7 @@ from deniable.client.state.outbox import HistoryEntry, ReportedSymbol, describe_
 from deniable.shared.privacy.epsilon import ONE
 from deniable.shared.privacy.mechanisms import mechanisms
 from deniable.shared.survey.document import parse_document
+from deniable.shared.survey.phrases import explain_report
 from tests.asked import question
 from tests.client.conftest import MakeClient
 from tests.client.scripted import ANSWERS, LATER, Script, bit, document
@@ -126,7 +127,7 @@ def test_only_the_drawn_question_is_shown(
 @pytest.mark.parametrize("epsilon", ["0.01", "0.5", "1", "4", "20"])
 def test_odds_in_words_are_those_of_the_table(epsilon: str) -> None:
     (question,) = parse_document(document(questions=bit("q", epsilon))).questions
-    words = describe_report([question], [1])[0].odds
+    words = explained(describe_report([question], [1])[0])
     exact = [float(question.mechanism.weight(1, answer)) for answer in (1, 0)]
     assert shares(words) == pytest.approx(exact, abs=0.005)
     assert shares(words)[1] == pytest.approx(exact[1], rel=0.15), "a small share has two digits"
@@ -135,7 +136,7 @@ def test_odds_in_words_are_those_of_the_table(epsilon: str) -> None:
 def test_odds_of_a_number_are_those_of_its_column() -> None:
     (number,) = [q for q in parse_document(document()).questions if q.name == "minutes"]
     column = [row[64] for row in number.mechanism.rows]  # type: ignore[attr-defined] # a number's
-    told = shares(describe_report([number], [64])[0].odds)
+    told = shares(explained(describe_report([number], [64])[0]))
     assert told == pytest.approx([column[64] / ONE, min(column) / ONE], abs=0.005)
 
 
@@ -156,10 +157,14 @@ def test_a_long_list_of_options_is_cut_short() -> None:
     (page,) = parse_document(document(questions=UNARY.format(options=options))).questions
     (told,) = describe_report([page], [2**200 - 1])
     assert len(told.says) <= 201
-    assert "is sent 50 times in 100 if it is your true answer; if not, 27 times" in told.odds
+    assert "is sent 50 times in 100 if it is your true answer; if not, 27 times" in explained(told)
 
 
 MAX_SYMBOLS = 2**16
+
+
+def explained(symbol: ReportedSymbol) -> str:
+    return explain_report(symbol.says, symbol.chances)
 
 
 def shares(text: str) -> list[float]:

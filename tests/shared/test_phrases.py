@@ -14,11 +14,11 @@ from deniable.shared.privacy.epsilon import ONE
 from deniable.shared.privacy.mechanism import Chances
 from deniable.shared.privacy.mechanisms import mechanisms
 from deniable.shared.survey.document import parse_toml
+from deniable.shared.survey.kinds.base import Question
 from deniable.shared.survey.phrases import (
     ENGLISH,
     explain_report,
     explain_survey,
-    report_chances,
 )
 from tests.asked import question as asked_with
 from tests.survey_texts import bit, choice, number, question, survey_text, vector
@@ -198,9 +198,13 @@ def test_every_value_of_a_sentence_has_a_name() -> None:
 # Reports
 
 
+def explained(asked: Question, symbol: int = 0) -> str:
+    return explain_report(asked.describe(symbol), asked.chances(symbol))
+
+
 def test_a_report_of_a_bit_is_explained_as_promised() -> None:
     (asked,) = parse_toml(survey_text(bit(epsilon="0.5"))).questions
-    assert asked.explain(0) == (
+    assert explained(asked) == (
         "If your true answer is no, 'no' is sent 62 times in 100; if it is yes, 38 times, so no "
         "one can tell."
     )
@@ -215,7 +219,7 @@ def test_a_report_of_every_mechanism_is_explained_by_its_own_probabilities(
     chances = asked.mechanism.chances(0)
     assert chances is not None
     assert chances.keep > chances.lie > 0
-    says = asked.explain(0)
+    says = explained(asked)
     told = re.search(r"([\d,]+) times in ([\d,]+)\b.*?([\d,]+) times", says)
     assert told, says
     keep, per, lie = (int(number.replace(",", "")) for number in told.groups())
@@ -226,5 +230,5 @@ def test_a_report_of_every_mechanism_is_explained_by_its_own_probabilities(
 
 def test_a_report_that_is_nearly_certain_is_not_called_untellable() -> None:
     for keep, doubt in ((ONE * 95 // 100, "no one can tell"), (ONE * 96 // 100, "be fully sure")):
-        chances = report_chances("no", Chances("option", keep, ONE - keep), ("no", "yes"))
+        chances = Chances("option", keep, ONE - keep).values("no", ("no", "yes"))
         assert doubt in explain_report("no", chances)

@@ -247,7 +247,7 @@ def describe_report(
     described = []
     for question, symbol in zip(questions, symbols, strict=True):
         if symbol is not None:
-            text, odds = question.describe(symbol), question.explain(symbol)
+            text, odds = question.describe(symbol), question.mechanism.explain(symbol)
             limit, chances = MAX_SYMBOL_CHARACTERS, question.chances(symbol)
             says = text if len(text) <= limit else f"{text[:limit]}…"
             epsilon = str(question.epsilon)

@@ -16,7 +16,7 @@ answers.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from functools import lru_cache
 from os import urandom
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, TypeVar
@@ -56,12 +56,41 @@ def random_pause() -> None:
     sum(range(kernel_draw(16) >> 6))
 
 
+SURE = 20  # a truth that is sent this much more often than a lie leaves little doubt
+
+
 class Chances(NamedTuple):
     """Probabilities of a true report and of a lie, in units of 2^-64."""
 
     form: str  # the sentence that states them: a key of survey/phrases.py, without "sent_"
     keep: int
     lie: int
+
+    def values(self, says: str, answers: Sequence[str]) -> dict[str, str]:
+        """Return the values of the sentence. `answers`: all possible ones, where known."""
+        keep, lie, per = _times(self.keep, self.lie)
+        others = [answer for answer in answers if answer != says]
+        sure = self.keep > SURE * self.lie
+        return {
+            "form": f"sent_{self.form}",
+            "other": others[0] if len(others) == 1 else "",
+            "keep": keep,
+            "lie": lie,
+            "per": per,
+            "doubt": "no_one_can_be_sure" if sure else "no_one_can_tell",
+        }
+
+
+def _times(keep: int, lie: int) -> tuple[str, str, str]:
+    """Return two probabilities as "62 times in 100", with more digits where one is close to 0 or 1.
+
+    >>> _times(ONE * 622 // 1000, ONE * 378 // 1000), _times(ONE - ONE // 400, ONE // 400)
+    (('62', '38', '100'), ('9,975', '25', '10,000'))
+    """
+    rarest, per = min(keep, lie, ONE - keep, ONE - lie), 100
+    while nearest(rarest * per, ONE) < (2 if per == 100 else 10):
+        per *= 10
+    return f"{nearest(keep * per, ONE):,}", f"{nearest(lie * per, ONE):,}", f"{per:,}"
 
 
 class Mechanism(ABC):

@@ -9,14 +9,13 @@ ABOUT_SURVEYS to the JavaScript client.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
 from deniable.shared.privacy.epsilon import (
     MAX_SHOWN_BILLIONTHS,
-    ONE,
     decimal_text,
     largest_belief,
     lifetime_promise,
@@ -24,7 +23,6 @@ from deniable.shared.privacy.epsilon import (
 )
 
 if TYPE_CHECKING:
-    from deniable.shared.privacy.mechanism import Chances
     from deniable.shared.survey.document import Survey
     from deniable.shared.survey.kinds.base import Question
 
@@ -134,7 +132,6 @@ ENGLISH: Texts = {**ABOUT_SURVEYS, **ABOUT_REPORTS}
 # with more bits than this, few of a thousand installs send the same report
 FINGERPRINT_BITS = math.log2(1_000)
 MAX_SHOWN_OPTIONS = 20
-SURE = 20  # a truth that is sent this much more often than a lie leaves little doubt
 
 
 @dataclass(frozen=True)
@@ -200,8 +197,10 @@ def answer_text(question: Question, texts: Texts = ENGLISH) -> str:
     form = texts.get(f"answer_{question.kind}")
     if form is None:
         return question.asked
-    values = {name: _number(value) for name, value in question.fields().items()}
-    asked = form.format_map(values | {"options": _options(question, texts)})
+    asked = form
+    if "{" in form:
+        values = {name: _number(value) for name, value in question.fields().items()}
+        asked = form.format_map(values | {"options": _options(question, texts)})
     return texts["unit"].format(asked=asked, unit=question.unit) if question.unit else asked
 
 
@@ -240,26 +239,11 @@ def question_odds(billionths: int, reports: int, texts: Texts) -> str:
     return texts["odds_of_several"].format(growth=one, reports=f"{reports:,}", all=every)
 
 
-def report_chances(says: str, chances: Chances, answers: Sequence[str]) -> dict[str, str]:
-    """Return the values of the sentence about a report. `answers`: all of them, where known."""
-    keep, lie, per = _times(chances.keep, chances.lie)
-    others = [answer for answer in answers if answer != says]
-    sure = chances.keep > SURE * chances.lie
-    return {
-        "form": f"sent_{chances.form}",
-        "other": others[0] if len(others) == 1 else "",
-        "keep": keep,
-        "lie": lie,
-        "per": per,
-        "doubt": "no_one_can_be_sure" if sure else "no_one_can_tell",
-    }
-
-
 def explain_report(says: str, chances: Mapping[str, str], texts: Texts = ENGLISH) -> str:
     """Return how certain a report is, for the person who sends it.
 
     >>> from deniable.shared.privacy.mechanism import Chances
-    >>> chances = report_chances("no", Chances("option", 2**63, 2**62), ("no", "yes"))
+    >>> chances = Chances("option", 2**63, 2**62).values("no", ("no", "yes"))
     >>> explain_report("no", chances).partition("; ")[2]
     'if it is yes, 25 times, so no one can tell.'
     """
@@ -275,19 +259,6 @@ def explain_report(says: str, chances: Mapping[str, str], texts: Texts = ENGLISH
 
 def _value(name: str, texts: Texts) -> str:
     return texts.get(f"value_{name}", name)
-
-
-def _times(keep: int, lie: int) -> tuple[str, str, str]:
-    """Return two probabilities as "62 times in 100", with more digits where one is close to 0 or 1.
-
-    >>> _times(ONE * 622 // 1000, ONE * 378 // 1000), _times(ONE - ONE // 400, ONE // 400)
-    (('62', '38', '100'), ('9,975', '25', '10,000'))
-    """
-    rarest, per = min(keep, lie, ONE - keep, ONE - lie), 100
-    while (rarest * per + ONE // 2) // ONE < (2 if per == 100 else 10):
-        per *= 10
-    near = [(units * per + ONE // 2) // ONE for units in (keep, lie)]
-    return f"{near[0]:,}", f"{near[1]:,}", f"{per:,}"
 
 
 def _when(survey: Survey, texts: Texts) -> str:

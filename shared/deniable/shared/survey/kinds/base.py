@@ -20,7 +20,7 @@ from deniable.shared.privacy.families.number_table import NumberTable
 from deniable.shared.privacy.families.support import SupportDesign
 from deniable.shared.privacy.mechanism import Draw, Mechanism
 from deniable.shared.privacy.mechanisms import mechanisms
-from deniable.shared.survey.phrases import answer_text, explain_report, report_chances
+from deniable.shared.survey.phrases import answer_text
 from deniable.shared.survey.reader import Reader
 
 # The estimated quantity: a share of the people who report, a mean, or a coordinate of a mean
@@ -145,14 +145,7 @@ class Question(ABC):
         chances = self.mechanism.chances(symbol)
         if chances is None:
             return {}
-        return report_chances(self.describe(symbol), chances, self.answer_labels)
-
-    def explain(self, symbol: int) -> str:
-        """Return how certain a report is, for the person who sends it."""
-        chances = self.chances(symbol)
-        if not chances:
-            return self.mechanism.explain(symbol)
-        return explain_report(self.describe(symbol), chances)
+        return chances.values(self.describe(symbol), self.answer_labels)
 
     @property
     def remark(self) -> str | None:
