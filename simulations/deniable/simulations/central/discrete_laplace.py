@@ -57,8 +57,8 @@ def bernoulli_exp(numerator: int, denominator: int, uniform: Below) -> bool:
     """Return True with probability exactly e^-(numerator / denominator), for any ratio >= 0.
 
     For a ratio x <= 1, toss coins with probabilities x / 1, x / 2, ... until coin number k fails.
-    As P[k > j] = x^j / j!, k is odd with probability 1 - x + x^2/2 - ... = e^-x. For a larger x,
-    e^-x is a product of such probabilities.
+    Because P[k > j] = x^j / j!, k is odd with probability 1 - x + x^2/2 - ... = e^-x. For a larger
+    x, e^-x is a product of such probabilities.
     """
     while numerator > denominator:
         if not _bernoulli_exp_small(1, 1, uniform):
@@ -112,7 +112,7 @@ class DiscreteLaplace:
         return radius
 
     def sample(self, uniform: Below) -> int:
-        """Draw one number, exactly from the distribution.
+        """Draw one number from exactly this distribution.
 
         With the rate of decay s / t: u + t v is geometric with rate 1 / t (u is uniform below t and
         kept with probability e^(-u/t), v is geometric with rate 1), and the whole part of its
@@ -136,16 +136,16 @@ class DiscreteLaplace:
 
 @dataclass(frozen=True)
 class GeometricCounts:
-    """Geometric mechanism: counts of people by bin, each with its own noise.
+    """Geometric mechanism: counts of people by bin, each with independent noise.
 
-    One person moves the counts by at most Δ (`sensitivity`) in total. For a histogram Δ is 1 if
-    neighbours differ by one added or removed person, and 2 if one person changes the answer, which
-    leaves one bin and enters another. The second is the relation of every local model, so a
-    comparison at the same ε must use it. For a single count of people who say yes, Δ is 1 in both.
+    One person moves the counts by at most Δ (`sensitivity`) in total. For a histogram, Δ is 1 if
+    neighbours differ by one added or removed person. It is 2 if one person's answer changes, which
+    leaves one bin and enters another. Every local model has the second relation, so a comparison at
+    the same ε must use it. For a single count of yes, both relations have Δ = 1.
 
     Privacy: the probabilities of d released counts multiply, so they change by a factor of at most
     e^(ε (sum of moves) / Δ). Error: the largest of d errors exceeds ceil((Δ / ε) ln(d / δ)) with
-    probability at most δ. The version without the ceiling, which is often printed, is false.
+    probability at most δ. The often printed bound without the ceiling is false.
 
     Sources: theorem 2.8 of the notes on geometric noise, its radius corrected; Ghosh, Roughgarden,
     Sundararajan 2009, "Universally utility-maximizing privacy mechanisms", STOC.
@@ -180,10 +180,10 @@ class BoundedMean:
     and b adds the variance (x - a)(b - x), which a fine grid makes negligible. The number of people
     n is public, so neighbours differ in one person's answer.
 
-    The variance of the noise, as a share of the range, is 2 a / (a - 1)^2 / (n steps)^2 with
-    a = e^(ε / steps): below Laplace's 2 / (n ε)^2, and near it on fine grids.
+    The variance of the noise, as a share of the range, is 2 a / (a - 1)^2 / (n steps)^2 with a =
+    e^(ε / steps). It is below Laplace's 2 / (n ε)^2, and close to it on fine grids.
 
-    Source: the Laplace mechanism for a mean, of the notes, on a grid.
+    Source: the notes' Laplace mechanism for a mean, here on a grid.
     """
 
     epsilon: Epsilon
@@ -199,7 +199,7 @@ class BoundedMean:
         return Fraction(total + self.noise.sample(uniform), len(positions) * self.steps)
 
     def variance(self, people: int) -> float:
-        """Return the variance of the noise of the mean, as a share of the range."""
+        """Return the variance of the noise on the mean, as a share of the range."""
         return mean_variance(self.epsilon, people, self.steps)
 
 
@@ -224,8 +224,8 @@ def tulap_below(x: Array, epsilon: float) -> Array:
         F(x) = b^-[x] / (1 + b) (b + (x - [x] + 1/2) (1 - b))   for x <= 0, else 1 - F(-x)
 
     A test that rejects if s plus Tulap noise exceeds m, where s people say yes, rejects with
-    probability F(s - m). It is ε-private, and no other private test of one share against a larger
-    one has more power at the same level.
+    probability F(s - m). It is ε-private. No other private test of a share against a larger share
+    has more power at the same level.
 
     Source: Awan, Slavkovic 2018, "Differentially private uniformly most powerful tests for binomial
     data", NeurIPS.

@@ -1,6 +1,6 @@
 """Sample and aggregate: a statistic of each block of people, and a private centre of the blocks.
 
-Each person is in one block, and so moves one of k values, by any amount. Values are in [0, 1].
+Each person is in one block, so moves only one of k values, by any amount. Values are in [0, 1].
 
     quantile      the exponential mechanism on [0, 1]: between the i-th and the next of the sorted
                   values the density is e^(-ε |i - α k| / 2), as one value moves i by at most 1
@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 Array = NDArray[np.floating]
-QUARTILE_DISTANCES = 4.0  # beyond which values are clipped
+QUARTILE_DISTANCES = 4.0  # the distance from the middle beyond which values are clipped
 
 
 def gaps(values: Array, share: float, epsilon: float) -> tuple[Array, Array]:
@@ -38,7 +38,7 @@ def private_quantile(
 
 
 def drawn_between(points: Array, logs: Array, generator: np.random.Generator) -> Array:
-    """Draw a point for each row: intervals with weights length · e^log, uniform in each.
+    """Draw an interval for each row, with weights length · e^log, and a uniform point in it.
 
     The Gumbel trick draws the interval: the largest log weight plus Gumbel noise.
     """

@@ -19,7 +19,7 @@ from deniable.simulations.central.discrete_laplace import Below, bernoulli_exp
 
 @dataclass(frozen=True)
 class ExponentialMechanism:
-    """Choice among candidates, likelier the better they are.
+    """Choice among candidates, in which better candidates are more likely.
 
     A candidate that is d whole units worse than a perfect one gets the weight W(d), with
 
@@ -29,10 +29,10 @@ class ExponentialMechanism:
     candidate's share of the base measure. One person can move d by at most Δ units.
 
     Privacy: rounding up makes W(d) / W(d + 1) at most e^x. So moving d by at most Δ changes every
-    weight by a factor of at most e^(ε/2), and the sum of the weights by at most e^(ε/2) the other
-    way: e^ε in total. That is why the weight has ε/2 and not ε. Rounding up stops the decrease at
-    a weight of about 1 / x, so far candidates keep a probability of about 2^-64 each, which is more
-    noise, not less.
+    weight by a factor of at most e^(ε/2). The sum of the weights may change by as much the other
+    way, which makes e^ε in total. That is why the weight has ε/2 and not ε. Rounding up stops the
+    decrease at a weight of about 1 / x, so distant candidates keep a probability of about 2^-64
+    each, which is more noise, not less.
 
     Source: McSherry, Talwar 2007, "Mechanism design via differential privacy", FOCS; theorem 7.1 of
     the lecture notes, theorems 1 and 2 of the survey among the notes (the error).
@@ -46,7 +46,7 @@ class ExponentialMechanism:
         """Weights W(0), W(1), ... up to the last that is smaller than the one before."""
         units = exp_interval(
             self.epsilon.billionths, 2 * BILLION * self.sensitivity, PROOF_PRECISION
-        ).low  # of e^x, at most
+        ).low  # lower end of e^x
         weights = [ONE]
         while True:
             following = -((-weights[-1] << PROOF_PRECISION) // units)
@@ -77,14 +77,14 @@ class ExponentialMechanism:
 class PermuteAndFlip:
     """Choice among candidates that is never worse than that of the exponential mechanism.
 
-    Candidates are tried in random order. One that is d whole units worse than the best is accepted
-    with probability e^(-ε d / (2 Δ)), the best always, and the first one accepted is released. One
-    person can move a candidate's count by at most Δ units.
+    Candidates are tried in random order. A candidate that is d whole units worse than the best is
+    accepted with probability e^(-ε d / (2 Δ)), so the best is always accepted. The first accepted
+    candidate is released. One person can move a candidate's count by at most Δ units.
 
-    Privacy: as for the exponential mechanism, e^(ε/2) from a candidate's own distance and e^(ε/2)
-    from those of all others. The coins are exact ratios of whole numbers. The best candidate is at
-    least as likely as with the exponential mechanism: with k - 1 others d behind,
-    (1 - (1 - x)^k) / (k x) against 1 / (1 + (k - 1) x), x = e^(-ε d / (2 Δ)).
+    Privacy: as for the exponential mechanism, a candidate's own distance adds a factor of e^(ε/2),
+    and the distances of all others add e^(ε/2). The coins are exact ratios of whole numbers. The
+    best candidate is at least as likely as with the exponential mechanism. With k - 1 others d
+    behind, it has (1 - (1 - x)^k) / (k x), not 1 / (1 + (k - 1) x), x = e^(-ε d / (2 Δ)).
 
     Source: McKenna, Sheldon 2020, "Permute-and-flip: a new mechanism for differentially private
     selection", NeurIPS.

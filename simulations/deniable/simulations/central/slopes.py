@@ -43,15 +43,15 @@ from numpy.typing import NDArray
 from scipy.special import expit, ndtr, ndtri
 
 Array = NDArray[np.floating]
-SUMS_SENSITIVITY = 2.25  # how far one person moves both sums together
-NOISE_SHARE = 0.5  # of ε, for the noise of the objective
-NEWTON_STEPS = 12  # each doubles the digits
+SUMS_SENSITIVITY = 2.25  # largest total change of both sums by one person
+NOISE_SHARE = 0.5  # share of ε for the noise on the objective
+NEWTON_STEPS = 12  # each step doubles the correct digits
 NORMAL_REACH, LAPLACE_REACH = 9.0, 40.0  # largest draws, in standard deviations and scales
-POINTS = 301  # of a grid that is denser in the middle
+POINTS = 301  # number of points of a grid that is denser in the middle
 
 
 class Crowd(ABC):
-    """People whose answers a server knows, one crowd for each repetition."""
+    """People whose answers a server knows: one crowd for each repetition."""
 
     loss_sensitivity: ClassVar[float]  # Δ
     gradient_sensitivity: ClassVar[float]  # Δ'
@@ -148,7 +148,7 @@ class LineCrowd(Crowd):
 
 @dataclass(frozen=True)
 class LogisticCrowd(Crowd):
-    """Numbers of people, `held`, at each z of `places`: one row for each repetition."""
+    """Numbers of people `held` at each z of `places`, with one row for each repetition."""
 
     places: Array
     held: NDArray[np.int64]
@@ -195,7 +195,7 @@ class LogisticCrowd(Crowd):
 def _drawn(
     centre: Array, reach: Array, log: Callable[[Array], Array], generator: Generator
 ) -> Array:
-    """Draw from a density on a grid around its maximum, linear between points."""
+    """Draw from a density on a grid around its maximum; the density is linear between points."""
     steps = np.linspace(-1, 1, POINTS)
     steps *= np.abs(steps)
     theta = np.clip(centre[:, None] + reach[:, None] * steps, -1, 1)

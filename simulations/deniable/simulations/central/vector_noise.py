@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 
 from deniable.shared.privacy.epsilon import Epsilon
 
-SPREAD = 40.0  # decays and standard deviations of the radius: less than 1e-16 lies beyond
-MAX_MOVE = 2.0  # of a sum of vectors in the unit ball, when one of them is replaced
+SPREAD = 40.0  # in scales and deviations of the radius: less than 1e-16 lies beyond
+MAX_MOVE = 2.0  # length of the change when one of several added unit vectors is replaced
 
 Array = NDArray[np.float64]
 
@@ -30,11 +30,11 @@ class CubeNoise:
     triangle inequality no probability changes by more than a factor of e^ε. Independent noise on
     each count would need m times the scale.
 
-    To draw it, draw a cube with half side R, with probability proportional to
-    (2 R + 1)^m e^(-ε R), and then a uniform point in the cube: (1 - e^-ε) e^(-ε R) adds up to
-    e^(-ε r) over R >= r. The variance of each count is E R (R + 1) / 3. For small ε that is
-    (m + 1) (m + 2) / (3 ε^2), for large m a sixth of the 2 m^2 / ε^2 of independent noise. For one
-    count it is discrete Laplace noise.
+    To draw it, draw a cube with half side R, with probability proportional to (2 R + 1)^m e^(-ε R),
+    and then a uniform point in the cube: (1 - e^-ε) e^(-ε R) adds up to e^(-ε r) over R >= r. The
+    variance of each count is E R (R + 1) / 3. For small ε, that is (m + 1) (m + 2) / (3 ε^2); for
+    large m, it is a sixth of the 2 m^2 / ε^2 of independent noise. For a single count, cube noise
+    is discrete Laplace noise.
     """
 
     epsilon: Epsilon

@@ -32,18 +32,18 @@ from deniable.simulations.demo.server_process import Published
 TRUE_SHARES = {"firefox": 0.34, "chrome": 0.41, "safari": 0.14, "edge": 0.07, "other": 0.04}
 CRASH_SHARE = 0.07
 MINUTES = (2.0, 17.0)  # shape and scale of a gamma distribution, clamped to two hours
-REPORTS_PER_ENVELOPE = 500  # sent by the backend
+REPORTS_PER_ENVELOPE = 500  # in each envelope that the backend sends
 MAX_PARALLEL_DEVICES = 16
 FLUSH_SECONDS = 10.0
 CRASHED_BY_DAY = (0.04, 0.04, 0.05, 0.04, 0.11, 0.24, 0.31, 0.27, 0.12, 0.05, 0.04, 0.04)
-RELEASE_DAY, FIX_DAY, FORGERY_DAY = 4, 8, 10  # counted from 0
+RELEASE_DAY, FIX_DAY, FORGERY_DAY = 4, 8, 10  # days are counted from 0
 ANNOTATIONS = {RELEASE_DAY: "2.4 released", FIX_DAY: "2.4.1 fixes it"}
 REPORTS_PER_FORGERY = 20  # one report in 20 is forged on that day
 MIN_PEOPLE_PER_DAY = 100
 SCREENS = (0.38, 0.22, 0.18, 0.07, 0.06, 0.03, 0.04, 0.02)
 ALL_SCREENS = 2 ** len(SCREENS) - 1  # a valid symbol that claims every screen
 
-Done = Callable[[int], None]  # takes the number of people who have just answered
+Done = Callable[[int], None]  # called with the number of people who have just answered
 Truths = Mapping[str, Mapping[str, float]]
 
 

@@ -77,7 +77,7 @@ def run(arguments: Namespace) -> int:
 
 
 def _publish(server: RunningServer, data: Path) -> Surveys:
-    """Publish four surveys, of which one is not open yet and one is closed by hand."""
+    """Publish four surveys; one is not open yet, and one is closed by hand."""
     today = datetime.now(UTC).date()
     begin = today - timedelta(days=len(crowd.CRASHED_BY_DAY) - 1)
 
@@ -119,7 +119,7 @@ def _play(surveys: Surveys, people: Sequence[Person], seed: int, folder: Path) -
 
 
 def _truths(surveys: Surveys, health: Truths, days: Sequence[Day]) -> Iterator[ReferenceValue]:
-    """Yield the true values, which the dashboard reads from a file and which no store holds."""
+    """Yield the true values, which are in no store: the dashboard reads them from a file."""
     rounds = [(surveys.health, surveys.health.survey.first_round, health)]
     rounds += [(surveys.crashes, day.round, day.truths) for day in days]
     for published, number, true in rounds:

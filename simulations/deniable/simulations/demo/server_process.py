@@ -30,7 +30,7 @@ from deniable.shared.survey.document import Survey, render_document
 from deniable.shared.survey.keys import public_hex, sign
 
 STOP_SECONDS = 10
-MAX_CHECKS, CHECK_SECONDS = 200, 0.05  # while waiting for a new survey to be served
+MAX_CHECKS, CHECK_SECONDS = 200, 0.05  # limits of the wait until the server serves a new survey
 COMMAND = [sys.executable, "-m", "deniable.shared.cli.command"]
 # A closed terminal sends SIGHUP, which Windows does not have.
 END_SIGNALS = [
@@ -40,9 +40,9 @@ END_SIGNALS = [
 
 @dataclass(frozen=True)
 class RunningServer:
-    url: str  # for devices
-    dashboard: str  # for people
-    token: str  # of an operator
+    url: str  # address for devices
+    dashboard: str  # address for people
+    token: str  # access token of an operator
 
     @property
     def page(self) -> str:
@@ -82,7 +82,7 @@ def interrupted_by_signals() -> Iterator[None]:
         yield
     finally:
         for number, handler in before.items():
-            with suppress(TypeError):  # a handler that was not set by Python
+            with suppress(TypeError):  # raised for a handler that Python did not set
                 signal.signal(number, handler)
 
 

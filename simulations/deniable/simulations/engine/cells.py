@@ -82,7 +82,7 @@ def _spawn_key(text: str) -> tuple[int, ...]:
 
 
 def _run_cell(name: str, run: Run, seed: int, cell: Cell) -> list[Row]:
-    """Return the rows as a journal would return them. Each process imports `run` by its name."""
+    """Return the rows as a journal would return them. Each process imports `run` by name."""
     rows = run(cell, cell_generator(name, seed, cell))
     plain: list[Row] = json.loads(json.dumps(list(rows), default=lambda number: number.item()))
     return plain

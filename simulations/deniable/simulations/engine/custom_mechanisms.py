@@ -71,7 +71,7 @@ def label(kind: str, text: str) -> str:
 
 
 def local_estimators(kind: str, names: Sequence[str], taken: Sequence[Look]) -> list[Estimator]:
-    """Return local estimators for these mechanisms, with looks that are not taken."""
+    """Return local estimators for these mechanisms, with looks that are still free."""
     looks = distinct_looks(len(names), taken)
     return [
         Estimator("local", name, label(kind, name), look)

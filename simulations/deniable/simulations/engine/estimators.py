@@ -209,7 +209,7 @@ def _single(options: Options) -> dict[str, Any]:  # Any: JSON values
 
 
 def middle(values: Sequence[Any]) -> Any:
-    """Return the middle value, which a figure shows if it can show only one. Any: any type."""
+    """Return the middle value, for a figure that can show only one value. Any: any type."""
     return values[(len(values) - 1) // 2]
 
 

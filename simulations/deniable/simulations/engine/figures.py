@@ -63,7 +63,7 @@ SHUFFLED_LOOK = Look("#8c510a", "X", (0, (4, 1, 1, 1)))  # brown
 
 
 def distinct_looks(count: int, taken: Sequence[Look] = ()) -> list[Look]:
-    """Return looks that differ from each other and from those taken.
+    """Return looks that differ from each other and from the looks already taken.
 
     If there are more looks than colours, each further pass through the colours shifts the markers
     and dash patterns.
@@ -132,12 +132,12 @@ def new_figure(width: float = 7.0, height: float = 4.6) -> matplotlib.figure.Fig
 Form = Literal["marked", "line", "points", "limit"]
 LIMITED_MODELS = ("local", "central")
 LINES_AND_POINTS = "Lines are formulas, points are simulations, dotted lines are limits."
-MAX_LABELLED_TICKS = 8  # of an x axis where each value has a tick
+MAX_LABELLED_TICKS = 8  # largest number of values on an x axis with a tick for each
 
 
 @dataclass(frozen=True)
 class Curve:
-    """Points (x, y, half of the error bar) in one look. Curves with equal labels share an entry."""
+    """Points (x, y, half of the error bar) in one look. Equal labels share a legend entry."""
 
     points: Sequence[tuple[float, float, float]]
     look: Look
@@ -156,7 +156,7 @@ class Panel:
     scales: tuple[str, str] = ("log", "log")
     reference: float | None = None
     limits: tuple[float, float] | None = None
-    notes: Sequence[tuple[str, Look]] = ()  # text and marker in the lower left corner
+    notes: Sequence[tuple[str, Look]] = ()  # texts and markers for the lower left corner
 
 
 def curve(
@@ -289,7 +289,7 @@ def error_panel(
     measured, limit = root(target.measured, unit.factor), root(target.limit, unit.factor)
 
     def bar(row: Row) -> float:
-        """Return three Monte-Carlo errors of the square root."""
+        """Return three Monte-Carlo standard errors of the square root of the measured value."""
         height = number(row, measured)
         return 1.5 * number(row, target.error) * unit.factor**2 / height if height else 0.0
 
@@ -345,7 +345,7 @@ def price_curves(
 ) -> list[Curve]:
     """Return the price of locality by formula, and as measured with three standard errors.
 
-    About these people, the price is divided by their number, with which it grows.
+    About these people, the price grows with their number, so it is divided by that number.
     """
     keys = ("epsilon", "people", x)
     central_rows = rows.of(central).groups(*keys)

@@ -24,7 +24,7 @@ from typing import Any, Self
 from deniable.shared.errors import InvalidEpsilon, WrongUse
 from deniable.shared.privacy.epsilon import BILLION, Epsilon, decimal_text
 
-MAX_PEOPLE = 10**9  # every count and every sum of noise fits numpy's whole numbers
+MAX_PEOPLE = 10**9  # so that every count and every sum of noise fits numpy's whole numbers
 
 Reader = Callable[[str, Any], Any]  # Any: user input; JSON values
 
@@ -39,7 +39,7 @@ class Option:
     help: str
     metavar: str = "LIST"
     positional: bool = False
-    repeated: bool = False  # may be given several times, each with a value
+    repeated: bool = False  # may be given several times, each time with a value
 
 
 def read(

@@ -82,7 +82,7 @@ class Study:
     cells: Callable[[Options], Sequence[Cell]]
     run: Run
     report: Callable[[Options, Sequence[Row]], Report]
-    check: Callable[[dict[str, Any]], Options] = dict  # of the options together; raises WrongUse
+    check: Callable[[dict[str, Any]], Options] = dict  # checks all options; raises WrongUse
     formulas: Sequence[tuple[str, str]] = ()  # (description, TeX): see `page.formula_svg`
     where: str = "local"  # where cells run by default
 

@@ -102,7 +102,7 @@ class StudyResult:
         return "\n".join(_toml_table(name, table) for name, table in tables.items())
 
     def _as_python(self) -> str:
-        """Return Python code that gives the same rows; empty if the options were not all kept."""
+        """Return Python code that reproduces the rows; empty if an option was not recorded."""
         if any(option.name not in self.options for option in self.study.options):
             return ""
         arguments = [

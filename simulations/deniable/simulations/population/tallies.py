@@ -46,7 +46,7 @@ JOINT: Literal["joint"] = "joint"
 MARGINALS: Literal["marginals"] = "marginals"
 MOMENTS: Literal["moments"] = "moments"
 Exactness = Literal["joint", "marginals", "moments"]
-MAX_SINGLE_DRAWS = 2**22  # people who are simulated one by one
+MAX_SINGLE_DRAWS = 2**22  # largest number of people who are simulated one by one
 
 Counts = NDArray[np.int64]
 Rates = NDArray[np.float64]
@@ -204,7 +204,7 @@ class DesignSampler(Sampler[SupportDesign]):
 
 class CyclicSampler(Sampler[CyclicDesign]):
     def counts(self, held: Counts, repetitions: int, generator: np.random.Generator) -> Counts:
-        """Draw a symbol of their answer for people who keep it, and any symbol for the others."""
+        """Draw a symbol of the answer for people who keep it, and any symbol for the others."""
         design = self.mechanism
         seeing = generator.binomial(held, 1 - design.blind / ONE, (repetitions, held.shape[1]))
         every = np.full(design.modulus, 1 / design.modulus)

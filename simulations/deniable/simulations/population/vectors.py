@@ -1,9 +1,9 @@
 """Reports of vectors: sums of the designs that devices use, and cosines of PrivUnit.
 
-Estimates are made from sums of coordinates. The simulated sums are normal, which the sum of many
-reports approaches, with exact means and covariances: for a person's vector v with direction u, a
-codeword has the mean gain v and the mean square across I + (along - across) u u'. Sums of squares
-are set to their expectations.
+Estimates are made from sums of coordinates. The simulated sums are normal, as sums of many reports
+nearly are; means and covariances are exact: for a person's vector v with direction u, a codeword
+has the mean gain v and the mean square across I + (along - across) u u'. Sums of squares are set to
+their expectations.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def vector_sums(
 def axis_sums(
     design: VectorDesign, held: Sums, repetitions: int, generator: np.random.Generator
 ) -> Sums:
-    """Draw the same for people whose vectors point along the axes, so coordinates are independent.
+    """Draw the counts for vectors that point along the axes, whose coordinates are independent.
 
     `held` has one row for all repetitions, or one row per repetition.
     """
@@ -63,7 +63,7 @@ def _whole(sums: Array, squares: Array) -> Sums:
 
 
 def cap_probability(epsilon: float, part: float) -> float:
-    """Return the probability of a report in the cap, which is this part of the sphere."""
+    """Return the probability of a report in a cap that is this part of the sphere."""
     e = math.exp(epsilon)
     return e * part / (1 + (e - 1) * part)
 
@@ -83,10 +83,10 @@ def cosines(epsilon: float, dimension: int, times: int, generator: np.random.Gen
     """
     from scipy.special import betaincinv
 
-    _, both = best_cap(dimension, epsilon)  # the cap and the one opposite
+    _, both = best_cap(dimension, epsilon)  # the cap and the opposite cap
     part = both / 2
     inside = generator.random(times) < cap_probability(epsilon, part)
-    above = generator.random(times)  # part of the sphere that is closer to v
+    above = generator.random(times)  # the part of the sphere that is closer to v than the report
     above = np.where(inside, part * above, part + (1 - part) * above)
     shape = (dimension - 1) / 2
     return np.asarray(1 - 2 * betaincinv(shape, shape, above))

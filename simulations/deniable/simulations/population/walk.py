@@ -8,8 +8,8 @@ at each inner point with probability 1 - r, wherever they started, and always at
     P[j | i] = (1 - r) / (1 + r) r^|i - j|       j inside
              =       1 / (1 + r) r^|i - j|       j an end
 
-People who move in one direction are therefore exchangeable, and can be counted together. With m + 1
-points, 2 m binomials of people who start and 2 m of people who stop have exactly the joint
+People who move in the same direction are therefore exchangeable, and can be counted together. With
+m + 1 points, 2 m binomials of people who start and 2 m of people who stop have exactly the joint
 distribution of m + 1 multinomials, in time that grows with m and not with m^2. We know of no
 published source.
 """
@@ -24,7 +24,7 @@ from deniable.shared.privacy.families.number_table import NumberTable
 
 Array = NDArray[np.float64]
 Counts = NDArray[np.int64]
-ROUNDING = 1e-13  # relative error of a probability after 255 steps in doubles; not detectable
+ROUNDING = 1e-13  # relative error of a probability after 255 steps in doubles; undetectable
 
 
 def walk_rate(mechanism: NumberTable, rows: Array) -> float | None:
@@ -45,9 +45,9 @@ def walk_rows(steps: int, r: float) -> Array:
 
 
 def walked(r: float, held: Counts, repetitions: int, generator: np.random.Generator) -> Counts:
-    """Draw tallies of people at these points, with one row for all repetitions or one for each."""
+    """Draw tallies of people at these points; `people` has one row, or one for each repetition."""
     last = held.shape[1] - 1
-    ways = np.zeros((2, last + 1, repetitions), dtype=np.int64)  # people who start right, and left
+    ways = np.zeros((2, last + 1, repetitions), dtype=np.int64)  # starts to the right, and left
     counts = np.empty((last + 1, repetitions), dtype=np.int64)
     for point, people in enumerate(held.T):
         stay = people[0] if len(people) == 1 else people  # drawing is much faster for one number

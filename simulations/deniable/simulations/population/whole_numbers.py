@@ -45,7 +45,7 @@ def on_grid(
 
 
 def grid_place(position: float, steps: int) -> tuple[int, float]:
-    """Return the grid point below, never the last one, and the share of the way to the next."""
+    """Return the grid point below (never the last point), and the share of the way to the next."""
     place = min(max(position, 0.0), 1.0) * steps
     below = min(math.floor(place), steps - 1)
     return below, place - below

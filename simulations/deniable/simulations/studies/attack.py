@@ -121,8 +121,8 @@ def decode(subsets: NDArray[np.float64], released: NDArray[np.float64]) -> NDArr
 def _exact_probability(attack: str, model: str, epsilon: Epsilon, parameter: int) -> float:
     """Return the probability that the best guess is right.
 
-    Two noisy counts have ε / 2 each. Only one of them includes the person; the other tells the
-    attacker nothing new.
+    Two noisy counts have ε / 2 each. Only one of them includes the person; the other count adds no
+    information.
     """
     if attack == "average":
         return Scheme("fresh", epsilon, epsilon).guess_right(parameter)
@@ -137,7 +137,7 @@ def _exact_probability(attack: str, model: str, epsilon: Epsilon, parameter: int
 
 
 def family_variation(epsilon: Epsilon, family: int) -> float:
-    """Return the total variation distance between a family's reports of a yes and of a no."""
+    """Return the total variation distance between a yes family's and a no family's reports."""
     mechanism = RandomizedResponse(epsilon)
     ones = np.arange(family + 1)
     yes, no = (binom.pmf(ones, family, units / ONE) for units in (mechanism.keep, mechanism.lie))

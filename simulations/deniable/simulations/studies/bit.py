@@ -13,9 +13,9 @@ if the shuffler and n people are honest; this study has no limit for them.
 
 For these people, the price against geometric noise is exactly n / 2 at every ε: with a = p / q,
 randomized response has p q / (p - q)^2 = a / (a - 1)^2, and geometric noise has twice that. Laplace
-noise does not use that counts are whole numbers, so the price against it is smaller:
-(n / 2) (ε / 2)^2 / sinh(ε / 2)^2. For the population, the price is 1 + V / (s (1 - s)) for any
-number of people, which is 1 / tanh(ε / 2)^2 at s = 1/2.
+noise does not exploit that counts are whole numbers, so the price against it is smaller: (n / 2) (ε
+/ 2)^2 / sinh(ε / 2)^2. For the population, the price is 1 + V / (s (1 - s)) for any number of
+people, which is 1 / tanh(ε / 2)^2 at s = 1/2.
 
 The limits bound the largest error over shares near s, for any number of people and any estimator,
 even a biased one. For many people they approach the variances above.
@@ -118,7 +118,7 @@ def run(cell: Cell, generator: Generator) -> Sequence[Row]:
 
 
 def share_limits(keep: float, share: float, people: int) -> tuple[float, float]:
-    """Return the local limits of the error about these people and about their population."""
+    """Return the local limits of the errors about these people and about their population."""
     h = np.geomspace(1e-5, 0.5, 500)
     low = np.maximum(min(share, 1 - share), h) - h
     high = np.minimum(low + 2 * h, 0.5)
@@ -223,7 +223,7 @@ def _price_figure(rows: Rows) -> Figure:
     ]
     return Figure(
         "price",
-        "The variance of randomizing devices divided by that of a trusted count. For these people "
+        "The variance of randomized response divided by that of a trusted count. For these people "
         "the ratio grows with their number: against geometric noise, it is half their number at "
         "every ε. For the population, it depends only on ε. Error bars are three standard errors.",
         lambda: figures.draw(panels, share_y=False),
@@ -234,8 +234,8 @@ def _findings(options: Options, rows: Rows) -> list[str]:
     epsilon, people = str(rows[0]["epsilon"]), int(number(rows[0], "people"))
     local, central, shuffled = (rows.one(one) for one in (LOCAL, GEOMETRIC, SHUFFLED))
     return paragraphs(
-        f"""With {people:,} people at ε {epsilon}, randomizing devices estimate the share of these
-        people to {plus_minus(local)} points, and the share of their population to
+        f"""With {people:,} people at ε {epsilon}, devices with randomized response estimate the
+        share of yes among these people to {plus_minus(local)} points, and in their population to
         {plus_minus(local, target=estimators.DRAWN)} points. A trusted server reaches
         {plus_minus(central)} and {plus_minus(central, target=estimators.DRAWN)} points.
 

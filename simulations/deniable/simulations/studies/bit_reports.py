@@ -2,8 +2,8 @@
 
 The search is a Robbins-Monro walk with Polyak's averaging. It asks one group of people after
 another about its present point. Group number i moves the point by i^-0.6 times the difference
-between the group's reports and the wanted rate. The estimate is the average point, without the
-first fiftieth of the groups, in which the walk only approaches its goal.
+between the group's reports and the wanted rate. The estimate is the average point. It leaves out
+the first fiftieth of the groups, in which the walk only approaches its goal.
 
 Source: Polyak, Juditsky 1992, "Acceleration of stochastic approximation by averaging", SIAM J.
 Control Optim. 30(4).
@@ -24,7 +24,7 @@ from deniable.shared.privacy.mechanisms import RandomizedResponse, Unary
 
 Array = NDArray[np.floating]
 BURN_IN = 50  # the first fiftieth of the groups is not averaged
-DEVIATIONS, COUNTS = 9, 60  # around the mean of a binomial: the tails are below 1e-18
+DEVIATIONS, COUNTS = 9, 60  # reach around the mean of a binomial; the tails beyond are below 1e-18
 
 
 def noise(epsilon: float) -> float:
@@ -88,7 +88,7 @@ def averaged_walk(
 
 
 def least_enough(enough: Callable[[int], bool], most: int, first: int = 1) -> int | None:
-    """Return the least whole number >= `first` that is enough; None if it exceeds `most`."""
+    """Return the least whole number from `first` to `most` that is `enough`, or None."""
     high = first
     while not enough(high):
         high *= 2

@@ -10,11 +10,11 @@ The total of T rounds is the least E for which the account proves (E, δ):
     gaussian     μ √T for T answers with Gaussian noise, each of them (ε, δ); exact           [3]
     sampled      gaussian, where each round samples each person with a small probability, as in
                  DP-SGD: by Rényi divergences, and numerically by privacy loss distributions,
-                 which never understate the total                                             [5]
+                 which never understate the total [5]
 
 "exact" and r(α) = ln((e^(α ε) + e^((1-α) ε)) / (1 + e^ε)) / (α - 1) are exact for randomized
-response, which is the worst mechanism with this ε and the mechanism of every local report of one
-bit. Nothing is simulated.
+response. It is the worst mechanism with this ε, and the mechanism of every local report of one bit.
+Nothing is simulated.
 
 [1] Dwork, Rothblum, Vadhan 2010. [2] Canonne, Kamath, Steinke 2020, for the conversion.
 [3] Dong, Roth, Su 2022. [4] Kairouz, Oh, Viswanath 2017, IEEE Trans. Inf. Theory 63(6).
@@ -112,7 +112,7 @@ def sampled_pld(mu: float, rate: float, rounds: int, delta: float) -> float:
 
 
 def sampled_rdp(mu: float, rate: float, rounds: int, delta: float) -> float:
-    """Return an upper bound by the moments accountant at whole orders, exact for removal."""
+    """Return the moments accountant's upper bound at whole orders, which is exact for removal."""
     orders = np.unique(np.concatenate([np.arange(2, 65), np.geomspace(65, 1024, 40).astype(int)]))
 
     def renyi(order: int) -> float:

@@ -19,15 +19,15 @@ of m, so that the price does not depend on m.
 
 The limit for many people and shares of one half is m / (4 M^2 n). M is the largest |E f x| / E f of
 an f with values in [1, e^ε] over the corners x of {-1, 1}^m, because reports have information of
-trace at most M^2 about the m means (density 1 + <ϑ, x>). In any direction, <u, x> is symmetric with
-variance 1, so its part of the mean in a half-space of probability q <= 1/2 is at most √(q / 2), and
+trace at most M^2 about the m means (density 1 + <ϑ, x>). In any direction u, <u, x> is symmetric
+with variance 1, so a half-space of probability q <= 1/2 adds at most √(q / 2) to its mean, and
 
     M = tanh(ε / 2)  for e^ε <= 3,   M^2 <= (e^ε - 1) / 8  beyond;   tanh(ε / 2) for one count
 
 Up to ε = ln 3 = 1.10, no local protocol is better than one random question. The central limit is
 the sampling error about the population; about these people it is known for one count, where
 geometric noise is optimal for many people [1]. With few people, a trusted server does better with
-the local mechanism, which then gets a row in the model `central`.
+the local mechanism, which then has a row in the model `central`.
 
 [1] Gupte, Sundararajan 2010, "Universally optimal privacy mechanisms for minimax agents", PODS.
 """
@@ -115,7 +115,7 @@ def run(cell: Cell, generator: Generator) -> Sequence[Row]:
 
 
 def limit(epsilon: float, counts: int) -> float:
-    """Return m / (4 M^2), which is n times the least mean squared error of any local protocol."""
+    """Return m / (4 M^2): n times the least mean squared error that any local protocol can have."""
     reach = math.tanh(epsilon / 2) ** 2
     if counts > 1 and epsilon > math.log(3):
         reach = math.expm1(epsilon) / 8
@@ -126,7 +126,7 @@ def _estimates(
     design: RandomizedResponse, yes: NDArray[np.int64], asked: NDArray[np.int64],
     generator: Generator,
 ) -> estimators.Array:  # fmt: skip
-    """Draw estimates of shares from the reports of `asked` people, of whom `yes` hold a yes."""
+    """Draw estimates of shares from the reports of `asked` people, `yes` of whom answer yes."""
     keep, lie = design.keep / ONE, design.lie / ONE
     reported = generator.binomial(yes, keep) + generator.binomial(asked - yes, lie)
     return np.asarray((reported / asked - lie) / (keep - lie))

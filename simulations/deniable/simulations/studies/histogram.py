@@ -9,9 +9,9 @@
 A local report hides which answer a person gave, so the first central line is its counterpart: a
 person with another answer leaves one bin and enters another. With two options and a public number
 of people there is only one count to release, so that h = a. The second central line keeps ε only
-for adding or removing a person, where the number of people is private; it has 2 ε for another
-answer. A trusted server can also run a local mechanism, which is better for few people and large ε.
-With many options, the price of unary against the first central line is (n / 2) / cosh(ε / 4)^2.
+for adding or removing a person, where the number of people is private; for another answer it has 2
+ε. A trusted server can also run a local mechanism, which is better for few people and large ε. With
+many options, the price of unary against the first central line is (n / 2) / cosh(ε / 4)^2.
 
 The limit is the least sum of squared errors of any local mechanism for many people whose shares are
 equal: (k - 1)^2 / (n T) about the population (`planning/forecast.py` of the server). The sum over

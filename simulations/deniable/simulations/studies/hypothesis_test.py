@@ -46,7 +46,7 @@ NONE = Estimator("none", "binomial", "no privacy", LOOKS[2])
 CENTRAL = Estimator("central", "tulap", "trusted server", LOOKS[1])
 LOCAL = Estimator("local", "randomized-response", "devices", LOOKS[0])
 ESTIMATORS = (NONE, CENTRAL, LOCAL)
-MAX_PEOPLE = 10**10  # at which the search for the people needed gives up
+MAX_PEOPLE = 10**10  # the search for the people needed gives up at this number
 OPTIONS = (
     option.epsilons("0.1,0.5,1,2,4"),
     option.people("30,100,200,300,500,800,1200,2e3,3e3,5e3,1e4,2e4,1e5,1e6"),
@@ -171,7 +171,7 @@ def report(options: Options, found: Sequence[Row]) -> Report:
     text = {one: _text(needed[epsilon][one]) for one in ESTIMATORS}
     known = [
         row for row in rows if number(row, "error") > 0.001
-    ]  # else one rejection weighs too much
+    ]  # below that, a single rejection weighs too much
     off = sentences.worst_deviation(known)
     powers = Panel(
         f"Power to distinguish {shares}, ε {epsilon}",
@@ -188,7 +188,7 @@ def report(options: Options, found: Sequence[Row]) -> Report:
         sentences.paragraphs(
             f"""To distinguish {shares} with power {power:g} at ε {epsilon}, you need {text[NONE]}
             people without privacy, {text[CENTRAL]} with a trusted server, and {text[LOCAL]} with
-            randomizing devices.
+            devices that randomize their answers.
 
             At ε {epsilons[0]} you need {_text(needed[epsilons[0]][LOCAL])} devices, and at
             ε {epsilons[-1]} {_text(needed[epsilons[-1]][LOCAL])}. No other reports with this ε and

@@ -76,7 +76,7 @@ OPTIONS = (
 
 @dataclass(frozen=True)
 class Crowd:
-    """People of whom `held` are at each of `places`; their population has the same shares."""
+    """People at `places`, with `held` people at each; their population has the same shares."""
 
     places: Array
     held: NDArray[np.int64]

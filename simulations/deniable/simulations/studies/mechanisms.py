@@ -33,7 +33,7 @@ from deniable.simulations.population import fixed, on_grid
 
 Array = NDArray[np.float64]
 MANY_OPTIONS = 500  # with this many options, a tenth of the repetitions is enough
-PEOPLE = 20_000  # rounded up so that all options have equally many
+PEOPLE = 20_000  # rounded up so that every option has equally many people
 TIMED_REPORTS = 5_000  # reports counted together to time counting
 TIMING_NS = 3_000_000  # approximate time spent on timing one function
 COMPARED = ("measured_n_variance", "predicted_n_variance", "measurement_error")
@@ -96,7 +96,7 @@ def _mechanism_of(row: Cell | Row) -> Mechanism:
 
 
 def _share_errors(design: SupportDesign, times: int, generator: Generator) -> Array:
-    """Draw √n times the errors of the shares, for each repetition."""
+    """Sample the errors of the shares, scaled by √n, for each repetition."""
     times = times if design.size < MANY_OPTIONS else times // 10
     holders = -(-PEOPLE // design.options)
     people = holders * design.options
@@ -107,7 +107,7 @@ def _share_errors(design: SupportDesign, times: int, generator: Generator) -> Ar
 
 
 def _number_errors(table: NumberTable, times: int, generator: Generator) -> Array:
-    """Draw √n times the error of the mean, with all people at the worst point."""
+    """Sample the error of the mean, scaled by √n, with everyone at the worst point."""
     point = worst_point(table)
     points = on_grid([point], [PEOPLE], table.steps, 20 * times, generator)
     counts = fixed(table, points, 20 * times, generator).counts

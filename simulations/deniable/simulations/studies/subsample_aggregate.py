@@ -1,10 +1,10 @@
 """A centre without a bound on one person's influence: subsample and aggregate, or a search.
 
-People are normally distributed in a range 20 deviations wide. A trusted server splits them into
-k = √n blocks, takes the mean of each, and a private centre of the means
+People are normally distributed in a range 20 deviations wide. A trusted server splits them into k =
+√n blocks, takes the mean of each block, and releases a private centre of the means
 (`central.sample_and_aggregate`). On devices a search by yes-or-no questions finds the median. The
-table gives n times the mean squared error, in squared deviations, to first order, with
-C = 1 / tanh(ε / 2):
+table gives n times the mean squared error, in squared deviations, to first order, with C = 1 /
+tanh(ε / 2):
 
     none       the mean                       1
     central    the range is known             1 + 2 (20 / ε)^2 / n
@@ -14,7 +14,7 @@ C = 1 / tanh(ε / 2):
     local      clipped at 3 deviations        9 C^2, if the centre is known
 
 With many blocks, aggregation adds no error. A device has no block: it can only be asked on which
-side of a point its number is. `centre_limit` is the limit of local protocols for many people.
+side of a point its number is. `centre_limit` is the limit for local protocols for many people.
 
 The formulas are exact without privacy, with a known range (except for people 10 deviations away)
 and for clipped numbers. By van Trees' inequality with a prior on the whole range, no estimator has
@@ -43,9 +43,9 @@ RANGE = Estimator("central", "known-range", "trusted, range known", LOOKS[4])
 WINSORIZED = Estimator("central", "winsorized", "trusted, winsorized blocks", LOOKS[1])
 BLOCK_MEDIAN = Estimator("central", "block-median", "trusted, median of blocks", LOOKS[3])
 CLIP = Estimator("local", "clip", "devices, clipped mean", LOOKS[5])
-EXACT = (NONE, RANGE, CLIP)  # where the formulas are exact
-WIDTH = 1 / SIGMA  # of the range, in deviations
-QUARTILES = 1.3489795003921634  # the distance between them, in deviations
+EXACT = (NONE, RANGE, CLIP)  # estimators whose formulas are exact
+WIDTH = 1 / SIGMA  # width of the range, in deviations
+QUARTILES = 1.3489795003921634  # distance between the quartiles, in deviations
 
 
 def formulas(epsilon: float, people: int) -> dict[Estimator, float]:
@@ -62,7 +62,7 @@ def formulas(epsilon: float, people: int) -> dict[Estimator, float]:
 
 
 def least(people: int) -> float:
-    """Return the least error of any estimator, private or not."""
+    """Return the least error that any estimator can have, private or not."""
     return 1 / (people + (math.pi / (WIDTH / 2)) ** 2)
 
 
@@ -182,7 +182,7 @@ def _findings(cell: Rows, largest: Rows) -> list[str]:
 
         Clipping numbers at three deviations needs {figure(clip)} times as many devices. On devices
         the counterpart of a winsorized mean is a median, whose squared error is {near:.2f} times
-        the limit of local protocols."""
+        the limit for local protocols."""
     )
 
 

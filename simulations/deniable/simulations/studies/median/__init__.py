@@ -38,7 +38,7 @@ from deniable.simulations.studies.median.quantile_search import (
     Target,
 )
 
-MANY = 10_000  # people: from here on the search is near its limit
+MANY = 10_000  # people from which on the search is near its limit
 ESTIMATORS = (SEARCH, TRUSTED, NONE)
 DEVICES = (SEARCH, TWO_GROUPS, ONCE, CLIP)
 RANGE = estimators.RANGE_PERCENT
@@ -223,7 +223,7 @@ def _limit_table(rows: Rows, name: str) -> Table:
         return f"{_ratio(row):,.3f} ± {number(row, 'error') / number(row, 'limit'):,.3f}"
 
     return sentences.table(
-        f"Measured squared error of the {name}, divided by the limit of all local protocols",
+        f"Measured squared error of the {name}, divided by the lower bound for local protocols",
         rows,
         {"ε": "epsilon", "people": "people"},
         {one.label: sentences.column(one, text) for one in DEVICES if rows.of(one)},

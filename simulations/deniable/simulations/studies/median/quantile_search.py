@@ -1,4 +1,4 @@
-"""Quantiles of a distribution: their limits, three searches on devices, and a trusted server's.
+"""Quantiles of a distribution: limits, three searches on devices, and one on a trusted server.
 
 n times the variance for many people, for the α-quantile with density f there, V being
 e^ε / (e^ε - 1)^2:
@@ -64,7 +64,7 @@ CENTRE, SIGMA = 0.4, 0.05  # of the normal distribution; the range is 20 deviati
 CLIPPED = 3.0  # deviations
 SHARP = 1.04  # up to this ε, the search for the centre is known to be optimal [1]
 GROUPS = 2_000
-FIRST_GROUP, ASIDE = 0.1, 2.0  # a share of the people; deviations
+FIRST_GROUP, ASIDE = 0.1, 2.0  # a share of the people; a distance in deviations
 LEAST_LOG_WEIGHT = 40.0
 Ask = Callable[[int, Array], Array]  # (people, thresholds) -> how many report "above"
 
@@ -153,7 +153,7 @@ def crowd(mechanism: RandomizedResponse, generator: Generator, target: Target = 
 def search(
     mechanism: RandomizedResponse, people: int, times: int, ask: Ask, share: float = 0.5
 ) -> Array:
-    """Search sequentially, by groups of people who are asked about the same threshold."""
+    """Search sequentially; all people in a group are asked about the same threshold."""
 
     def off(size: int, threshold: Array) -> Array:
         return np.asarray(mechanism.unbiased_share(ask(size, threshold) / size) - (1 - share))
@@ -164,7 +164,7 @@ def search(
 def clipped_mean(
     mechanism: RandomizedResponse, people: int, times: int, generator: Generator
 ) -> Array:
-    """Return means of one bit per number, clipped around the centre as if it were known."""
+    """Return means of one-bit reports of numbers clipped around the centre, as if it were known."""
     yes = mechanism.unbiased_share(generator.binomial(people, 0.5, times) / people)
     return np.asarray(CENTRE + CLIPPED * SIGMA * (2 * yes - 1))
 
@@ -211,9 +211,8 @@ def near_points(
 ) -> tuple[int, Array]:
     """Return the order statistics around the quantile, and the rank of the first of them.
 
-    Ranks 0 and people + 1 are the ends of the range. Of uniform numbers, rank r is
-    Beta(r, n - r + 1), and the next one covers the same part of the rest above rank i as the least
-    of n - i uniform numbers does.
+    Ranks 0 and people + 1 are the ends of the range. For uniform numbers, rank r is Beta(r, n - r +
+    1). The next number covers as much of the rest above rank i as the least of n - i numbers.
     """
     reach, middle = math.ceil(2 * LEAST_LOG_WEIGHT / epsilon) + 1, math.floor(target.share * people)
     first, last = max(0, middle - reach), min(people + 1, middle + reach)
@@ -237,7 +236,7 @@ def choose(
 
 
 def own_quantile(points: Array, first: int, people: int, share: float) -> Array:
-    """Return the people's own quantile: the middle of two people where the rank is whole."""
+    """Return the people's own quantile: the midpoint between two people where the rank is whole."""
     rank = people * share
     low, high = math.ceil(rank) - first, math.floor(rank) + 1 - first
     return np.asarray((points[:, low] + points[:, high]) / 2)

@@ -35,12 +35,12 @@ from deniable.simulations.studies.minimax.risk_measurement import GROUPS, measur
 
 TIGHT = 5e-3  # relative distance of the exact risk from the lower bound
 TIGHT_REPETITIONS = 120_000
-MANY_FROM = 2.0  # above this ε, three values are too few for k between 2 and infinity
+MANY_FROM = 2.0  # above this ε, three report values are too few for k between 2 and infinity
 LOCAL = [name for name, model in MODELS.items() if model == "local"]
 OTHERS = [name for name, model in MODELS.items() if model != "local"]
 
 
-def _moments(name: str, given: Any) -> str:  # Any: as it was given
+def _moments(name: str, given: Any) -> str:  # Any: unparsed input
     try:
         value = float(given)
     except (TypeError, ValueError):

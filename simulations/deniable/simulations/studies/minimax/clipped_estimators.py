@@ -66,7 +66,7 @@ class Estimator:
     second: tuple[float, float, float] = (0, 0, 1)  # s0, s1, s2
     noise: float = 0.0  # variance of the noise of the mean, for a clip of 1
     table: NumberTable | None = None
-    epsilon: Epsilon | None = None  # of the central noise
+    epsilon: Epsilon | None = None  # ε of the central noise
     clip: float = math.inf
 
     @property
@@ -91,7 +91,7 @@ class Estimator:
 
     @property
     def sum_noise(self) -> DiscreteLaplace:
-        """Noise of the clipped sum, in steps. One person moves the sum by at most two clips."""
+        """Noise on the clipped sum, in steps. One person moves the sum by at most two clips."""
         assert self.epsilon is not None
         return DiscreteLaplace(self.epsilon, 2 * round(self.clip / self.step))
 
@@ -113,7 +113,7 @@ def moments_value(moments: float) -> int | float | str:
 
 
 def best_estimator(name: str, moments: float, epsilon: Epsilon, users: int) -> Estimator:
-    """Return the named estimator with the clip of the least risk bound."""
+    """Return the named estimator with the clip that minimizes its risk bound."""
     if name == "mean":
         return Estimator(name, moments, users)
     if name == "laplace":

@@ -26,10 +26,10 @@ from deniable.simulations.studies.minimax.clipped_estimators import Estimator
 
 Array = NDArray[np.float64]
 ZOOMS = 6
-SIZES = (17, 9, 5)  # of the grids: the high point, its share of E|X|^k, the low point
-MIN_GAIN = 1 + 1e-9  # of the search, before it replaces a simpler distribution
+SIZES = (17, 9, 5)  # sizes of the grids of the high point, its share of E|X|^k, and the low point
+MIN_GAIN = 1 + 1e-9  # smallest gain with which a searched distribution replaces a simpler one
 TIGHT_BOUND = 5e-3  # a bound as close as this is taken as the exact risk
-SEARCH_WIDTH = 1.0  # of the search for a clip, in logarithms
+SEARCH_WIDTH = 1.0  # half width of the search for a clip, in logarithms
 CLIP_TOLERANCE = 1e-2
 
 
@@ -150,7 +150,7 @@ def _on_grid(estimator: Estimator, distribution: TwoPoints) -> TwoPoints:
 
 
 def sharpened(estimator: Estimator) -> Estimator:
-    """Return the estimator with the clip of the least exact risk."""
+    """Return the estimator with the clip that minimizes its exact risk."""
     if not estimator.clip or math.isinf(estimator.clip) or math.isinf(estimator.moments):
         return estimator
     risk = _worst_case(estimator)

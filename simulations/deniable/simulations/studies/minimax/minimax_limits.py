@@ -41,9 +41,9 @@ from numpy.typing import NDArray
 
 Array = NDArray[np.float64]
 
-FINENESS = 240  # of the search over u and h: any value gives a valid bound
-PANELS = (0.0, 0.05, 0.3, 1.0, 3.0, 8.0, 24.0)  # of ω: beyond, 1 / cosh is below 1e-16
-NODES = 32  # in each of them
+FINENESS = 240  # grid points for u and for h; any number gives a valid bound
+PANELS = (0.0, 0.05, 0.3, 1.0, 3.0, 8.0, 24.0)  # of ω; beyond, 1 / cosh is below 1e-16
+NODES = 32  # in each panel
 MAX_CHAIN = 2_000  # replacements; longer chains could only raise the bound
 
 

@@ -144,7 +144,7 @@ def _over_limit(cell: Rows) -> float:
 
 
 def _gains(rows: Rows) -> list[tuple[float, Row]]:
-    """Return each cell's ratio of one bit's risk to that of the best local estimator, its row."""
+    """Return, for each cell, one bit's risk divided by the best local estimator's, and its row."""
     return [
         (number(bits[0], "risk_measured") / number(best, "risk_measured"), best)
         for cell in rows.groups("moments", "epsilon", "people").values()

@@ -100,7 +100,7 @@ class Strata:
     """One point in each stratum of each group, as an array of groups by strata."""
 
     points: Array
-    widths: Array  # of the strata: the weights of the points within their group
+    widths: Array  # widths of the strata: the weights of the points within their group
 
     def mean(self, values: Array) -> tuple[float, float]:
         """Return the mean of a function of the points, and its Monte-Carlo error."""

@@ -77,7 +77,7 @@ def report(options: Options, found: Sequence[Row]) -> Report:
             Figure(
                 "price",
                 f"n times the squared error with {people:,} people, against ε: what better "
-                "questions to devices gain, and the limit of local protocols.",
+                "questions to devices gain, and the limit for local protocols.",
                 lambda: figures.draw(prices, f"Slopes, on {people:,} devices", share_y=False),
             ),
         ],
@@ -125,12 +125,12 @@ def _findings(cell: Rows) -> list[str]:
         n times the squared error is {text[line.NONE]} without privacy. On devices it is
         {text[line.GRADIENT]} by gradients, {text[line.HALVES]} by sums in halves,
         {text[line.SUMS]} by sums with the best split, and {text[line.SIGNS]} by signs, which is
-        {least} times the limit of local protocols.
+        {least} times the limit for local protocols.
 
         For a logistic regression it is {text[logistic.NONE]} without privacy, and {trusted} times
         that with a trusted exponential mechanism. On devices it is {text[logistic.GRADIENT]} by
         gradients, {text[logistic.SIGNS]} by signs, and {text[logistic.AGREEMENT]} if each device
-        reports whether x and y agree, which is {over} times the limit of local protocols."""
+        reports whether x and y agree, which is {over} times the limit for local protocols."""
     )
 
 

@@ -66,10 +66,10 @@ SLOPE, XX, ERROR = 0.5, 1 / 3, 1 / 12  # θ, E x^2, Var e
 S = 1 / (2 * XX)
 X_E = 1 / 8  # E|x e|
 STEEPEST = 4.0  # the largest gradient
-FAR = (8, 16)  # distance to an end, in standard errors of normal noise and of Laplace noise
-SQUARE_VARIANCE = 1 / 5 - 1 / 9  # of one x^2
-POINTS = 6  # of a Gauss rule for Σx^2
-LAPLACE_POINTS = 12  # on each side of a Laplace distribution
+FAR = (8, 16)  # distance to an end, in standard errors: of normal noise, and of Laplace noise
+SQUARE_VARIANCE = 1 / 5 - 1 / 9  # variance of one x^2
+POINTS = 6  # number of points of the Gauss rule for Σx^2
+LAPLACE_POINTS = 12  # number of points on each side of a Laplace distribution
 
 
 def formulas(epsilon: float) -> dict[Estimator, Formula]:
@@ -130,7 +130,7 @@ def ratios(response: RandomizedResponse, people: int) -> dict[Estimator, Ratio]:
 
 
 def limit(epsilon: float) -> float:
-    """Return n times the least error of any local protocol, for many people."""
+    """Return n times the least error that any local protocol can have, for many people."""
     return (X_E / XX / math.tanh(epsilon / 2)) ** 2
 
 

@@ -72,8 +72,8 @@ SERIES = (*TRUSTED, *DEVICES)
 
 SLOPE = 0.5
 X = np.arange(1, 16, 2) / 16  # |x|
-PLACES = np.concatenate([-X[::-1], X])  # of z, and of x
-SHARES = expit(SLOPE * PLACES) / len(X)  # of people with each z
+PLACES = np.concatenate([-X[::-1], X])  # values of z, and also of x
+SHARES = expit(SLOPE * PLACES) / len(X)  # shares of people with each z
 XX, Z = float((X**2).mean()), float(SHARES @ PLACES)
 RATIO = Z / XX  # m
 BIAS = 2 * RATIO - SLOPE  # β
@@ -82,7 +82,7 @@ INFORMATION = float((X**2 * BEND).mean())  # I
 PACE = float((X * BEND).mean())  # D
 NEAR = np.linspace(0, 1, 201)  # slopes
 GRID = np.linspace(-1, 1, 20_001)
-AGREED = expit(GRID[:, None] * X).mean(axis=1)  # a, at each θ of the grid
+AGREED = expit(GRID[:, None] * X).mean(axis=1)  # the probability a at each θ of the grid
 
 
 def formulas(epsilon: float) -> dict[Estimator, Formula]:
@@ -107,19 +107,19 @@ def formulas(epsilon: float) -> dict[Estimator, Formula]:
 
 
 def limit(epsilon: float) -> float:
-    """Return n times the least error of any local protocol, for many people."""
+    """Return n times the least error that any local protocol can have, for many people."""
     return 1 / report_information(epsilon, SLOPE)
 
 
 def report_information(epsilon: float, slope: float) -> float:
-    """Return the largest information of a report: M+ M-, or that of a person if it is less."""
+    """Return the largest information in a report: M+ M-, or that of a true answer if it is less."""
     shares, score = expit(slope * PLACES) / len(X), PLACES * expit(-slope * PLACES)
     reach = _reach(shares, score, epsilon) * _reach(shares, -score, epsilon)
     return min(reach, float(shares @ score**2))
 
 
 def _reach(shares: Array, score: Array, epsilon: float) -> float:
-    """Return M: the largest E f s / E f of an f with values in [1, e^ε]."""
+    """Return M, the maximum of E f s / E f over all f with values in [1, e^ε]."""
     order, more = np.argsort(-score), math.expm1(epsilon)
     gains = more * np.cumsum((shares * score)[order]) / (1 + more * np.cumsum(shares[order]))
     return float(gains.max())

@@ -40,7 +40,7 @@ from deniable.simulations.studies.bit_reports import (
 
 LOOK = distinct_looks(10)
 GROUPS = 1_000
-MIN_DIVISOR = 1e-3  # of a ratio
+MIN_DIVISOR = 1e-3  # smallest divisor of a ratio
 At = Callable[[Array], Array]  # a function of θ
 WIDTHS = np.geomspace(1e-4, 0.5, 60)
 
@@ -71,7 +71,7 @@ class Formula(NamedTuple):
     once: float  # n times the error without privacy, or on devices
     noise: float = 0.0  # n times the error that privacy adds
     small: float = 0.0  # n^2 times the error that privacy adds
-    bias: float = 0.0  # that remains with many people
+    bias: float = 0.0  # bias that remains with many people
 
     def added(self, people: int) -> float:
         return self.noise / people + self.small / people**2
@@ -82,7 +82,7 @@ class Formula(NamedTuple):
 
 @dataclass(frozen=True)
 class Bit:
-    """One-bit question: `rate` is the probability of a 1 at θ, `level` that if θ is the slope.
+    """One-bit question: `rate` is the probability of a 1 at θ, `level` the rate at the true slope.
 
     `steep` converts a difference of probabilities into a difference of θ.
     """
@@ -155,7 +155,7 @@ class Ratio:
 
 
 def bit_variances(epsilon: float, xy: float, xx: float) -> tuple[float, float]:
-    """Return the variances of one bit for xy, and of one for x^2 times E xy / E x^2."""
+    """Return the variance of a bit for xy, and that of a bit for x^2, scaled by E xy / E x^2."""
     c2 = 1 / math.tanh(epsilon / 2) ** 2
     return c2 - xy**2, (xy / xx) ** 2 * (c2 / 4 - (xx - 0.5) ** 2)
 

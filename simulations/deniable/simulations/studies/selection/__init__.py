@@ -1,4 +1,4 @@
-"""Selection: votes with a leader, and many conditions of which one holds more often.
+"""Selection: votes with a leader, and many conditions, one of which holds more often.
 
 `selection_chances` has the probabilities and the limits. The first question is a report noisy max;
 the second is model selection, where each of 2^d models is a condition.
@@ -80,7 +80,7 @@ def _row(case: Case, one: Estimator, exact: float | None, right: Array, **more: 
 
 
 def _first_is_largest(values: Array, generator: Generator) -> Array:
-    """Return for each repetition whether the first is largest; a coin decides ties."""
+    """Return, for each repetition, whether the first number is largest; a coin decides ties."""
     coins = generator.random(values.shape) * 1e-3
     return np.asarray((values + coins).argmax(axis=1) == 0)
 
@@ -105,7 +105,7 @@ def _votes(case: Case, generator: Generator) -> Sequence[Row]:
 
 
 def _real_gap(chance: Callable[[float], float], right: float) -> float:
-    """Return the gap at which an increasing probability reaches `right`, or 0."""
+    """Return the gap at which an increasing probability reaches `right`; at least 0."""
     if chance(0) >= right:
         return 0.0
     most = 1.0
@@ -153,7 +153,7 @@ def _enough(chance: Callable[[int], float], right: float, people: int) -> bool:
 
 
 def _choose(one: Estimator, case: Case, people: int, generator: Generator) -> Array:
-    """Return whether the right condition, the first, was chosen: by counts of +1, or of reports."""
+    """Return whether the counts of +1, or of reports, select the right condition (the first)."""
     k, times, rates = case.options, case.repetitions, np.full(case.options, 0.5)
     rates[0] += case.delta / 2
     if one is ONE_EACH:
@@ -192,7 +192,7 @@ def report(options: Options, found: Sequence[Row]) -> Report:
                 ("people needed", "people_needed"),
                 conditions.at(epsilon=epsilon),
                 CONDITIONS,
-                (ONE_EACH, "limit of local protocols"),
+                (ONE_EACH, "limit for local protocols"),
             ),
             _figure(
                 "votes",
@@ -252,7 +252,7 @@ def _figure(
     estimators: Sequence[Estimator],
     limit: tuple[Estimator, str],
 ) -> Figure:
-    """Return a curve for each estimator, and the limit of one; `y` is a label and a column."""
+    """Return a curve per estimator, and one estimator's limit; `y` is a label and a column."""
     limited, label = limit
     curves = [figures.curve(rows.of(o), o.look, "options", y[1], o.label) for o in estimators]
     curves.append(

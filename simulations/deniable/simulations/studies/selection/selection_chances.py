@@ -19,8 +19,8 @@ Conditions: each person has k values of +1 or -1. One of them has the mean δ, a
                      answer one drawn condition by randomized response
     trusted          the same counts with Gumbel noise of scale 2 / ε: the exponential mechanism
 
-Devices need at least  n = 4 V k ((1 - err) ln k - ln 2) / δ^2,  V = e^ε / (e^ε - 1)^2: Fano's
-inequality, with the information of a report about all k hypotheses together [2]. It holds for
+Devices need at least n = 4 V k ((1 - err) ln k - ln 2) / δ^2, V = e^ε / (e^ε - 1)^2. It follows
+from Fano's inequality and a report's information about all k hypotheses jointly [2], also for
 sequential interaction.
 
 [1] McKenna, Sheldon 2020, "Permute-and-flip", NeurIPS.
@@ -38,7 +38,7 @@ from deniable.shared.privacy.epsilon import ONE, Epsilon
 from deniable.shared.privacy.mechanisms import Unary
 from deniable.simulations.studies.bit_reports import Array, binomial, noise
 
-NODES, LIMIT = 4_001, 9.0  # of a normal distribution: beyond 9 deviations is less than 1e-18
+NODES, LIMIT = 4_001, 9.0  # of a normal distribution; less than 1e-18 lies beyond 9 deviations
 LEAST = 1e-300
 
 
@@ -58,7 +58,7 @@ def packing(options: int, epsilon: float, right: float) -> float:
 
 
 def votes(options: int, people: int, gap: int) -> tuple[int, int]:
-    """Return the votes of the leader, and of each other option, which all have equally many.
+    """Return the votes of the leader, and the equal number of votes of each other option.
 
     Up to `options` - 1 people are left over.
 
@@ -92,7 +92,7 @@ def unary(options: int, epsilon: Epsilon, people: int, gap: int) -> float:
 
 
 def normal(options: int, people: float, delta: float, spread: float, asked: int) -> float:
-    """Return the probability for counts with spread c, if each person answers one of `asked`."""
+    """Return the probability for counts with spread c, if each person gets one of `asked`."""
     s = spread * math.sqrt(asked / people)
     s1 = math.sqrt((spread**2 - delta**2) * asked / people)
     x, weights = _normal_nodes()

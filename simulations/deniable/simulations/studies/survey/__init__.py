@@ -33,7 +33,7 @@ from deniable.simulations.studies.survey.survey_people import people_class
 from deniable.simulations.studies.survey.survey_report import report
 
 DEFAULT_PEOPLE = "1e3,1e4,1e5"
-MIN_ASKED = 50  # people per additional question, so that each question is asked
+MIN_ASKED = 50  # people per additional question, so that someone is asked each question
 
 
 def _forged(name: str, given: Any) -> list[float]:  # Any: user input

@@ -30,7 +30,7 @@ from deniable.simulations.central.discrete_laplace import BoundedMean, Geometric
 from deniable.simulations.population import fixed, grid_distribution, on_grid, rates, whole_people
 
 Counts = NDArray[np.int64]
-Amounts = dict[str, float]  # by question, or by question and option
+Amounts = dict[str, float]  # keys: a question, or a question and an option
 NO_VECTORS = "{}: this study does not support vectors; see `deniable plan --kind vector`"
 NO_TEXTS = (
     "{}: this study does not support text questions, because their labels are not known "
@@ -90,7 +90,7 @@ class Holders(Weighted):
         return float(_parsed(question, text))
 
     def shuffled_variance(self, epsilon: Epsilon, truth: float) -> tuple[float, float]:
-        """Return the variance of one report's noise at this ε, and that of people's answers."""
+        """Return the variances of a report's noise at this ε, and of people's answers."""
         kind, options = self.question.mechanism_kind, self.question.mechanism.options
         return support_design(kind, epsilon, options).variance(1, truth), truth * (1 - truth)
 
@@ -162,7 +162,7 @@ class Numbers(Weighted):
         whole = question.mechanism.answer_at(question.mechanism.steps)
         return float(_parsed(question, text) / whole)
 
-    def shuffled_variance(self, epsilon: Epsilon, truth: float) -> tuple[float, float]:  # noqa: ARG002 # the population determines it
+    def shuffled_variance(self, epsilon: Epsilon, truth: float) -> tuple[float, float]:  # noqa: ARG002 # the population determines the truth
         table = number_table(epsilon)
         held = list(zip(self.points, self.shares, strict=True))
         mean = math.fsum(share * point for point, share in held)

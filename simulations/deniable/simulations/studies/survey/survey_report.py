@@ -27,7 +27,7 @@ ONE_OF = (
     "Each person is asked one random question of {}, drawn again in each repetition. True values "
     "are those of all people. Forgers choose which question they attack."
 )
-MAX_LABELS = 20  # of one question, in tables and figures
+MAX_LABELS = 20  # largest number of labels per question in tables and figures
 
 
 def report(options: Options, found: Sequence[Row]) -> Report:

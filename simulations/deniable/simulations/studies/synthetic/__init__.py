@@ -62,7 +62,7 @@ CENTRAL_PEOPLE = Estimator("central", "synthetic", "trusted, synthetic people", 
 BLR = Estimator("central", "blr", "trusted, BLR's guarantee", LOOKS[1])
 NONE = Estimator("none", "shares", "no privacy", LOOKS[2])
 SHARE = estimators.Unit("standard error of a share", 1.0)
-SYNTHETIC_SETS = 12  # sets of synthetic people for each row
+SYNTHETIC_SETS = 12  # number of sets of synthetic people for each row
 
 
 def run(cell: Cell, generator: Generator) -> Sequence[Row]:
@@ -91,7 +91,7 @@ def run(cell: Cell, generator: Generator) -> Sequence[Row]:
         return replace(risk(exact, spread + noise, exact + sampling), errors=_flat(noise))
 
     def unlimited(one: Risk) -> Risk:
-        """Remove the limit, which holds for estimated tables: whole people may have less error."""
+        """Remove the limit: it holds for estimated tables, and whole people may have less error."""
         return replace(one, columns={**one.columns, "limit_drawn": None})
 
     def synthetic(released: Array) -> Risk:
@@ -126,7 +126,7 @@ def _flat(errors: Array) -> Array:
 def _variances(
     response: RandomizedResponse, truth: Array, asked: Array, people: int | None
 ) -> Array:
-    """Return v_S, for these people, who are split at random, or for the population if None."""
+    """Return v_S for these people, who are split at random, or (without people) the population."""
     noise = 4 * response.variance(1, 0.5) / asked
     left = 1.0 if people is None else (people - asked) / (people - 1)
     return np.asarray(noise + (1 - truth**2) / asked * left)
@@ -202,13 +202,13 @@ def _findings(cell: Rows, d: int) -> list[str]:
     over = number(local, "exact_drawn") / number(local, "limit_drawn")
     return sentences.paragraphs(
         f"""With {cell[0]["people"]:,} people at ε {cell[0]["epsilon"]}, devices estimate each share
-        in the tables of two of {d} attributes with a standard error of {_points(local)} points. A
-        trusted server has {_points(cell.one(CELLS))} points with noise on cells, and
+        in the tables of two of {d} attributes with a standard error of {_points(local)} points.
+        With a trusted server, it is {_points(cell.one(CELLS))} points with noise on cells, and
         {_points(cell.of(CENTRAL)[0])} with noise on characters.
 
         Synthetic people made from these reports are {_worst(cell.one(LOCAL_PEOPLE))} points off in
         the worst cell. BLR with the true data guarantees at most {_worst(cell.one(BLR))}. The
-        squared errors of devices are {over:.2f} times the limit of local protocols."""
+        squared errors of devices are {over:.2f} times the limit for local protocols."""
     )
 
 

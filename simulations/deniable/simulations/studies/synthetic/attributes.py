@@ -103,7 +103,7 @@ class Attributes:
 
 
 def limit(epsilon: Epsilon, people: Attributes) -> float:
-    """Return n times the least mean squared error of a cell, of any local protocol."""
+    """Return n times the least mean squared error per cell that any local protocol can have."""
     return noise(float(epsilon)) * float(np.sqrt(people.weights).sum()) ** 2 / 4
 
 
