@@ -260,7 +260,7 @@ def test_the_command_prints_a_table_that_a_person_can_read(
     out = capsys.readouterr().out
     assert "Round 683, 2026-12-01 to 2026-12-31: 20,000 reports" in out
     assert "crashed (ε 0.5)" in out
-    assert "Results describe people who answered" in out
+    assert "Results describe the people who answered" in out
     assert "firefox" in out
     assert " % " in out
 

@@ -141,8 +141,8 @@ def test_the_rest_of_a_log_is_set_aside_with_its_database(
     code, found = doctor(data, "--repair")
     assert code == 1
     assert f"{LOG}.damaged, and {FILE}.damaged" in found[0]["says"]
-    assert "the next lines show whether the database is otherwise intact" in found[0]["says"]
-    assert found[0]["cure"].startswith("if the next lines find the database or a round damaged")
+    assert "the checks below show whether the database is otherwise intact" in found[0]["says"]
+    assert found[0]["cure"].startswith("if the checks below report a damaged database or round")
     faults = [check for check in found if not check["well"]]
     assert (len(faults) > 1) == checkpointed
     assert all("restore the newest backup" in fault["cure"] for fault in faults)

@@ -82,7 +82,7 @@ def write_round(
             f"{target} already exists, and an archive is never overwritten; name another archive"
         )
     unfinished = target.with_name(target.name + UNFINISHED)
-    shutil.rmtree(unfinished, ignore_errors=True)  # left by an interrupted attempt
+    shutil.rmtree(unfinished, ignore_errors=True)  # an interrupted attempt may have left it
     unfinished.mkdir(parents=True, mode=PRIVATE_FOLDER)
     try:
         manifest = _write_parts(published, number, reports, chunks, unfinished, check)

@@ -19,7 +19,7 @@ RESTORE = (
     "restore the newest backup from before the damage: deniable restore FILE --data NEW; "
     "reports accepted since then are lost"
 )
-IF_NOT_WHOLE = f"if the next lines find the database or a round damaged, {RESTORE}"
+IF_NOT_WHOLE = f"if the checks below report a damaged database or round, {RESTORE}"
 ROOM = "free space on that disk, then run this again: a full disk damages nothing"
 ASIDE = (
     "{name} was set aside. It holds reports, and a log also shows their order of arrival; neither "

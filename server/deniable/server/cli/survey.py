@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from deniable.server.store import PublishedSurvey, Store, SurveyRow
     from deniable.shared.survey.document import Survey
 
-ID_DIGITS = 12  # shown of an id, and typed to delete a survey
+ID_DIGITS = 12  # digits of an id that are shown, and typed to delete a survey
 KEY_FILE = "signing-key.pem"
 NO_FOLDER = (
     "a database stores no signing key: create one on another machine with deniable keys new FILE, "
@@ -168,7 +168,7 @@ def _list(args: Namespace) -> int:
     now = datetime.now(UTC)
     with open_store(args.data) as store:
         surveys = store.surveys()
-    if args.json:  # only JSON needs the surveys, which are slow to parse
+    if args.json:  # only JSON needs parsed surveys; parsing is slow
         return show(args, {"surveys": [_row(row, now) for row in surveys]}, ())
     publish = f"deniable survey publish FILE {option(args.data)}"
     empty = f"no survey is published yet; start with: deniable survey new, then {publish}"

@@ -29,5 +29,5 @@ ESTIMATORS: Mapping[Estimation, type[Estimator]] = {
 def estimates(
     question: Question, cells: Cells, reports: int, confidence: float = CONFIDENCE
 ) -> tuple[Estimate, ...]:
-    """Return an estimate for each of the question's labels, or for each text that is found."""
+    """Return an estimate for each of the question's labels, or for each text found."""
     return ESTIMATORS[question.estimation].estimates(question, cells, reports, confidence)

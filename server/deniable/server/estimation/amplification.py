@@ -14,7 +14,7 @@ above s = ⌊(c + 1) b / (a + b)⌋, with a = q - e^ε (1 - q) and b = e^ε q - 
 
 This bound holds for every randomizer [1]. For binary randomized response it equals the bound of the
 privacy blanket, the best known [2]. It assumes that the shuffler and n people are honest: people
-who forge or reveal their report do not help to hide others.
+who forge or reveal their reports do not help to hide others.
 
 Conversely, ε₀ may grow with n while each person keeps (ε, δ); bisection finds the largest ε₀.
 Without the shuffler, or among dishonest people, a report guarantees only ε₀.
@@ -35,11 +35,11 @@ import numpy as np
 from deniable.server.estimation.statements import Array
 from deniable.shared.privacy.epsilon import BILLION, MAX_EPSILON, Epsilon, decimal_text
 
-TAIL = 1e-9  # relative to δ: probability of C that is omitted on either side, and added to δ
+TAIL = 1e-9  # relative to δ: probability of C omitted on either side, and added to δ
 PRECISION = 1e-7  # relative error of ε, on the private side
 SMALLEST_DELTA = 1e-300  # avoids the logarithm of 0
 DELTA = 1e-6
-STEP = BILLION // 10_000  # of ε₀, in billionths
+STEP = BILLION // 10_000  # step of ε₀, in billionths
 
 
 def shuffled_delta(local_epsilon: float, people: int, epsilon: float) -> float:

@@ -10,8 +10,8 @@ It is summed in whole numbers and converted to a float once. u u' has four value
 is that of a mean of bounded values; in an open round it is valid at every look. A cross table
 spends no ε, because it uses the same reports.
 
-The standard error comes from the reports' values, but is at least the error for people who hold
-neither answer.
+The standard error comes from the reports' values, but is at least that for people who hold neither
+answer.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class Joint(Points):
     """
 
     like: Interval
-    every: Interval  # for all shares jointly
+    every: Interval  # intervals for all shares jointly
 
 
 @dataclass(frozen=True)

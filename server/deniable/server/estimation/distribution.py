@@ -21,8 +21,8 @@ values. All intervals hold jointly with the confidence (Bonferroni). So does the
 for the share at or below all points simultaneously. The band also bounds all quantiles: the
 quantile of level p is above any point with high_k < p, and not above any point with low_k >= p.
 
-Number of parts: the largest of 4 to 20 that divides the grid and for which limits are expected at
-most one part of the whole from R_k. It depends on the table and on the number of reports, not on
+Number of parts: the largest m from 4 to 20 that divides the grid and for which limits are expected
+to be at most 1 / m away from R_k. It depends on the table and on the number of reports, not on
 their content. If even four parts are too many, there are too few reports for a distribution.
 
 `consistent` is the maximum-likelihood distribution, computed by expectation-maximization [1] from

@@ -65,9 +65,9 @@ from deniable.shared.privacy.families.support import CyclicDesign, SupportDesign
 from deniable.shared.privacy.families.vector_design import VectorDesign
 from deniable.shared.privacy.mechanism import MULTINOMIAL, FamilyTable, Mechanism
 
-FALSE_ALARM = 1e-6  # per round
+FALSE_ALARM = 1e-6  # probability per round
 LEAST_P = 1e-300
-MIN_DEVIATIONS = 3.0  # closer counts have no small p
+MIN_DEVIATIONS = 3.0  # counts closer than this have no small p
 SMALLEST_TILT, LARGEST_TILT = math.log(1e-12), math.log(1e4)
 
 
@@ -138,7 +138,7 @@ def _of_design(design: SupportDesign, cells: Cells, _: Cells) -> Bound:
 
 
 def _of_options(design: SupportDesign, cells: Cells, correction: float) -> Bound:
-    """Bound each option separately: in any design, support for it is one bit per report."""
+    """Bound each option separately: in any design, its support is one bit per report."""
     options = np.sort(support_counts(design, cells), axis=1).astype(np.float64)
     keep, lie = np.array([design.keep / ONE]), np.array([design.lie / ONE])
     return _of_sums(options[:, :1], options[:, -1:], lie, keep, correction)

@@ -12,10 +12,10 @@ length. With z the standard score of a beginning's bucket, its credit is
     credit = min(credit of the beginning without its last digit, 0) + min(z, MAX_SCORE) - BIAS
 
 Up to a scale, this is the logarithm of the odds that a frequent text has this beginning. The
-evidence of all lengths adds up, but a certain beginning says nothing about its continuation. A
-bucket that another beginning fills adds at most MAX_SCORE, and only once, since every group has a
-hash of its own. BIAS is half of the z of a text at the floor, plus the cost of choosing among
-sixteen continuations.
+evidence of all lengths adds up, but a certain beginning is no evidence for a continuation. A bucket
+that another beginning fills adds at most MAX_SCORE, and only once, since every group has a hash of
+its own. BIAS is half of the z of a text at the floor, plus the cost of a choice among sixteen
+continuations.
 
 After a wrong digit the credit decreases with every group. Even next to more frequent texts, at most
 a few thousand wrong beginnings have more credit than a text at the floor, and KEPT has room for
@@ -85,10 +85,10 @@ Digits = npt.NDArray[np.uint8]  # a row for each beginning
 
 FALSE_DISCOVERY = 0.01
 TESTED, LOOKS = 1_000, 3
-STEP = 0.02  # of a score
+STEP = 0.02  # step of a score
 REACH_STEPS = 2_000  # minimum number of steps between the smallest and the largest share of a group
 ROUNDING = 1 + 1e-9  # bounds the rounding error of the sums of probabilities
-KEPT = 32_768  # beginnings of each length
+KEPT = 32_768  # number of beginnings kept at each length
 BIAS, MAX_SCORE = 2.4, 5.0
 HEX = np.frombuffer(b"0123456789abcdef", np.uint8)
 
@@ -163,7 +163,7 @@ class Counts:
     """Support counts, one row for each group."""
 
     supports: Cells
-    reports: Cells  # of each group
+    reports: Cells  # reports of each group
     empty: float  # rate of support for a bucket with only its part of the other texts
     gain: float  # increase of that rate per unit of share
 
@@ -211,7 +211,7 @@ def _standing_out(final: Counts, buckets: Cells) -> tuple[Array, Array, Array]:
 
 
 def _taken_out(final: Counts, buckets: Cells) -> tuple[Array, Array]:
-    """Return these texts' shares, and the excess share that other texts have of each bucket."""
+    """Return these texts' shares, and the excess share that other texts have in each bucket."""
     options = final.supports.shape[1]
     rates = final.weights @ np.take_along_axis(final.shares, buckets, axis=1)
     overlaps = _overlaps(final.weights, buckets, options)

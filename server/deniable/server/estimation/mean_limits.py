@@ -1,17 +1,16 @@
 """Limits of means: for the population, for the respondents, and at every look.
 
-The mean of values of a bounded range has Clopper-Pearson's interval, generalized from two values to
-many. With c_j reports of value v_j, let G_j be independent gamma variables of shape c_j. The upper
-limit is the (1 + confidence) / 2 quantile of
+The mean of bounded values has Clopper-Pearson's interval, generalized from two values to many. With
+c_j reports of value v_j, let G_j be independent gamma variables of shape c_j. The upper limit is
+the (1 + confidence) / 2 quantile of
 
     sum_j v_j G_j / sum_j G_j           with the shape c_m + 1 for the highest value
 
 and the lower limit mirrors it. With two values these are quantiles of beta distributions: exactly
 Clopper-Pearson. The extra unit stands for values that may exist but were not seen: without a single
 report of the highest value its probability may still be 3.7 / n. For many reports the interval
-approaches the normal one. That it covers for every bounded distribution is Gaffke's conjecture,
-open and unrefuted [1]. The tests measure the coverage for our tables; at small n it is well above
-95 %.
+approaches the normal one. Coverage for every bounded distribution is Gaffke's conjecture, open and
+unrefuted [1]. The tests measure the coverage for our tables; at small n it is well above 95 %.
 
 If n of N fixed people were asked, at random, the interval refers to all N: their reports' mean has
 the same expectation as that of n independent draws, and a variance that is no larger, since no one
@@ -104,7 +103,8 @@ def _upper(values: Array, counts: Array, tail: float) -> Array:
 def _saddlepoint_upper(values: Array, shapes: Array, tail: float) -> Array:
     """Search for the pole at which the probability beyond its mean is `tail`.
 
-    Each pole above the highest value is the saddlepoint of one mean: a nearer pole, a higher mean.
+    Each pole above the highest value is the saddlepoint of one mean. Nearer poles have higher
+    means.
     """
     top = values[:, -1]
     below = values - top[:, None]  # the top becomes 0, so that a pole next to it loses no digits
@@ -192,7 +192,7 @@ def _least(places: Array, reach: Array, mean: Array) -> Array:
 
 
 def _between(places: Array, heights: Array, at: Array) -> Array:
-    """Interpolate like `np.interp`, but with heights of its own for each element."""
+    """Interpolate like `np.interp`, but with separate heights for each element."""
     right = np.clip(np.searchsorted(places, at, side="right"), 1, len(places) - 1)
     low, high = (
         np.take_along_axis(heights, end[..., None], -1)[..., 0] for end in (right - 1, right)
@@ -261,7 +261,7 @@ def _bets(values: Array, counts: Array, needed: float) -> Array:
 
 
 def _won(values: Array, counts: Array, stakes: Array, mean: Array) -> Array:
-    """Return the logarithm of the capital of all bets; each stakes at most half of its capital."""
+    """Return the logarithm of the bets' total capital; each bet stakes at most half of its own."""
     gains = np.log1p(stakes[..., :, None] * (values - mean[..., None])[..., None, :])
     return _logsumexp((gains @ counts[..., None])[..., 0])
 

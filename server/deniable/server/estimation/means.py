@@ -76,7 +76,7 @@ class MeanEstimator(Estimator):
         limits = anytime_mean_of_these if self.looks else mean_limits
         return self._in_units(limits(self.mechanism, self._counts, confidence))
 
-    def noise(self, these: Interval) -> Array:  # noqa: ARG002 # its bound needs no limits
+    def noise(self, these: Interval) -> Array:  # noqa: ARG002 # the bound needs no limits
         variance = mean_noise(self.mechanism, self._counts)[..., None]
         return np.asarray(self.question.span**2 * variance)
 
@@ -144,7 +144,7 @@ class VectorEstimator(Estimator):
     def these(self, confidence: float) -> Interval:
         return self.like(confidence)
 
-    def noise(self, these: Interval) -> Array:  # noqa: ARG002 # its bound needs no limits
+    def noise(self, these: Interval) -> Array:  # noqa: ARG002 # the bound needs no limits
         return self.points.standard_error**2
 
     @property

@@ -15,7 +15,7 @@ the tilt s every bit has the rate p' = p e^s / (1 - p + p e^s), or q' likewise, 
 is c has a closed form: (c - n q') / (p' - q'). The search is for the s with the right tail.
 
 k cannot be below 0 or above n. A limit beyond an end is not clipped: it is the limit at that end,
-shifted by the excess of the count.
+shifted by the count's excess.
 
 Anytime-valid limits hold at every look jointly, however often someone reads an open round. For a
 tilt t, reports of expected logarithmic growth ψ(t) make
@@ -70,8 +70,8 @@ LOW_VARIANCE = 9.0  # variance of the count below which a single person matters
 SUMMED_OFFSETS = np.arange(-30, 31)  # ten standard deviations
 TILTS = 8.0 * 2.0 ** (-np.arange(40) / 2)  # all have the same weight
 NEAR = np.arange(-4, 5)  # tilts used on either side of the best one
-DEVIATIONS = 3.5  # distance, in standard deviations, for which that tilt is best
-STEPS = 5  # steps of Newton's method, after which limits are exact to nine digits
+DEVIATIONS = 3.5  # distance of a limit, in standard deviations, for which the tilt is best
+STEPS = 5  # of Newton's method: limits are then exact to nine digits
 
 
 # The respondents
@@ -275,7 +275,7 @@ def anytime_holders(
 
 
 def needed_capital(confidence: float) -> float:
-    """Return the logarithm of the capital that the limit corresponds to, from 1 on each tilt."""
+    """Return the logarithm of the capital at the limit, if each tilt starts with a capital of 1."""
     return math.log(2 / (1 - confidence)) + math.log(len(TILTS))
 
 

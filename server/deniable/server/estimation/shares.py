@@ -34,7 +34,7 @@ in the upper half-plane [4], and they are all there if t is. So all its roots in
 product of n terms 1 + q_j t, and the successes are again distributed like a sum of n independent
 trials, whose rates q_j add up to n times the mean of r_i over all N.
 
-Beta quantiles are slow. If both shapes are above 500, the Cornish-Fisher expansion is used, with an
+Beta quantiles are slow. If both shapes are above 500, Cornish-Fisher's expansion is used, with an
 error below 2.5e-5 standard deviations. The limit is moved out by 1e-4, so no coverage is lost.
 
 [1] Duchi, Shalev-Shwartz, Singer, Chandra 2008, "Efficient projections onto the l1-ball for
@@ -75,7 +75,7 @@ Rate = TypeVar("Rate", Fraction, Array)
 
 LARGE = 500.0
 OUTWARD = 1e-4  # standard deviations
-FAR = 8  # a floor is rarely more standard deviations above the expected count
+FAR = 8  # standard deviations; a floor is rarely farther above the expected count
 
 
 class ShareEstimator(Estimator):
@@ -139,7 +139,7 @@ def circular_correlation(design: CyclicDesign, values: npt.ArrayLike) -> Array:
     """Return the sum of the values that each rotation of the difference set covers."""
     from scipy.fft import irfft, rfft
 
-    transformed = rfft(np.asarray(values, dtype=np.float64), design.modulus)  # padded by zeros
+    transformed = rfft(np.asarray(values, dtype=np.float64), design.modulus)  # padded with zeros
     return np.asarray(irfft(_transformed_set(design) * np.conj(transformed), design.modulus))
 
 

@@ -170,7 +170,7 @@ class Estimator(ABC):
         return None
 
     @staticmethod
-    def table(question: Any) -> NumberTable | None:  # noqa: ARG004 # of means only
+    def table(question: Any) -> NumberTable | None:  # noqa: ARG004 # only means have one
         """Return the table whose counts also determine a distribution."""
         return None
 
@@ -195,7 +195,7 @@ class Estimator(ABC):
     def step(self) -> Array:
         """Change of an estimate by half a report; for a mean, by a whole report."""
 
-    def floor(self, confidence: float) -> Array:  # noqa: ARG002 # of shares only
+    def floor(self, confidence: float) -> Array:  # noqa: ARG002 # only shares need it
         return np.full(self.points.estimate.shape[:-1], np.nan)
 
     def statements(self, confidence: float) -> Statements:

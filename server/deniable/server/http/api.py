@@ -133,7 +133,7 @@ def _refuse_other_questions(document: bytes) -> None:
     try:
         survey = parse_document(document)
     except InvalidSurvey:
-        return  # `publish` reports the mistake
+        return  # `publish` reports the mistake in it
     surveys, today = parts().catalogue.surveys(), parts().clock.now().date()
     earlier = survey_to_replace(surveys, survey, document, today)
     if earlier and (reason := refusal(earlier, survey)):

@@ -215,7 +215,7 @@ P = ParamSpec("P")
 
 
 class Caller(NamedTuple):
-    role: str | None  # None: no valid token
+    role: str | None  # None without a valid token
     has_session: bool = False  # whether the role comes from a session's cookie
 
 

@@ -35,8 +35,8 @@ if TYPE_CHECKING:
 
 BODY_SECONDS = 10.0
 SWEEP_SECONDS = 0.5
-SMALL_BODY_BYTES = 4_096  # below this, the connection itself takes more memory
-MAX_HELD_BYTES = 64 * 2**20  # of all bodies that are arriving or being processed
+SMALL_BODY_BYTES = 4_096  # below this length, the connection itself takes more memory
+MAX_HELD_BYTES = 64 * 2**20  # total of all bodies that are arriving or being processed
 SLOW = "the body did not arrive within {:g} seconds; nothing was counted"
 CROWDED = "too many bodies are arriving; nothing was counted; send the same body again later"
 READ_METHODS = ("GET", "HEAD")

@@ -54,15 +54,15 @@ from deniable.shared.envelope import MAX_BODY_BYTES
 if TYPE_CHECKING:
     from granian.rsgi import Scope
 
-MAX_UPLOADS_WAITING = 1_024  # uploads waiting for the disk: as many as one commit takes
+MAX_UPLOADS_WAITING = 1_024  # limit on uploads that wait for the disk: as many as one commit takes
 MAX_QUERIES_WAITING = 64
 CHEAP_BODY_BYTES = 4_096
 CHEAP_JSON_BYTES = 512  # parsing JSON takes many times longer
-ENVELOPES_AT_A_TIME = 64  # envelopes of a large upload between two rests
+ENVELOPES_AT_A_TIME = 64  # number of envelopes of a large upload between two rests
 LISTS_PER_SECOND = 1_000.0
 READINESS_FRESH_SECONDS = 1.0
 READINESS_PATIENCE_SECONDS = 1.0
-MAX_REGISTER_ENTRIES = 1_000  # per response
+MAX_REGISTER_ENTRIES = 1_000  # entries per response
 MAX_NUMBER_DIGITS = 9
 REGISTER_NOTE = (
     "Each head is a hash of all entries up to it. A single head proves nothing: the operator can "

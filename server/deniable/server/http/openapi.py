@@ -76,7 +76,7 @@ class Entry(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 
 class Register(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Entries in order; if there are `more`, request those `after` the last number."""
+    """Entries in order; if there are `more`, request the entries `after` the last number."""
 
     entries: tuple[Entry, ...]
     more: bool
@@ -124,7 +124,7 @@ SENDING = (
     "same id count once, so an upload without a response may be sent again."
 )
 PUBLISH = "Publish a survey signed by a key that is enrolled."
-ALWAYS = (500, 503)  # internal error; the store cannot be read, or overload
+ALWAYS = (500, 503)  # 500: internal error; 503: the store cannot be read, or overload
 GUARDED = (401, 403)
 
 

@@ -48,7 +48,7 @@ class Pace:
 
 
 class WorkShare:
-    """Scheduler for costly work: one piece at a time, followed by time for cheap requests.
+    """Scheduler of costly work: one piece at a time, followed by time for cheap requests.
 
     After t seconds of work, the scheduler rests for up to 3 t. The rest ends early if no cheap
     request has arrived and none waits for the disk, so costly work hardly waits on an idle server.

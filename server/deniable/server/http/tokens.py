@@ -62,7 +62,7 @@ class Sessions:
 
     def __init__(self, clock: Clock) -> None:
         self._clock, self._lock = clock, threading.Lock()
-        self._tokens: dict[str, tuple[str, float]] = {}  # the oldest first
+        self._tokens: dict[str, tuple[str, float]] = {}  # oldest first
 
     def begin(self, token: str) -> str:
         """Return the cookie of a new session with this token."""

@@ -76,7 +76,7 @@ PARSERS: Mapping[str, Parser] = {
 
 
 class RefusedEnvelope(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Refused envelope of a body; `index` counts from 0."""
+    """One refused envelope in a request body; `index` counts from 0."""
 
     index: Count
     code: EnvelopeCode
@@ -119,7 +119,7 @@ class Intake:
     clock: Clock
     metrics: Metrics
     app_tokens: AppTokens
-    limits: Limits | None = None  # None: no limit
+    limits: Limits | None = None  # None if there is no limit
     # Private keys that open sealed reports, by the marks of the public keys
     sealing: Mapping[bytes, X25519PrivateKey] = field(default_factory=dict, repr=False)
 
@@ -131,7 +131,7 @@ class Sent:
     content_type: str
     authorization: str | None
     body: bytes
-    sender: bytes | None = None  # network neighbourhood of the sender; None: not needed
+    sender: bytes | None = None  # network neighbourhood of the sender; None if it is not needed
 
 
 def check_app_token(intake: Intake, authorization: str) -> None:

@@ -26,7 +26,7 @@ CELL_BYTES = 8
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    survey: PublishedSurvey | None  # None: not published here
+    survey: PublishedSurvey | None  # None if it is not published here
     count: int  # number of refused reports, at most as many as the payload can hold
     code: EnvelopeCode
     detail: str

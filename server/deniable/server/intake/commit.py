@@ -24,7 +24,7 @@ def commit(transaction: Transaction, uploads: Sequence[Upload]) -> list[Outcome]
     for upload in firsts.values():
         rounds.setdefault(upload.key[:2], []).append(upload)
     outcomes: dict[UploadKey, Outcome] = {}
-    for number in sorted(rounds):  # not in the order of arrival
+    for number in sorted(rounds):  # sorted, so that the order of arrival does not show
         outcomes |= _commit_round(transaction, rounds[number])
     return [
         "duplicates"
@@ -37,9 +37,9 @@ def commit(transaction: Transaction, uploads: Sequence[Upload]) -> list[Outcome]
 def recover(store: Store, catalogue: Catalogue, *, serves: bool = False) -> None:
     """Count the acknowledged envelopes that have not reached the tables.
 
-    Envelopes that have reached them are duplicates. Afterwards a server (`serves`) overwrites the
-    redo file; other processes leave it unchanged. Envelopes of a deleted or damaged survey are
-    dropped.
+    Envelopes that have reached the tables are duplicates. Afterwards, a server (`serves`)
+    overwrites the redo file; other processes leave the file unchanged. Envelopes of a deleted or
+    damaged survey are dropped.
     """
     if unsettled := store.unsettled():
         surveys = {published.id: published for published in catalogue.surveys()}

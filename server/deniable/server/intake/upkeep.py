@@ -33,10 +33,10 @@ MAX_LEAP = timedelta(days=1)
 FLUSH_SECONDS = 1.0
 PURGE_SECONDS = 3_600.0
 FORGET_SECONDS = 10.0
-SETTLE_SECONDS = 0.1  # under load: time until groups reach the tables and their order is forgotten
-PAUSE_SECONDS = 0.02  # the same time, if no request arrives
+SETTLE_SECONDS = 0.1  # under load: time until groups reach the tables and their order is removed
+PAUSE_SECONDS = 0.02  # the same, if no request arrives
 IDLE_SECONDS = 1.0  # time until the next check for due work
-ROWS_PER_SLICE = 32  # deleted between two groups: about a thousand envelopes
+ROWS_PER_SLICE = 32  # number deleted between two groups: about a thousand envelopes
 MARGIN = timedelta(hours=1)  # after this time the last accepted reports have been counted
 
 log = logging.getLogger("deniable.server")
@@ -94,7 +94,7 @@ class Upkeep:
             self._outcomes.update(outcomes)
 
     def do_what_is_due(self, *, later: bool = False) -> float:
-        """Do the work that is due, but never for long. Return the seconds until more is due.
+        """Do the work that is due, but only briefly. Return the seconds until more is due.
 
         With `later`, the last group may reach the tables later.
         """

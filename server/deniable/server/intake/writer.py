@@ -11,8 +11,8 @@ An upload is acknowledged only when it is on disk. If that is uncertain, the ans
 Under load a group only has to reach the disk. It reaches the tables with later groups, after a
 moment without requests or after a tenth of a second.
 
-A failing disk (StoreLost) ends the writer: what a failed write has stored is unknown until the next
-start reads the file again, so nothing more is acknowledged.
+A failing disk (StoreLost) ends the writer: until the next start reads the file again, it is unknown
+what a failed write has stored, so nothing more is acknowledged.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from deniable.server.surveys.clock import Clock
 from deniable.shared.errors import DeniableError, StoreUnusable
 
 MAX_REQUESTS = 1_024  # in one transaction
-MAX_UPLOADS = 16_384  # in one transaction, not counting the last request
+MAX_UPLOADS = 16_384  # in one transaction, without those of the last request
 MAX_WAITING = 4_096  # requests in the queue
 MAX_WAITING_BYTES = 64 * 2**20
 GATHER_SECONDS = 0.0005  # longest wait for as many requests as the last group had
@@ -109,7 +109,7 @@ class Writer:
         return outcome
 
     def submit(self, uploads: Sequence[Upload], settle: Settle) -> None:
-        """Queue uploads; the writer's thread calls `settle`. Raise Unavailable if it is full."""
+        """Queue uploads; the writer's thread calls `settle`. A full queue raises Unavailable."""
         request = _Request(uploads, sum([upload.size for upload in uploads]), settle)
         with self._ready:
             if not self.running:
@@ -136,7 +136,7 @@ class Writer:
 
     def _run(self) -> None:
         try:
-            patience = 0.0  # without a wait, first count what a killed server left
+            patience = 0.0  # first, without a wait, count what a killed server left
             while (group := self._next_group(patience)) is not None:
                 crowded = patience == PAUSE_SECONDS or len(group) > 1 or bool(self._waiting)
                 later = bool(group) and self._commit(group, later=crowded)

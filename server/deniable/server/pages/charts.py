@@ -18,8 +18,8 @@ from deniable.server.results.document import Distribution
 
 Range = tuple[float, float]
 
-LEFT, RIGHT, EDGE = 1.0, 99.0, 4.0  # per cent of the width
-PER_LETTER = 2.7  # per cent of the narrowest drawing, reserved for a tick's text
+LEFT, RIGHT, EDGE = 1.0, 99.0, 4.0  # positions in per cent of the width
+PER_LETTER = 2.7  # per cent of the narrowest drawing that a letter of a tick's text takes
 MAX_TICKS = 7
 
 
@@ -180,9 +180,9 @@ def chart(rows: Sequence[Figures], least: Range) -> Chart | None:
 
 TREND_TOP, TREND_AXIS_HEIGHT, LINE_HEIGHT = 16, 30, 18
 PLOT, TICKS = 150, 5
-SMALL_PLOT, SMALL_TICKS = 80, 4  # one panel among several
+SMALL_PLOT, SMALL_TICKS = 80, 4  # size and ticks of one panel among several
 MAX_STRETCH = 3  # median widths; wider intervals are cut instead of stretching the scale
-MAX_NAMES = 3  # number of rounds
+MAX_NAMES = 3  # largest number of rounds with names
 MAX_PANELS = 6
 MAX_NAMED_EVENTS = 4  # other events are lines without words
 
@@ -199,7 +199,7 @@ class EventLine(NamedTuple):
     at: float
     words: str
     anchor: str
-    y: int | None  # of the words; None if there is no room for them
+    y: int | None  # height of the words; None if there is no room for them
 
 
 @dataclass(frozen=True)
@@ -211,7 +211,7 @@ class Trend:
     lines: tuple[EventLine, ...]
     top: int
     bottom: int
-    small: bool  # one among several
+    small: bool  # whether it is one panel among several
 
     @property
     def height(self) -> int:

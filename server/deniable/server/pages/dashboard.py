@@ -27,7 +27,7 @@ class ListedSurvey(Struct, frozen=True, kw_only=True):
     opens: date
     closes: date
     round: str
-    epsilon: str  # reports in one round
+    epsilon: str  # ε of one round
     questions: int
     reports: int
 

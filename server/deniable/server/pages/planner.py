@@ -2,7 +2,7 @@
 
 The chart shows the margin of error against the number of people, both in powers of ten. It rounds
 the ε₀ of the shuffled model down to a whole number, because each ε₀ needs a search for a number's
-table. So the line of that model is slightly above the figures next to the chart.
+table. So that model's line is slightly above the figures next to the chart.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from deniable.shared.survey.kinds import KINDS
 from deniable.shared.survey.kinds.base import Question
 
 LEFT, RIGHT, TOP, BOTTOM, HEIGHT = 12.0, 78.0, 24, 290, 322
-DECADES = 2  # on either side of the number of people
+DECADES = 2  # powers of ten on either side of the number of people
 MIN_DECADE, MAX_DECADE = 1, 12
 LABEL_SPACING = 18  # pixels
 MODELS = {  # name of each model, and its key in a plan
@@ -52,7 +52,7 @@ class PlanLine:
     model: str
     name: str
     steps: tuple[tuple[tuple[float, float], tuple[float, float]], ...]
-    marked: tuple[float, float]  # at the planned number of people
+    marked: tuple[float, float]  # point at the planned number of people
     label_y: float
     margin: str
 
@@ -63,7 +63,7 @@ class PlanChart:
     people: tuple[Tick, ...]
     errors: tuple[Tick, ...]
     at: float
-    height, top, bottom, right = HEIGHT, TOP, BOTTOM, RIGHT  # of every chart
+    height, top, bottom, right = HEIGHT, TOP, BOTTOM, RIGHT  # layout of every chart
 
 
 @dataclass(frozen=True)

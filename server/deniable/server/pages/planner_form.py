@@ -57,7 +57,7 @@ class Slider:
 SLIDERS = {
     "epsilon": Slider(0.1, 8, 0.1, False, ("0.1", "2", "4", "6", "8")),
     "people": Slider(2, 9, 0.1, True, ("100", "10,000", "1 million", "1 billion")),
-    # as a share of the range
+    # error as a share of the range
     "error": Slider(-4, -0.5, 0.1, True, ("0.01 %", "0.1 %", "1 %", "10 %")),
 }
 

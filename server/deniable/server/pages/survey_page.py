@@ -225,7 +225,7 @@ def _svg(file: FigureFile, view: QuestionView, page: SurveyPage) -> Response:
 def _file_style() -> str:
     """Return the style of charts with the light colours instead of variables.
 
-    Few SVG viewers support variables.
+    Few viewers of SVG files support variables.
     """
     sheet, chart = ((STATIC / name).read_text("utf-8") for name in ("style.css", "chart.css"))
     colours = dict(re.findall(r"--([\w-]+): (#[0-9a-f]{6})", sheet.split("}")[0]))

@@ -1,9 +1,9 @@
 """Survey page before there are results: how to send a report, a test report, and a plan.
 
-The page refreshes when the first report arrives. The server handles a test report like any report
-until it would write it: it packs, seals if the survey requires that, reads and checks the report.
-It counts a test report nowhere, not even as a duplicate or as rejected. Only intake has the keys
-that open sealed reports, so such a report is checked before it is sealed.
+The page refreshes when the first report arrives. The server packs a test report, seals it if the
+survey requires that, and reads and checks it like any other report, but does not write it. It
+counts a test report nowhere, not even as a duplicate or as rejected. Only intake has the keys that
+open sealed reports, so such a report is checked before it is sealed.
 """
 
 from __future__ import annotations

@@ -43,12 +43,12 @@ if TYPE_CHECKING:
     from _typeshed.wsgi import WSGIApplication
 
 FIRST_TOKEN_LASTS = timedelta(days=365)
-BEFORE_OTHERS = 100  # exit priority: runs before all other finalizers
+BEFORE_OTHERS = 100  # exit priority, with which a finalizer runs before all others
 READER_THREADS = 16
 READER_CONNECTIONS = 256
 READER_HEAD_MILLISECONDS = 2_000  # short, so that idle connections soon make room for others
 READER_NICENESS = 15
-READER_MEMORY_BYTES = 512 * 2**20  # for the reader's data, in addition to its libraries
+READER_MEMORY_BYTES = 512 * 2**20  # memory for the reader's data, in addition to its libraries
 SLOW_LIBRARIES = ("scipy.optimize", "scipy.special", "scipy.stats")
 IMPORT_DELAY_SECONDS = 3.0  # a command that only starts a server does not pay for them
 
@@ -134,7 +134,7 @@ def _load_intake(
     Finalize(None, writer.stop, exitpriority=BEFORE_OTHERS)
     # A worker also ends when its disk fails: the next worker reads the file again.
     watch_parent(parent, lambda: writer.ended, writer.stop)
-    sealing_keys = [load_sealing_key(file) for file in settings.sealing]  # no store holds them
+    sealing_keys = [load_sealing_key(file) for file in settings.sealing]  # the keys are in no store
     intake = Intake(
         store=store,
         catalogue=catalogue,
@@ -225,7 +225,7 @@ def _prepare(data: Place) -> None:
     if not isinstance(data, Path):
         return
     create_folder(data)
-    lock = take_lock(data)  # so an earlier server has ended and released its port
+    lock = take_lock(data)  # with the lock, an earlier server has ended and released its port
     try:
         if is_begun(data):
             check_tables(data)

@@ -32,15 +32,15 @@ if TYPE_CHECKING:
 
 
 WATCH_SECONDS = 0.1
-LAST_RESPONSES_SECONDS = 1.0  # for refusals that are still being sent
+LAST_RESPONSES_SECONDS = 1.0  # time for refusals that are still being sent
 PR_SET_PDEATHSIG, PR_SET_NAME = 1, 15  # <linux/prctl.h>
 POLL_SECONDS = 0.05
 STOP_SECONDS = 10
 CRASH_SECONDS = 5.5  # a restarted process that ends sooner restarts later or not at all
 MAX_PAUSE_SECONDS = 60.0
-HEADER_MILLISECONDS = 10_000  # to send a request's head, and to stay connected without a request
+HEADER_MILLISECONDS = 10_000  # to send a request's head, and without any request
 MAX_CONNECTIONS = 2_048  # further connections wait to be accepted
-SPARE_HANDLES = 128  # for files and other open descriptors
+SPARE_HANDLES = 128  # reserved for files and other open descriptors
 SIGNALS = (signal.SIGTERM, signal.SIGINT)
 
 Load = Callable[[int], Any]  # returns the application; called in the worker with its parent's pid
@@ -96,7 +96,7 @@ def supervise(roles: Sequence[Role], announce: Callable[[], None]) -> None:
     for number in SIGNALS:
         signal.signal(number, lambda number, _: received.append(number))
     processes = [_Process(role) for role in roles]
-    silent = list(roles)  # have not responded yet
+    silent = list(roles)  # roles that have not responded yet
     try:
         while not received:
             if silent:
@@ -142,7 +142,7 @@ def run_granian(
         websockets=False,
         log_level=LogLevels.error,
         log_dictconfig=log_config,
-        log_access=False,  # it would log addresses
+        log_access=False,  # an access log would contain addresses
         workers_kill_timeout=STOP_SECONDS,
     )
     granian.serve(target_loader=partial(load, os.getpid()), wrap_loader=False)

@@ -30,7 +30,7 @@ from deniable.shared.sealed_envelope import BATCH, SEALED_TYPE, SealedEnvelope
 
 MAX_BODY_BYTES = 2**19
 MAX_BODY_ENVELOPES = 1_000
-PART_TIMEOUT_SECONDS = 60.0  # for part of a response
+PART_TIMEOUT_SECONDS = 60.0  # limit for each part of a response
 MAX_RESPONSE_SECONDS = 600.0
 MAX_RESPONSE_BYTES = 2**20
 POLL_INTERVAL_SECONDS = 1.0

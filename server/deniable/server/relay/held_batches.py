@@ -33,7 +33,7 @@ from deniable.shared.sealed_envelope import SealedEnvelope, parse_sealed
 GATHERING, LEAVING, GONE = "gathering", "leaving", "gone"
 WAITING = "waiting"
 UNFINISHED = ".part"
-DIGEST_BYTES = 16  # to recognise repeated envelopes
+DIGEST_BYTES = 16  # length of digests that recognise repeated envelopes
 HOUR = 3_600  # seconds
 KEPT_WAIT = re.compile(rb"(\d{1,9}) (\d{1,9})")
 
@@ -74,8 +74,8 @@ class Holding:
     def waited(self) -> float:
         """Return how many seconds the first gathered envelope has waited.
 
-        The wait is saved at each full hour of the machine's clock. Saved at full hours of the
-        batch, it would show in the file system the minute in which the batch began.
+        The wait is saved at each full hour of the machine's clock. If it were saved at full hours
+        of the batch, the file's time would show the minute in which the batch began.
         """
         with self._lock:
             if not self._known:
@@ -111,7 +111,7 @@ class Holding:
     def close_batch(self) -> None:
         """Turn the gathering batch into the leaving batch; there must be none yet."""
         with self._lock:
-            shutil.rmtree(self._folder / LEAVING)  # only damaged files, if any
+            shutil.rmtree(self._folder / LEAVING)  # it contains damaged files at most
             (self._folder / GATHERING).rename(self._folder / LEAVING)
             (self._folder / GATHERING).mkdir(mode=PRIVATE_FOLDER)
             sync(self._folder)
@@ -191,5 +191,5 @@ def _write(path: Path, content: bytes) -> None:
     except OSError:
         unfinished.unlink(missing_ok=True)
         raise
-    os.utime(path.parent, ns=(0, 0))  # it would show when the last envelope arrived
+    os.utime(path.parent, ns=(0, 0))  # the folder's time would show when the last envelope arrived
     sync(path.parent)

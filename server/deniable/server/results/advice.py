@@ -22,14 +22,14 @@ from deniable.shared.survey.phrases import (
 
 RELAY_DAYS = 3
 CROWDS = (1_000, 10_000, 100_000)
-HIGH_EPSILON = 4 * BILLION  # one lie in fifty, or fewer
+HIGH_EPSILON = 4 * BILLION  # from here on, at most one report in fifty is a lie
 HIGH_LIFETIME = 20 * BILLION
 HIGH_LEVERAGE = 5
 ONE_OF = (
     "Each install answers one of the {} questions, drawn at random on the device: a round costs "
     "the largest ε, not the sum."
 )
-WIDE = 0.1  # of the range, or 10 points, with 10,000 people
+WIDE = 0.1  # margin of error with 10,000 people: a tenth of the range, or 10 points
 
 
 def facts(survey: Survey) -> dict[str, Any]:
@@ -125,7 +125,7 @@ def _about_survey(survey: Survey, today: date) -> Iterator[str]:
             f" days after a round: write grace_days = {RELAY_DAYS} or more, or some arrive too late"
         )
     if survey.closes < today:
-        yield f"its last day, {survey.closes}, has passed: no device will answer"
+        yield f"its last day, {survey.closes}, has passed: no device will answer it"
 
 
 def _about_question(survey: Survey, question: Question) -> Iterator[str]:

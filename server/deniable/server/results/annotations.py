@@ -103,7 +103,7 @@ class ReferenceValues:
                 state = self.path.stat()
                 mark = state.st_mtime_ns, state.st_size
                 if mark != self._mark:
-                    self._mark, self._values = mark, ()  # a fault is logged once
+                    self._mark, self._values = mark, ()  # so that a fault is logged only once
                     self._values = read_reference_values(self.path)
             except (OSError, WrongUse) as error:
                 log.warning("reference values: %s", error)

@@ -47,7 +47,7 @@ from deniable.shared.survey.kinds.base import Question
 
 NO_REPORT = Fit(p_value=1.0, forged=0, shift=0.0, sentence="There are no reports yet.")
 NOTHING_FOUND = "no answer is common enough to be found"
-ROWS_PER_TEXT = 4  # size of a text's objects in the cache
+ROWS_PER_TEXT = 4  # size of a text in the cache, in rows
 
 SHARED_NOISE = "both rounds contain the same reports, so their difference has no interval"
 
@@ -152,7 +152,7 @@ def _text_row(text: Estimate) -> Row:
     """Return the row of a text.
 
     Its interval allows for the selection of the text, but does not hold jointly with those of other
-    texts. It also holds for the respondents, for whom less is random.
+    texts. It also holds for the respondents, because less is random for them.
     """
     ends = text.low, text.high, text.low, text.high, None, None
     numbers = text.standard_error, text.reports, text.consistent
@@ -256,7 +256,7 @@ def round_fits(survey: Survey, tallies: Tallies, cache: EstimateCache) -> list[d
 
 
 def warning(survey: Survey, tally: RoundTally | None, checks: Mapping[str, Fit]) -> str | None:
-    """Return a round's warning about forged reports, or None if honest reports can explain it."""
+    """Return the warning about forged reports, or None if honest reports can explain the counts."""
     parts = [
         f"{question.name}: at least {fit.forged:,} of {tally.of(survey, question)[0]:,} reports "
         f"cannot be honest; these alone can move an estimate by up to {_shift(question, fit.shift)}"

@@ -23,11 +23,11 @@ class Style:
     range: str = ""  # description of the question's range, with its ends
     sentence: str = ""  # headline for a question with one label
     factor: float = 1.0
-    sign: str = ""  # after each value, if the question has no unit
-    points: str = ""  # after each margin, if the question has no unit
+    sign: str = ""  # shown after each value if the question has no unit
+    points: str = ""  # shown after each margin if the question has no unit
     digits: int = 3  # significant digits of an expected margin
     from_zero: bool = True  # whether bars start at 0, and axes show it
-    either_way: bool = False  # whether values far below 0 are notable as well
+    either_way: bool = False  # whether values far below 0 are notable too
     signed: bool = False  # whether values above 0 have a plus sign
 
     def text(self, value: float, places: int) -> str:
@@ -78,7 +78,7 @@ class Figures:
     high_these: float | None
     consistent: float
     style: Style
-    unit: str  # after a value
+    unit: str  # shown after a value
     places: int | None = None  # number of decimals, if a whole column shares it
     reference: float | None = None
 
@@ -94,7 +94,7 @@ class Figures:
 
     @property
     def noise_alone(self) -> tuple[float, float] | None:
-        """Interval for exactly the respondents, if it lies within the population's interval."""
+        """Interval for exactly the respondents, if it lies inside the population's."""
         low, high = self.low_these, self.high_these
         if low is None or high is None or low < self.low or high > self.high:
             return None
@@ -195,7 +195,7 @@ def quantile_text(quantile: Quantile, unit: str) -> str:
 
 
 def quantile_figures(quantile: Quantile, places: int | None = None) -> tuple[str, str, str]:
-    """Format the estimate and its ends, with `places` decimals or as many as are meaningful."""
+    """Format the estimate and its interval, with `places` decimals or as many as are meaningful."""
     places = quantile_places(quantile) if places is None else places
     ends = quantile.estimate, quantile.low, quantile.high
     estimate, low, high = (plain(value, places) for value in ends)

@@ -53,7 +53,7 @@ class About(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     statistic: Statistic
     unit: str
     range: tuple[float, float]
-    low: int | float | UnsetType = UNSET  # numbers only
+    low: int | float | UnsetType = UNSET  # ends of a number's range
     high: int | float | UnsetType = UNSET
     options: Count | UnsetType = UNSET  # number of options of a choice
     dimension: Count | UnsetType = UNSET  # number of coordinates of a vector
@@ -215,7 +215,7 @@ class Round(RoundFacts, frozen=True, kw_only=True, forbid_unknown_fields=True):
     floors: dict[str, Floor] | UnsetType = UNSET  # only for text questions
     questions: dict[str, tuple[Row, ...]]
     rows_left_out: dict[str, Count] | UnsetType = UNSET  # by question, if a limit was reached
-    # only for numbers with enough reports
+    # only for number questions with enough reports
     distributions: dict[str, Distribution] | UnsetType = UNSET
     cross: tuple[Crossed, ...] | UnsetType = UNSET  # only if the survey crosses questions
     change: Change | None  # null if no earlier round in the response has reports

@@ -30,10 +30,10 @@ from deniable.server.store import PublishedSurvey, RoundTally
 from deniable.shared.survey.document import Survey
 from deniable.shared.survey.kinds.base import Question
 
-MAX_CACHED_ROWS = 200_000  # about 20 MB
+MAX_CACHED_ROWS = 200_000  # these take about 20 MB
 ROWS_PER_ENTRY = 10  # overhead of an entry, counted in rows
-MAX_CELLS_PER_BATCH = 2**17  # estimating them takes about 20 MB
-OPEN_ROUND_FACTOR = 4  # intervals for repeated looks take this many times as much memory
+MAX_CELLS_PER_BATCH = 2**17  # estimating this many takes about 20 MB
+OPEN_ROUND_FACTOR = 4  # intervals for repeated looks take four times as much memory
 
 T = TypeVar("T")
 

@@ -43,12 +43,12 @@ HEADINGS = (
 )  # fmt: skip
 FIRST_NUMBER = 2  # index of the first right-aligned column
 MAX_ROWS_SHOWN = 40
-MAX_IN_ORDER = 20  # longer lists have only the labels clearly above 0, highest first
+MAX_IN_ORDER = 20  # longer lists show only labels clearly above 0, highest first
 WIDTH = 90
 QUARTILES = (0.25, 0.5, 0.75)
 EMPTY = ("",) * 5
 READING = (
-    "Results describe people who answered. “95 % interval” refers to the population they came",
+    "Results describe the people who answered. “95 % interval” refers to the population they came",
     "from; “these people” to exactly the respondents, for whom only the privacy noise is random.",
     "Each interval on its own contains the truth in 95 % of cases; for a question with more than",
     f"{MAX_IN_ORDER} options, all of its 95 % intervals hold jointly. While a round accepts",

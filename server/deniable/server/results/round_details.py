@@ -20,8 +20,8 @@ from deniable.shared.survey.document import Survey
 from deniable.shared.survey.kinds.base import Question
 
 TIMES = " × "
-COUNTS_PER_PAIR = 4  # both answers, either one, neither
-ROWS_PER_POINT = 3  # size of a point's objects in the cache
+COUNTS_PER_PAIR = 4  # reports that support both answers, only the first, only the second, neither
+ROWS_PER_POINT = 3  # size of a point in the cache, in rows
 
 Pair = tuple[Question, Question]
 

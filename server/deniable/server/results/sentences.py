@@ -19,7 +19,7 @@ from deniable.shared.sealed_envelope import BATCH
 from deniable.shared.survey.document import Survey
 from deniable.shared.survey.kinds.base import Question
 
-MAX_NAMED = 3  # number of options that are named as possibly first
+MAX_NAMED = 3  # largest number of options that a headline names as possible leaders
 PEOPLE_DIGITS = 2  # significant digits of an expected number of people
 NOTES = f"""
 Results describe the people who reported, not those who did not.
@@ -214,7 +214,7 @@ def _shuffled(billionths: int, among: Literal["batch", "round"], people: int) ->
 
 
 def _leading(reports: int) -> int:
-    """Round down to one digit to limit the number of computations; fewer people mean a larger ε.
+    """Round down to one significant digit: this saves computations, and ε is only overstated.
 
     >>> _leading(123_456), _leading(99), _leading(10**9)
     (100000, 90, 1000000)

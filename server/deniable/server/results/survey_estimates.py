@@ -42,13 +42,13 @@ from deniable.shared.errors import Refused
 from deniable.shared.survey.document import Survey
 from deniable.shared.survey.kinds.base import Question
 
-MAX_ROUNDS = 400  # per response: more than a year of days
+MAX_ROUNDS = 400  # rounds per response: more than a year of days
 MAX_ROWS = 50_000  # per response
-MAX_CELLS = 2**21  # read per response: 16 MB
+MAX_CELLS = 2**21  # cells read per response: 16 MB
 ROWS_OF_A_TEXT = 100  # assumed number of texts found in a round
-ROWS_PER_BATCH = 8_192  # of rounds that are estimated together
+ROWS_PER_BATCH = 8_192  # rows of all rounds that are estimated together
 MAX_CACHED_ROUND_ROWS = 256
-ROWS_PER_ROW = 6  # size of a row's objects in the cache, relative to an estimate's numbers
+ROWS_PER_ROW = 6  # size of a finished row in the cache, relative to an estimate's numbers
 EARLY = timedelta(days=1)  # reports may arrive up to an hour before their round
 STILL_OPEN = (
     "this round still accepts reports: its intervals hold for repeated looks and narrow when the "
@@ -210,7 +210,7 @@ class SurveyEstimates:
         return [*zip(numbers, results, strict=True)]
 
     def estimated(self, numbers: Sequence[int]) -> list[Round]:
-        """Return these rounds, bit-identical whichever other rounds are requested."""
+        """Return these rounds; no bit of them depends on which other rounds are requested."""
         before = self._before(numbers)
         keys = [
             ("round", self.published.id, self._state(number), self._state(before.get(number)),
@@ -343,7 +343,7 @@ def json_chunks(header: Results, rounds: Iterable[Round]) -> Iterator[bytes]:
 
 
 def _rows(period: Round) -> float:
-    """Return the size of a round in the cache. Long rounds are not cached, only their estimates."""
+    """Return the size of a round in the cache. Of long rounds, only the estimates are cached."""
     crossed = sum(len(table.rows) for table in period.cross or ())
     rows = crossed + sum(len(rows) for rows in period.questions.values())
     points = sum(len(curve.points) for curve in (period.distributions or {}).values())

@@ -49,7 +49,7 @@ class Damaged(StoreUnusable):
 
 
 class Transaction(Protocol):
-    """Group of envelopes that is stored and counted completely or not at all."""
+    """Group of envelopes that are stored and counted completely or not at all."""
 
     def is_sealed(self, sequence: int, number: int) -> bool:
         """Return whether a round is sealed, so that a duplicate would be counted again."""

@@ -183,7 +183,7 @@ class Purged(NamedTuple):
 class Unsettled(NamedTuple):
     """Acknowledged envelope that may not be in the tables."""
 
-    survey: str  # the id: by now the sequence may be another survey's
+    survey: str  # its id, because the sequence may by now belong to another survey
     round: int
     kept: Kept
 

@@ -24,7 +24,7 @@ from deniable.shared.errors import DeniableError, Refused, UntrustedSurvey
 from deniable.shared.survey.document import Survey, parse_document, survey_id
 from deniable.shared.survey.keys import verify
 
-FRESH_SECONDS = 0.25  # so a survey published by a command is served within half a second
+FRESH_SECONDS = 0.25  # short, so that a command's survey is served within half a second
 NAMES_SHOWN = 10
 _BEGINNING = re.compile(r"[0-9a-f]{6,64}")
 DAMAGED = (

@@ -40,7 +40,7 @@ from deniable.shared.privacy.mechanisms.optimal_table import VALUE_UNIT
 # Above this ε, which limits the search, rounding to the grid causes nearly all of the error.
 MAX_SEARCH_EPSILON = 12.0
 MAX_SEARCH_ROUNDS = 100
-MIN_GAIN = 1e-6  # relative to t: smallest gain of a new column that continues the search
+MIN_GAIN = 1e-6  # relative to t: smallest gain of a new column with which the search continues
 MAX_LOSS = 0.02  # relative to t: unused columns with a greater loss are dropped
 MIN_WEIGHT = 1e-9
 MAX_VALUE = 3.0  # relative to the one-bit mechanism's value
@@ -50,7 +50,7 @@ MAX_CORRECTIONS = 20
 
 Array = npt.NDArray[np.float64]
 Indices = npt.NDArray[np.int64]
-Column = list[int]  # units for each answer
+Column = list[int]  # a column's units for each answer
 
 
 class NoTable(DeniableError):
@@ -70,8 +70,8 @@ def optimal_table(epsilon: Epsilon, steps: int) -> OptimalTable:
 class Half:
     """Symbol of the upper half, whose mirror image is a symbol of the lower half."""
 
-    weight: float  # probability for the answers from first to last
-    value: float  # with the range as [-1, 1]
+    weight: float  # the symbol's probability for the answers from first to last
+    value: float  # the symbol's value, with the range as [-1, 1]
     first: int
     last: int
 

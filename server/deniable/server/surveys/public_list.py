@@ -17,7 +17,7 @@ from functools import cached_property
 from deniable.server.store import PublishedSurvey
 from deniable.shared.errors import InvalidSurvey, Refused
 
-MAX_PUBLISHED_BYTES = 256 * 2**10  # per document: about 9,000 options of 20 letters
+MAX_PUBLISHED_BYTES = 256 * 2**10  # limit per document: about 9,000 options of 20 letters
 MAX_LIST_BYTES = 8 * 2**20  # clients accept four times as much
 MAX_LISTED = 1_000  # clients accept this many
 FOREVER = datetime.max.replace(tzinfo=UTC)
@@ -41,7 +41,7 @@ class Listing:
         return self.since <= now < self.until
 
 
-NOTHING = Listing(b"", 0, FOREVER, FOREVER)  # never valid
+NOTHING = Listing(b"", 0, FOREVER, FOREVER)  # valid at no time
 
 
 def listing(surveys: Iterable[tuple[PublishedSurvey, str]], now: datetime) -> Listing:

@@ -40,8 +40,8 @@ from deniable.server.store.sql_store import (
     noted,
 )
 
-ENVELOPES_PER_BUCKET = 32  # number that counts as one bucket of a purge
-ENVELOPES_PER_READ = 256  # a single envelope may have 1 MiB
+ENVELOPES_PER_BUCKET = 32  # this many count as one bucket of a purge
+ENVELOPES_PER_READ = 256  # few, because a single envelope may have 1 MiB
 CLOSE_SECONDS = 10.0
 _OF_ROUND = "SELECT {} FROM {} WHERE survey = ? AND round = ? AND {}"
 KNOWN = " UNION ALL ".join(_OF_ROUND.format("id", name, "id = ANY(?)") for name in ENVELOPES)

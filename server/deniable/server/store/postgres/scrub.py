@@ -40,7 +40,7 @@ SHARE = (
     50  # pause at least this multiple of a settling's duration, so that it takes 2 % of the time
 )
 LOCK_MILLISECONDS = 200  # longest wait for a lock: uploads queue behind it
-REWRITTEN = ("surveys", "counters", "tallies")  # in this order
+REWRITTEN = ("surveys", "counters", "tallies")  # rewritten in this order
 LIVING = """
 SELECT reltuples <= (SELECT count(*) FROM surveys)
 FROM pg_class JOIN pg_index ON indexrelid = pg_class.oid
@@ -162,7 +162,7 @@ def _rewrite(connection: PostgresConnection) -> bool:
         connection.execute(f"VACUUM FULL {table}")
         if table == "surveys" and not _has_living_rows_only(connection):
             return False
-    if deleted is not None:  # keep the key if it names a survey deleted in the meantime
+    if deleted is not None:  # keep the entry if it names a survey deleted in the meantime
         statement = "DELETE FROM about WHERE key = ? AND value = ?"
         connection.execute(statement, (DELETED, deleted))
     return True

@@ -27,9 +27,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from deniable.server.store.records import Kept
 
 SIZE = 960  # with the rest of its row, a bucket of this size fills a page
-PART = 936  # a part of a large envelope is smaller, since its place is longer
+PART = 936  # size of a part of a large envelope: smaller, because its place is longer
 ID_BYTES = 16
-PLACE_BYTES = ID_BYTES + 1  # maximum, for one bit more than an id
+PLACE_BYTES = ID_BYTES + 1  # maximum: a place has one bit more than an id
 PART_BYTES = 2
 BITS = 8 * PLACE_BYTES
 _ROWS = struct.Struct("<H")

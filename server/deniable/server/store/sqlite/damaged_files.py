@@ -1,4 +1,4 @@
-"""Detection of damaged files in a data folder, which `doctor --repair` sets aside.
+"""Detection of the damaged files in a data folder, which `doctor --repair` sets aside.
 
 The intact part of a file stays in place, the original is kept next to it, and a message states what
 is lost. The operator then restores a backup or recounts the remaining envelopes.
@@ -25,7 +25,7 @@ LOST = (
     "they are sent again. Original file: {aside}"
 )
 WITH_DATABASE = (
-    "{aside}, and {database}, since the database may need the part left out; the next lines show "
+    "{aside}, and {database}, since the database may need the part left out; the checks below show "
     "whether the database is otherwise intact"
 )
 NO_COPY = "{name} is unchanged: a copy needs up to {size:,} bytes and could not be made: {error}"

@@ -38,7 +38,7 @@ from deniable.shared.errors import StoreUnusable
 FILE = "deniable.redo"
 HALF_BYTES = 2**18
 FILE_BYTES = 2 * HALF_BYTES
-PAGE_BYTES = 4_096  # of the kernel's cache
+PAGE_BYTES = 4_096  # size of a page in the kernel's cache
 SECTOR_BYTES = 512
 _SUM = struct.Struct("<I")
 SECTOR_ROOM = SECTOR_BYTES - _SUM.size
@@ -65,7 +65,7 @@ class RedoFile:
         self._file = file
         self._handle: int | None = None
         self._half = 0  # the intact half
-        self._used = [HALF_BYTES, HALF_BYTES]  # bytes of each half that may not be zero
+        self._used = [HALF_BYTES, HALF_BYTES]  # in each half, bytes that may not be zero
         self.pending: dict[Round, list[bytes]] = {}  # envelopes, packed as in the file
         # Skip an incomplete half, which was never acknowledged. Both halves may hold an envelope.
         self._lost: dict[Key, Unsettled] = {}

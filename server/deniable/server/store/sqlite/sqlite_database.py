@@ -47,7 +47,7 @@ CUT_OFF = (
     "the end of %s-wal is incomplete. After a kill or a power cut that is normal and nothing is "
     "lost; otherwise a disk has damaged it, and the last acknowledged reports may be lost"
 )
-LOST = (  # a full disk is not in this list: it only needs more space
+LOST = (  # a full disk is not listed: it only needs more space
     sqlite3.SQLITE_IOERR,
     sqlite3.SQLITE_CORRUPT,
     sqlite3.SQLITE_NOTADB,

@@ -25,7 +25,7 @@ from deniable.server.store.sqlite.write_connection import SqliteTransaction, Wri
 from deniable.shared.errors import StoreUnusable
 
 MAX_READERS = 32
-BUCKETS_PER_READ = 64  # a single large envelope may have 1 MiB
+BUCKETS_PER_READ = 64  # few, because a single large envelope may have 1 MiB
 MIN_FREE_BYTES = 64 * 2**20  # with less free space, the disk counts as full
 
 
@@ -71,7 +71,7 @@ class SqliteStore(SqlStore):
             self._delete_survey(driver, sequence)
 
     def envelopes(self, sequence: int, number: int) -> Iterator[Kept]:
-        """Yield envelopes from short reads: a long one would keep the log from being emptied."""
+        """Yield envelopes from short reads: a long read would keep the log from being emptied."""
         after = b""
         while True:
             with self._reading(reports=True) as driver:

@@ -40,7 +40,7 @@ NEVER_WAITS = ("busy_timeout = 0", "synchronous = NORMAL")
 ALL_IN_MEMORY = ("cache_spill = OFF", "temp_store = MEMORY")
 
 LOCK_FILE = "write.lock"
-LOCK_PATIENCE_SECONDS = 0.25  # longer than a waiting process sleeps between two attempts
+LOCK_PATIENCE_SECONDS = 0.25  # longer than the pause between two attempts of a waiting process
 LOCK_POLL_SECONDS = 0.005
 
 
