@@ -1,4 +1,4 @@
-"""Mechanisms on their own, for learning and for checking a mechanism of yours.
+"""Mechanisms on their own: try them out, or check a mechanism of your own.
 
     >>> asked = mechanism("bit", "1")
     >>> asked
@@ -47,12 +47,12 @@ __all__ = ["Randomizer", "check_mechanism", "load_mechanism", "mechanism"]
 NAME = "asked"
 ESTIMATIONS = ("shares", "mean")  # kinds that can be estimated without the server
 CHECKED_EPSILONS = "0.1", "2"
-CHECKED_SIZES = 1, 2, 3, 5, 8  # and the smallest size that is proved
+CHECKED_SIZES = 1, 2, 3, 5, 8  # and the smallest size that the mechanism proves
 MAX_SYMBOLS, MAX_ANSWERS = 256, 64  # limits of an enumerated table
 MAX_SAMPLED_SYMBOLS = 64
 REPORTS, AUDITED_REPORTS = 2_000, 10_000
-SAMPLINGS = 2 * len(CHECKED_EPSILONS) * (len(CHECKED_SIZES) + 1)  # per class
-FALSE_ALARM = 1e-9 / SAMPLINGS  # for each
+SAMPLINGS = 2 * len(CHECKED_EPSILONS) * (len(CHECKED_SIZES) + 1)  # number of samplings per class
+FALSE_ALARM = 1e-9 / SAMPLINGS  # for each sampling
 
 
 class Randomizer:

@@ -33,14 +33,14 @@ SEALED_TYPE = "application/vnd.deniable.sealed"
 CONTEXT = b"deniable sealed envelope v1\0"
 SIZES = tuple(256 * 4**step for step in range(6))  # sizes of the plaintext; the longest report fits
 BATCH = 1_000  # default number of reports in a relay's batch
-OVERHEAD = 32 + 16  # added by HPKE: encapsulated key and tag
+OVERHEAD = 32 + 16  # bytes that HPKE adds: encapsulated key and tag
 LENGTHS = frozenset(size + OVERHEAD for size in SIZES)
 UNREADABLE = "the envelope cannot be opened: it was sealed to another key, or altered in transit"
 
 
 @dataclass(frozen=True, slots=True)
 class SealedEnvelope:
-    mark: bytes  # of the public key
+    mark: bytes  # mark of the public key
     sealed: bytes
 
     def pack(self) -> bytes:

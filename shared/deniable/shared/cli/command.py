@@ -20,7 +20,7 @@ from deniable.shared.cli.verb import Verb
 from deniable.shared.errors import DeniableError, Refused
 
 GROUP = "deniable.verbs"
-# the extras that are named otherwise than the part that needs the library
+# extras whose name differs from that of the part that needs the library
 EXTRAS = {"pyarrow": "archive", "dask": "cluster", "distributed": "cluster"}
 SUCCESS, WRONG_USE, REFUSED, INTERRUPTED = 0, 2, 3, 130  # 1: a verb has a finding
 
@@ -159,7 +159,7 @@ def _run(verb: Verb, args: argparse.Namespace) -> int:
 
 def _message(verb: Verb, error: Exception) -> str:
     if isinstance(error, ModuleNotFoundError):
-        # by default, the extra has the name of the part
+        # by default, the extra is named like the part
         extra = EXTRAS.get(error.name or "") or verb.run.__module__.split(".")[1]
         return f"needs {error.name}, which is not installed; run: pip install 'deniable[{extra}]'"
     if isinstance(error, OSError) and error.filename is not None:

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from deniable.shared.cli.verb import Verb, add_json, show
 
 DEFAULT_EPSILONS = ("0.1", "0.5", "1", "2", "4", "6")
-BELIEFS_PERCENT = (1, 10, 50)  # before the report
+BELIEFS_PERCENT = (1, 10, 50)  # beliefs before the report
 
 
 def _arguments(parser: ArgumentParser) -> None:

@@ -24,7 +24,7 @@ class Verb:
     arguments: Callable[[ArgumentParser], None]
     run: Callable[[Namespace], int]
     _: KW_ONLY
-    example: str  # a command line that works as written
+    example: str  # a command line that works as printed
     option: str | None = None  # selects this verb if several parts have a verb of the same name
     also: tuple[Verb, ...] = ()  # other parts' verbs of the same name
 
@@ -60,7 +60,7 @@ def show(args: Namespace, document: object, lines: Iterable[str]) -> int:
 
 
 def with_progress(items: Iterable[Item], noun: str) -> Iterator[Item]:
-    """Pass the items on, and count them on standard error if it is a terminal."""
+    """Yield the items, and count them on standard error if it is a terminal."""
     for number, item in enumerate(items, 1):
         if sys.stderr.isatty():
             print(f"\r{number} {noun}", end="", file=sys.stderr)

@@ -51,7 +51,7 @@ Direction = list[float]  # whole numbers, in units of 2^-32 of the vector's leng
 
 def codeword(seed: int, pair: int, dimension: int) -> tuple[float, ...]:
     words = unpack(f"<{dimension}H", expanded(seed, pair, dimension))
-    looked_up: tuple[float, ...] = itemgetter(*words)(coordinates())  # half the time of a loop
+    looked_up: tuple[float, ...] = itemgetter(*words)(coordinates())  # takes half as long as a loop
     return looked_up
 
 
@@ -138,7 +138,7 @@ def farthest(dimension: int, directions: int, chosen: int) -> tuple[float, float
 
 
 def best_cap(dimension: int, epsilon: float) -> tuple[float, float]:
-    """Return the largest gain of any report of this ε, PrivUnit's, and P[t > x] of its cap."""
+    """Return the largest gain of a report with this ε (PrivUnit's), and P[t > x] of its cap."""
     moments, more = caps(dimension), math.expm1(epsilon)
     pairs = zip(moments.first, moments.mass, strict=True)
     return max((more * first / (2 + more * mass), mass) for first, mass in pairs)

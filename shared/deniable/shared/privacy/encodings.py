@@ -27,7 +27,7 @@ UNIT, ROOT = 2**30, 2**15  # a codeword's coordinates and their squares are in u
 
 class Encoding(ABC):
     cells: int  # number of counts in a tally
-    public_bits: ClassVar[int] = 0  # a symbol's lowest bits, drawn independently of the answer
+    public_bits: ClassVar[int] = 0  # number of its lowest bits that ignore the answer
 
     @property
     @abstractmethod
@@ -64,7 +64,7 @@ class Encoding(ABC):
         return ((cell, 1) for cell in self.cells_of(symbol))
 
     def to_json(self, symbol: int) -> int | str:
-        """Return the symbol for JSON: its payload as hex digits, or for a WholeNumber, itself."""
+        """Return the symbol for JSON: its payload in hex digits, or a WholeNumber as it is."""
         return symbol.to_bytes(self.payload_size, "little").hex()
 
     def from_json(self, value: object) -> int:

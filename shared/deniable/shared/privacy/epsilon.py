@@ -3,12 +3,12 @@
 No sum, probability or bound is a float. ε is stored, summed and compared in whole billionths, so a
 cap of 0.3 holds three charges of 0.1.
 
-Probabilities are whole multiples of 2^-64, rounded toward more noise. Each one that we need is a
-rational function of e^x with x rational, so for x != 0 it is irrational and lies strictly between
-two neighbouring multiples of 2^-64. Interval arithmetic on integers, refined until both ends agree,
-finds the upper one, and thereby proves it. A lie is rounded up and the truth gets the remainder,
-which makes every ratio of two probabilities smaller. Rounding to nearest, or down, would break ε in
-many cells.
+Probabilities are whole multiples of 2^-64, rounded toward more noise. Each probability that we need
+is a rational function of e^x with x rational, so for x != 0 it is irrational and lies strictly
+between two neighbouring multiples of 2^-64. Interval arithmetic on integers, refined until both
+ends agree, finds the upper multiple, and thereby proves it. A lie is rounded up and the truth gets
+the remainder, which makes every ratio of two probabilities smaller. Rounding to nearest, or down,
+would break ε in many cells.
 
 Odds in sentences are rounded up, so they never understate what a report reveals.
 """
@@ -123,7 +123,7 @@ class Interval:
 
 
 def exp_interval(numerator: int, denominator: int, bits: int) -> Interval:
-    """Return bounds of e^(numerator / denominator), a ratio >= 0, by its power series.
+    """Return bounds of e^(numerator / denominator), for a ratio >= 0, from the power series.
 
     Once n >= 2 x, each term is at most half of the previous one, so the remainder is less than the
     last term, and that is less than one unit of 2^-bits when the loop ends.

@@ -37,7 +37,7 @@ DEPENDENT: Literal["dependent"] = "dependent"  # in several cells, dependent in 
 SUMS: Literal["sums"] = "sums"  # in every cell, by an amount that varies
 Joint = Literal["multinomial", "independent", "dependent", "sums"]
 
-LARGEST_TABLE = 1_000_000  # limit of printed probabilities
+LARGEST_TABLE = 1_000_000  # largest number of probabilities that are printed
 
 Entry = TypeVar("Entry")
 
@@ -101,8 +101,8 @@ class Mechanism(ABC):
     kind: ClassVar[str]  # supported kind of question: bit, number, choice, text or vector
     sizes: ClassVar[range]  # supported sizes: options, steps of a grid, a vector's dimensions
     proved_sizes: ClassVar[tuple[int, ...]]  # sizes that `certify` proves
-    is_default: ClassVar[bool] = True  # may be chosen where a survey names no mechanism
-    given: ClassVar[bool] = False  # its integers are part of the survey: no formula gives them
+    is_default: ClassVar[bool] = True  # whether it may be chosen where a survey names no mechanism
+    given: ClassVar[bool] = False  # whether no formula gives its integers, so the survey does
 
     epsilon: Epsilon
     size: int
@@ -115,7 +115,7 @@ class Mechanism(ABC):
 
     @classmethod
     def best_size(cls, epsilon: Epsilon) -> int:  # noqa: ARG003 # most have one size only
-        """Return the size of least error, for questions that do not fix it."""
+        """Return the size with the least error, for questions that do not fix the size."""
         return cls.sizes[0]
 
     @property

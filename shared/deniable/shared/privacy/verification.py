@@ -35,7 +35,7 @@ from deniable.shared.privacy.epsilon import Epsilon, within
 from deniable.shared.privacy.mechanism import Draw, Mechanism, kernel_draw, log_ratio
 from deniable.shared.privacy.mechanisms import mechanisms
 
-MAX_COMPARED = 10_000  # probabilities of a table whose rows are compared
+MAX_COMPARED = 10_000  # largest number of probabilities of a table whose rows are compared
 EPSILONS = ["0.01", "0.05", "0.1", "0.3", "0.5", "0.7", "1", "1.386"]
 EPSILONS += ["2", "3", "4", "5", "8", "12", "16", "20"]
 ERROR = 1e-9  # largest probability that a bound exceeds the truth
@@ -126,10 +126,10 @@ def table(mechanism: Mechanism) -> dict[str, Any]:
 class Audited:
     """Result of an audit: the stated ε, and the least ε that reports reveal."""
 
-    mechanism: str  # or another source of reports
+    mechanism: str  # a mechanism's name, or another source of reports
     epsilon: str
     at_least: float
-    trials: int  # reports of either answer
+    trials: int  # number of reports of each answer
 
     @property
     def holds(self) -> bool:

@@ -11,8 +11,8 @@ A period divides a survey's days into numbered rounds, in UTC:
     week     weeks that begin on a Monday, (days + 3) div 7
     month    (year - 1970) * 12 + month - 1
 
-Each period is a row of PERIODS. Documents, clients, server, pages and commands read that table; the
-JavaScript client has a copy, which `tests/contract/test_periods.py` compares with it.
+Each period is a row of PERIODS. All Python code reads that table; the JavaScript client has a copy,
+which `tests/contract/test_periods.py` compares with it.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ from deniable.shared.survey.questions import (
 from deniable.shared.survey.reader import Reader
 
 FORMAT = 1
-MAX_QUESTIONS = 100  # their numbers fit in one byte
+MAX_QUESTIONS = 100  # so that their numbers fit in one byte
 MAX_DOCUMENT_BYTES = 4 * 2**20
 EARLY = timedelta(hours=1)  # clocks differ: reports are accepted this long before their round
 EPOCH, DAY = date(1970, 1, 1), timedelta(days=1)
@@ -249,7 +249,7 @@ class Survey:
 
     def asks_the_same(self, other: Survey) -> bool:
         """Return True if both surveys ask the same; texts for people and days may differ."""
-        # 1, because spans start at each survey's first round
+        # spans start at each survey's first round, so compare with 1
         rounds = (self.period, self.asks_one, self.repeat_rounds)
         same_rounds = rounds == (other.period, other.asks_one, 1)
         own, others = (list(map(what_is_asked, survey.questions)) for survey in (self, other))

@@ -25,7 +25,7 @@ Names = tuple[str, str]
 MAX_TITLE_CHARACTERS, MAX_UNIT_CHARACTERS, MAX_LABEL_CHARACTERS = 200, 20, 100
 MAX_ROUNDS = 10_000
 MAX_PAIRS = 10
-MAX_PAIR_CELLS = 1_024  # cells of one question times cells of the other
+MAX_PAIR_CELLS = 1_024  # limit on the product of the two questions' cells
 
 
 def parse_question(reader: Reader) -> Question:

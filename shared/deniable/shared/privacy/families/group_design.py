@@ -6,10 +6,10 @@ An answer is an option for every group, (a_0, a_1, ...). The device draws the gr
 the answer, as ⌊u G / 2^64⌋, so each has probability 1 / G to within 2^-64. The group is part of the
 report and reveals nothing.
 
-Privacy: P[g] is the same for any two answers, so the probabilities of a report differ by the factor
-of the design in that group, whatever options the other groups would have reported.
-Use: answers too large for one report, such as all beginnings of a text (survey/kinds/text.py).
-Estimates come from the last `final` groups; the other groups only narrow the search.
+Privacy: P[g] is the same for any two answers, so the probabilities of a report differ by that
+group's factor in the design, whatever options the other groups would have reported. Use: answers
+too large for one report, such as all beginnings of a text (survey/kinds/text.py). Estimates come
+from the last `final` groups; the other groups only narrow the search.
 
 The tally has the design's cells for each group, then the number of each group's reports.
 """
@@ -26,7 +26,7 @@ from deniable.shared.privacy.epsilon import ONE, Epsilon
 from deniable.shared.privacy.families.support import SupportDesign
 from deniable.shared.privacy.mechanism import DEPENDENT, Chances, Draw, Mechanism
 
-Options = tuple[int, ...]  # one for each group
+Options = tuple[int, ...]  # an option for each group
 FLOOR = 4.0  # standard deviations above zero, in one group, at which an answer is found
 ENOUGH_OPTIONS = 4_096  # with fewer options, frequent answers collide and the floor is higher
 

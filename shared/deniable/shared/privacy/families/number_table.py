@@ -46,7 +46,7 @@ class NumberTable(Mechanism):
         self.encoding = WholeNumber(symbols or self.answers)
 
     @classmethod
-    def read(cls, epsilon: Epsilon, steps: int, integers: Sequence[int]) -> Self:  # noqa: ARG003 # only what is given needs them
+    def read(cls, epsilon: Epsilon, steps: int, integers: Sequence[int]) -> Self:  # noqa: ARG003 # only `given` tables need them
         """Return the table with the integers of a document; raise ValueError if it is invalid."""
         return cls(epsilon, steps)
 

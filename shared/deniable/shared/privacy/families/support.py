@@ -47,9 +47,9 @@ from deniable.shared.privacy.epsilon import (
 )
 from deniable.shared.privacy.mechanism import DEPENDENT, MULTINOMIAL, Chances, Draw, Mechanism
 
-DIE_BITS = 128  # random bits that choose one of several symbols
+DIE_BITS = 128  # number of random bits that choose one of several symbols
 DIE = 1 << DIE_BITS
-SLACK = 2**100  # the die changes a probability by less than 1 / SLACK of it, among up to 2^26
+SLACK = 2**100  # among up to 2^26, the die changes a probability by less than 1 / SLACK of it
 LOW_64 = ONE - 1
 
 
@@ -71,7 +71,7 @@ class SupportDesign(Mechanism):
 
     @property
     def sums_are_bounded(self) -> bool:
-        """True if Chernoff's bound holds for how many of any given options a report supports."""
+        """True if Chernoff's bound holds for the number of given options that a report supports."""
         return self.cells_are_options and self.joint != DEPENDENT
 
     def rate(self, cell: int, answer: int) -> int:

@@ -1,4 +1,4 @@
-"""Vector design: a report is a codeword, a direction, more often one close to the vector.
+"""Vector design: a report is a codeword (a direction), more often one close to the vector.
 
     gain     E[<c, v>] of the reported codeword c, for a vector v of length one
     along    E[<c, v>^2], and across, E[<c, w>^2] for each w that is orthogonal to v
@@ -39,7 +39,7 @@ class VectorDesign(Mechanism):
     encoding: Codeword
     codewords: int
     closest: int
-    near: int  # in units of 2^-64
+    near: int  # the probabilities are in units of 2^-64
     far: int
 
     def __init__(self, epsilon: Epsilon, dimension: int) -> None:

@@ -44,7 +44,7 @@ __all__ = [
     "Unary",
 ]
 
-# Where errors are equal, the first mechanism is used: it has the shorter report.
+# Where errors are equal, the first mechanism is used, because its report is shorter.
 DESIGNS: list[type[SupportDesign]] = [
     RandomizedResponse,
     KRandomizedResponse,

@@ -36,7 +36,7 @@ from deniable.shared.privacy.mechanism import Draw
 
 LOW_64 = ONE - 1
 CODEWORDS = tuple(2**power for power in range(4, 11))
-ENOUGH = 1.02  # relative to the least squared error
+ENOUGH = 1.02  # largest squared error, relative to the least possible
 PLACE_BITS = 10  # bits for a pair's number, below its reach, so that no two keys are equal
 REACH_BITS = 34  # a reach is at most 2^32
 FAR = 2.0**REACH_BITS  # added so that whole numbers have the same length for every answer
@@ -69,8 +69,8 @@ class KClosest(VectorDesign):
     def read(cls, epsilon: Epsilon, dimension: int, integers: Sequence[int]) -> Self:
         if len(integers) != 3 or integers[0] not in CODEWORDS:
             raise ValueError(
-                f"must be the number of codewords (a power of two, {CODEWORDS[0]} to "
-                f"{CODEWORDS[-1]}), of the closest ones, and the probability of any other"
+                f"must be three integers: the number of codewords (a power of two, {CODEWORDS[0]} "
+                f"to {CODEWORDS[-1]}), how many are closest, and the probability of the others"
             )
         if not 1 <= integers[1] <= integers[0] // 2:
             raise ValueError("must count 1 to half of the codewords as the closest")
@@ -137,7 +137,7 @@ def _row(mechanism: KClosest, seed: int, answer: int) -> list[int]:
 
 @lru_cache(maxsize=64)
 def _enough(epsilon: Epsilon, dimension: int) -> tuple[int, int]:
-    """Return the smallest nearly optimal number of codewords, and how many are close."""
+    """Return the smallest nearly optimal number of codewords, and the number of close ones."""
     from math import expm1
 
     best, mass = best_cap(dimension, float(epsilon))

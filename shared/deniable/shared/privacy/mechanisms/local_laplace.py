@@ -37,7 +37,7 @@ from deniable.shared.privacy.epsilon import (
 )
 from deniable.shared.privacy.families.number_table import GatheredTable
 
-MAX_STEPS = 255  # one byte on the wire
+MAX_STEPS = 255  # so that a symbol is one byte on the wire
 VALUE_BITS = 96
 UNIT = 2**VALUE_BITS  # values are multiples of 1 / UNIT of a step
 

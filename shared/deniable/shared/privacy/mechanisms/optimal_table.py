@@ -27,7 +27,7 @@ from deniable.shared.privacy.families.number_table import NumberTable, Row
 
 MAX_STEPS = 32
 FINER_ABOVE = 4 * BILLION
-MAX_SYMBOLS = 256  # one byte on the wire
+MAX_SYMBOLS = 256  # so that a symbol is one byte on the wire
 VALUE_UNIT = 2**64  # values are multiples of 1 / VALUE_UNIT of a step
 LARGEST_BIAS = VALUE_UNIT * ONE >> 40  # 2^-40 of a step, in the units of `_biases`
 EXAMPLES = __file__.removesuffix(".py") + ".json"

@@ -55,6 +55,6 @@ class KRandomizedResponse(OneOption):
         A carry or a borrow replaces each comparison, because processors predict comparisons.
         """
         roll = draw(64)
-        other = (roll + self._beyond) // self.lie & self._mask  # of a lie: 0 .. options - 2
+        other = (roll + self._beyond) // self.lie & self._mask  # the lie: 0 .. options - 2
         beyond = (other + 2**21 - answer >> 20) - 1  # 1 where other >= answer, else 0
         return (answer, other + beyond)[roll + self._add >> 64]

@@ -30,8 +30,8 @@ from functools import cached_property
 from deniable.shared.privacy.epsilon import ONE, Epsilon, Interval, ceil_units, exp_interval
 from deniable.shared.privacy.families.number_table import NumberTable, Row
 
-MAX_STEPS = 128  # with a window of up to half of it, one byte on the wire
-USUAL_STEPS = 64  # finer than the noise of a round can show
+MAX_STEPS = 128  # even with a window of half that size, a symbol is one byte on the wire
+USUAL_STEPS = 64  # finer than a round's noise can resolve
 PRECISION = 192
 
 
@@ -52,7 +52,7 @@ class SquareWave(NumberTable):
         return [above_one / ((e * self.width + self.steps) * ONE)]
 
     @classmethod
-    def best_size(cls, epsilon: Epsilon) -> int:  # noqa: ARG003 # noise is what limits it
+    def best_size(cls, epsilon: Epsilon) -> int:  # noqa: ARG003 # the noise limits it at any ε
         return USUAL_STEPS
 
     @staticmethod

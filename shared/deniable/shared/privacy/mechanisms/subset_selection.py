@@ -53,13 +53,13 @@ from deniable.shared.privacy.epsilon import (
 from deniable.shared.privacy.families.support import DIE_BITS, SLACK, SupportDesign
 from deniable.shared.privacy.mechanism import DEPENDENT, MULTINOMIAL, Draw
 
-PLANES = 56  # bits of an option's key
+PLANES = 56  # number of bits in an option's key
 PRECISION = 192
 
 
 class SubsetSelection(SupportDesign):
     name, label, kind = "subset-selection", "subset selection", "choice"
-    sizes = range(2, 8_193)  # 1 KiB per report
+    sizes = range(2, 8_193)  # up to 1 KiB per report
     proved_sizes = (2, 3, 4, 5, 8, 16, 33, 100, 256, 1_024, 4_096, 8_192)
 
     def __init__(self, epsilon: Epsilon, options: int) -> None:

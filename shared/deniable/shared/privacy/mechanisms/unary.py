@@ -32,7 +32,7 @@ SET_WHERE_NO_CARRY = bytes.maketrans(b"\0\1", b"10")
 
 class Unary(SupportDesign):
     name, label, kind = "unary", "unary", "choice"
-    sizes = range(2, 8_193)  # 1 KiB per report
+    sizes = range(2, 8_193)  # up to 1 KiB per report
     proved_sizes = (2, 3, 4, 5, 8, 16, 33, 100, 256, 1_024, 4_096, 8_192)
     joint = INDEPENDENT
 

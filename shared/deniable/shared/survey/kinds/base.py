@@ -53,11 +53,11 @@ NO_LABELS = Labels()
 class PlanField:
     """Field of the planner's form, and option of its command."""
 
-    name: str  # also the key in a survey document
+    name: str  # also its key in a survey document
     label: str
     usual: float  # the form's initial value
     help: str
-    default: float | None = None  # of the command; None: it must be given
+    default: float | None = None  # default of the command; None if the field is required
     is_whole: bool = True
     low: float = -math.inf  # limits whose violation a survey's reader could not report by field
     high: float = math.inf

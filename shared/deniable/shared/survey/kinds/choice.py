@@ -13,8 +13,8 @@ from deniable.shared.survey.kinds.base import PlanField, Population, ShareQuesti
 from deniable.shared.survey.reader import Reader
 
 FILL = "\ud800"  # cannot occur in a document: UTF-8 has no lone surrogates
-MAX_OPTIONS = 65_536  # of any mechanism
-MAX_FILLED_CHARACTERS = 2**23  # of all options, once they are padded to one length
+MAX_OPTIONS = 65_536  # limit of any mechanism
+MAX_FILLED_CHARACTERS = 2**23  # limit on all options together, once they are padded to one length
 NUMBERS = {0: 0, 1: 1}
 TEXTS = {"1": True, "true": True, "yes": True, "0": False, "false": False, "no": False}
 

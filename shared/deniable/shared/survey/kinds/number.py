@@ -20,10 +20,10 @@ MADE_WHEN_PUBLISHED = "`deniable survey publish` makes them"
 LARGEST_BOUND = 2**53  # above this, floats cannot represent every integer
 FINER_BITS = 181  # keeps those of a float's 53 bits that exceed 2^-128 of the range
 FAR = 2**60  # ranges added so that whole numbers have the same length for every answer
-BITS = Struct("<dB").pack  # a float, whose exponent starts at bit 52, and a bit above it
+BITS = Struct("<dB").pack  # a float, whose exponent starts at bit 52, and a bit above the float
 TOP, DIGITS = 2**64, 2**64 | 2**52 - 1
 LEADING = 0, 2**52  # implicit bit for an exponent of 0, and for any other
-BEYOND = 4 * LARGEST_BOUND  # beyond every bound, on either side
+BEYOND = 4 * LARGEST_BOUND  # a number beyond every bound, on either side
 # Ways to read a value: as a float, as a whole number, in another way, or not at all.
 FLOAT, WHOLE, OTHER, NEVER = range(4)
 WAYS = {float: FLOAT, int: WHOLE, bool: NEVER, str: NEVER, type(None): NEVER}

@@ -26,10 +26,10 @@ from deniable.shared.privacy.mechanisms import GROUPED, least_error, sizes
 from deniable.shared.survey.kinds.base import PlanField, Question, mechanism_name
 from deniable.shared.survey.reader import Reader
 
-FIRST = 4  # digits of the shortest beginning: all of their values are tried
+FIRST = 4  # number of digits of the shortest beginning, all values of which are tried
 FINAL = 6
 HEAD_BYTES = 16
-MIN_TEXT_BYTES, MAX_TEXT_BYTES = 4, 32  # in bytes of UTF-8
+MIN_TEXT_BYTES, MAX_TEXT_BYTES = 4, 32  # limits in bytes of UTF-8
 MIN_BUCKETS, MAX_BUCKETS, BUCKETS = 1_024, 65_536, 4_096
 
 
@@ -82,7 +82,7 @@ class Text(Question):
     statistic, estimation = "share", "texts"
     plan_fields = (PlanField("length", "Bytes that count", 8, "bytes of a text", 16),)
     size_option = "buckets"
-    labels = ()  # not known in advance
+    labels = ()  # texts are not known in advance
     axis = (0.0, 0.1)
     mechanism: GroupedDesign
     length: int
