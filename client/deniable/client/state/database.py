@@ -157,7 +157,7 @@ class State(ForkAware):
         self.same_process()
         gate = self._gate
         if self._broken or not gate.acquire(timeout=wait_seconds):
-            raise StateBlocked("the state is in use by another thread, or was in use at a fork")
+            raise StateBlocked("another thread uses the state, or used it during a fork")
         try:
             yield
         finally:
@@ -338,7 +338,7 @@ def _pragma(db: Transaction, name: str) -> Any:  # Any: SQLite's kinds of value
 
 @contextmanager
 def _as_unusable(database: Path) -> Iterator[None]:
-    """Turn every error of the disk into StoreUnusable. SQLite's messages contain no answer."""
+    """Raise every disk error as StoreUnusable. SQLite's messages contain no answer."""
     try:
         yield
     except sqlite3.Error as error:

@@ -62,7 +62,7 @@ _uniform = SystemRandom().uniform
 
 @dataclass(frozen=True)
 class ReportedSymbol:
-    """Text about one question's symbol in a report. The fields are keys on disk and in JSON."""
+    """Text about one question's symbol in a report. The stored JSON has the names of its fields."""
 
     question: str
     epsilon: str

@@ -81,7 +81,7 @@ class FakeServer:
         return public_hex(self._key)
 
     def publish(self, source: Source) -> Survey:
-        """Publish TOML or a published document. Unlike the real one, make no optimal table."""
+        """Publish a survey from TOML or JSON. Unlike the real server, make no optimal table."""
         text = source if isinstance(source, bytes) else Path(source).read_bytes()
         survey = parse_document(text) if text[:1] == b"{" else parse_toml(text.decode())
         document = render_document(survey)
