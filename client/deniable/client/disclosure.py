@@ -126,7 +126,7 @@ def _question(question: Question, told: QuestionText) -> DescribedQuestion:
 
 
 def _reports(survey: Survey, policy: Policy) -> int:
-    """Return the number of reports, each with noise of its own, that the app's limit allows."""
+    """Return the number of reports with fresh noise that the app's limit allows."""
     return min(survey.draws, policy.total_cap // survey.round_billionths)
 
 

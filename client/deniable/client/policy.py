@@ -108,7 +108,7 @@ class Settings:
     now: Callable[[], datetime]
     monotonic: Callable[[], float]
     draw: Draw
-    timeout: float  # in seconds, for one exchange
+    timeout: float  # seconds for one exchange
     send_within: float  # seconds
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 PRIVATE_FOLDER, PRIVATE_FILE = 0o700, 0o600
-COPY_BYTES = 2**20  # per read
+COPY_BYTES = 2**20  # read at a time
 
 
 def sync(path: Path) -> None:

@@ -48,7 +48,7 @@ class SealedEnvelope:
 
 
 def seal(envelope: Envelope, public: str) -> SealedEnvelope:
-    """Seal an envelope to a public key. Keep the bytes for retries: each call returns new ones."""
+    """Seal an envelope to a public key. Keep the bytes for retries: each call returns new bytes."""
     from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PublicKey
 
     packed = envelope.pack()

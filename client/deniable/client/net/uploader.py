@@ -39,7 +39,7 @@ FIRST_PAUSE_SECONDS, MAX_PAUSE_SECONDS = 1.0, 3600.0
 MIN_SPREAD_SECONDS = 60.0
 MIN_REST_SECONDS = 0.01  # the thread rests at least this long before it checks again
 MAX_DOUBLINGS = 20  # reaches every limit without overflow
-EXIT_SECONDS = 2.0  # for all clients together, when the process ends
+EXIT_SECONDS = 2.0  # time for all clients together when the process ends
 
 _uniform = SystemRandom().uniform
 

@@ -157,7 +157,7 @@ class State(ForkAware):
         self.same_process()
         gate = self._gate
         if self._broken or not gate.acquire(timeout=wait_seconds):
-            raise StateBlocked("another thread uses the state, or used it during a fork")
+            raise StateBlocked("another thread uses the state, or did when this process forked")
         try:
             yield
         finally:

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from deniable.shared.envelope import Envelope
     from deniable.shared.survey.kinds.base import Question
 
-MAX_WAITING = 500  # per person, so that one person's reports never displace those of others
+MAX_WAITING = 500  # limit per person, so that no one's reports displace those of others
 MAX_WAITING_IN_ALL = 100_000
 COUNT_EVERY = 100  # envelopes: counting all of them is slow
 MAX_HISTORY = 1_000  # entries per person

@@ -35,7 +35,7 @@ from deniable.shared.survey.keys import public_hex, sign
 
 Source = str | os.PathLike[str] | bytes  # a file, or its content: TOML or a published document
 Trouble = Literal["", "unreachable", "busy"]
-MAX_ENVELOPES = 1  # per body, because clients have no token
+MAX_ENVELOPES = 1  # limit per body, because clients have no token
 TEST_VARIABLES = ("PYTEST_CURRENT_TEST", "DENIABLE_TESTING")  # pytest sets the first variable
 
 

@@ -36,7 +36,7 @@ from deniable.server.estimation.statements import Array
 from deniable.shared.privacy.epsilon import BILLION, MAX_EPSILON, Epsilon, decimal_text
 
 TAIL = 1e-9  # relative to δ: probability of C omitted on either side, and added to δ
-PRECISION = 1e-7  # relative error of ε, on the private side
+PRECISION = 1e-7  # relative error of ε, which is rounded to the private side
 SMALLEST_DELTA = 1e-300  # avoids the logarithm of 0
 DELTA = 1e-6
 STEP = BILLION // 10_000  # step of ε₀, in billionths

@@ -71,7 +71,7 @@ SUMMED_OFFSETS = np.arange(-30, 31)  # ten standard deviations
 TILTS = 8.0 * 2.0 ** (-np.arange(40) / 2)  # all have the same weight
 NEAR = np.arange(-4, 5)  # tilts used on either side of the best one
 DEVIATIONS = 3.5  # distance of a limit, in standard deviations, for which the tilt is best
-STEPS = 5  # of Newton's method: limits are then exact to nine digits
+STEPS = 5  # number of Newton steps, after which limits are exact to nine digits
 
 
 # The respondents

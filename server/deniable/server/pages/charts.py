@@ -19,7 +19,7 @@ from deniable.server.results.document import Distribution
 Range = tuple[float, float]
 
 LEFT, RIGHT, EDGE = 1.0, 99.0, 4.0  # positions in per cent of the width
-PER_LETTER = 2.7  # per cent of the narrowest drawing that a letter of a tick's text takes
+PER_LETTER = 2.7  # width of a letter in a tick's text, in per cent of the narrowest drawing
 MAX_TICKS = 7
 
 
@@ -294,7 +294,7 @@ def _scale(panels: Sequence[Sequence[RoundFigures]], top: int, plot: int) -> Axi
 
 
 def _round_names(points: Sequence[Mark], most: int) -> tuple[Tick, ...]:
-    """Name as many rounds as fit, including the first and the last."""
+    """Name as many rounds as there is room for, including the first and the last."""
     last, shown = len(points) - 1, min(most, len(points))
     chosen = [round(number * last / (shown - 1)) for number in range(shown)]
     anchors = {0: "start", last: "end"}

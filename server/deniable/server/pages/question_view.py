@@ -50,8 +50,8 @@ class PageContext:
 
     estimates: Estimates
     period: Round | None
-    events: Mapping[int, str]  # by round
-    references: Mapping[tuple[str, int, str], float]  # by question, round and label
+    events: Mapping[int, str]  # keyed by round
+    references: Mapping[tuple[str, int, str], float]  # keyed by question, round and label
 
     @property
     def survey(self) -> Survey:

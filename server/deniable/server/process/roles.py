@@ -225,7 +225,7 @@ def _prepare(data: Place) -> None:
     if not isinstance(data, Path):
         return
     create_folder(data)
-    lock = take_lock(data)  # with the lock, an earlier server has ended and released its port
+    lock = take_lock(data)  # once this succeeds, an earlier server has released its port
     try:
         if is_begun(data):
             check_tables(data)

@@ -118,7 +118,7 @@ class Holding:
             self._known = set()
 
     def delete_batch(self) -> None:
-        """Delete the leaving batch, all of which has been delivered."""
+        """Delete the leaving batch, which has been delivered completely."""
         with self._lock:
             self._bytes -= sum(path.stat().st_size for path in self._files(LEAVING))
             shutil.rmtree(self._folder / GONE, ignore_errors=True)

@@ -1,4 +1,4 @@
-"""Advice about a survey before anyone is asked: its privacy and its expected precision."""
+"""Advice about a survey's privacy and its expected precision, before anyone is asked."""
 
 from __future__ import annotations
 

@@ -65,7 +65,7 @@ class Fit(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
     p_value: float  # upper bound on the probability of such counts from honest reports
     forged: Count  # lower bound on the number of forged reports; 0 where none is detected
-    shift: float  # how far these alone can move an estimate, in the question's units
+    shift: float  # how far these reports alone can move an estimate, in the question's units
     sentence: str  # describes the check
 
 
@@ -85,7 +85,7 @@ class Difference(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Change(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Differences between a round and an earlier one."""
+    """Differences between a round and an earlier round."""
 
     since: Count  # number of the earlier round
     note: str | None  # reason for missing differences
@@ -214,7 +214,7 @@ class Round(RoundFacts, frozen=True, kw_only=True, forbid_unknown_fields=True):
     floor: dict[str, float | None]  # estimates below it cannot be distinguished from 0
     floors: dict[str, Floor] | UnsetType = UNSET  # only for text questions
     questions: dict[str, tuple[Row, ...]]
-    rows_left_out: dict[str, Count] | UnsetType = UNSET  # by question, if a limit was reached
+    rows_left_out: dict[str, Count] | UnsetType = UNSET  # keyed by question; if a limit was reached
     # only for number questions with enough reports
     distributions: dict[str, Distribution] | UnsetType = UNSET
     cross: tuple[Crossed, ...] | UnsetType = UNSET  # only if the survey crosses questions

@@ -43,7 +43,7 @@ from deniable.shared.survey.document import Survey
 from deniable.shared.survey.kinds.base import Question
 
 MAX_ROUNDS = 400  # rounds per response: more than a year of days
-MAX_ROWS = 50_000  # per response
+MAX_ROWS = 50_000  # rows per response
 MAX_CELLS = 2**21  # cells read per response: 16 MB
 ROWS_OF_A_TEXT = 100  # assumed number of texts found in a round
 ROWS_PER_BATCH = 8_192  # rows of all rounds that are estimated together
@@ -103,7 +103,7 @@ def select_rounds(
 
 
 def rounds_per_response(survey: Survey) -> int:
-    """Return the number of rounds that fit into MAX_ROWS and MAX_CELLS, at least one."""
+    """Return the number of rounds that fit into MAX_ROWS and MAX_CELLS, but at least 1."""
     return max(1, min(MAX_ROUNDS, MAX_ROWS // rows_per_round(survey), rounds_in_memory(survey)))
 
 

@@ -148,7 +148,7 @@ class ConnectionPool(Generic[Driver]):
             self._slots.release()
 
     def close(self) -> None:
-        """Close the idle connections; the next caller gets a new one."""
+        """Close the idle connections; the next caller gets a new connection."""
         with suppress(IndexError):
             while True:
                 self._idle.pop().close()

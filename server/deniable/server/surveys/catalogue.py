@@ -47,7 +47,7 @@ class _Contents:
     by_id: Mapping[str, PublishedSurvey] = field(default_factory=dict)  # in order of publication
     by_name: Mapping[str, Sequence[PublishedSurvey]] = field(default_factory=dict)
     ids: Sequence[str] = ()  # sorted
-    entries: Mapping[tuple[str, bool], str] = field(default_factory=dict)  # by id and `closed`
+    entries: Mapping[tuple[str, bool], str] = field(default_factory=dict)  # key: id and `closed`
     damaged: Mapping[int, tuple[str, str]] = field(default_factory=dict)  # (id, fault) by sequence
 
     def beginning_with(self, text: str) -> Sequence[PublishedSurvey]:
@@ -77,7 +77,7 @@ class Catalogue:
     def find(self, text: str) -> PublishedSurvey:
         """Return the survey with this name, id or beginning of an id, or raise UnknownSurvey.
 
-        If several surveys have the name, return the newest open one.
+        If several surveys have the name, return the newest open survey.
         """
         contents = self._fresh()
         if text in contents.by_id:

@@ -1,4 +1,4 @@
-"""`deniable certify`: prove the ε of every mechanism, or print the integers of one."""
+"""`deniable certify`: prove the ε of every mechanism, or print the integers of one mechanism."""
 
 from __future__ import annotations
 

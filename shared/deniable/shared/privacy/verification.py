@@ -172,7 +172,7 @@ def _event(mechanism: Mechanism, trials: int) -> Callable[[bytes], bool]:
 
 
 def least_epsilon(one: int, other: int, trials: int, error: float = ERROR) -> float:
-    """Return the bound from the counts of the event with each answer; 0 if there is none.
+    """Return the bound from the counts of the event with each answer; 0 if they give no bound.
 
     >>> round(least_epsilon(7311, 2689, 10_000, 0.05), 6)
     0.955866

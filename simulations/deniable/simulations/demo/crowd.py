@@ -32,7 +32,7 @@ from deniable.simulations.demo.server_process import Published
 TRUE_SHARES = {"firefox": 0.34, "chrome": 0.41, "safari": 0.14, "edge": 0.07, "other": 0.04}
 CRASH_SHARE = 0.07
 MINUTES = (2.0, 17.0)  # shape and scale of a gamma distribution, clamped to two hours
-REPORTS_PER_ENVELOPE = 500  # in each envelope that the backend sends
+REPORTS_PER_ENVELOPE = 500  # size of each envelope that the backend sends
 MAX_PARALLEL_DEVICES = 16
 FLUSH_SECONDS = 10.0
 CRASHED_BY_DAY = (0.04, 0.04, 0.05, 0.04, 0.11, 0.24, 0.31, 0.27, 0.12, 0.05, 0.04, 0.04)

@@ -45,7 +45,7 @@ Z95 = 1.959963984540054  # standard deviations that contain 95 % of a normal dis
 class Estimator:
     """Mechanism in a model, with its label and look in figures.
 
-    `same_promise` is false if the guarantee is weaker than the ε of the devices: it has a δ, or
+    `same_promise` is false if the guarantee is weaker than the devices' ε because it has a δ or
     another definition of neighbours.
     """
 

@@ -45,7 +45,7 @@ class Option:
 def read(
     options: Iterable[Option], given: Mapping[str, Any], spelled: Callable[[str], str] = str
 ) -> dict[str, Any]:
-    """Return the value of every option; raise WrongUse for an unknown one."""
+    """Return the value of every option; raise WrongUse for an unknown option."""
     known = {option.name: option for option in options}
     if unknown := [name for name in given if name not in known]:
         raise WrongUse(

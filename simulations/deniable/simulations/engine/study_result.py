@@ -68,7 +68,7 @@ class StudyResult:
         raise WrongUse(f"frame() needs one of {', '.join(DATA_FRAMES)}; run: pip install pandas")
 
     def figure(self, name: str | None = None) -> matplotlib.figure.Figure:
-        """Return the figure with this name, or the first one."""
+        """Return the figure with this name, or the first figure."""
         figures = {figure.name: figure for figure in self.report.figures}
         if name is not None and name not in figures:
             raise WrongUse(f"unknown figure {name!r}; choose from {', '.join(figures)}")

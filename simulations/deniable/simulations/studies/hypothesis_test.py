@@ -111,7 +111,7 @@ class ShareTest:
                 lambda m: self._expected(low, m) - self.level,
                 low[0][0] - reach,
                 low[0][-1] + reach,
-                xtol=1e-9,  # of a person
+                xtol=1e-9,  # in people
                 rtol=1e-14,
             )
         )

@@ -51,7 +51,7 @@ GROUPS, SETTLING, CREATING = 1, 2, 3
 NO_TABLES = "{database} holds no deniable data; create a store: deniable serve --store {database}"
 READ_ONLY = "the database is read-only, perhaps a standby; name the primary with --store"
 NOT_OURS = "this is not a deniable database; use another one"
-FIXES = {  # by SQLSTATE, or by its class
+FIXES = {  # keyed by SQLSTATE, or by its class
     "25006": READ_ONLY,
     "28": "the database refused the role or its password; see ~/.pgpass or PGPASSWORD",
     "3D": "the database does not exist; create it: createdb NAME",

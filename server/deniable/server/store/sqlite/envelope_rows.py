@@ -96,7 +96,7 @@ def delete_envelopes(driver: sqlite3.Connection, rounds: Iterable[Round], most: 
 def next_buckets(
     driver: sqlite3.Connection, of: Round, after: bytes, most: int
 ) -> tuple[bytes, list[Kept]]:
-    """Return the envelopes of the next buckets after a place, and the place of the last one."""
+    """Return the envelopes of the next buckets after a place, and the last bucket's place."""
     asked = {"s": of[0], "r": of[1], "after": after, "most": most}
     rows = driver.execute(NEXT, asked).fetchall()
     kept = [envelope for row in rows for envelope in unpacked(driver, row)]

@@ -236,7 +236,7 @@ def _digest(content: bytes) -> bytes:
 
 
 def _damaged(content: bytes) -> list[int]:
-    """Return the offsets of damaged sectors; if the file is too short, also that of its end."""
+    """Return the offsets of damaged sectors and, if the file is too short, of its end."""
     if content == bytes(len(content)):
         return []
     starts = range(0, len(content), SECTOR_BYTES)

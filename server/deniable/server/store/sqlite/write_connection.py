@@ -85,7 +85,7 @@ class WriteConnection:
 
     @contextmanager
     def alone(self, aim: str) -> Iterator[sqlite3.Connection]:
-        """Commit the open transaction, then yield the connection in a new one."""
+        """Commit the open transaction, then yield the connection in a new transaction."""
         with self._writing, self._lock.hold():
             self._end()
             with errors_as_ours(aim):

@@ -95,7 +95,7 @@ def mechanism(
 
 
 def sizes(kind: str, name: str | None = None) -> tuple[int, int]:
-    """Return the smallest and largest size of the mechanisms of a kind, or of the named one."""
+    """Return the smallest and largest size of a kind's mechanisms, or of the named mechanism."""
     named = mechanisms(kind).values() if name is None else [mechanisms(kind)[name]]
     return min(made.sizes[0] for made in named), max(made.sizes[-1] for made in named)
 

@@ -109,7 +109,7 @@ class SubsetSelection(SupportDesign):
         return least(self._all, self.chosen, keys)[0]
 
     def weight(self, symbol: int, answer: int) -> Fraction:
-        """Return the probability for uniform sets; those drawn are off by less than 2^-72 of it."""
+        """Return the probability for uniform sets; drawn sets are off by less than 2^-72 of it."""
         k, d = self.options, self.chosen
         if symbol >> answer & 1:
             return Fraction(self.keep, ONE * comb(k - 1, d - 1))
@@ -153,7 +153,7 @@ def option_of(members: int, number: int, places: Sequence[int]) -> int:
 def best_subset(epsilon: Epsilon, options: int) -> int:
     """Return the size d of least variance (d e^ε + k - d)^2 / (d (k - d)).
 
-    Of the two integers next to k / (e^ε + 1), an exact comparison chooses the better one.
+    An exact comparison chooses between the two integers next to k / (e^ε + 1).
     """
     e = exp_interval(*epsilon.ratio, PRECISION)
     below = max(1, (options << PRECISION) // (e.high + (1 << PRECISION)))

@@ -60,7 +60,7 @@ TRUSTED = Estimator("central", "exponential", "trusted server", LOOKS[1])
 NONE = Estimator("none", "median", "no privacy", LOOKS[2])
 CLIP = Estimator("local", "clip", "devices, clipped mean", LOOKS[4])
 SHAPE = 5.0  # F(x) = 1 - (1 - x^2)^5 on [0, 1]: unimodal, with a closed form
-CENTRE, SIGMA = 0.4, 0.05  # of the normal distribution; the range is 20 deviations wide
+CENTRE, SIGMA = 0.4, 0.05  # a normal distribution; the range is 20 deviations wide
 CLIPPED = 3.0  # deviations
 SHARP = 1.04  # up to this ε, the search for the centre is known to be optimal [1]
 GROUPS = 2_000

@@ -42,8 +42,8 @@ from numpy.typing import NDArray
 Array = NDArray[np.float64]
 
 FINENESS = 240  # grid points for u and for h; any number gives a valid bound
-PANELS = (0.0, 0.05, 0.3, 1.0, 3.0, 8.0, 24.0)  # of ω; beyond, 1 / cosh is below 1e-16
-NODES = 32  # in each panel
+PANELS = (0.0, 0.05, 0.3, 1.0, 3.0, 8.0, 24.0)  # values of ω; beyond, 1 / cosh is < 1e-16
+NODES = 32  # number of points in each panel
 MAX_CHAIN = 2_000  # replacements; longer chains could only raise the bound
 
 

@@ -1,4 +1,4 @@
-"""Probabilities of selecting the right one of k, for each way of asking, and their limits.
+"""Probabilities of selecting the right one of k options, for each way of asking, and their limits.
 
 Votes: each person has one vote, and the leader is ahead of each other option by g. With
 x = e^(-ε g / 2)
@@ -38,7 +38,7 @@ from deniable.shared.privacy.epsilon import ONE, Epsilon
 from deniable.shared.privacy.mechanisms import Unary
 from deniable.simulations.studies.bit_reports import Array, binomial, noise
 
-NODES, LIMIT = 4_001, 9.0  # of a normal distribution; less than 1e-18 lies beyond 9 deviations
+NODES, LIMIT = 4_001, 9.0  # grid of a normal distribution; less than 1e-18 lies beyond it
 LEAST = 1e-300
 
 

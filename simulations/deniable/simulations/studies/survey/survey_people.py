@@ -199,7 +199,7 @@ class Numbers(Weighted):
 
 
 People: TypeAlias = Holders | Numbers
-PEOPLE: Mapping[Estimation, type[Holders | Numbers] | str] = {  # or an error message
+PEOPLE: Mapping[Estimation, type[Holders | Numbers] | str] = {  # a text is an error message
     "shares": Holders,
     "mean": Numbers,
     "coordinates": NO_VECTORS,
