@@ -1,4 +1,4 @@
-"""The exact distribution of the reports of fixed people, for tests of coverage."""
+"""Exact distribution of report counts when the people and their answers are fixed."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Array = npt.NDArray[np.float64]
 
 EPSILONS = ("0.1", "0.5", "1", "2", "4", "8")
 SHARES = (0, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.3, 0.5, 0.7, 0.9, 0.98, 0.995, 1)
-NOTHING = 1e-20  # what is rarer is left out of a sum
+NOTHING = 1e-20  # rarer counts are left out of sums
 
 
 def designs(epsilon: str) -> list[SupportDesign]:
@@ -33,7 +33,10 @@ def designs(epsilon: str) -> list[SupportDesign]:
 
 
 def law(holders: int, people: int, design: SupportDesign) -> tuple[npt.NDArray[np.int64], Array]:
-    """The counts that are not next to impossible, and their probabilities: two binomials."""
+    """Return the counts that are not negligibly rare, and their probabilities.
+
+    A count is the sum of two binomials: reports of holders and of everybody else.
+    """
     yes, first_yes = _binomial(holders, design.keep / ONE)
     no, first_no = _binomial(people - holders, design.lie / ONE)
     both = np.convolve(yes, no)
@@ -41,7 +44,7 @@ def law(holders: int, people: int, design: SupportDesign) -> tuple[npt.NDArray[n
 
 
 def holders_of(people: int) -> list[int]:
-    """All numbers of holders where they are few, and else those of some shares."""
+    """Return every number of holders for few people, and a few shares of them otherwise."""
     if people <= 50:
         return list(range(people + 1))
     return sorted({round(share * people) for share in SHARES})

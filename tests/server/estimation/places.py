@@ -1,4 +1,4 @@
-"""Populations within a number's range, and the rate at which their distribution's band misses."""
+"""Populations of numbers, and how often the band of their distribution misses the truth."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from deniable.shared.privacy.epsilon import ONE
 from deniable.shared.privacy.families.number_table import NumberTable
 
 Array = npt.NDArray[np.float64]
-Places = tuple[Array, Array]  # and the share of people who are at each
+Places = tuple[Array, Array]  # positions, and the share of people at each
 
 JUST = 1e-7
 
@@ -22,7 +22,7 @@ def rows_of(table: NumberTable) -> Array:
 
 
 def on_grid(table: NumberTable, places: Array, shares: Array) -> Array:
-    """The shares of grid points, after rounding people at these places."""
+    """Return the share of people at each grid point after stochastic rounding."""
     below = np.minimum((places * table.steps).astype(int), table.steps - 1)
     up = places * table.steps - below
     counted: Array = np.bincount(
@@ -70,7 +70,10 @@ def misses(
     table: NumberTable, parts: int, people: int, shape: Callable[[int], Places],
     runs: int, confidence: float = 0.95,
 ) -> tuple[int, int]:  # fmt: skip
-    """Count misses of bands, and of any of the quantiles' intervals; people are drawn at random."""
+    """Count bands that miss, and runs in which some quantile's interval misses.
+
+    People are drawn at random from the population.
+    """
     rng = np.random.default_rng(20261201)
     places, shares = shape(parts)
     truth = at_or_below(places, shares, np.linspace(0, 1, parts + 1))

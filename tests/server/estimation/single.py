@@ -1,4 +1,4 @@
-"""Estimates of one round or question, for estimators that take many together."""
+"""Estimates of one round or question, from estimators that take many of them together."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Clopper-Pearson through the randomization: coverage summed exactly, no sampling."""
+"""Clopper-Pearson intervals of randomized reports; coverage is summed exactly, not sampled."""
 
 import math
 from itertools import product
@@ -39,7 +39,7 @@ def rate_of(design: SupportDesign, share: float) -> float:
 
 
 def coverage(low: np.ndarray, high: np.ndarray, people: int, rate: float) -> float:
-    """The probability, people drawn at random, that the interval of the count holds the rate."""
+    """Return the probability that the interval contains the rate, for people drawn at random."""
     probabilities = binom.pmf(np.arange(people + 1), people, rate)
     return float(probabilities[(low <= rate) & (rate <= high)].sum())
 
@@ -56,7 +56,7 @@ def test_coverage_is_never_below_95_percent(people: int) -> None:
 
 
 def test_the_normal_interval_fails_the_same_check() -> None:
-    """Twin, and an anchor of the theory: coverage is 47.91 % where 95 % is stated."""
+    """Twin: the normal interval covers 47.91 % instead of 95 %, as the theory predicts."""
     people, rate = 100, rate_of(KRandomizedResponse(Epsilon("4"), 100), 0.0)
     seen = np.arange(people + 1) / people
     spread = 1.959964 * np.sqrt(seen * (1 - seen) / people)
@@ -64,9 +64,11 @@ def test_the_normal_interval_fails_the_same_check() -> None:
 
 
 def asked_of(rates: list[float], asked: int) -> np.ndarray:
-    """The distribution of successes where so many of these fixed people are asked, every set of so
-    many alike; exactly, person by person."""
-    sets = np.zeros((asked + 1, asked + 1))  # [people chosen so far, successes of them]
+    """Return the exact distribution of successes among `asked` of these fixed people.
+
+    Every set of `asked` people is equally likely. The sum goes person by person.
+    """
+    sets = np.zeros((asked + 1, asked + 1))  # [people chosen so far, their successes]
     sets[0, 0] = 1
     for rate in rates:
         chosen = np.zeros_like(sets)
@@ -78,10 +80,10 @@ def asked_of(rates: list[float], asked: int) -> np.ndarray:
 
 @pytest.mark.parametrize("epsilon", ["0.5", "2", "8"])
 @pytest.mark.parametrize("holders", [0, 1, 7, 15, 30])
-def test_of_fixed_people_the_limits_are_about_those_too_who_were_not_asked(
+def test_limits_cover_the_share_of_all_people_when_only_some_are_asked(
     epsilon: str, holders: int
 ) -> None:
-    """30 people, of whom any number is asked: the share of all 30 is covered."""
+    """For every number of people asked out of 30, the interval covers the share of all 30."""
     people, design = 30, RandomizedResponse(Epsilon(epsilon))
     rates = [rate_of(design, 1.0)] * holders + [rate_of(design, 0.0)] * (people - holders)
     truth = sum(rates) / people
@@ -94,7 +96,7 @@ def test_of_fixed_people_the_limits_are_about_those_too_who_were_not_asked(
 
 
 def test_people_asked_because_of_their_answers_fail_the_same_check() -> None:
-    """Twin: 20 of the 30 hold it, and only they may be asked."""
+    """Twin: 20 of the 30 people hold the value, and only those 20 can be asked."""
     design = RandomizedResponse(Epsilon("2"))
     yes, no = rate_of(design, 1.0), rate_of(design, 0.0)
     low, high = clopper_pearson(np.arange(16), 15, 0.95)
@@ -104,7 +106,7 @@ def test_people_asked_because_of_their_answers_fail_the_same_check() -> None:
 
 @pytest.mark.parametrize("asked", [1, 2, 5, 8])
 def test_successes_of_a_sample_are_a_sum_of_independent_trials(asked: int) -> None:
-    """No root of their generating function is complex or positive, as the docstring proves."""
+    """Check that their generating function has only real, non-positive roots."""
     probabilities = asked_of([0.1, 0.15, 0.3, 0.5, 0.55, 0.7, 0.8, 0.95], asked)
     roots = np.roots(probabilities[::-1])
     assert np.abs(roots.imag).max() < 1e-4 * np.abs(roots).max()
@@ -121,9 +123,7 @@ def test_successes_of_a_sample_are_a_sum_of_independent_trials(asked: int) -> No
         (KRandomizedResponse(Epsilon("4"), 100), 0.01, 0.9816),
     ],
 )
-def test_coverage_is_that_of_the_theory(
-    design: SupportDesign, share: float, expected: float
-) -> None:
+def test_coverage_matches_the_theory(design: SupportDesign, share: float, expected: float) -> None:
     low, high = clopper_pearson(np.arange(101), 100, 0.95)
     assert coverage(low, high, 100, rate_of(design, share)) == pytest.approx(expected, abs=5e-5)
 
@@ -140,12 +140,15 @@ def test_the_expansion_lies_just_outside_the_exact_quantile(probability: float) 
 
 
 @pytest.mark.parametrize("probability", [0.005, 0.3, 0.975])
-def test_the_expansion_is_of_the_moments_that_a_beta_distribution_has(probability: float) -> None:
-    """At small shapes, where every moment weighs: the moments are those of scipy, and the
-    expansion is Cornish and Fisher's to the fourth, moved outward."""
+def test_the_expansion_uses_the_moments_of_a_beta_distribution(probability: float) -> None:
+    """Check the expansion at small shapes, where every moment matters.
+
+    The moments equal scipy's, and the expansion is Cornish and Fisher's to the fourth moment, moved
+    outward.
+    """
     a, b = (grid.ravel() for grid in np.meshgrid([1.5, 4.0, 30.0], [2.0, 11.0]))
     z = NormalDist().inv_cdf(probability)
-    stats: Any = beta.stats  # its stubs know no `moments`
+    stats: Any = beta.stats  # scipy's type stubs lack the argument `moments`
     mean, variance, skew, peak = stats(a, b, moments="mvsk")
     bends = skew * (z**2 - 1) / 6 + peak * (z**3 - 3 * z) / 24 - skew**2 * (2 * z**3 - 5 * z) / 36
     outward = math.copysign(OUTWARD, z)

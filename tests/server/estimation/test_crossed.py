@@ -1,4 +1,4 @@
-"""Two questions at once: unbiased, exactly; intervals that cover, exactly computed; and twins."""
+"""Joint estimates of two questions: exactly unbiased, with intervals that cover, and twins."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from deniable.shared.privacy.mechanisms import (
 )
 from tests.plausible import assert_implausible, assert_plausible
 
-ONE_ROUNDED = Fraction(1, 2**56)  # where a probability itself is rounded to 2^-64
+ONE_ROUNDED = Fraction(1, 2**56)  # tolerance where a probability is rounded to 2^-64
 DESIGNS: list[SupportDesign] = [
     RandomizedResponse(Epsilon("0.5")),
     KRandomizedResponse(Epsilon("1"), 3),
@@ -49,7 +49,7 @@ def of_one_report(first: SupportDesign, second: SupportDesign, x: int, y: int) -
 def expected(
     first: SupportDesign, second: SupportDesign, answers: tuple[int, int], by: list[SupportDesign]
 ) -> list[Fraction]:
-    """The expectation of every joint share, over all reports of one who answers so."""
+    """Return the expected joint shares over all reports of one person with this pair of answers."""
     a, b = answers
     total = [Fraction(0)] * (first.options * second.options)
     for x, y in product(first.encoding.symbols(), second.encoding.symbols()):
@@ -67,7 +67,7 @@ def expected(
 def test_a_joint_share_is_unbiased_whatever_is_answered(
     first: SupportDesign, second: SupportDesign
 ) -> None:
-    """Exactly: the expectation is 1 for the two answers that are held, and 0 for all others."""
+    """Check exactly that the expectation is 1 for the held pair and 0 for every other pair."""
     answers = (1, second.options - 1)
     found = expected(first, second, answers, [first, second])
     for cell, share in zip(
@@ -77,7 +77,7 @@ def test_a_joint_share_is_unbiased_whatever_is_answered(
 
 
 def test_the_test_above_can_fail() -> None:
-    """A twin: inverted as if one question had another ε."""
+    """Twin: the reports are inverted with another ε for one question."""
     first, second = DESIGNS[0], DESIGNS[1]
     wrong: list[SupportDesign] = [RandomizedResponse(Epsilon("0.6")), second]
     found = expected(first, second, (1, 2), wrong)
@@ -96,10 +96,9 @@ def outcomes(n: int) -> list[tuple[int, int, int, int]]:
 def probabilities(
     first: SupportDesign, second: SupportDesign, held: tuple[float, ...]
 ) -> list[float]:
-    """Return the probabilities that a report supports both, the first only, the second only,
-    neither.
+    """Return the probabilities that a report supports both, the first, the second or neither.
 
-    `held` are the shares of people who hold both, one, the other, neither.
+    `held` lists the shares of people who hold both values, one, the other, or neither.
     """
 
     def support(design: SupportDesign, holds: int, says: int) -> float:
@@ -125,7 +124,7 @@ HELD = [
 def coverages(
     first: SupportDesign, second: SupportDesign, n: int, confidence: float
 ) -> Iterator[float]:
-    """Exactly computed: the probability of every outcome whose interval holds the truth."""
+    """Compute exactly the total probability of the outcomes whose interval contains the truth."""
     counts = np.array(outcomes(n))
     values = _values(first, second)
     order = np.argsort(values)
@@ -153,19 +152,19 @@ PAIRS: list[tuple[SupportDesign, SupportDesign]] = [
 
 @pytest.mark.parametrize(("first", "second"), PAIRS)
 @pytest.mark.parametrize("n", [1, 4, 9])
-def test_intervals_cover_as_often_as_they_say(
+def test_intervals_have_at_least_their_stated_coverage(
     first: SupportDesign, second: SupportDesign, n: int
 ) -> None:
     assert min(coverages(first, second, n, 0.95)) >= 0.95
 
 
-def test_intervals_of_less_confidence_do_not() -> None:
-    """A twin: they are not so wide that they would pass whatever they are."""
+def test_intervals_of_lower_confidence_fail_the_coverage_check() -> None:
+    """Twin: the intervals are not so wide that any confidence would pass."""
     assert min(coverages(*PAIRS[2], 9, 0.5)) < 0.95
 
 
 @pytest.mark.parametrize(("first", "second"), PAIRS)
-def test_intervals_for_repeated_looks_hold_the_others(
+def test_intervals_for_repeated_looks_contain_the_fixed_ones(
     first: SupportDesign, second: SupportDesign
 ) -> None:
     values = np.sort(_values(first, second))
@@ -194,14 +193,14 @@ def test_joint_shares_are_of_the_people_who_were_asked() -> None:
     assert (found.every[0] < found.like[0]).all()
 
 
-def test_one_report_has_an_error_too() -> None:
+def test_a_single_report_has_a_standard_error() -> None:
     assert (joint(of_one_report(DESIGNS[0], DESIGNS[1], 1, 2)).standard_error > 1).all()
 
 
 def measured(
     first: SupportDesign, second: SupportDesign, n: int, runs: int, confidence: float = 0.95
 ) -> int:
-    """Count the intervals that cover, over this many drawn crowds, for each of a few shares."""
+    """Count the intervals that cover, over several drawn crowds, for a few pairs of shares."""
     values, rng = _values(first, second), np.random.default_rng(n)
     order, covered = np.argsort(values), 0
     for held in SOME_HELD:
@@ -216,10 +215,10 @@ def measured(
 @pytest.mark.long
 @pytest.mark.parametrize(("first", "second"), PAIRS)
 @pytest.mark.parametrize("n", [30, 300, 10_000])
-def test_intervals_of_many_reports_cover_too(
+def test_intervals_of_many_reports_cover(
     first: SupportDesign, second: SupportDesign, n: int
 ) -> None:
-    """False alarm: 1e-9 if each covers in 95 % of cases; 4 points less are caught."""
+    """Check measured coverage: false alarm 1e-9 at 95 %; coverage 4 points lower is caught."""
     trials = RUNS * len(SOME_HELD)
     covered = measured(first, second, n, RUNS)
     print(f"{n:,} reports, ε {first.epsilon} and {second.epsilon}: {covered / trials:.2%}")
@@ -228,6 +227,6 @@ def test_intervals_of_many_reports_cover_too(
 
 
 @pytest.mark.long
-def test_narrower_intervals_of_many_reports_do_not() -> None:
+def test_narrower_intervals_of_many_reports_fail_the_coverage_check() -> None:
     trials = RUNS * len(SOME_HELD)
     assert_implausible(measured(*PAIRS[1], 10_000, RUNS, 0.91), trials, 0.95)

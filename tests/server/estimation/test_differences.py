@@ -1,4 +1,4 @@
-"""Differences of two rounds: their coverage, summed exactly over both counts."""
+"""Differences between two rounds: coverage summed exactly over both counts."""
 
 import numpy as np
 import pytest
@@ -24,7 +24,7 @@ SHARES = [(0, 0), (0.02, 0), (0.5, 0), (0.5, 0.5), (0.3, 0.1), (1, 1), (0.95, 0.
 
 
 def found(question: Question, now: tuple[int, int], then: tuple[int, int]) -> Differences:
-    """Return the differences, given counts of the last option and of reports."""
+    """Return the estimated differences for these counts of the last option and of reports."""
     later, earlier = (
         Side(
             Statements.of_rounds([statements(question, cells, reports)]),
@@ -38,7 +38,10 @@ def found(question: Question, now: tuple[int, int], then: tuple[int, int]) -> Di
 
 
 def coverage(now: int, then: int, shares: tuple[float, float], epsilon: str, scale: float) -> float:
-    """The least of all designs, of the difference about these people; `scale` times as wide."""
+    """Return the lowest coverage over all designs, for the difference about these people.
+
+    Intervals are made `scale` times as wide.
+    """
     worst = 1.0
     for design in designs(epsilon):
         holders = [round(share * people) for share, people in zip(shares, (now, then), strict=True)]
@@ -60,7 +63,9 @@ def coverage(now: int, then: int, shares: tuple[float, float], epsilon: str, sca
 
 @pytest.mark.parametrize("epsilon", ["0.5", "1", "4", "8"])
 @pytest.mark.parametrize("people", [(20, 20), (20, 200), (200, 201), (1_000, 1_000)])
-def test_these_people_are_covered(people: tuple[int, int], epsilon: str) -> None:
+def test_intervals_cover_the_difference_about_these_people(
+    people: tuple[int, int], epsilon: str
+) -> None:
     assert min(coverage(*people, shares, epsilon, 1) for shares in SHARES) >= 0.95
 
 
@@ -68,8 +73,8 @@ def test_an_interval_a_tenth_narrower_fails_the_same_check() -> None:
     assert min(coverage(1_000, 1_000, shares, "1", 0.9) for shares in SHARES) < 0.95
 
 
-def test_the_interval_of_people_like_these_holds_under_any_dependence() -> None:
-    """It is that of two which both hold in 95 % of cases: each misses in 2.5 %."""
+def test_the_population_interval_holds_under_any_dependence() -> None:
+    """Two intervals that each miss in at most 2.5 % both hold in 95 %, however they depend."""
     question = Bit("crashed", RandomizedResponse(Epsilon("1")))
     both = found(question, (600, 1_000), (500, 1_000))
     now, then = (
@@ -80,7 +85,7 @@ def test_the_interval_of_people_like_these_holds_under_any_dependence() -> None:
     assert both.like[0] < both.these[0] < both.estimate < both.these[1] < both.like[1]
 
 
-def test_rounds_that_are_the_same_differ_by_nothing() -> None:
+def test_equal_rounds_have_a_difference_of_zero() -> None:
     question = Choice("it", KRandomizedResponse(Epsilon("1"), 2), ("a", "b"), None)
     same = found(question, (300, 500), (300, 500))
     assert same.estimate == pytest.approx(0)

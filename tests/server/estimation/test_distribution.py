@@ -1,4 +1,4 @@
-"""The whole distribution of a number: unbiased, and covered by its band at all points at once."""
+"""Distribution of a number: unbiased, with a band that covers every point simultaneously."""
 
 from collections.abc import Callable
 from itertools import pairwise
@@ -50,7 +50,7 @@ TABLES = [
     (Ternary(Epsilon("2")), 2),
 ]
 RUNS = 60
-ALLOWED = int(binom.isf(1e-9, RUNS, 0.05))  # misses: more than that happen once in 1e9 runs
+ALLOWED = int(binom.isf(1e-9, RUNS, 0.05))  # more misses happen with probability 1e-9
 
 
 def distribution(table: NumberTable, counts: Array, looks: bool = False) -> Distribution | None:
@@ -60,7 +60,7 @@ def distribution(table: NumberTable, counts: Array, looks: bool = False) -> Dist
 
 
 @pytest.mark.parametrize("looks", [False, True])
-def test_limits_are_wider_by_what_the_values_miss(looks: bool) -> None:
+def test_limits_widen_by_the_bias_of_the_values(looks: bool) -> None:
     values, counts = np.array([[0.0, 0.4, 1.0]]), np.array([20.0, 30.0, 50.0])
     low, high = estimation._limits(values, counts, 0.95, looks, 0.0)
     wide_low, wide_high = estimation._limits(values, counts, 0.95, looks, 0.01)
@@ -69,11 +69,14 @@ def test_limits_are_wider_by_what_the_values_miss(looks: bool) -> None:
 
 
 @pytest.mark.parametrize(("table", "parts"), TABLES, ids=lambda each: getattr(each, "name", each))
-def test_it_is_unbiased_and_between_the_shares_that_it_stands_for(
+def test_the_expectation_lies_between_the_shares_just_below_and_at_a_point(
     table: NumberTable, parts: int
 ) -> None:
-    """Exactly, for one person at any place, so for any people: at most 1 where the place is below
-    the next point, at least 1 where it is at the point or below."""
+    """Check exactly for one person at any position, and so for any population.
+
+    The expectation is at most 1 if the position is below the next point, and at least 1 if it is at
+    the point or below.
+    """
     values, misfit = cumulative_values(table, parts)
     points = np.linspace(0, 1, parts + 1)
     for position in np.linspace(0, 1, 241):
@@ -85,7 +88,7 @@ def test_it_is_unbiased_and_between_the_shares_that_it_stands_for(
 
 
 @pytest.mark.parametrize("table", [OneBitMean(Epsilon("4")), LocalLaplace(Epsilon("4"), 127)])
-def test_a_table_that_cannot_tell_says_nothing(table: NumberTable) -> None:
+def test_a_table_without_information_gives_no_distribution(table: NumberTable) -> None:
     counts = np.full(table.symbols, 1e6)
     assert distribution(table, counts) is None
 
@@ -100,13 +103,13 @@ class Blind(SquareWave):
         return tuple(rows)
 
 
-def test_a_table_that_mixes_points_up_says_nothing() -> None:
+def test_a_table_that_confuses_points_gives_no_distribution() -> None:
     counts = np.full(11, 1e6)
     assert distribution(SquareWave(Epsilon("1"), 8), counts) is not None
     assert distribution(Blind(Epsilon("1"), 8), counts) is None
 
 
-def test_reports_that_are_too_few_say_nothing_and_more_say_it_finer() -> None:
+def test_more_reports_give_a_finer_distribution_and_too_few_give_none() -> None:
     table = SquareWave(Epsilon("1"), 64)
     found = [informative_parts(table, n) for n in (10, 1_000, 10_000, 100_000, 10**7)]
     assert found == [None, 4, 8, 16, 16]
@@ -114,7 +117,7 @@ def test_reports_that_are_too_few_say_nothing_and_more_say_it_finer() -> None:
 
 
 @pytest.mark.parametrize("epsilon", ["1", "2", "4"])
-def test_square_wave_tells_it_with_less_variance_than_local_laplace(epsilon: str) -> None:
+def test_square_wave_has_less_variance_than_local_laplace(epsilon: str) -> None:
     for steps in (8, 16, 32):
         wave, other = (table(Epsilon(epsilon), steps) for table in (SquareWave, LocalLaplace))
         assert 5 * worst_variance(wave, 8) < worst_variance(other, 8)
@@ -122,25 +125,35 @@ def test_square_wave_tells_it_with_less_variance_than_local_laplace(epsilon: str
 
 @pytest.mark.parametrize("shape", SHAPES, ids=lambda shape: shape.__name__)
 @pytest.mark.parametrize("people", [300, 20_000])
-def test_all_of_it_is_covered_at_once(people: int, shape: Callable[[int], Places]) -> None:
-    """False alarms 1e-9 for each, where it covers in 95 % of cases. Of intervals for the quantiles
-    none misses where the band holds."""
+def test_the_band_covers_the_whole_distribution(
+    people: int, shape: Callable[[int], Places]
+) -> None:
+    """Check measured coverage: false alarm 1e-9 for each shape if the band covers in 95 %.
+
+    No quantile's interval misses in a run whose band holds.
+    """
     bands, quantiles = misses(SquareWave(Epsilon("1"), 32), 8, people, shape, RUNS)
     assert bands <= ALLOWED
     assert quantiles <= bands
 
 
 @pytest.mark.parametrize("shape", [at_the_points, just_below_the_points])
-def test_a_band_of_too_little_confidence_is_found_out(
+def test_a_band_of_too_low_confidence_fails_the_check(
     shape: Callable[[int], Places],
 ) -> None:
-    """The twin: these two shapes leave it no room. Each of the eight has a confidence of 1/2."""
+    """Twin: these two shapes leave the band no slack.
+
+    Each limit of the band has a confidence of 1/2.
+    """
     bands, _ = misses(SquareWave(Epsilon("1"), 32), 8, 20_000, shape, RUNS, confidence=-3)
     assert bands > ALLOWED
 
 
-def test_each_limit_has_the_confidence_that_makes_all_hold_at_once() -> None:
-    """Bonferroni's, in so many parts; while a round is open, of all parts there may be."""
+def test_each_limit_has_the_confidence_that_makes_all_limits_hold() -> None:
+    """Check the Bonferroni correction for the number of parts.
+
+    An open round is corrected for every number of parts that it could have.
+    """
     table = SquareWave(Epsilon("1"), 32)
     counts = np.arange(500.0, 500 + table.symbols)
     values = cumulative_values(table, 8)[0][0]
@@ -167,14 +180,14 @@ def test_an_open_round_has_a_wider_band() -> None:
         assert not np.allclose(mine, theirs)
 
 
-def test_what_is_consistent_is_a_distribution_and_near_the_truth() -> None:
-    """The raw estimates from expected counts are exact; the most likely one stops early."""
+def test_the_consistent_version_is_a_distribution_near_the_truth() -> None:
+    """Raw estimates from expected counts are exact; the likeliest distribution stops early."""
     table = SquareWave(Epsilon("2"), 64)
     places, shares = smooth(0)
     fine = on_grid(table, places, shares)
     found = distribution(table, 1e6 * fine @ rows_of(table))
     assert found is not None
-    truth = np.cumsum(estimation._at_points(64, found.parts) @ fine)  # what is estimated
+    truth = np.cumsum(estimation._at_points(64, found.parts) @ fine)  # the exact target
     halves = [(a + b) / 2 for a, b in pairwise([0, *truth])]
     assert found.below == pytest.approx(halves, abs=1e-9)
     assert found.share.sum() == pytest.approx(1)
@@ -184,7 +197,7 @@ def test_what_is_consistent_is_a_distribution_and_near_the_truth() -> None:
         assert interval.low <= quantile(places, shares, level) <= interval.high
 
 
-def test_the_likeliest_has_no_share_below_zero_whatever_came() -> None:
+def test_the_likeliest_distribution_has_no_negative_share() -> None:
     table = SquareWave(Epsilon("1"), 64)
     for counts in (np.eye(81)[3] * 7, np.eye(81)[80], np.ones(81)):
         shares = likeliest(rows_of(table), counts)

@@ -1,4 +1,4 @@
-"""Limits for these people: coverage summed exactly, and no wider than they must be."""
+"""Limits about these people: coverage summed exactly, and no wider than necessary."""
 
 from collections.abc import Callable
 from itertools import product
@@ -51,8 +51,6 @@ def test_coverage_is_never_below_95_percent_at_any_size(people: int) -> None:
 
 
 def test_limits_a_twentieth_narrower_fail_the_same_check() -> None:
-    """Twin."""
-
     def narrower(people: int, design: SupportDesign) -> Ends:
         low, high = found(people, design)
         reach = (high - low) / 40
@@ -64,7 +62,10 @@ def test_limits_a_twentieth_narrower_fail_the_same_check() -> None:
 
 
 def least(count: int, people: int, design: SupportDesign) -> int:
-    """Return the fewest holders who give this count or more with 2.5 %, by bisection on the sum."""
+    """Return the fewest holders who reach this count with a probability above 2.5 %.
+
+    Bisection on the exact sum.
+    """
     low, high = 0, people
     while low < high:
         holders = (low + high) // 2
@@ -78,8 +79,8 @@ def least(count: int, people: int, design: SupportDesign) -> int:
 
 @pytest.mark.parametrize("epsilon", EPSILONS)
 @pytest.mark.parametrize("people", [1_000, 10_000])
-def test_a_limit_is_next_to_the_one_of_the_exact_law(people: int, epsilon: str) -> None:
-    """They differ by at most 1 in 40 of the distance from estimate to limit, and one person."""
+def test_a_limit_is_close_to_the_exact_one(people: int, epsilon: str) -> None:
+    """Allow 1 in 40 of the distance from the estimate to the limit, plus one person."""
     for design, share in product(designs(epsilon)[:5:2], (0.02, 0.5)):
         counts, probabilities = law(round(share * people), people, design)
         seen = counts[[int(np.searchsorted(np.cumsum(probabilities), at)) for at in (0.1, 0.9)]]
@@ -99,16 +100,16 @@ FEW: list[SupportDesign] = [
 
 
 @pytest.mark.parametrize("design", FEW, ids=lambda each: f"{each.name}-{each.epsilon}")
-def test_where_the_noise_is_less_than_a_few_people_limits_are_those_of_the_sum(
+def test_limits_are_summed_exactly_if_the_noise_is_only_a_few_people(
     design: SupportDesign, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Any count agrees to within .1 person; the saddlepoint alone is off by a whole one."""
+    """Every count agrees to within 0.1 person; the saddlepoint alone is off by a whole person."""
     people = 300
     assert people > MAX_SUMMED_REPORTS
     ends = found(people, design)
     with monkeypatch.context() as patched:
         patched.setattr(module, "MAX_SUMMED_REPORTS", people)
-        for law in ("_binomials", "_tails"):  # which are remembered as large as they are wanted
+        for law in ("_binomials", "_tails"):  # both memoize by size
             patched.setattr(module, law, getattr(module, law).__wrapped__)
         exactly = found(people, design)
     for mine, exact in zip(ends, exactly, strict=True):
@@ -117,7 +118,7 @@ def test_where_the_noise_is_less_than_a_few_people_limits_are_those_of_the_sum(
 
 @pytest.mark.parametrize("epsilon", EPSILONS)
 @pytest.mark.parametrize("people", [1, 7, MAX_SUMMED_REPORTS])
-def test_of_few_people_a_limit_is_that_of_the_exact_law(people: int, epsilon: str) -> None:
+def test_limits_of_few_people_are_exact(people: int, epsilon: str) -> None:
     for design in designs(epsilon)[::2]:
         counts = np.unique(np.linspace(0, people, 12).astype(np.int64))
         low, _ = share_limits(counts, people, design, 0.95)
@@ -125,8 +126,7 @@ def test_of_few_people_a_limit_is_that_of_the_exact_law(people: int, epsilon: st
         assert (np.clip(np.rint(low * people), 0, people) == exact).all()
 
 
-def test_where_a_single_person_matters_a_limit_is_that_of_the_exact_law() -> None:
-    """Though they are many: hardly any report is a lie."""
+def test_limits_of_many_people_are_exact_if_hardly_any_report_is_a_lie() -> None:
     people, design = 1_000, RandomizedResponse(Epsilon("8"))
     counts = np.array([3, 40, 500, 997])
     low, _ = share_limits(counts, people, design, 0.95)
@@ -146,8 +146,10 @@ def test_every_limit_is_finite_ordered_and_rises_with_the_count(people: int) -> 
 
 
 @pytest.mark.parametrize(("epsilon", "narrower"), [("1", 0.11), ("2", 0.36), ("4", 0.73)])
-def test_a_bit_gains_what_it_must(epsilon: str, narrower: float) -> None:
-    """Half say yes. Of so many, the noise is all that varies: √(4 p (1 - p)) of the width."""
+def test_limits_about_these_people_are_narrower_by_the_expected_factor(
+    epsilon: str, narrower: float
+) -> None:
+    """Half of many people hold the value: only the noise varies, √(4 p (1 - p)) of the width."""
     design, people = RandomizedResponse(Epsilon(epsilon)), 10_000
     counts = np.array([people // 2])
     low, high = share_limits(counts, people, design, 0.95)

@@ -1,6 +1,6 @@
-"""Terms of formulas that are easily lost: each against one value computed in another way.
+"""Formula terms that are easily lost, each checked against a value computed in another way.
 
-Each test has a twin, the same formula without its term, which is measurably wrong.
+Each test has a twin: the same formula without the term, which is measurably wrong.
 """
 
 from __future__ import annotations
@@ -29,9 +29,11 @@ from tests.server.estimation.test_texts import PEOPLE, WORDS, asking, found, tal
 Z95 = NormalDist().inv_cdf(0.975)
 
 
-def test_a_difference_has_room_for_half_a_report_of_each_side() -> None:
-    """Reports are 50 and 400, with keep and lie from e^ε by `math`. The two halves differ, so
-    neither can stand for the other."""
+def test_a_difference_allows_for_half_a_report_on_each_side() -> None:
+    """Check the continuity correction with 50 and 400 reports, keep and lie from `math`.
+
+    The two halves differ, so neither can replace the other.
+    """
     keep = math.e / (math.e + 1)
     lie = 1 - keep
     question = Bit("crashed", RandomizedResponse(Epsilon("1")))
@@ -60,7 +62,7 @@ def test_a_difference_has_room_for_half_a_report_of_each_side() -> None:
 
 
 def growth(table: NumberTable, tilt: float, place: float) -> float:
-    """log E[e^(tilt · value) | place], in plain Python."""
+    """Compute log E[e^(tilt · value) | position] in plain Python."""
     point = min(int(place * table.steps), table.steps - 1)
     up = place * table.steps - point
     values = [float(value) / table.steps for value in table.values]
@@ -75,7 +77,10 @@ def growth(table: NumberTable, tilt: float, place: float) -> float:
 
 @pytest.mark.parametrize("table", [Ternary(Epsilon("4")), LocalLaplace(Epsilon("6"), 3)])
 def test_the_growth_of_a_capital_is_never_above_its_bound(table: NumberTable) -> None:
-    """Between the places that are looked at, too. Twin: with a tenth of the slack it is."""
+    """Check also between the positions that the code examines.
+
+    Twin: with a tenth of the slack it is.
+    """
     values = [float(value) / table.steps for value in table.values]
     tilts = share_limits.TILTS / (values[-1] - values[0])
     places = mean_limits.places_of(table)
@@ -91,9 +96,11 @@ def test_the_growth_of_a_capital_is_never_above_its_bound(table: NumberTable) ->
 
 
 @pytest.mark.parametrize("table", [Ternary(Epsilon("2")), LocalLaplace(Epsilon("6"), 8)])
-def test_the_most_noise_is_above_the_noise_at_every_place(table: NumberTable) -> None:
-    """A thousand places between those that are looked at. Twin: a hull without its rise is below
-    some of them."""
+def test_the_largest_noise_bounds_the_noise_at_every_position(table: NumberTable) -> None:
+    """Check a thousand positions between those that the code examines.
+
+    Twin: a hull without its rise is too low at some of them.
+    """
     places = mean_limits.places_of(table)
     between = np.concatenate([np.linspace(a, b, 5)[1:-1] for a, b in pairwise(places)])
     exact = np.array([table.variance(1, position) for position in between.tolist()])
@@ -102,8 +109,8 @@ def test_the_most_noise_is_above_the_noise_at_every_place(table: NumberTable) ->
     assert (exact - np.interp(between, *flat)).max() > places[1] ** 2 / 8
 
 
-def test_limits_of_a_mean_have_room_for_one_report() -> None:
-    """50 reports of the middle, from the table's own row there. Twin: the noise alone."""
+def test_limits_of_a_mean_allow_for_one_more_report() -> None:
+    """Check 50 reports of the middle symbol, from its row of the table. Twin: the noise alone."""
     table, reports = Ternary(Epsilon("4")), 50
     low_value, middle, high_value = table.values
     noise = sum(
@@ -121,9 +128,11 @@ def test_limits_of_a_mean_have_room_for_one_report() -> None:
 
 
 @pytest.mark.parametrize(("count", "reports"), [(3, 10), (60, 200), (25_000, 50_000)])
-def test_capital_is_there_at_twice_what_the_error_allows(count: int, reports: int) -> None:
-    """All forty bets at the lower limit, in plain Python: either side errs with half of the error.
-    The limit is wider by what the bets far away add. Twin: once the error, for either side."""
+def test_each_side_of_a_capital_errs_with_half_of_the_error(count: int, reports: int) -> None:
+    """Add up all forty bets at the lower limit in plain Python.
+
+    The limit is wider by what the distant bets add. Twin: each side gets the whole error.
+    """
     low, high = share_limits.anytime_rates(np.array([count]), reports, CONFIDENCE)
     for rate, seen in ((float(low[0]), count), (1 - float(high[0]), reports - count)):
         capital = math.fsum(
@@ -135,8 +144,11 @@ def test_capital_is_there_at_twice_what_the_error_allows(count: int, reports: in
 
 
 @pytest.mark.parametrize("reports", [1, 4])
-def test_reports_that_are_alike_leave_a_vector_its_least_variance(reports: int) -> None:
-    """All along one axis: their own spread is 0, which says nothing. Twin: it is 0."""
+def test_equal_reports_give_a_vector_its_minimum_variance(reports: int) -> None:
+    """All reports lie along one axis, so their own spread is 0 and no estimate.
+
+    Twin: variance 0.
+    """
     design = KClosest(Epsilon("2"), 4)
     cells = np.zeros(8, np.int64)
     cells[0] = cells[4] = UNIT * reports
@@ -150,14 +162,17 @@ def test_reports_that_are_alike_leave_a_vector_its_least_variance(reports: int) 
     assert observed == 0
 
 
-def test_the_standard_error_of_a_share_of_both_is_about_its_mean() -> None:
-    """Computed from every single report in rational numbers. Twin: about 0 it is a tenth larger."""
+def test_the_standard_error_of_a_joint_share_is_centred_on_its_mean() -> None:
+    """Compute it from every single report in rational numbers.
+
+    Twin: taken around 0, it is a tenth larger.
+    """
     design = RandomizedResponse(Epsilon("3"))
     keep, lie = Fraction(design.keep, ONE), Fraction(design.lie, ONE)
     counts = {(1, 1): 900, (1, 0): 40, (0, 1): 40, (0, 0): 20}
     both = np.array([[counts[a, b] for b in (0, 1)] for a in (0, 1)])
     pair = crosstab.PairCounts.of((design, design), (both.sum(1), both.sum(0)), both, 1_000)
-    error = float(crosstab.joint(pair).standard_error[-1])  # of those who hold both
+    error = float(crosstab.joint(pair).standard_error[-1])  # the share of people who hold both
     values = Counter[Fraction]()
     for a, b in product((0, 1), repeat=2):
         values[(a - lie) / (keep - lie) * ((b - lie) / (keep - lie))] += counts[a, b]
@@ -167,9 +182,11 @@ def test_the_standard_error_of_a_share_of_both_is_about_its_mean() -> None:
     assert math.sqrt(square / 1_000) > 1.1 * error
 
 
-def test_what_stands_out_has_an_interval_for_that_choice() -> None:
-    """Each of R texts found among m tested has a confidence of 1 - R / 20 m. Twin: 95 %, a narrower
-    interval."""
+def test_intervals_of_found_texts_allow_for_their_selection() -> None:
+    """Each of R texts found among m tested has a confidence of 1 - R / 20 m.
+
+    Twin: 95 %, which is a narrower interval.
+    """
     question = asking()
     cells = tally(question, WORDS)
     counts = frequent_texts.counts_of(question.mechanism, cells)
@@ -192,9 +209,11 @@ def test_what_stands_out_has_an_interval_for_that_choice() -> None:
     assert found()[0].reports == PEOPLE
 
 
-def test_a_p_value_pays_for_every_text_and_every_look() -> None:
-    """One text of four, each of whose buckets holds what one in 16 do: (1/16)^6, times the four and
-    three looks. Twin: times the four alone."""
+def test_a_p_value_is_corrected_for_every_text_and_every_look() -> None:
+    """Every bucket of one text reaches a count that 1 in 16 buckets reach: (1/16)^6.
+
+    The p-value is multiplied by the four texts and the three looks. Twin: by the four texts only.
+    """
     options = 16
     supports = np.full((FINAL, options), 1_000)
     supports[:, 0] = 1_400

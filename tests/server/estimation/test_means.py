@@ -1,4 +1,4 @@
-"""Means: exactly unbiased; an interval that covers where the normal one does not."""
+"""Means: exactly unbiased, with an interval that covers where the normal interval does not."""
 
 import math
 from fractions import Fraction
@@ -44,7 +44,7 @@ def test_expected_counts_give_back_the_mean_exactly(
 
 @pytest.mark.parametrize(("epsilon", "steps"), [("0.1", 2), ("1", 64), ("4", 255), ("16", 8)])
 def test_expected_counts_of_local_laplace_give_back_the_mean(epsilon: str, steps: int) -> None:
-    """Its values are whole multiples of 2^-96 of a step: not exact, and far more than enough."""
+    """Values are whole multiples of 2^-96 of a step: not exact, but far finer than needed."""
     table = LocalLaplace(Epsilon(epsilon), steps)
     for answer, row in enumerate(table.rows):
         error = unbiased_position(list(row), table) - Fraction(answer, steps)
@@ -61,7 +61,7 @@ def test_a_mean_is_in_the_units_of_its_question() -> None:
 
 
 def test_the_standard_error_is_that_of_the_values_and_at_least_that_of_the_noise() -> None:
-    """In units of a range of 100: of 30 and 70 reports; of a single one, and of two alike."""
+    """Check 30 and 70 reports, a single report and two equal ones, for a range of 100 units."""
     table = Ternary(Epsilon("1"))
     question = Number("degrees", table, -40, 60)
     reach = float(table.values[-1] - table.values[0]) / 2 * 100
@@ -98,7 +98,7 @@ def test_with_two_symbols_the_interval_is_clopper_pearson_exactly(counts: list[i
 def test_the_saddlepoint_errs_outward_and_by_little(
     shapes: tuple[float, float], tail: float
 ) -> None:
-    """Against beta distributions, whose tails are known: the limit can only be farther out."""
+    """Compare with beta distributions, whose tails are known: limits may only be farther out."""
     poles = np.geomspace(1e-3 / sum(shapes), 100, 4000)
     x, probability = at_pole(poles, np.array([-1.0, 0.0]), np.array(shapes))
     exact = beta.sf(1 + x, shapes[1], shapes[0])
@@ -110,14 +110,14 @@ def test_the_saddlepoint_errs_outward_and_by_little(
 
 @pytest.mark.parametrize("cell", CELLS, ids=str)
 def test_the_interval_covers_the_truth(cell: Cell) -> None:
-    """False alarm <= 1e-9 each. Coverage below about 92 % would be seen."""
+    """Keep false alarms at 1e-9 each; coverage below about 92 % is caught."""
     outcome = measure(cell, RUNS, np.random.default_rng(2027))
     hits = round(outcome.coverage * RUNS)
     assert_plausible(min(hits, math.ceil(0.95 * RUNS)), RUNS, 0.95)
 
 
 def test_the_normal_interval_fails_the_same_check() -> None:
-    """Twin: where a lie is rare, none is seen in two samples of five, and no spread with it."""
+    """Twin: lies are so rare that two samples of five contain none, and so show no spread."""
     table, counts, truth = _drawn(Cell("8", 2, 50, "all low"), RUNS)
     values = np.array([float(value) for value in table.values]) / table.steps
     rates = counts / counts.sum(1, keepdims=True)
@@ -127,10 +127,10 @@ def test_the_normal_interval_fails_the_same_check() -> None:
     assert_implausible(hits, RUNS, 0.95)
 
 
-def test_an_interval_without_what_was_not_seen_fails_the_same_check(
+def test_an_interval_without_its_extra_report_fails_the_same_check(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Twin: the same interval without its extra unit, which is what covers the rare lies."""
+    """Twin: the interval without the extra report that allows for unseen lies."""
     table, counts, truth = _drawn(Cell("8", 2, 50, "all low"), RUNS)
     values = np.array([float(value) for value in table.values]) / table.steps
     upper = mean_limits._upper
@@ -149,7 +149,7 @@ def test_an_interval_without_what_was_not_seen_fails_the_same_check(
 @pytest.mark.parametrize(
     "cell", [Cell("2", 8, 50, "all low"), Cell("1", 64, 200, "1 % high")], ids=str
 )
-def test_the_check_of_many_runs_at_once_agrees_with_the_interval(cell: Cell) -> None:
+def test_the_vectorized_check_agrees_with_the_interval(cell: Cell) -> None:
     table, counts, truth = _drawn(cell, 300)
     values = np.array([float(value) for value in table.values]) / table.steps
     limit = bounded_mean(values, counts, 0.95)[1]
@@ -168,7 +168,7 @@ def test_with_many_reports_the_interval_is_nearly_normal(cell: Cell) -> None:
 
 @pytest.mark.parametrize("count", [1, 2, 3, 1000, 10**15])
 @pytest.mark.parametrize("place", [0, 100, 255])
-def test_reports_that_are_all_equal_still_have_an_interval(count: int, place: int) -> None:
+def test_equal_reports_have_an_interval(count: int, place: int) -> None:
     table = LocalLaplace(Epsilon("2"), 255)
     cells = np.zeros(256, dtype=np.int64)
     cells[place] = count
@@ -179,7 +179,7 @@ def test_reports_that_are_all_equal_still_have_an_interval(count: int, place: in
     assert 0 <= estimate.consistent <= 120
 
 
-def test_without_a_report_the_interval_is_all_that_the_table_can_say() -> None:
+def test_without_reports_the_interval_is_the_whole_range_of_the_table() -> None:
     table = LocalLaplace(Epsilon("2"), 4)
     (estimate,) = estimates(Number("minutes", table, 0, 1), np.zeros(5, dtype=np.int64), 0)
     assert math.isnan(estimate.estimate)

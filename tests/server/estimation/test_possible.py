@@ -1,7 +1,7 @@
-"""Forged counts are noticed where honest reports cannot give them, and honest ones never are.
+"""Counts that honest reports cannot produce are flagged, and honest counts never are.
 
-Every assertion about honest counts is either exact or fails with probability below 1e-9: a p-value
-below 1e-9 / CHECKS among CHECKS of them.
+Every assertion about honest counts is either exact or fails with probability below 1e-9: no p-value
+may be below 1e-9 / CHECKS.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from tests.shared.contract import exact_rows, for_each, named, small_mechanisms
 
 ONE_EPSILON = Epsilon("1")
 REPORTS, FORGED = 100_000, 20_000
-CHECKS = 10_000  # more than there are
+CHECKS = 10_000  # an upper bound on the number of p-values
 BIG = [
     RandomizedResponse(ONE_EPSILON, 2),
     KRandomizedResponse(Epsilon("2"), 5),
@@ -53,7 +53,7 @@ TINY = [RandomizedResponse(ONE_EPSILON, 2), KRandomizedResponse(ONE_EPSILON, 3)]
 
 
 def honest(mechanism: Mechanism, held: list[int], rng: np.random.Generator) -> Cells:
-    """Cells of reports drawn whole, symbol by symbol, from the exact table."""
+    """Return counts of reports drawn symbol by symbol from the exact table."""
     symbols = list(mechanism.encoding.symbols())
     rows = np.array(exact_rows(mechanism), dtype=float)
     drawn = sum(rng.multinomial(n, row / row.sum()) for n, row in zip(held, rows, strict=True))
@@ -66,7 +66,7 @@ def honest(mechanism: Mechanism, held: list[int], rng: np.random.Generator) -> C
 
 @for_each(small_mechanisms())
 def test_honest_rounds_are_never_flagged(mechanism: Mechanism) -> None:
-    """People who all answer alike lie on the border of what is possible; others inside of it."""
+    """Include people who all answer the same, on the border of what is possible, and mixed ones."""
     rng = np.random.default_rng(5)
     for people in (1, 10, 1_000, 100_000):
         alike = [
@@ -89,7 +89,7 @@ def test_large_honest_rounds_are_never_flagged(mechanism: Mechanism) -> None:
 
 
 def test_all_questions_of_a_round_share_one_false_alarm() -> None:
-    """A count with a p-value of one in ten million: an alarm of one question, not of a hundred."""
+    """A p-value of one in ten million alarms in a round of one question, not of a hundred."""
     mechanism, reports = RandomizedResponse(ONE_EPSILON, 2), 1_000
     p_values = {
         yes: fit(mechanism, np.array([reports - yes, yes]), reports).p_value
@@ -106,8 +106,8 @@ def test_all_questions_of_a_round_share_one_false_alarm() -> None:
 
 @pytest.mark.parametrize("level", [0.5, 0.1, 0.001])
 @pytest.mark.parametrize("answer", [0, 1])
-def test_looking_at_every_report_raises_no_more_alarms(answer: int, level: float) -> None:
-    """Exact, by the paths of the number of ones: at most `level` of them are ever flagged."""
+def test_looking_after_every_report_keeps_the_false_alarm_rate(answer: int, level: float) -> None:
+    """Sum exactly over the paths of the number of ones: at most `level` of them are flagged."""
     mechanism = RandomizedResponse(ONE_EPSILON, 2)
     rate = float(mechanism.weight(1, answer))
     unflagged = np.array([1.0])
@@ -122,8 +122,13 @@ def test_looking_at_every_report_raises_no_more_alarms(answer: int, level: float
 
 @pytest.mark.parametrize("side", [0, 1])
 @pytest.mark.parametrize("mechanism", TINY, ids=named)
-def test_the_bound_is_one_and_not_far_off(mechanism: Mechanism, side: int) -> None:
-    """Between the exact tail, times what all looks cost, and 40 times what is paid in all."""
+def test_the_bound_for_repeated_looks_holds_and_is_not_loose(
+    mechanism: Mechanism, side: int
+) -> None:
+    """Compare with the exact tail times the cost of all looks, a lower bound on the p-value.
+
+    The upper bound is 40 times that for each of the compared bounds.
+    """
     reports, rate = 1_000, float(mechanism.weight(side, side))
     for count in range(int(reports * rate) + 30, int(reports * rate) + 120, 10):
         rest = [(reports - count) // (mechanism.cells - 1)] * (mechanism.cells - 1)
@@ -136,7 +141,7 @@ def test_the_bound_is_one_and_not_far_off(mechanism: Mechanism, side: int) -> No
 
 
 def with_forged(mechanism: Mechanism, symbol: int, rng: np.random.Generator) -> Cells:
-    """People of whom few give the same answer, and a fifth of all reports forged alike."""
+    """Draw people of whom few give the same answer, and forge a fifth of all reports alike."""
     held = rng.multinomial(REPORTS - FORGED, np.full(mechanism.answers, 1 / mechanism.answers))
     held[0] += held[1]
     held[1] = 0
@@ -159,7 +164,7 @@ def kinds_of_forgery(mechanism: Mechanism) -> dict[str, int]:
 @pytest.mark.parametrize(
     "mechanism", [mechanism for mechanism in BIG if mechanism.answers > 3], ids=named
 )
-def test_forged_reports_are_counted_from_below(mechanism: Mechanism) -> None:
+def test_the_number_of_forged_reports_is_bounded_from_below(mechanism: Mechanism) -> None:
     rng = np.random.default_rng(7)
     for symbol in kinds_of_forgery(mechanism).values():
         found = fit(mechanism, with_forged(mechanism, symbol, rng), REPORTS)
@@ -176,10 +181,12 @@ def test_reports_that_name_everything_are_nearly_all_counted(mechanism: Unary) -
 
 
 @pytest.mark.parametrize("mechanism", BIG, ids=named)
-def test_one_who_forges_what_a_device_may_send_is_not_noticed(mechanism: Mechanism) -> None:
-    """A forger who reports by the mechanism, with any answer, counts as one more person. In a round
-    whose people answer differently, such forgers shift the result by at most their share of
-    reports."""
+def test_forgers_who_report_by_the_mechanism_are_not_noticed(mechanism: Mechanism) -> None:
+    """A forger who reports any answer by the mechanism counts as one more person.
+
+    In a round whose people answer differently, such forgers shift the result by at most their share
+    of reports.
+    """
     rng = np.random.default_rng(9)
     answers = np.eye(mechanism.answers, dtype=np.int64)
     held = answers[0] * (REPORTS - FORGED) + answers[-1] * FORGED
@@ -187,8 +194,8 @@ def test_one_who_forges_what_a_device_may_send_is_not_noticed(mechanism: Mechani
     assert found.forged == 0
 
 
-def test_a_bit_that_is_forged_within_bounds_shows_nothing_but_its_leverage() -> None:
-    """All forged reports say yes: a fifth of them shifts the share by a fifth of the leverage."""
+def test_bits_forged_within_bounds_shift_the_share_by_their_leverage() -> None:
+    """All forged reports are yes: a fifth of them shifts the share by a fifth of the leverage."""
     mechanism, rng = RandomizedResponse(ONE_EPSILON, 2), np.random.default_rng(10)
     counts = fixed(mechanism, [64_000, 16_000], 1, rng).counts[0] + np.array([0, FORGED])
     assert fit(mechanism, counts, REPORTS) == forgery_test.Fit(1.0, 0)
@@ -196,15 +203,15 @@ def test_a_bit_that_is_forged_within_bounds_shows_nothing_but_its_leverage() -> 
     assert FORGED / 2 < fit(mechanism, counts, REPORTS).forged <= FORGED
 
 
-def test_a_symbol_that_no_answer_gives_so_often_is_counted_itself() -> None:
-    """Everybody is at the low end, and so are all that are forged."""
+def test_a_symbol_above_its_largest_possible_rate_is_counted() -> None:
+    """Every person and every forged report is at the low end."""
     mechanism, rng = LocalLaplace(Epsilon("0.5"), 5), np.random.default_rng(12)
     held = np.eye(mechanism.answers, dtype=np.int64)[0] * (REPORTS - FORGED)
     counts = fixed(mechanism, held, 1, rng).counts[0] + FORGED * np.eye(mechanism.cells)[0]
     assert 0.85 * FORGED < fit(mechanism, counts.astype(np.int64), REPORTS).forged <= FORGED
 
 
-def test_both_ends_of_a_range_are_watched_alike() -> None:
+def test_both_ends_of_a_range_are_checked() -> None:
     mechanism, rng = LocalLaplace(ONE_EPSILON, 64), np.random.default_rng(13)
     held = np.full(mechanism.answers, (REPORTS - FORGED) // mechanism.answers)
     counts = fixed(mechanism, held, 1, rng).counts[0]
@@ -214,8 +221,8 @@ def test_both_ends_of_a_range_are_watched_alike() -> None:
     assert low.p_value == pytest.approx(high.p_value)
 
 
-def test_a_coin_that_is_not_fair_is_noticed_too() -> None:
-    """Split-sign's four symbols are more than its three answers: what no answer changes is held."""
+def test_a_biased_coin_is_noticed() -> None:
+    """Split-sign has four symbols for three answers; the check includes what no answer changes."""
     mechanism = SplitSign(ONE_EPSILON, 2)
     counts = np.array([float(units) for units in mechanism.rows[1]]) * REPORTS / 2**64
     tilt = np.array([1, -1, 1, -1]) * 0.02 * REPORTS
@@ -225,7 +232,7 @@ def test_a_coin_that_is_not_fair_is_noticed_too() -> None:
 
 @pytest.mark.parametrize("mechanism", [*(b for b in BIG if isinstance(b, NumberTable))], ids=named)
 def test_every_mixture_of_rows_keeps_every_bound_of_a_table(mechanism: NumberTable) -> None:
-    """Anything that is no mixture, such as a single symbol, breaks a bound."""
+    """A distribution that is no mixture, such as a single symbol, breaks some bound."""
     scores, bounds, log_rows = forgery_test._scores(mechanism)
     assert (scores @ np.exp(log_rows).T <= bounds[:, None] + 1e-12).all()
     assert ((scores >= 0) & (scores <= 1)).all()
@@ -235,7 +242,7 @@ def test_every_mixture_of_rows_keeps_every_bound_of_a_table(mechanism: NumberTab
 
 
 @pytest.mark.parametrize(("mechanism", "reports"), list(product(BIG, [0, 1])))
-def test_next_to_nothing_fits(mechanism: Mechanism, reports: int) -> None:
+def test_almost_no_reports_fit_any_mixture(mechanism: Mechanism, reports: int) -> None:
     held = reports * np.eye(mechanism.answers, dtype=np.int64)[0]
     (cells,) = fixed(mechanism, held, 1, np.random.default_rng(11)).counts
     assert fit(mechanism, cells, reports) == forgery_test.Fit(1.0, 0)

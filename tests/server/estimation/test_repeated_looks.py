@@ -1,4 +1,4 @@
-"""Confidence sequences: their coverage over all looks, summed exactly, and measured for means."""
+"""Confidence sequences: coverage over all looks, summed exactly for shares, sampled for means."""
 
 from collections.abc import Callable
 
@@ -23,7 +23,7 @@ from deniable.shared.privacy.mechanisms import (
 Array = npt.NDArray[np.float64]
 Limits = Callable[[npt.NDArray[np.int64], int], tuple[Array, Array]]
 
-SEEN = 1e-15  # states that are rarer are left out, and counted as missed
+SEEN = 1e-15  # rarer states are dropped and counted as misses
 DESIGNS = [
     RandomizedResponse(Epsilon("0.5")),
     RandomizedResponse(Epsilon("4")),
@@ -32,8 +32,11 @@ DESIGNS = [
 
 
 def ever_missed(limits: Limits, rates: Array, truths: Array) -> float:
-    """The probability that some look misses: reports come one by one, each supports with its rate,
-    and after each one a look is taken, whose truth is given."""
+    """Return the probability that the interval of some look misses its truth.
+
+    Reports arrive one by one. Each supports the value with its own rate, and a look follows every
+    report.
+    """
     alive, first = np.ones(1), 0
     for number, (rate, truth) in enumerate(zip(rates, truths, strict=True), 1):
         alive = np.append(alive, 0) * (1 - rate) + np.append(0, alive) * rate
@@ -57,7 +60,7 @@ def rate_of(design: SupportDesign, share: float) -> float:
 
 
 def orders(people: int) -> dict[str, npt.NDArray[np.bool_]]:
-    """Return which people hold it, in their order of arrival."""
+    """Return which people hold the value, by order of arrival."""
     number = np.arange(people)
     return {
         "every third": number % 3 == 0,
@@ -69,14 +72,16 @@ def orders(people: int) -> dict[str, npt.NDArray[np.bool_]]:
 
 @pytest.mark.parametrize("design", DESIGNS)
 @pytest.mark.parametrize("share", [0.0, 0.3])
-def test_people_like_these_are_covered_at_every_look(design: SupportDesign, share: float) -> None:
+def test_population_intervals_cover_at_every_look(design: SupportDesign, share: float) -> None:
     rates = np.full(400, rate_of(design, share))
     assert ever_missed(of_rates, rates, rates) <= 0.05
 
 
 @pytest.mark.parametrize("design", DESIGNS)
 @pytest.mark.parametrize("order", orders(1))
-def test_these_people_are_covered_at_every_look(design: SupportDesign, order: str) -> None:
+def test_intervals_about_these_people_cover_at_every_look(
+    design: SupportDesign, order: str
+) -> None:
     holders = orders(400)[order]
     rates = np.where(holders, design.keep / ONE, design.lie / ONE)
     shares = np.cumsum(holders) / np.arange(1, len(holders) + 1)
@@ -87,7 +92,7 @@ def test_these_people_are_covered_at_every_look(design: SupportDesign, order: st
 
 @pytest.mark.long
 @pytest.mark.parametrize("design", DESIGNS[:2])
-def test_ten_thousand_looks_are_covered(design: SupportDesign) -> None:
+def test_intervals_cover_at_ten_thousand_looks(design: SupportDesign) -> None:
     holders = orders(10_000)["every third"]
     rates = np.where(holders, design.keep / ONE, design.lie / ONE)
     numbers = np.arange(1, len(holders) + 1)
@@ -96,7 +101,7 @@ def test_ten_thousand_looks_are_covered(design: SupportDesign) -> None:
 
 
 def test_intervals_for_one_look_fail_the_same_checks() -> None:
-    """Twins: those of a closed round miss at some look far more often than in 5 % of cases."""
+    """Twins: intervals for a closed round miss at some look far more often than in 5 % of cases."""
     design = DESIGNS[0]
     holders = orders(400)["every third"]
     rates = np.where(holders, design.keep / ONE, design.lie / ONE)
@@ -113,8 +118,10 @@ def test_intervals_for_one_look_fail_the_same_checks() -> None:
 
 @pytest.mark.parametrize("design", DESIGNS)
 @pytest.mark.parametrize("reports", [1, 30, 1_000, 10**6])
-def test_limits_are_where_the_capital_is_reached(design: SupportDesign, reports: int) -> None:
-    """Newton's steps have arrived; outside of the limits the capital is there."""
+def test_limits_are_where_the_capital_reaches_its_threshold(
+    design: SupportDesign, reports: int
+) -> None:
+    """Newton's method has converged, and the capital is above the threshold outside the limits."""
     counts = np.unique(np.linspace(0, reports, 9).astype(np.int64))
     needed = share_limits.needed_capital(0.95)
     rates, _ = share_limits.anytime_rates(counts, reports, 0.95)
@@ -139,7 +146,7 @@ PLACES = {"low": (1.0, 0.0), "ends": (0.5, 0.5), "most low": (0.95, 0.05)}
 
 
 def missed(table: NumberTable, shares: tuple[float, float], runs: int, looks: int) -> float:
-    """Return the share of runs in which some look misses these people or people like them."""
+    """Return the share of runs in which some look misses these people or the population."""
     rng = np.random.default_rng(20270101)
     rows = np.array([table.rows[0], table.rows[-1]], dtype=np.float64) / ONE
     rows /= rows.sum(1, keepdims=True)
@@ -169,14 +176,17 @@ def missed(table: NumberTable, shares: tuple[float, float], runs: int, looks: in
 @pytest.mark.parametrize("table", TABLES, ids=lambda table: f"{table.name}-{table.epsilon}")
 @pytest.mark.parametrize("places", PLACES)
 def test_means_are_covered_at_every_look(table: NumberTable, places: str) -> None:
-    """Coverage is proved; this ties the code to the proof. Both miss together in at most 10 %; of
-    60 runs more than 21 would with probability below 1e-7."""
+    """Tie the code to the proof of coverage by sampling.
+
+    At most 10 % of runs miss these people or the population; more than 21 of 60 runs would miss
+    with probability below 1e-7.
+    """
     assert missed(table, PLACES[places], 60, 300) <= 21 / 60
 
 
 @pytest.mark.parametrize("table", TABLES, ids=lambda table: f"{table.name}-{table.epsilon}")
-def test_no_people_of_a_mean_grow_faster_than_is_said(table: NumberTable) -> None:
-    """The concave function is above the growth of every mixture of places, at every tilt."""
+def test_the_growth_bound_holds_for_every_population(table: NumberTable) -> None:
+    """At every tilt the concave function is above the growth of every mixture of positions."""
     rng = np.random.default_rng(3)
     values = positions(table)
     tilts = share_limits.TILTS / (values[-1] - values[0])
@@ -191,7 +201,7 @@ def test_no_people_of_a_mean_grow_faster_than_is_said(table: NumberTable) -> Non
 
 @pytest.mark.parametrize("table", TABLES, ids=lambda table: f"{table.name}-{table.epsilon}")
 def test_bets_are_fair_games(table: NumberTable) -> None:
-    """Their expectation is 1 under the truth, for every stake; exactly, but for floats."""
+    """For every stake the expectation under the truth is 1, up to floating-point error."""
     values = positions(table)
     rows = np.array(table.rows, dtype=np.float64) / ONE
     for position, row in zip(np.linspace(0, 1, table.steps + 1), rows, strict=True):

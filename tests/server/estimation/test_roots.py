@@ -1,4 +1,4 @@
-"""Roots of many functions: found as by scipy, and each as if it were alone."""
+"""Roots of many functions: equal to scipy's, and independent of the other functions."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from scipy.optimize import brentq
 from deniable.server.estimation.roots import brent, least, roots
 
 Array = npt.NDArray[np.float64]
-Family = Callable[[Any, Any], Any]  # of arrays, and of single numbers
+Family = Callable[[Any, Any], Any]  # accepts arrays and single numbers
 
 FAMILIES: dict[str, Family] = {  # increasing, with a root between -1 and 6
     "exponential": lambda x, a: np.expm1(3 * x) - 5 * a,
@@ -38,7 +38,7 @@ def by_brent(function: Callable[[Array], Array], low: Array, high: Array) -> Arr
 
 
 def found(find: Find, kinds: Sequence[tuple[str, float]]) -> tuple[Array, int]:
-    """The roots of these, searched for together, and how often they were asked for values."""
+    """Find the roots of these functions together, and count the evaluations."""
     asked: list[Array] = []
 
     def function(x: Array) -> Array:
@@ -50,7 +50,7 @@ def found(find: Find, kinds: Sequence[tuple[str, float]]) -> tuple[Array, int]:
     return roots_of_all, len(asked)
 
 
-def test_brent_s_method_is_that_of_scipy_and_takes_no_more_steps() -> None:
+def test_roots_equal_scipys_and_need_no_more_steps() -> None:
     for name, target in KINDS:
         ours, asked = found(by_brent, [(name, target)])
 
@@ -63,13 +63,13 @@ def test_brent_s_method_is_that_of_scipy_and_takes_no_more_steps() -> None:
 
 
 @pytest.mark.parametrize("find", [by_brent, roots])
-def test_each_root_is_found_as_if_it_were_alone(find: Find) -> None:
+def test_each_root_is_independent_of_the_other_functions(find: Find) -> None:
     together, _ = found(find, KINDS)
     assert together.tolist() == [found(find, [kind])[0][0] for kind in KINDS]
 
 
-def test_along_some_axes_all_go_on_until_the_last_one_stops() -> None:
-    """Those of one column, and never because of another."""
+def test_functions_of_one_column_iterate_until_the_last_converges() -> None:
+    """Functions of other columns do not affect it."""
     a = PLACES.reshape(10, 4)
 
     def tied(a: Array) -> Array:
@@ -82,7 +82,7 @@ def test_along_some_axes_all_go_on_until_the_last_one_stops() -> None:
 
 
 @given(st.lists(st.tuples(st.integers(0, 300), st.integers(0, 300)), min_size=1))
-def test_the_least_that_holds_is_found_by_halving(cases: list[tuple[int, int]]) -> None:
+def test_bisection_finds_the_smallest_number_that_passes(cases: list[tuple[int, int]]) -> None:
     wanted, last = np.array(cases).T
     asked: list[int] = []
 

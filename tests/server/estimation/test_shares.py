@@ -31,11 +31,11 @@ def test_expected_rates_give_back_the_truth_exactly(design: SupportDesign, share
     assert unbiased_share(rate, design) == share
 
 
-def test_an_estimate_is_not_clipped_and_its_possible_version_stands_beside_it() -> None:
+def test_an_estimate_is_not_clipped_and_has_a_possible_version() -> None:
     question = Bit("crashed", RandomizedResponse(Epsilon("0.5")))
     (estimate,) = estimates(question, np.array([900, 100]), 1000)
     assert estimate.label == "yes"
-    assert estimate.high < 0  # a fifth of the lies that must be there
+    assert estimate.high < 0  # the count is a fifth of the expected lies
     assert estimate.low < estimate.estimate < estimate.high
     assert estimate.consistent == 0
     assert estimate.standard_error > 0
@@ -47,7 +47,7 @@ def test_an_estimate_is_not_clipped_and_its_possible_version_stands_beside_it() 
 def test_the_standard_error_is_binomial_at_the_nearest_possible_share(
     design: SupportDesign, reports: int
 ) -> None:
-    """No report of an option, or all of them, or half: rates q and p, or the rate that is seen."""
+    """Check no report, all reports and half of them: the rates are q, p and the observed rate."""
     keep, lie = design.keep / ONE, design.lie / ONE
     found = shares(np.array([0, reports]), reports, design)
     for error, rate in zip(found.standard_error, (lie, keep), strict=True):
@@ -75,7 +75,7 @@ def test_every_option_gets_its_own_estimate_in_order() -> None:
     assert found[0].estimate < found[1].estimate < found[2].estimate
 
 
-def test_without_a_report_nothing_is_said_but_what_the_mechanism_can_say() -> None:
+def test_without_reports_the_interval_is_the_whole_range_of_the_mechanism() -> None:
     design = RandomizedResponse(Epsilon("1"))
     (estimate,) = estimates(Bit("crashed", design), np.array([0, 0]), 0)
     assert math.isnan(estimate.estimate)
@@ -86,7 +86,7 @@ def test_without_a_report_nothing_is_said_but_what_the_mechanism_can_say() -> No
 
 
 @pytest.mark.parametrize("reports", [1, 50, 10**15])
-def test_all_options_at_zero_are_an_estimate_too(reports: int) -> None:
+def test_estimates_of_all_options_can_be_zero(reports: int) -> None:
     question = Choice("it", Unary(Epsilon("1"), 4), ("a", "b", "c", "d"), None)
     found = statements(question, np.zeros(4, dtype=np.int64), reports)
     low, high = found.like
@@ -99,8 +99,10 @@ def test_all_options_at_zero_are_an_estimate_too(reports: int) -> None:
 
 @given(st.lists(st.floats(-3, 3), min_size=2, max_size=40))
 def test_the_possible_shares_are_the_nearest_ones(raw: list[float]) -> None:
-    """p is the projection of x on a convex set if and only if (x - p)(y - p) <= 0 for all its y,
-    and here it is enough to ask the corners, which are the single options."""
+    """p projects x on a convex set if and only if (x - p)(y - p) <= 0 for every y in it.
+
+    Here the corners, which are the single options, are enough.
+    """
     x = np.array(raw)
     p = nearest_shares(x)
     assert p.min() >= 0

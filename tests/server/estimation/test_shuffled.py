@@ -16,8 +16,8 @@ from deniable.server.estimation.amplification import (
 )
 from deniable.shared.privacy.epsilon import Epsilon
 
-# n, ε₀, ε at δ = 1e-6: the numerical bound of Feldman, McMillan, Talwar (2023), which another
-# program of the privacy blanket gives, too
+# n, ε₀, ε at δ = 1e-6: the numerical bound of Feldman, McMillan, Talwar (2023), which an
+# independent program for the privacy blanket confirms
 PUBLISHED = [
     (1_000, 0.5, 0.062687), (1_000, 1, 0.148671), (1_000, 2, 0.397087), (1_000, 4, 1.852907),
     (10_000, 0.5, 0.018117), (10_000, 1, 0.043206), (10_000, 2, 0.114400), (10_000, 4, 0.410812),
@@ -26,20 +26,20 @@ PUBLISHED = [
     (1_000_000, 0.5, 0.001431), (1_000_000, 1, 0.003514), (1_000_000, 2, 0.009517),
     (1_000_000, 4, 0.034280),
 ]  # fmt: skip
-# ε₀, n, ε: of four shuffled rounds of randomized response, two digits of ε₀
+# ε₀, n, ε: four shuffled rounds of randomized response, ε₀ to two digits
 SHUFFLED_RESPONSE = [(0.73, 1_000, 0.1), (1.83, 10_000, 0.1), (3.27, 1_000, 1.0), (5.47, 10_000, 1)]
 
 
 @pytest.mark.parametrize(("people", "local", "epsilon"), PUBLISHED)
-def test_it_is_what_was_published(people: int, local: float, epsilon: float) -> None:
+def test_amplification_equals_published_values(people: int, local: float, epsilon: float) -> None:
     assert round(shuffled_epsilon(local, people, 1e-6), 6) == epsilon
 
 
 @pytest.mark.parametrize(("people", "local", "epsilon"), PUBLISHED)
-def test_what_is_stated_is_never_less_than_what_is_kept(
+def test_the_stated_epsilon_is_never_below_the_realised_one(
     people: int, local: float, epsilon: float
 ) -> None:
-    """Both are rounded to the private side: the ε of all reports up, the ε of each report down."""
+    """Rounding favours privacy: the ε of all reports goes up, the ε of each report goes down."""
     assert shuffled_delta(local, people, shuffled_epsilon(local, people, 1e-6)) <= 1e-6
     whole = Epsilon(f"{epsilon:.6f}")
     alone = float(report_epsilon(whole, people))
@@ -48,7 +48,9 @@ def test_what_is_stated_is_never_less_than_what_is_kept(
 
 
 @pytest.mark.parametrize(("local", "people", "epsilon"), SHUFFLED_RESPONSE)
-def test_the_round_trip_of_the_table(local: float, people: int, epsilon: float) -> None:
+def test_the_table_of_epsilons_survives_a_round_trip(
+    local: float, people: int, epsilon: float
+) -> None:
     assert shuffled_epsilon(local, people, 1e-6) <= epsilon * 1.0001
     assert shuffled_epsilon(local + 0.01, people, 1e-6) > epsilon
 
@@ -59,7 +61,7 @@ def test_the_round_trip_of_the_table(local: float, people: int, epsilon: float) 
 def test_delta_is_the_divergence_of_the_pair_summed_exactly(
     odds: Fraction, people: int, factor: Fraction
 ) -> None:
-    """In fractions, over all pairs of counts, and by none of the formulas that are used."""
+    """Sum in fractions over all pairs of counts, without any formula of the product."""
     first, second = pair(odds, people), pair(1 / odds, people)
     exact = sum(max(Fraction(0), first[x] - factor * second.get(x, Fraction(0))) for x in first)
     got = shuffled_delta(math.log(odds), people, math.log(factor))
@@ -67,7 +69,7 @@ def test_delta_is_the_divergence_of_the_pair_summed_exactly(
 
 
 def pair(odds: Fraction, people: int) -> dict[tuple[int, int], Fraction]:
-    """The law of (A + D, C - A + 1 - D); with 1/odds, that of the other answer."""
+    """Return the distribution of (A + D, C - A + 1 - D); 1/odds gives that of the other answer."""
     q = odds / (odds + 1)
     blanket = 2 / (max(odds, 1 / odds) + 1)
     law: dict[tuple[int, int], Fraction] = {}
@@ -82,27 +84,29 @@ def pair(odds: Fraction, people: int) -> dict[tuple[int, int], Fraction]:
 
 @pytest.mark.parametrize("people", [2, 1_000, 30_000])
 @pytest.mark.parametrize("local", [0.01, 1.0, 8.0, 20.0])
-def test_epsilon_is_on_the_private_side_and_hardly_more(local: float, people: int) -> None:
+def test_epsilon_is_rounded_to_the_private_side_and_hardly_more(local: float, people: int) -> None:
     epsilon = shuffled_epsilon(local, people, 1e-6)
     assert shuffled_delta(local, people, epsilon) <= 1e-6
     if 0 < epsilon < local:
         assert shuffled_delta(local, people, epsilon * (1 - 1e-5)) > 1e-6
 
 
-def test_more_people_hide_more_and_nobody_less_than_nothing() -> None:
+def test_more_people_amplify_more_and_one_person_not_at_all() -> None:
     found = [shuffled_epsilon(1.0, people, 1e-6) for people in (1, 10, 100, 1_000, 10**5)]
     assert found == sorted(found, reverse=True)
     assert found[0] == 1.0
     assert found[-1] < 0.02
 
 
-def test_where_delta_allows_everything_epsilon_is_nothing() -> None:
+def test_a_delta_that_allows_everything_gives_epsilon_zero() -> None:
     assert shuffled_epsilon(0.001, 10**6, 0.5) == 0.0
 
 
 def test_a_shuffled_randomized_response_is_no_worse() -> None:
-    """The true ε of it, everybody else answering the same, is a floor under any bound: 1,000
-    people at ε 1 make it .126614, by the same exact sum over its counts of ones."""
+    """Compare with the true ε if everyone else answers the same, a lower bound for any formula.
+
+    The same exact sum over the counts of ones gives .126614 for 1,000 people at ε 1.
+    """
     people, odds = 1_000, math.e
     q, least = odds / (odds + 1), 0.126614
     rest = [comb(people - 1, k) * q**k * (1 - q) ** (people - 1 - k) for k in range(people)]

@@ -1,4 +1,4 @@
-"""Statements of a question: all labels at once, the floor, and means of these people."""
+"""Statements about a question: joint confidence, the floor, and means about these people."""
 
 from itertools import product
 
@@ -45,7 +45,7 @@ def zipf() -> npt.NDArray[np.int64]:
 
 
 def drawn(design: SupportDesign, held: npt.NDArray[np.int64], seed: int) -> npt.NDArray[np.int64]:
-    """Each option's count has its exact distribution; options are drawn independently."""
+    """Draw each option's count from its exact distribution, independently."""
     rng, counts = np.random.default_rng(seed), np.zeros(len(held), dtype=np.int64)
     counts += rng.binomial(held, design.keep / ONE)
     counts += rng.binomial(PEOPLE - held, design.lie / ONE)
@@ -53,7 +53,7 @@ def drawn(design: SupportDesign, held: npt.NDArray[np.int64], seed: int) -> npt.
 
 
 def picked_are_covered(found: Statements, shares: npt.NDArray[np.float64], kind: str) -> bool:
-    """Return True if the intervals of all the highest estimates hold."""
+    """Return True if the intervals of all the highest estimates contain the truth."""
     highest = np.argsort(-found.estimate)[:PICKED]
     low, high = getattr(found, kind)
     return bool(((low <= shares) & (shares <= high))[highest].all())
@@ -61,8 +61,11 @@ def picked_are_covered(found: Statements, shares: npt.NDArray[np.float64], kind:
 
 @pytest.mark.parametrize("design", DESIGNS, ids=lambda design: design.name)
 def test_the_highest_of_a_list_are_covered(design: SupportDesign) -> None:
-    """Bonferroni proves that they hold together with 95 %. Of 200 lists, more than 31 would miss
-    with probability below 1e-7. Twin: far more intervals miss if each holds only individually."""
+    """Bonferroni proves that they all hold with 95 %.
+
+    Of 200 lists, more than 31 would miss with probability below 1e-7. Twin: far more lists miss if
+    each interval holds only individually.
+    """
     held = zipf()
     found = [statements(choice(design), drawn(design, held, run), PEOPLE) for run in range(RUNS)]
     every, one_by_one = (
@@ -74,8 +77,8 @@ def test_the_highest_of_a_list_are_covered(design: SupportDesign) -> None:
 
 
 @pytest.mark.parametrize("epsilon", ["0.5", "2", "8"])
-def test_each_label_misses_so_rarely_that_all_hold_at_once(epsilon: str) -> None:
-    """Exact, for people drawn at random: the error probabilities add up to at most 5 %."""
+def test_the_error_probabilities_of_all_labels_add_up_to_five_percent(epsilon: str) -> None:
+    """The sum is exact, for people drawn at random."""
     people, options = 1_000, 1_001
     design, counts = Unary(Epsilon(epsilon), options), np.arange(people + 1)
     low, high = statements(choice(design), counts, people).every
@@ -85,13 +88,15 @@ def test_each_label_misses_so_rarely_that_all_hold_at_once(epsilon: str) -> None
         assert binom.pmf(counts, people, rate)[missed].sum() <= 0.05 / options
 
 
-def test_with_one_label_all_at_once_is_one_by_one() -> None:
+def test_the_joint_confidence_of_one_label_is_its_own() -> None:
     assert joint_confidence(1, 0.95) == pytest.approx(0.95)
     assert joint_confidence(20, 0.95) == pytest.approx(0.9975)
 
 
 @pytest.mark.parametrize(("design", "looks"), list(product(DESIGNS, [False, True])))
-def test_the_floor_parts_what_is_told_from_none(design: SupportDesign, looks: bool) -> None:
+def test_the_floor_separates_options_above_zero_from_the_rest(
+    design: SupportDesign, looks: bool
+) -> None:
     found = statements(choice(design), drawn(design, zipf(), 1), PEOPLE, looks=looks)
     told = found.every[0] > 0
     assert 0 < told.sum() < OPTIONS
@@ -100,8 +105,8 @@ def test_the_floor_parts_what_is_told_from_none(design: SupportDesign, looks: bo
 
 @pytest.mark.parametrize("epsilon", ["0.1", "2", "8"])
 @pytest.mark.parametrize("looks", [False, True])
-def test_the_floor_is_that_of_the_least_count_that_is_told(epsilon: str, looks: bool) -> None:
-    """Over all counts. If even a count of all reports is not above zero, there is no floor."""
+def test_the_floor_is_the_lowest_estimate_clearly_above_zero(epsilon: str, looks: bool) -> None:
+    """Check every count. If even a count of all reports is not above zero, there is no floor."""
     told = []
     for reports in (1, 2, 10, 60, 500, 5_000):
         counts, design = np.arange(reports + 1), Unary(Epsilon(epsilon), reports + 1)
@@ -114,23 +119,22 @@ def test_the_floor_is_that_of_the_least_count_that_is_told(epsilon: str, looks: 
 
 
 @pytest.mark.parametrize("design", DESIGNS, ids=lambda design: design.name)
-def test_of_options_that_nobody_holds_hardly_one_is_told(design: SupportDesign) -> None:
-    """Exactly: the probability that any of them is above the floor."""
+def test_options_that_nobody_holds_hardly_ever_pass_the_floor(design: SupportDesign) -> None:
+    """Bound the exact probability that any of them reaches the floor."""
     held = np.array([PEOPLE, *[0] * (OPTIONS - 1)])
     floor = float(statements(choice(design), drawn(design, held, 1), PEOPLE).floor)
     rate = design.lie / ONE
     count = round(PEOPLE * (rate + floor * (design.keep - design.lie) / ONE))
     assert OPTIONS * binom.sf(count - 1, PEOPLE, rate) <= 0.025
-    assert (
-        OPTIONS * binom.sf(count - 2, PEOPLE, rate) > 0.025
-    )  # and the next lower one would not do
+    # A floor that is one report lower would break the bound.
+    assert OPTIONS * binom.sf(count - 2, PEOPLE, rate) > 0.025
 
 
 TABLES = [LocalLaplace(Epsilon("1"), 8), LocalLaplace(Epsilon("4"), 8), Ternary(Epsilon("2"), 2)]
 
 
 @pytest.mark.parametrize("table", TABLES, ids=lambda table: f"{table.name}-{table.epsilon}")
-def test_no_people_of_a_mean_have_more_noise_than_is_said(table: NumberTable) -> None:
+def test_the_noise_bound_of_a_mean_holds_for_every_population(table: NumberTable) -> None:
     rng = np.random.default_rng(4)
     places, most = mean_limits.largest_noise(table)
     for _ in range(200):
@@ -139,7 +143,7 @@ def test_no_people_of_a_mean_have_more_noise_than_is_said(table: NumberTable) ->
         assert noise <= np.interp(weights @ where, places, most) + 1e-12
 
 
-def test_between_places_it_is_interpolated_as_by_numpy() -> None:
+def test_interpolation_between_positions_equals_numpys() -> None:
     rng, places = np.random.default_rng(2), np.array([0.0, 0.1, 0.5, 0.9, 1.0])
     heights, at = rng.random((50, len(places))), rng.uniform(-0.5, 1.5, 50)
     found = mean_limits._between(places, heights, at)
@@ -150,7 +154,7 @@ def test_between_places_it_is_interpolated_as_by_numpy() -> None:
 
 
 def missed(table: NumberTable, high: float, people: int, runs: int, scale: float) -> int:
-    """Count the runs whose limits, scaled by `scale`, miss the mean of people at the two ends."""
+    """Count runs whose limits, scaled by `scale`, miss the mean of people at the two ends."""
     rng = np.random.default_rng(people)
     rows = [np.array(row, dtype=np.float64) / ONE for row in (table.rows[0], table.rows[-1])]
     held = round(high * people)
@@ -167,13 +171,13 @@ def missed(table: NumberTable, high: float, people: int, runs: int, scale: float
 @pytest.mark.parametrize("table", TABLES, ids=lambda table: f"{table.name}-{table.epsilon}")
 @pytest.mark.parametrize("high", [0.0, 0.02, 0.5])
 def test_the_mean_of_these_people_is_covered(table: NumberTable, high: float) -> None:
-    """At 5 %, more than 31 of 200 runs miss with probability below 1e-7."""
+    """If 5 % of runs miss, more than 31 of 200 miss with probability below 1e-7."""
     assert missed(table, high, 100, 200, 1) <= 31
     assert missed(table, high, 100, 200, 0.4) > 31  # the twin
 
 
 def test_the_mean_of_these_people_is_narrower_where_they_differ() -> None:
-    """A table of little noise, half of all at each end: the people are most of what varies."""
+    """With little noise and half of the people at each end, most variation is sampling."""
     table = TABLES[1]
     counts = np.array(table.rows[0], dtype=float) + np.array(table.rows[-1], dtype=float)
     counts = np.round(10_000 * counts / counts.sum())

@@ -1,4 +1,4 @@
-"""Texts are found without a list of them: all above the floor, and none that nobody has written."""
+"""Texts found without a list: all above the floor, and none that nobody wrote."""
 
 from __future__ import annotations
 
@@ -62,14 +62,14 @@ def found(number: int = 0) -> tuple[Estimate, ...]:
 
 @pytest.mark.parametrize("number", range(len(SURVEYS)))
 def test_every_text_above_the_floor_is_found_and_no_other(number: int) -> None:
-    """Texts have every length and several scripts; most people write one that nobody else does."""
+    """Texts have every length and several scripts; most people write a text of their own."""
     floor = asking(**SURVEYS[number]).mechanism.floor(PEOPLE) * PEOPLE
     assert 0.95 * min(WORDS.values()) < floor < min(WORDS.values())
     assert {text.label for text in found(number)} == set(WORDS)
 
 
 @pytest.mark.parametrize("number", range(len(SURVEYS)))
-def test_shares_are_estimated_with_intervals_that_hold_them(number: int) -> None:
+def test_intervals_contain_the_true_shares(number: int) -> None:
     for text in found(number):
         share = WORDS[text.label] / PEOPLE
         assert text.low < share < text.high
@@ -78,7 +78,7 @@ def test_shares_are_estimated_with_intervals_that_hold_them(number: int) -> None
         assert text.reports == PEOPLE
 
 
-def test_the_most_frequent_come_first_and_each_says_its_p_value() -> None:
+def test_texts_are_listed_by_frequency_with_their_p_values() -> None:
     shares = [text.estimate for text in found()]
     assert shares == sorted(shares, reverse=True)
     for text in found():
@@ -87,13 +87,13 @@ def test_the_most_frequent_come_first_and_each_says_its_p_value() -> None:
 
 
 @pytest.mark.parametrize("others", [0, PEOPLE])
-def test_where_nobody_shares_a_text_none_is_found(others: int) -> None:
+def test_no_text_is_found_if_nobody_shares_one(others: int) -> None:
     people = {} if others else {f"{n:04d}": PEOPLE // 1_000 for n in range(1_000)}
     assert estimates(asking(), tally(asking(), people, 2), PEOPLE) == ()
 
 
 def test_the_test_above_can_fail() -> None:
-    """Without a test of what stands out, any candidate would be shown."""
+    """Without a significance test, any candidate would be listed."""
     question, cells = asking(), tally(asking(), {}, 2)
     scores = counts_of(question.mechanism, cells)
     digits = frequent_texts.candidates(
@@ -102,7 +102,7 @@ def test_the_test_above_can_fail() -> None:
     assert len(digits) == 1_000
 
 
-def test_a_tally_of_nothing_finds_nothing() -> None:
+def test_an_empty_tally_finds_no_text() -> None:
     question = asking()
     nothing = np.zeros(question.mechanism.cells, np.int64)
     assert estimates(question, nothing, 0) == ()
@@ -115,9 +115,10 @@ CROWD, NEAR, OFTEN = 30_000_000, 816, 150
 
 
 def shown_and_missed(*, apart: bool, monkeypatch: pytest.MonkeyPatch) -> tuple[int, int]:
-    """Return counts for 150 texts far above the floor, and 816 at .3 of it, over four seeds.
+    """Count the shown texts and the intervals that miss, over four seeds.
 
-    With `apart`, buckets are taken to be separate: intervals are those of the noise alone.
+    150 texts are far above the floor and 816 at .3 of it. With `apart`, the intervals ignore shared
+    buckets and cover the noise alone.
     """
     if apart:
         monkeypatch.setattr(frequent_texts, "reach", lambda *_: (0.0, 0.0))
@@ -135,22 +136,23 @@ def shown_and_missed(*, apart: bool, monkeypatch: pytest.MonkeyPatch) -> tuple[i
     return shown, missed
 
 
-def test_intervals_have_room_for_texts_that_share_a_bucket(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_intervals_allow_for_texts_that_share_a_bucket(monkeypatch: pytest.MonkeyPatch) -> None:
     """At most 5 % miss."""
     shown, missed = shown_and_missed(apart=False, monkeypatch=monkeypatch)
     assert shown > 150
     assert missed <= 0.05 * shown
 
 
-def test_without_that_room_the_same_check_fails(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Twin: of intervals for the noise alone nearly half miss."""
+def test_intervals_that_ignore_shared_buckets_fail_the_same_check(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Twin: nearly half of the intervals for the noise alone miss."""
     shown, missed = shown_and_missed(apart=True, monkeypatch=monkeypatch)
     assert missed > 0.05 * shown
     assert_implausible(missed, shown, 0.05)
 
 
-def test_without_collisions_that_room_is_taken_already() -> None:
-    """If nobody shares a text, random buckets reach no farther than their noise."""
+def test_without_shared_texts_buckets_vary_no_more_than_their_noise() -> None:
     question, cells = asking(), tally(asking(), {}, 3)
     counts = counts_of(question.mechanism, cells)
     final = counts.shares[-FINAL:]
@@ -167,7 +169,7 @@ def test_without_collisions_that_room_is_taken_already() -> None:
 
 
 def random_scores(crowded: int) -> npt.NDArray[np.float64]:
-    """Noise in every bucket, and a few buckets that hold much."""
+    """Return scores of buckets that hold noise, a few of which hold many people."""
     rng = np.random.default_rng(3)
     scores = rng.normal(size=(FINAL, 4_096))
     scores[:, :crowded] += 11.0
@@ -175,8 +177,8 @@ def random_scores(crowded: int) -> npt.NDArray[np.float64]:
 
 
 @pytest.mark.parametrize("crowded", [0, 3, 40])
-def test_p_values_of_texts_that_nobody_wrote_are_uniform_or_more(crowded: int) -> None:
-    """Buckets are drawn as the hash would. False alarm at most 1e-9 for each level."""
+def test_p_values_of_texts_that_nobody_wrote_are_uniform_or_larger(crowded: int) -> None:
+    """Draw buckets as the hash would. False alarm at most 1e-9 for each level."""
     scores, rng, drawn = random_scores(crowded), np.random.default_rng(4), 200_000
     p = frequent_texts.p_values(scores, rng.integers(0, 4_096, (FINAL, drawn)))
     for level in (0.5, 0.1, 1e-2, 1e-3, 1e-4):
@@ -199,13 +201,13 @@ def test_the_test_of_p_values_can_fail() -> None:
     capped = np.minimum(np.take_along_axis(scores, buckets, axis=1), frequent_texts.MAX_SCORE).sum(
         axis=0
     )
-    normal = np.sqrt(FINAL) * 3.72  # one in ten thousand
+    normal = np.sqrt(FINAL) * 3.72  # exceeded by one standard normal in ten thousand
     with pytest.raises(AssertionError, match="probability below"):
         assert_plausible(int((capped > normal).sum()), drawn, 1e-4)
     assert len(without) == drawn
 
 
-# Which digits follow
+# Digits that can follow a beginning
 
 
 def test_every_text_can_be_spelled_digit_by_digit() -> None:
@@ -245,11 +247,11 @@ def test_every_text_can_be_spelled_digit_by_digit() -> None:
         b"\xc3a",
     ],
 )
-def test_what_is_no_text_cannot(beginning: bytes) -> None:
+def test_digits_that_spell_no_text_are_rejected(beginning: bytes) -> None:
     assert spelled(beginning) == NEVER
 
 
-def test_a_character_that_is_cut_is_not_whole() -> None:
+def test_a_truncated_character_is_not_a_whole_text() -> None:
     assert not whole(np.array([spelled("ü".encode()[:1])]))[0]
 
 
@@ -263,11 +265,11 @@ def spelled(text: bytes) -> int:
 # Forged reports
 
 
-def test_reports_that_no_honest_crowd_sends_are_noticed_in_their_group() -> None:
-    """Honest counts are not flagged; a bucket named by all reports of a group is."""
+def test_impossible_counts_are_flagged_in_their_group() -> None:
+    """Honest counts are not flagged; a bucket that all reports of a group name is flagged."""
     mechanism, cells = asking().mechanism, tally(asking(), WORDS)
     assert fit(mechanism, cells, PEOPLE).p_value > FALSE_ALARM
     assert fit(mechanism, cells, PEOPLE).forged == 0
     forged = cells.copy()
-    forged[5] = forged[-mechanism.groups]  # of the first group
+    forged[5] = forged[-mechanism.groups]  # all reports of the first group
     assert fit(mechanism, forged, PEOPLE).forged > 0

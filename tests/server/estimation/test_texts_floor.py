@@ -1,22 +1,23 @@
 """Number of people above which a text is certainly found: a bound on every way to miss it.
 
-A text of a share of at least TIMES the stated floor is found with 99 %, where everybody else
-answers a text of their own. (The floor itself, 99 % as well, is measured: test_texts_long.py.)
+A text with a share of at least TIMES the stated floor is found with probability 99 % if everybody
+else answers with a text of their own. (test_texts_long.py measures the same at the floor itself.)
 
-z is the standard score of a bucket. Of the text's own its count is a binomial of n reports at the
-rate that its share gives, of another one at the rate of an empty bucket. The text is found, unless
+z is the standard score of a bucket. The count of the text's own bucket is a binomial of n reports
+at the rate that its share gives; any other bucket has the rate of an empty one. The text is found
+unless one of these happens:
 
-    groups      a group has fewer than so many reports, five deviations below what it expects
-    on the way  in some group but the last z < BIAS: else its credit is never below 0
-    room        so many other buckets have z >= BIAS that KEPT beginnings may be ahead of it
-    last        in the last of these groups z < t
-    others      so many other buckets have z >= t there that TESTED texts may be ahead of it
-    final       z < 2 in a final group, or z < 4 in three: else its score is at least 20
-    p           the p-value of a score of 20 is too large: Markov's bound by its expectation
+    groups      a group has far fewer reports than expected, by five standard deviations
+    on the way  z < BIAS in a group before the last one; otherwise its credit is never below 0
+    room        so many other buckets have z >= BIAS that KEPT beginnings may rank above it
+    last        z < t in the last of these groups
+    others      so many other buckets have z >= t there that TESTED texts may rank above it
+    final       z < 2 in a final group, or z < 4 in three; otherwise its score is at least 20
+    p           the p-value of a score of 20 is too large, by Markov's inequality
 
-and the probability that any of these happens is at most their sum. Beginnings fall into buckets
-independently, SHA-256 being taken for random. Buckets are as if independent; in fact a report that
-supports one of them supports others less.
+The probability of a miss is at most the sum of these probabilities. SHA-256 is taken to be random,
+so beginnings fall into buckets independently. The bound treats buckets as independent. In fact, a
+report that supports one bucket supports fewer of the others.
 """
 
 from __future__ import annotations
@@ -41,9 +42,9 @@ from deniable.shared.survey.kinds.text import FINAL, Text
 from tests.survey_texts import question as in_toml
 from tests.survey_texts import survey_text
 
-AHEAD = 16 * KEPT  # beginnings that are looked at in a group
+AHEAD = 16 * KEPT  # beginnings examined per group
 MISSED = 0.01
-TIMES = {10**5: 2.2, 10**6: 1.75, 10**8: 1.6}  # the floor, by how many people report
+TIMES = {10**5: 2.2, 10**6: 1.75, 10**8: 1.6}  # multiples of the floor, by number of people
 Tail = Callable[[float], float]
 
 
@@ -55,7 +56,7 @@ def asking(epsilon: str, length: int, buckets: int = 4_096) -> Text:
 
 
 def missed(question: Text, people: int, times: float) -> float:
-    """At the t that gives the least."""
+    """Return the bound on the probability of a miss, for the t that minimizes it."""
     floor = question.mechanism.floor(people)
     return min(missed_at(t / 10, question, people, times * floor) for t in range(30, 56))
 
@@ -89,18 +90,18 @@ def missed_at(t: float, question: Text, people: int, share: float) -> float:
 
 
 def crowded(room: int, buckets: int, likely: float) -> float:
-    """Return the probability that `room` others are ahead.
+    """Return the probability that `room` other beginnings rank above the text.
 
-    Either too many buckets are, or too many beginnings are in them.
+    Either too many buckets score high, or too many beginnings fall into those that do.
     """
     few = max(1, int(0.78 * room / AHEAD * buckets))
     return float(binom.sf(few - 1, buckets, likely) + binom.sf(room - 2, AHEAD, few / buckets))
 
 
 def expected_p(buckets: int, above: Callable[[float, int], float]) -> float:
-    """Bound the p-value by the expected number of random scores of 20.
+    """Bound the p-value by the expected number of random texts with a score of 20.
 
-    Some of the buckets may be the text's own, and score 5 each.
+    Some of their buckets may be the text's own, which score 5 each.
     """
     least = 20 - 2 * FINAL * STEP
     return math.fsum(
@@ -121,10 +122,9 @@ def test_a_text_well_above_the_floor_is_found_with_99_percent(
 
 
 @pytest.mark.parametrize("epsilon", ["1", "2", "4"])
-def test_with_the_fewest_buckets_the_floor_itself_is_proved(epsilon: str) -> None:
+def test_the_floor_itself_is_proved_for_the_fewest_buckets(epsilon: str) -> None:
     assert missed(asking(epsilon, 8, 1_024), 10**6, 1) <= MISSED
 
 
-def test_nothing_is_proved_at_the_floor_itself_by_this() -> None:
-    """Twin: the bound grows as the share falls."""
+def test_the_bound_proves_nothing_at_the_floor_with_more_buckets() -> None:
     assert missed(asking("2", 8), 10**6, 1) > 10 * MISSED

@@ -1,4 +1,4 @@
-"""Next to a very frequent text, other texts' shares are unbiased and their intervals hold."""
+"""Estimates next to a very frequent text: shares are unbiased and intervals hold."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ Cells = npt.NDArray[np.int64]
 # With expected counts
 
 
-EACH = 2**32  # reports of a group at least: rounding its counts moves a share by below 7e-10
+EACH = 2**32  # minimum reports per group: rounding its counts moves a share by less than 7e-10
 MIXED = {
     "one that most answer": (0.8, 0.06, 0.05),
     "hardly anybody else": (0.5, 0.499),
@@ -41,7 +41,7 @@ MIXED = {
 def test_expected_counts_give_back_each_share(
     epsilon: str, buckets: int, shares: tuple[float, ...], *, shared: bool
 ) -> None:
-    """Whatever is found, and whether or not two of it share a bucket."""
+    """Shares are exact for every set of found texts, with and without shared buckets."""
     people = {f"{n:04x}": share for n, share in enumerate(shares)}
     question = meeting(people, epsilon, buckets, shared=shared)
     cells = expected(question, people)
@@ -50,8 +50,8 @@ def test_expected_counts_give_back_each_share(
     assert all(row.low < people[row.label] < row.high for row in rows)
 
 
-def test_what_any_look_found_is_known_to_those_after_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Once all is found, what is left is in all buckets alike."""
+def test_texts_found_by_one_look_are_used_by_the_next(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Once every text is found, the remainder is equal in all buckets."""
     p = iter(np.array([[1.0, 0.0, 1.0], [0.0, 1.0, 0.0], [1.0, 1.0, 1.0]]))
     monkeypatch.setattr(frequent_texts, "p_values", lambda *_: next(p))
     people = dict(zip(("most", "some", "few"), MIXED["one that most answer"], strict=True))
@@ -60,15 +60,15 @@ def test_what_any_look_found_is_known_to_those_after_it(monkeypatch: pytest.Monk
     assert np.abs(left).max() < 1e-9
 
 
-def test_two_texts_with_the_same_buckets_have_what_is_there_in_halves() -> None:
-    """It hardly ever happens by chance. A forger who looks for such a pair stops no results."""
+def test_two_texts_with_the_same_buckets_share_their_count_equally() -> None:
+    """Such pairs hardly ever occur by chance, but a forger can look for one."""
     counts, buckets = final(asking(), {"most": 0.8})
     shares, _ = frequent_texts._taken_out(counts, buckets[:, [0, 0]])
     assert shares.tolist() == pytest.approx([0.4, 0.4])
 
 
 def final(question: Text, people: dict[str, float]) -> tuple[Counts, Cells]:
-    """Expected counts of the final groups, and the buckets of these texts in them."""
+    """Return expected counts of the final groups, and the buckets of these texts in them."""
     counts = counts_of(question.mechanism, expected(question, people))
     own = np.array([question.place(text) for text in people])
     counted = counts.supports[-FINAL:], counts.reports[-FINAL:]
@@ -76,7 +76,7 @@ def final(question: Text, people: dict[str, float]) -> tuple[Counts, Cells]:
 
 
 def meeting(texts: dict[str, float], epsilon: str, buckets: int, *, shared: bool) -> Text:
-    """A question in which these texts do or do not share a bucket of a final group."""
+    """Return a question in which these texts share a bucket of a final group, or do not."""
     for salt in count():
         question = asking(epsilon, salt=f"{salt}", buckets=buckets)
         own = np.array([question.place(text) for text in texts])
@@ -86,7 +86,7 @@ def meeting(texts: dict[str, float], epsilon: str, buckets: int, *, shared: bool
 
 
 def expected(question: Text, people: dict[str, float]) -> Cells:
-    """The counts of groups of two sizes; all others are spread evenly over the buckets."""
+    """Return expected counts of groups of two sizes; other texts are spread evenly over buckets."""
     design, groups = question.mechanism.each, np.arange(question.mechanism.groups)
     sizes = EACH + groups % 2 * EACH // 2
     held = np.full((len(groups), design.options), (1 - sum(people.values())) / design.options)
@@ -96,14 +96,17 @@ def expected(question: Text, people: dict[str, float]) -> Cells:
     return np.append(np.rint(sizes[:, None] * rates), sizes).astype(np.int64)
 
 
-# With noise, and hashes that are drawn
+# With noise and random hashes
 
 
 CROWDS = (30_000_000, 1_000_000_000)
 
 
 def shown_and_missed(buckets: int, crowd: int) -> tuple[int, int]:
-    """At three ε, of four hashes each: three texts, and thirty that are ever rarer."""
+    """Count shown texts and intervals that miss, at three ε with four hashes each.
+
+    Three texts are frequent, and thirty are rarer and rarer.
+    """
     shown = missed = 0
     for epsilon in ("1", "2", "4"):
         for seed in range(4):
@@ -122,7 +125,7 @@ def shown_and_missed(buckets: int, crowd: int) -> tuple[int, int]:
 
 @contextmanager
 def all_spread(buckets: int) -> Iterator[None]:
-    """Make the hash appear to spread the found texts over the buckets as well."""
+    """Patch the overlaps as if each found text were spread over all buckets."""
     right = frequent_texts._overlaps
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(
@@ -135,8 +138,8 @@ def all_spread(buckets: int) -> Iterator[None]:
 
 @pytest.mark.parametrize("crowd", CROWDS)
 @pytest.mark.parametrize("buckets", [1_024, 4_096])
-def test_intervals_beside_a_very_frequent_text_hold(buckets: int, crowd: int) -> None:
-    """At most 5 % miss: a false alarm has at most 1e-9 where 95 % hold."""
+def test_intervals_next_to_a_very_frequent_text_hold(buckets: int, crowd: int) -> None:
+    """Check that at most 5 % miss; false alarm at most 1e-9 where 95 % hold."""
     shown, missed = shown_and_missed(buckets, crowd)
     assert shown >= 3 * 3 * 4
     if missed > 0.05 * shown:
@@ -151,8 +154,7 @@ def test_the_test_above_can_fail(buckets: int, crowd: int) -> None:
 
 
 @pytest.mark.parametrize("exponent", [1.0, 1.2])
-def test_where_no_text_is_so_frequent_intervals_are_no_wider_for_it(exponent: float) -> None:
-    """Than by 1 %."""
+def test_intervals_widen_by_less_than_one_percent_without_a_frequent_text(exponent: float) -> None:
     generator, question = np.random.default_rng(20261119), asking_zipf("wide")
     people, others = zipf(generator, exponent)
     cells = text_tally(question, people, others, generator)

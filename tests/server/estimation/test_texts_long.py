@@ -1,4 +1,4 @@
-"""At full size, over many seeds: every text above the floor is found, and hardly ever another."""
+"""Texts at full size, over many seeds: all above the floor are found, and hardly any other."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from deniable.simulations.population import text_tally
 from tests.bench.texts import MAX_SECONDS, PEOPLE, asking, zipf
 from tests.plausible import assert_implausible, assert_plausible
 
-FOUND = 0.99  # as `floor` has it
+FOUND = 0.99  # the probability that defines `floor`
 CONFIDENCE = 0.95
 RUNS = 60
 
@@ -21,10 +21,10 @@ RUNS = 60
 @pytest.mark.long
 @pytest.mark.parametrize("exponent", [1.0, 1.2])
 def test_all_texts_above_the_floor_are_found_and_none_that_is_not_there(exponent: float) -> None:
-    """Zipf over 2^48 texts, a million people, ε 2; each run has its own texts, hash and noise.
+    """Draw from Zipf over 2^48 texts, a million people, ε 2; each run has its own texts and noise.
 
-    False alarm at most 1e-9 where 99 % are found, 1 % of the rounds have a false one, and 95 % of
-    the intervals hold; results take less than ten seconds of a processor.
+    False alarm at most 1e-9 where 99 % are found, 1 % of the rounds contain a false text, and 95 %
+    of the intervals hold. Results take less than ten seconds of processor time.
     """
     seen, longest = Counter[str](), 0.0
     for seed in range(RUNS):
@@ -65,6 +65,6 @@ def assert_not_below(successes: int, trials: int, rate: float) -> None:
 
 
 def test_the_test_above_can_fail() -> None:
-    """One text in three missed, or a false one in every fourth round, is caught."""
+    """Catch one missed text in three, or a false one in every fourth round."""
     assert_implausible(round(2 / 3 * 2 * RUNS), 2 * RUNS, FOUND)
     assert_implausible(RUNS - RUNS // 4, RUNS, 1 - FALSE_DISCOVERY)

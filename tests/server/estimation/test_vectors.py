@@ -1,4 +1,4 @@
-"""Mean vectors: counted exactly, unbiased, with intervals that cover, and forgeries that show."""
+"""Mean vectors: exact counts, unbiased estimates, intervals that cover, detected forgeries."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ Array = npt.NDArray[np.float64]
 Cells = npt.NDArray[np.int64]
 HELD = np.array([0.6, -0.3, 0.0, 0.2])
 ROUNDS, REPORTS = 300, 100
-QUESTION = Vector("v", KClosest(Epsilon("1"), 4, 16, 6))  # few codewords: quick to order
+QUESTION = Vector("v", KClosest(Epsilon("1"), 4, 16, 6))  # few codewords, so sorting is fast
 DESIGN = QUESTION.mechanism
 
 
@@ -43,7 +43,7 @@ def asked(dimension: int, epsilon: str = "1") -> Survey:
 def reported() -> npt.NDArray[np.int64]:
     """Return a seed and a codeword per report, for people who all hold the same vector.
 
-    They are drawn with the mechanism's probabilities.
+    The mechanism's probabilities apply.
     """
     rng, pairs = np.random.default_rng(20261118), DESIGN.codewords // 2
     seeds = np.arange(ROUNDS * REPORTS)
@@ -78,8 +78,8 @@ def rounds() -> list[Cells]:
 
 
 @pytest.mark.parametrize(("dimension", "epsilon"), [(2, "1"), (3, "8"), (1_024, "0.5")])
-def test_sums_are_those_of_one_report_after_another(dimension: int, epsilon: str) -> None:
-    """At once, in parts, and by what the encoding says of each: the same whole numbers."""
+def test_vectorized_sums_equal_those_of_single_reports(dimension: int, epsilon: str) -> None:
+    """Sums of all reports, of parts, and of the encoded reports are the same whole numbers."""
     survey, rng = asked(dimension, epsilon), np.random.default_rng(1)
     encoding = survey.questions[0].mechanism.encoding
     numbers = rng.integers(0, encoding.limit >> 64, 300).tolist()
@@ -96,7 +96,7 @@ def test_sums_are_those_of_one_report_after_another(dimension: int, epsilon: str
     assert found.tolist() == stated.tolist()
 
 
-def test_a_codeword_that_is_not_there_refuses_all() -> None:
+def test_an_unknown_codeword_rejects_the_whole_batch() -> None:
     survey = asked(4)
     good = encode_report(survey, [63 << 64])
     with pytest.raises(InvalidEnvelope, match="out of range"):
@@ -112,8 +112,8 @@ def test_expected_sums_give_back_the_truth() -> None:
     assert [row.estimate for row in found] == pytest.approx(truth.tolist(), abs=1e-8)
 
 
-def test_intervals_cover_and_narrower_ones_do_not() -> None:
-    """False alarm at most 1e-9 for each coordinate; at two thirds of the width all are caught."""
+def test_intervals_cover_and_narrower_ones_fail_the_check() -> None:
+    """Keep false alarms at 1e-9 per coordinate; at two thirds of the width every one is caught."""
     for coordinate, truth in enumerate(HELD):
         found = [estimates(QUESTION, cells, REPORTS)[coordinate] for cells in rounds()]
         off = np.array([abs(row.estimate - truth) / (row.high - row.estimate) for row in found])
@@ -121,8 +121,8 @@ def test_intervals_cover_and_narrower_ones_do_not() -> None:
         assert_implausible(int((off <= 2 / 3).sum()), ROUNDS, 0.95)
 
 
-def test_what_is_said_of_the_whole_vector_is_so() -> None:
-    """Squared errors and squared lengths are unbiased: within seven standard errors."""
+def test_estimates_about_the_whole_vector_are_unbiased() -> None:
+    """Check squared errors and squared lengths to within seven standard errors."""
     raw = np.array([cells[:4] / (UNIT * REPORTS * DESIGN.gain) for cells in rounds()])
     said = [whole(cells, REPORTS, DESIGN) for cells in rounds()]
     squares = ((raw - HELD) ** 2).sum(axis=1)
@@ -132,9 +132,11 @@ def test_what_is_said_of_the_whole_vector_is_so() -> None:
     assert max(row.error for row in said) <= DESIGN.whole_error(REPORTS - 1)
 
 
-def test_a_population_all_at_once_has_the_moments_of_people_one_by_one() -> None:
-    """Means, variances and covariances of the sums, within seven standard errors; at twice the ε
-    they are not."""
+def test_a_vectorized_population_has_the_moments_of_single_people() -> None:
+    """Compare means, variances and covariances of the sums within seven standard errors.
+
+    At twice the ε they differ.
+    """
     one_by_one = np.array(rounds())[:, :4] / UNIT
     people = np.tile(HELD, (REPORTS, 1))
     rng = np.random.default_rng(7)
@@ -152,7 +154,7 @@ def test_a_population_all_at_once_has_the_moments_of_people_one_by_one() -> None
         assert (max(*products, *off) < 7) == fits
 
 
-def test_people_along_the_axes_are_vectors_like_others() -> None:
+def test_people_along_the_axes_are_counted_like_any_vector() -> None:
     held, rng = [30, 0, 5, 20, 0, 0, 40, 5], np.random.default_rng(3)
     axes = np.array([(-1) ** n * np.eye(4)[n // 2] for n in range(8)])
     one, other = (
@@ -167,8 +169,8 @@ def test_people_along_the_axes_are_vectors_like_others() -> None:
     assert np.cov(one[:, :4].T) == pytest.approx(np.cov(other[:, :4].T), abs=1.2)
 
 
-def test_honest_reports_fit_and_those_of_one_direction_do_not() -> None:
-    """Even where everybody holds the same vector of length one."""
+def test_honest_reports_fit_and_reports_of_one_direction_do_not() -> None:
+    """Even if everybody holds the same vector of length one, honest reports fit."""
     draws = fixed(DESIGN, [5_000, *[0] * 7], 200, np.random.default_rng(2)).counts
     assert all(fit(DESIGN, cells, 5_000).p_value > FALSE_ALARM for cells in draws)
     forged = np.array([UNIT, 0, 0, 0, UNIT, 0, 0, 0])
@@ -179,9 +181,11 @@ def test_honest_reports_fit_and_those_of_one_direction_do_not() -> None:
 
 
 @pytest.mark.parametrize(("looks", "ever"), [(True, range(96)), (False, range(300, 1001))])
-def test_an_interval_for_repeated_looks_holds_at_all_of_them(looks: bool, ever: range) -> None:
-    """1,000 normal sums, looked at 2,000 times: at most 5 % may ever leave (false alarm 1e-9), and
-    the twin for one look is left by far more."""
+def test_an_interval_for_repeated_looks_holds_at_every_look(looks: bool, ever: range) -> None:
+    """Look 2,000 times at 1,000 normal sums: at most 5 % may ever leave (false alarm 1e-9).
+
+    Twin: far more sums leave the interval for one look.
+    """
     sums = np.random.default_rng(20261119).normal(size=(1_000, 2_000)).cumsum(axis=1)
     reports = np.arange(1, 2_001)
     reach = np.array([deviations(n, 0.95, looks=looks) for n in reports.tolist()])
