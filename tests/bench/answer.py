@@ -1,11 +1,12 @@
 """Cost of `answer` to the caller, compared with one SQLite commit that waits for the same disk.
 
-The baseline is SQLite as it comes: rollback journal, synchronous FULL, one row in one transaction.
-Answers and commits alternate. The surveys' list is already on disk; it is
-fetched at most once an hour. The clock advances by a day before each answer, so that each answer is
-charged. The uploader runs as usual. Slow syncs are made by a shared object that is loaded first and
-sleeps before each sync; it needs `cc`. Files are on the disk of the system's temporary folder,
-because a file system in memory never waits.
+The baseline is SQLite with its defaults: rollback journal, synchronous FULL, one row per
+transaction. Answers and commits alternate. The list of surveys is already on disk, because the
+client fetches it at most once an hour. The clock advances by a day before each answer, so each
+answer is charged. The uploader runs as usual.
+
+A preloaded shared object makes syncs slow: it sleeps before each one. Building it needs `cc`. Files
+are on the disk of the system's temporary folder, because a file system in memory never waits.
 
     python -m tests.bench.answer        prints one answer's median milliseconds; its own process
 """
@@ -83,7 +84,7 @@ def measurements() -> Iterator[Measurement]:
 def install(
     server: str = "https://stats.example.org", transport: Transport | None = LISTING
 ) -> Iterator[tuple[Client, Clock]]:
-    """One that has answered once, on a disk."""
+    """Return a client on a real disk that has answered once."""
     with TemporaryDirectory() as folder:
         clock, policy = Clock(), Policy(keys=[public_hex(KEY)], max_epsilon="1000000")
         client = Client(server, policy=policy, state=folder, now=clock, transport=transport)
@@ -104,7 +105,7 @@ def charge(client: Client, ids: list[str | None], charges: int) -> None:
 
 
 def answers(client: Client, clock: Clock, between: Callable[[], object] = int) -> list[float]:
-    """Milliseconds of each."""
+    """Return the milliseconds that each answer takes."""
     return [answer(client, clock, between) for _ in range(TIMES)]
 
 
@@ -129,7 +130,7 @@ def answered(ask: Callable[..., object]) -> None:
 
 def beside_a_commit(name: str, client: Client, clock: Clock) -> Measurement:
     commits = list[float]()
-    answer(client, clock, int)  # the first one of a process reads the whole ledger
+    answer(client, clock, int)  # the first answer of a process reads the whole ledger
     with committing(client._state.folder) as commit:
         times = answers(client, clock, lambda: commits.append(1e3 * seconds(commit)))
     note = f"medians of {TIMES}; answer p99 {percentile(times, 99):.2f} ms"
@@ -168,7 +169,7 @@ def slow_syncs() -> Measurement:
 
 
 def slow_sync(folder: Path) -> Path:
-    """Build the shared object that makes syncs slow; it is loaded before other libraries."""
+    """Build the shared object that makes syncs slow; it is preloaded."""
     source, shim = folder / "slow.c", folder / "slow.so"
     source.write_text(SLOW_SYNC)
     subprocess.run(["cc", "-shared", "-fPIC", "-o", shim, source, "-ldl"], check=True)

@@ -1,7 +1,7 @@
-"""An archive of 100 million reports: written, counted again in one process and by Dask's workers.
+"""Archive of 100 million reports: written, then recounted in one process and by Dask's workers.
 
-The population generators draw the symbols of a million people at a time; the archive's own writer
-shuffles and writes them. Each step is a process of its own, so that its memory is its own.
+The population generators draw the symbols of a million people at a time. The archive's own writer
+shuffles and writes them. Each step runs in its own process, so that its memory can be measured.
 """
 
 from __future__ import annotations
@@ -34,13 +34,13 @@ REPORTS, AT_ONCE = 100_000_000, 1_000_000
 SURVEY = survey_text(
     bit() + number(mechanism="local-laplace", grid=64) + choice(5, None), round="once", **ALWAYS
 )
-MEGABYTES = 600  # at most, of any one process
+MEGABYTES = 600  # limit for any one process
 
 
 class Ran(NamedTuple):
     output: bytes
     seconds: float
-    megabytes: float  # of the largest of its processes, at its largest
+    megabytes: float  # peak of the largest process
 
 
 def measurements() -> Iterator[Measurement]:
@@ -58,7 +58,7 @@ def measurements() -> Iterator[Measurement]:
 
 
 def speed(what: str, run: Ran, limit: float, baseline: Ran | None = None) -> Measurement:
-    """Compare with another run of the same work, if there is one."""
+    """Compare with another run of the same work, if one is given."""
     theirs = None if baseline is None else 1e9 * baseline.seconds / REPORTS
     note = f"{REPORTS / run.seconds:,.0f} reports a second, {run.seconds:.1f} s with its start"
     ours = 1e9 * run.seconds / REPORTS
@@ -74,7 +74,7 @@ def recounted(archive: str, where: str) -> Ran:
 
 
 def ran(*arguments: str) -> Ran:
-    """`wait4` gives the memory of the process and of all that it has waited for."""
+    """Run a step; `wait4` returns the memory of the process and of the children it waited for."""
     begin = time.perf_counter()
     with subprocess.Popen([sys.executable, *arguments], stdout=subprocess.PIPE) as process:
         assert process.stdout is not None

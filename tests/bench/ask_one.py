@@ -1,10 +1,12 @@
 """Accuracy of asking each person one of three questions, compared with asking all three at ε / 3.
 
 Both surveys spend ε 0.5 in a round. The same fixed people answer both, with fresh noise in each
-round, through the survey's own randomizers, in real envelopes to a real server; some use a whole
-`Client`. The measure is the mean squared error of the server's estimates against the truth about
-these people, over all rounds and questions. The formulas, where V is the variance of one report's
-estimate at its ε and n the number of people:
+round. Their answers go through the survey's own randomizers, in real envelopes, to a real server;
+some people use a whole `Client`. The measure is the mean squared error of the server's estimates
+against the truth about these people, over all rounds and questions.
+
+V is the variance of one report's estimate at its ε, n the number of people, and f the share who
+hold the value:
 
     splitting     V(ε / 3) / n
     asking one    E[V(ε) / n' + f (1 - f) (n - n') / ((n - 1) n')],    n' ~ Binomial(n, 1 / 3)
@@ -58,7 +60,7 @@ def measurements() -> Iterator[Measurement]:
 
 
 def text(name: str, epsilons: Sequence[str], **more: object) -> str:
-    """Every day of a year is a round, and still in its grace."""
+    """Return a survey in which each day of a year is a round that still accepts reports."""
     questions = "".join(
         bit(*share_and_epsilon) for share_and_epsilon in zip(SHARES, epsilons, strict=True)
     )
@@ -67,7 +69,7 @@ def text(name: str, epsilons: Sequence[str], **more: object) -> str:
 
 
 def measured(folder: Path, toml: str) -> float:
-    """The mean squared error of all estimates, of every round but today's."""
+    """Return the mean squared error of the estimates of every round but today's."""
     survey = parse_toml(toml)
     data, file = folder / survey.name, folder / f"{survey.name}.toml"
     file.write_text(toml)
@@ -112,7 +114,7 @@ def play_devices(server: RunningServer, survey: Survey, key: str, folder: Path) 
 
 
 def answers(person: int) -> dict[str, object]:
-    """The first of them hold it: who they are does not matter to one question."""
+    """Return answers of which the first are yes; one question's estimate ignores their order."""
     return {name: person < round(share * PEOPLE) for name, share in SHARES.items()}
 
 

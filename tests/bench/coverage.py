@@ -2,10 +2,12 @@
 
     python tests/bench/coverage.py [--runs 4000] [--seed 1]
 
-Every cell is a mechanism, a number of people and their fixed answers. Reports are drawn exactly, a
-multinomial for each answer on the grid. Printed: the cells of least coverage, by exact binomial
-limits the probability that the true coverage is below 94.5 %, and the widest intervals against the
-normal approximation's. Exit code 1 where a cell is below 94.5 % beyond chance.
+Each cell is a mechanism, a number of people and their fixed answers. Reports are drawn exactly: a
+multinomial for each answer on the grid.
+
+The output lists the cells of lowest coverage, with the probability (from exact binomial limits)
+that the true coverage is below 94.5 %, and the widest intervals relative to the normal
+approximation. The exit code is 1 if a cell is below 94.5 % beyond chance.
 """
 
 from __future__ import annotations
@@ -53,10 +55,10 @@ class Cell:
 class Outcome:
     cell: Cell
     coverage: float
-    too_low: float  # how often the truth is above the interval
+    too_low: float  # share of runs whose truth is above the interval
     too_high: float
-    width: float  # of the mean interval, in widths of the normal one for people drawn at random
-    rarest: float  # expected reports of the rarer end symbol: where few, no interval is normal
+    width: float  # mean width, relative to the normal interval for people drawn at random
+    rarest: float  # expected reports of the rarer end symbol; with few, normality fails
 
 
 def populations(steps: int, people: int) -> dict[str, npt.NDArray[np.int64]]:
@@ -87,7 +89,7 @@ def table_of(epsilon: str, steps: int) -> NumberTable:
 def draw_counts(
     table: NumberTable, held: npt.NDArray[np.int64], runs: int, rng: np.random.Generator
 ) -> npt.NDArray[np.int64]:
-    """Exact draws of the counts of every symbol, one row for each run."""
+    """Draw the counts of every symbol exactly, one row per run."""
     counts = np.zeros((runs, table.symbols), dtype=np.int64)
     for answer in np.flatnonzero(held):
         counts += rng.multinomial(held[answer], _row(table, int(answer)), size=runs)
@@ -117,7 +119,10 @@ def measure(cell: Cell, runs: int, rng: np.random.Generator) -> Outcome:
 
 
 def beyond(values: Array, counts: Array, truth: float) -> npt.NDArray[np.bool_]:
-    """In which runs the truth is above the upper limit: every run at once, not a limit for each."""
+    """Return which runs have their truth above the upper limit.
+
+    All runs are tested together, without computing the limit of each.
+    """
     few = (counts[:, :-1] > 0).sum(1) <= 1
     result = np.zeros(len(counts), dtype=bool)
     result[~few] = _beyond_many(values, counts[~few], truth)
@@ -159,7 +164,7 @@ def cells() -> Iterator[Cell]:
 
 
 def measurements(runs: int = 2_000) -> Iterator[Measurement]:
-    """For `./run bench --long`: the worst cell; its limit leaves room for five deviations."""
+    """Measure the worst cell for `./run bench --long`; the limit allows five deviations."""
     outcomes = [
         measure(cell, runs, np.random.default_rng(np.random.SeedSequence(1, spawn_key=(number,))))
         for number, cell in enumerate(cells())

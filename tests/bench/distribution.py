@@ -1,12 +1,12 @@
 """Accuracy of a number's estimated distribution: coverage, and error by table and by window.
 
-Coverage: people are drawn at random from shapes that leave a band no room; reports are drawn
-exactly. The worst cell's misses, of bands and of quantiles' intervals, may not exceed 5 % by more
-than five deviations.
+Coverage: people are drawn at random from shapes that leave a band no slack, and reports are drawn
+exactly. In the worst cell, neither bands nor quantiles' intervals may miss more often than 5 % plus
+five deviations.
 
-Error: the mean over the points of the absolute error of the share below, for 20,000 people, raw and
-consistent. Each error is compared with that of another table or another window at the same ε. The
-consistent error is also compared with the raw one and with the smoothed one.
+Error: the mean over the points of the absolute error of the share below each point, for 20,000
+people, raw and consistent. Each error is compared with that of another table or another window at
+the same ε. The consistent error is also compared with the raw one and with the smoothed one.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ PEOPLE, DRAWN = 20_000, 40
 
 
 class MutualInformation(SquareWave):
-    """The window of Li et al. 2020, twice as wide."""
+    """Square wave with the window of Li et al. 2020, which is twice as wide."""
 
     @staticmethod
     def side(epsilon: Epsilon, steps: int) -> int:
@@ -118,7 +118,7 @@ class Errors(NamedTuple):
 
 @lru_cache(maxsize=64)
 def _errors_of(table: NumberTable) -> Errors:
-    """Over all shapes."""
+    """Return the mean errors over all shapes."""
     return Errors(*np.mean([_errors_at(table, shape) for shape in SHAPES], axis=0).tolist())
 
 

@@ -1,7 +1,7 @@
 """Cost of a durable upload over HTTP, compared with a bare Flask route that touches no disk.
 
-Also measures the throughput that is left while others request the server's health as fast as they
-can.
+A second measurement is the throughput that remains while other clients request the server's health
+as fast as they can.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ def measurements() -> Iterator[Measurement]:
 
 @contextmanager
 def served(place: Place, folder: Path) -> Iterator[tuple[int, str, str]]:
-    """The port, the survey and an app's token of a server with that store."""
+    """Yield the port, the survey and an app token of a server with this store."""
     file, key = folder / "survey.toml", folder / "key.pem"
     file.write_text(SURVEY)
     if not key.exists():
@@ -106,7 +106,7 @@ def beside_others(port: int, path: str, make: Make) -> Measurement:
 
 @contextmanager
 def asking(port: int, path: str) -> Iterator[None]:
-    """In a closed loop, from a thread of its own."""
+    """Send requests in a closed loop from a separate thread."""
     loop, request = asyncio.new_event_loop(), f"GET {path} HTTP/1.1\r\nHost: x\r\n\r\n".encode()
 
     async def closed_loop() -> None:
@@ -134,7 +134,7 @@ def asking(port: int, path: str) -> Iterator[None]:
 
 @contextmanager
 def bare() -> Iterator[int]:
-    """The port of the bare route, in a process of its own."""
+    """Yield the port of the bare route, which runs in a separate process."""
     command = [sys.executable, "-m", "tests.bench.bare"]
     server = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
     assert server.stdout is not None

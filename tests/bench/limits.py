@@ -1,6 +1,6 @@
 """Limits that a server keeps under load: slowest answers, memory, cost of a token, slow syncs.
 
-Slow syncs are made by a shared object that is loaded first, as in answer.py; it needs `cc`.
+A preloaded shared object makes syncs slow, as in answer.py; building it needs `cc`.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Load by many connections at once, each with one request after another, over plain sockets."""
+"""Load from many concurrent connections, each with one request at a time, over plain sockets."""
 
 from __future__ import annotations
 
@@ -6,16 +6,16 @@ import asyncio
 import time
 from collections.abc import Callable
 
-Make = Callable[[], bytes]  # the next request
+Make = Callable[[], bytes]  # returns the next request
 
 
 def ask(port: int, connections: int, each: int, make: Make) -> None:
-    """So many requests over each connection; all must be answered with 200 or 202."""
+    """Send this many requests over each connection; every answer must be 200 or 202."""
     latencies(port, connections, each, make)
 
 
 def latencies(port: int, connections: int, each: int, make: Make) -> list[float]:
-    """The same: the milliseconds that each answer took."""
+    """Send requests as `ask` does, and return the milliseconds that each answer took."""
     times = list[float]()
     asyncio.run(_all(port, connections, each, make, times))
     return times

@@ -1,4 +1,4 @@
-"""Taking and printing a measurement."""
+"""Measurements: comparing two sides and printing the result."""
 
 from __future__ import annotations
 
@@ -11,7 +11,10 @@ ROUNDS = 9
 
 @dataclass(frozen=True)
 class Measurement:
-    """`ours` and `baseline` in one unit; `limit` on their ratio, or on `ours` if it is alone."""
+    """Measured `ours` and `baseline` in one unit.
+
+    `limit` applies to their ratio, or to `ours` if there is no baseline.
+    """
 
     name: str
     ours: float
@@ -51,7 +54,10 @@ def compare(
     limit: float,
     note: str = "",
 ) -> Measurement:
-    """Best of alternating rounds of both; `per` turns seconds of one call into the unit."""
+    """Return the best of alternating rounds of both sides.
+
+    `per` converts the seconds of one call to the unit.
+    """
     our_seconds, base_seconds = [], []
     for _ in range(ROUNDS):
         our_seconds.append(seconds(ours))

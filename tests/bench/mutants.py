@@ -1,8 +1,8 @@
-"""Small faults in a source text, one at a time: what `mutate.py` plants, and what it does not.
+"""Small faults in a source text, one at a time, for `mutate.py` to plant.
 
-A comparison turned at its edge or around, a whole or broken number one off, + for -, `and` for
-`or`, a condition turned into its opposite, a statement left out. What only type checkers read,
-docstrings and assertions (which state what cannot be) are left alone.
+A fault shifts or reverses a comparison, changes a number by one, swaps + and - or `and` and `or`,
+negates a condition, or removes a statement. It never touches type annotations and docstrings, which
+do not run, or assertions, which state what cannot happen.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ SWAPPED: dict[type[ast.AST], type[ast.AST]] = {
 }  # fmt: skip
 LEFT_ALONE = ("annotation", "returns", "type_params")
 
-# The same program after all, so that no test can see it: why, and the changed lines.
+# Mutants that no test can detect, because the program is equivalent: the reason and the lines.
 EQUIVALENT = {
     "a search begins there, and continues until it is certain": (
         "FIRST_PRECISION = (191)",
@@ -86,7 +86,7 @@ EQUIVALENT = {
 
 @dataclass(frozen=True)
 class Mutant:
-    """Lines of the file from `line` on, joined; `source` is the whole text with the fault."""
+    """Changed lines from `line` on, joined; `source` is the whole text with the fault."""
 
     line: int
     before: str
@@ -116,7 +116,7 @@ def mutants(source: str) -> Iterator[Mutant]:
 
         def shown(middle: bytes) -> str:
             line = (encoded[first:begin] + middle + encoded[end:last]).decode()
-            return " ".join(line.split()).partition(" # ")[0]  # a comment may change
+            return " ".join(line.split()).partition(" # ")[0]  # the comment may differ
 
         changed = encoded[:begin] + after.encode() + encoded[end:]
         before = shown(encoded[begin:end])

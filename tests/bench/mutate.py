@@ -1,17 +1,19 @@
-"""Plant small faults in the privacy core and the estimators, and list those that no test sees.
+"""Plant small faults in the privacy core and the estimators, and list those that no test detects.
 
     python tests/bench/mutate.py [--most N] [--seed S] [--only WORD]
     python tests/bench/mutate.py --listed [--only WORD]
 
-Each fault is planted alone, in a copy of the sources, never in the work tree; the tests that belong
-to its file run until one fails or time is up. A fault that all of them pass is a survivor; exit
-code 1 where there is one. Those that change nothing that anyone could see are listed in
-`mutants.py` with the reason, and not planted. With --most, so many are chosen by chance: the same
-for the same seed and sources. On two processors that also did other work 150 faults took nine
-minutes, so all 1,800 take an hour and three quarters.
+Each fault is planted alone, in a copy of the sources and never in the work tree. The tests that
+belong to its file run until one fails or time is up. A fault that passes all of them is a survivor,
+and the exit code is 1 if there is one. Faults without any effect are not planted; `mutants.py`
+lists them with the reason.
 
-With --listed, the faults of `faults.toml` are planted instead, in every part and in JavaScript: 140
-took half an hour. A listed fault that states why it `survives` is planted too, and must survive.
+--most selects that many faults at random, always the same ones for the same seed and sources. On
+two processors that were also busy otherwise, 150 faults took nine minutes, so all 1,800 take an
+hour and three quarters.
+
+--listed plants the faults of `faults.toml` instead, in every part and in JavaScript; 140 took half
+an hour. A listed fault that gives a reason in `survives` is planted too, and must survive.
 """
 
 from __future__ import annotations
@@ -49,8 +51,8 @@ MAX_IN_BENCH = 100  # in `./run bench --long`
 LISTED = {line for lines in EQUIVALENT.values() for line in lines}
 Result = TypeVar("Result")
 
-# Sources, and the tests that belong to them: folders, files, patterns. Where nothing fits a
-# pattern any more, the run ends with an error.
+# Sources, and the tests that belong to them: folders, files, patterns. The run ends with an error
+# if a pattern no longer matches anything.
 SHARED = ("tests/shared",)
 TARGETS = {
     "shared/deniable/shared/privacy/**/*.py": SHARED,
@@ -62,7 +64,7 @@ TARGETS = {
     "server/deniable/server/intake/commit.py": ("tests/server/test_tally*", "tests/server/test_w*"),
 }
 
-# The listed faults, and all tests of the part in which one is planted.
+# For the listed faults: all tests of each part.
 LIST = Path(__file__).with_name("faults.toml")
 PACKAGES = {
     "client": ("tests/client", "tests/contract", "tests/conformance"),
@@ -77,7 +79,7 @@ FAILED = re.compile(rb"^(?:FAILED|ERROR) (.+?)(?: - .*)?$", re.MULTILINE)
 
 @dataclass(frozen=True)
 class Listed:
-    """A fault of `faults.toml`: a text that stands once in the sources of one part."""
+    """Fault of `faults.toml`: a text that occurs once in the sources of one part."""
 
     area: str
     part: str
@@ -92,7 +94,7 @@ class Listed:
 
     @property
     def file(self) -> str:
-        """The file that has the text; a move of the code does not matter."""
+        """Return the file that contains the text, so that code may move between files."""
         pattern = (
             "client/javascript/src/*.js" if self.part == "javascript" else f"{self.part}/**/*.py"
         )
@@ -132,7 +134,7 @@ def stale() -> set[str]:
 
 
 def survivors(chosen: Sequence[Fault]) -> Iterator[Fault]:
-    """In the order of `chosen`; one copy of the sources for each processor."""
+    """Yield the survivors in the order of `chosen`, with one copy of the sources per processor."""
     with tempfile.TemporaryDirectory() as folder, ThreadPoolExecutor(os.cpu_count()) as pool:
         copies = SimpleQueue[Copy]()
         for number in range(os.cpu_count() or 1):
@@ -169,10 +171,12 @@ class Copy:
         for file in ROOT.iterdir():
             if file.is_file():
                 shutil.copy(file, folder)
-        self._time = 10**9  # of the last change: Python compares whole seconds, and each is another
+        self._time = (
+            10**9
+        )  # time of the last change: Python compares whole seconds, so each must differ
 
     def patience_with(self, tests: tuple[str, ...]) -> float:
-        """Seconds; without any fault these tests are seen to pass."""
+        """Return a time limit in seconds, after checking that these tests pass without a fault."""
         begin = time.monotonic()
         if not self._passes(tests, 600):
             raise SystemExit(f"{' '.join(tests)} fail without any fault")
@@ -215,8 +219,8 @@ class Copy:
     def _failure(self, tests: tuple[str, ...], patience: float) -> str:
         """Return the first test that fails; "" if all pass.
 
-        The copy's own folders go before the work tree's, which an editable install has on the path.
-        The test that failed last time is the first to run.
+        The copy's folders come before the work tree's, which an editable install has on the path.
+        The test that failed last time runs first.
         """
         path = os.pathsep.join(str(self._folder / part) for part in PARTS)
         command = [
@@ -243,7 +247,9 @@ class Copy:
                 return f"a time limit of {patience:.0f} s"
             finally:
                 with suppress(ProcessLookupError):
-                    os.killpg(running.pid, signal.SIGKILL)  # with all that its tests have started
+                    os.killpg(
+                        running.pid, signal.SIGKILL
+                    )  # and every process that its tests have started
                 running.wait()
             output.seek(0)
             failed = FAILED.findall(output.read())
@@ -283,7 +289,7 @@ def _found(pattern: str) -> list[str]:
 
 
 def chosen_faults(most: int | None, seed: int, only: str = "") -> tuple[list[Fault], int]:
-    """Those to plant, and of how many: the listed ones are the same program."""
+    """Return the faults to plant, and the number of candidates; equivalent mutants are excluded."""
     every = [fault for fault in faults(only) if fault.mutant.after not in LISTED]
     if most is None or most >= len(every):
         return every, len(every)
@@ -291,7 +297,7 @@ def chosen_faults(most: int | None, seed: int, only: str = "") -> tuple[list[Fau
 
 
 def measurements() -> Iterator[Measurement]:
-    """Other ones each day, so that in time all of them are tried."""
+    """Measure a different sample each day, so that every fault is tried eventually."""
     begin, seed = time.monotonic(), datetime.now(UTC).toordinal()
     chosen, every = chosen_faults(MAX_IN_BENCH, seed)
     alive = list(survivors(chosen))

@@ -1,4 +1,4 @@
-"""A survey's page, from the request to its bytes: many options, and many rounds; in CPU."""
+"""CPU time of a survey's page, from request to bytes, with many options and with many rounds."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tests.server.world import World, world
 NOW, LAST = datetime(2040, 1, 1, tzinfo=UTC), date(2039, 12, 1)
 DAYS, REPORTS = 200, 20_000
 MAX_KB = 300
-ASKED = {  # with the most milliseconds
+ASKED = {  # pages, and their limits in milliseconds
     "1,024 options": (choice(1_024, None, epsilon="2"), 150),
     "three questions with trends": (EACH_KIND, 300),
 }
@@ -27,7 +27,7 @@ ASKED = {  # with the most milliseconds
 
 def measurements() -> Iterator[Measurement]:
     with TemporaryDirectory() as name, world(Path(name) / "data", NOW) as here:
-        here.client.get("/")  # templates are compiled once
+        here.client.get("/")  # compiles the templates
         for words, (questions, limit) in ASKED.items():
             published = filled(here, questions, f"of-{len(questions)}")
             yield from page(here, published, words, limit)

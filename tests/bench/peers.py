@@ -1,13 +1,15 @@
-"""Errors compared with those of other libraries, each running its own code: shares of 128 options,
-Zipf.
+"""Errors compared with those of other libraries, each running its own code.
+
+Shares of 128 options with a Zipf distribution.
 
     ./run bench --long --only peers
 
-100,000 people answer, at ε 1 and 4. The others are installed into an environment that is made for
-this and goes with it (pure-ldp needs more than it says). Both sides randomize every answer. What is
-read is the mean squared error of the unbiased estimates, and of those that are shown where nobody
-asks for others: the nearest possible ones here, clipped and scaled ones in multi-freq-ldpy. Of each
-mechanism there are TRIALS trials; a ratio may be above 1 by the four standard errors of its chance.
+100,000 people answer, at ε 1 and 4. The other libraries are installed into a temporary environment
+(pure-ldp needs more packages than it declares). Both sides randomize every answer.
+
+The measures are the mean squared error of the unbiased estimates, and of the estimates that each
+side shows by default: here the nearest possible shares, in multi-freq-ldpy clipped and rescaled
+ones. Each mechanism has TRIALS trials. A ratio may exceed 1 by four standard errors.
 """
 
 from __future__ import annotations
@@ -37,9 +39,9 @@ from tests.survey_texts import choice, survey_text
 THEIRS = Path(__file__).with_name("peers_theirs.py")
 PACKAGES = ("multi-freq-ldpy", "pure-ldp", "statsmodels", "scikit-learn", "pandas")
 PEOPLE, OPTIONS, EPSILONS, TRIALS = 100_000, 128, ("1", "4"), 12
-AT_ONCE = 10_000  # reports of an envelope
+AT_ONCE = 10_000  # reports in one envelope
 
-Errors = dict[str, list[float]]  # by how the estimates were made, one for each trial
+Errors = dict[str, list[float]]  # by kind of estimate, one per trial
 
 
 def measurements() -> Iterator[Measurement]:
@@ -77,8 +79,7 @@ def installed(folder: Path) -> str:
 
 
 def ours(epsilon: str, held: npt.NDArray[np.int64]) -> Errors:
-    """Return the errors of the default mechanism for an unspecified survey, from device to
-    estimate."""
+    """Return the errors of our default mechanism, from device to estimate."""
     survey = parse_toml(survey_text(choice(OPTIONS, None, epsilon=epsilon)))
     design = support_design("choice", Epsilon(epsilon), OPTIONS)
     truth, answers = held / PEOPLE, np.repeat(np.arange(OPTIONS), held).tolist()

@@ -1,8 +1,8 @@
-"""The other side of `peers.py`: runs where those libraries are, and nothing of deniable is.
+"""Other side of `peers.py`: runs in the environment of those libraries, without deniable.
 
 Reads {"epsilon", "held", "trials"} and prints {name: {"unbiased": [...], "as shown": [...]}}: mean
-squared errors, one for each trial. Where a library gives no unbiased estimates, they are made from
-its reports with its own p and q.
+squared errors, one per trial. If a library has no unbiased estimates, they are computed from its
+reports with its own p and q.
 """
 
 # mypy: ignore-errors
@@ -41,7 +41,7 @@ def k_ary(answers, k, epsilon):
 
 
 def pure_unary(answers, k, epsilon):
-    """Its results are counts; it shows the unbiased ones where nothing else is asked for."""
+    """Return errors of pure-ldp, whose results are counts and are unbiased by default."""
 
     def itself(option):
         return option

@@ -28,7 +28,7 @@ from tests.survey_texts import ALWAYS, bit, survey_text
 
 REPORTS, FILL, OVER = 5_000_000, 65_536, date(2024, 1, 31)
 CONNECTIONS, EACH = 8, 200
-SLOWEST = 500  # ms: an answer that waits for a slice of a purge, and for the disk
+SLOWEST = 500  # ms for an answer that waits for one slice of a purge and for the disk
 
 
 def measurements(reports: int = REPORTS) -> Iterator[Measurement]:
@@ -69,7 +69,7 @@ def fill(store: SqliteStore, reports: int) -> PublishedSurvey:
 
 
 def left(data: Path) -> bool:
-    """Return True while reports of the ended survey are stored; the open survey is the second."""
+    """Return True while the ended survey still has reports; the open survey is the second one."""
     query = "SELECT 1 FROM envelopes WHERE survey = 1 LIMIT 1"
     with closing(sqlite3.connect(data / FILE)) as connection:
         return connection.execute(query).fetchone() is not None

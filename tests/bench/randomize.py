@@ -32,7 +32,7 @@ def measurements() -> Iterator[Measurement]:
         yield against_kernel(f"randomize 1 of {k} options, k-ary", choice.randomize, 7, 5)
     for k in (1_024, 65_536):
         geometry = ProjectiveGeometry(one, k)
-        geometry.randomize(7, kernel_draw)  # its sets are made once
+        geometry.randomize(7, kernel_draw)  # builds its sets once
         yield against_kernel(
             f"randomize 1 of {k} options, {geometry.label}", geometry.randomize, 7, 8
         )
@@ -47,7 +47,7 @@ def measurements() -> Iterator[Measurement]:
     for k in (128, 1_024):
         for design in (Unary(one, k), SubsetSelection(one, k)):
             name = f"randomize 1 of {k} options, {design.label}"
-            limit = 60 / 0.35  # µs with 1,024 options, where urandom takes .35 µs
+            limit = 60 / 0.35  # at most 60 µs with 1,024 options, if urandom takes .35 µs
             yield against_kernel(name, design.randomize, 7, limit, calls=500)
 
 
@@ -58,7 +58,7 @@ def against_kernel(
     limit: float,
     calls: int = CALLS,
 ) -> Measurement:
-    """Both sides are called from the same loop, so its own cost is in both."""
+    """Compare with the kernel's generator; one loop calls both, so its overhead is in both."""
 
     def ours() -> None:
         for _ in range(calls):

@@ -1,7 +1,7 @@
-"""Results of a survey with many rounds: the first time, and asked for again; in CPU of its thread.
+"""CPU time of the results of a survey with many rounds, for the first and for a repeated request.
 
-As in a server that has started: its first look for forged reports has loaded what estimates need,
-and no collection looks at what was loaded.
+As in a server that has been running: its first search for forged reports has loaded what the
+estimates need, and the garbage collector ignores these objects.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ def asked(
 
 
 def filled(here: World, rounds: int) -> PublishedSurvey:
-    """With reports in each round."""
+    """Fill the store with reports in each round."""
     opens = LAST - timedelta(days=rounds - 1)
     published = here.publish(
         survey(EACH_KIND, name=f"of-{rounds}", round="day", opens=opens, closes=LAST,

@@ -1,6 +1,6 @@
-"""Cost of a seal: on the device, on the server, and per request to a server and to a relay.
+"""Cost of sealing: on the device, on the server, and per request to a server and to a relay.
 
-The floor of HPKE is two operations on the curve for sealing and one for opening.
+HPKE needs at least two curve operations to seal and one to open.
 """
 
 from __future__ import annotations
@@ -93,7 +93,7 @@ def requests(folder: Path) -> Iterator[Measurement]:
 
 
 def published(folder: Path, data: Path, **changes: object) -> str:
-    """Its id."""
+    """Publish a survey and return its id."""
     file, key = folder / "survey.toml", folder / "key.pem"
     file.write_text(survey_text(bit(), round="once", **{**ALWAYS, **changes}))
     if not key.exists():
@@ -103,7 +103,7 @@ def published(folder: Path, data: Path, **changes: object) -> str:
 
 
 def sealed_upload(survey: str, public: str) -> Make:
-    """Made before it is measured: sealing is the devices' work."""
+    """Return an upload sealed in advance, because sealing is the devices' work."""
     made = [
         seal(Envelope(survey, 0, os.urandom(16), 1, b"\1"), public).pack()
         for _ in range(ROUNDS * REQUESTS)

@@ -1,5 +1,7 @@
-"""Twenty minutes at half load among 1,000 surveys with 10,000 rounds: memory, handles and times do
-not grow; and what is still accepted at twice the load that has room.
+"""Soak test: twenty minutes at half load among 1,000 surveys with 10,000 rounds.
+
+Memory, handles and times must not grow. A second part measures how many reports the server accepts
+at twice the load that it has room for.
 
     python -m tests.bench.soak [SECONDS]
 """
@@ -34,8 +36,8 @@ SECONDS = 1_200.0
 SURVEYS, ROUNDS = 1_000, 10
 CONNECTIONS = 32
 MAX_MB = 250
-PROBE = 3_200  # requests by which the whole load is found
-ROOM = 16  # requests that may wait, where the load is too much
+PROBE = 3_200  # requests that measure the full load
+ROOM = 16  # requests that may wait during the overload
 Sample = tuple[float, float, int]  # seconds, MB, handles
 
 
@@ -75,7 +77,7 @@ def measurements(seconds: float = SECONDS) -> Iterator[Measurement]:
 
 
 def crowded(data: Path) -> PublishedSurvey:
-    """The survey that is answered; the others have their rounds."""
+    """Publish all surveys with their rounds, and return the one that people answer."""
     today = datetime.now(UTC).date()
     first = PERIODS["day"].round_of(today) - ROUNDS
     with SqliteStore.create(data) as store:
@@ -114,7 +116,7 @@ def uploads(asked: PublishedSurvey) -> Make:
 async def soak(
     server: Server, rate: float, seconds: float, make: Make
 ) -> tuple[list[float], list[Sample]]:
-    """Milliseconds of each request, and what the worker took meanwhile."""
+    """Return the milliseconds of each request, and samples of the worker's resources."""
     end, times, samples = time.monotonic() + seconds, list[float](), list[Sample]()
 
     async def connection() -> None:
@@ -148,14 +150,13 @@ def sample(worker: int, now: float) -> Sample:
 
 
 def growth(samples: list[Sample], seconds: float) -> float:
-    """MB in all that time, by a line through the samples."""
+    """Return the growth in MB over the whole run, by linear regression."""
     slope, _ = np.polyfit([sample[0] for sample in samples], [sample[1] for sample in samples], 1)
     return float(slope) * seconds * 3 / 4
 
 
 def at_twice_the_load() -> Measurement:
-    """Send about twice the load that the server has room for; refused clients retry without a
-    pause."""
+    """Send about twice the load that the server has room for; refused clients retry immediately."""
     limit = f"import deniable.server.http.intake_front as front\nfront.MAX_UPLOADS_WAITING = {ROOM}"
     with TemporaryDirectory() as name:
         asked = crowd_of_one(Path(name))
@@ -181,7 +182,7 @@ def crowd_of_one(data: Path) -> PublishedSurvey:
 
 
 def accepted(port: int, connections: int, requests: int, make: Make) -> None:
-    """Until so many are."""
+    """Send until this many are accepted."""
     asyncio.run(_accepted(port, connections, requests, make))
 
 

@@ -2,8 +2,8 @@
 
     python tests/bench/statements.py
 
-Coverage of shares is summed exactly; that of the twenty highest of 300 is counted over runs. Exit
-code 1 where a coverage is below 95 %.
+Coverage of shares is summed exactly. Coverage of the twenty highest of 300 options is counted over
+runs. The exit code is 1 if a coverage is below 95 %.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ def widths_of_bits() -> Iterator[tuple[str, float]]:
 
 
 def widths_over_exact() -> Iterator[tuple[str, float]]:
-    """Yield the expected width over the exact inversion's, for each decile of the count."""
+    """Yield the expected width relative to exact inversion, for each decile of the count."""
     for people in (1_000, 10_000):
         worst = 0.0
         for epsilon in EPSILONS:
@@ -98,8 +98,7 @@ def _over_exact(people: int, design: SupportDesign, share: float) -> float:
 
 
 class _Mirrored:
-    """The complement of a design: people who do not hold the option, reports that do not support
-    it."""
+    """Complement of a design: people without the option, and reports that do not support it."""
 
     def __init__(self, design: SupportDesign) -> None:
         self.keep, self.lie = ONE - design.lie, ONE - design.keep
@@ -172,7 +171,7 @@ def _best(call: Callable[[], None]) -> float:
 
 
 def measurements() -> Iterator[Measurement]:
-    """For `./run bench`: what the rows of a question take."""
+    """Measure the rows of a question for `./run bench`."""
     for name, milliseconds in times():
         limit = 10.0 if "1,024" in name else 100.0
         yield Measurement(name.removesuffix(": ms"), milliseconds, None, "ms", limit)

@@ -17,9 +17,9 @@ from tests.bench.measure import ROUNDS, Measurement, compare, seconds
 from tests.server.surveys import EACH_KIND, KEY, PUBLIC, envelope, survey
 from tests.server.world import World, world
 
-MANY, FEW = 500, 10  # of 1,000 that the public list may hold
-AT_ONCE = 5  # published in each round of a measurement
-LINEAR = MANY / FEW  # of what shows every survey
+MANY, FEW = 500, 10  # the public list may hold 1,000
+AT_ONCE = 5  # surveys published in each round of a measurement
+LINEAR = MANY / FEW  # limit for pages that list every survey
 PAGES = {
     "the page that lists all": ("/", LINEAR),
     "the page of one": ("/surveys/survey-3", 3),
@@ -28,11 +28,11 @@ PAGES = {
 MAX_MS = {"/": 150.0, "publish": 50.0}
 NUMBERS = count()
 
-Document = tuple[bytes, str]  # and its signature
+Document = tuple[bytes, str]  # with its signature
 
 
 def measurements() -> Iterator[Measurement]:
-    vars(api)["FRESH_SECONDS"] = 0.0  # publishing waits for every intake; its own work is measured
+    vars(api)["FRESH_SECONDS"] = 0.0  # excludes the wait for every intake
     with filled(MANY) as many, filled(FEW) as few:
         for name, (path, limit) in PAGES.items():
             yield compared(name, partial(get, many, path), partial(get, few, path), limit)
@@ -49,7 +49,7 @@ def compared(
 ) -> Measurement:
     whole = f"{name} with {MANY:,} surveys"
     note = f"compared with {FEW} surveys"
-    ours()  # libraries are imported when they are first needed
+    ours()  # imports libraries that are loaded on first use
     return compare(whole, ours, baseline, unit="ms", per=1e3, limit=limit, note=note)
 
 

@@ -1,4 +1,4 @@
-"""Cost of a table that is part of its survey: making it, sending it, and proving it on a device."""
+"""Cost of a table that a survey contains: making, sending, and verifying it on a device."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from deniable.shared.survey.document import parse_document, render_document
 from tests.bench.measure import ROUNDS, Measurement, seconds
 from tests.survey_texts import number, survey_text
 
-EPSILONS = ("1", "4", "6", "8")  # on the coarser grid, and on the finer one
+EPSILONS = ("1", "4", "6", "8")  # two on the coarse grid, two on the fine one
 MAX_MS, MAX_PROOF_MS, MAX_KIB = 3_000, 10, 64
 
 

@@ -1,9 +1,9 @@
-"""Open questions at full size: what is found, what is not there, and how long results take.
+"""Open questions at full size: texts found, texts found wrongly, and the time that results take.
 
-A million people at ε 2 answer texts of eight characters, 2^48 of them, by Zipf's distribution: the
-second most frequent is held by half as many as the first, and so on. All is of the same seeds in
-every run. The tests in tests/server/estimation/test_texts_long.py hold what is found to its limits;
-here is how long the results take, at this length and at the longest.
+A million people at ε 2 answer with texts of eight characters, 2^48 of them, by Zipf's distribution:
+half as many people hold the second most frequent text as hold the first, and so on. Every run uses
+the same seeds. The tests in tests/server/estimation/test_texts_long.py check what is found; this
+benchmark measures how long the results take, at this length and at the longest.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ from tests.survey_texts import survey_text
 
 PEOPLE = 1_000_000
 LETTERS = np.array(list("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_"))
-LENGTH = 8  # letters, of 64 kinds: 2^48 texts
-RANKED = 20_000  # whose people are drawn one text at a time; others share theirs with hardly anyone
+LENGTH = 8  # letters from an alphabet of 64: 2^48 texts
+RANKED = 20_000  # texts whose people are drawn individually; rarer ones are hardly ever shared
 MAX_SECONDS = 10.0
 MAX_SECONDS_OF_LONGEST = 30.0
 
@@ -37,7 +37,7 @@ def asking(salt: str, length: int = LENGTH, epsilon: str = "2") -> Text:
 
 
 def zipf(generator: np.random.Generator, exponent: float = 1.0) -> tuple[dict[str, int], int]:
-    """People by their text, of the RANKED most frequent; and how many hold another."""
+    """Return the people of each of the RANKED most frequent texts, and how many hold another."""
     weights = np.arange(1, RANKED + 1) ** -exponent
     rest = tail(exponent)
     held = generator.multinomial(PEOPLE, np.append(weights, rest) / (weights.sum() + rest))
@@ -46,7 +46,7 @@ def zipf(generator: np.random.Generator, exponent: float = 1.0) -> tuple[dict[st
 
 
 def tail(exponent: float) -> float:
-    """The weights of all further texts together, as an integral."""
+    """Return the total weight of all further texts, as an integral."""
     if exponent == 1:
         return float(np.log(2**48 / (RANKED + 0.5)))
     power = 1 - exponent

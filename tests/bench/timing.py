@@ -1,11 +1,11 @@
 """Test that the time of a report reveals neither the answer nor whether the report is a lie.
 
-Single calls are timed one by one, with answers of all kinds in random order. The measure is
-Spearman's rank correlation of the time with an answer's number or size, with one form of a value
-against another, and with a lie, among reports of one symbol. The bound is .05. If time reveals
-nothing, every order of the times is equally probable, and a correlation over n calls is nearly
-normal with deviation 1 / sqrt(n). With n >= 20,000 the bound is seven deviations, so the
-probability of a false alarm is below 2e-12. A busy machine affects all calls alike.
+Single calls are timed, with answers of all kinds in random order. The measure is Spearman's rank
+correlation, among reports of one symbol, of the time with the size of an answer, with one form of a
+value compared with another, and with a lie. The bound is .05. If time reveals nothing, every order
+of the times is equally probable, and the correlation of n calls is nearly normal with deviation 1 /
+sqrt(n). With n >= 20,000 the bound is seven deviations, so a false alarm has a probability below
+2e-12. A busy machine affects all calls alike.
 
 Two twins without the random pause must exceed the bound, which shows that the test can fail: an
 early return for the truth, and a number placed with arithmetic that depends on its length.
@@ -39,13 +39,13 @@ from tests.bench.measure import Measurement
 from tests.shared.test_same_operations import EarlyReturn, asking
 
 LIMIT = 0.05
-CALLS = 20_000  # that are compared, at least
+CALLS = 20_000  # minimum number of compared calls
 EPSILON = Epsilon("1")
 
 LOW, HIGH = 0, 120
 OPTIONS = {"k-randomized-response": (2, 16, 256), "subset-selection": (16,), "unary": (9,)}
-# One value for each form, as often as any other: of a form with many values each would find its
-# row of the table in the processor's caches more rarely. All are compared with the first.
+# One value per form, all equally frequent. A form with many values would find the table row of each
+# in the processor's caches less often. Every form is compared with the first.
 FORMS: dict[str, object] = {
     "inside, not whole": 34.1,
     "inside, a half": 88.5,
@@ -74,8 +74,7 @@ UNFIT: dict[str, object] = {"not-a-number": math.nan, "none": None, "a text": "n
 
 @dataclass(frozen=True)
 class Timed:
-    """One call: what was answered, of which sort that was, how long it took, what was reported, and
-    whether that is a lie."""
+    """Timed call: the answer, its form, the time, the report, and whether the report is a lie."""
 
     answer: Any
     sort: str
@@ -182,15 +181,15 @@ def bounded(name: str, figure: float) -> Measurement:
 
 
 def twin(name: str, figure: float) -> Measurement:
-    """Holds where the measure exceeds its limit, as it should."""
+    """Return a measurement that passes if the measure exceeds its limit, as it should."""
     return Measurement(f"twin, {name}: limit / measured", LIMIT / abs(figure), None, "", 1)
 
 
-# What is asked
+# Questions and answers
 
 
 def listed(question: Question) -> list[tuple[str, Any]]:
-    """Answers from all over the list, each text a new one."""
+    """Return answers from the whole list, with a new text object for each."""
     most = question.mechanism.answers
     numbers = [random.randrange(most) for _ in range(CALLS)]
     if isinstance(question, Choice):
@@ -206,9 +205,9 @@ def of_forms(forms: Mapping[str, object]) -> list[tuple[str, Any]]:
 
 
 def calls(question: Question, asked: list[tuple[str, Any]], pause: bool = True) -> list[Timed]:
-    """Through the whole of `Survey.report`, or without its random pause."""
+    """Time calls of `Survey.report`, with or without its random pause."""
     survey, random_order = asking(question), random.sample(asked, len(asked))
-    for _, answer in random_order[:1_000]:  # what is made once, and the machine's caches
+    for _, answer in random_order[:1_000]:  # fills caches of the code and of the machine
         survey.report({"asked": answer}, kernel_draw)
     timed = []
     gc.disable()
@@ -233,7 +232,7 @@ def calls(question: Question, asked: list[tuple[str, Any]], pause: bool = True) 
 def lied(question: Question, answer: object, symbol: int) -> bool:
     """Return True if the report supports something other than the answer."""
     if isinstance(question, Vector):
-        return False  # it speaks for a direction, more or less
+        return False  # such a report supports a direction, not a value
     place: Any = question.place(answer)
     if isinstance(question, Number):
         at = question.mechanism.answer_at(question.mechanism.steps)
@@ -244,9 +243,9 @@ def lied(question: Question, answer: object, symbol: int) -> bool:
 def correlation(numbers: Sequence[Any], seen: Sequence[Timed]) -> float:
     """Return Spearman's correlation of the times with these numbers, among reports of one symbol.
 
-    A report is no secret, and what depends on it alone is as private as it is. Where nearly every
-    report has a symbol of its own (a unary report is many bits), there is nothing to compare among
-    equal symbols: then all reports are ranked together, which is the stricter demand.
+    A report is not secret, and neither is anything that depends on it alone. If nearly every report
+    has a symbol of its own (a unary report is many bits), equal symbols give nothing to compare.
+    All reports are then ranked together, which is the stricter test.
     """
     values = np.asarray(numbers, dtype=float)
     times = np.array([timed.nanoseconds for timed in seen])
@@ -280,7 +279,7 @@ def between(seen: list[Timed], one: str, other: str) -> float:
 
 
 class OldPlacing(Number):
-    """Placing that is as exact, but computes with fractions of any length."""
+    """Placing that is equally exact but uses fractions of unlimited length."""
 
     def place(self, answer: Any) -> int:
         clamped = min(max(answer, self.low), self.high)

@@ -1,8 +1,9 @@
 """Vectors: time and bytes on a device, time on the server, and errors against PrivUnit's formula.
 
-Squared errors are those of whole reports drawn by the device's own code, for a vector of length 1;
-the limit and three standard errors are next to them. Bias is the mean report along the vector over
-the gain, less one, for a dense vector and for a single coordinate, with the pick averaged exactly.
+Squared errors are those of whole reports, drawn by the device's code for a vector of length 1; the
+limit is printed with three standard errors. The bias is the mean report along the vector divided by
+the gain, minus one. It is measured for a dense vector and for a single coordinate, with the pick
+averaged exactly.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from tests.bench.measure import Measurement
 
 DIMENSIONS, EPSILONS = (10, 100, 1_000), ("0.5", "1", "2", "4")
 COUNTED = 100_000
-COORDINATES = 2**22  # that are expanded for an error, at most
+COORDINATES = 2**22  # maximum number expanded for one error
 
 
 def measurements() -> Iterator[Measurement]:
@@ -42,7 +43,7 @@ def measurements() -> Iterator[Measurement]:
 
 
 def error(made: KClosest) -> Measurement:
-    """Over PrivUnit's formula, of as many reports as take a few seconds."""
+    """Return the error relative to PrivUnit's formula, from a few seconds of reports."""
     question, vector = Vector("v", made), np.linspace(1, 2, made.dimension)
     vector /= np.linalg.norm(vector)
     answer, squares = vector.tolist(), []
@@ -102,7 +103,7 @@ def counting(made: KClosest) -> Measurement:
 
 
 def busy(call: Callable[[], object]) -> float:
-    """Seconds of a processor: a neighbour on the machine takes none of them."""
+    """Return processor seconds, which other processes on the machine do not affect."""
     start = time.process_time()
     call()
     return time.process_time() - start

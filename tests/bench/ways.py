@@ -1,12 +1,11 @@
-"""Files that three operations run through: one answer on a device, one upload, one page of a
-survey.
+"""Files involved in three operations: an answer on a device, an upload, a page of a survey.
 
     .venv/bin/python -m tests.bench.ways            figures and files
     .venv/bin/python -m tests.bench.ways --calls    also each call from one file into another
 
-Counts code, not time: files of deniable.* only, a generator once, whatever is imported is imported
-before. Each way is taken twice and followed the second time, when lists are fetched,
-signatures verified and tables made. An answer is followed in the thread of the app alone.
+It counts calls, not time. Only files of deniable.* count, and a generator counts once. Modules are
+imported before the run. Each operation runs twice, and the second run is traced, after lists have
+been fetched, signatures verified and tables built. For an answer, only the app's thread is traced.
 """
 
 from __future__ import annotations
@@ -32,7 +31,7 @@ from tests.server.surveys import BIT, KEY, NUMBER, PUBLIC, choice, envelope, sur
 from tests.server.world import NOON, Hands, world
 
 ROOT = str(Path(__file__).resolve().parents[2])
-GENERATOR = 0x20  # of a code object's flags
+GENERATOR = 0x20  # flag of a code object
 ANSWERS: dict[str, object] = {"crashed": True, "minutes": 34, "browser": "option 1"}
 
 
@@ -41,10 +40,10 @@ Way = Callable[[Path], AbstractContextManager[Callable[[], object]]]
 
 @dataclass
 class Calls:
-    """The calls from one file of deniable into another, in the order of their first occurrence."""
+    """Calls from one file of deniable into another, in the order of their first occurrence."""
 
     counts: Counter[tuple[str, str, str]] = field(default_factory=Counter)
-    generators: list[FrameType] = field(default_factory=list)  # kept, so that no id is reused
+    generators: list[FrameType] = field(default_factory=list)  # referenced, so that no id is reused
 
     def __call__(self, frame: FrameType, event: str, arg: object) -> None:
         here, code = place(frame), frame.f_code
@@ -73,13 +72,13 @@ class Calls:
 
 
 def place(frame: FrameType) -> str | None:
-    """Like `client/state/outbox.py`; None for code that is not ours."""
+    """Return a path such as `client/state/outbox.py`, or None for code outside the project."""
     _, found, rest = frame.f_code.co_filename.partition("/deniable/")
     return rest if found and frame.f_code.co_filename.startswith(ROOT) else None
 
 
 def caller(frame: FrameType) -> str:
-    """The nearest file of ours that led here; "-" where there is none."""
+    """Return the nearest calling file of the project, or "-" if there is none."""
     above = frame.f_back
     while above is not None:
         if (name := place(above)) is not None:
@@ -90,7 +89,7 @@ def caller(frame: FrameType) -> str:
 
 @contextmanager
 def following(calls: Calls, threads: bool) -> Iterator[None]:
-    """In this thread and, if wanted, in every thread started since SWITCH was set."""
+    """Trace this thread and, on request, every thread started after SWITCH was set."""
     SWITCH.calls = calls if threads else None
     sys.settrace(calls)
     try:
@@ -101,7 +100,7 @@ def following(calls: Calls, threads: bool) -> Iterator[None]:
 
 
 class Switch:
-    """A tracer for threads that start before there is anything to follow."""
+    """Tracer for threads that start before tracing begins."""
 
     calls: Calls | None = None
 
@@ -114,7 +113,7 @@ SWITCH = Switch()
 
 
 class Listing:
-    """A network that brings one survey and takes no report."""
+    """Network that returns one survey and accepts no report."""
 
     def __init__(self, asked: Survey) -> None:
         document = render_document(asked)
@@ -131,14 +130,14 @@ class Listing:
 
 
 def asked() -> Survey:
-    """One question of each kind."""
+    """Return a survey with one question of each kind."""
     questions = BIT + NUMBER + choice(3, "k-randomized-response")
     return survey(questions.replace('epsilon = "1"', 'epsilon = "0.1"'), round="day")
 
 
 @contextmanager
 def answer(folder: Path) -> Iterator[Callable[[], object]]:
-    """On two days, so that there are two rounds, and within an hour, so that the list is fresh."""
+    """Answer on two days, in two rounds, within an hour, so that the list is not fetched again."""
     clock = Hands(NOON.replace(hour=23, minute=50))
     client = Client(
         "https://stats.example.org",

@@ -1,6 +1,6 @@
-"""Bytes that the disk writes for a report, each of which eventually changes a page of its own.
+"""Bytes written to disk per report, if each report eventually changes a separate page.
 
-Also the bytes that remain stored.
+The bytes that remain stored are measured too.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from tests.bench.measure import Measurement
 from tests.server.surveys import DECEMBER, published, survey
 
 GROUP, GROUPS = 64, 64
-# How many groups come into the tables together, and a limit: where 5,000 reports come a second,
-# 8 are those of a tenth of a second, as it is; 32 would be those of four tenths.
+# Number of groups that enter the tables together, and its limit. At 5,000 reports per second, 8
+# groups arrive in a tenth of a second, which is the actual setting; 32 would take four tenths.
 TOGETHER = {1: 8_000, 8: 5_800, 32: 3_800}
 FILL = 8_192
-BEFORE = 100_000  # reports that are there already: many more pages than a group changes
+BEFORE = 100_000  # reports already stored: far more pages than one group changes
 
 
 def measurements() -> Iterator[Measurement]:
