@@ -1,4 +1,4 @@
-"""A user's own mechanisms: a table given by its rows, and a design of options."""
+"""Custom mechanisms of a user: a table given by its rows, and a design of options."""
 
 from fractions import Fraction
 from functools import cached_property
@@ -9,7 +9,7 @@ from deniable.shared.privacy.mechanisms import SubsetSelection
 
 
 class HalfBit(GatheredTable):
-    """Bit that always leaves half of its ε unused."""
+    """Bit that always spends only half of its ε."""
 
     name, label, sizes, proved_sizes = "half-bit", "half a bit", range(1, 2), (1,)
     inside = ()

@@ -1,6 +1,6 @@
-"""A study of one's own: the share of people who would have to lie to be as safe as a coin is.
+"""Custom study: the share of people who must lie to be as well protected as by a coin flip.
 
-It is what the documents point to: run by its name from the command line, in a pool and on Dask.
+The documents link to it. It runs by its name from the command line, in a pool and on Dask.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Options with which each study runs in about a second, and still has extremes of ε and size."""
+"""Options that let each study finish in about a second and still include extreme ε and sizes."""
 
 from pathlib import Path
 from typing import Any

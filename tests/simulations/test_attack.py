@@ -1,5 +1,4 @@
-"""Reconstruction attacks succeed on counts, even with some noise, and fail on real clients'
-reports."""
+"""Reconstruction attacks: they succeed on exact and lightly noised counts, not on real reports."""
 
 import math
 
@@ -14,7 +13,10 @@ from tests.survey_texts import bit, survey_text
 
 
 def test_exact_and_lightly_noised_counts_reveal_everyone() -> None:
-    """Stated for 60 people and errors of 0, 2, 4 and 8, from few runs: 100, 97.5, 86 and 65 %."""
+    """Expect 100, 97.5, 86 and 65 % right guesses for 60 people and errors of 0, 2, 4 and 8.
+
+    The figures come from few runs.
+    """
     rows = simulate("attack", epsilon=1, off="0,2,8", repetitions=8).rows
     found = [row for row in rows if (row["attack"], row["model"]) == ("reconstruct", "none")]
     assert found[0]["right"] == 1.0
@@ -34,7 +36,7 @@ def test_reports_are_guessed_at_the_rate_of_their_table() -> None:
 
 
 @pytest.mark.parametrize(("epsilon", "family", "stated"), [("1", 1, 0.46212), ("1", 10, 0.870)])
-def test_a_family_s_total_variation_is_the_sum_of_two_binomials(
+def test_the_total_variation_of_a_family_is_that_of_two_binomials(
     epsilon: str, family: int, stated: float
 ) -> None:
     found = family_variation(Epsilon(epsilon), family)
@@ -43,9 +45,11 @@ def test_a_family_s_total_variation_is_the_sum_of_two_binomials(
 
 
 def test_reports_of_a_real_client_cannot_be_reconstructed() -> None:
-    """96 whole clients, and an attacker who asks their reports for anything: 384 counts of them
-    give the reports back, and no more. With 96 people at ε 1, more than 92 right guesses, or fewer
-    than 42, have probability below 1e-9."""
+    """Attack 96 real clients with 384 counts of any of their reports.
+
+    The counts reconstruct the reports, and nothing more. With 96 people at ε 1, more than 92 or
+    fewer than 42 right guesses have probability below 1e-9.
+    """
     survey = survey_text(bit()).encode()
     generator = np.random.default_rng(5)
     answers = generator.integers(0, 2, 96).astype(bool)
@@ -61,4 +65,4 @@ def test_reports_of_a_real_client_cannot_be_reconstructed() -> None:
     found = decode(subsets, subsets @ np.array(reports))
     assert (found == np.array(reports)).all()
     assert 42 <= (found == answers).sum() <= 92
-    assert (decode(subsets, subsets @ answers) == answers).all()  # twin: the answers themselves
+    assert (decode(subsets, subsets @ answers) == answers).all()  # twin: counts of answers

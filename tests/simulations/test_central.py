@@ -1,4 +1,4 @@
-"""The central mechanisms: exact distributions, privacy, and the flaw of the published sampler."""
+"""Central mechanisms: exact distributions, privacy, and the flaw of the published sampler."""
 
 import itertools
 import math
@@ -31,7 +31,7 @@ def seeded_below(seed: int = 20261118) -> Below:
 
 @pytest.mark.parametrize("x", ["0", "1/3", "1/2", "1", "3/2", "5/2"])
 def test_the_coin_of_probability_e_to_minus_x_is_exact(x: str) -> None:
-    """Its whole tree: the walked part and the rest enclose e^-x to a part in a million."""
+    """Walk the tree of outcomes: it encloses e^-x to within one in a million."""
     ratio = Fraction(x)
     distribution, rest = exact_distribution(
         lambda uniform: bernoulli_exp(ratio.numerator, ratio.denominator, uniform),
@@ -45,7 +45,7 @@ def test_the_coin_of_probability_e_to_minus_x_is_exact(x: str) -> None:
 
 @pytest.mark.parametrize(("epsilon", "sensitivity"), [("1", 1), ("2", 1), ("1", 2)])
 def test_discrete_laplace_is_drawn_exactly(epsilon: str, sensitivity: int) -> None:
-    """The sampler's tree encloses every probability, up to the tenth that is left unwalked."""
+    """Walk the sampler's tree: it encloses every probability; at most a tenth is left unwalked."""
     noise = DiscreteLaplace(Epsilon(epsilon), sensitivity)
     walked, rest = exact_distribution(noise.sample, Fraction(1, 2 * 10**5))
     assert rest < Fraction(1, 10)
@@ -56,7 +56,7 @@ def test_discrete_laplace_is_drawn_exactly(epsilon: str, sensitivity: int) -> No
 
 
 def test_the_enclosure_above_rejects_a_wrong_scale() -> None:
-    """Twin: noise for ε = 1.1 does not pass for ε = 1."""
+    """Twin: noise for ε = 1.1 fails the check for ε = 1."""
     walked, rest = exact_distribution(DiscreteLaplace(Epsilon("1")).sample, Fraction(1, 2 * 10**5))
     wrong = DiscreteLaplace(Epsilon("1.1")).probability(0)
     assert not float(walked[0]) <= wrong <= float(walked[0] + rest)
@@ -64,7 +64,7 @@ def test_the_enclosure_above_rejects_a_wrong_scale() -> None:
 
 @pytest.mark.parametrize("alpha", [Fraction(11, 10), Fraction(3, 2), Fraction(7, 2)])
 def test_variance_and_tail_of_the_distribution_by_exact_sums(alpha: Fraction) -> None:
-    """Theorem 2.7 of the notes in fractions: the printed tail a^-z is a bound, ours the value."""
+    """Check Theorem 2.7 of the notes in fractions: the printed tail is a bound, ours is exact."""
     sums = {z: (alpha - 1) / (alpha + 1) * alpha**-z for z in range(400)}
     variance = 2 * sum(z * z * p for z, p in sums.items())
     noise = DiscreteLaplace(Epsilon(f"{math.log(alpha):.9f}"))
@@ -76,13 +76,13 @@ def test_variance_and_tail_of_the_distribution_by_exact_sums(alpha: Fraction) ->
         assert tail <= alpha**-radius
 
 
-def test_discrete_laplace_at_billions_of_the_scale_is_laplace() -> None:
+def test_discrete_laplace_with_a_scale_of_billions_is_laplace() -> None:
     fine = DiscreteLaplace(Epsilon("0.5"), 2**30)
     assert fine.variance / 2**60 == pytest.approx(2 / 0.5**2, rel=1e-9)
 
 
-def test_draws_follow_the_distribution_for_the_epsilons_that_people_write() -> None:
-    """False alarm at most 9e-9; twin below: a scale 10 % off is rejected."""
+def test_draws_follow_the_distribution_for_typical_epsilons() -> None:
+    """Keep false alarms at 9e-9. Twin below: a scale that is 10 % off is rejected."""
     noise, uniform, n = DiscreteLaplace(Epsilon("0.7"), 3), seeded_below(), 20_000
     seen = Counter(noise.sample(uniform) for _ in range(n))
     for z in range(-4, 5):
@@ -90,7 +90,7 @@ def test_draws_follow_the_distribution_for_the_epsilons_that_people_write() -> N
     assert_implausible(seen[0], n, DiscreteLaplace(Epsilon("0.9"), 3).probability(0))
 
 
-def test_the_released_histogram_is_whole_and_near() -> None:
+def test_the_released_histogram_has_integers_near_the_truth() -> None:
     counts = (1_000, 0, 250)
     mechanism = GeometricCounts(Epsilon("1"), 2)
     released = mechanism.release(counts, seeded_below())
@@ -99,8 +99,8 @@ def test_the_released_histogram_is_whole_and_near() -> None:
     assert max(abs(a - b) for a, b in zip(counts, released, strict=True)) <= radius
 
 
-def test_the_radius_needs_its_ceiling() -> None:
-    """ε = 0.99, one count: without rounding up, a larger error has probability above δ = 0.0201."""
+def test_the_radius_must_be_rounded_up() -> None:
+    """At ε = 0.99 an unrounded radius has a larger error with probability above δ = 0.0201."""
     epsilon, failure = Epsilon("0.99"), 0.0201
     mechanism = GeometricCounts(epsilon)
     printed = math.log(1 / failure) / float(epsilon)
@@ -119,10 +119,10 @@ def test_the_central_mean_is_unbiased_and_clamped() -> None:
 
 @pytest.mark.parametrize("epsilon", ["0.05", "0.5", "1", "4", "20"])
 @pytest.mark.parametrize("sensitivity", [1, 2, 3])
-def test_one_unit_never_costs_more_than_its_share_of_half_epsilon(
+def test_one_unit_of_score_costs_at_most_its_share_of_half_epsilon(
     epsilon: str, sensitivity: int
 ) -> None:
-    """Exact: Δ steps of the weights are at most e^(ε/2), that is, 2 Δ steps at most e^ε."""
+    """Check exactly: Δ steps change a weight by at most e^(ε/2), and 2 Δ steps by at most e^ε."""
     falling = ExponentialMechanism(Epsilon(epsilon), sensitivity).falling
     steps = 2 * sensitivity
     for start in range(max(1, len(falling) - 1)):
@@ -140,7 +140,7 @@ def test_a_candidate_is_never_better_than_perfect() -> None:
 
 
 def neighbours(people: int, points: int) -> Iterator[tuple[list[int], list[int]]]:
-    """Yield the histogram of each way in which one person answers differently."""
+    """Yield every histogram that results when one person answers differently."""
     for held in itertools.product(range(people + 1), repeat=points):
         if sum(held) != people:
             continue
@@ -166,15 +166,17 @@ def worst_ratio(quantile: PrivateQuantile, people: int, points: int) -> Fraction
 def test_the_private_quantile_keeps_its_epsilon_on_all_neighbours(
     epsilon: str, alpha: tuple[int, int]
 ) -> None:
-    """Exact, no sampling: every data set of 4 people on 4 points, against all its neighbours."""
+    """Compare every data set of 4 people on 4 points with all its neighbours, exactly."""
     worst = worst_ratio(PrivateQuantile(Epsilon(epsilon), *alpha), 4, 4)
     assert within(Epsilon(epsilon), worst.numerator, worst.denominator)
 
 
 @pytest.mark.parametrize("epsilon", ["0.1", "1", "2"])
-def test_the_weight_with_the_whole_epsilon_is_not_private(epsilon: str) -> None:
-    """Twin: e^(-ε d), as the sampler is printed, breaks ε on neighbours, by a third and more
-    already with three people on eight points."""
+def test_weights_with_the_whole_epsilon_are_not_private(epsilon: str) -> None:
+    """Twin: the printed weight e^(-ε d) exceeds ε on neighbouring data sets.
+
+    With three people on eight points, it already does so by a third and more.
+    """
     doubled = Epsilon(str(2 * float(Epsilon(epsilon))))
     worst = worst_ratio(PrivateQuantile(doubled), 3, 8)
     assert not within(Epsilon(epsilon), worst.numerator, worst.denominator)
@@ -183,9 +185,11 @@ def test_the_weight_with_the_whole_epsilon_is_not_private(epsilon: str) -> None:
 
 
 def printed_sampler(numbers: list[int], top: int, weight: Fraction) -> list[Fraction]:
-    """Algorithm 4 as it stands, for the median on [0, top]: the density on each unit interval,
-    `weight` being what one whole person multiplies it by, half a person its square root; so with
-    an odd number of people, whose distances are all half-odd, the common half drops out."""
+    """Return Algorithm 4 as printed, for the median on [0, top]: its density on each unit interval.
+
+    One whole person multiplies the density by `weight`, and half a person by its square root. With
+    an odd number of people every distance is half-odd, so the common half cancels.
+    """
     ends = [0, *sorted(numbers), top]
     k = len(numbers)
     density = [Fraction(0)] * top
@@ -197,7 +201,7 @@ def printed_sampler(numbers: list[int], top: int, weight: Fraction) -> list[Frac
 
 @pytest.mark.parametrize("full", [True, False])
 def test_the_sampler_of_the_notes_spends_twice_its_epsilon(full: bool) -> None:
-    """Three people on [0, 6]: with e^-ε a person the ratio passes e^ε; with e^(-ε/2) it stays."""
+    """For three people on [0, 6], e^-ε per person exceeds the ratio e^ε; e^(-ε/2) does not."""
     epsilon = Fraction(1)
     person = Fraction(math.exp(-epsilon if full else -epsilon / 2))
     worst = Fraction(1)
@@ -210,7 +214,7 @@ def test_the_sampler_of_the_notes_spends_twice_its_epsilon(full: bool) -> None:
 
 
 def test_ties_do_not_hide_the_median() -> None:
-    """Everybody holds 40: the printed score is the same everywhere, ours is 0 only at 40."""
+    """If everybody holds 40, the printed score is constant; ours is 0 only at 40."""
     people = [0] * 101
     people[40] = 1_000
     quantile = PrivateQuantile(Epsilon("1"))
@@ -220,7 +224,7 @@ def test_ties_do_not_hide_the_median() -> None:
 
 
 def test_choices_follow_the_weights() -> None:
-    """False alarm at most 5e-9, twin: weights for twice the ε are rejected."""
+    """Keep false alarms at 5e-9. Twin: weights for twice the ε are rejected."""
     people, uniform, n = [3, 0, 2, 0, 1], seeded_below(), 20_000
     quantile = PrivateQuantile(Epsilon("0.5"))
     weights, seen = (
@@ -234,7 +238,7 @@ def test_choices_follow_the_weights() -> None:
 
 
 def test_two_candidates_are_distinguished_at_the_rate_of_the_formula() -> None:
-    """A gap of g people: the better one with probability 1 / (1 + e^(-ε g / 2)), to rounding."""
+    """With a gap of g, the better one wins with probability 1 / (1 + e^(-ε g / 2)), to rounding."""
     mechanism = ExponentialMechanism(Epsilon("1"))
     for gap in (1, 5, 20):
         better, worse = mechanism.weights([0, gap])

@@ -1,4 +1,4 @@
-"""Charts draw every line and point at its row's number, on the axes that the labels name."""
+"""Charts of studies: every line and point is at its row's number, on the labelled axes."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -87,7 +87,7 @@ ROWS = Rows([row(LOCAL, 100, 4.0), row(LOCAL, 10_000, 0.04), row(CENTRAL, 100, 0
 
 
 def test_an_error_figure_draws_errors_by_formula_as_measured_and_their_limits() -> None:
-    """The measured root is 1.1 times that of the formula, and the limit is half of it."""
+    """Give a measured root of 1.1 times the formula's, and a limit of half of it."""
     figure = error_figure("a", "A.", ROWS, [LOCAL, CENTRAL], "title", PERCENT, targets=[THESE])
     canvas = figure.draw()
     axes = the_axes(canvas)
@@ -106,7 +106,7 @@ def test_an_error_figure_draws_errors_by_formula_as_measured_and_their_limits() 
     assert first == pytest.approx((220 * Z, 220 * Z - half, 220 * Z + half))
 
 
-def test_the_legend_has_each_curve_once_in_its_own_look() -> None:
+def test_the_legend_lists_each_curve_once_with_its_style() -> None:
     figure = error_figure("a", "A.", ROWS, [LOCAL, CENTRAL], "title", PERCENT, targets=[THESE])
     (legend,) = figure.draw().legends
     looks = {
@@ -119,12 +119,12 @@ def test_the_legend_has_each_curve_once_in_its_own_look() -> None:
 
 
 @pytest.mark.parametrize("taken", [0, 2])
-def test_looks_differ_where_there_are_more_curves_than_colours(taken: int) -> None:
+def test_styles_differ_even_with_more_curves_than_colours(taken: int) -> None:
     looks = distinct_looks(20 - taken, LOOKS[:taken])
     assert len({*looks, *LOOKS[:taken]}) == 20
 
 
-def test_a_price_is_a_ratio_of_squared_errors_for_each_person() -> None:
+def test_a_price_is_a_ratio_of_squared_errors() -> None:
     line, points = price_curves(ROWS.at(people=100), LOCAL, CENTRAL)
     assert line.points == near([(1, 16 / 100, 0)])
     ((_, price, half),) = points.points
@@ -140,7 +140,7 @@ def test_an_error_table_has_the_same_half_widths() -> None:
     assert table.rows == [["1", "100", "± 392", ""]]
 
 
-def test_intervals_are_drawn_around_their_middle_and_the_trusted_one_around_the_truth() -> None:
+def test_local_intervals_are_centred_on_estimates_and_trusted_ones_on_the_truth() -> None:
     axes = the_axes(interval_figure([survey_row("a", 0.2), survey_row("b", 0.6)], 1_000))
     assert axes.get_xlabel() == "%"
     assert [label.get_text() for label in axes.get_yticklabels()] == ["browser: a", "browser: b"]
@@ -175,10 +175,10 @@ def test_a_question_shows_its_twenty_most_held_options(labels: int, shown: int) 
     found = few(Rows(honest(labels)))
     assert [one["label"] for one in found] == [
         f"option {n}" for n in range(labels - shown, labels)
-    ], "the least held are left out, and the order is the survey's own"
+    ], "omits the rarest options and keeps the survey's order"
 
 
-def test_more_people_than_the_most_are_refused() -> None:
+def test_more_people_than_the_maximum_are_refused() -> None:
     assert option.people("1e9").read("people", "1e9") == [10**9]
     with pytest.raises(WrongUse, match="1,000,000,000"):
         option.people("1e9").read("people", "1000000001")

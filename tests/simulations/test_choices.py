@@ -1,7 +1,7 @@
-"""Distance of a choice's variance from the least possible, and the geometries that reach it.
+"""Variance of a choice compared with the smallest possible, and the geometries that reach it.
 
-The limit for any local mechanism with k options is that of Ye and Barg, to first order. It is
-computed here independently: the least (d E + k - d)^2 / (d (k - d)) over d, with E = e^ε.
+The limit for any local mechanism with k options is Ye and Barg's, to first order. It is computed
+here independently: the minimum of (d E + k - d)^2 / (d (k - d)) over d, with E = e^ε.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ EDGES = (
     "2.045",
     "3.29",
     "3.39",
-)  # where two geometries are equally far off
+)  # ε at which two geometries have equal variances
 OTHERS = "0.01 0.1 0.25 0.5 0.7 0.9 1 1.2 1.5 2 2.5 3 3.2 3.6 3.8 4"
 EPSILONS = (*EDGES, *OTHERS.split())
 FEW = (2, 3, 4, 6, 10, 16, 40, 128, 1_024, 8_192)
@@ -55,7 +55,7 @@ def test_a_choice_is_never_more_than_three_percent_above_the_limit(options: int)
         assert least_n_variance(chosen) == pytest.approx(least, rel=1e-9)
 
 
-def test_the_chosen_geometry_is_the_best() -> None:
+def test_the_chosen_geometry_has_the_least_variance() -> None:
     for epsilon, options in (("0.4", 300), ("1", 8_193), ("4", 65_536), ("20", 50)):
         best = ProjectiveGeometry(Epsilon(epsilon), options)
         for other in geometries(options):
@@ -127,7 +127,7 @@ def test_a_hyperplane_of_the_plane_over_three_elements_is_a_line() -> None:
 
 @pytest.mark.parametrize("options", [11, 300, 65_536])
 def test_supports_are_counted_symbol_by_symbol(options: int) -> None:
-    """The transform equals the sum over each report's symbol, exactly."""
+    """Check that the transform equals the exact sum over the symbol of each report."""
     design = ProjectiveGeometry(Epsilon("1"), options)
     draw = random.Random(5).getrandbits
     symbols = [design.randomize(design.options // 2, draw) for _ in range(40)]
@@ -148,7 +148,7 @@ def test_supports_of_a_trillion_reports_are_exact() -> None:
 
 
 def test_expected_cells_give_back_the_shares() -> None:
-    """Expected cells pass through the transform and the estimator, and give the shares."""
+    """Pass expected cells through the transform and the estimator."""
     for epsilon, options in (("0.4", 100), ("1", 1_000), ("3", 20_000)):
         design = ProjectiveGeometry(Epsilon(epsilon), options)
         held = np.random.default_rng(4).dirichlet(np.full(options, 0.01))
@@ -157,9 +157,12 @@ def test_expected_cells_give_back_the_shares() -> None:
         assert np.abs(found.estimate - held).max() < 1e-6
 
 
-def test_many_people_have_the_variance_that_is_predicted() -> None:
-    """The population's generator, 100 rounds of a million, agrees within a tenth. Each variance is
-    a mean over 200 options of a chi-squared law, so a tenth is more than five deviations."""
+def test_large_populations_have_the_predicted_variance() -> None:
+    """Draw 100 rounds of a million people; their variance agrees within a tenth.
+
+    Each variance is a mean over 200 options with a chi-squared distribution, so a tenth is more
+    than five deviations.
+    """
     design, rng = ProjectiveGeometry(Epsilon("1"), 200), np.random.default_rng(6)
     held = np.full(200, 5_000)
     counts = fixed(design, held, 100, rng).counts

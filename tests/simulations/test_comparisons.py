@@ -1,4 +1,4 @@
-"""Studies of local against central privacy: their exact numbers next to what was measured."""
+"""Studies of local against central privacy: exact numbers compared with measurements."""
 
 import json
 import math
@@ -95,7 +95,7 @@ def test_the_study_of_a_bit_shows_both_prices(capsys: pytest.CaptureFixture[str]
 
 @pytest.mark.parametrize("epsilon", ["0.5", "1", "2", "4"])
 def test_many_options_cost_half_the_people_by_a_hyperbolic_cosine(epsilon: str) -> None:
-    """Unary for an option without holders, against geometric noise with one person replaced."""
+    """Compare unary reports of an option without holders with noise for a replaced person."""
     local = Unary(Epsilon(epsilon), 8).variance(1_000, 0.0)
     central = GeometricCounts(Epsilon(epsilon), REPLACE_ONE).variance(1_000)
     assert local / central / 1_000 == pytest.approx(many_options_price(float(epsilon)), rel=1e-12)
@@ -104,7 +104,7 @@ def test_many_options_cost_half_the_people_by_a_hyperbolic_cosine(epsilon: str) 
 def test_one_person_replaced_leaves_a_bin_and_enters_another(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    """Noise at e^(ε/2) protects against another answer, at e^ε only an added or removed person."""
+    """Noise at e^(ε/2) protects against a changed answer; at e^ε only against an added person."""
     for cell in simulated("histogram", capsys)["rows"]:
         spread = float(cell["epsilon"]) / (2 if cell["estimator"] == "geometric-replace-one" else 1)
         if cell["model"] == "central":
@@ -128,19 +128,22 @@ def test_k_ary_response_wins_with_few_options_and_loses_with_many(
     ("one-bit-mean", "1", 4.6827), ("one-bit-mean", "4", 1.0760), ("local-laplace", "2", 1.47974),
     ("local-laplace", "8", 0.12384),
 ])  # fmt: skip
-def test_local_means_stay_below_their_worst_case(
+def test_the_error_of_local_means_is_at_most_their_worst_case(
     mechanism: str, epsilon: str, worst: float, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """The worst variance of one person on [-1, 1] is four times that as a share of the range."""
+    """Bound it by the worst variance of one person, which is four times larger on [-1, 1]."""
     cells = simulated("mean", capsys, "--epsilon", epsilon, "--population", "middle")["rows"]
     cell = one(cells, estimator=mechanism, people=1_000_000)
     assert 0.8 * worst / 4 < cell["exact"] * 1_000_000 <= worst / 4 * 1.0001
 
 
 @pytest.mark.long
-def test_the_median_approaches_its_limits(capsys: pytest.CaptureFixture[str]) -> None:
-    """Median, quantile and centre: central and without privacy within 6.5 Monte-Carlo errors of the
-    limit and 2 % of it, the search within a tenth of its own."""
+def test_errors_of_the_median_approach_their_limits(capsys: pytest.CaptureFixture[str]) -> None:
+    """Check median, quantile and centre.
+
+    Without privacy and with a curator, errors are within 6.5 Monte-Carlo errors of the limit plus 2
+    % of it. The search is within a tenth of its own limit.
+    """
     document = simulated("median", capsys, "--quantile", "0.5,0.2", "--repetitions", "2000")
     for cell in document["rows"]:
         if cell["exact"] is None:
@@ -157,15 +160,17 @@ def test_the_median_approaches_its_limits(capsys: pytest.CaptureFixture[str]) ->
 
 
 @pytest.mark.parametrize(("share", "epsilon", "stated"), [(0.5, "1", 1.1707), (0.1, "0.5", 4.0077)])
-def test_the_limit_of_a_quantile_is_what_one_bit_tells(
+def test_the_limit_of_a_quantile_is_the_information_of_one_bit(
     share: float, epsilon: str, stated: float
 ) -> None:
-    """Uses the information of a report about the tilt v of 1 + v sign(x - q), in small differences:
-    every report is a function of randomized response."""
+    """Compute the information of a report about the tilt v of 1 + v sign(x - q), numerically.
+
+    Every report is a function of randomized response.
+    """
     target, e = Target("quantile", share), math.exp(float(epsilon))
     n_variance = target.variance(SEARCH, Epsilon(epsilon), 1) * target.density**2
     assert n_variance == pytest.approx(stated, abs=1e-4)
-    true, step = e / (1 + e), 1e-5  # who is below moves by `step`, and so does the rate of a yes
+    true, step = e / (1 + e), 1e-5  # `step` changes the share below, and with it the rate of a yes
     rates = [share + sign * step for sign in (-1, 1)]
     yes = [(1 - true) + (2 * true - 1) * rate for rate in rates]
     middle = sum(yes) / 2
@@ -176,7 +181,7 @@ def test_the_limit_of_a_quantile_is_what_one_bit_tells(
 @pytest.mark.parametrize(
     ("epsilon", "times"), [("0.5", 26.2), ("1", 7.36), ("2", 2.71), ("4", 1.69)]
 )
-def test_a_centre_by_its_sign_costs_what_theory_says(epsilon: str, times: float) -> None:
+def test_a_centre_estimated_by_signs_has_the_theoretical_price(epsilon: str, times: float) -> None:
     target = Target("location", 0.5)
     none = target.variance(NONE, Epsilon(epsilon), 1)
     assert target.variance(SEARCH, Epsilon(epsilon), 1) / none == pytest.approx(times, rel=2e-3)
@@ -184,8 +189,8 @@ def test_a_centre_by_its_sign_costs_what_theory_says(epsilon: str, times: float)
         assert target.variance(CLIP, Epsilon("1"), 1) / none == pytest.approx(42.1, rel=2e-3)
 
 
-def test_asking_once_pays_for_every_level() -> None:
-    """About (L / 2) L 4 V of a share, L = 10; two groups are near the limit with many people."""
+def test_asking_every_level_in_one_round_multiplies_the_error() -> None:
+    """Expect about (L / 2) L 4 V of a share, L = 10; two large groups are near the limit."""
     epsilon, people, times = Epsilon("1"), 10**6, 4_000
     rng, target = np.random.default_rng(20261118), Target("quantile", 0.5)
     mechanism, tree = RandomizedResponse(epsilon), Unary(epsilon, 2)
@@ -198,9 +203,11 @@ def test_asking_once_pays_for_every_level() -> None:
     assert 1 < twice < 2
 
 
-def test_one_node_for_each_level_has_the_counts_of_real_reports() -> None:
-    """A level's binomial stands for unary reports of the level's intervals, with people drawn.
-    False alarm at most 1e-9 for each. Twin: without the reports' noise."""
+def test_each_level_has_the_counts_of_real_reports() -> None:
+    """Compare a level's binomial with unary reports of its intervals, for people drawn at random.
+
+    False alarm at most 1e-9 each. Twin: reports without noise.
+    """
     unary, draw = Unary(Epsilon("1"), 4), random.Random(20261118).getrandbits
     people, target = 20_000, Target("quantile", 0.5)
     places = target.quantile(np.random.default_rng(5).random(people))
@@ -221,10 +228,10 @@ def test_the_price_of_a_median_is_the_square_of_c() -> None:
         )
 
 
-def test_the_median_is_chosen_with_the_weights_that_would_be_released() -> None:
-    """The fast sampler chooses intervals between five people's answers as often as exact weights.
+def test_the_fast_median_sampler_uses_the_exact_weights() -> None:
+    """Draw intervals between five people's answers, and compare with the exact weights.
 
-    False alarm at most 6e-9 by the bound below.
+    False alarm at most 6e-9.
     """
     people, n = [0.1, 0.25, 0.3, 0.6, 0.9], 40_000
     points = np.tile([0.0, *people, 1.0], (n, 1))
@@ -242,10 +249,10 @@ def test_the_median_is_chosen_with_the_weights_that_would_be_released() -> None:
 
 
 @pytest.mark.parametrize("share", [0.5, 0.8])
-def test_the_search_finds_the_middle_by_asking_real_devices(share: float) -> None:
-    """Each of many people answers about one threshold, with a report of the mechanism itself.
+def test_the_search_finds_the_median_from_real_devices(share: float) -> None:
+    """Ask many devices about one threshold each; they report by the mechanism itself.
 
-    Twin: if 0.3 more of them answered as being above, the search ends far from the median.
+    Twin: if a share of 0.3 more of them answers as if above, the search ends far from the median.
     """
     mechanism, draw = RandomizedResponse(Epsilon("4")), random.Random(20261118).getrandbits
     generator, people, asked = np.random.default_rng(7), 20_000, list[int]()
@@ -262,9 +269,9 @@ def test_the_search_finds_the_middle_by_asking_real_devices(share: float) -> Non
 
 
 def test_the_search_without_noise_ends_at_the_median() -> None:
-    """Exact: expected reports lead to the median.
+    """Feed expected reports, so that the result is exact.
 
-    The rest of the error comes from the first groups, most of which are not averaged.
+    The remaining error comes from the first groups, most of which are not averaged.
     """
     for epsilon in ("0.5", "4"):
         mechanism = RandomizedResponse(Epsilon(epsilon))
@@ -312,7 +319,7 @@ def test_wrong_arguments_are_refused_in_one_line(
 def test_a_study_writes_the_same_bytes_in_another_place(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """CSV and figures are the same from this process and from a pool."""
+    """Compare CSV and figures of this process with those of a pool."""
     few = ["--epsilon", "1", "--people", "100,1000", "--repetitions", "20"]
     for where in ("local", "pool"):
         assert main(["simulate", "bit", *few, "--out", str(tmp_path / where), "--on", where]) == 0
@@ -323,10 +330,10 @@ def test_a_study_writes_the_same_bytes_in_another_place(
 
 
 @pytest.mark.parametrize(("share", "epsilon"), [(0.5, "1"), (0.5, "4"), (0.1, "1")])
-def test_the_search_wastes_few_of_the_people(share: float, epsilon: str) -> None:
+def test_the_search_uses_nearly_all_people(share: float, epsilon: str) -> None:
     """Compute to first order how an error in one group's reports changes the estimate.
 
-    The squares of these effects, over all groups, add up to the variance of the estimate.
+    The sum of the squared effects over all groups is the variance of the estimate.
     """
     mechanism, target = RandomizedResponse(Epsilon(epsilon)), Target("quantile", share)
     keep, lie = mechanism.keep / 2**64, mechanism.lie / 2**64

@@ -1,4 +1,4 @@
-"""Privacy cost of many rounds: every account against figures computed elsewhere, and a library."""
+"""Privacy cost of many rounds: each accounting method against independent figures and a library."""
 
 import math
 
@@ -7,7 +7,7 @@ import pytest
 from deniable.simulations import simulate
 from deniable.simulations.studies import composition as accounts
 
-# ε, rounds; then added up, advanced, Rényi, exactly, central limit; δ 1e-6
+# ε and rounds; then basic, advanced, Rényi, exact and central-limit accounts; δ 1e-6
 STATED = """
 .1 10 1 1.76743 .999371 .99937091 1.36819
 .1 100 10 6.30823 5.07311 4.7745676 4.88887
@@ -20,7 +20,7 @@ STATED = """
 
 
 @pytest.mark.parametrize("line", STATED.strip().splitlines())
-def test_accounts_agree_with_independent_figures(line: str) -> None:
+def test_accounting_methods_agree_with_independent_figures(line: str) -> None:
     epsilon, rounds, *stated = map(float, line.split())
     ways = (accounts.basic, accounts.advanced, accounts.rdp, accounts.exact, accounts.clt)
     found = [way(epsilon, int(rounds), 1e-6) for way in ways]
@@ -53,7 +53,7 @@ def test_sampled_rounds_agree_with_independent_figures() -> None:
     assert accounts.sampled_rdp(1, 0.01, 1000, 1e-5) == pytest.approx(2.10775, abs=2e-5)
 
 
-def test_the_study_orders_its_accounts() -> None:
+def test_the_study_lists_its_accounts_in_order() -> None:
     found = simulate("compose", epsilon=["0.1", 1], rounds=[1, 100])
     for epsilon in ("0.1", "1"):
         for rounds in (1, 100):

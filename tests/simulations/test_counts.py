@@ -1,4 +1,4 @@
-"""Many counts: errors by formula and by simulation, and the least error of local protocols."""
+"""Many counts: errors by formula and by simulation, and the smallest error of local protocols."""
 
 import itertools
 import math
@@ -17,8 +17,11 @@ from deniable.simulations.studies.counts import limit
 
 
 def test_a_price_agrees_with_independent_figures() -> None:
-    """m V / n and 2 m^2 / (ε n)^2: n / 139 at ε 1 for 64 counts, but for geometric noise, which has
-    a part in 10^5 less, and for who is asked, which adds (m - 1) / (4 (n - 1))."""
+    """Check m V / n and 2 m^2 / (ε n)^2: the price is n / 139 at ε 1 for 64 counts.
+
+    Two small differences remain: geometric noise has an error that is a part in 10^5 smaller, and
+    choosing whom to ask adds (m - 1) / (4 (n - 1)).
+    """
     n = 10**6
     row, _, geometric, *_ = simulate("counts", epsilon=1, people=n, counts=64, repetitions=9).rows
     noise = float(row["exact"] or 0) - 63 / (4 * (n - 1))
@@ -28,8 +31,10 @@ def test_a_price_agrees_with_independent_figures() -> None:
 
 @pytest.mark.parametrize("people", [20, 100_001])
 def test_errors_agree_with_the_formulas(people: int) -> None:
-    """Within 6.5 Monte-Carlo errors, groups of different sizes among them. Twin: those of another ε
-    are not."""
+    """Allow 6.5 Monte-Carlo errors, also for groups of different sizes.
+
+    Twin: the formulas for another ε fail.
+    """
     asked: dict[str, Any] = {"people": people, "counts": 7, "repetitions": 3000}
     rows, others = (simulate("counts", epsilon=e, **asked).rows for e in (1, 2))
     for row, other in zip(rows, others, strict=True):
@@ -42,9 +47,13 @@ def test_errors_agree_with_the_formulas(people: int) -> None:
 
 @pytest.mark.parametrize("epsilon", [0.2, 1.0, 1.5, 3.0])
 @pytest.mark.parametrize("counts", [1, 2, 3])
-def test_no_report_reveals_more_about_all_counts(epsilon: float, counts: int) -> None:
-    """Over every f with values 1 and e^ε, which are extremal, |E f x| / E f is at most that of the
-    limit; one question reaches it up to ε = ln 3. Twin: a larger ε exceeds it."""
+def test_no_report_reveals_more_about_all_counts_than_the_limit(
+    epsilon: float, counts: int
+) -> None:
+    """Check that |E f x| / E f is at most the limit's, over every f with values 1 and e^ε.
+
+    Such f are extremal. One question reaches the limit up to ε = ln 3. Twin: a larger ε exceeds it.
+    """
     corners = np.array(list(itertools.product((-1.0, 1.0), repeat=counts)))
     told = np.array(list(itertools.product((1.0, math.exp(epsilon)), repeat=2**counts)))
     reach = float((np.linalg.norm(told @ corners, axis=1) / told.sum(axis=1)).max())
@@ -55,9 +64,11 @@ def test_no_report_reveals_more_about_all_counts(epsilon: float, counts: int) ->
 
 
 def test_a_cube_is_private_and_has_the_stated_size() -> None:
-    """In fractions of q = e^-ε: a cube of half side R with probability (2 R + 1)^m q^R, and a place
-    in it, have q^(max |v|) but for what is beyond the largest R; so no neighbour changes it by more
-    than 1 / q. Twin: a place two away changes it by more."""
+    """Check in fractions of q = e^-ε that no neighbour changes a probability by more than 1 / q.
+
+    A cube of half side R has probability (2 R + 1)^m q^R. A point in it has q^(max |v|), except for
+    what lies beyond the largest R. Twin: a point two steps away changes it by more.
+    """
     q, last = Fraction(1, 3), 40
     for m in (1, 2, 3):
         sides = [(2 * r + 1) ** m * q**r for r in range(last + 1)]
@@ -76,9 +87,12 @@ def test_a_cube_is_private_and_has_the_stated_size() -> None:
 
 
 @pytest.mark.parametrize("counts", [1, 2, 3, 64])
-def test_a_cube_s_radii_have_the_stated_probabilities(counts: int) -> None:
-    """The exact weights, the variance of each count by them, and by draws within 6.5 errors; one
-    count has discrete Laplace noise. Twin: many have six times less."""
+def test_the_radii_of_a_cube_have_the_stated_probabilities(counts: int) -> None:
+    """Check the exact weights, and the variance of each count by weights and by draws.
+
+    Draws are within 6.5 errors. One count has discrete Laplace noise. Twin: the variance of many
+    counts is six times smaller.
+    """
     noise = CubeNoise(Epsilon("0.7"), counts)
     weights = [math.exp(counts * math.log(2 * r + 1) - 0.7 * r) for r in range(60)]
     for r in range(59):
@@ -95,12 +109,12 @@ def test_a_cube_s_radii_have_the_stated_probabilities(counts: int) -> None:
         assert noise.variance / separate == pytest.approx(wanted, rel=0.05)
 
 
-def test_the_limit_is_the_same_from_both_sides_of_three() -> None:
+def test_the_limit_is_continuous_where_e_to_epsilon_is_three() -> None:
     edge = math.log(3)
     assert limit(edge, 5) == pytest.approx(limit(edge + 1e-9, 5), rel=1e-6)
-    assert limit(2.0, 1) < limit(2.0, 5) / 3  # beyond it, several count for more
+    assert limit(2.0, 1) < limit(2.0, 5) / 3  # above it, several counts matter more
 
 
-def test_each_question_has_to_be_asked(capsys: pytest.CaptureFixture[str]) -> None:
+def test_every_question_must_be_asked(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["simulate", "counts", "--people", "100", "--counts", "101"]) == 2
     assert "people must be at least as many as counts" in capsys.readouterr().err

@@ -1,4 +1,4 @@
-"""Studies in Python: the same rows as from the command; custom studies and mechanisms."""
+"""Studies run from Python: same rows as the command; custom studies and mechanisms."""
 
 import json
 import re
@@ -37,7 +37,7 @@ def test_the_readme_s_snippets_run(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     monkeypatch.chdir(tmp_path)
     names: dict[str, Any] = {}
     for snippet in re.findall(r"```python\n(.*?)```", text, re.DOTALL):
-        exec(snippet, names)  # our own words
+        exec(snippet, names)  # a snippet of this repository
     assert len(names["reports"]) == 10_000
     assert names["page"].is_file()
     assert names["figure"].axes
@@ -74,7 +74,7 @@ def test_nothing_loads_matplotlib_before_a_figure_is_drawn() -> None:
     subprocess.run([sys.executable, "-c", code], check=True, capture_output=True)
 
 
-def test_a_wrong_option_is_named_with_those_there_are() -> None:
+def test_a_wrong_option_is_named_with_the_valid_ones() -> None:
     for wrong, words in (
         ({"user": 3}, "unknown option user; choose from epsilon, people"),
         ({"epsilon": "x"}, "epsilon: "),
@@ -92,7 +92,7 @@ def test_a_wrong_option_is_named_with_those_there_are() -> None:
         simulate("means")
 
 
-def test_a_user_s_numbers_are_a_population_that_is_never_written(tmp_path: Path) -> None:
+def test_numbers_of_a_user_serve_as_population_and_are_never_written(tmp_path: Path) -> None:
     held = [0.125, 0.125, 0.5, 0.875]
     found = simulate("mean", epsilon=4, people=1000, repetitions=100, mechanisms="ternary",
                      population=held, out=tmp_path)  # fmt: skip
@@ -104,7 +104,7 @@ def test_a_user_s_numbers_are_a_population_that_is_never_written(tmp_path: Path)
 
 
 @pytest.mark.parametrize("where", ["local", "pool", pytest.param("dask", marks=pytest.mark.long)])
-def test_own_studies_and_mechanisms_run_anywhere(where: str) -> None:
+def test_custom_studies_and_mechanisms_run_on_every_back_end(where: str) -> None:
     assert isinstance(STUDY, Study)
     own = simulate(STUDY, on=where, people=[100, 1e4])
     assert csv_bytes(own.rows) == csv_bytes(simulate(STUDY, people=[100, 1e4]).rows)
@@ -116,7 +116,7 @@ def test_own_studies_and_mechanisms_run_anywhere(where: str) -> None:
         assert row["estimator"] == "tests.simulations.own_mechanism:HalfBit"
 
 
-def test_own_mechanisms_are_compared_with_ours() -> None:
+def test_custom_mechanisms_are_compared_with_built_in_ones() -> None:
     found = simulate("mean", **FEW, mechanisms=["one-bit-mean", HalfBit])
     ours, half = (pick(found.rows, m) for m in ("one-bit-mean", f"{HalfBit.__module__}:HalfBit"))
     assert half["exact"] > ours["exact"]
@@ -133,10 +133,10 @@ def pick(rows: object, mechanism: str) -> Mapping[str, float]:
 
 @pytest.mark.parametrize("where", ["pool", pytest.param("dask", marks=pytest.mark.long)])
 def test_a_study_of_an_installed_wheel_is_found_by_its_name(tmp_path: Path, where: str) -> None:
-    """A package of one's own has an entry point in the group `deniable.studies`."""
+    """Install a package with an entry point in the group `deniable.studies`."""
     target = tmp_path / "site-packages"
     with ZipFile(wheel_of_liars(tmp_path)) as wheel:
-        wheel.extractall(target)  # all that installing a wheel of Python modules does
+        wheel.extractall(target)  # equivalent to installing a pure Python wheel
     words = ["simulate", "liars", "--epsilon", "1", "--on", where, "--json"]
     made = subprocess.run(
         [sys.executable, "-m", "deniable", *words],

@@ -1,4 +1,4 @@
-"""Limits: no row of any study is below its limit, and the limits are those of theory."""
+"""Limits of studies: no row is below its limit, and the limits are theoretical ones."""
 
 import json
 import math
@@ -24,7 +24,7 @@ from deniable.simulations.studies.bit import count_limit, drawn_price, share_lim
 from deniable.simulations.studies.histogram import ADD, BEST, with_best
 from tests.simulations.small_studies import SMALL
 
-Rows = Sequence[Mapping[str, Any]]  # Any: what rows hold
+Rows = Sequence[Mapping[str, Any]]  # Any: values of rows
 
 SIZES = ("epsilon", "people", "options", "counts", "dimension", "attributes", "response")
 
@@ -33,8 +33,10 @@ SIZES = ("epsilon", "people", "options", "counts", "dimension", "attributes", "r
     "name", ["bit", "mean", "histogram", "counts", "vector", "synthetic", "regression"]
 )
 def test_curators_have_no_larger_error_than_devices(name: str) -> None:
-    """In every cell, for these people and for the population, at the same ε for one answer, and
-    without a δ. In many of counts and of vectors a curator has to run what devices do."""
+    """Compare every cell, for these people and for the population, at the same ε without δ.
+
+    In many cells of counts and vectors, a curator must run what devices run.
+    """
     rows: Any = simulate(name, on="local", **SMALL[name]).rows
     rows = [row for row in rows if row["estimator"] != ADD.name and not row.get("delta")]
     keys = [key for key in SIZES if key in rows[0]]
@@ -49,8 +51,8 @@ def test_curators_have_no_larger_error_than_devices(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["bit", "mean", "histogram"])
-def test_errors_about_the_population_are_as_exact(name: str) -> None:
-    """Simulations are within 6.5 Monte-Carlo errors. Twin: without sampling error, most are not."""
+def test_errors_about_the_population_agree_with_the_formula(name: str) -> None:
+    """Allow 6.5 Monte-Carlo errors. Twin: without sampling error, most cells fail."""
     more: dict[str, Any] = {"options": [4]} if name == "histogram" else {}
     asked: dict[str, Any] = {"epsilon": [1, 4], "people": [1e3, 1e6], "repetitions": 4000, **more}
     rows: Any = simulate(name, **asked).rows
@@ -68,7 +70,9 @@ def test_columns_about_the_population_are_mean_squares() -> None:
     assert mean_square(None) == (None, None)
 
 
-def test_the_price_of_a_share_has_two_answers(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_price_of_a_share_differs_for_these_people_and_the_population(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     """The price is n / 2 for these people, and 4.68 for the population at one half and ε 1."""
     assert drawn_price(1.0, 0.5) == pytest.approx(1 / math.tanh(0.5) ** 2, rel=1e-12)
     assert main(["simulate", "bit", "--epsilon", "1", "--people", "1e6", "--share", "0.5"]) == 0
@@ -80,9 +84,11 @@ def test_the_price_of_a_share_has_two_answers(capsys: pytest.CaptureFixture[str]
 @pytest.mark.parametrize("people", [1, 2, 100, 1000, 10**6, 10**12])
 @pytest.mark.parametrize("epsilon", ["0.000001", "0.1", "1", "4", "20"])
 def test_limits_of_a_bit_are_below_every_known_estimator(epsilon: str, people: int) -> None:
-    """Below the errors of unbiased estimates, of always answering one half, and of estimates that
-    shrink towards it; and devices have no smaller limit than a server, which has no smaller one
-    than no privacy. Once the limit was .999 where one half has .25, for 100 people at ε .1."""
+    """Compare with unbiased estimates, the constant one half, and estimates that shrink towards it.
+
+    The limit of devices is at least that of a server, which is at least that without privacy. An
+    earlier limit was wrong: .999 for 100 people at ε .1, where the constant one half has .25.
+    """
     response = RandomizedResponse(Epsilon(epsilon))
     keep, spread = response.keep / ONE, response.variance(people, 0.5)
     count = count_limit(float(epsilon), people) / people**2
@@ -107,8 +113,10 @@ def test_limits_of_a_bit_are_reached_by_many_people() -> None:
 
 
 @pytest.mark.parametrize(("epsilon", "people"), [(0.5, 1), (1.0, 3), (0.2, 6)])
-def test_no_private_release_of_a_uniform_count_has_less_error(epsilon: float, people: int) -> None:
-    """Linear programming over every mechanism that releases a number on a fine grid."""
+def test_no_private_release_of_a_uniform_count_is_below_its_limit(
+    epsilon: float, people: int
+) -> None:
+    """Minimize by linear programming over every mechanism that releases a number on a fine grid."""
     places = np.linspace(0, people, 12 * people + 1)
     counts = np.arange(people + 1)
     cost = ((counts[:, None] - places) ** 2 / (people + 1)).ravel()
@@ -127,11 +135,11 @@ def test_no_private_release_of_a_uniform_count_has_less_error(epsilon: float, pe
     least = count_limit(epsilon, people)
     assert found.fun is not None
     assert least <= found.fun * (1 + 1e-9)
-    assert found.fun == pytest.approx(least, rel=0.02)  # the grid's
+    assert found.fun == pytest.approx(least, rel=0.02)  # tolerance of the grid
 
 
 def test_limits_of_a_share_hold_for_every_estimator_of_few_people() -> None:
-    """The least Bayes risk with the same prior, from the exact posterior of the number of yes.
+    """Compute the least Bayes risk with the same prior, from the exact posterior of the count.
 
     Twin: the variance of randomized response exceeds it.
     """
@@ -147,7 +155,7 @@ def test_limits_of_a_share_hold_for_every_estimator_of_few_people() -> None:
     assert share_limits(keep, 0.5, people)[1] <= risk
     assert keep * (1 - keep) / (2 * keep - 1) ** 2 / people > risk
     held = rates * 0
-    for reports in yes:  # the variance of these people's share, given the reports and theirs
+    for reports in yes:  # posterior variance of these people's share
         kept = shares * keep / rates, shares * (1 - keep) / (1 - rates)
         mean = (reports * kept[0] + (people - reports) * kept[1]) / people
         spread = (
@@ -159,7 +167,7 @@ def test_limits_of_a_share_hold_for_every_estimator_of_few_people() -> None:
     assert share_limits(keep, 0.5, people)[0] <= float(held.sum())
 
 
-def test_numbers_of_a_row_do_not_change_with_another_mechanism() -> None:
+def test_adding_a_mechanism_does_not_change_other_rows() -> None:
     """Each estimator draws from its own generator."""
     asked: dict[str, Any] = {"epsilon": 1, "people": 1000, "repetitions": 20}
     for name, one, two in (
@@ -175,9 +183,11 @@ def test_numbers_of_a_row_do_not_change_with_another_mechanism() -> None:
 
 @pytest.mark.parametrize("options", [3, 4, 5, 6])
 @pytest.mark.parametrize("epsilon", [0.5, 1.0, 3.0])
-def test_no_report_reveals_more_about_shares(options: int, epsilon: float) -> None:
-    """Linear programming over all channels with two-valued columns, which are extremal, finds the
-    largest trace of the information about shares that are all alike."""
+def test_no_report_reveals_more_about_shares_than_the_limit(options: int, epsilon: float) -> None:
+    """Maximize the trace of the information about equal shares by linear programming.
+
+    It covers all channels with two-valued columns, which are extremal.
+    """
     columns = np.array(
         [[math.exp(epsilon) if bits >> x & 1 else 1.0 for x in range(options)]
          for bits in range(2**options)]
@@ -198,8 +208,8 @@ def test_subset_selection_is_at_the_limit(options: int, epsilon: str) -> None:
     assert alike == pytest.approx(least, rel=1e-9)
 
 
-def test_two_options_are_a_yes_or_no_question() -> None:
-    """Both studies have the same errors in each model; randomized response attains the limit."""
+def test_two_options_have_the_errors_of_a_bit() -> None:
+    """Compare both studies in each model; randomized response attains the limit."""
     asked: dict[str, Any] = {"epsilon": [0.5, 1, 20], "people": [2, 1000], "repetitions": 20}
     bits: Any = simulate("bit", **asked, share=0.5).rows
     choices: Any = with_best(simulate("histogram", **asked, options=2).rows)
@@ -228,15 +238,17 @@ def test_a_histogram_has_every_mechanism() -> None:
     assert {row["estimator"] for row in rows if row["model"] == "local"} == fit
 
 
-def test_the_least_variance_of_a_number_is_below_one_bit() -> None:
-    """The least variance is 3.99 where one bit has 4.68, at ε 1."""
+def test_the_least_variance_of_a_number_is_below_that_of_one_bit() -> None:
+    """At ε 1, the least variance is 3.99 and that of one bit 4.68."""
     least = least_of_a_number(Epsilon("1"))
     assert least is not None
     assert 3.9 < least < 1 / math.tanh(0.5) ** 2
     assert least_of_a_number(Epsilon("20")) is None
 
 
-def test_a_mean_shows_its_worst_and_its_least_error(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_mean_lists_its_largest_and_its_smallest_error(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     words = ["--epsilon", "1", "--people", "1000", "--repetitions", "20", "--json"]
     assert main(["simulate", "mean", *words]) == 0
     cells = json.loads(capsys.readouterr().out)["rows"]

@@ -1,4 +1,4 @@
-"""A logistic slope: trusted estimates are private, devices' bits and errors are as computed."""
+"""Logistic slope: trusted estimates are private; bits and errors of devices match the formulas."""
 
 import itertools
 import math
@@ -20,7 +20,7 @@ OTHERS = [np.zeros(9), np.array([0, 0, 3, 0, 0, 1, 0, 5, 0]), np.array([6, 0, 0,
 
 
 def crowd(others: np.ndarray, place: int) -> LogisticCrowd:
-    """With one person more."""
+    """Return the crowd with one more person at this position."""
     return LogisticCrowd(Z, (others + np.eye(9)[place])[None, :].astype(np.int64))
 
 
@@ -31,7 +31,10 @@ def crowd(others: np.ndarray, place: int) -> LogisticCrowd:
 def test_densities_change_by_a_factor_of_at_most_e_to_epsilon(
     log: object, least: float, epsilon: float
 ) -> None:
-    """One person replaced, on [-1, 1], densities normalized by a sum. Twin: `least` is passed."""
+    """Replace one person, with densities on [-1, 1] normalized by a sum.
+
+    Twin: the change exceeds the fraction `least` of ε.
+    """
     assert callable(log)
     worst = 0.0
     for rest, one, other in itertools.product(OTHERS, range(9), range(9)):
@@ -45,8 +48,11 @@ def test_densities_change_by_a_factor_of_at_most_e_to_epsilon(
 
 @pytest.mark.parametrize("epsilon", [0.5, 3.0])
 def test_objective_perturbation_is_private(epsilon: float) -> None:
-    """Inside, the density of the noise times the slope of what it is; at the ends, its tails.
-    Twin: half of ε is passed."""
+    """Compare the density of the released slope inside the range, and its tails at the ends.
+
+    Inside, it is the density of the noise times the derivative of the noise by the slope. Twin: the
+    change exceeds half of ε.
+    """
     scale, worst = LogisticCrowd.gradient_sensitivity / (NOISE_SHARE * epsilon), 0.0
     for rest, one, other in itertools.product(OTHERS, range(9), range(9)):
         logs, tails = [], []
@@ -68,7 +74,7 @@ def laplace_tail(x: float) -> float:
     return 0.5 * math.exp(-x) if x > 0 else 1 - 0.5 * math.exp(x)
 
 
-def test_no_person_moves_losses_gradients_or_sums_further() -> None:
+def test_one_person_changes_losses_gradients_and_sums_by_at_most_their_sensitivity() -> None:
     z, theta = np.linspace(-1, 1, 401)[:, None], np.linspace(-1, 1, 81)
     loss = np.logaddexp(0, -z * theta)
     gradient = -z * expit(-z * theta)
@@ -81,8 +87,8 @@ def test_no_person_moves_losses_gradients_or_sums_further() -> None:
     assert moved.max() == pytest.approx(SUMS_SENSITIVITY, rel=1e-12)
 
 
-def test_loss_gradient_and_curvature_are_of_one_function() -> None:
-    """Finite differences agree, for all people of a crowd. Twin: another crowd's do not."""
+def test_gradient_and_curvature_are_derivatives_of_the_loss() -> None:
+    """Compare with finite differences for all people of a crowd. Twin: another crowd's differ."""
     people, other = crowd(OTHERS[1], 4), crowd(OTHERS[2], 4)
     at, step = np.array([[-0.7, 0.0, 0.4]]), 1e-4
     slope = (people.loss(at + step) - people.loss(at - step)) / (2 * step)
@@ -92,8 +98,8 @@ def test_loss_gradient_and_curvature_are_of_one_function() -> None:
     assert other.gradient(at) != pytest.approx(slope, rel=1e-2)
 
 
-def test_the_least_is_where_the_slope_of_the_objective_is_zero() -> None:
-    """Inside with push and ridge; at an end where the slope does not turn before it."""
+def test_the_gradient_of_the_objective_is_zero_at_its_minimum() -> None:
+    """Check a minimum inside the range, with push and ridge, and one at an end of the range."""
     people = LogisticCrowd(Z, np.array([[1, 2, 3, 4, 5, 6, 7, 8, 9], [9, 8, 7, 6, 5, 4, 3, 2, 1]]))
     push = np.array([0.5, -1.5])
     found = people.minimum(push, 3.0)
@@ -103,8 +109,10 @@ def test_the_least_is_where_the_slope_of_the_objective_is_zero() -> None:
 
 
 def test_draws_follow_the_densities() -> None:
-    """Means and mean squares on [-1, 1], by integrals, where an end cuts something off. Twin: at
-    another ε they are not."""
+    """Compare means and mean squares on [-1, 1] with integrals; the ends truncate the densities.
+
+    Twin: draws for another ε differ.
+    """
     n, held = 8_000, np.array([3, 0, 1, 0, 2, 0, 6, 0, 12])
     people, one = LogisticCrowd(Z, np.tile(held, (n, 1))), LogisticCrowd(Z, held[None, :])
     middle = float(one.minimum()[0])
@@ -128,8 +136,10 @@ def test_draws_follow_the_densities() -> None:
 
 
 def test_bits_have_the_probabilities_of_people() -> None:
-    """Sums over x and y give those of the rounded gradient, of the sign and of agreement. No bit's
-    number leaves its range."""
+    """Compare with sums over x and y: the rounded gradient, the sign, and agreement.
+
+    No bit's number leaves its range.
+    """
     x = np.concatenate([-logistic.X, logistic.X])[:, None]
     y = np.array([-1.0, 1.0])
     chance = expit(y * logistic.SLOPE * x) / len(x)
@@ -155,7 +165,7 @@ def test_bits_have_the_probabilities_of_people() -> None:
     assert logistic.slope_of(np.array([logistic.agreement(0.3)]))[0] == pytest.approx(0.3)
 
 
-def test_the_error_of_agreement_is_that_of_all_counts() -> None:
+def test_the_error_of_agreement_equals_the_sum_over_all_counts() -> None:
     response, n = RandomizedResponse(Epsilon("2")), 60
     keep, lie = response.keep / ONE, response.lie / ONE
     rate = lie + (keep - lie) * logistic.agreement(logistic.SLOPE)
@@ -170,8 +180,8 @@ def test_the_error_of_agreement_is_that_of_all_counts() -> None:
     assert logistic.exact(response, n)[logistic.AGREEMENT] == pytest.approx(wanted, rel=1e-6)
 
 
-def test_polynomials_are_off_by_what_their_degree_leaves() -> None:
-    """The minimum of ln 2 - θ z / 2 + θ^2 z^2 / 8 over the population."""
+def test_the_polynomial_estimate_has_the_stated_bias() -> None:
+    """Minimize ln 2 - θ z / 2 + θ^2 z^2 / 8 over the population."""
     found = optimize.minimize_scalar(
         lambda t: logistic.SHARES @ (-t * logistic.PLACES / 2 + t * t * logistic.PLACES**2 / 8)
     )
@@ -180,10 +190,12 @@ def test_polynomials_are_off_by_what_their_degree_leaves() -> None:
 
 
 @pytest.mark.parametrize("epsilon", [0.5, 1.0, 3.0])
-def test_no_report_reveals_more_about_a_logistic_slope(epsilon: float) -> None:
-    """Linear programming over all channels of z, whose columns are e^ε on a stretch of scores and 1
-    elsewhere, or the reverse, finds no more information than the limit. Twin: the best channel has
-    at least half of it, and no less than agreement has."""
+def test_no_report_reveals_more_about_a_logistic_slope_than_the_limit(epsilon: float) -> None:
+    """Maximize the information by linear programming over all channels of z.
+
+    A column is e^ε on a stretch of scores and 1 elsewhere, or the reverse. Twin: the best channel
+    has at least half of the limit's information, and at least as much as agreement.
+    """
     order = np.argsort(logistic.PLACES * expit(-logistic.SLOPE * logistic.PLACES))
     mass = logistic.SHARES[order]
     score = (logistic.PLACES * expit(-logistic.SLOPE * logistic.PLACES))[order]
@@ -201,7 +213,7 @@ def test_no_report_reveals_more_about_a_logistic_slope(epsilon: float) -> None:
     assert 1 / -found.fun <= agreement * (1 + 1e-9)
 
 
-def test_a_curator_who_gives_no_noise_has_the_information_of_people() -> None:
+def test_a_curator_without_noise_has_the_full_information() -> None:
     score = logistic.PLACES * expit(-logistic.SLOPE * logistic.PLACES)
     assert logistic.SHARES @ score == pytest.approx(0, abs=1e-15)
     assert logistic.SHARES @ score**2 == pytest.approx(logistic.INFORMATION, rel=1e-12)

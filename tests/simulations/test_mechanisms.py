@@ -1,4 +1,4 @@
-"""Study of all mechanisms: measured next to predicted, over what is possible, at what cost."""
+"""Study of all mechanisms: measured and predicted errors, their limits, and their costs."""
 
 import json
 import math
@@ -43,10 +43,10 @@ def found(out: Path) -> list[dict[str, Any]]:
     return [row for line in lines if "rows" in line for row in line["rows"]]
 
 
-def test_every_mechanism_is_within_its_error_of_what_is_predicted(
+def test_every_mechanism_has_its_predicted_error(
     rows: list[dict[str, Any]],
 ) -> None:
-    """Every row is within 6.5 Monte-Carlo errors. The seed is fixed, and any other would do."""
+    """Allow 6.5 Monte-Carlo errors per row. The seed is fixed; any other would pass too."""
     kinds = ("bit", "number", "choice")  # a text is reported in groups, as a choice; vectors are
     # measured by the study of vectors
     assert {row["estimator"] for row in rows} == {name for k in kinds for name in mechanisms(k)}
@@ -57,7 +57,7 @@ def test_every_mechanism_is_within_its_error_of_what_is_predicted(
 
 
 def test_the_test_above_can_fail(rows: list[dict[str, Any]]) -> None:
-    """Twin: by the predictions for the other ε every row is wrong."""
+    """Twin: with the predictions for the other ε, every row fails."""
     predicted = {(r["estimator"], r["size"], r["epsilon"]): r["predicted_n_variance"] for r in rows}
     other = {"1": "4", "4": "1"}
     compared = 0
@@ -69,7 +69,9 @@ def test_the_test_above_can_fail(rows: list[dict[str, Any]]) -> None:
     assert compared > 20
 
 
-def test_nothing_is_below_the_limit_and_the_best_is_next_to_it(rows: list[dict[str, Any]]) -> None:
+def test_no_mechanism_is_below_the_limit_and_the_best_is_close_to_it(
+    rows: list[dict[str, Any]],
+) -> None:
     best: dict[tuple[str, str, int], float] = {}
     for row in rows:
         ratio = row["predicted_n_variance"] / row["limit"]
@@ -77,10 +79,10 @@ def test_nothing_is_below_the_limit_and_the_best_is_next_to_it(rows: list[dict[s
         asked = (row["kind"], row["epsilon"], row["size"] if row["kind"] == "choice" else 0)
         best[asked] = min(best.get(asked, math.inf), ratio)
     assert len(best) == 2 * (1 + 1 + 3)
-    assert max(best.values()) <= 1.035  # a number at ε 4; choices are below 1.03
+    assert max(best.values()) <= 1.035  # the largest is a number at ε 4; choices are below 1.03
 
 
-def test_the_json_form_says_what_a_report_costs(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_json_form_has_the_cost_of_a_report(capsys: pytest.CaptureFixture[str]) -> None:
     words = ["--epsilon", "1", "--options", "16", "--repetitions", "100"]
     assert main(["simulate", "mechanisms", *words, "--json"]) == 0
     document = json.loads(capsys.readouterr().out)
@@ -91,14 +93,14 @@ def test_the_json_form_says_what_a_report_costs(capsys: pytest.CaptureFixture[st
         assert 0.01 < row["tally_ns"] < 1e6
 
 
-def test_a_mechanism_without_noise_in_its_draws_has_no_deviation() -> None:
-    """At ε 20 every simulated report of a bit was true, and the study divided by an error of 0."""
+def test_draws_without_noise_have_no_deviation() -> None:
+    """At ε 20, every simulated report of a bit is true, so the measured error is 0."""
     found = simulate("mechanisms", epsilon=20, options=2, repetitions=100)
     assert 0.0 in {row["measurement_error"] for row in found.rows}
     assert "Monte-Carlo standard errors" in " ".join(found.report.method)
 
 
-def test_the_worst_place_is_the_worst_of_a_fine_search() -> None:
+def test_the_worst_position_equals_that_of_a_fine_search() -> None:
     for text in ("0.5", "2", "4"):
         table = number_table(Epsilon(text))
         searched = max(table.variance(1, step / 5_000) for step in range(5_001))

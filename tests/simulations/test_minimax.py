@@ -1,4 +1,4 @@
-"""The minimax study against theory: bounds, hardest distributions, risks, limits and slopes."""
+"""Minimax study against theory: bounds, hardest distributions, risks, limits and slopes."""
 
 import math
 from dataclasses import replace
@@ -78,7 +78,7 @@ inf 1 .0468/.0108 4.68e-3/1.01e-3 4.68e-4/1.00e-4 4.68e-5/1.00e-5 4.68e-6/1.00e-
 inf 2 .0172/.0102 1.72e-3/1.00e-3 1.72e-4/1.00e-4 1.72e-5/1.00e-5 1.72e-6/1.00e-6 1.72e-7/1.00e-7 1.72e-8/1.00e-8 1.72e-9/1.00e-9
 inf 4 .0108/.0100 1.08e-3/1.00e-3 1.08e-4/1.00e-4 1.08e-5/1.00e-5 1.08e-6/1.00e-6 1.08e-7/1.00e-7 1.08e-8/1.00e-8 1.08e-9/1.00e-9
 """  # noqa: E501  # a table
-# The least of all three local estimators: k, ε, then 1e4, 1e6 and 1e9 people.
+# The smallest bound of the three local estimators: k, ε, then 1e4, 1e6 and 1e9 people.
 BETTER_BOUNDS = """
 2 .5 .0203 2.00e-3 6.27e-5
 2 1 9.95e-3 9.26e-4 2.84e-5
@@ -94,7 +94,7 @@ EVERY_CELL = list(product(MOMENTS, EPSILONS, USERS, MODELS))
 
 @pytest.fixture(scope="module")
 def rows() -> list[Row]:
-    """A part of the default study, with its seed: 240 cells."""
+    """Return the rows of 240 cells of the default study, with its seed."""
     given = {"epsilon": "0.5,4", "people": "1e2,1e3,1e5,1e6,1e8,1e9", "repetitions": 4000}
     options = read(STUDY.options, given)
     return run_cells(STUDY, STUDY.cells(options), 20240501)
@@ -123,8 +123,8 @@ def test_the_better_estimators_bounds_agree_with_independent_figures(line: str) 
         assert found == pytest.approx(float(expected), rel=5e-3)
 
 
-def test_the_worst_bias_is_that_of_the_best_two_point_distribution() -> None:
-    """A search over all a confirms it: a^-k (a - t) is largest at a = k t / (k - 1)."""
+def test_the_worst_bias_is_that_of_the_hardest_two_point_distribution() -> None:
+    """Confirm it by a search over all a: a^-k (a - t) is largest at a = k t / (k - 1)."""
     for k, t in ((2.0, 3.0), (3.0, 2.0), (4.0, 1.5)):
         a = np.linspace(t, 20 * t, 200_001)
         assert worst_bias(k, t) == pytest.approx(float(np.max(a**-k * (a - t))), rel=1e-6)
@@ -133,7 +133,7 @@ def test_the_worst_bias_is_that_of_the_best_two_point_distribution() -> None:
 
 @pytest.mark.parametrize("table", [OneBitMean, Ternary, SplitSign])
 @pytest.mark.parametrize("epsilon", EPSILONS)
-def test_second_moments_are_those_of_theory(
+def test_second_moments_match_the_theory(
     table: type[OneBitMean | Ternary | SplitSign], epsilon: str
 ) -> None:
     e = math.exp(float(epsilon))
@@ -149,7 +149,7 @@ def test_second_moments_are_those_of_theory(
 
 @pytest.mark.parametrize("table", [Ternary, SplitSign])
 def test_values_are_unbiased_exactly(table: type[Ternary | SplitSign]) -> None:
-    """Not to 2^-40 of a step, as the contract asks, but with no error at all."""
+    """Allow no error at all; the contract allows 2^-40 of a step."""
     mechanism = table(Epsilon("0.7"))
     for point, row in enumerate(mechanism.rows):
         parts = zip(row, mechanism.values, strict=True)
@@ -167,8 +167,8 @@ def test_the_hardest_distribution_is_in_the_family_and_within_the_bound() -> Non
             assert exact_risk(estimator, distribution) <= estimator.bound * (1 + 1e-12)
 
 
-def test_the_exact_risk_of_the_hardest_distribution_is_the_one_computed_elsewhere() -> None:
-    """k = 2, ε = 1, a million people: 1.0819762e-3 locally, 71 % of the central bound."""
+def test_the_exact_risk_of_the_hardest_distribution_matches_independent_figures() -> None:
+    """For k = 2, ε = 1, a million people: 1.0819762e-3 locally, and 71 % of the central bound."""
     local, central = (
         best_estimator(name, 2.0, Epsilon("1"), 10**6) for name in ("one-bit", "laplace")
     )
@@ -176,7 +176,7 @@ def test_the_exact_risk_of_the_hardest_distribution_is_the_one_computed_elsewher
     assert exact_risk(central, hardest_distribution(central)) == pytest.approx(1.7196e-6, rel=2e-3)
 
 
-def test_where_the_bound_is_capped_the_estimate_is_zero() -> None:
+def test_the_estimate_is_zero_if_the_bound_is_capped() -> None:
     estimator = best_estimator("one-bit", 3.0, Epsilon("0.1"), 100)
     assert (estimator.clip, estimator.bound) == (0.0, 1.0)
     assert measured_risk(
@@ -209,14 +209,14 @@ def test_no_bound_is_below_the_limit() -> None:
 def test_limits_agree_with_independent_figures(
     model: str, k: float, epsilon: float, people: float, stated: float
 ) -> None:
-    """A grid over u, there as here: a finer one raises them by less than a thousandth."""
+    """Use the study's grid over u; a finer one raises the limits by less than a thousandth."""
     assert lower_bound(model, k, epsilon, int(people)) == pytest.approx(stated, rel=1e-3)
 
 
 @pytest.mark.parametrize("epsilon", [0.1, 0.5, 1.0, 2.0, 4.0])
 @pytest.mark.parametrize("u", [0.01, 0.1, 0.5, 1.0])
-def test_no_channel_does_better_for_one_person(epsilon: float, u: float) -> None:
-    """Linear programming over every report of -, 0 and + that estimates the sign."""
+def test_no_channel_beats_the_limit_for_one_person(epsilon: float, u: float) -> None:
+    """Minimize by linear programming over every report of -, 0 and + that estimates the sign."""
     v = np.linspace(-1, 1, 401)
     cost = [u / 2 * (v + 1) ** 2, (1 - u) * (v**2 + 1), u / 2 * (v - 1) ** 2]
     best = least_risk(cost, [(0, 1), (1, 2), (0, 2)], epsilon)
@@ -235,7 +235,7 @@ def test_no_private_mechanism_distinguishes_the_ends_of_a_chain_better(
     cost = [v**2 / 2, *[zero] * (chain - 1), (1 - v) ** 2 / 2]
     best = least_risk(cost, [(n, n + 1) for n in range(chain)], epsilon)
     assert chain_risks(epsilon)[chain] <= best * (1 + 1e-6)
-    assert chain_risks(epsilon)[chain] == pytest.approx(best, abs=5e-5)  # the grid's
+    assert chain_risks(epsilon)[chain] == pytest.approx(best, abs=5e-5)  # tolerance of the grid
 
 
 def least_risk(
@@ -261,8 +261,8 @@ def least_risk(
     return float(found.fun)
 
 
-def test_limits_are_as_close_as_the_best_local_estimator() -> None:
-    """Risk on the hardest distribution by limit: the constants, not only the rates."""
+def test_the_best_local_estimator_is_within_a_constant_of_the_limit() -> None:
+    """Divide the risk on the hardest distribution by the limit, which checks constants too."""
     for k, people, stated in (
         (2.0, 10**6, (1.11, 1.20, 1.22, 1.15, 1.13)),
         (3.0, 10**9, (1.22, 1.37, 1.39, 1.30, 1.41)),
@@ -276,7 +276,7 @@ def test_limits_are_as_close_as_the_best_local_estimator() -> None:
             assert 1 <= ratio <= most, (k, epsilon)
 
 
-# What is measured
+# Measurements
 
 
 @pytest.mark.parametrize(
@@ -287,8 +287,8 @@ def test_quantiles_are_those_of_the_binomial(people: int, probability: float) ->
     assert (binomial_quantiles(people, probability, points) == stats.binom.ppf(points, people, probability)).all()  # fmt: skip  # noqa: E501
 
 
-def test_strata_give_means_of_the_whole_distribution() -> None:
-    """Exactly for what is linear up to 8 errors; and the errors are far below plain ones."""
+def test_stratified_samples_have_the_mean_of_the_whole_distribution() -> None:
+    """Check within 8 errors for linear functions; errors are far below those of plain samples."""
     drawn = strata(100, 200, np.random.default_rng(3))
     assert drawn.widths.sum() == pytest.approx(1)
     counts = binomial_quantiles(10**6, 0.3, drawn.points)
@@ -298,7 +298,7 @@ def test_strata_give_means_of_the_whole_distribution() -> None:
 
 
 def test_reports_follow_the_table_of_the_mechanism() -> None:
-    """A person's report is distributed as the rows' mixture, stochastic rounding included."""
+    """Compare with the mixture of the rows, stochastic rounding included."""
     estimator = best_estimator("split-sign", 2.0, Epsilon("1"), 10**4)
     distribution = hardest_distribution(estimator)
     values, probabilities = report_distribution(estimator, distribution)
@@ -309,16 +309,18 @@ def test_reports_follow_the_table_of_the_mechanism() -> None:
     )
 
 
-def test_measured_risks_agree_with_the_exact_ones(rows: list[Row]) -> None:
-    """Within 6.5 Monte-Carlo errors, each from 100 groups: false alarm 3e-9 a cell for a new seed,
-    none for this one."""
+def test_measured_risks_agree_with_exact_risks(rows: list[Row]) -> None:
+    """Allow 6.5 Monte-Carlo errors, from 100 groups per cell.
+
+    A new seed has a false alarm of 3e-9 per cell; this seed has none.
+    """
     for row in rows:
         measured, exact, error = (_number(row, f"risk_{x}") for x in ("measured", "exact", "error"))
         assert abs(measured - exact) <= 6.5 * error, row
 
 
 def test_the_test_above_can_fail() -> None:
-    """Reports are made with ε = 1.1 and judged at ε = 1."""
+    """Draw reports with ε = 1.1 and check them at ε = 1."""
     stated = best_estimator("ternary", 3.0, Epsilon("1"), 10**6)
     distribution = hardest_distribution(stated)
     wrong = replace(stated, table=Ternary(Epsilon("1.1")))
@@ -337,22 +339,25 @@ def test_every_measured_risk_is_above_the_limit(rows: list[Row]) -> None:
 
 def test_slopes_are_within_three_errors_of_theory(rows: list[Row]) -> None:
     fitted = slopes(rows)
-    assert len(fitted) == len(MOMENTS) * 2 * len(MODELS) + 2  # many levels at ε 4, k 3 and 4
+    assert len(fitted) == len(MOMENTS) * 2 * len(MODELS) + 2  # plus many levels at ε 4, k 3 and 4
     for slope in fitted:
         assert abs(_number(slope, "fitted") - _number(slope, "theory")) <= 3 * _number(
             slope, "error"
         ), slope
 
 
-def test_errors_of_slopes_are_small_where_the_limit_is_reached(rows: list[Row]) -> None:
-    """Else the test above would say nothing: one bit, the curator, and no privacy reach it."""
+def test_slopes_have_small_errors_if_the_estimator_reaches_the_limit(rows: list[Row]) -> None:
+    """Large errors would make the test above meaningless.
+
+    One bit, the curator, and no privacy reach the limit.
+    """
     for slope in slopes(rows):
         if slope["estimator"] in ("one-bit", "laplace", "mean") or slope["epsilon"] == 0.5:
             assert _number(slope, "error") <= 0.03, slope
 
 
-def test_another_power_is_distinguished(rows: list[Row]) -> None:
-    """Twin: risks that fall by n^0.03 more are not within three errors, for most series."""
+def test_a_different_exponent_is_distinguished(rows: list[Row]) -> None:
+    """Twin: risks that fall faster by n^0.03 are not within three errors, for most series."""
     bent = [
         {**row, **{key: _number(row, key) * _number(row, "people") ** -0.03 for key in
                    ("risk_measured", "risk_error")}}
@@ -368,7 +373,7 @@ def test_another_power_is_distinguished(rows: list[Row]) -> None:
 # The document
 
 
-def test_the_document_has_the_names_that_programs_rely_on(rows: list[Row]) -> None:
+def test_the_document_has_the_field_names_that_programs_use(rows: list[Row]) -> None:
     options = read(STUDY.options, {})
     document = StudyResult(STUDY, options, 1, rows).document
     assert set(document["rows"][0]) == {
@@ -404,7 +409,7 @@ def _number(row: Row, key: str) -> float:
     return value
 
 
-# Tables with more levels, and own ones
+# Tables with more levels, and custom tables
 
 
 def sharp(name: str, k: float, epsilon: str, people: int) -> Estimator:
@@ -412,7 +417,7 @@ def sharp(name: str, k: float, epsilon: str, people: int) -> Estimator:
 
 
 @pytest.mark.parametrize(("k", "most"), [(3.0, 1.41), (4.0, 1.6)])
-def test_many_levels_come_near_the_limit_where_three_do_not(k: float, most: float) -> None:
+def test_many_levels_approach_the_limit_and_three_do_not(k: float, most: float) -> None:
     limit = lower_bound("local", k, 4.0, 10**9)
     many, three = (
         exact_risk(estimator, hardest_distribution(estimator)) / limit
@@ -422,8 +427,8 @@ def test_many_levels_come_near_the_limit_where_three_do_not(k: float, most: floa
     assert many < three
 
 
-def test_many_levels_are_a_table_that_is_proved() -> None:
-    """Integers prove it whole, private and unbiased, as a survey's own table would have to be."""
+def test_a_table_of_many_levels_passes_the_exact_proof() -> None:
+    """Prove with integers that it is whole, private and unbiased, as a survey's table must be."""
     table = table_of("many-levels", Epsilon("4"))
     assert isinstance(table, OptimalTable)
     again = OptimalTable(table.epsilon, table.steps, table.integers_given)
@@ -435,9 +440,12 @@ def test_many_levels_are_a_table_that_is_proved() -> None:
 
 @pytest.mark.parametrize("name", ["ternary", "split-sign", "laplace", "many-levels"])
 @pytest.mark.parametrize("k", [2.0, 4.0])
-def test_the_clip_by_exact_risk_risks_no_more(name: str, k: float) -> None:
-    """And no more than the bound says of the other clip; twin: half of it, or twice, risks more,
-    but for what is not sought where the bound is nearly exact."""
+def test_the_clip_chosen_by_exact_risk_has_no_larger_risk(name: str, k: float) -> None:
+    """Compare with the other clip, whose bound holds as well.
+
+    Twin: half or twice the clip has a larger risk. Where the bound is nearly exact, no clip is
+    searched for, so a small tolerance applies.
+    """
     plain = best_estimator(name, k, Epsilon("4"), 10**6)
     chosen = sharpened(plain)
     risk = exact_risk(chosen, hardest_distribution(chosen))
@@ -450,8 +458,8 @@ def test_the_clip_by_exact_risk_risks_no_more(name: str, k: float) -> None:
 
 
 @pytest.mark.parametrize("name", ["local-laplace", "optimal-table", "many-levels"])
-def test_risks_of_any_table_are_those_of_its_rows(name: str) -> None:
-    """Two points, report by report: the exact risk, and that the bound is one everywhere."""
+def test_the_risk_of_any_table_follows_from_its_rows(name: str) -> None:
+    """Sum the exact risk over every report of two points, and check that the bound always holds."""
     estimator = best_estimator(name, 3.0, Epsilon("4"), 10_000)
     for low, high, probability in ((0.0, 2.0, 0.1), (-0.5, 1.3, 0.2), (0.3, 9.0, 0.001)):
         distribution = TwoPoints(low, high, probability)
@@ -464,15 +472,15 @@ def test_risks_of_any_table_are_those_of_its_rows(name: str) -> None:
     assert (moments <= s0 + s1 * abs(points) + 1e-12).all()
 
 
-def test_the_distance_from_the_limit_is_a_factor() -> None:
-    """It was once "within 36302 % of the best" at ε 20."""
+def test_the_distance_from_the_limit_is_stated_as_a_factor() -> None:
+    """At ε 20 a percentage would read "within 36302 % of the best"."""
     asked: dict[str, Any] = {"moments": 2, "people": 1e4, "repetitions": 400, "on": "local"}
     findings = simulate("minimax", epsilon=20, **asked).findings
     assert "at most 9.30 times the least risk that any local protocol can have" in findings[1]
     assert not any("%" in sentence for sentence in findings)
 
 
-def test_own_tables_enter_and_are_drawn() -> None:
+def test_custom_tables_are_computed_and_drawn() -> None:
     place = f"{HalfBit.__module__}:HalfBit"
     found = simulate("minimax", moments=2, epsilon=1, people=[1e3, 1e5], repetitions=400,
                      mechanisms=["one-bit", HalfBit], on="local")  # fmt: skip

@@ -15,7 +15,7 @@ import pytest
 NOTEBOOK = Path(__file__).parents[2] / "simulations/examples/students_tour.ipynb"
 README = (Path(__file__).parents[2] / "simulations/README.md").read_text("utf-8")
 NAME = "students_tour"
-TAGS = {"noise", "figure"}  # cells that print something else each time, or nothing to compare
+TAGS = {"noise", "figure"}  # cells whose output varies or cannot be compared
 
 
 @pytest.fixture
@@ -29,21 +29,21 @@ def names(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
     return vars(module)
 
 
-def test_the_students_tour_prints_what_it_shows(names: dict[str, Any]) -> None:
+def test_the_notebook_prints_the_output_that_it_contains(names: dict[str, Any]) -> None:
     cells = json.loads(NOTEBOOK.read_text("utf-8"))["cells"]
     codes = [cell for cell in cells if cell["cell_type"] == "code"]
     assert len(codes) >= 8
     for cell in codes:
         printed, tags = io.StringIO(), set(cell["metadata"].get("tags", ()))
         with contextlib.redirect_stdout(printed):
-            exec("".join(cell["source"]), names)  # our own words
+            exec("".join(cell["source"]), names)  # a cell of this repository
         shown = "".join(line for output in cell["outputs"] for line in output["text"])
         assert tags <= TAGS
         assert shown == ("" if tags else printed.getvalue()), "".join(cell["source"])
 
 
-def test_its_mechanism_is_found_in_a_file_of_this_folder(tmp_path: Path) -> None:
-    """The line is that of simulations/README.md, with fewer people."""
+def test_the_mechanism_of_the_notebook_is_found_in_a_file_of_its_folder(tmp_path: Path) -> None:
+    """Run the line of simulations/README.md with fewer people."""
     (line,) = re.findall(r"^    python -m (deniable .*--mechanisms.*)", README, re.MULTILINE)
     cells = json.loads(NOTEBOOK.read_text("utf-8"))["cells"]
     (source,) = ["".join(c["source"]) for c in cells if "class HalfBit" in "".join(c["source"])]
@@ -54,7 +54,7 @@ def test_its_mechanism_is_found_in_a_file_of_this_folder(tmp_path: Path) -> None
     assert "own:HalfBit" in {row.get("estimator") for row in json.loads(done.stdout)["rows"]}
 
 
-def test_it_has_the_form_of_a_notebook() -> None:
+def test_the_notebook_has_a_valid_format() -> None:
     """Check format version 4.5, in which each cell has an id."""
     book = json.loads(NOTEBOOK.read_text("utf-8"))
     assert (book["nbformat"], book["nbformat_minor"]) == (4, 5)

@@ -42,10 +42,10 @@ def of(cells: Sequence[Row], **wanted: object) -> Row:
     return found
 
 
-def test_every_label_has_its_truth_and_an_interval_that_covers(
+def test_every_label_has_its_true_value_and_an_interval_that_covers_it(
     survey: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """400 runs with 95 % coverage; fewer than 85 % in a cell has probability < 1e-9 (Chernoff)."""
+    """Fewer than 85 % of 400 runs in a cell have probability < 1e-9 at 95 % coverage (Chernoff)."""
     cells = simulated(
         capsys, survey, *TOLD, "--people", "2000", "--repetitions", "400", "--forged", "0.1"
     )
@@ -59,13 +59,13 @@ def test_every_label_has_its_truth_and_an_interval_that_covers(
         assert cell["low"] < cell["truth"] < cell["high"]
         assert cell["covered"] > 0.85
     attacked = of(cells, question="crashed", forged=0.1)
-    assert attacked["covered"] < 0.05  # twin: the same measure sees intervals that miss
+    assert attacked["covered"] < 0.05  # twin: forged reports make intervals miss
 
 
-def test_forged_reports_shift_by_their_leverage(
+def test_forged_reports_shift_the_estimate_by_their_leverage(
     survey: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """The shift β (leverage - truth) is measured within 6.5 Monte-Carlo errors for each kind."""
+    """The shift is β (leverage - truth), within 6.5 Monte-Carlo errors, for each kind."""
     cells = simulated(
         capsys, survey, *TOLD, "--people", "10000", "--repetitions", "100", "--forged", "0.02,0.2"
     )
@@ -84,12 +84,12 @@ def test_forged_reports_shift_by_their_leverage(
 ONE_OF_THREE = SURVEY.replace('round = "month"', 'round = "month"\nask = 1')
 
 
-def test_asking_one_question_needs_that_many_more_people_and_still_covers_everyone(
+def test_asking_one_of_three_questions_needs_three_times_as_many_people(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Half of the people are at either end, so that the choice of people matters.
+    """Place half of the people at either end, so that the choice of people matters.
 
-    400 runs as above. The shift is measured within 6.5 Monte-Carlo errors.
+    Coverage is checked over 400 runs, as above. The shift is within 6.5 Monte-Carlo errors.
     """
     file, answers = tmp_path / "survey.toml", tmp_path / "answers.csv"
     lines = [f"{n % 2},{120 * (n % 2)},{'firefox' if n % 2 else 'other'}" for n in range(3_000)]
@@ -107,12 +107,12 @@ def test_asking_one_question_needs_that_many_more_people_and_still_covers_everyo
             assert one["needed"] == 3 * whole["needed"]
         elif one["target"]:
             assert abs(one["shift_measured"] - one["shift_exact"]) <= 6.5 * one["shift_error"]
-            assert one["shift_exact"] > 2.5 * whole["shift_exact"]  # forgers choose the question
+            assert one["shift_exact"] > 2.5 * whole["shift_exact"]  # forgers choose their question
     errors = [of(cells, question="minutes", forged=0.02)["shift_error"] for cells in found]
-    assert errors[1] > 3 * errors[0]  # at ε 8 it is who was asked that makes it, and not the noise
+    assert errors[1] > 3 * errors[0]  # at ε 8, choosing whom to ask causes the error, not noise
 
 
-def test_fewer_people_than_can_be_asked_every_question_are_refused(
+def test_too_few_people_to_ask_every_question_are_refused(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     file = tmp_path / "survey.toml"
@@ -153,7 +153,7 @@ def test_the_stated_number_of_people_gives_the_wanted_interval(
     assert fewer["half_width"] > 0.052
 
 
-def test_true_answers_come_from_a_file(
+def test_true_answers_are_read_from_a_file(
     survey: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     lines = ["crashed,minutes,browser", *["yes,10,firefox"] * 100, *["0,130,opera"] * 300]
@@ -168,7 +168,7 @@ def test_true_answers_come_from_a_file(
 
 @pytest.mark.parametrize("seed", range(4))
 def test_outputs_contain_neither_true_answers_nor_their_histogram(seed: int, survey: Path) -> None:
-    """Shares and means are shown on purpose; of a number's answers that is the mean alone."""
+    """The study shows shares and means; of a number's answers it shows only the mean."""
     folder, generator = survey.parent, random.Random(seed)
     held = {generator.uniform(0, 120): generator.randint(2, 60) for _ in range(2 + seed)}
     answers_file(
@@ -200,7 +200,7 @@ def test_a_journal_resumes_only_with_the_same_answers(
 
 
 @pytest.mark.parametrize("where", ["local", "pool", pytest.param("dask", marks=pytest.mark.long)])
-def test_withheld_answers_reach_the_cells_wherever_they_run(where: str, survey: Path) -> None:
+def test_private_answers_reach_the_cells_on_every_back_end(where: str, survey: Path) -> None:
     if where == "dask":
         pytest.importorskip("distributed")  # extra `cluster`
     answers_file(survey.parent, ["no,30,chrome"] * 5 + ["yes,90,other"] * 15)
@@ -216,7 +216,7 @@ def answers_file(folder: Path, lines: Sequence[str]) -> None:
 
 
 def simulated_here(folder: Path, *words: str) -> None:
-    """Run the study with --answers and --out in this folder."""
+    """Run the study in this folder, with --answers and --out."""
     files = ["--answers", str(folder / "answers.csv"), "--out", str(folder / "out")]
     assert main(["simulate", "survey", str(folder / "survey.toml"), *files, *words]) == 0
 

@@ -1,4 +1,4 @@
-"""Pages of studies: clear questions, typeset formulas, and everything reachable."""
+"""Pages of studies: clear answers, typeset formulas, and full keyboard access."""
 
 import re
 from pathlib import Path
@@ -51,8 +51,8 @@ def above_and_below(formula: str) -> tuple[str, str]:
 
 
 @pytest.mark.parametrize("name", ["regression", "subsample", "synthetic"])
-def test_one_over_tanh_has_all_of_tanh_below_the_bar(name: str) -> None:
-    """It was once set as (1 / tanh)(ε / 2). Twin: that formula has the half outside."""
+def test_the_fraction_one_over_tanh_has_its_argument_below_the_bar(name: str) -> None:
+    """Twin: the misread formula (1 / tanh)(ε / 2) has the argument outside."""
     (formula,) = {
         part.strip()
         for _, formula in load(name).formulas
@@ -64,11 +64,11 @@ def test_one_over_tanh_has_all_of_tanh_below_the_bar(name: str) -> None:
     assert above_and_below(r"\dfrac{1}{\tanh}(ε / 2)") == ("1", "tanh")
 
 
-def test_a_formula_is_drawn_in_the_colour_of_text_and_always_the_same() -> None:
+def test_a_formula_has_the_text_colour_and_is_drawn_deterministically() -> None:
     drawing = formula_svg(r"\dfrac{1}{n m^2}")
     assert drawing == formula_svg(r"\dfrac{1}{n m^2}")
     assert INK in drawing
-    ET.fromstring(drawing[drawing.index("<svg") :])  # our own
+    ET.fromstring(drawing[drawing.index("<svg") :])  # trusted
 
 
 @pytest.mark.parametrize("text", ["\\frac{a}", "(a}", "\\nosuch", "a^"])
@@ -81,7 +81,7 @@ def test_a_wrong_formula_is_refused(text: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["counts", "subsample"])
-def test_a_page_answers_first_and_hides_nothing(pages: dict[str, str], name: str) -> None:
+def test_a_page_begins_with_its_answer_and_hides_nothing(pages: dict[str, str], name: str) -> None:
     page, study = pages[name], load(name)
     assert page.startswith('<!doctype html>\n<html lang="en">')
     assert page.count("<main>") == page.count("<h1>") == 1
@@ -97,8 +97,7 @@ def test_a_page_answers_first_and_hides_nothing(pages: dict[str, str], name: str
 
 @pytest.mark.parametrize("name", ["counts", "subsample"])
 def test_scrolling_boxes_can_be_reached_by_keyboard(pages: dict[str, str], name: str) -> None:
-    """Every box that may be wider than a phone can be focused and has a name; no two of a page have
-    the same id."""
+    """Every box that may be wider than a phone can be focused and has a name; ids are unique."""
     boxes = re.findall(r'<(?:div class="wide"|pre)([^>]*)>', pages[name])
     assert len(boxes) >= 7
     for box in boxes:
@@ -117,12 +116,12 @@ def test_a_long_table_is_folded_behind_the_figures(pages: dict[str, str]) -> Non
 
 
 def test_the_python_of_a_page_computes_its_numbers(pages: dict[str, str], tmp_path: Path) -> None:
-    """The snippet runs unchanged, without its markup; the other snippet reads its output."""
+    """Run the snippet unchanged, without its markup; the other snippet reads its output."""
     from html import unescape
 
     both = re.findall(r"<pre[^>]*Python[^>]*>(.*?)</pre>", pages["subsample"], re.DOTALL)
     names: dict[str, object] = {}
-    exec(unescape(both[0]), names)  # our own words
+    exec(unescape(both[0]), names)  # a snippet of this repository
     found = names["result"]
     assert getattr(found, "rows", None) == simulate("subsample", **SHORT).rows
     assert all(sentence in unescape(pages["subsample"]) for sentence in found.findings)  # type: ignore[attr-defined]  # of a snippet
@@ -143,8 +142,11 @@ def test_an_index_has_a_card_for_each_study() -> None:
     )
 
 
-def test_both_questions_are_drawn_with_the_limit_in_the_second() -> None:
-    """The limit is drawn at the values of the rows. Twin: these people have no limit."""
+def test_the_figure_about_the_population_has_the_limit() -> None:
+    """The limit is drawn at the values of the rows.
+
+    Twin: the figure about these people has none.
+    """
     found = simulate("counts", epsilon=1, people=100, repetitions=9, counts=[1, 4])
     these, population = found.figure("counts").axes
     drawn = {line.get_label(): line for line in population.lines}
@@ -168,10 +170,10 @@ def contrast(one: str, other: str) -> float:
     return (high + 0.05) / (low + 0.05)
 
 
-def test_text_can_be_read_in_light_and_dark() -> None:
-    """Text has contrast 4.5, and lines have contrast 3 on a dark page.
+def test_text_has_enough_contrast_in_light_and_dark() -> None:
+    """Require a contrast of 4.5 for text, and of 3 for lines on a dark page.
 
-    Twin: a colour of the light page has less contrast there.
+    Twin: a colour of the light page has too little contrast there.
     """
     light, dark = (
         dict(re.findall(r"--(\w+): (#\w+)", part)) for part in PAGE_STYLE.split("@media", 2)[:2]

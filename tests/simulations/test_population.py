@@ -1,4 +1,4 @@
-"""Whole populations have the same distribution as their people asked one by one."""
+"""Simulated populations: the same distribution as people who are asked one by one."""
 
 import itertools
 import math
@@ -35,12 +35,12 @@ from deniable.simulations.population.whole_numbers import grid_distribution
 from tests.asked import ANSWERS, survey
 from tests.plausible import assert_implausible, assert_plausible
 
-# What is counted; of sums tests/server/estimation/test_vectors.py has the moments. Texts have a
-# population of their own, by their words: tests/server/estimation/test_texts.py
+# Questions that are counted. The moments of sums are in tests/server/estimation/test_vectors.py,
+# and texts have a separate population, in tests/server/estimation/test_texts.py.
 SURVEY = survey(
     [name for name, mechanism in mechanisms().items() if mechanism.kind not in ("text", "vector")]
 )
-COUNTS = (4_500, 1_000, 400, 100)  # people who give an answer of `ANSWERS`, the last ones fewer
+COUNTS = (4_500, 1_000, 400, 100)  # people who give each of the `ANSWERS`
 
 
 def held_by_people(question: Question) -> list[tuple[object, int]]:
@@ -57,7 +57,7 @@ def generator(seed: int = 20261118) -> np.random.Generator:
 
 
 def client_tallies(survey: Survey) -> list[int]:
-    """Ask every person, report by report; the server counts the bytes that devices send."""
+    """Ask every person for a report; the server counts the bytes that devices send."""
     draw = random.Random(20261118).getrandbits
     everyone = {
         question.name: [answer for answer, count in held_by_people(question) for _ in range(count)]
@@ -73,7 +73,7 @@ def client_tallies(survey: Survey) -> list[int]:
 
 
 def population_tallies(survey: Survey, factor: int = 1) -> list[int]:
-    """Simulate the same people, with another ε for twins that have the same number of cells."""
+    """Simulate the same people; twins pass another ε with the same number of cells."""
     counts: list[int] = []
     for question in survey.questions:
         mechanism = question.mechanism if factor == 1 else widened(question.mechanism, factor)
@@ -122,7 +122,7 @@ def expected_rates(survey: Survey) -> list[float]:
 
 
 def cell_rate(mechanism: Mechanism, read: int, cell: int) -> float:
-    """Return the rate for people who hold an answer, or stand between two grid points."""
+    """Return the rate for people who hold an answer, or are between two grid points."""
     if not isinstance(mechanism, NumberTable):
         return mechanism.rate(cell, read) / ONE
     place = Fraction(read, ONE)
@@ -133,8 +133,8 @@ def cell_rate(mechanism: Mechanism, read: int, cell: int) -> float:
     )
 
 
-def test_single_people_and_whole_populations_have_the_same_rates() -> None:
-    """Every cell of every kind of question; false alarm at most 1e-9 for each assertion."""
+def test_single_people_and_simulated_populations_have_the_same_rates() -> None:
+    """Check every cell of every kind of question; false alarm at most 1e-9 per assertion."""
     asked = parse_toml(SURVEY)
     one_by_one, at_once = client_tallies(asked), population_tallies(asked)
     for cell, rate in enumerate(expected_rates(asked)):
@@ -187,8 +187,10 @@ def joint_distribution(mechanism: Mechanism, held: Sequence[int]) -> dict[tuple[
 
 
 @pytest.mark.parametrize(("mechanism", "held"), SMALL, ids=lambda x: getattr(x, "name", str(x)))
-def test_tallies_labelled_joint_are_joint(mechanism: Mechanism, held: tuple[int, ...]) -> None:
-    """The distribution of the whole vector, by enumeration; false alarm at most 1e-9 in total."""
+def test_joint_tallies_have_the_joint_distribution(
+    mechanism: Mechanism, held: tuple[int, ...]
+) -> None:
+    """Enumerate the distribution of the whole vector; false alarm at most 1e-9 in total."""
     n, distribution = 20_000, joint_distribution(mechanism, held)
     tallies = fixed(mechanism, held, n, generator())
     assert tallies.exactness == JOINT
@@ -202,7 +204,7 @@ WALKED = [LocalLaplace(Epsilon(e), m) for e in ("0.1", "1", "4") for m in (1, 2,
 
 
 @pytest.mark.parametrize("table", WALKED, ids=lambda x: f"{x.epsilon}, {x.steps}")
-def test_local_laplace_is_a_walk_to_the_rounding_of_doubles(table: LocalLaplace) -> None:
+def test_local_laplace_equals_a_random_walk_up_to_rounding(table: LocalLaplace) -> None:
     rows = np.array([[units / ONE for units in row] for row in table.rows])
     rate = walk_rate(table, rows)
     assert rate == pytest.approx(math.exp(-float(table.epsilon) / table.steps), rel=1e-14)
@@ -210,14 +212,14 @@ def test_local_laplace_is_a_walk_to_the_rounding_of_doubles(table: LocalLaplace)
     assert np.abs(walk_rows(table.steps, rate) / rows - 1).max() <= 1e-13
 
 
-def test_no_other_table_is_treated_as_a_walk() -> None:
+def test_no_other_table_is_simulated_as_a_walk() -> None:
     for other in (Ternary(Epsilon("1")), SplitSign(Epsilon("1")), OptimalTable(Epsilon("1"), 4)):
         assert walk_rate(other, np.array([[u / ONE for u in row] for row in other.rows])) is None
 
 
 @pytest.mark.parametrize("held", [(1, 0, 2, 1, 1), (0, 0, 4, 0, 0), (3, 0, 0, 0, 1)])
-def test_people_on_the_way_merge_without_a_trace(held: tuple[int, ...]) -> None:
-    """All tallies of a few people on five points, by enumeration; false alarm at most 1e-9.
+def test_merging_people_at_one_point_keeps_the_distribution(held: tuple[int, ...]) -> None:
+    """Enumerate all tallies of a few people on five points; false alarm at most 1e-9.
 
     Twin: the most likely tally rejects another ε.
     """
@@ -232,7 +234,7 @@ def test_people_on_the_way_merge_without_a_trace(held: tuple[int, ...]) -> None:
     assert_implausible(int((wrong == likeliest).all(axis=1).sum()), n, distribution[likeliest])
 
 
-def test_a_walk_takes_people_who_stand_elsewhere_in_each_repetition() -> None:
+def test_a_walk_accepts_other_people_in_each_repetition() -> None:
     table, rng = LocalLaplace(Epsilon("1"), 64), generator()
     held = rng.multinomial(10_000, [1 / 65] * 65, 50)
     counts = fixed(table, held, 50, rng).counts
@@ -240,8 +242,8 @@ def test_a_walk_takes_people_who_stand_elsewhere_in_each_repetition() -> None:
     assert counts.min() >= 0
 
 
-def test_independent_marginals_do_not_pass_for_a_joint_distribution() -> None:
-    """Twin: k-RR as independent binomials has correct single counts, but impossible tallies."""
+def test_independent_marginals_are_no_joint_distribution() -> None:
+    """Twin: independent binomials for k-RR have correct single counts but impossible tallies."""
     mechanism, held = KRandomizedResponse(Epsilon("1"), 3), (2, 1, 0)
     rng, n = generator(), 20_000
     p, q = mechanism.keep / ONE, mechanism.lie / ONE
@@ -251,10 +253,10 @@ def test_independent_marginals_do_not_pass_for_a_joint_distribution() -> None:
 
 
 @pytest.mark.parametrize(("mechanism", "held"), SMALL, ids=lambda x: getattr(x, "name", str(x)))
-def test_people_drawn_in_each_repetition_have_the_mixture(
+def test_people_drawn_in_each_repetition_follow_the_mixture(
     mechanism: Mechanism, held: tuple[int, ...]
 ) -> None:
-    """Two people drawn from a distribution, by enumeration; false alarm at most 1e-9 in all."""
+    """Enumerate two people drawn from a distribution; false alarm at most 1e-9 in total."""
     n, shares = 20_000, [count / sum(held) for count in held]
     distribution: dict[tuple[int, ...], float] = defaultdict(float)
     for pair in itertools.product(range(len(held)), repeat=2):
@@ -269,8 +271,8 @@ def test_people_drawn_in_each_repetition_have_the_mixture(
 
 
 @pytest.mark.parametrize("people", [10**6, 10**9])
-def test_a_billion_people_have_the_right_mean_and_spread(people: int) -> None:
-    """Exact moments against 4,000 repetitions.
+def test_a_billion_people_have_the_right_mean_and_variance(people: int) -> None:
+    """Compare exact moments with 4,000 repetitions.
 
     Mean and variance are within 6.5 standard errors (false alarm about 1e-10 each, because such
     large sums are normally distributed).
@@ -289,7 +291,7 @@ def test_a_billion_people_have_the_right_mean_and_spread(people: int) -> None:
 
 
 def test_numbers_between_two_points_keep_their_mean_exactly() -> None:
-    """The expected number of people at each point, in exact sums: (1 - t) below, t above."""
+    """Compare exact sums of the expected people at each point: (1 - t) below, t above."""
     distribution = grid_distribution([0.3, 1.0, -2.0], [0.5, 0.25, 0.25], 4)
     assert distribution == pytest.approx([0.25, 0.4, 0.1, 0.0, 0.25])
     points = on_grid([0.3], [1_000_000], 4, 1, generator())[0]
@@ -300,7 +302,7 @@ def test_numbers_between_two_points_keep_their_mean_exactly() -> None:
 
 
 def test_noise_in_doubles_has_its_distribution() -> None:
-    """False alarm at most 1.3e-8. Twin: the noise of three people."""
+    """Keep false alarms at 1.3e-8. Twin: the noise of three people is rejected."""
     noise, n, reach = DiscreteLaplace(Epsilon("1")), 40_000, 60
     one = np.array([noise.probability(z) for z in range(-reach, reach + 1)])
     three = np.convolve(np.convolve(one, one), one)

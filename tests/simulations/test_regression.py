@@ -1,4 +1,4 @@
-"""The slope of a line: trusted estimates are private, devices' ones err as was computed."""
+"""Slope of a line: trusted estimates are private; errors of devices match the formulas."""
 
 import itertools
 import math
@@ -32,7 +32,7 @@ OTHERS = [(4, 1.0, 0.5), (4, 3.9, -3.0), (1, 0.1, 0.05)]  # people, Σx^2, Σxy
 
 
 def sums(xx: float, xy: float, x: float, y: float) -> LineCrowd:
-    """With one person more."""
+    """Return the sums with one more person."""
     return LineCrowd(np.array([xx + x * x]), np.array([xy + x * y]))
 
 
@@ -43,8 +43,11 @@ def sums(xx: float, xy: float, x: float, y: float) -> LineCrowd:
 def test_densities_change_by_a_factor_of_at_most_e_to_epsilon(
     log: object, least: float, epsilon: float
 ) -> None:
-    """One person replaced, on [-1, 1], densities normalized by a sum. Twin: so much of ε is passed;
-    KNG never needs all of it, as at one θ gradients are no further apart than 9/2."""
+    """Replace one person, with densities on [-1, 1] normalized by a sum.
+
+    Twin: the change exceeds the fraction `least` of ε. KNG never needs all of it, because at one θ
+    gradients differ by at most 9/2.
+    """
     assert callable(log)
     worst = 0.0
     for (_, xx, xy), one, other in itertools.product(OTHERS, CORNERS, CORNERS):
@@ -58,8 +61,11 @@ def test_densities_change_by_a_factor_of_at_most_e_to_epsilon(
 
 @pytest.mark.parametrize("epsilon", [0.5, 3.0])
 def test_objective_perturbation_is_private(epsilon: float) -> None:
-    """Inside, the density of the noise times the slope of what it is; at the ends, its tails.
-    Twin: two fifths of ε are passed."""
+    """Compare the density of the released slope inside the range, and its tails at the ends.
+
+    Inside, it is the density of the noise times the derivative of the noise by the slope. Twin: the
+    change exceeds two fifths of ε.
+    """
     scale, worst = LineCrowd.gradient_sensitivity / (NOISE_SHARE * epsilon), 0.0
     for (_, xx, xy), one, other in itertools.product(OTHERS, CORNERS, CORNERS):
         logs, tails = [], []
@@ -80,18 +86,20 @@ def laplace_tail(x: float) -> float:
     return 0.5 * math.exp(-x) if x > 0 else 1 - 0.5 * math.exp(x)
 
 
-def test_no_person_moves_sums_squares_or_gradients_further() -> None:
+def test_one_person_changes_sums_squares_and_gradients_by_at_most_their_sensitivity() -> None:
     x, y, u, v = (g.ravel() for g in np.meshgrid(*[GRID[::2]] * 4))
     moved = np.abs(x**2 - u**2) + np.abs(x * y - u * v)
-    assert moved.max() == pytest.approx(SUMS_SENSITIVITY, rel=1e-12)  # 1, 1 by 1/2, -1
+    assert moved.max() == pytest.approx(SUMS_SENSITIVITY, rel=1e-12)  # replaces (1, 1) by (1/2, -1)
     x, y, theta = (g.ravel() for g in np.meshgrid(GRID, GRID, GRID))
     assert ((y - theta * x) ** 2).max() == LineCrowd.loss_sensitivity
     assert 2 * np.abs(2 * x * (y - theta * x)).max() == LineCrowd.gradient_sensitivity
 
 
 def test_draws_follow_the_densities() -> None:
-    """Means and mean squares on [-1, 1], by integrals, where both ends cut something off. Twin: at
-    another ε they are not."""
+    """Compare means and mean squares on [-1, 1] with integrals; both ends truncate the densities.
+
+    Twin: draws for another ε differ.
+    """
     people, n = LineCrowd(np.full(40_000, 3.0), np.full(40_000, 2.4)), 40_000
     for log, draw in (
         (LineCrowd.exponential_log, LineCrowd.exponential),
@@ -114,7 +122,7 @@ def test_draws_follow_the_densities() -> None:
 
 
 def test_bits_have_the_probabilities_of_people() -> None:
-    """A sum over people x and errors e gives that of the rounded gradient, and of the sign."""
+    """Compare with sums over x and errors e, for the rounded gradient and the sign."""
     x, e = np.meshgrid(np.linspace(-1, 1, 2_001)[1::2], np.linspace(-0.5, 0.5, 2_001)[1::2])
     for theta in (-0.9, 0.1, 0.45, 0.9):
         residual = x * (SLOPE * x + e - theta * x)
@@ -126,7 +134,7 @@ def test_bits_have_the_probabilities_of_people() -> None:
 
 
 def test_errors_agree_with_independent_figures() -> None:
-    """n times, at ε 1, and at a million people what noise adds."""
+    """Compare n times the error at ε 1, and the error that noise adds at a million people."""
     found = {series.name: parts[0] for series, parts in formulas(1.0).items()}
     assert found["least-squares"] == pytest.approx(0.25, rel=1e-12)
     assert found["gradient"] == pytest.approx(168.6, abs=0.05)
@@ -144,7 +152,7 @@ def test_errors_agree_with_independent_figures() -> None:
 
 
 @pytest.fixture(scope="module")
-def many() -> list[dict[str, Any]]:  # Any: what rows hold
+def many() -> list[dict[str, Any]]:  # Any: values of rows
     asked: dict[str, Any] = {
         "epsilon": 1,
         "people": 1e7,
@@ -155,9 +163,12 @@ def many() -> list[dict[str, Any]]:  # Any: what rows hold
     return [dict(row) for row in simulate("regression", **asked).rows]
 
 
-def test_drawn_errors_agree_with_the_formulas(many: list[dict[str, Any]]) -> None:
-    """With many people: within 6.5 Monte-Carlo errors of what is exact, and 2 % more of what is to
-    first order; the search, 12 %. Twin: sums in halves are not those of the best split."""
+def test_simulated_errors_agree_with_the_formulas(many: list[dict[str, Any]]) -> None:
+    """Use many people, and allow 6.5 Monte-Carlo errors.
+
+    First-order formulas get 2 % more, the search 12 %. Twin: the formula for equal halves of ε
+    differs from that of the best split.
+    """
     for row in many:
         known, measured, error = row["exact"] or row["first_order"], row["measured"], row["error"]
         searched = row["estimator"].removeprefix("logistic-") in ("gradient", "signs")
@@ -169,8 +180,11 @@ def test_drawn_errors_agree_with_the_formulas(many: list[dict[str, Any]]) -> Non
 
 
 def test_exact_errors_are_stated_and_others_are_null(many: list[dict[str, Any]]) -> None:
-    """Near the first order with many people; a search has no exact error, nor have trusted ones of
-    a few people, where ends cut off what nobody has computed."""
+    """With many people, exact errors are close to the first order.
+
+    A search has no exact error. Neither has a trusted estimate of a few people, whose truncation
+    has no formula.
+    """
     exact = {row["estimator"]: row["exact"] for row in many}
     logistic = {"logistic-sums", "logistic-agreement"}
     line = {"least-squares", "exponential", "kng", "objective", "noisy-sums", "sums", "sums-halves"}
@@ -187,7 +201,10 @@ def test_exact_errors_are_stated_and_others_are_null(many: list[dict[str, Any]])
 
 
 def test_sums_of_squares_have_the_moments_of_people() -> None:
-    """E 1 / s and E 1 / s^2 by integrals over the Laplace transform; twin: 1 / E s is none."""
+    """Compute E 1 / s and E 1 / s^2 by integrals of the Laplace transform.
+
+    Twin: 1 / E s differs.
+    """
 
     def inverse(power: int, n: int) -> float:
         def integrand(t: float) -> float:
@@ -206,8 +223,8 @@ def test_sums_of_squares_have_the_moments_of_people() -> None:
 
 
 @pytest.mark.parametrize("factor", [1.0, 2.0])
-def test_a_ratio_s_error_is_that_of_all_counts(factor: float) -> None:
-    """Enumerated, where both ends cut off much; twin: without the ends it is another."""
+def test_the_error_of_a_ratio_equals_the_sum_over_all_counts(factor: float) -> None:
+    """Enumerate counts of which both ends truncate many. Twin: without truncation it differs."""
     response = RandomizedResponse(Epsilon("1.5"))
     ratio = Ratio(response, (14, 9), (0.7, 0.4), factor)
     keep, lie = response.keep / ONE, response.lie / ONE
@@ -223,8 +240,8 @@ def test_a_ratio_s_error_is_that_of_all_counts(factor: float) -> None:
     assert wanted[1] > 1.5 * wanted[0]
 
 
-def test_the_ends_cut_off_next_to_nothing_where_an_error_is_called_exact() -> None:
-    """KNG's noise given Σx^2, with the fewest people that have an exact error, by an integral."""
+def test_truncation_is_negligible_for_errors_that_are_stated_as_exact() -> None:
+    """Integrate KNG's noise given Σx^2, for the fewest people that have an exact error."""
     response = RandomizedResponse(Epsilon("0.5"))
     n = next(n for n in range(1_000, 20_000, 250) if line.KNG in line.exact(response, n))
     scale = LineCrowd.gradient_sensitivity / (0.5 * n * XX)
@@ -238,8 +255,8 @@ def test_the_ends_cut_off_next_to_nothing_where_an_error_is_called_exact() -> No
     assert n > 2_000
 
 
-def test_the_limit_is_of_one_bit() -> None:
-    """E|x e| / E x^2 by a sum over people; at ε 1 0.659."""
+def test_the_limit_is_that_of_one_bit() -> None:
+    """Sum E|x e| / E x^2 over people: 0.659 at ε 1."""
     x, e = np.meshgrid(np.linspace(-1, 1, 2_001), np.linspace(-0.5, 0.5, 2_001))
     slope = np.abs(x * e).mean() / XX
     assert limit(1.0) == pytest.approx((slope / math.tanh(0.5)) ** 2, rel=5e-3)

@@ -1,4 +1,4 @@
-"""Many rounds: exact probabilities against sums that do not use the code under test."""
+"""Many rounds: exact probabilities compared with sums that do not use the code under test."""
 
 import itertools
 import json
@@ -46,9 +46,8 @@ def report_probability(
 
 @pytest.mark.parametrize("name", SCHEMES)
 @pytest.mark.parametrize("rounds", [1, 2, 5, 6])
-def test_every_probability_is_that_of_all_reports_listed(name: str, rounds: int) -> None:
-    """Enumerates all histories of reports: those that name the answer, and those that name the
-    change."""
+def test_every_probability_equals_the_sum_over_all_report_histories(name: str, rounds: int) -> None:
+    """Enumerate all histories of reports that name the answer, or that name the change."""
 
     def distribution(answers: tuple[int, ...]) -> list[float]:
         every = itertools.product((0, 1), repeat=rounds)
@@ -63,7 +62,7 @@ def test_every_probability_is_that_of_all_reports_listed(name: str, rounds: int)
 
 
 @pytest.mark.parametrize("rounds", [2, 5, 6])
-def test_the_worst_ratio_is_that_of_all_reports_and_changes(rounds: int) -> None:
+def test_the_worst_ratio_is_the_largest_over_all_reports_and_changes(rounds: int) -> None:
     worst = 0.0
     for change, reports in itertools.product(
         range(1, rounds), itertools.product((0, 1), repeat=rounds)
@@ -87,7 +86,7 @@ def test_fresh_noise_averages_away(epsilon: str, probabilities: tuple[float, ...
         )
 
 
-def test_one_change_of_answer_shows_in_kept_reports() -> None:
+def test_one_change_of_answer_is_visible_in_kept_reports() -> None:
     for epsilon, shown in (("1", 0.61), ("2", 0.79), ("4", 0.96)):
         kept = scheme("kept", epsilon, "8")
         e = math.exp(float(epsilon))
@@ -112,7 +111,7 @@ def test_latched_noise_keeps_its_epsilon_over_any_number_of_rounds() -> None:
 
 @pytest.mark.parametrize("name", SCHEMES)
 def test_no_guess_beats_the_guarantee(name: str) -> None:
-    """No observer guesses a constant answer more often than e^E / (1 + e^E)."""
+    """Bound the rate of right guesses about a constant answer by e^E / (1 + e^E)."""
     for rounds in (1, 3, 10, 50):
         bound = 1 / (1 + math.exp(-scheme(name).guarantee(rounds)))
         assert scheme(name).guess_right(rounds) <= bound + 1e-12
@@ -123,7 +122,7 @@ def test_a_single_two_stage_report_spends_epsilon() -> None:
 
 
 def test_devices_with_fresh_noise_are_guessed_at_the_stated_rate() -> None:
-    """Seven fresh reports of real devices, by majority; false alarm at most 1e-9, twin: six."""
+    """Guess by the majority of seven fresh reports; false alarm at most 1e-9. Twin: six reports."""
     mechanism, draw, n = (
         RandomizedResponse(Epsilon("1")),
         random.Random(20261118).getrandbits,
@@ -134,7 +133,7 @@ def test_devices_with_fresh_noise_are_guessed_at_the_stated_rate() -> None:
     assert_implausible(right, n, scheme("fresh").guess_right(5))
 
 
-def test_the_study_prints_what_has_no_limit_as_null(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_study_prints_a_missing_limit_as_null(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["simulate", "repeat", "--rounds", "1,4", "--epsilon", "1", "--json"]) == 0
     cells = json.loads(capsys.readouterr().out)["rows"]
     limits = {(c["scheme"], c["rounds"]): c["flip_epsilon"] for c in cells}
@@ -143,23 +142,23 @@ def test_the_study_prints_what_has_no_limit_as_null(capsys: pytest.CaptureFixtur
     assert limits["two-stage", 4] == pytest.approx(2.9488, abs=1e-4)
 
 
-def test_a_kept_report_must_spend_more_than_one(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_kept_report_must_spend_more_than_a_single_report(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     assert main(["simulate", "repeat", "--lasting", "1"]) == 2
     assert "--lasting must be above 1" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("words", [["--rounds", "1"], ["--epsilon", "20"], ["--epsilon", "0.001"]])
-def test_the_extremes_of_the_options_work(
-    words: list[str], capsys: pytest.CaptureFixture[str]
-) -> None:
-    """A single round, in which nothing changes; and ε 20, whose kept report has twice that ε."""
+def test_extreme_options_work(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    """Run a single round without changes, and ε 20, whose kept report has twice that ε."""
     assert main(["simulate", "repeat", *words]) == 0
     printed = capsys.readouterr().out
     assert ("only the answer itself can leak" in printed) == ("--rounds" in words)
     assert "nan" not in printed
 
 
-def test_a_kept_report_above_what_a_device_may_send_is_the_formula() -> None:
+def test_a_kept_report_above_the_limit_of_devices_follows_the_formula() -> None:
     """At ε 20 and 40, a single report is wrong with probability 1 / (1 + e^20), to 1e-6."""
     two = Scheme("two-stage", Epsilon("20"), 40.0)
     assert 1 - two.guess_right(1) == pytest.approx(1 / (1 + math.exp(20)), rel=1e-6)

@@ -1,4 +1,4 @@
-"""Selecting the most frequent option: exact probabilities, their limits, and samples."""
+"""Selection of the most frequent option: exact probabilities, their limits, and samples."""
 
 import itertools
 import json
@@ -49,8 +49,8 @@ def test_people_needed_agree_with_independent_figures(
     assert chances.fano(options, 1.0, 0.1, 0.9) == pytest.approx(limit, abs=0.5)
 
 
-def test_without_privacy_the_normal_distribution_is_near_the_exact_sum() -> None:
-    """Binomials, a tie by a coin: Σ a(c) (B(c)^k - B(c - 1)^k) / (k b(c))."""
+def test_the_normal_approximation_without_privacy_is_near_the_exact_sum() -> None:
+    """Sum over binomials, with ties broken by a coin: Σ a(c) (B(c)^k - B(c - 1)^k) / (k b(c))."""
     from scipy.stats import binom
 
     for options, n in ((4, 599), (64, 1_400)):
@@ -63,8 +63,10 @@ def test_without_privacy_the_normal_distribution_is_near_the_exact_sum() -> None
 
 
 @pytest.mark.parametrize(("options", "times"), [(2, 1.46), (16, 1.73), (256, 1.83), (1024, 1.86)])
-def test_the_gap_needed_is_so_many_times_the_least(options: int, times: float) -> None:
-    """The exponential mechanism exactly 2 times; permute and flip less."""
+def test_the_gap_needed_is_the_stated_multiple_of_the_smallest_one(
+    options: int, times: float
+) -> None:
+    """The exponential mechanism needs exactly 2 times the gap; permute and flip needs less."""
     least = chances.packing(options, 1.0, 0.9)
     assert chances.exponential(options, 1.0, 2 * least) == pytest.approx(0.9, rel=1e-12)
     assert chances.permute_and_flip(options, 1.0, (times - 0.006) * least) < 0.9
@@ -73,15 +75,18 @@ def test_the_gap_needed_is_so_many_times_the_least(options: int, times: float) -
 
 @pytest.mark.parametrize("gap", [0.0, 1e-9, 3.0, 40.0, 200.0])
 @pytest.mark.parametrize("options", [2, 1024])
-def test_permute_and_flip_is_its_integral(options: int, gap: float) -> None:
+def test_the_rate_of_permute_and_flip_equals_its_integral(options: int, gap: float) -> None:
     x = mpmath.exp(-mpmath.mpf(gap) / 2)
     exact = mpmath.quad(lambda u: (1 - x * u) ** (options - 1), [0, 0.01, 0.1, 1])
     assert chances.permute_and_flip(options, 1.0, gap) == pytest.approx(float(exact), rel=1e-9)
 
 
-def test_two_candidates_an_even_gap_apart_are_distinguished_as_well_as_can_be() -> None:
-    """The chain of replacements bounds it: wrong either way with the same probability, on the line
-    between two knots (e^-j, e^-(g - 1 - j)) / (1 + e)."""
+def test_two_candidates_with_an_even_gap_are_distinguished_optimally() -> None:
+    """Compare with the bound from the chain of replacements.
+
+    The optimum errs with the same probability either way. It lies on the line between two knots
+    (e^-j, e^-(g - 1 - j)) / (1 + e).
+    """
     for gap in (2, 4, 8):
         j = gap // 2
         knots = [
@@ -94,17 +99,17 @@ def test_two_candidates_an_even_gap_apart_are_distinguished_as_well_as_can_be() 
         assert chances.permute_and_flip(2, 1.0, gap) == pytest.approx(1 - wrong, rel=1e-12)
 
 
-def test_unary_votes_by_the_exact_sum() -> None:
-    """Computed elsewhere: .48832 for 16 options and 4,000 people, 445 for the leader."""
+def test_the_rate_of_unary_votes_equals_the_exact_sum() -> None:
+    """Compare with independent figures: .48832 and 445 for 16 options and 4,000 people."""
     assert chances.votes(16, 4_000, 208) == (445, 237)
     assert chances.unary(16, Epsilon("1"), 4_000, 208) == pytest.approx(0.48832, abs=5e-6)
 
 
 @pytest.mark.parametrize(("options", "people", "gap"), [(16, 4_000, 160), (3, 30, 9)])
-def test_unary_votes_are_right_as_often_as_the_sum_says(
+def test_simulated_unary_votes_are_right_at_the_exact_rate(
     options: int, people: int, gap: int
 ) -> None:
-    """Whole populations of reports; false alarm at most 1e-9, twin: a larger gap."""
+    """Simulate populations of reports; false alarm at most 1e-9. Twin: a larger gap."""
     rng, n, epsilon = np.random.default_rng(20261118), 30_000, Epsilon("1")
     leader, other = chances.votes(options, people, gap)
     counts = fixed(Unary(epsilon, options), [leader, *[other] * (options - 1)], n, rng).counts
@@ -130,8 +135,10 @@ def flip_distribution(counts: tuple[int, ...], x: Fraction) -> list[Fraction]:
 
 
 def test_permute_and_flip_is_drawn_exactly() -> None:
-    """The sampler's tree encloses each probability, up to the part left unwalked. Twin: another ε
-    is not enclosed."""
+    """Walk the sampler's tree: it encloses each probability, up to the part left unwalked.
+
+    Twin: it does not enclose the probabilities for another ε.
+    """
     walked, rest = exact_distribution(
         lambda uniform: PermuteAndFlip(Epsilon("1")).choose((3, 1, 2), uniform),
         Fraction(1, 10**6),
@@ -146,8 +153,10 @@ def test_permute_and_flip_is_drawn_exactly() -> None:
 
 
 def test_permute_and_flip_keeps_its_epsilon() -> None:
-    """Votes of four people for three candidates, each against all neighbours; in fractions, for an
-    ε that is the logarithm of one. Twin: with the whole ε in each coin it does not."""
+    """Compare votes of four people for three candidates with all their neighbours, in fractions.
+
+    ε is the logarithm of a fraction. Twin: coins that each use the whole ε exceed it.
+    """
     for x, kept in ((Fraction(3, 5), True), (Fraction(9, 25), False)):
         worst = Fraction(1)
         for a in itertools.product(range(5), repeat=3):
@@ -162,7 +171,7 @@ def test_permute_and_flip_keeps_its_epsilon() -> None:
 
 
 def test_exponential_noise_is_permute_and_flip() -> None:
-    """The largest count with exponential noise: as the study draws it; and the real sampler."""
+    """Compare with the largest count plus exponential noise, in the study and the real sampler."""
     rng, n, gap = np.random.default_rng(3), 30_000, 4
     noisy = rng.exponential(2.0, (n, 8))
     noisy[:, 0] += gap
@@ -178,7 +187,7 @@ def test_exponential_noise_is_permute_and_flip() -> None:
 # The study
 
 
-def test_the_study_chooses_at_its_stated_rate(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_study_selects_at_its_stated_rate(capsys: pytest.CaptureFixture[str]) -> None:
     words = ["--epsilon", "0.5,20", "--options", "2,64", "--people", "20000", "--json"]
     assert main(["simulate", "select", *words]) == 0
     document = json.loads(capsys.readouterr().out)
@@ -193,7 +202,7 @@ def test_the_study_chooses_at_its_stated_rate(capsys: pytest.CaptureFixture[str]
             assert row["limit"] <= row[wanted], row
 
 
-def test_a_gap_that_nobody_can_have_is_null(capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_impossible_gap_is_null(capsys: pytest.CaptureFixture[str]) -> None:
     words = ["--epsilon", "0.1", "--options", "64", "--people", "100", "--json"]
     assert main(["simulate", "select", *words]) == 0
     rows = json.loads(capsys.readouterr().out)["rows"]
@@ -202,7 +211,7 @@ def test_a_gap_that_nobody_can_have_is_null(capsys: pytest.CaptureFixture[str]) 
 
 
 def test_a_gap_below_half_of_the_options_is_found(capsys: pytest.CaptureFixture[str]) -> None:
-    """The least gap at which unary votes are right in 90 %: one vote less is not enough."""
+    """Find the smallest gap at which unary votes are right in 90 %: one vote less is not enough."""
     words = ["--epsilon", "2", "--options", "1024", "--people", "10000", "--repetitions", "2"]
     assert main(["simulate", "select", *words, "--json"]) == 0
     rows = json.loads(capsys.readouterr().out)["rows"]
@@ -215,7 +224,7 @@ def test_a_gap_below_half_of_the_options_is_found(capsys: pytest.CaptureFixture[
 
 
 @pytest.mark.parametrize("words", [("--epsilon", "0.001"), ("--delta", "0.0005")])
-def test_more_people_than_can_be_searched_are_refused(
+def test_too_many_people_to_search_are_refused(
     words: tuple[str, str], capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["simulate", "select", *words]) == 2

@@ -13,7 +13,7 @@ from deniable.shared.privacy.mechanisms import RandomizedResponse
 from deniable.simulations import simulate
 from deniable.simulations.engine.sentences import TRUST
 
-TABLE = [  # ε, people, standard errors in people: devices, shuffled; ε₀
+TABLE = [  # ε, people; standard errors in people for devices and shuffled; ε₀
     ("0.1", 10**3, 316, 42.2, 0.73), ("0.1", 10**4, 1_000, 47.7, 1.83),
     ("0.1", 10**6, 9_996, 51.3, 5.94), ("1", 10**3, 30.3, 6.40, 3.27),
     ("1", 10**4, 96.0, 6.52, 5.47), ("1", 10**6, 959, 6.53, 10.06),
@@ -31,13 +31,13 @@ def test_the_error_of_a_count_agrees_with_independent_figures(
 
 
 @pytest.mark.parametrize(("epsilon", "people"), [("0.1", 500), ("1", 10**5), ("4", 10**9)])
-def test_no_larger_report_is_as_private(epsilon: str, people: int) -> None:
+def test_no_larger_local_epsilon_is_private_enough(epsilon: str, people: int) -> None:
     found = float(report_epsilon(Epsilon(epsilon), people))
     assert shuffled_delta(found, people, float(epsilon)) <= 1e-6
     assert shuffled_delta(found + 2 * STEP / 1e9, people, float(epsilon)) > 1e-6
 
 
-def test_reports_are_never_below_what_they_are_alone_nor_above_what_a_survey_has() -> None:
+def test_shuffled_reports_spend_at_least_their_epsilon_and_at_most_a_surveys_limit() -> None:
     assert report_epsilon(Epsilon("0.123456789"), 2) == Epsilon("0.123456789")
     assert report_epsilon(Epsilon("0.00001"), 2) == Epsilon("0.00001")
     assert report_epsilon(Epsilon("20"), 10**9) == Epsilon("20")
@@ -46,8 +46,11 @@ def test_reports_are_never_below_what_they_are_alone_nor_above_what_a_survey_has
 
 @pytest.mark.parametrize("others", list(itertools.product((0, 1), repeat=3)))
 def test_a_shuffled_count_is_as_private_as_stated(others: tuple[int, ...]) -> None:
-    """The exact distribution of the count of four people, by convolution, whatever the others
-    answer: its δ is at most that of the account. Twin: one person alone has more."""
+    """Compute the exact distribution of the count of four people, by convolution.
+
+    Whatever the others answer, its δ is at most that of the account. Twin: one person alone has
+    more.
+    """
     design = RandomizedResponse(Epsilon("1.5"))
     keep = design.keep / ONE
 
@@ -69,7 +72,7 @@ def test_a_shuffled_count_is_as_private_as_stated(others: tuple[int, ...]) -> No
 
 
 @pytest.mark.parametrize("study", ["bit", "histogram"])
-def test_a_study_has_a_shuffled_line_between_the_two(study: str) -> None:
+def test_the_shuffled_line_lies_between_local_and_central(study: str) -> None:
     found = simulate(study, epsilon=[0.1, 1], people=[1e4, 1e6], repetitions=30)
     for epsilon, people in itertools.product(("0.1", "1"), (10**4, 10**6)):
         here = [row for row in found.rows if (row["epsilon"], row["people"]) == (epsilon, people)]
@@ -83,8 +86,8 @@ def test_a_study_has_a_shuffled_line_between_the_two(study: str) -> None:
     assert any(TRUST in sentence for sentence in found.findings)
 
 
-def test_drawn_errors_of_shuffled_reports_are_those_of_the_formula() -> None:
-    """Simulations are within 6.5 Monte-Carlo errors. Twin: with the unshuffled ε they are not."""
+def test_simulated_errors_of_shuffled_reports_follow_the_formula() -> None:
+    """Allow 6.5 Monte-Carlo errors. Twin: with the unshuffled ε the simulations fail."""
     rows = simulate("shuffle", epsilon=1, people=1e4, repetitions=4000, seed=3).rows
     for row in rows:
         off = abs(float(row["measured"] or 0) - float(row["exact"] or 0))

@@ -1,4 +1,4 @@
-"""Formulas of the studies, each against an independently computed value and a twin.
+"""Formulas of the studies, each compared with an independent value and with a twin.
 
 A twin is the formula with a plausible fault; it must fail the same check.
 """
@@ -21,7 +21,7 @@ from deniable.simulations.studies.subsample_aggregate import least
 
 @pytest.mark.parametrize("h", [0.01, 0.3])
 def test_van_trees_uses_the_information_of_its_prior(h: float) -> None:
-    """The information of cos^2(π v / 2h) / h, by quadrature of p'^2 / p."""
+    """Integrate p'^2 / p numerically for cos^2(π v / 2h) / h."""
 
     def integrand(v: float) -> float:
         slope = -(math.pi / (2 * h * h)) * math.sin(math.pi * v / h)
@@ -34,7 +34,7 @@ def test_van_trees_uses_the_information_of_its_prior(h: float) -> None:
 
 
 def test_without_people_van_trees_is_below_the_variance_of_its_prior() -> None:
-    """An estimate of 0 has the variance of the prior, h^2 (1/3 - 2/π^2).
+    """The estimate 0 has the variance of the prior, h^2 (1/3 - 2/π^2).
 
     Twin: π / 2h exceeds it.
     """
@@ -45,7 +45,7 @@ def test_without_people_van_trees_is_below_the_variance_of_its_prior() -> None:
 
 
 def test_the_logistic_limit_is_the_best_of_all_priors() -> None:
-    """A central limit for 1,000 people, by a fine search over h and a separate formula."""
+    """Check the central limit for 1,000 people by a fine search over h and a separate formula."""
     people = 1_000
     x = np.arange(1, 16, 2) / 16
 
@@ -66,8 +66,8 @@ def test_the_logistic_limit_is_the_best_of_all_priors() -> None:
 
 
 @pytest.mark.parametrize("epsilon", ["0.5", "2"])
-def test_two_noisy_counts_are_guessed_from_one_of_them(epsilon: str) -> None:
-    """Counts with and without a person, at ε / 2 each, summed over all noise. Twin: at ε."""
+def test_the_difference_attack_guesses_at_the_exact_rate(epsilon: str) -> None:
+    """Sum over all noise of the counts with and without a person, at ε / 2 each. Twin: at ε."""
     rows = simulate("attack", epsilon=epsilon, off=0, people=10, repetitions=2).rows
     (row,) = (r for r in rows if (r["attack"], r["model"]) == ("difference", "central"))
     right = {}
@@ -80,8 +80,8 @@ def test_two_noisy_counts_are_guessed_from_one_of_them(epsilon: str) -> None:
     assert row["exact"] != pytest.approx(right[1.0], rel=1e-2)
 
 
-def test_the_price_of_a_small_share_counts_its_own_sampling() -> None:
-    """(V + s (1 - s)) / (s (1 - s)) at s = 0.1, from the variance of a report. Twin: s = 1/2."""
+def test_the_price_of_a_small_share_includes_its_sampling_error() -> None:
+    """Compute (V + s (1 - s)) / (s (1 - s)) at s = 0.1 from a report's variance. Twin: s = 1/2."""
     e, share = math.exp(1.0), 0.1
     keep, lie = e / (1 + e), 1 / (1 + e)
     yes = share * keep + (1 - share) * lie
@@ -91,9 +91,10 @@ def test_the_price_of_a_small_share_counts_its_own_sampling() -> None:
 
 
 def test_the_trusted_median_adds_the_variance_of_its_choice() -> None:
-    """8 / (ε n f)^2: simulate the exponential mechanism on a fine, even grid.
+    """Compare 8 / (ε n f)^2 with the exponential mechanism, simulated on a fine, even grid.
 
-    The simulation is within 6.5 Monte-Carlo errors. Twin: half of it, as if weights used all of ε.
+    The simulation is within 6.5 Monte-Carlo errors. Twin: half the variance, as if weights used all
+    of ε.
     """
     epsilon, people, n = 0.1, 10_000, 40_000
     spacing = 1 / (people * HALF.density)
@@ -107,10 +108,10 @@ def test_the_trusted_median_adds_the_variance_of_its_choice() -> None:
     assert abs(squares.mean() - added / 2) > 6.5 * error + 0.01 * added
 
 
-def test_no_centre_is_known_better_than_its_range_and_people_allow() -> None:
-    """With few people, at most the variance of a cos^2 prior on 20 deviations; with many, 1 / n."""
+def test_the_limit_of_a_centre_depends_on_range_and_people() -> None:
+    """Expect the variance of a cos^2 prior on 20 deviations for few people, and 1 / n for many."""
     prior = 10**2 * (1 / 3 - 2 / math.pi**2)
     assert least(0) == pytest.approx(10**2 / math.pi**2, rel=1e-12)
     assert least(0) <= prior
-    assert (20 / math.pi) ** 2 > prior  # twin: the whole width in place of its half
+    assert (20 / math.pi) ** 2 > prior  # twin: the whole width instead of half of it
     assert least(10**9) == pytest.approx(1e-9, rel=1e-6)

@@ -1,4 +1,4 @@
-"""The frame of a study: seeds, journal, outputs; tried on the study that always exists, minimax."""
+"""Framework of studies: seeds, journal and outputs, tested with the built-in minimax study."""
 
 import csv
 import json
@@ -28,7 +28,7 @@ def written(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def test_any_order_and_back_end_gives_the_same_bytes() -> None:
+def test_every_order_and_back_end_gives_the_same_bytes() -> None:
     study = load("minimax")
     options = {"moments": ["2"], "epsilon": ["1"], "people": [100, 1000], "repetitions": 400}
     cells = study.cells(options)
@@ -39,7 +39,7 @@ def test_any_order_and_back_end_gives_the_same_bytes() -> None:
     assert csv_bytes(here) != csv_bytes(run_cells(study, cells, 6))
 
 
-def test_a_cell_s_randomness_depends_only_on_the_cell() -> None:
+def test_the_randomness_of_a_cell_depends_only_on_the_cell() -> None:
     draws = {
         (name, seed, users): cell_generator(name, seed, {"users": users}).integers(2**62)
         for name in ("a", "b")
@@ -53,7 +53,7 @@ def test_a_cell_s_randomness_depends_only_on_the_cell() -> None:
     )
 
 
-def test_everything_is_written(written: Path) -> None:
+def test_all_output_files_are_written(written: Path) -> None:
     names = {path.name for path in written.iterdir()}
     figures = {f"{name}.{kind}" for name in ("risk", "worth") for kind in ("svg", "png")}
     assert {"index.html", "minimax.csv", "run.toml", "cells.jsonl", *figures} <= names
@@ -65,7 +65,7 @@ def test_everything_is_written(written: Path) -> None:
         assert len(list(csv.DictReader(file))) == 2 * 2 * 5
 
 
-def test_the_page_needs_nothing_from_outside(written: Path) -> None:
+def test_the_page_loads_nothing_from_the_network(written: Path) -> None:
     page = (written / "index.html").read_text("utf-8")
     assert page.count("<figure>") == 2
     assert page.count("<svg ") == 2 + len(load("minimax").formulas)
@@ -93,7 +93,7 @@ def test_parquet_has_the_rows_of_the_csv(written: Path) -> None:
 
 
 @pytest.mark.long
-def test_figures_have_the_same_bytes_again(written: Path, tmp_path: Path) -> None:
+def test_figures_are_reproducible(written: Path, tmp_path: Path) -> None:
     assert main(["simulate", "minimax", *FEW, "--on", "local", "--out", str(tmp_path)]) == 0
     for name in ("risk.svg", "worth.svg", "index.html", "minimax.csv", "run.toml"):
         assert (tmp_path / name).read_bytes() == (written / name).read_bytes(), name
@@ -105,7 +105,7 @@ def test_json_is_one_document_on_standard_output(capsys: pytest.CaptureFixture[s
     assert set(document) == {"options", "rows", "findings", "slopes"}
 
 
-def test_wrong_arguments_are_one_clean_line(capsys: pytest.CaptureFixture[str]) -> None:
+def test_wrong_arguments_give_one_line(capsys: pytest.CaptureFixture[str]) -> None:
     for wrong in (["--people", "0"], ["--moments", "1"], ["--epsilon", "x"], ["--seed", "-1"]):
         assert main(["simulate", "minimax", *wrong]) == 2
         error = capsys.readouterr().err
@@ -113,13 +113,13 @@ def test_wrong_arguments_are_one_clean_line(capsys: pytest.CaptureFixture[str]) 
         assert wrong[0] in error
 
 
-def test_an_interrupted_run_resumes_and_ends_with_the_same_bytes(
+def test_an_interrupted_run_resumes_with_the_same_result(
     written: Path,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    """Ctrl-C arrives when the journal has four of the cells."""
+    """Press Ctrl-C when the journal has four of the cells."""
     words = ["simulate", "minimax", *FEW, "--on", "local", "--out", str(tmp_path)]
     add, added = Journal.add, list[Cell]()
 
@@ -155,7 +155,7 @@ def test_a_journal_of_another_run_starts_over(tmp_path: Path) -> None:
     other.close()
 
 
-def test_a_line_that_was_cut_off_is_computed_again(tmp_path: Path) -> None:
+def test_a_truncated_line_is_recomputed(tmp_path: Path) -> None:
     path = tmp_path / "cells.jsonl"
     journal = Journal(path, {})
     journal.add({"users": 1}, [])

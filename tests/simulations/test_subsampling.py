@@ -1,4 +1,4 @@
-"""Subsample and aggregate: private quantiles, noise for what one block can move, and the errors."""
+"""Subsample and aggregate: private quantiles, noise for one block, and the errors."""
 
 import math
 
@@ -22,8 +22,10 @@ from tests.plausible import assert_implausible, assert_plausible
 
 
 def log_density(values: list[float], share: float, epsilon: float, x: np.ndarray) -> np.ndarray:
-    """Return the log density of the released quantile at each x, normalized by the sum over all
-    gaps."""
+    """Return the log density of the released quantile at each x.
+
+    The sum over all gaps normalizes it.
+    """
     ends, logs = central.gaps(np.array([values]), share, epsilon)
     whole = float((np.diff(ends[0]) * np.exp(logs)).sum())
     place = np.clip(np.searchsorted(ends[0], x, side="right") - 1, 0, len(logs) - 1)
@@ -33,8 +35,10 @@ def log_density(values: list[float], share: float, epsilon: float, x: np.ndarray
 @pytest.mark.parametrize("share", [0.25, 0.5])
 @pytest.mark.parametrize("epsilon", [0.3, 2.0])
 def test_quantiles_of_blocks_are_private(share: float, epsilon: float) -> None:
-    """Some values, and one of them moved anywhere, also out of the range. Twin: a third of ε is
-    passed, and two moved values pass more than one does."""
+    """Move one of several values anywhere, even out of the range.
+
+    Twin: the change exceeds a third of ε, and two moved values change more than one does.
+    """
     generator, x = np.random.default_rng(6), np.linspace(0, 1, 1_001)[1:-1]
     worst = [0.0, 0.0]
     for k in (1, 2, 5, 9):
@@ -51,7 +55,7 @@ def test_quantiles_of_blocks_are_private(share: float, epsilon: float) -> None:
 
 
 def test_draws_follow_the_density() -> None:
-    """The probability of each gap, by the density. Twin: at another ε."""
+    """Compare the frequency of each gap with the density. Twin: another ε is rejected."""
     values, n = [0.1, 0.15, 0.6, 0.65, 0.9], 30_000
     drawn = central.private_quantile(np.tile(values, (n, 1)), 0.5, 2.0, np.random.default_rng(2))
     ends, logs = central.gaps(np.array([values]), 0.5, 2.0)
@@ -64,9 +68,12 @@ def test_draws_follow_the_density() -> None:
     assert_implausible(middle, n, float(other[2] / other.sum()))
 
 
-def test_a_winsorized_mean_has_noise_for_one_block() -> None:
-    """A mean of values in an interval of this width moves by width / k: Laplace noise for half of ε
-    has that scale by ε / 2; the quartiles have a quarter each."""
+def test_the_noise_of_a_winsorized_mean_covers_one_block() -> None:
+    """One block moves the mean of values in this interval by width / k.
+
+    Laplace noise for half of ε has the scale (width / k) / (ε / 2); the two quartiles get a quarter
+    of ε each.
+    """
     assert float(central.noise_scale(0.3, 50, 2.0)) == pytest.approx(0.3 / 50 / (2.0 / 2))
     values = np.tile(np.linspace(0.4, 0.6, 200), (20_000, 1))
     found = central.winsorized_mean(values, 8.0, np.random.default_rng(8))
@@ -77,7 +84,7 @@ def test_a_winsorized_mean_has_noise_for_one_block() -> None:
 
 
 def test_a_winsorized_mean_spends_no_more_than_epsilon(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Two quartiles and one noise, whose scale is the width by k and by its part of ε."""
+    """Add up two quartiles and one noise, whose scale is width / k divided by its part of ε."""
     spent: list[float] = []
 
     def quantile(values: np.ndarray, share: float, epsilon: float, _: object) -> np.ndarray:
@@ -108,8 +115,10 @@ def test_prices_of_a_centre_agree_with_independent_figures() -> None:
 
 
 def test_errors_agree_with_the_formulas() -> None:
-    """With many people: within 6.5 Monte-Carlo errors, and 12 % where they are of first order only.
-    Twin: the search is no cheaper than the mean of all."""
+    """Use many people, and allow 6.5 Monte-Carlo errors; first-order formulas get 12 % more.
+
+    Twin: the search is no cheaper than the mean of everybody.
+    """
     rows = simulate("subsample", epsilon=2, people=1e7, repetitions=600, seed=5).rows
     exact = {row["estimator"] for row in rows if row["exact"] is not None}
     assert exact == {"mean", "known-range", "clip"}
@@ -124,10 +133,12 @@ def test_errors_agree_with_the_formulas() -> None:
 
 
 @pytest.mark.parametrize("epsilon", [0.5, 1.2, 3.0])
-def test_no_report_reveals_more_about_a_centre(epsilon: float) -> None:
-    """Linear programming over all channels of people in 14 parts of the line. The information of a
-    column f is (E f s)^2 / E f, largest at two-valued columns, here intervals from an end or from
-    both. Twin: randomized response reaches it for small ε."""
+def test_no_report_reveals_more_about_a_centre_than_the_limit(epsilon: float) -> None:
+    """Maximize by linear programming over all channels of people in 14 parts of the line.
+
+    A column f has the information (E f s)^2 / E f, which is largest for two-valued columns: here
+    intervals from one end or from both. Twin: randomized response reaches it for small ε.
+    """
     from scipy.stats import norm
 
     cuts = norm.ppf(np.linspace(0, 1, 15))
@@ -147,9 +158,8 @@ def test_no_report_reveals_more_about_a_centre(epsilon: float) -> None:
 
 
 @pytest.mark.parametrize("epsilon", ["0.5", "1", "1.2", "2", "4", "20"])
-def test_the_limit_of_a_centre_is_one_limit(epsilon: str) -> None:
-    """Both studies state it; it is at most the variance of the search, and at least that of the
-    people's own mean."""
+def test_both_studies_state_the_same_limit_of_a_centre(epsilon: str) -> None:
+    """The limit is at most the variance of the search, and at least that of the people's mean."""
     centre, e = Target("location", 0.5), float(epsilon)
     least = centre.limit("local", Epsilon(epsilon), 10**6)
     assert least == pytest.approx(SIGMA**2 * centre_limit(e) / 1e6, rel=1e-12)

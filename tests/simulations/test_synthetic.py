@@ -1,4 +1,4 @@
-"""Tables of two attributes and synthetic people: characters, noise for what one person moves."""
+"""Tables of two attributes and synthetic people: characters, and noise for one person's effect."""
 
 import itertools
 import math
@@ -14,14 +14,14 @@ from deniable.simulations.studies.synthetic.attributes import FAILURE, Attribute
 
 
 def counted(people: Attributes, one: int, other: int, weights: np.ndarray) -> np.ndarray:
-    """Shares of each pair's four cells, person by person."""
+    """Return the shares of the four cells of each pair, counted person by person."""
     found = np.zeros((2, 2))
     for x, weight in enumerate(weights):
         found[x >> one & 1, x >> other & 1] += weight
     return found.ravel()
 
 
-def test_tables_are_those_of_the_people() -> None:
+def test_tables_equal_the_counts_of_the_people() -> None:
     people = Attributes(4)
     weights = np.random.default_rng(1).dirichlet(np.ones(16))
     for distribution in (weights, people.population):
@@ -36,11 +36,13 @@ def test_tables_are_those_of_the_people() -> None:
 
 
 @pytest.mark.parametrize("d", [2, 3, 5])
-def test_noise_is_for_what_one_person_moves(d: int) -> None:
-    """Anybody replaced by anybody: cells by 2 for each pair, counts of characters by 1 for each.
-    The noise on them has its own proof. Twin: with one pair less it would not be enough."""
+def test_noise_covers_the_effect_of_one_person(d: int) -> None:
+    """Replace any person by any other: cells change by 2 per pair, counts of characters by 1 each.
+
+    The noise on them has a separate proof. Twin: noise for one pair fewer would not be enough.
+    """
     people = Attributes(d)
-    cells = np.rint(people.tables(people.characters)).astype(int)  # of each person alone: 0 and 1
+    cells = np.rint(people.tables(people.characters)).astype(int)  # each person alone: 0 and 1
     moved = np.abs(cells[:, None] - cells[None]).sum(axis=(2, 3)).max()
     assert moved == 2 * len(people.pairs) > 2 * (len(people.pairs) - 1)
     counts = ((1 + people.characters) / 2).astype(int)
@@ -51,8 +53,11 @@ def test_noise_is_for_what_one_person_moves(d: int) -> None:
 
 
 def test_errors_agree_with_independent_figures() -> None:
-    """d = 8 and a million people at ε 1: 0.0056 by 3 T C^2 / (16 n) where attributes have nothing
-    in common, a part in a hundred less here, and 8e-5 by 8 (28)^2 / (ε n)^2."""
+    """Compare errors for d = 8, a million people and ε 1.
+
+    0.0056 is 3 T C^2 / (16 n) for unrelated attributes; here it is one percent lower. 8e-5 is 8
+    (28)^2 / (ε n)^2.
+    """
     rows = simulate("synthetic", epsilon=1, people=1e6, attributes=8, repetitions=4).rows
     exact = {(row["model"], row["estimator"]): float(row["exact"] or 0) for row in rows}
     alone = 3 * 36 / math.tanh(0.5) ** 2 / 16e6
@@ -64,9 +69,11 @@ def test_errors_agree_with_independent_figures() -> None:
     assert exact["central", "characters"] == pytest.approx(1.5 * 36**2 / 1e12, rel=1e-3)
 
 
-def test_drawn_errors_agree_with_the_formulas() -> None:
-    """Within 6.5 Monte-Carlo errors, also where groups are of different sizes. Twin: at another ε
-    those of devices and of noise are not."""
+def test_simulated_errors_agree_with_the_formulas() -> None:
+    """Allow 6.5 Monte-Carlo errors, also for groups of different sizes.
+
+    Twin: for another ε, the errors of devices and of noise fail.
+    """
     rows, others = (
         simulate("synthetic", epsilon=e, people=1_007, attributes=3, repetitions=3000).rows
         for e in (1, 1.5)
@@ -86,10 +93,10 @@ def test_drawn_errors_agree_with_the_formulas() -> None:
     assert checked == 3
 
 
-def test_no_drawn_error_is_below_its_limit() -> None:
-    """The tables of synthetic people can be below those limits, so their rows have none.
+def test_no_simulated_error_is_below_its_limit() -> None:
+    """Rows of synthetic people have no limit, because their tables can be below it.
 
-    An average of 300 repetitions is 9 of its errors below its limit with a chance under 1e-9.
+    An average of 300 repetitions is 9 standard errors below its limit with probability < 1e-9.
     """
     rows = simulate(
         "synthetic", epsilon=1, attributes=[8, 10], people=1000, repetitions=300, seed=1, on="local"
@@ -104,7 +111,7 @@ def test_no_drawn_error_is_below_its_limit() -> None:
 
 
 def test_fitted_people_have_the_given_characters() -> None:
-    """And where none have them, people all the same."""
+    """Synthetic people are produced even if none can have the given characters."""
     people = Attributes(5)
     weights = np.random.default_rng(2).dirichlet(np.full(32, 5.0), 3)
     wanted = weights @ people.characters
@@ -117,9 +124,12 @@ def test_fitted_people_have_the_given_characters() -> None:
 
 
 @pytest.mark.parametrize("epsilon", [0.5, 1.5])
-def test_no_report_reveals_more_about_all_characters(epsilon: float) -> None:
-    """For every f with two values, and two attributes, |E f χ|^2 / (E f)^2 is at most that of the
-    limit, as characters are orthogonal. Weighted errors of groups are above it."""
+def test_no_report_reveals_more_about_all_characters_than_the_limit(epsilon: float) -> None:
+    """Check every f with two values, and two attributes.
+
+    |E f χ|^2 / (E f)^2 is at most the limit's, because characters are orthogonal. Weighted errors
+    of groups are above the limit.
+    """
     people, e = Attributes(2), math.exp(epsilon)
     told = np.array(list(itertools.product((1.0, e), repeat=4)))
     reach = ((told @ people.characters) ** 2).sum(axis=1) / told.sum(axis=1) ** 2
@@ -130,8 +140,8 @@ def test_no_report_reveals_more_about_all_characters(epsilon: float) -> None:
     assert direct < 3 * 3 / math.tanh(epsilon / 2) ** 2 / 16
 
 
-def test_blr_is_a_guarantee_of_its_formula() -> None:
-    """At the best size of set, found among all; worth nothing with few people."""
+def test_the_guarantee_of_blr_follows_its_formula() -> None:
+    """Choose the best size of all sets. With few people, the guarantee is worth nothing."""
     n, d, epsilon = 10**6, 8, 1.0
     best = min(
         math.sqrt(math.log(4 * d * (d - 1)) / (2 * m))

@@ -1,4 +1,4 @@
-"""A mean of vectors: PrivUnit is private and at the limit; noise has the stated errors."""
+"""Mean of vectors: PrivUnit is private and reaches the limit; noise has the stated errors."""
 
 import math
 from typing import Any
@@ -18,7 +18,7 @@ from tests.plausible import assert_implausible, assert_plausible
     (10, 59.73), (20, 122.98), (100, 629.35), (1000, 6326.4),
 ])  # fmt: skip
 def test_the_least_error_agrees_with_independent_figures(dimension: int, least: float) -> None:
-    """n times the mean squared length at ε 1; Monte-Carlo within 6.5 errors. Twin: of another ε."""
+    """Compare n times the mean squared length at ε 1, within 6.5 errors. Twin: another ε."""
     asked: dict[str, Any] = {"people": 1e4, "dimension": dimension, "repetitions": 4000}
     row, other = (simulate("vector", epsilon=e, **asked).rows[0] for e in (1, 1.1))
     exact, measured, error = (float(row[key] or 0) for key in ("exact", "measured", "error"))
@@ -29,7 +29,7 @@ def test_the_least_error_agrees_with_independent_figures(dimension: int, least: 
 
 
 @pytest.mark.parametrize("epsilon", [0.1, 1.0, 4.0])
-def test_a_report_s_density_is_one_of_two(epsilon: float) -> None:
+def test_the_density_of_a_report_has_two_values(epsilon: float) -> None:
     """The two densities of a report have the ratio e^ε and integrate to one.
 
     Twin: for another part of the sphere they do not.
@@ -59,8 +59,8 @@ def test_cosines_have_their_distribution() -> None:
 
 @pytest.mark.parametrize("epsilon", [0.5, 1.5, 3.0])
 @pytest.mark.parametrize("dimension", [2, 3])
-def test_no_report_reaches_further_than_a_cap(epsilon: float, dimension: int) -> None:
-    """The cap attains m, which is above |E f x| / E f of random f with values 1 and e^ε.
+def test_no_report_has_a_longer_mean_than_a_cap(epsilon: float, dimension: int) -> None:
+    """The cap attains m, which exceeds |E f x| / E f of random f with values 1 and e^ε.
 
     Points are spread over the sphere.
     """
@@ -91,7 +91,7 @@ def test_pure_noise_is_private_in_every_direction() -> None:
     scale = vector_noise.pure_scale(epsilon, n)
     for d in (1, 4):
         away = np.zeros(d)
-        away[0] = 2 / n  # from one point of the sphere to the one opposite
+        away[0] = 2 / n  # from one point of the sphere to the opposite one
         v = generator.normal(size=(2000, d)) * 3 * scale
         behind = np.concatenate([v, -5 * away[None]])
         lengths = np.linalg.norm(behind, axis=1), np.linalg.norm(behind - away, axis=1)
@@ -100,8 +100,8 @@ def test_pure_noise_is_private_in_every_direction() -> None:
         assert np.abs(lengths[0] - longer).max() / scale > epsilon
 
 
-def test_lengths_of_noise_are_those_of_their_densities() -> None:
-    """E|v|^2 is a sum over the density of the length, r^(d-1) e^(-r / scale)."""
+def test_lengths_of_noise_follow_their_densities() -> None:
+    """Sum E|v|^2 over the density of the length, r^(d-1) e^(-r / scale)."""
     scale, r = 0.3, np.linspace(1e-6, 40, 400_001)
     for d in (1, 2, 10):
         density = r ** (d - 1) * np.exp(-r / scale)

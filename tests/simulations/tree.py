@@ -1,4 +1,4 @@
-"""The distribution of a sampler, as fractions, by walking every path that it can take."""
+"""Exact distribution of a sampler, in fractions, by walking every path that it can take."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ class _MoreNeeded(Exception):
 def exact_distribution(
     sampler: Callable[[Below], Outcome], leave: Fraction
 ) -> tuple[dict[Outcome, Fraction], Fraction]:
-    """Return the probability of each outcome over the walked paths, and of all others.
+    """Return the probability of each outcome over the walked paths, and of all other paths.
 
-    Paths less likely than `leave` are not walked: each outcome's true probability lies between what
-    is returned for it and that plus the rest.
+    Paths less likely than `leave` are not walked. The true probability of an outcome lies between
+    its returned value and that value plus the rest.
     """
     distribution: dict[Outcome, Fraction] = defaultdict(Fraction)
     rest = Fraction(0)

@@ -1,4 +1,4 @@
-"""People needed to distinguish two shares: exact powers, which no private test exceeds."""
+"""Test of two shares: people needed, and exact powers that no private test exceeds."""
 
 import json
 import math
@@ -26,20 +26,23 @@ def shares(model: str, epsilon: str, low: float = 0.5, high: float = 0.55) -> Sh
 def test_people_needed_agree_with_independent_figures(
     epsilon: str, central: int, local: int
 ) -> None:
-    """0.5 against 0.55, level 0.05, power 0.9. Elsewhere a few more for small ε: 343,133, 14,275;
-    with 40 digits the power passes 0.9 at 14,274, by a part in 10^5."""
+    """Test 0.5 against 0.55 with level 0.05 and power 0.9.
+
+    Independent figures for small ε are slightly larger: 343,133 and 14,275. With 40 digits, the
+    power exceeds 0.9 at 14,274 by a part in 10^5.
+    """
     assert shares("none", epsilon).people_needed(0.9) == 853
     assert shares("central", epsilon).people_needed(0.9) == central
     assert shares("local", epsilon).people_needed(0.9) == local
 
 
 def max_power(people: int, epsilon: float, low: float, high: float) -> float:
-    """Return the largest power, by linear programming over every ε-private test, row by row."""
+    """Return the largest power of any ε-private test, by linear programming row by row."""
     counts = np.arange(people + 1)
     zero, one = (stats.binom.pmf(counts, people, share) for share in (low, high))
     e, rows, ends = math.exp(epsilon), [], []
     for s, t in [*pairwise(counts), *((b, a) for a, b in pairwise(counts))]:
-        for sign, end in ((1, 0.0), (-1, e - 1)):  # of rejecting, and of not rejecting
+        for sign, end in ((1, 0.0), (-1, e - 1)):  # probability of rejecting, and of not rejecting
             row = np.zeros(people + 1)
             row[s], row[t] = sign, -sign * e
             rows.append(row)
@@ -87,7 +90,7 @@ def test_the_trusted_test_is_private(epsilon: str) -> None:
 
 
 @pytest.mark.parametrize("model", [one.model for one in ESTIMATORS])
-def test_tests_of_drawn_populations_find_as_often(model: str) -> None:
+def test_tests_of_simulated_populations_have_the_stated_power(model: str) -> None:
     """Check both shares; false alarm at most 1e-9. Twin: another number of people."""
     test, rng, n = shares(model, "1"), np.random.default_rng(20261118), 40_000
     low, high = (
