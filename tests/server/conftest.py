@@ -22,20 +22,20 @@ def here(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[World]:
 
 @pytest.fixture
 def published(here: World) -> PublishedSurvey:
-    """Publish a survey; it has results if the test is marked with their time."""
+    """Publish a survey, which has results if the test is marked with their time."""
     return fill(here)
 
 
 @pytest.fixture(scope="session")
 def cluster() -> Iterator[postgres.Cluster]:
-    """Start a PostgreSQL of our own."""
+    """Start a temporary PostgreSQL cluster."""
     with postgres.cluster() as made:
         yield made
 
 
 @pytest.fixture
 def eager(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Make stores settle as often as asked."""
+    """Let stores settle whenever they are asked to, without a pause."""
     monkeypatch.setattr(scrub, "PAUSE_SECONDS", 0)
     monkeypatch.setattr(scrub, "SHARE", 0)
 
@@ -48,7 +48,7 @@ def database(cluster: postgres.Cluster, eager: None) -> Database:
 
 @pytest.fixture(params=["sqlite", "postgres"])
 def place(request: pytest.FixtureRequest, tmp_path: Path, eager: None) -> Place:
-    """Return each kind of place for a store; a test that uses it holds for both."""
+    """Return each kind of store location in turn, so that the test runs with both."""
     if request.param == "sqlite":
         return tmp_path / "data"
     cluster: postgres.Cluster = request.getfixturevalue("cluster")

@@ -1,4 +1,4 @@
-"""Check that an answer is one that the OpenAPI document describes: its status and every key."""
+"""Check of answers against the OpenAPI document: the status and every key."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ WORDS = {
     "pattern",
     "minimum",
     "maximum",
-}  # described next to the form, or checked below
+}  # documented next to the form, or checked below
 KINDS: dict[str, tuple[type, ...]] = {
     "string": (str,),
     "integer": (int,),
@@ -34,7 +34,7 @@ made = cache(document)
 
 
 def fault_of(method: str, path: str, response: Response) -> str | None:
-    """Return an answer's fault, or None. Also None if the address is not for programs."""
+    """Return the fault of an answer, or None. Addresses that are not for programs have no fault."""
     path = re.sub(r"<identifier>", "{id}", path)
     operation = made()["paths"].get(path, {}).get(method.lower())
     if operation is None:
@@ -77,7 +77,7 @@ def unlike(value: Any, schema: Schema, place: str = "") -> str | None:  # Any: J
     if not any(type(value) in KINDS[kind] for kind in kinds):
         return f"{place}: {value!r} is not {schema['type']}"
     unknown = schema.keys() - WORDS - CHECKED.get(kinds[0], set()) - {"type"}
-    assert not unknown, f"{place}: {unknown} are not checked"
+    assert not unknown, f"{place}: the check does not support {unknown}"
     match value:
         case dict():
             return _unlike_object(value, schema, place)
@@ -105,7 +105,7 @@ def _unlike_object(value: dict[str, Any], schema: Schema, place: str) -> str | N
     rest = schema.get("additionalProperties", not known)
     if rest is False and (more := value.keys() - known.keys()):
         return f"{place}: {more} are not described"
-    assert rest is not True or not known, f"{place}: the schema leaves open what may be there"
+    assert rest is not True or not known, f"{place}: the schema allows any key"
     parts = {key: known.get(key, rest) for key in value}
     faults = (
         unlike(value[key], part, f"{place}.{key}")

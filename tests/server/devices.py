@@ -20,13 +20,13 @@ from deniable.server.http.intake_front import ROUTES, IntakeFront, route_path
 from deniable.server.pages.public_pages import PagePublisher
 from tests.eventually import PATIENCE
 
-SENDER = "tests.sender"  # in `environ_overrides`: the address that a request comes from
+SENDER = "tests.sender"  # key in `environ_overrides`: the address of the sender
 
 
 class HeaderMap(dict[str, str]):
     """Headers of a request by lower-case name, as granian gives them; only text."""
 
-    def get(self, name: str, default: Any = None) -> Any:  # Any: as granian has it
+    def get(self, name: str, default: Any = None) -> Any:  # Any: as in granian
         value = super().get(name, default)
         return value if value is None or value.isascii() else default
 
@@ -49,7 +49,7 @@ class RequestHead:
 
 
 class Exchange:
-    """A complete body, and the answer of the front."""
+    """Request with a complete body, and the front's answer to it."""
 
     def __init__(self, body: bytes) -> None:
         self._body, self.reply = body, cast("Reply | None", None)
@@ -66,7 +66,7 @@ class Exchange:
 
 
 class Loop:
-    """An event loop in a thread of its own, with one front."""
+    """Event loop in its own thread, with one front."""
 
     def __init__(self, front: Front) -> None:
         self.front, self._loop = front, asyncio.new_event_loop()
@@ -74,7 +74,7 @@ class Loop:
         self._thread.start()
 
     def ask(self, environ: dict[str, Any]) -> Reply:
-        # A socket has no end: without a length there is no body to wait for.
+        # A socket does not end, so a request without a length has no body to wait for.
         length = environ.get("CONTENT_LENGTH")
         body = environ["wsgi.input"].read(int(length)) if length else b""
         head, exchange = RequestHead(environ), Exchange(body)
@@ -117,7 +117,7 @@ class DeviceClient(FlaskClient):
     """Client that sends everything to intake."""
 
     class Tests(NamedTuple):
-        """State that a test's application carries with it."""
+        """State that the application of a test carries along."""
 
         loop: Loop
         check: Callable[[str, str, Response], None]  # called with each answer
@@ -131,7 +131,7 @@ class DeviceClient(FlaskClient):
         return TestResponse([body], f"{status} x", Headers(headers), asked)
 
     def answer(self, environ: dict[str, Any], start: Any) -> bytes:
-        """Answer as a WSGI application does."""
+        """Answer a request, as a WSGI application does."""
         status, headers, body = self.ask(Request(environ))
         start(f"{status} x", headers)
         return body

@@ -1,5 +1,7 @@
-"""Workers that die while they process a part of an archive; imports are few, as each new worker
-repeats them."""
+"""Workers that die while they process a part of an archive.
+
+The module imports little, because every new worker repeats the imports.
+"""
 
 import os
 import signal
@@ -8,7 +10,7 @@ from deniable.server.archive import Fold, Part, fold_part
 
 
 def die_once(part: Part) -> Fold:
-    """Kill the calling process at one part, the first time only."""
+    """Kill the calling process at one part, but only the first time."""
     mark = part.path.with_name("died")
     if part.name.endswith("661/part-00004.parquet") and not mark.exists():
         mark.touch()

@@ -1,6 +1,6 @@
-"""Ask one address in a closed loop over many connections, in a process of its own.
+"""Flood of one address, in a closed loop over many connections and in a separate process.
 
-python -m tests.server.flood PORT CONNECTIONS < REQUEST     until it is stopped
+python -m tests.server.flood PORT CONNECTIONS < REQUEST until it is stopped
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ async def flood(port: int, connections: int, request: bytes) -> None:
                     head = await reader.readuntil(b"\r\n\r\n")
                     length = head.lower().partition(b"content-length: ")[2].partition(b"\r\n")[0]
                     if not length:
-                        break  # it is sent in parts: begin again
+                        break  # the answer came in parts, so connect again
                     await reader.readexactly(int(length))
             except (OSError, asyncio.IncompleteReadError):
                 await asyncio.sleep(0.01)
@@ -31,5 +31,5 @@ async def flood(port: int, connections: int, request: bytes) -> None:
 
 
 if __name__ == "__main__":
-    os.nice(19)  # an attacker is elsewhere, and takes no processor of this machine
+    os.nice(19)  # a real attacker would not use this machine's processors
     asyncio.run(flood(int(sys.argv[1]), int(sys.argv[2]), sys.stdin.buffer.read()))

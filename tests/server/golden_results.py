@@ -1,6 +1,6 @@
-"""Results documents as first sent, with their surveys and tallies.
+"""Results documents as they were first sent, with their surveys and tallies.
 
-python -m tests.server.golden_results     rewrites tests/server/golden: read the difference
+python -m tests.server.golden_results rewrites tests/server/golden: review the difference
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ CASES = {
 
 
 def cells_of(question: Question, reports: int) -> list[int]:
-    """Return rising counts that this many reports could have, without randomness."""
+    """Return rising counts that this many reports could have, without any randomness."""
     cells = question.mechanism.cells
     if question.mechanism.name == "unary":
         return [reports * (cell + 1) // (cells + 1) for cell in range(cells)]
@@ -68,7 +68,7 @@ def fill(here: World, name: str) -> PublishedSurvey:
 
 
 def answers(data: Path) -> Iterator[tuple[str, str]]:
-    """Return the current answer for each golden file; ids depend on more than results."""
+    """Return the current answer for each golden file, without ids, which change more often."""
     with world(data, NOW) as here:
         filled = [fill(here, name) for name in CASES]
         analyst = here.bearer("analyst")

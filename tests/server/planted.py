@@ -1,11 +1,10 @@
-"""`deniable` with a bug planted in the server: which the kill tests must find.
+"""`deniable` with a planted bug in the server, which the kill tests must find.
 
-python planted.py late-commit serve ...    answers first and commits a moment later
-python planted.py no-deduplication serve ...      counts an envelope each time that it comes
+python planted.py late-commit serve ... answers first and commits a moment later python planted.py
+no-deduplication serve ... counts an envelope every time that it arrives python planted.py unwritten
+serve ... keeps pending envelopes in memory only python planted.py none serve ... has no bug
 
-python planted.py unwritten serve ...    keeps in memory only what comes into the tables later
-
-python planted.py none serve ...   has none. In PostgreSQL all of them settle without a pause.
+In PostgreSQL, all of them settle without a pause.
 """
 
 import sys

@@ -1,8 +1,8 @@
-"""`deniable relay` with a bug planted in it: which the kill test must find.
+"""`deniable relay` with a planted bug, which the kill test must find.
 
-python planted_relay.py acknowledges-first relay ...   writes a moment after it has acknowledged
-python planted_relay.py forwarder-dies relay ...       loses its forwarder before the first batch
-python planted_relay.py none relay ...                 has none
+python planted_relay.py acknowledges-first relay ... acknowledges, and writes a moment later python
+planted_relay.py forwarder-dies relay ... loses its forwarder before the first batch python
+planted_relay.py none relay ... has no bug
 """
 
 import multiprocessing
@@ -17,7 +17,7 @@ from deniable.shared.sealed_envelope import SealedEnvelope
 
 keep = Holding.keep
 turn = Forwarder.turn
-died = multiprocessing.Event()  # which the next worker inherits
+died = multiprocessing.Event()  # inherited by the next worker
 
 
 def acknowledges_first(self: Holding, envelopes: Iterable[SealedEnvelope]) -> None:

@@ -1,6 +1,6 @@
-"""A PostgreSQL of the tests' own: a cluster in a temporary folder, ended with the session.
+"""PostgreSQL for the tests: a cluster in a temporary folder that ends with the test run.
 
-Its programs come from a wheel of the lock, else from PATH or where Debian keeps them.
+Its programs come from a wheel of the lock, from PATH, or from the folder that Debian uses.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class Cluster:
     programs: Path
     port: int
     password: str
-    user: str | None  # as whom it runs, if not as ourselves
+    user: str | None  # the user that runs it, if not the present one
 
     @property
     def data(self) -> Path:
@@ -76,7 +76,7 @@ class Cluster:
         return self.database(name)
 
     def new_schema(self) -> Database:
-        """Create a schema: as good as a database if files do not matter, and faster to make."""
+        """Create a schema: faster than a database, and equivalent if files do not matter."""
         name = f"test_{secrets.token_hex(6)}"
         self.say(f"CREATE SCHEMA {name}")
         return Database(f"{self.database('postgres').url}&options=-csearch_path%3D{name}")
@@ -86,7 +86,7 @@ class Cluster:
         return psycopg.connect(self.database("postgres").url, autocommit=True)
 
     def cut(self, database: Database) -> int:
-        """End every connection that a store has to it; return how many there were."""
+        """End every connection of a store to it, and return their number."""
         found = self.connection.execute(CUT, [database.parameters()["dbname"]])
         return len(found.fetchall())
 
@@ -111,7 +111,7 @@ def cluster() -> Iterator[Cluster]:
         folder, user = Path(name), OTHER_USER if os.geteuid() == 0 else None
         used = programs()
         if user is not None:
-            used = _copied(used, folder)  # where that user may read
+            used = _copied(used, folder)  # to a folder that the other user may read
             shutil.chown(folder, user)
         made = Cluster(folder, used, _free_port(), secrets.token_hex(16), user)
         (folder / "password").write_text(made.password)
@@ -137,7 +137,9 @@ def _running(made: Cluster) -> Iterator[None]:
         yield
         made.connection.close()
     finally:
-        process.send_signal(signal.SIGQUIT)  # immediate: its files are no longer needed
+        process.send_signal(
+            signal.SIGQUIT
+        )  # immediate shutdown, because its files are no longer needed
         process.wait(PATIENCE)
         log.close()
 
@@ -156,7 +158,7 @@ def _copied(used: Path, folder: Path) -> Path:
         shutil.copytree(libraries, folder / libraries.name)
         shutil.copytree(used.parent, folder / WHEEL / VERSION)
         return folder / WHEEL / VERSION / "bin"
-    return used  # a system's own: anybody may read it
+    return used  # installed by the system, so every user may read it
 
 
 def _free_port() -> int:

@@ -26,7 +26,7 @@ FIRST_ROUND = 683  # December 2026
 def add_round(
     store: Store, published: PublishedSurvey, number: int, people: Sequence[Sequence[int]]
 ) -> None:
-    """Add a round's tally: for each question how many people hold each answer, drawn exactly."""
+    """Add a round's tally, drawn exactly; `held` has the people per answer for each question."""
     rng = np.random.default_rng(number)
     parts = zip(published.survey.questions, people, strict=True)
     cells = np.concatenate([draw_cells(question, held, rng) for question, held in parts])
@@ -37,9 +37,12 @@ def add_round(
 def draw_cells(
     question: Question, held: Sequence[int], rng: np.random.Generator
 ) -> npt.NDArray[np.int64]:
-    """Draw counts as reports would give them: multinomials for each answer, binomials for unary."""
+    """Draw counts with the distribution of reports.
+
+    They are multinomials for each answer, and binomials for unary encoding.
+    """
     mechanism = question.mechanism
-    assert not isinstance(question, Vector), "its cells are no counts"
+    assert not isinstance(question, Vector), "a vector has sums instead of counts"
     if isinstance(question, Number):
         rows = [np.array(row) / ONE for row in question.mechanism.rows]
     elif isinstance(question, Text):
@@ -76,7 +79,7 @@ def grid_steps(published: PublishedSurvey) -> int:
 
 
 def spread(people: int, steps: int, centre: float) -> list[int]:
-    """Return people spread around a place of a grid."""
+    """Return people spread around a position of a grid."""
     weights = np.exp(-(((np.arange(steps + 1) / steps - centre) / 0.2) ** 2))
     held = np.floor(people * weights / weights.sum()).astype(int)
     held[0] += people - held.sum()

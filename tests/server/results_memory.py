@@ -1,8 +1,8 @@
-"""Print by how many bytes one request for results raises the memory of a server at its peak.
+"""Measure the peak memory growth of a server for one request for results, in bytes.
 
     python -m tests.server.results_memory PATH OPTIONS ROUNDS
 
-The survey asks one choice of so many options each day, with unary encoding, and every round has
+The survey asks one choice with this many options each day, in unary encoding, and every round has
 reports. PATH is an address below the survey's, such as `/results` or `/results.csv`.
 """
 
@@ -23,7 +23,7 @@ from tests.server.surveys import choice, survey
 from tests.server.world import World, world
 
 LAST, REPORTS = date(2039, 12, 1), 10_000
-NOW = datetime(2039, 12, 2, 12, tzinfo=UTC)  # most rounds are over, and the last ones are open
+NOW = datetime(2039, 12, 2, 12, tzinfo=UTC)  # only the last rounds are still open
 
 
 def fill(here: World, name: str, options: int, rounds: int) -> PublishedSurvey:
@@ -40,7 +40,7 @@ def fill(here: World, name: str, options: int, rounds: int) -> PublishedSurvey:
 
 
 def peak_bytes(*, reset: bool = False) -> int:
-    """Return the most memory that this process has had since the last reset."""
+    """Return the peak memory of this process since the last reset."""
     if reset:
         Path("/proc/self/clear_refs").write_text("5", "ascii")
     status = Path("/proc/self/status").read_text("ascii")
@@ -51,10 +51,10 @@ def growth(path: str, options: int, rounds: int) -> tuple[int, int]:
     """Return the growth in bytes, and the size of the answer."""
     with TemporaryDirectory() as folder, world(Path(folder) / "data", NOW) as here:
         small, large = fill(here, "small", 5, 3), fill(here, "large", options, rounds)
-        # Without the hook of the tests, which would read every answer as a whole
+        # Remove the tests' hook, which would hold every answer in memory.
         app = create_app(Parts(here.store, here.catalogue, lambda: NO_STATUS, here.clock))
         client, headers = app.test_client(), here.bearer("analyst")
-        for _ in range(2):  # everything is imported
+        for _ in range(2):  # the first pass imports everything
             client.get(path.format(small.id), headers=headers)
         before = peak_bytes(reset=True)
         response = client.get(path.format(large.id), headers=headers)

@@ -1,4 +1,4 @@
-"""The surveys that the server's tests ask, and reports as a client might send them."""
+"""Surveys of the server's tests, and reports as a client might send them."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ BIT = texts.bit()
 NUMBER = texts.number(mechanism="local-laplace", grid=64)
 BROWSERS = ("firefox", "chrome", "safari", "edge", "other")
 EACH_KIND = texts.bit(epsilon="0.5") + texts.number(epsilon="2") + choice(BROWSERS)
-MIXED = (  # of every width on the wire
+MIXED = (  # questions of every width on the wire
     BIT + NUMBER + choice(300) + choice(20, "unary", name="languages")
 )
 
 
 def survey(questions: str = BIT, **changes: object) -> Survey:
-    """Return a monthly survey of this winter, with changes."""
+    """Return a monthly survey of this winter, with the given changes."""
     return parse_toml(texts.survey_text(questions, **changes))
 
 
@@ -39,7 +39,7 @@ def mixed(**changes: object) -> Survey:
 
 
 def until_spring(questions: str = EACH_KIND, **changes: object) -> Survey:
-    """Return a survey with results: five rounds, and estimates from 100 reports on."""
+    """Return a survey with five rounds, and estimates from 100 reports on."""
     changes = {"closes": date(2027, 4, 30), "minimum_reports": 100} | changes
     return survey(questions, **changes)
 
@@ -51,7 +51,7 @@ def published(store: Store, asked: Survey, catalogue: Catalogue | None = None) -
 
 
 def symbols(asked: Survey, number: int) -> tuple[int | None, ...]:
-    """Return a possible report, of all questions or of one."""
+    """Return a possible report of all questions, or of one question."""
     return tuple(
         None
         if asked.asks_one and number % asked.drawn_from != index
@@ -70,7 +70,7 @@ def envelope(
 
 
 def expected_cells(asked: Survey, numbers: Sequence[int]) -> list[int]:
-    """Return the tally of these reports, counted one by one, independently of the server."""
+    """Return the tally of these reports, counted one by one without the server's code."""
     totals = [[0] * question.mechanism.cells for question in asked.questions]
     for number in numbers:
         for cells, question, symbol in zip(

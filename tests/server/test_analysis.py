@@ -41,7 +41,7 @@ def test_the_readme_s_lines_run_unchanged(
     assert int(rows) == 3 * 7
 
 
-def test_results_are_of_the_newest_round_or_the_named_one(
+def test_results_are_those_of_the_newest_or_the_named_round(
     results: SurveyResults,
 ) -> None:
     assert results.estimate("crashed").round.round == 685
@@ -76,7 +76,7 @@ def test_missing_rounds_and_questions_are_reported(results: SurveyResults) -> No
 
 
 def test_a_table_has_a_row_for_each_label(results: SurveyResults) -> None:
-    """pandas is not a dependency; without it, the error says so."""
+    """If pandas, an optional library, is missing, the error says so."""
     if importlib.util.find_spec("pandas") is None:
         with pytest.raises(WrongUse, match="pip install pandas"):
             results.to_pandas()

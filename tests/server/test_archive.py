@@ -1,4 +1,4 @@
-"""Archives: every back-end recounts exactly what the server counted, or nothing."""
+"""Archives: every back-end recounts exactly what the server counted, or publishes nothing."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ SENT = (1, 50, 1, 200, 7)  # reports of each envelope
 
 
 def fill(place: Place, questions: str = EACH_KIND, **changes: object) -> PublishedSurvey:
-    """Write three ended rounds, with envelopes of one report and of many."""
+    """Store three ended rounds, with envelopes of one report and of many."""
     with create_store(place) as store:
         asked = published(store, survey(questions, **(OVER | changes)))
         for number in range(3):
@@ -89,7 +89,7 @@ def archive(tmp_path: Path, small_parts: None) -> Path:
     return made
 
 
-# The same counts
+# Equal counts
 
 
 @pytest.mark.parametrize(
@@ -116,13 +116,13 @@ def test_the_results_of_an_archive_are_those_of_the_store(tmp_path: Path, archiv
     (again,) = json.loads(run("recount", archive, "--json").stdout)["surveys"]
     assert again["rounds"] == results["rounds"]
     (one,) = json.loads(run("recount", rounds_of(archive)[1].folder, "--json").stdout)["surveys"]
-    (alone,) = one["rounds"]  # and nothing is known of the round before
+    (alone,) = one["rounds"]  # the round before is not in the archive
     assert alone == results["rounds"][1] | {"change": None}
     assert "Round 660" in run("recount", archive).stdout
     assert run("recount", archive, "--csv").stdout.startswith("survey,name,round")
 
 
-# Every back-end, whatever dies
+# Back-ends and workers that die
 
 
 def shown(archive: Path, where: str, fold: Callable[[Part], Fold] = fold_part) -> bytes:
@@ -134,10 +134,10 @@ def shown(archive: Path, where: str, fold: Callable[[Part], Fold] = fold_part) -
 
 
 @pytest.mark.parametrize("where", ["dask", pytest.param("pool", marks=pytest.mark.long)])
-def test_every_back_end_gives_the_same_bytes_also_when_a_worker_is_killed(
+def test_every_back_end_gives_the_same_bytes_even_if_a_worker_is_killed(
     archive: Path, where: str, request: pytest.FixtureRequest
 ) -> None:
-    """Each of them also names a poisoned part."""
+    """Every back-end also names a poisoned part."""
     place = request.getfixturevalue("scheduler") if where == "dask" else where
     assert shown(archive, place, die_once) == shown(archive, "local")
     (died,) = archive.glob("*/661/died")
@@ -157,7 +157,7 @@ def test_a_part_that_kills_every_worker_is_named_and_nothing_is_published(archiv
         recount(rounds_of(archive)[1:2], "pool", fold=die_always)
 
 
-# Parts that are not what was written
+# Poisoned parts
 
 
 def cut(path: Path) -> None:
@@ -202,7 +202,10 @@ def refused_by_recount(archive: Path) -> str:
 
 
 def rewritten(archive: Path, change: Callable[[bytes], object]) -> Path:
-    """Replace a part's reports and update its manifest's digest: only a recount reveals it."""
+    """Replace a part's reports and update its digest in the manifest.
+
+    Only a recount reveals the change.
+    """
     (path,) = archive.glob("*/661/part-00003.parquet")
     values = ParquetFile(path).read().column(0).to_pylist()
     made = change(b"".join(values))
@@ -397,7 +400,7 @@ def numbered(count: int) -> round_files.Reports:
 
 
 def ascending_pairs(order: list[int]) -> int:
-    """Return how many of the pairs of reports 0 and 1, 2 and 3, ... lie in order of arrival."""
+    """Return how many of the report pairs (0, 1), (2, 3), ... are in order of arrival."""
     place = {number: where for where, number in enumerate(order)}
     return sum(place[number] < place[number + 1] for number in range(0, len(order), 2))
 
@@ -411,8 +414,10 @@ def in_new_order(tmp_path: Path, count: int, parts: int) -> list[list[int]]:
 
 
 def test_the_order_of_reports_is_uniformly_random(tmp_path: Path) -> None:
-    """Pairs are independent and each ascends with probability 1/2; false alarms below 3e-9. It
-    fails if a tenth of the pairs keep their order (see below)."""
+    """Pairs are independent, and each ascends with probability 1/2; false alarms are below 3e-9.
+
+    The test fails if a tenth of the pairs keep their order (see the twin below).
+    """
     count, parts = 40_000, 4
     found = in_new_order(tmp_path, count, parts)
     order = [number for part in found for number in part]
@@ -425,15 +430,15 @@ def test_the_order_of_reports_is_uniformly_random(tmp_path: Path) -> None:
 
 
 def test_the_test_above_can_fail(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """If parts are not permuted, all pairs of a part lie in order of arrival."""
+    """Without a permutation, all pairs of a part are in order of arrival."""
     monkeypatch.setattr(round_files, "permuted", lambda rows: rows)
     order = [number for part in in_new_order(tmp_path, 40_000, 4) for number in part]
     with pytest.raises(AssertionError, match="below"):
         assert_plausible(ascending_pairs(order), 20_000, 0.5)
 
 
-def test_a_report_goes_to_any_part(tmp_path: Path) -> None:
-    """A whole round came in one envelope: 16 parts of 1,000 reports."""
+def test_a_report_can_go_to_any_part(tmp_path: Path) -> None:
+    """Send a whole round in one envelope: 16 parts of 1,000 reports."""
     found = in_new_order(tmp_path, 1_000, 16)
     assert sum(map(len, found)) == 1_000
     assert sum(bool(part) for part in found) > 10

@@ -1,4 +1,4 @@
-"""A survey that asks each install one of its questions: counted, estimated and distinguished."""
+"""Surveys that ask each install one question: counted, estimated and marked as such."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ HALF = texts.bit("crashed", "0.5") + texts.bit("slow", "0.5") + choice(BROWSERS,
 
 
 def reported(here: World, minimum: int = 1) -> tuple[PublishedSurvey, list[int]]:
-    """Return a survey with reports of this many people, and how many were asked each question."""
+    """Return a survey with reports, and the number of people who were asked each question."""
     published = here.publish(survey(HALF, ask=1, minimum_reports=minimum))
     draw = random.Random(20261118).getrandbits
     answers = {"crashed": True, "slow": False, "browser": "safari"}
@@ -67,7 +67,7 @@ def test_a_question_counts_only_the_people_who_were_asked_it(here: World) -> Non
 
 
 def test_the_minimum_applies_to_each_question(here: World) -> None:
-    """It is one more than the reports of the least asked question, which has no estimate."""
+    """Set it to one more than the reports of the least asked question, which has no estimate."""
     _, asked = reported(here)
     published, _ = reported(here, min(asked) + 1)
     rows = results_of(here, published).rounds[0].questions.values()
@@ -92,13 +92,16 @@ def test_the_page_states_that_one_was_drawn_and_the_leverage(here: World) -> Non
 
 
 def test_the_page_states_how_many_people_a_smaller_error_needs(here: World) -> None:
-    """At ε 1/2 the noise of one bit has the variance e^ε / (e^ε - 1)². For ± m points of one of
-    three questions it takes 3 (1.96 / m)² as many people; the twin forgets the 3."""
+    """At ε 1/2 the noise of one bit has the variance e^ε / (e^ε - 1)².
+
+    An error of ± m points for one of three questions needs 3 (1.96 / m)² times as many people.
+    Twin: without the 3.
+    """
     published, _ = reported(here)
     page = here.client.get(f"/surveys/{published.id}", headers=here.bearer("analyst")).text
     sentences = re.findall(r"For ± (\d+) points you need about ([\d,]+) people\.", page)
     variance = math.exp(0.5) / (math.exp(0.5) - 1) ** 2
-    for points, people in sentences[:2]:  # of the two bits
+    for points, people in sentences[:2]:  # the sentences about the two bits
         needed = (1.96 / (int(points) / 100)) ** 2 * variance
         assert int(people.replace(",", "")) == pytest.approx(3 * needed, rel=0.06)
         assert int(people.replace(",", "")) != pytest.approx(needed, rel=0.5)
@@ -106,7 +109,7 @@ def test_the_page_states_how_many_people_a_smaller_error_needs(here: World) -> N
 
 
 def test_single_reports_count_like_those_of_an_app(here: World) -> None:
-    """Devices send either encoding, each report in an envelope of its own."""
+    """Send both encodings, each report in its own envelope."""
     published = here.publish(survey(HALF, ask=1))
     for number, payload in enumerate([b"\0\1", b"\1\0", b"\2\4"]):
         sent = Envelope(published.id, DECEMBER, bytes([number] * 16), 1, payload)
@@ -128,7 +131,7 @@ def test_check_states_the_largest_epsilon_and_the_error_of_the_people_asked() ->
 
 
 def test_check_remarks_on_an_epsilon_below_the_largest() -> None:
-    """The round costs the largest anyway."""
+    """The round costs the largest ε in any case."""
     uneven = texts.bit("a", "0.5") + texts.bit("b", "1")
     (found,) = (w for w in warnings(survey(uneven, ask=1), date(2026, 12, 1)) if "costs" in w)
     assert found.startswith("a: ε 0.5 is less than the 1 that each round costs")

@@ -1,4 +1,4 @@
-"""Each round has the same results, to the last bit, whichever rounds are estimated with it."""
+"""Results of a round: identical to the last bit, whichever rounds are estimated with it."""
 
 from __future__ import annotations
 
@@ -27,7 +27,9 @@ Search = Callable[[Array], Array]
 
 OPENS = date(2026, 12, 1)
 SIZES = (3, 199, 200, 201, 260, 40, 900, 20_000, 0, 201, 150, 5_000)
-NOW = datetime.combine(OPENS + timedelta(days=10), datetime.min.time(), UTC)  # the last five open
+NOW = datetime.combine(
+    OPENS + timedelta(days=10), datetime.min.time(), UTC
+)  # the last five rounds are open
 SURVEYS = {
     "each kind": EACH_KIND,
     "few lies": bit(epsilon="8") + choice(40, epsilon="6"),
@@ -56,7 +58,7 @@ def asked(name: str) -> tuple[PublishedSurvey, Mapping[int, RoundTally]]:
 
 
 def tallied(of: Survey, size: int, rng: np.random.Generator) -> npt.NDArray[np.int64]:
-    """Draw people's answers, then the noise; crossed questions take arbitrary counts."""
+    """Draw people's answers and then the noise; crossed questions get arbitrary counts."""
     if of.cross:
         both = rng.multinomial(size, rng.dirichlet([1] * 10)).reshape(2, 5)
         return np.concatenate([both.sum(1), both.sum(0), both.ravel()])
@@ -69,7 +71,7 @@ def tallied(of: Survey, size: int, rng: np.random.Generator) -> npt.NDArray[np.i
 def encoded(
     name: str, numbers: Sequence[int], cells: int = estimate_cache.MAX_CELLS_PER_BATCH
 ) -> dict[int, bytes]:
-    """Return each round as JSON, estimated in batches of so many cells, with an empty cache."""
+    """Return each round as JSON, estimated in batches of this many cells, with an empty cache."""
     published, tallies = asked(name)
     estimates = SurveyEstimates(published, tallies.values(), NOW)
     with pytest.MonkeyPatch.context() as patch:
@@ -110,7 +112,7 @@ def test_a_round_alone_has_the_same_results(name: str) -> None:
 def test_a_search_that_depends_on_its_batch_fails_the_same_check(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Twin: the more means are searched for, the less exactly."""
+    """Twin: the more means are searched for together, the less exact each one is."""
 
     def searched(function: Search, low: Array, high: Array, width: float) -> Array:
         return brent(function, low, high, width * len(low))

@@ -1,4 +1,4 @@
-"""No request for results uses more than 64 MB of memory, and omissions are named."""
+"""Memory of requests for results: at most 64 MB, and omitted rounds are named."""
 
 from __future__ import annotations
 
@@ -41,12 +41,12 @@ LATER = datetime(2040, 3, 1, tzinfo=UTC)
     "path", ["/v1/surveys/{}/results", "/v1/surveys/{}/results.csv", "/surveys/{}"]
 )
 def test_a_request_for_400_rounds_of_8000_options_stays_bounded(path: str) -> None:
-    """Goal: at most 64 MB, where the whole document has 1.4 GB. In a process of its own."""
+    """Allow 64 MB in a separate process; the whole document would have 1.4 GB."""
     command = [sys.executable, "-m", "tests.server.results_memory", path, "8000", "400"]
     done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, timeout=300)
     assert done.returncode == 0, done.stderr
     growth, size = map(int, done.stdout.split())
-    assert size > 100_000, "the answer has something in it"
+    assert size > 100_000, "the answer is empty"
     assert growth < MAX_GROWTH_BYTES
 
 
@@ -79,7 +79,9 @@ def test_one_round_that_is_too_long_keeps_the_short_questions_and_the_highest_ro
     assert period.rows_left_out == {"browser": 51}
     assert [len(period.questions[name]) for name in ("browser", "crashed")] == [49, 1]
     (whole,) = SurveyEstimates(published_of(asked), [tally], NOW).estimated([683])
-    assert period.questions["browser"] == whole.questions["browser"][51:], "in their order"
+    assert period.questions["browser"] == whole.questions["browser"][51:], (
+        "the options are not in their order"
+    )
     *_, note = csv.DictReader(io.StringIO("".join(csv_chunks(made.header, [period]))))
     assert note["note"] == "rows with the lowest estimates left out: 51 of browser"
 
@@ -87,7 +89,7 @@ def test_one_round_that_is_too_long_keeps_the_short_questions_and_the_highest_ro
 def test_json_csv_and_page_name_the_rounds_that_they_leave_out(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """With a limit of two rounds of three, and of four rows in a round."""
+    """Limit results to two of three rounds, and to four rows of a round."""
     monkeypatch.setattr(survey_estimates, "MAX_ROWS", 2 * 7)
     monkeypatch.setattr(http_results, "MAX_ROWS", 4)
     monkeypatch.setattr(survey_page, "MAX_ROWS", 4)

@@ -1,4 +1,4 @@
-"""The catalogue: parsed documents, the queries it needs, and how soon it sees a change."""
+"""Catalogue: parsed documents, the queries it needs, and how soon it sees a change."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def store(tmp_path: Path) -> Iterator[Watched]:
 
 @pytest.fixture
 def parsed(monkeypatch: pytest.MonkeyPatch) -> list[bytes]:
-    """Every document that the catalogue parses."""
+    """Record every document that the catalogue parses."""
     documents: list[bytes] = []
 
     def parse(document: bytes) -> Survey:
@@ -62,7 +62,7 @@ def fill(store: Store, catalogue: Catalogue, surveys: int) -> None:
         published(store, survey(title=f"Survey {number}"), catalogue)
 
 
-# What is read
+# Reads
 
 
 def test_each_survey_is_parsed_once(store: Watched, parsed: list[bytes]) -> None:
@@ -71,7 +71,7 @@ def test_each_survey_is_parsed_once(store: Watched, parsed: list[bytes]) -> None
     assert len(parsed) == 20
     other = Catalogue(store, clock)
     assert len(parsed) == 40
-    fill(store, catalogue, 1)  # published already: only read to be checked
+    fill(store, catalogue, 1)  # already published, so reads are only checks
     published(store, survey(title="One more"), catalogue)
     catalogue.close(catalogue.surveys()[3])
     clock.pass_(seconds=1)
@@ -120,7 +120,7 @@ def test_the_list_of_surveys_asks_the_store_once_for_all_of_them(here: World) ->
     assert store.asked == {"report_totals": 1}
 
 
-# How soon
+# Delays
 
 
 def test_a_change_by_another_process_is_seen_within_a_quarter_of_a_second(store: Watched) -> None:
@@ -154,7 +154,7 @@ def test_many_threads_publish_and_find_simultaneously(store: Watched) -> None:
     )
 
 
-# What is served
+# Documents served
 
 
 def test_the_listing_is_the_json_of_all_its_entries(store: Watched) -> None:
@@ -174,10 +174,10 @@ def test_the_listing_is_the_json_of_all_its_entries(store: Watched) -> None:
     assert catalogue.listing() == whole.encode()
 
 
-# What a text means
+# Names and ids
 
 
-def test_a_name_means_its_newest_open_survey(here: World) -> None:
+def test_a_name_refers_to_its_newest_open_survey(here: World) -> None:
     winter = here.publish(survey(title="Winter"))
     spring = here.publish(survey(title="Spring", opens=date(2027, 1, 1)))
     early = here.publish(survey(title="Published last, opens first", opens=date(2026, 11, 1)))
@@ -186,7 +186,7 @@ def test_a_name_means_its_newest_open_survey(here: World) -> None:
     assert here.catalogue.find("app-health").id == winter.id
     for other in (winter, early):
         here.catalogue.close(other)
-    assert here.catalogue.find("app-health").id == spring.id  # none is open: the newest
+    assert here.catalogue.find("app-health").id == spring.id  # none is open, so the newest
 
 
 def test_a_survey_is_found_by_six_digits_of_its_id(here: World) -> None:
@@ -198,7 +198,7 @@ def test_a_survey_is_found_by_six_digits_of_its_id(here: World) -> None:
             here.catalogue.find(text)
 
 
-def test_an_ambiguous_beginning_of_ids_is_refused(
+def test_an_ambiguous_prefix_of_ids_is_refused(
     store: Watched, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     fill(store, Catalogue(store), 2)
@@ -226,7 +226,7 @@ def test_only_the_newest_of_many_names_are_listed(here: World) -> None:
         here.catalogue.find("none")
 
 
-def test_http_pages_and_commands_find_the_same(
+def test_http_pages_and_commands_find_the_same_survey(
     here: World, capsys: pytest.CaptureFixture[str]
 ) -> None:
     from deniable.shared.cli.command import main

@@ -28,7 +28,7 @@ def rounds(here: World, published: PublishedSurvey, now: datetime = NOW) -> tupl
     return survey_results(published, here.store.tallies(published.sequence), now).rounds
 
 
-def test_each_round_says_what_changed_since_the_one_before(here: World) -> None:
+def test_each_round_has_its_change_since_the_previous_one(here: World) -> None:
     first, second, third = rounds(here, fill(here))
     assert first.change is None
     assert second.change is not None
@@ -55,7 +55,7 @@ def test_two_closed_rounds_differ_by_less_about_these_people(here: World) -> Non
             assert difference.low < difference.low_these < difference.high_these < difference.high
 
 
-def test_the_round_before_is_the_last_that_has_reports(here: World) -> None:
+def test_the_previous_round_is_the_last_one_with_reports(here: World) -> None:
     published = here.publish(until_spring(BIT, name="gap", minimum_reports=1))
     for number in (683, 685):
         add_round(here.store, published, number, [[50, 50]])
@@ -74,9 +74,12 @@ def test_rounds_below_the_minimum_are_not_compared(here: World) -> None:
         assert period.change.questions == {}
 
 
-def test_where_either_round_is_open_a_difference_holds_at_every_look() -> None:
-    """For the people who reported: one limit less the other's, each with half of the error
-    probability. Between two closed rounds the noise adds up, which is narrower."""
+def test_a_difference_with_an_open_round_holds_at_every_look() -> None:
+    """Subtract one round's limit from the other's, each with half of the error probability.
+
+    Between two closed rounds the noise adds up instead, which is narrower. Intervals are about the
+    people who reported.
+    """
     (asked,) = survey(BIT, minimum_reports=1).questions
     kinds = [
         [Counts(np.array([600, yes]), 600 + yes, looks) for yes in (400, 500)]
@@ -98,7 +101,7 @@ def test_where_either_round_is_open_a_difference_holds_at_every_look() -> None:
     assert lows[1, 1] == half[0][0][0] - half[1][1][0]
 
 
-def test_rounds_of_one_latched_report_are_refused_in_words(here: World) -> None:
+def test_rounds_that_share_a_latched_report_are_not_compared(here: World) -> None:
     latched = survey(
         texts.bit(), repeat="latched", repeat_rounds=2, minimum_reports=1, closes=date(2027, 3, 31)
     )
@@ -135,7 +138,7 @@ def test_two_surveys_are_compared(here: World, capsys: pytest.CaptureFixture[str
     ("other", "words"),
     [("app-health", "cannot be compared with itself"), ("empty", "no round with enough reports")],
 )
-def test_what_cannot_be_compared_is_refused(
+def test_incomparable_surveys_are_refused(
     here: World, capsys: pytest.CaptureFixture[str], other: str, words: str
 ) -> None:
     fill(here)
@@ -145,7 +148,7 @@ def test_what_cannot_be_compared_is_refused(
     assert words in capsys.readouterr().err
 
 
-def test_the_command_says_what_is_told_and_folds_the_rest(here: World) -> None:
+def test_the_command_prints_clear_changes_and_folds_the_rest(here: World) -> None:
     options = [f"option {number}" for number in range(50)]
     asked = texts.choice(options, "k-randomized-response", name="it", epsilon="2")
     published = here.publish(until_spring(asked, name="many", minimum_reports=100))

@@ -1,4 +1,4 @@
-"""Positions of the marks of a chart, and headlines."""
+"""Charts: positions of the marks, and headlines."""
 
 from __future__ import annotations
 
@@ -72,9 +72,9 @@ def across(value: float, low: float, high: float) -> float:
 @pytest.mark.parametrize(
     ("figures", "least", "low", "high", "statistic"),
     [
-        ((0.2, 0.3, 0.4), (0, 1), 0, 1, "share"),  # a bit shows all that is possible
-        ((0.01, 0.02, 0.03), (0, 0.1), 0, 0.1, "share"),  # a choice at least a tenth
-        ((0.2, 0.3, 0.4), (0, 0.1), 0, 0.4, "share"),  # and as far as its intervals reach
+        ((0.2, 0.3, 0.4), (0, 1), 0, 1, "share"),  # a bit has its whole range
+        ((0.01, 0.02, 0.03), (0, 0.1), 0, 0.1, "share"),  # a choice has at least a tenth
+        ((0.2, 0.3, 0.4), (0, 0.1), 0, 0.4, "share"),  # and extends to the ends of its intervals
         ((-0.2, -0.1, 0.4), (0, 0.1), -0.2, 0.4, "share"),
         ((30.0, 40.0, 50.0), (-10, 120), -10, 120, "mean"),
         ((-30.0, 40.0, 150.0), (-10, 120), -30, 150, "mean"),
@@ -95,7 +95,7 @@ def test_an_axis_covers_the_question_s_range_and_every_interval(
     assert all(LEFT <= tick.at <= RIGHT for tick in chart.ticks)
 
 
-def test_bars_begin_at_zero_where_zero_has_a_meaning() -> None:
+def test_bars_begin_at_zero_if_zero_has_a_meaning() -> None:
     share = charts.chart([row("a", -0.1, 0.1, 0.4)], (0, 0.1))
     mean = charts.chart([row("a", -0.1, 0.1, 0.4, "mean")], (0, 0.1))
     assert share is not None
@@ -104,7 +104,7 @@ def test_bars_begin_at_zero_where_zero_has_a_meaning() -> None:
     assert mean.zero is None
 
 
-def test_ticks_are_round_numbers_in_the_statistic_s_own_measure() -> None:
+def test_ticks_are_round_numbers_in_the_unit_of_the_statistic() -> None:
     share = charts.chart([row("a", 0.2, 0.3, 0.4)], (0, 1))
     mean = charts.chart([row("a", 20, 30, 40, "mean")], (0, 120))
     assert share is not None
@@ -114,8 +114,8 @@ def test_ticks_are_round_numbers_in_the_statistic_s_own_measure() -> None:
     assert [tick.anchor for tick in mean.ticks][::6] == ["start", "end"]
 
 
-def test_a_long_list_is_drawn_only_where_it_is_clearly_above_zero() -> None:
-    """A few of the highest are always drawn."""
+def test_a_long_list_shows_only_options_clearly_above_zero() -> None:
+    """A few of the highest options are always drawn."""
     few = [row(f"{n}", n / 100 - 0.01, n / 100, n / 100 + 0.01) for n in range(MAX_MARKS)]
     assert charts.picked(few) == (few, ())
     for clear, drawn in ((0, MIN_MARKS), (7, 7), (30, MAX_MARKS)):
@@ -152,11 +152,13 @@ def test_without_an_estimate_nothing_is_drawn() -> None:
 
 
 @pytest.mark.parametrize(("statistic", "bottom"), [("share", 0.0), ("mean", 0.2 - 0.04)])
-def test_a_trend_shows_changes_and_for_shares_also_zero(
+def test_the_axis_of_a_trend_fits_its_intervals_and_for_shares_includes_zero(
     statistic: Statistic, bottom: float
 ) -> None:
-    """The axis of a share ends a tenth of the intervals' reach above them; that of a mean also
-    begins a tenth below."""
+    """The axis ends above the intervals, by a tenth of their reach.
+
+    The axis of a mean also begins a tenth below them.
+    """
     trend = only(row("a", 0.2, 0.3, 0.4, statistic), row("a", 0.4, 0.5, 0.6, statistic))
     top = 0.64
 
@@ -186,7 +188,7 @@ def test_an_interval_much_wider_than_usual_is_cut_and_marked() -> None:
     assert is_cut(trend)
     assert trend.points[0].at == only(*usual).points[0].at
     near = row("a", 0.4 - 0.1 * MAX_STRETCH, 0.4, 0.4 + 0.1 * MAX_STRETCH)
-    assert not is_cut(only(*usual, near)), "so wide it still belongs to the scale"
+    assert not is_cut(only(*usual, near)), "an interval of this width still fits the scale"
 
 
 def test_panels_share_a_scale_and_each_has_its_label() -> None:
@@ -207,13 +209,13 @@ def test_rounds_are_placed_in_proportion_to_time() -> None:
     assert (second - first) / (last - first) == pytest.approx(0.25, abs=1e-4)
 
 
-def test_under_a_long_trend_the_first_and_the_last_round_are_named() -> None:
+def test_a_long_trend_names_only_its_first_and_last_round() -> None:
     trend = only(*[row("a", 0.2, 0.3, 0.4)] * 10)
     assert [name.text for name in trend.names] == ["round 0", "round 4", "round 9"]
     assert len(trend.names) == MAX_NAMES == 3
 
 
-def test_an_event_is_a_line_at_its_round_with_words_above() -> None:
+def test_an_event_is_a_line_at_its_round_with_its_text_above() -> None:
     rounds = over(*[row("a", 0.2, 0.3, 0.4)] * 10)
     happened = {-1: "before", 2: "early", 8: "late"} | {n: f"{n}" for n in (3, 4, 5)}
     (trend,) = trends([rounds], happened)
@@ -226,8 +228,8 @@ def test_an_event_is_a_line_at_its_round_with_words_above() -> None:
     assert all(line.y is None for panel in panels for line in panel.lines)
 
 
-def test_a_column_has_one_number_of_decimals() -> None:
-    """It suits the median margin."""
+def test_all_numbers_of_a_column_have_equally_many_decimals() -> None:
+    """The number of decimals suits the median margin."""
     rows = [made("a", 0.1, 0.2, 0.3), made("b", 0.11, 0.12, 0.13), made("c", 0.2, 0.3011, 0.4)]
     assert [figure.whole for figure in known_figures(rows, "share")] == ["20 %", "12 %", "30 %"]
 
@@ -274,8 +276,10 @@ def test_the_headline_names_the_leader_if_the_intervals_allow(
 
 
 def test_overlapping_intervals_leave_the_lead_open() -> None:
-    """Its estimate is clearly below the leader's interval, and its upper end decides. Twin: an
-    interval that ends at the estimate."""
+    """The second estimate is clearly below the leader's interval, but its upper end decides.
+
+    Twin: an interval that ends at the estimate.
+    """
     leader, rival = row("a", 0.30, 0.40, 0.50), row("b", 0.10, 0.20, 0.31)
     assert several_labels([rival, leader], 20) == (
         "a and b lead. The data cannot say which is ahead."
@@ -319,8 +323,10 @@ def test_every_statistic_has_a_style() -> None:
 
 @pytest.mark.parametrize("asked_one_of", [1, 3])
 def test_the_privacy_cost_is_one_sentence(asked_one_of: int) -> None:
-    """At ε 1/2 the noise of n answers is n times e^ε / (e^ε - 1)^2 = 3.917: as if it were of
-    0.25 / (0.25 + 3.917) of them directly."""
+    """At ε 1/2 the noise of n answers is n times e^ε / (e^ε - 1)^2 = 3.917.
+
+    They are worth 0.25 / (0.25 + 3.917) times as many direct answers.
+    """
     question = read({"name": "crashed", "kind": "bit", "epsilon": "0.5"})
     words = privacy_cost(question, 20_000, asked_one_of)
     people = {1: "150,000", 3: "450,000"}[asked_one_of]

@@ -1,4 +1,4 @@
-"""Two crossed questions, from the document to the page; other surveys are unchanged."""
+"""Crossed questions, from the document to the page; other surveys are unchanged."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ PEOPLE = 4_000
 
 
 def crowd(asked: Survey, people: int) -> RoundTally:
-    """Make a round of reports with the client's code, counted by the server's."""
+    """Make a round of reports with the client's code and count them with the server's."""
     payload = b"".join(
         encode_report(
             asked,
@@ -69,7 +69,7 @@ def crowd(asked: Survey, people: int) -> RoundTally:
 
 
 def filled(here: World, people: int = PEOPLE, epsilon: str = "4") -> PublishedSurvey:
-    """Fill December, which is over."""
+    """Fill the round of December, which is over."""
     bit, browser = BIT.replace('"1"', f'"{epsilon}"'), choice(BROWSERS, epsilon=epsilon)
     published = here.publish(until_spring(bit + browser, cross=[PAIR]))
     found = crowd(published.survey, people)
@@ -93,8 +93,8 @@ def results(here: World, published: PublishedSurvey) -> Results:
     return survey_results(published, here.store.tallies(published.sequence), NOW, DECEMBER)
 
 
-def test_joint_shares_are_those_of_the_crowd(here: World) -> None:
-    """To seven standard errors: by the normal law a false alarm in 4e-11 of all runs."""
+def test_joint_shares_estimate_those_of_the_crowd(here: World) -> None:
+    """Allow seven standard errors: a false alarm in 4e-11 of all runs, if errors are normal."""
     found = results(here, filled(here))
     (each,) = found.rounds[0].cross or ()
     assert each.questions == ("crashed", "browser")
@@ -184,7 +184,7 @@ def test_questions_that_cannot_be_crossed_are_refused_with_a_sentence(
 
 def test_an_encoding_without_its_own_counter_is_counted_report_by_report() -> None:
     class Sets(BitSet):
-        """A bit set with no properties beyond those of its base."""
+        """Bit set without any properties of its own."""
 
     class Other(Encoding):
         cells, limit, max_cells = 4, 16, 4
@@ -206,7 +206,7 @@ def test_few_reports_have_no_estimate(here: World) -> None:
     }
 
 
-def test_csv_and_text_show_them(here: World, tmp_path: Path) -> None:
+def test_csv_and_text_show_cross_tables(here: World, tmp_path: Path) -> None:
     published = filled(here)
     table = list(csv.DictReader(io.StringIO(csv_of(results(here, published)))))
     crossed = [row for row in table if row["kind"] == "cross"]
@@ -218,7 +218,7 @@ def test_csv_and_text_show_them(here: World, tmp_path: Path) -> None:
     assert "which adds no ε" in text
 
 
-def test_a_page_shows_them(here: World) -> None:
+def test_a_page_shows_cross_tables(here: World) -> None:
     published = filled(here)
     client = here.client
     client.set_cookie(COOKIE, here.session(here.token("analyst")))
@@ -246,7 +246,7 @@ def test_a_page_and_its_figures_estimate_each_cross_table_once(
 
 
 def test_the_cache_distinguishes_surveys_and_counts() -> None:
-    """Two surveys share their names; each kind of count differs once."""
+    """Two surveys share their names, and each differs in one kind of count."""
     one, other = (
         survey(BIT + choice(BROWSERS, epsilon=epsilon), cross=[PAIR]) for epsilon in ("1", "2")
     )

@@ -1,5 +1,7 @@
-"""One bit of a data folder flips after a kill: results stay as they were, or the damage is
-reported."""
+"""Flipped bits in the data folder of a killed server.
+
+Either results stay as they were, or the damage is reported.
+"""
 
 from __future__ import annotations
 
@@ -25,11 +27,11 @@ LOG = f"{FILE}-wal"
 FILES = (FILE, LOG, redo_file.FILE)
 GROUPS, EACH = 10, 3  # of each survey
 
-Counts = dict[tuple[str, bytes, int], list[int]]  # by survey, its document and round
+Counts = dict[tuple[str, bytes, int], list[int]]  # by survey name, document and round
 
 
 class Left(NamedTuple):
-    """Folder that a killed server leaves, and what it had acknowledged."""
+    """Folder of a killed server, and the reports that it had acknowledged."""
 
     data: Path
     counts: Counts
@@ -92,19 +94,19 @@ def turned(left: Left, target: Path, file: str, place: int, bit: int) -> Path:
 
 
 def served(data: Path) -> Counts:
-    """Return the counts that a start would show."""
+    """Return the counts that a server would show after a start."""
     _prepare(data)
     with open_recovered(data) as store:
         return shown(store, Catalogue(store))
 
 
 def fault(data: Path, counts: Counts, log: pytest.LogCaptureFixture) -> str | None:
-    """Return the fault in what is reported and shown for a folder, or None."""
+    """Return what is wrong in the reported and shown state of a folder, or None."""
     log.clear()
     try:
         found = served(data)
     except DeniableError:
-        return None  # it is refused, and said why
+        return None  # the folder is refused with a reason
     except Exception as error:  # noqa: BLE001  # of whatever kind: it would be a traceback
         return f"{type(error).__name__}: {error} {traceback.extract_tb(error.__traceback__)[-1]}"
     said = any(record.levelno >= logging.WARNING for record in log.records)
@@ -142,7 +144,7 @@ def test_one_flipped_bit_never_changes_results(
 
 
 @pytest.mark.parametrize("place", ["'text'", "17"])
-def test_a_bucket_at_no_place_is_damage(left: Left, tmp_path: Path, place: str) -> None:
+def test_a_bucket_without_a_valid_key_is_damage(left: Left, tmp_path: Path, place: str) -> None:
     """One flipped bit in a row's head changes the types of its columns."""
     data = Path(shutil.copytree(left.data, tmp_path / "data"))
     with open_recovered(data) as store:

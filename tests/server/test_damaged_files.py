@@ -1,4 +1,4 @@
-"""Files damaged beyond doubt are refused, named and set aside; whole ones are kept."""
+"""Damaged files are refused, named and set aside; intact ones are kept."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from tests.server.world import serving
 __all__ = ["left"]  # a fixture
 
 FRAME = 24 + 1_024
-MANY = 64  # bytes: more than one bit can put right
+MANY = 64  # bytes, too many for one flipped bit to explain
 
 
 def ruined(data: Path, file: str, place: int) -> None:
@@ -113,7 +113,7 @@ def test_damaged_pending_reports_are_dropped_and_reported(left: Left, tmp_path: 
 def test_an_interrupted_last_write_is_not_damage(
     left: Left, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """A power cut leaves the log's last commit like this, or damage does, which is reported."""
+    """Accept a log whose last commit is torn by a power cut; if damage did it, report that."""
     data = Path(shutil.copytree(left.data, tmp_path / "data"))
     size = (data / LOG).stat().st_size
     ruined(data, LOG, size - FRAME + 100)
@@ -147,7 +147,7 @@ def test_only_a_damaged_survey_is_withheld(left: Left, tmp_path: Path) -> None:
         sent = envelope(two, 1).pack()
         headers = {"Content-Type": CONTENT_TYPE}
         reports = urllib.request.Request(f"{server.url}/v1/envelopes", sent, headers)
-        for refused in (page, reports, reports):  # one of them on the quick way
+        for refused in (page, reports, reports):  # one of them takes the fast path
             with pytest.raises(urllib.error.HTTPError, match="503"):
                 urllib.request.urlopen(refused, timeout=PATIENCE)
         _, said = server.stop()
@@ -197,7 +197,7 @@ def test_damaged_files_are_neither_backed_up_nor_restored(
 
 
 def test_a_tally_that_an_index_misses_is_noticed_at_the_start(left: Left, tmp_path: Path) -> None:
-    """Otherwise its round would be missing without a message."""
+    """Without this check, its round would be missing without a message."""
     data = Path(shutil.copytree(left.data, tmp_path / "data"))
     with open_recovered(data):
         pass

@@ -42,14 +42,14 @@ def analyst(here: World) -> str:
 
 @pytest.fixture
 def pages(here: World, analyst: str) -> FlaskClient:
-    """Return a client that is signed in."""
+    """Return a signed-in client."""
     client: FlaskClient = here.client
     client.set_cookie(COOKIE, here.session(analyst))
     return client
 
 
 class Page(HTMLParser):
-    """The addresses that a browser would fetch or follow, and the scripts it would run."""
+    """Parser that collects the addresses a browser would fetch or follow, and scripts."""
 
     def __init__(self, html: str) -> None:
         super().__init__()
@@ -80,7 +80,7 @@ def check_page(response: TestResponse) -> None:
     assert "Traceback" not in response.text
 
 
-# Who sees them
+# Access
 
 
 @pytest.mark.parametrize("path", ["/", "/surveys/app-health", "/surveys/none"])
@@ -173,7 +173,7 @@ ELSEWHERE = [
 def test_another_site_cannot_sign_anyone_in(
     here: World, analyst: str, headers: dict[str, str]
 ) -> None:
-    """Otherwise it could sign its readers in under an account of its own, and watch them."""
+    """Otherwise the other site could sign its visitors in to its own account and watch them."""
     for response in (
         here.client.post("/sign-in", data={"token": analyst}, headers=headers),
         here.client.get(f"/?token={analyst}", headers=headers),
@@ -229,7 +229,7 @@ def test_the_number_of_sessions_is_bounded(
     assert tokens == ["", "", analyst, analyst, analyst]
 
 
-# What is on them
+# Contents
 
 
 def test_the_list_shows_every_survey(pages: FlaskClient, published: PublishedSurvey) -> None:
@@ -272,12 +272,10 @@ def test_the_results_come_before_the_details(
     assert text.count("answers are worth") == 3
 
 
-def test_each_question_has_figures_with_words_in_them(
-    pages: FlaskClient, published: PublishedSurvey
-) -> None:
+def test_each_question_has_labelled_figures(pages: FlaskClient, published: PublishedSurvey) -> None:
     """A bit and a number have a trend; a choice has its options, and a trend for each."""
     text = pages.get(f"/surveys/{published.id}?round=684").text
-    assert text.count('role="img"') == 2 + 1 + 5 + 1  # and the choice's change
+    assert text.count('role="img"') == 2 + 1 + 5 + 1  # plus the choice's change
     assert text.count("<title id=") == text.count("<desc id=") == 9
     assert len(set(re.findall(r'id="(question-[^"]+)"', text))) == 18
     assert text.count("<table>") == 1
@@ -393,7 +391,7 @@ def hostile(word: str) -> str:
 
 
 def test_the_texts_of_a_survey_are_escaped_on_its_page(pages: FlaskClient, here: World) -> None:
-    """Covers every text of a survey's author, on every page that shows it."""
+    """Check every text of a survey's author on every page that shows it."""
     title, purpose, owner, *options = map(hostile, WORDS)
     questions = EACH_KIND.replace(choice(BROWSERS), choice([*options, "other"]))
     published = here.publish(until_spring(questions, title=title, purpose=purpose, owner=owner))
@@ -439,14 +437,14 @@ def test_a_page_s_links_and_trends_to_rounds_are_bounded(pages: FlaskClient, her
     text = pages.get(f"/surveys/{published.id}").text
     assert text.split("<details")[0].count('href="?round=') == MAX_LINKS
     oldest = pages.get(f"/surveys/{published.id}?round={first}").text.split("<details")[0]
-    assert oldest.count('href="?round=') == MAX_LINKS + 1, "and the one that is shown"
+    assert oldest.count('href="?round=') == MAX_LINKS + 1, "the links plus the shown round"
     assert f"<summary>{last - first + 1 - MAX_LINKS} earlier</summary>" in text
     assert last - first + 1 > MAX_TREND_ROUNDS
     assert text.count('class="point"') == MAX_TREND_ROUNDS
 
 
 def test_trends_use_the_current_tallies(pages: FlaskClient, here: World) -> None:
-    """Rounds with equal numbers of reports are distinguished, and open from ended ones."""
+    """Distinguish rounds with equal numbers of reports, and open rounds from ended ones."""
     published = here.publish(until_spring(BIT))
     for number, yes in ((684, 100), (685, 900)):
         add_round(here.store, published, number, [[1_000 - yes, yes]])
@@ -464,7 +462,7 @@ def test_trends_use_the_current_tallies(pages: FlaskClient, here: World) -> None
 
 
 def test_the_page_of_many_options_and_rounds_is_small(pages: FlaskClient, here: World) -> None:
-    """Complete without a script: every option is on it."""
+    """The page is complete without a script: every option is on it."""
     first = NOW.date() - timedelta(days=199)
     published = here.publish(until_spring(choice(1_024), round="day", opens=first))
     cells = np.full(1_024, 20)
@@ -477,7 +475,7 @@ def test_the_page_of_many_options_and_rounds_is_small(pages: FlaskClient, here: 
     assert response.text.count('<th scope="row">option') == 1_024
 
 
-# When there is nothing
+# Empty pages
 
 
 def test_an_empty_list_shows_the_commands_to_publish(pages: FlaskClient, here: World) -> None:
@@ -500,7 +498,7 @@ def test_without_reports_a_survey_s_page_shows_how_an_app_answers(
     assert "No report has been sent yet" in response.text
 
 
-def test_below_the_minimum_the_page_states_how_many_reports_are_missing(
+def test_the_page_states_how_many_reports_are_missing_for_an_estimate(
     pages: FlaskClient, here: World
 ) -> None:
     published = here.publish(until_spring())
@@ -511,9 +509,7 @@ def test_below_the_minimum_the_page_states_how_many_reports_are_missing(
     assert "<svg" not in text
 
 
-def test_before_its_first_day_a_survey_s_page_states_when_it_starts(
-    pages: FlaskClient, here: World
-) -> None:
+def test_the_page_of_a_future_survey_states_when_it_starts(pages: FlaskClient, here: World) -> None:
     published = here.publish(until_spring(opens=date(2027, 3, 1)))
     text = pages.get(f"/surveys/{published.id}").text
     assert "Starts on 1 March 2027" in text
@@ -535,7 +531,7 @@ def test_under_v1_programs_still_get_a_problem_document(pages: FlaskClient) -> N
     assert (response.status_code, response.mimetype) == (404, "application/problem+json")
 
 
-def test_style_and_icon_are_served_from_here(pages: FlaskClient) -> None:
+def test_style_and_icon_are_served_by_the_server(pages: FlaskClient) -> None:
     links = [a for a in Page(pages.get("/").text).addresses if a.startswith("/static/")]
     assert [_static(pages, link) != "" for link in links] == [True, True, True]
     style = _static(pages, "/static/style.css")

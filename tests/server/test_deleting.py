@@ -1,4 +1,4 @@
-"""`deniable survey delete` removes all of one survey and nothing of another; its id stays known."""
+"""`deniable survey delete`: removes one whole survey and nothing else; its id stays known."""
 
 from __future__ import annotations
 
@@ -72,7 +72,9 @@ def test_a_survey_is_deleted_with_all_its_data_and_the_other_stays(place: Place)
         assert store.counters(stays.sequence) == {"accepted": 300}
         events = [(e.event, e.survey) for e in store.register()]
         assert events[2:] == [("closed", gone.id), ("deleted", gone.id)]
-        store.add_counters({(gone.sequence, "late"): 1})  # a server's flush, a moment later
+        store.add_counters(
+            {(gone.sequence, "late"): 1}
+        )  # a server flushes its counters a moment later
         assert store.counters(gone.sequence) == {}
 
 
@@ -150,7 +152,7 @@ def test_an_ended_survey_needs_no_closing(tmp_path: Path) -> None:
 def test_no_trace_of_a_deleted_survey_is_left_in_a_database(
     cluster: Cluster, database: Database
 ) -> None:
-    """The write-ahead log is excluded: it keeps its contents until it is recycled."""
+    """Exclude the write-ahead log, which keeps its contents until it is recycled."""
     gone, last = fill(database)
     assert in_tables(cluster, database, gone.signature)
     for deleted in (gone, last):
@@ -162,19 +164,22 @@ def test_no_trace_of_a_deleted_survey_is_left_in_a_database(
 
 
 def in_tables(cluster: Cluster, database: Database, words: str) -> bool:
-    """Return whether the tables of this database hold it; others of the cluster may too."""
+    """Return whether the tables of this database contain the bytes.
+
+    Other databases of the cluster may contain them too.
+    """
     name = database.parameters()["dbname"]
     query = "SELECT oid FROM pg_database WHERE datname = %s"
     ((number,),) = cluster.connection.execute(query, [name]).fetchall()
     cluster.say("CHECKPOINT")
     found = []
     for path in (cluster.data / "base" / str(number)).iterdir():
-        with suppress(FileNotFoundError):  # of a table that has just been rewritten
+        with suppress(FileNotFoundError):  # the file of a table that was just rewritten
             found.append(words.encode() in path.read_bytes())
     return any(found)
 
 
-READERS = {  # for long: one that has locked the tables, as a dump does, and one that has not yet
+READERS = {  # long reads: one that has locked the tables, as a dump does, and one that has not yet
     "locks": [f"SELECT count(*) FROM {table}" for table in scrub.REWRITTEN],
     "sees": ["SET TRANSACTION ISOLATION LEVEL REPEATABLE READ", "SELECT count(*) FROM tokens"],
 }
@@ -184,7 +189,7 @@ READERS = {  # for long: one that has locked the tables, as a dump does, and one
 def test_a_long_read_delays_neither_deletion_nor_other_nodes(
     cluster: Cluster, database: Database, monkeypatch: pytest.MonkeyPatch, reads: str
 ) -> None:
-    """The files shrink once the long read has ended, though no node has written anything."""
+    """The files shrink after the long read ends, even if no node writes anything."""
     monkeypatch.setattr(upkeep, "FORGET_SECONDS", 0.2)
     gone, _ = fill(database)
     with (
@@ -193,7 +198,7 @@ def test_a_long_read_delays_neither_deletion_nor_other_nodes(
         PostgresStore.open(database, "other") as other,
         ThreadPoolExecutor(1) as pool,
     ):
-        eventually(other.forget_order, "settled, and nothing to do")
+        eventually(other.forget_order, "all order is forgotten")
         for statement in READERS[reads]:
             reader.execute(statement)
         done = pool.submit(delete, one, gone)
@@ -204,14 +209,14 @@ def test_a_long_read_delays_neither_deletion_nor_other_nodes(
                 asked_in_time(other)
                 slowest = max(slowest, time.monotonic() - began)
             assert slowest < 2
-            assert done.result(0) is False  # not forgotten yet, which the command says
-            # A table that is just being rewritten is in neither of its two files as a whole.
+            assert done.result(0) is False  # the data still exist, and the command says so
+            # While a table is being rewritten, neither of its two files is complete.
             eventually(
                 lambda: in_tables(cluster, database, gone.signature), "its rows are still there"
             )
         finally:
             reader.rollback()
-        assert other.purge(1).envelopes == 0  # as a server does every hour
+        assert other.purge(1).envelopes == 0  # servers purge every hour
         eventually(other.forget_order, "settled")
         assert not in_tables(cluster, database, gone.signature)
 

@@ -1,4 +1,4 @@
-"""A number's distribution end to end: tally, document, text, page, Python."""
+"""Distribution of a number, end to end: tally, document, text, page, Python."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ ASKED = number(LOW, HIGH, "square-wave", grid=64, epsilon="2", name="degrees") +
 
 
 def fill(here: World, asked: str = ASKED, minimum: int = 100) -> PublishedSurvey:
-    """Add a round with half of the people around 4 degrees and the others around 24."""
+    """Add a round with half of the people around 4 degrees and half around 24."""
     published = here.publish(until_spring(asked, minimum_reports=minimum))
     steps = published.survey.questions[0].mechanism.answers
     held = [0] * steps
@@ -87,12 +87,12 @@ def test_below_the_survey_s_minimum_there_is_no_distribution(here: World) -> Non
     assert not any(period.distributions for period in results_of(here, published).rounds)
 
 
-def test_a_table_too_coarse_for_a_distribution_shows_none(here: World) -> None:
+def test_a_table_too_coarse_for_a_distribution_has_none(here: World) -> None:
     published = fill(here, ASKED.replace('"square-wave"', '"local-laplace"').replace('"2"', '"1"'))
     assert not any(period.distributions for period in results_of(here, published).rounds)
 
 
-def test_text_page_and_python_show_it_and_the_table_of_means_stays(here: World) -> None:
+def test_text_page_and_python_show_the_distribution_and_the_means(here: World) -> None:
     published = fill(here)
     results = results_of(here, published)
     text = " ".join(" ".join(report_lines(results)).split())
@@ -105,7 +105,7 @@ def test_text_page_and_python_show_it_and_the_table_of_means_stays(here: World) 
     )
     assert SurveyResults(results).estimate("crashed", round=CLOSED).distribution is None
     page = here.client.get(f"/surveys/{published.id}?round={CLOSED}").text
-    if "quantiles" not in page:  # it asks who reads
+    if "quantiles" not in page:  # readers without access get a sign-in page
         page = here.client.get(
             f"/surveys/{published.id}?round={CLOSED}", headers=here.bearer("analyst")
         ).text
@@ -115,8 +115,10 @@ def test_text_page_and_python_show_it_and_the_table_of_means_stays(here: World) 
 
 
 def test_the_curve_s_band_holds_between_its_points() -> None:
-    """It rises, so between two points the lower limit is that of the first, the upper that of the
-    second."""
+    """The curve rises.
+
+    Between two points, the lower limit is that of the first and the upper limit that of the second.
+    """
     points = [
         Point(at, 0.5, 0.4, 0.6, 0.5, 0.5, low, high, middle)
         for at, low, middle, high in [(0, 0.0, 0.1, 0.2), (5, 0.3, 0.4, 0.6), (10, 1.0, 1.0, 1.0)]

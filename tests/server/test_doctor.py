@@ -1,4 +1,4 @@
-"""`deniable doctor --data` names damage, and counts damaged tallies again."""
+"""`deniable doctor --data`: names damage, and recounts damaged tallies."""
 
 from __future__ import annotations
 
@@ -65,14 +65,14 @@ def flip(content: bytes, place: int = 0) -> bytes:
 
 
 def run(*arguments: object) -> tuple[int, str, str]:
-    """Return the exit code and the output, run in this process, where numpy is already loaded."""
+    """Run in this process, where numpy is already loaded; return the exit code and the output."""
     with redirect_stdout(io.StringIO()) as output, redirect_stderr(io.StringIO()) as errors:
         code = main(["doctor", *map(str, arguments)])
     return code, output.getvalue(), errors.getvalue()
 
 
 def doctor(data: Path, *more: str) -> tuple[int, list[dict[str, Any]]]:
-    """Return the exit code, and the faults found or repaired."""
+    """Return the exit code, and the faults that were found or repaired."""
     code, text, errors = run("--data", data, "--json", *more)
     assert errors == ""
     said = json.loads(text)
@@ -139,7 +139,7 @@ def test_a_repair_is_refused_while_a_server_runs_and_changes_nothing(data: Path)
 
 def test_damaged_envelopes_are_named_and_their_tally_is_left_alone(data: Path) -> None:
     number, rows = row_of(data, "SELECT number, rows FROM envelopes WHERE survey = 1")
-    answer = 2 + 22 * bucket.rows(rows)  # the first: what it says of the bit
+    answer = 2 + 22 * bucket.rows(rows)  # the first report's bit
     change(data, "UPDATE envelopes SET rows = ? WHERE number = ?", flip(rows, answer), number)
     before = cells(data)
     for more in ([], ["--repair"]):
@@ -197,7 +197,7 @@ def test_a_damaged_file_is_named(data: Path) -> None:
 
 
 def test_one_verb_checks_servers_and_devices(data: Path, tmp_path: Path) -> None:
-    """Each part adds its own options; one of neither or both is refused with a sentence."""
+    """Each part adds its own options; a command with neither or both is refused with a sentence."""
     _, text, _ = run("--state", tmp_path / "state", "--json")
     assert json.loads(text)["checks"]
     code, _, errors = run("--state", tmp_path / "state", "--data", data)

@@ -1,4 +1,4 @@
-"""The OpenAPI document lists every refusal, by the application or before it."""
+"""Refusals: the OpenAPI document lists every one, also those in front of the application."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ from tests.server.test_slow_bodies import post_as_granian
 from tests.server.world import World, serving
 
 FOLDER = Path(messages.__file__).parent
-BUSY = ("front.py", "rate_limit.py")  # refuse slow and crowded bodies: the test above, and others
-Line = tuple[str, int]  # a file and the number of a line
+BUSY = ("front.py", "rate_limit.py")  # slow and crowded bodies: tested above and elsewhere
+Line = tuple[str, int]  # file and line number
 
 
 @pytest.mark.parametrize("status", BEFORE)
@@ -54,10 +54,10 @@ def test_refusals_before_the_application_are_listed(tmp_path: Path, status: str)
 
 
 def test_every_refusal_in_the_source_is_exercised(here: World) -> None:
-    """Otherwise `sent`, and so the document, would be incomplete."""
+    """Without this, `sent` and so the document would be incomplete."""
     reached = set[Line]()
 
-    def trace(frame: FrameType, event: str, _: object) -> Any:  # Any: as sys.settrace has it
+    def trace(frame: FrameType, event: str, _: object) -> Any:  # Any: as in sys.settrace
         if event == "line":
             reached.add((frame.f_code.co_filename, frame.f_lineno))
         return trace if frame.f_code.co_filename.startswith(str(FOLDER)) else None
@@ -98,5 +98,5 @@ def refusals() -> set[Line]:
         if isinstance(node, ast.Call)
         and isinstance(node.func, ast.Name)
         and node.func.id in ("HttpError", "problem")
-        and "BUSY" not in ast.dump(node)  # how much there is to do: the test above
+        and "BUSY" not in ast.dump(node)  # overload: tested above
     }

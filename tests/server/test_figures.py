@@ -1,4 +1,4 @@
-"""Single figures: as SVG, as CSV, and as Python that reads the same numbers."""
+"""Figures as files: SVG, CSV, and Python that reads the same numbers."""
 
 from __future__ import annotations
 
@@ -50,7 +50,10 @@ def test_a_page_links_to_each_of_its_figures(here: World, published: PublishedSu
 def test_a_figure_file_is_complete_without_other_files(
     here: World, published: PublishedSurvey, question: str
 ) -> None:
-    """Well-formed, its style within it and allowed by its hash, nothing fetched and nothing run."""
+    """The file is well-formed and has its style inside, allowed by its hash.
+
+    It fetches nothing and runs nothing.
+    """
     for name in FIGURES[question]:
         answer = get(here, f"/surveys/{published.id}/figures/{question}/{name}.svg?round=684")
         assert answer.mimetype == "image/svg+xml"
@@ -92,7 +95,7 @@ def test_the_csv_of_a_figure_has_the_numbers_of_the_results(
     assert rows("change") == [texts(row) for row in periods[684]["change"]["questions"]["browser"]]
 
 
-def test_a_distribution_is_a_figure_too(here: World) -> None:
+def test_a_distribution_has_a_figure(here: World) -> None:
     published = here.publish(until_spring(number(0, 120, "square-wave", grid=64, epsilon="2")))
     steps = published.survey.questions[0].mechanism.answers
     add_round(here.store, published, 683, [spread(20_000, steps - 1, 0.4)])
@@ -132,7 +135,7 @@ def test_the_texts_of_a_survey_are_escaped_in_a_figure(here: World) -> None:
     assert "'=1+1" in get(here, f"{path}.csv").text
 
 
-def test_the_lines_of_python_read_the_same_numbers(tmp_path: Path) -> None:
+def test_the_python_snippet_reads_the_same_numbers(tmp_path: Path) -> None:
     """Run the lines from the page of a real server, in a new Python process."""
     today = datetime.now(UTC).date()
     asked = survey(

@@ -1,4 +1,4 @@
-"""A round with forged reports is marked wherever it is shown; an honest one never is."""
+"""Forged reports: a round that has them is marked everywhere; an honest one never is."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ LANGUAGES = choice(["de", "en", "fr", "it", "es"], "unary", name="languages", ep
 
 
 def forge(here: World, name: str = "app-health") -> PublishedSurvey:
-    """One honest round, and one in which a fifth of the reports names every language."""
+    """Store one honest round, and one in which a fifth of the reports name every language."""
     published = here.publish(until_spring(LANGUAGES, name=name))
     (question,) = published.survey.questions
     held = [PEOPLE // 2, PEOPLE // 2, 0, 0, 0]
@@ -84,10 +84,10 @@ def test_table_command_and_page_warn_before_the_figures(here: World) -> None:
     assert SAID not in client.get(f"/surveys/{published.id}?round={FIRST_ROUND}").text
 
 
-def test_all_rounds_found_by_one_look_are_one_log_record(
+def test_one_check_logs_all_its_rounds_in_one_record(
     here: World, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """The log has one record a minute per line of code, so a second one would be dropped."""
+    """The log drops a second record of the same line of code within a minute."""
     first, second = forge(here), forge(here, name="next")
     with caplog.at_level(logging.WARNING, "deniable.server"):
         parts_of(here.app).forgery.check()
@@ -154,10 +154,10 @@ def test_metrics_no_longer_name_a_survey_whose_rounds_are_all_sealed(here: World
 
 
 @pytest.mark.parametrize("error", [StoreUnusable("the store is damaged"), ValueError("5ca1ab1e")])
-def test_a_failed_look_ends_neither_other_nor_later_ones(
+def test_a_failed_check_stops_neither_others_nor_later_ones(
     here: World, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch, error: Exception
 ) -> None:
-    """It may fail for any reason, at one survey or before any."""
+    """A check may fail for any reason, at one survey or before the first."""
     monkeypatch.setattr(forgery_monitor, "CHECK_INTERVAL_SECONDS", 0.01)
     monkeypatch.setattr("threading.excepthook", lambda _: None)
     ours, theirs = here.publish(until_spring(LANGUAGES)), forge(here, name="next")

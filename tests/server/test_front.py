@@ -1,4 +1,4 @@
-"""Intake's front: small and large uploads, refusals, and the log of its own errors."""
+"""Front of intake: small and large uploads, refusals, and the log of its own errors."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def sent(server: Server, body: bytes, kind: str = CONTENT_TYPE, more: str = "") 
 
 
 def bodies(asked: PublishedSurvey) -> dict[str, tuple[bytes, str]]:
-    """Return bodies by their fault; each is sent once, and then it is a duplicate."""
+    """Return bodies by their fault; each is sent once before, so a second one is a duplicate."""
     number = this_round(asked)
     good, two = (envelope(asked, n, round_number=number) for n in (1, 2))
     many = envelope(asked, 3, round_number=number, count=100)
@@ -100,7 +100,7 @@ def bodies(asked: PublishedSurvey) -> dict[str, tuple[bytes, str]]:
 def test_small_and_large_uploads_get_the_same_answers(
     here: World, monkeypatch: pytest.MonkeyPatch, who: str
 ) -> None:
-    """A large one is decided in parts; here each one is treated as large."""
+    """Large uploads are validated in parts; here every upload is treated as large."""
     asked = here.publish(this_month())
     headers = {}
     if who:
@@ -113,7 +113,7 @@ def test_small_and_large_uploads_get_the_same_answers(
         return answer.status_code, dict(answer.headers) | {"Content-Length": ""}, document
 
     for name, (body, kind) in bodies(asked).items():
-        answered(body, kind)  # from here on a duplicate
+        answered(body, kind)  # the next one is a duplicate
         whole = answered(body, kind)
         with monkeypatch.context() as patch:
             patch.setattr(intake_front, "is_cheap", lambda _: False)
@@ -124,7 +124,7 @@ def test_small_and_large_uploads_get_the_same_answers(
 
 
 def test_a_content_length_next_to_chunks_is_ignored() -> None:
-    """The HTTP server drops it now; earlier versions kept whichever came first."""
+    """The HTTP server drops the length now; earlier versions used whichever header came first."""
     headers = {"content-length": "9"}
     assert declared_length(cast(Scope, SimpleNamespace(headers=headers))) == 9
     headers["transfer-encoding"] = "chunked"
@@ -143,10 +143,10 @@ async def once(self):
 pace.Pace.has_turn = once
 front.MAX_UPLOADS_WAITING = 0
 """
-REFUSED = {503: (BUSY, ""), 408: (SLOW, "x")}  # and how a body begins that does not end
+REFUSED = {503: (BUSY, ""), 408: (SLOW, "x")}  # with the beginning of a body that does not end
 CLOSED = {
     503: ["GET /v1/surveys", "POST /v1/surveys", "GET /v1/envelopes", "GET /", "GET /nowhere"],
-    408: [],  # nothing else reads a body
+    408: [],  # no other address reads a body
 }
 BROWSER = f"Host: x\r\nOrigin: https://app.example.org\r\nContent-Type: {CONTENT_TYPE}\r\n"
 
@@ -189,7 +189,9 @@ def test_a_revoked_app_token_is_soon_refused(
     body = envelope(asked, 9, round_number=this_round(asked)).pack()
     assert sent(server, body, more=authorization)[0] == 200
     listed = json.loads(run("token", "list", "--data", folder, "--json").stdout)["tokens"]
-    apps = [entry for entry in listed if entry["role"] == "app"]  # the operator's may end as late
+    apps = [
+        entry for entry in listed if entry["role"] == "app"
+    ]  # the operator's token may have the same expiry
     newest = max(apps, key=lambda each: each["expires"])
     assert run("token", "revoke", newest["id"], "--data", folder).returncode == 0
     eventually(lambda: sent(server, body, more=authorization)[0] == 401, "the token has ended")
@@ -216,7 +218,7 @@ def test_the_log_names_the_problem_document_of_each_mistake(
 def test_an_authorization_that_is_not_text_is_refused(
     server: Server, asked: PublishedSurvey
 ) -> None:
-    """A token that is sent must be valid, and this one must not count as missing."""
+    """An invalid token is refused, and must not be treated as missing."""
     body = envelope(asked, 1, round_number=this_round(asked)).pack()
     head = f"POST /v1/envelopes HTTP/1.1\r\nHost: x\r\nContent-Type: {CONTENT_TYPE}\r\n"
     length = f"Content-Length: {len(body)}\r\n\r\n"

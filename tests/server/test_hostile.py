@@ -1,7 +1,7 @@
-"""Thousands of malformed bodies: none breaks the server, and a refusal counts nothing.
+"""Thousands of malformed bodies: none breaks the server, and a refused body counts nothing.
 
-Each is a good body that was changed at random: bits flipped, bytes set, removed or doubled, lengths
-and numbers set to their extremes, two bodies joined. A body that is still good must be counted as
+Each body is a valid one changed at random: bits flipped, bytes set, removed or doubled, lengths and
+numbers set to extremes, two bodies joined. If a changed body is still valid, it must be counted as
 the reference decoder counts it.
 """
 
@@ -30,14 +30,14 @@ from tests.server.test_overload import head, peak_rss, status
 from tests.server.world import JSON, Server, World, serving
 
 ENDS = (0, 1, 2**16, 2**31, 2**32 - 1)
-FIELDS = (36, 56, 60)  # where round, count and length begin
+FIELDS = (36, 56, 60)  # offsets of round, count and length
 TOGETHER = 500  # bodies whose uploads are written in one transaction
 REFUSED_IN_SECONDS = 0.1
 MAX_GROWTH_BYTES = 16 * 2**20
 
 
 def bodies(asked: PublishedSurvey, number: int) -> list[tuple[str, bytes]]:
-    """Return good bodies of every form."""
+    """Return valid bodies of every form."""
     one = envelope(asked, 1, round_number=number)
     many = [envelope(asked, n, count=3, round_number=number) for n in (2, 3)]
     twin = {"envelopes": [json_envelope(asked.survey, envelope_) for envelope_ in (one, *many)]}
@@ -87,7 +87,7 @@ def hostile(
 
 
 def decided(here: Intake, token: str | None, kind: str, body: bytes) -> list[Upload]:
-    """Return the uploads that would be counted; only a refusal may prevent one."""
+    """Return the uploads that would be counted; a body without any must be refused."""
     try:
         sent = Sent(kind, token, body)
         decisions = decide(here, sent, parse(sent))
@@ -99,7 +99,7 @@ def decided(here: Intake, token: str | None, kind: str, body: bytes) -> list[Upl
 
 
 def attack(here: World, asked: PublishedSurvey, how_many: int) -> tuple[int, int]:
-    """Return how many bodies were accepted and how many reports counted: exactly the good ones."""
+    """Return how many bodies were accepted and reports counted, which must be the valid ones."""
     parts, app = here.front.intake, here.bearer("app")["Authorization"]
     taken, waiting, expected = 0, list[Upload](), dict[bytes, Upload]()
     for number, (kind, body) in enumerate(hostile(asked, DECEMBER, how_many, 1)):
@@ -131,7 +131,7 @@ def counted(asked: PublishedSurvey, uploads: Sequence[Upload]) -> list[int]:
     return [count for cells in totals for count in cells]
 
 
-def test_mutated_bodies_break_nothing_and_count_what_is_good(here: World) -> None:
+def test_mutated_bodies_break_nothing_and_valid_ones_are_counted(here: World) -> None:
     taken, reports = attack(here, here.publish(mixed()), 20_000)
     assert 2_000 < taken < 18_000
     assert reports > 500
@@ -246,14 +246,14 @@ def refused_after(server: Server, start: bytes, rest: bytes, expected: int) -> f
             connection.sendall(start)
             connection.sendall(rest)
         except OSError:
-            pass  # it has said why, and reads no more
+            pass  # the server has answered and stopped reading
         assert status(connection) == expected
         return time.perf_counter() - began
 
 
 @pytest.mark.parametrize("what", TOO_MUCH)
 def test_oversized_bodies_are_refused_fast_and_use_no_memory(server: Server, what: str) -> None:
-    """Takes the median of nine, since other work on this machine is not the server's."""
+    """Take the median of nine, because other processes share this machine."""
     assert refused_after(server, *TOO_MUCH[what]) < PATIENCE
     before = peak_rss(server)
     times = [refused_after(server, *TOO_MUCH[what]) for _ in range(9)]

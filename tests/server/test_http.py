@@ -32,7 +32,7 @@ def publish(here: World, fields: object, headers: dict[str, str]) -> Any:  # Any
     return here.client.post("/v1/surveys", data=body, content_type=JSON, headers=headers)
 
 
-# Who may do what
+# Roles
 
 DOORS = {
     "results": ("GET", "/v1/surveys/{id}/results", {"analyst", "operator"}),
@@ -87,12 +87,14 @@ def test_tokens_are_stored_hashed(here: World) -> None:
     assert token.encode() not in stored
 
 
-def test_a_token_is_no_option_of_a_command() -> None:
-    """`--token -x` is refused before the token is looked up."""
+def test_a_token_cannot_be_an_option_of_a_command() -> None:
+    """The parser refuses `--token -x` before the token is looked up."""
     assert all(re.fullmatch("[0-9a-f]{64}", new_token()) for _ in range(100))
 
 
-def test_a_session_s_cookie_reads_and_never_changes(here: World, asked: PublishedSurvey) -> None:
+def test_a_session_cookie_allows_reading_but_no_changes(
+    here: World, asked: PublishedSurvey
+) -> None:
     """A browser attaches it to any site's request, so it must not publish or close."""
     token = here.token("operator")
     client = here.client
@@ -214,7 +216,7 @@ def test_closing_is_permanent(here: World, asked: PublishedSurvey) -> None:
 # Operations
 
 
-def test_alive_and_ready(here: World) -> None:
+def test_a_server_is_alive_and_ready(here: World) -> None:
     assert here.client.get("/healthz").json == {"status": "alive"}
     assert here.client.get("/readyz").json == {"status": "ready"}
 
@@ -222,12 +224,12 @@ def test_alive_and_ready(here: World) -> None:
 def test_a_store_that_cannot_be_written_is_not_ready(
     here: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Another process holds the write lock, and the timeout is short."""
+    """Let another process hold the write lock, with a short timeout."""
     import sqlite3
     from contextlib import closing
 
     monkeypatch.setattr("deniable.server.store.sqlite.sqlite_database.BUSY_SECONDS", 0.1)
-    here.store.close()  # its next connection waits for a moment only
+    here.store.close()  # the next connection has the short timeout
     with closing(sqlite3.connect(here.store.data / "deniable.sqlite3")) as other:
         other.execute("BEGIN IMMEDIATE")
         answer = here.client.get("/readyz")

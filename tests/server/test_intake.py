@@ -1,4 +1,4 @@
-"""Accepted and refused uploads, and that a refusal changes nothing."""
+"""Uploads: accepted and refused ones, and proof that a refusal changes nothing."""
 
 import json
 from itertools import count
@@ -24,7 +24,7 @@ from tests.server.surveys import (
 )
 from tests.server.world import JSON, PROBLEM, World
 
-FRESH = count(1)  # each example of a property has a survey of its own
+FRESH = count(1)  # each example of a property has its own survey
 
 
 def refusal(answer: Any) -> str:  # Any: a test response
@@ -42,7 +42,7 @@ def problem(answer: Any, status: int) -> str:
     return str(answer.json["detail"])
 
 
-# Accepted
+# Accepted uploads
 
 
 def test_an_envelope_is_counted_in_its_round(here: World) -> None:
@@ -52,7 +52,7 @@ def test_an_envelope_is_counted_in_its_round(here: World) -> None:
     assert here.tallies(asked) == {DECEMBER: (1, expected_cells(asked.survey, [7]))}
 
 
-def test_both_encodings_are_the_same_report(here: World) -> None:
+def test_both_encodings_count_as_the_same_report(here: World) -> None:
     asked = here.publish(mixed())
     sent = envelope(asked, 9)
     body = json.dumps({"envelopes": [json_envelope(asked.survey, sent)]}).encode()
@@ -110,11 +110,11 @@ def test_any_order_and_repetition_gives_the_exact_tallies(
     assert accepted + duplicates == sum(map(len, bodies))
 
 
-# Counted once
+# Single counting
 
 
 def counted_payloads(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """Record the reports of every payload counted, by admission or by a group commit."""
+    """Record the number of reports of each payload that admission or a group commit counts."""
     counts: list[int] = []
 
     def watched(asked: Survey, payload: bytes, count: int) -> Cells:
@@ -127,7 +127,7 @@ def counted_payloads(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 
 
 def test_a_large_envelope_is_counted_once(here: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Validation counts it; the commit adds that count."""
+    """Admission counts a large payload, and the commit reuses that tally."""
     asked = here.publish(survey())
     counts = counted_payloads(monkeypatch)
     large = envelope(asked, 1, count=500)
@@ -139,14 +139,16 @@ def test_a_large_envelope_is_counted_once(here: World, monkeypatch: pytest.Monke
     assert here.tallies(asked) == {DECEMBER: (501, cells)}
 
 
-def test_small_envelopes_are_counted_together(here: World, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_small_envelopes_are_counted_together_by_the_commit(
+    here: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
     asked = here.publish(mixed())
     counts = counted_payloads(monkeypatch)
     here.send(*(envelope(asked, number) for number in range(50)), app=True)
     assert counts == [50]
 
 
-def test_counts_larger_than_their_payload_do_not_wait(here: World) -> None:
+def test_tallies_larger_than_their_payload_are_not_held_until_the_commit(here: World) -> None:
     asked = here.publish(mixed())
     sizes = {}
     for reports in (1, 2, 2_000):
@@ -159,12 +161,12 @@ def test_counts_larger_than_their_payload_do_not_wait(here: World) -> None:
     assert 1 < sizes[2_000] <= 2
 
 
-# Refused, one envelope
+# Refused envelopes
 
 
 @pytest.fixture
 def asked(here: World) -> PublishedSurvey:
-    """Return a survey that has one report, whose tally no later upload may change."""
+    """Return a survey with one report, whose tally no later upload may change."""
     made = here.publish(mixed())
     assert here.send(envelope(made, 1000)).json["accepted"] == 1
     return made
@@ -251,14 +253,14 @@ def test_a_payload_must_be_count_times_the_size_of_a_report(
     unchanged(here, asked)
 
 
-# Refused, the whole body
+# Refused bodies
 
 
 def test_every_truncation_is_refused_whole(here: World, asked: PublishedSurvey) -> None:
     whole = envelope(asked, 1).pack() + envelope(asked, 2).pack()
     middle = len(whole) // 2
     for length in range(len(whole)):
-        if length != middle:  # there the first envelope ends, and is whole
+        if length != middle:  # there the first envelope is complete
             assert "nothing was counted" in problem(here.post(whole[:length]), 400)
     unchanged(here, asked)
 
@@ -320,7 +322,7 @@ def test_json_symbols_are_checked_like_bytes(
 
 
 def test_a_long_body_is_refused_by_its_declared_length(here: World) -> None:
-    """It is refused unread: there is nothing to read here."""
+    """The body is refused unread; here it does not even exist."""
     declared = {"CONTENT_LENGTH": "10000000"}
     problem(here.post(b"", environ_overrides=declared), 413)
 
@@ -367,7 +369,7 @@ def test_without_an_app_token_a_body_holds_one_envelope(
 
 @pytest.mark.parametrize("app", [False, True])
 def test_a_body_of_json_has_at_most_64_kibibytes(here: World, app: bool) -> None:
-    """An empty report takes three bytes to send, and sixty or more to hold."""
+    """An empty report takes three bytes to send, and sixty or more in memory."""
     asked = here.publish(survey())
     headers = here.bearer("app") if app else {}
     twin = json_envelope(asked.survey, envelope(asked, 1))
@@ -380,7 +382,7 @@ def test_a_body_of_json_has_at_most_64_kibibytes(here: World, app: bool) -> None
 
 
 def test_a_body_has_at_most_a_mebibyte(here: World) -> None:
-    """A longer one is read and refused, or refused unread."""
+    """A longer body is refused after reading, or unread."""
     assert MAX_BODY_BYTES == 2**20
     assert here.post(bytes(MAX_BODY_BYTES)).status_code == 400
     assert here.post(bytes(MAX_BODY_BYTES + 1)).status_code == 413
@@ -390,7 +392,7 @@ def test_a_body_has_at_most_a_mebibyte(here: World) -> None:
 def test_a_token_that_is_sent_must_be_an_app_s(
     here: World, asked: PublishedSurvey, role: str | None, status: int
 ) -> None:
-    """If a wrong token counted as none, its sender would believe that it works."""
+    """If a wrong token were treated as none, its sender would believe that it works."""
     headers = here.bearer(role) if role else {"Authorization": "Bearer " + "x" * 43}
     problem(here.post(envelope(asked, 1).pack(), headers=headers), status)
     unchanged(here, asked)
@@ -409,7 +411,7 @@ def test_a_revoked_app_token_is_trusted_for_a_quarter_of_a_second(
 
 
 def test_no_answer_repeats_a_payload(here: World, asked: PublishedSurvey) -> None:
-    """A payload with a marker comes back in no form, binary or JSON, from any refusal."""
+    """No refusal, binary or JSON, contains the marked payload in any form."""
     mark = "5ca1ab1e"
     sent = json_envelope(asked.survey, envelope(asked, 1))
     sent["reports"][0]["languages"] = mark
@@ -428,7 +430,9 @@ def test_no_answer_repeats_a_payload(here: World, asked: PublishedSurvey) -> Non
 def test_outcomes_are_counted_by_survey_and_reason(here: World, asked: PublishedSurvey) -> None:
     here.send(envelope(asked, 1), envelope(asked, 1), app=True)
     here.send(envelope(asked, 2, round_number=1))
-    here.send(Envelope(asked.id, DECEMBER, bytes(16), 2**32 - 1, bytes(7)))  # claims far too many
+    here.send(
+        Envelope(asked.id, DECEMBER, bytes(16), 2**32 - 1, bytes(7))
+    )  # claims far too many reports
     here.writer.stop()
     counted = here.client.get(f"/v1/surveys/{asked.id}/counters", headers=here.bearer("analyst"))
     assert counted.json["accepted"] == 2

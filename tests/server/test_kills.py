@@ -1,8 +1,9 @@
-"""Killed at any moment: nothing acknowledged is lost, and nothing is counted twice.
+"""Kills at any moment: no acknowledged report is lost, and none is counted twice.
 
-Clients send batches and repeat each, under the same id, until it is acknowledged; a tenth is sent
-once more after that. Meanwhile the server is killed: all of it, its worker, or its main process.
-At the end the tally must be exactly that of the batches. The same check must find planted bugs.
+Clients send batches and repeat each one, under the same id, until it is acknowledged. A tenth of
+the batches is sent once more after that. Meanwhile the server is killed: all of it, its worker, or
+its main process. At the end, the tally must be exactly that of the batches. The same check must
+find planted bugs.
 """
 
 from __future__ import annotations
@@ -40,7 +41,7 @@ BATCH = 200
 
 @dataclass
 class Trial:
-    """A crowd of clients, a server that is killed, and the result."""
+    """Trial with a crowd of clients, a server that is killed, and the result."""
 
     data: Place
     batches: int
@@ -52,7 +53,7 @@ class Trial:
     lock: threading.Lock = field(default_factory=threading.Lock)
 
     def run(self) -> list[int]:
-        """Return the final tally: the reports, then the cells."""
+        """Run the trial and return the final tally: the number of reports, then the cells."""
         with create_store(self.data) as store:
             self.asked = published(store, this_month())
             self.token = new_token()
@@ -83,7 +84,7 @@ class Trial:
             self.server.kill_group()
 
     def kill_often(self) -> None:
-        """Kill at random moments of the work, so that every kill interrupts requests."""
+        """Kill at random moments while requests arrive, so that every kill interrupts some."""
         chance = random.Random(self.seed)
         for number in range(self.kills):
             goal = self.batches * (number + chance.random()) / (self.kills + 1)
@@ -97,9 +98,9 @@ class Trial:
         if whom == "worker" and (workers := self.server.workers()):
             os.kill(workers[0], signal.SIGKILL)
             if self.server.process.poll() is None:
-                return  # its parent starts another one
+                return  # its parent starts a new worker
         if whom == "main":
-            os.kill(self.server.process.pid, signal.SIGKILL)  # its worker must end without help
+            os.kill(self.server.process.pid, signal.SIGKILL)  # its worker must end unaided
             self.server.process.wait(PATIENCE)
             self.server.close()
         else:
@@ -125,7 +126,7 @@ class Trial:
         return sent
 
     def send(self, sent: Envelope) -> bool:
-        """Return True if the envelope was acknowledged."""
+        """Send an envelope, and return True if it was acknowledged."""
         return self.send_to(self.port, sent)
 
     def send_to(self, port: int, sent: Envelope) -> bool:
@@ -162,7 +163,7 @@ def test_ten_kills_lose_nothing_and_double_nothing(tmp_path: Path) -> None:
     """The clients send 100,000 reports in 500 batches."""
     trial = Trial(tmp_path / "data", batches=500, kills=10)
     assert trial.run() == trial.truth()
-    assert trial.retries > 0, "the kills hit nothing"
+    assert trial.retries > 0, "no kill interrupted a request"
 
 
 @pytest.mark.long
@@ -177,18 +178,18 @@ def test_fifty_kills_among_a_million_lose_nothing_and_double_nothing(
     print(f"{store}: 1,000,000 acknowledged, 50 kills, {trial.retries:,} sent again, 0 lost")
 
 
-def test_answering_before_the_commit_would_be_noticed(tmp_path: Path) -> None:
+def test_the_trial_detects_answers_before_the_commit(tmp_path: Path) -> None:
     trial = Trial(tmp_path / "data", batches=60, kills=1, command=planted("late-commit"))
     assert trial.run()[0] < trial.truth()[0]
 
 
-def test_keeping_pending_envelopes_in_memory_only_would_be_noticed(
+def test_the_trial_detects_pending_envelopes_in_memory_only(
     tmp_path: Path,
 ) -> None:
     trial = Trial(tmp_path / "data", batches=200, kills=4, command=planted("unwritten"))
     assert trial.run()[0] < trial.truth()[0]
 
 
-def test_counting_duplicates_would_be_noticed(tmp_path: Path) -> None:
+def test_the_trial_detects_counted_duplicates(tmp_path: Path) -> None:
     trial = Trial(tmp_path / "data", batches=60, kills=1, command=planted("no-deduplication"))
     assert trial.run()[0] > trial.truth()[0]

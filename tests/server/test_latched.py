@@ -1,4 +1,4 @@
-"""A survey whose reports are sent again in later rounds: counts per round, statements, warnings."""
+"""Latched surveys: counts per round, statements and warnings if reports are sent again."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def results_of(here: World, published: PublishedSurvey) -> Results:
     return survey_results(published, here.store.tallies(published.sequence), now)
 
 
-def test_each_round_is_counted_alone_and_results_name_shared_rounds(here: World) -> None:
+def test_each_round_is_counted_separately_and_results_name_shared_rounds(here: World) -> None:
     results = results_of(here, published := reported(here))
     assert [period.reports for period in results.rounds] == [1, 1]
     assert (results.epsilon, results.lifetime_epsilon, results.repeat_rounds) == ("1", "2", 2)
@@ -101,7 +101,7 @@ def test_publishing_under_the_same_name_shows_the_change() -> None:
 
 
 def test_a_page_names_rounds_that_share_reports(here: World) -> None:
-    """The trend states it too; the line that the JavaScript client refuses is not shown."""
+    """The trend names them too, and a snippet that the JavaScript client refuses is not shown."""
     published, analyst = reported(here), here.bearer("analyst")
     page = here.client.get(f"/surveys/{published.id}", headers=analyst).text
     assert "keeps that report and sends it again" in page

@@ -1,4 +1,4 @@
-"""Rate limits on reports without a token, per neighbourhood of addresses, storing no address."""
+"""Rate limits on reports without a token: per address neighbourhood, without storing addresses."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ NEAR = neighbourhood(NEAR_ADDRESS)
 
 
 @pytest.mark.parametrize(("requests", "seconds"), [(1, 0.3), (0, rate_limit.MIN_REST_SECONDS)])
-def test_costly_work_leaves_three_times_as_long_for_cheap_requests(
+def test_costly_work_leaves_three_times_its_duration_for_cheap_requests(
     requests: int, seconds: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     now, share = [0.0], rate_limit.WorkShare()
@@ -47,7 +47,7 @@ def test_costly_work_leaves_three_times_as_long_for_cheap_requests(
     assert now[0] == pytest.approx(0.1 + seconds, rel=1e-9)
 
 
-def test_networks_next_to_each_other_are_different_neighbourhoods() -> None:
+def test_adjacent_networks_are_different_neighbourhoods() -> None:
     household = neighbourhood("2001:db8:0:1::7")
     assert household == neighbourhood("2001:db8:0:1:ffff::1")
     assert household != neighbourhood("2001:db8:0:2::7")
@@ -83,8 +83,8 @@ def test_a_neighbourhood_has_an_hourly_quota_per_survey(limited: World) -> None:
     assert send(limited, asked, 8).status_code == 200
 
 
-def test_every_hour_has_a_quota_of_its_own() -> None:
-    """Each is used up, refuses until its hour is over, and states the remaining seconds."""
+def test_every_hour_has_its_own_quota() -> None:
+    """Each quota is used up, refuses until its hour is over, and states the remaining seconds."""
     quota = Limits(3, clock := Hands())
     for _ in range(5):
         assert [quota.wait(NEAR, "a") for _ in range(5)] == [0, 0, 0, 3_600, 3_600]
@@ -124,7 +124,7 @@ def test_no_header_changes_the_sender_s_address(limited: World) -> None:
 
 
 def test_the_table_has_one_size_and_keeps_no_address(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Its size is fixed for any number of senders; an address has another slot in every hour."""
+    """Its size is fixed for any number of senders, and an address has a new slot every hour."""
     monkeypatch.setattr(limits, "COUNTERS", 64)
     made = Limits(10, clock := Hands())
     taken = sum(made.wait(number.to_bytes(8), "a") == 0 for number in range(10_000))
@@ -135,7 +135,7 @@ def test_the_table_has_one_size_and_keeps_no_address(monkeypatch: pytest.MonkeyP
         made.wait(NEAR, "a")
         places.add(next(bucket for bucket, count in enumerate(made._counts) if count))
         assert len(made._counts) == 64
-    assert len(places) > 1  # all in one place: 64**-31
+    assert len(places) > 1  # one slot for all: probability 64**-31
 
 
 def post(server: Server, body: bytes, **headers: str) -> int:

@@ -1,4 +1,4 @@
-"""The public list of surveys: its entries, for how long, and its maximum size."""
+"""Public list of surveys: its entries, how long they stay, and its maximum size."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from tests.command import run
 from tests.server.surveys import KEY, PUBLIC, choice, published, survey
 from tests.server.world import World
 
-OVER = datetime(2027, 3, 15, tzinfo=UTC)  # of the usual survey: its last day, and 14 of grace
+OVER = datetime(2027, 3, 15, tzinfo=UTC)  # the usual survey: its last day plus 14 days of grace
 
 
 def listed(here: World) -> list[str]:
@@ -60,7 +60,7 @@ def test_a_survey_is_listed_before_its_first_day_and_until_its_grace_is_over(her
     assert listed(here) == [waiting.id, closed.id]
     here.clock.time = OVER
     assert listed(here) == []
-    here.clock.time = OVER - timedelta(seconds=1)  # a clock that is put right
+    here.clock.time = OVER - timedelta(seconds=1)  # the clock is corrected
     assert listed(here) == [waiting.id, closed.id]
 
 
@@ -71,7 +71,7 @@ def test_a_finished_survey_is_still_served_by_its_id(here: World) -> None:
 
 
 def test_a_distrusted_clock_empties_no_list(here: World) -> None:
-    """Every device would trust the empty one."""
+    """Every device would trust an empty list."""
     here.publish(survey())
     assert len(listed(here)) == 1
     here.clock.pass_(days=400)
@@ -80,7 +80,7 @@ def test_a_distrusted_clock_empties_no_list(here: World) -> None:
 
 
 def test_a_document_has_at_most_256_kib_when_it_is_published(here: World) -> None:
-    """Clients still read larger ones, which were published before."""
+    """Clients still read larger documents, which older servers published."""
     largest, larger = sized(MAX_PUBLISHED_BYTES), sized(MAX_PUBLISHED_BYTES + 1)
     assert len(render_document(largest)) == MAX_PUBLISHED_BYTES == 2**18 < MAX_DOCUMENT_BYTES
     assert here.publish(largest).id in listed(here)
@@ -100,7 +100,7 @@ def post(here: World, asked: Survey) -> Any:  # Any: a test response
 def test_publishing_refuses_before_the_list_is_too_large(
     here: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Publishing again, or publishing what fits after others have ended, is not refused."""
+    """It is not refused to publish the same survey again, or one that fits after others ended."""
     monkeypatch.setattr(module, "MAX_LIST_BYTES", 100_000)
     first, second = sized(60_000), another(60_000)
     made = here.publish(first)
@@ -125,7 +125,7 @@ def test_publishing_refuses_before_the_list_has_too_many(
 
 
 def test_clients_read_every_list_that_may_be_published(here: World) -> None:
-    """The list has as many of the largest documents, or of small ones, as may be published."""
+    """Fill the list with as many of the largest or of small documents as may be published."""
     assert MAX_LIST_BYTES <= CLIENTS_BYTES // 4
     assert MAX_LISTED <= reading.MAX_LISTED
     entries = fill_up(here)
@@ -157,7 +157,7 @@ def test_the_verbs_state_why_they_refuse(tmp_path: Path) -> None:
         assert (done.returncode, "more than 262,144, and every client" in done.stderr) == (2, True)
 
 
-def test_the_list_is_compressed_where_accepted_and_the_same_for_everyone(
+def test_the_list_is_compressed_on_request_and_the_same_for_everyone(
     here: World,
 ) -> None:
     for number in range(20):

@@ -1,4 +1,4 @@
-"""Damage that the write-ahead log proves: only what no power cut could have left."""
+"""Damage in the write-ahead log: only what no power cut can explain."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ FRAME = 24 + 1_024
 TABLE = "CREATE TABLE rows (number INTEGER PRIMARY KEY, content BLOB)"
 
 
-def test_a_first_start_that_a_power_cut_ended_begins_again(tmp_path: Path) -> None:
-    """The log has all tables but one page, so none of them exist."""
+def test_a_first_start_after_a_power_cut_begins_again(tmp_path: Path) -> None:
+    """The log lacks one page of the transaction that creates the tables, so none of them exists."""
     made = tmp_path / "made" / FILE
     made.parent.mkdir()
     driver = connect(made)
@@ -38,7 +38,7 @@ def test_a_first_start_that_a_power_cut_ended_begins_again(tmp_path: Path) -> No
 
 @pytest.fixture
 def file(tmp_path: Path) -> Path:
-    """Return a database with one table, all of it in the file."""
+    """Return a database file with one table and no log."""
     made = tmp_path / FILE
     driver = connect(made)
     driver.execute(TABLE)
@@ -47,7 +47,7 @@ def file(tmp_path: Path) -> Path:
 
 
 def written(file: Path, *transactions: int, covers: int = 0) -> None:
-    """Commit this many rows of a page each, and leave the folder as a kill does."""
+    """Commit transactions of this many one-page rows, and leave the folder as a kill does."""
     alive = Path(shutil.copytree(file.parent, file.parent / "alive"))
     driver = connect(alive / FILE)
     for statement in COVER * covers:
@@ -83,12 +83,12 @@ def is_certain(file: Path) -> bool | None:
     return None if found is None else found.certain
 
 
-def test_a_whole_log_has_no_fault(file: Path) -> None:
+def test_an_intact_log_has_no_fault(file: Path) -> None:
     written(file, 1, 3, 5)
     assert is_certain(file) is None
 
 
-def test_a_frame_before_two_later_commits_must_be_whole(file: Path) -> None:
+def test_a_frame_before_two_later_commits_must_be_intact(file: Path) -> None:
     written(file, 3, 3, 3)
     put(file, 0, bytes(FRAME))
     assert is_certain(file) is True
@@ -102,21 +102,21 @@ def test_the_last_commit_may_be_torn_in_any_order(file: Path) -> None:
 
 
 def test_commits_that_are_not_synced_prove_nothing(file: Path) -> None:
-    """Two processes have emptied the log; neither's marker is on disk before the next commit."""
+    """Two processes emptied the log; neither's marker reached the disk before the next commit."""
     written(file, 3, covers=2)
     put(file, 0, bytes(FRAME))
     assert is_certain(file) is False
 
 
 def test_remains_of_an_earlier_cut_prove_nothing(file: Path) -> None:
-    """They have the log's own salts and a commit, and later writes lie behind them."""
+    """The remains have the log's own salts and a commit, and later writes lie behind them."""
     written(file, 2, 4)
     first = next(n for n in range(frames(file)) if frame(file, n)[4:8] != bytes(4)) + 1
     torn, commit = frames(file), frame(file, frames(file) - 1)
     put(file, first, bytes(FRAME))
     assert is_certain(file) is False
     written(file, 12)
-    assert frames(file) > torn, "the log continues from its last commit that is whole"
+    assert frames(file) > torn, "the log does not continue from its last intact commit"
     assert is_certain(file) is None
     put(file, first, bytes(FRAME))
     put(file, torn - 1, commit)
@@ -136,7 +136,9 @@ def test_frames_of_the_previous_log_prove_nothing(file: Path) -> None:
 
 
 @pytest.mark.parametrize("place", [17, 26])
-def test_a_frame_that_continues_from_the_head_follows_a_whole_one(file: Path, place: int) -> None:
+def test_a_frame_that_continues_from_the_header_follows_an_intact_one(
+    file: Path, place: int
+) -> None:
     written(file, 2)
     log = bytearray(log_of(file).read_bytes())
     log[place] ^= 1

@@ -1,4 +1,4 @@
-"""The server's log: one line for thousands of similar events, and nothing about senders."""
+"""Log of the server: one line for thousands of similar events, and nothing about senders."""
 
 from __future__ import annotations
 

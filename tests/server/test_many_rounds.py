@@ -1,4 +1,4 @@
-"""Thousands of rounds: answers and pages do not grow with rounds that were not requested."""
+"""Surveys with thousands of rounds: cost does not grow with rounds that were not requested."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def test_an_answer_has_the_newest_rounds_and_counts_the_others(
 def test_a_page_lists_some_rounds_and_links_to_the_others(
     many: tuple[World, PublishedSurvey],
 ) -> None:
-    """The page's links alone lead to the first round."""
+    """Following only the page's links leads to the first round."""
     here, asked = many
     path, pages, seen = f"/surveys/{asked.id}", 0, set[int]()
     while path:
@@ -85,7 +85,7 @@ def test_a_page_lists_some_rounds_and_links_to_the_others(
 def test_the_time_does_not_grow_with_rounds_that_were_not_requested(
     many: tuple[World, PublishedSurvey],
 ) -> None:
-    """Compared with a survey of as many rounds as an answer holds, in seconds of this process."""
+    """Compare CPU time with a survey of only as many rounds as an answer holds."""
     here, asked = many
     small = here.publish(
         survey(name="small", round="day", opens=LAST - timedelta(days=399), closes=LAST,

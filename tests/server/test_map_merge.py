@@ -1,4 +1,4 @@
-"""map_merge: every item once, the same result everywhere, even when workers die."""
+"""map_merge: processes every item once, with the same result even when workers die."""
 
 import os
 import signal
@@ -17,12 +17,12 @@ def shout(item: str) -> str:
 
 
 def join(text: str, piece: str) -> str:
-    """Join two results; neither associative nor commutative."""
+    """Join two results; the operation is neither associative nor commutative."""
     return f"({text}{piece})"
 
 
 def die_once(task: tuple[str, str]) -> str:
-    """Kill the calling process on "d", the first time only."""
+    """Kill the calling process on "d", but only the first time."""
     folder, item = task
     mark = Path(folder) / item
     if item == "d" and not mark.exists():
@@ -66,7 +66,7 @@ def test_every_result_arrives_once(where: str) -> None:
     assert sorted(arrived) == list(enumerate("ABCDEFGHIJ"))
 
 
-def test_nothing_to_do_is_zero() -> None:
+def test_the_result_of_no_items_is_the_initial_value() -> None:
     assert map_merge(shout, "", join, "zero", "pool") == "zero"
 
 
@@ -94,8 +94,10 @@ def test_an_error_in_the_function_reaches_the_caller(where: str) -> None:
 
 @pytest.mark.long
 def test_workers_of_our_own_cluster_keep_their_memory(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The kernel sees it when the worker starts; a later change has no effect. This process keeps
-    its own environment."""
+    """Check the environment that the kernel shows for a started worker.
+
+    A change after its start would have no effect. This process keeps its own environment.
+    """
     monkeypatch.setenv("MALLOC_TRIM_THRESHOLD_", "65536")
     before = dict(os.environ)
     found: dict[str, str] = map_merge(memory_settings, [0], take_last, {}, "dask")

@@ -1,8 +1,8 @@
-"""Several nodes on one PostgreSQL: nothing acknowledged is lost, and nothing is counted twice.
+"""Several nodes on one PostgreSQL: no acknowledged report is lost, and none is counted twice.
 
-Clients send each batch to one of two servers, or to both at once, and repeat it until one has
-acknowledged it. Meanwhile every connection to the database is cut, again and again, and both nodes
-settle all the time. The same check must find planted bugs.
+Clients send each batch to one of two servers, or to both simultaneously, and repeat it until one
+acknowledges it. Meanwhile every connection to the database is cut repeatedly, and both nodes settle
+all the time. The same check must find planted bugs.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ TO_BOTH = 0.2
 
 @dataclass
 class Nodes(Trial):
-    """Trial whose kills are cuts of all connections to the database."""
+    """Trial that cuts all connections to the database instead of killing."""
 
     cluster: Cluster | None = None
     servers: list[Server] = field(default_factory=list)
@@ -74,7 +74,7 @@ class Nodes(Trial):
                     self.acknowledged += 1
 
     def sent(self, envelope: Envelope, chance: random.Random, both: ThreadPoolExecutor) -> bool:
-        """Return True if one of the nodes that got the envelope acknowledged it."""
+        """Send an envelope, and return True if one of the nodes acknowledged it."""
         ports = [server.port for server in self.servers]
         if chance.random() >= TO_BOTH:
             return self.send_to(chance.choice(ports), envelope)
@@ -96,10 +96,10 @@ def test_fifty_cuts_lose_nothing_and_double_nothing(cluster: Cluster, database: 
     nodes = trial(cluster, database, batches=400, cuts=50)
     assert nodes.run() == nodes.truth()
     assert nodes.cut > 0
-    assert nodes.retries > 0, "the cuts hit nothing"
+    assert nodes.retries > 0, "no cut interrupted a request"
     with psycopg.connect(database.url) as connection:
         rows = connection.execute("SELECT DISTINCT node FROM tallies").fetchall()
-    assert len(rows) == NODES, "each node has rows of its own"
+    assert len(rows) == NODES, "each node must have its own rows"
 
 
 @pytest.mark.long
@@ -111,17 +111,17 @@ def test_five_hundred_cuts_lose_nothing_and_double_nothing(
     assert nodes.run() == nodes.truth()
 
 
-def test_counting_duplicates_would_be_noticed(cluster: Cluster, database: Database) -> None:
+def test_the_trial_detects_counted_duplicates(cluster: Cluster, database: Database) -> None:
     nodes = trial(cluster, database, batches=100, cuts=1, bug="no-deduplication")
     assert nodes.run()[0] > nodes.truth()[0]
 
 
-# Step by step, while one node is in the middle of a group
+# One node acts while the other is within a group
 
 
 @dataclass
 class Pair:
-    """Two nodes that share a survey."""
+    """Pair of nodes that share a survey."""
 
     one: PostgresStore
     other: PostgresStore
@@ -137,8 +137,10 @@ class Pair:
             if not ends:
                 raise KeyError
 
-    def meanwhile(self, act: Callable[[], Any], others: int = 0) -> Future[Any]:  # Any: its answer
-        """Start a call on the other node; it has ended, or waits for the first."""
+    def meanwhile(
+        self, act: Callable[[], Any], others: int = 0
+    ) -> Future[Any]:  # Any: result of the call
+        """Start a call on the other node; return once it has ended or waits for the first node."""
         future = self.pool.submit(act)
         eventually(lambda: future.done() or self.waiting() > others, "done, or waiting")
         return future
@@ -188,10 +190,10 @@ def test_an_envelope_at_two_nodes_simultaneously_counts_once(
 
 
 @pytest.mark.parametrize("level", ["repeatable read", "serializable"])
-def test_nodes_count_once_whatever_isolation_the_database_has_by_default(
+def test_nodes_count_once_at_every_default_isolation_level(
     cluster: Cluster, database: Database, level: str
 ) -> None:
-    """A node that waits for another must then see what that one stored, even after settling."""
+    """A node that waits for another must then see the other's rows, even after settling."""
     name = database.parameters()["dbname"]
     cluster.say(f"ALTER DATABASE {name} SET default_transaction_isolation TO '{level}'")
     with (
@@ -228,7 +230,7 @@ def test_sealing_a_round_waits_for_an_uncommitted_group(pair: Pair) -> None:
 
 
 def test_a_round_whose_tally_is_damaged_at_one_node_keeps_its_envelopes(pair: Pair) -> None:
-    """Only they allow a recount."""
+    """Only the envelopes allow a recount."""
     pair.take(1)
     pair.one, pair.other = pair.other, pair.one
     pair.take(2)
@@ -253,7 +255,9 @@ def test_a_purge_does_not_wait_for_settling(pair: Pair) -> None:
     assert pair.other.purge(1).envelopes == 2
 
 
-def test_two_servers_of_one_name_wait_for_each_other_and_lose_nothing(pair: Pair) -> None:
+def test_two_servers_with_the_same_node_name_wait_for_each_other_and_lose_nothing(
+    pair: Pair,
+) -> None:
     pair.other._node = pair.one._node
     with pair.halfway(1):
         answer = pair.meanwhile(partial(pair.take, 2))
@@ -264,7 +268,7 @@ def test_two_servers_of_one_name_wait_for_each_other_and_lose_nothing(pair: Pair
 def test_surveys_become_visible_in_the_order_of_their_sequence(
     pair: Pair, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A sequence number that is seen before a smaller one would hide that permanently."""
+    """A node that has seen a higher sequence number would never read a lower one."""
     known: list[list[int]] = []
 
     add_entry = PostgresStore._add_entry

@@ -1,4 +1,4 @@
-"""The OpenAPI document describes exactly what is sent: each address, status and key.
+"""OpenAPI document: describes exactly what is sent, with each address, status and key.
 
 In all other tests, the fixture `here` compares every answer with it.
 """
@@ -35,8 +35,8 @@ Headers = dict[str, str]
 PROBLEM_CONTENT = document()["components"]["responses"]["problem"]["content"]
 
 
-# What intake answers to a body that does not arrive, for a mistake, and where there is too much to
-# do: by how a server is altered that answers so. test_every_refusal.py asks a real server.
+# Changes to a server that make intake answer each status: a body that does not arrive, an internal
+# error, and overload. test_every_refusal.py sends the requests to a real server.
 FRONT = "import deniable.server.http.intake_front as front, dataclasses\n"
 BEFORE = {
     "408": "import deniable.server.http.front as front\n"
@@ -53,10 +53,10 @@ BEFORE = {
     "    for path, route in front.ROUTES.items()}\n"
     "import deniable.server.http.rate_limit as pace\npace.PATIENCE_SECONDS = 0.0",
 }
-ALWAYS = {"500", "503"}  # an error of ours, and a store that cannot be read or too much to do
+ALWAYS = {"500", "503"}  # an internal error; an unreadable store or overload
 LISTED = "/v1/surveys"
 TOO_LONG, CUT_OFF = {"CONTENT_LENGTH": "10000000"}, {"CONTENT_LENGTH": "100"}
-SLOW = {("/v1/envelopes", "post"): {"408"}}  # where a body is read on the address for devices
+SLOW = {("/v1/envelopes", "post"): {"408"}}  # intake addresses that read a body
 
 
 class Broken:
@@ -65,7 +65,7 @@ class Broken:
     def __init__(self, error: Exception) -> None:
         self._error = error
 
-    def __getattr__(self, _: str) -> Any:  # Any: it never answers
+    def __getattr__(self, _: str) -> Any:  # Any: it always raises
         raise self._error
 
 
@@ -83,7 +83,7 @@ def broken(here: World, error: Exception) -> Iterator[None]:
 
 
 def limited(here: World, sent: Envelope) -> Any:
-    """Return the answer to a neighbourhood whose quota is zero."""
+    """Return the answer to a sender whose quota is zero."""
     intake = here.front.intake
     here.front.intake = replace(intake, limits=Limits(0))
     try:
@@ -93,7 +93,7 @@ def limited(here: World, sent: Envelope) -> Any:
 
 
 def statuses_of(here: World, ask: Ask, role: str | None, *others: Any) -> dict[str, Any]:
-    """Return an address's answers: to its role, to others, and when everything is broken."""
+    """Return an address's statuses for its role, for others, and when everything is broken."""
     headers = here.bearer(role) if role else {}
     answers = [ask(headers=headers), *others]
     if role:
@@ -105,7 +105,7 @@ def statuses_of(here: World, ask: Ask, role: str | None, *others: Any) -> dict[s
 
 
 class Api:
-    """Every request that the API takes, against one server."""
+    """Client that sends every request of the API to one server."""
 
     def __init__(self, here: World) -> None:
         self.here, self.http, self.asked = here, here.client, here.publish(mixed())
@@ -153,7 +153,7 @@ class Api:
         )  # fmt: skip
 
     def refused_for_its_content(self) -> list[Any]:
-        """Return refusals of documents; the last one because the list is full."""
+        """Return refusals of documents; the last refusal is that of a full list."""
         other = Ed25519PrivateKey.generate()
         strange = {"signature": sign(self.text, other), "key": public_hex(other)}
         with pytest.MonkeyPatch.context() as patch:
@@ -251,7 +251,7 @@ def test_every_key_that_is_sent_is_described(here: World) -> None:
 
 
 def paths_served(here: World) -> set[tuple[str, str]]:
-    """Return every address and method of intake and reader meant for programs."""
+    """Return every address and method of intake and reader that is meant for programs."""
     reader = {
         (re.sub(r"<identifier>", "{id}", rule.rule), method.lower())
         for rule in here.app.url_map.iter_rules()

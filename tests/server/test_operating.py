@@ -1,4 +1,4 @@
-"""Operator pages: roles, and that no other page can submit their forms."""
+"""Operator pages: roles, and protection of their forms from other pages."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def form_token(client: FlaskClient, path: str = "/operate") -> str:
 
 
 def acts(published: PublishedSurvey, here: World) -> list[tuple[str, dict[str, str]]]:
-    """Return every form, filled in."""
+    """Return every form with filled-in fields."""
     token = here.store.tokens()[0].id
     return [
         ("/operate/tokens", {"role": "analyst", "days": "7"}),
@@ -119,7 +119,7 @@ def test_no_other_page_can_act_for_an_operator(
     assert state(here) == before
 
 
-def test_a_token_is_made_shown_once_and_revoked(here: World, operator: FlaskClient) -> None:
+def test_a_token_is_created_shown_once_and_revoked(here: World, operator: FlaskClient) -> None:
     secret = {"form_token": form_token(operator)}
     page = operator.post("/operate/tokens", data={"role": "analyst", "days": "7"} | secret)
     check_page(page)
@@ -170,7 +170,7 @@ def test_events_are_added_and_removed_on_the_page(
     assert operator.post(f"{page}/annotations", data=form).headers["Location"].startswith(page)
     shown = operator.get(page)
     check_page(shown)
-    assert shown.text.count('<line class="event"') == 7, "a line in each trend"
+    assert shown.text.count('<line class="event"') == 7, "each trend needs a line"
     assert "2027-01-20: 2.4 &lt;b&gt;" in shown.text
     assert "<b>" not in shown.text
     analyst = signed_in(here, "analyst")

@@ -1,4 +1,4 @@
-"""Tables made for a survey: proved again from their document, with the least variance."""
+"""Tables made for a survey: verified from their document, with the least variance."""
 
 import json
 from fractions import Fraction
@@ -24,7 +24,7 @@ GRID = [
     *((epsilon, None) for epsilon in ("4.000000001", "6", "8", "12", "20")),
     *((epsilon, steps) for epsilon in ("0.3", "1", "9", "20") for steps in (2, 4, 10)),
 ]
-BEST = {  # n times the variance of the worst number in [-1, 1], and a limit for any grid as fine
+BEST = {  # n times the worst variance on [-1, 1], and the limit of any equally fine grid
     "0.5": (16.005, 15.9),
     "1": (3.994, 3.990),
     "2": (0.8688, 0.8649),
@@ -37,7 +37,7 @@ BEST = {  # n times the variance of the worst number in [-1, 1], and a limit for
 
 @cache
 def question(epsilon: str, steps: int | None = None) -> dict[str, Any]:
-    """Return the question as it is published."""
+    """Return the question in its published form."""
     text = survey_text(number(-3, 9, "optimal-table", epsilon=epsilon, grid=steps))
     (published,) = json.loads(render_document(parse_survey_file(text)))["question"]
     assert isinstance(published, dict)
@@ -45,7 +45,7 @@ def question(epsilon: str, steps: int | None = None) -> dict[str, Any]:
 
 
 def symbols(published: dict[str, Any]) -> list[tuple[Fraction, list[int]]]:
-    """Return value and column of every symbol, parsed independently as the protocol states."""
+    """Return value and column of every symbol, parsed from the protocol's description."""
     each, integers = published["grid"] + 2, [int(text) for text in published["integers"]]
     half = [integers[at : at + each] for at in range(0, len(integers), each)]
     lower = [(Fraction(value, ONE), column) for value, *column in half]
@@ -54,10 +54,8 @@ def symbols(published: dict[str, Any]) -> list[tuple[Fraction, list[int]]]:
 
 
 @pytest.mark.parametrize(("epsilon", "steps"), GRID)
-def test_every_table_that_is_made_is_private_whole_and_unbiased(
-    epsilon: str, steps: int | None
-) -> None:
-    """In rational arithmetic, with e^ε from below by another library."""
+def test_every_table_is_private_whole_and_unbiased(epsilon: str, steps: int | None) -> None:
+    """Check in rational arithmetic, with a lower bound on e^ε from another library."""
     published = question(epsilon, steps)
     table = symbols(published)
     with mpmath.workprec(400):
@@ -73,8 +71,11 @@ def test_every_table_that_is_made_is_private_whole_and_unbiased(
 
 @pytest.mark.parametrize("epsilon", BEST)
 def test_the_worst_answer_has_the_least_possible_variance(epsilon: str) -> None:
-    """Within one per cent of figures computed elsewhere, from the document alone. The largest
-    variance between two points is that of a parabola, so it is sought at many places, to 1e-6."""
+    """Compare the document alone with independent figures, within one per cent.
+
+    Between two points the variance is a parabola, so the maximum is sought at many positions, to
+    1e-6.
+    """
     published = question(epsilon)
     steps, table = published["grid"], symbols(published)
     values = np.array([float(value) for value, _ in table])
@@ -92,13 +93,13 @@ def test_the_worst_answer_has_the_least_possible_variance(epsilon: str) -> None:
 
 
 def document(*questions: dict[str, Any]) -> bytes:
-    """A published survey with these questions."""
+    """Return a published survey with these questions."""
     table = json.loads(render_document(parse_survey_file(survey_text(number(mechanism="ternary")))))
     return json.dumps(table | {"question": list(questions)}).encode()
 
 
-def test_a_survey_without_a_mechanism_gets_the_table_where_it_gains_enough() -> None:
-    """It must beat every formula's variance by two per cent; below that, nothing changes."""
+def test_a_survey_without_a_mechanism_gets_the_table_if_it_gains_enough() -> None:
+    """The table must beat every formula's variance by two per cent; otherwise nothing changes."""
     chosen = {}
     for text in ("0.1", "0.3", "0.5", "1", "4", "12"):
         asked = parse_survey_file(survey_text(number(epsilon=text))).questions[0].mechanism
@@ -111,7 +112,7 @@ def test_a_survey_without_a_mechanism_gets_the_table_where_it_gains_enough() -> 
 
 
 def test_a_stated_mechanism_stays() -> None:
-    """A mechanism stays, even with a grid that no such table has; so does a grid that one has."""
+    """A stated mechanism stays, even with a grid that no table has; so does a stated grid."""
     for name in mechanisms("number"):
         (asked,) = parse_survey_file(survey_text(number(0, 1, name))).questions
         assert asked.mechanism.name == name
@@ -126,7 +127,7 @@ def test_a_stated_mechanism_stays() -> None:
 
 
 def test_a_document_with_tables_is_small() -> None:
-    """The finest grid, twice in one survey, is below 64 KiB."""
+    """Two tables of the finest grid in one survey take less than 64 KiB."""
     largest = max(("4.000000001", "6", "8", "20"), key=lambda e: len(question(e)["integers"]))
     text = survey_text(
         number(epsilon=largest, name="one") + number(epsilon=largest, mechanism=None, name="two")
@@ -184,14 +185,14 @@ def test_without_a_table_a_formula_is_used_or_the_fix_is_named(
 
 
 def test_a_failed_search_gives_no_table(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The proof refuses any wrong result: here half of what each report says is missing."""
+    """The proof rejects any wrong result, here one in which half of each column is missing."""
     found = optimal_table.search(1.0, 4)
     monkeypatch.setattr(optimal_table, "search", lambda epsilon, steps: found[: len(found) // 2])
     with pytest.raises(NoTable, match="ε 1 with 4 steps"):
         optimal_table.optimal_table.__wrapped__(Epsilon("1"), 4)
 
 
-def test_the_default_needs_no_search_where_a_mechanism_is_named(
+def test_a_named_mechanism_needs_no_search(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(survey_file, "best_table", None)

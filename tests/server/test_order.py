@@ -1,10 +1,10 @@
-"""No order is stored: a thief of the data folder does not learn which reports came together.
+"""Order of arrival is not stored: a stolen data folder does not link reports of one install.
 
-Each install sends one report to each of two surveys, one after the other, so the installs come in
-the same order to both. The attacker copies the folder, sorts each survey's ids by a trace of time,
-and links the ids at equal positions. If the traces reveal nothing, that is a random permutation:
-P[k or more of n in their place] <= 1 / k!. With at most 60 traces of at most 10 copies, 17 or more
-links have probability below 600 / 17! < 2e-12.
+Each install sends one report to each of two surveys in succession, so the installs arrive in the
+same order at both. The attacker copies the folder, sorts each survey's ids by a trace of time, and
+links the ids at equal positions. If the traces reveal nothing, the links are a random permutation:
+P[k or more of n are correct] <= 1 / k!. With at most 60 traces in at most 10 copies, 17 or more
+correct links have probability below 600 / 17! < 2e-12.
 """
 
 import random
@@ -29,7 +29,7 @@ from tests.server.surveys import DECEMBER, published, survey
 
 INSTALLS, COPIES = 120, 10
 TOO_MANY = 17
-PAGES = 1_024, 4_096  # ours, and SQLite's own
+PAGES = 1_024, 4_096  # our page size, and SQLite's default
 WAL_HEAD, FRAME_HEAD = 32, 24
 Install = tuple[bytes, bytes]  # its id in either survey
 Trace = Callable[[bytes, bytes], tuple[int, ...]]
@@ -47,7 +47,7 @@ def _last_position(content: bytes, identifier: bytes) -> tuple[int, ...]:
 
 
 def _from_the_page_s_end(page: int, content: bytes, identifier: bytes) -> tuple[int, ...]:
-    """Return cells from a page's end to its beginning, as SQLite lays them."""
+    """Return the cells of a page from its end to its beginning, as SQLite adds them."""
     place = content.find(identifier)
     return place // page, -place
 
@@ -57,7 +57,7 @@ def _in_any_page(page: int, content: bytes, identifier: bytes) -> tuple[int, ...
 
 
 def _frames(content: bytes, identifier: bytes) -> tuple[int, ...]:
-    """Return how many versions of the page the write-ahead log has."""
+    """Return how many versions of each page the write-ahead log contains."""
     return (content.count(identifier),)
 
 
@@ -78,15 +78,15 @@ def max_links(copy: Path, installs: Sequence[Install]) -> int:
 
 
 def _rankings(file: Path, installs: Sequence[Install]) -> Iterator[list[list[bytes]]]:
-    """Yield, for each trace, the ids of both surveys in its order; missing ids are left out."""
+    """Yield the ids of both surveys in the order of each trace; missing ids are left out."""
     content = file.read_bytes()
     there = [[one[side] for one in installs if one[side] in content] for side in (0, 1)]
     for trace, backwards in product(TRACES, (False, True)):
         yield [
-            # Equal traces reveal nothing: ids themselves are as good as random.
+            # Equal traces reveal nothing, so their ids are sorted by themselves.
             sorted(
                 ids, key=lambda each: (trace(content, each), each), reverse=backwards
-            )  # sorted at once
+            )  # in one sort
             for ids in there
         ]
 
@@ -96,7 +96,7 @@ def _links(ranks: list[list[bytes]], installs: Sequence[Install]) -> int:
     return sum(true[one] == other for one, other in zip(*ranks, strict=False))
 
 
-# What is attacked
+# Stores under attack
 
 
 def crowd(seed: int, number: int = INSTALLS) -> list[Install]:
@@ -145,7 +145,7 @@ def sent_one_by_one(store: SqliteStore, installs: Sequence[Install]) -> None:
     writer.stop()
 
 
-@pytest.mark.parametrize("number", [30, INSTALLS])  # of one bucket, and of several
+@pytest.mark.parametrize("number", [30, INSTALLS])  # fills one bucket, or several
 def test_no_copy_of_the_folder_links_two_surveys(
     store: Watched, tmp_path: Path, number: int
 ) -> None:
@@ -173,7 +173,7 @@ WITHOUT ROWID;
 def test_the_attack_finds_rows_in_the_order_of_arrival(
     tmp_path: Path, layout: str, number: int
 ) -> None:
-    """Holds even if only the places within a page reveal it."""
+    """The attack works even if only the positions within a page reveal the order."""
     installs, data = crowd(2, number), tmp_path / "data"
     data.mkdir()
     with closing(sqlite3.connect(data / "deniable.sqlite3", isolation_level=None)) as connection:
@@ -195,8 +195,8 @@ def test_the_attack_finds_the_order_of_commits_in_a_log(
     assert max(max_links(copy, installs) for copy in (*store.copies, store.data)) >= TOO_MANY
 
 
-def test_a_log_holds_one_group_at_most(store: Watched) -> None:
-    """Copied at the worst moment, between a group's commit and the step after it."""
+def test_a_log_contains_at_most_one_group(store: Watched) -> None:
+    """Copy the folder at the worst moment, between a group's commit and the next step."""
     sent_one_by_one(store, crowd(4, 40))
     asked = Catalogue(store).surveys()[0]
     for group in (crowd(5, 20), crowd(6, 20)):
@@ -211,8 +211,7 @@ def test_a_log_holds_one_group_at_most(store: Watched) -> None:
 
 
 def test_the_index_of_the_log_names_no_page_that_has_changed(store: Watched) -> None:
-    """The index is a file next to the log and is not emptied with it (SQLite's format of a log's
-    index)."""
+    """The index is a separate file, which SQLite does not empty together with the log."""
     asked = published(store, survey())
     for group in (crowd(7, 400), crowd(8, 1)):
         with store.transaction() as transaction:
@@ -226,14 +225,14 @@ def test_the_index_of_the_log_names_no_page_that_has_changed(store: Watched) -> 
     assert log.stat().st_size == WAL_HEAD + FRAME_HEAD + PAGES[0]
     times = log.stat().st_mtime_ns
     assert store.forget_order()
-    assert log.stat().st_mtime_ns == times, "nothing is written where nothing has come"
+    assert log.stat().st_mtime_ns == times, "wrote to the log without new envelopes"
 
 
 def _pages_named(index: bytes) -> set[int]:
     return set(struct.unpack_from("<4062I", index, 136)) - {0}
 
 
-def test_a_reader_delays_forgetting_and_is_not_waited_for(store: Watched) -> None:
+def test_a_reader_delays_forgetting_but_the_store_does_not_wait(store: Watched) -> None:
     asked = published(store, survey())
     with closing(sqlite3.connect(store.data / "deniable.sqlite3")) as reader:
         reader.execute("BEGIN")
@@ -249,8 +248,10 @@ def test_a_reader_delays_forgetting_and_is_not_waited_for(store: Watched) -> Non
 
 @pytest.mark.parametrize("seed", range(3))
 def test_stored_bytes_depend_only_on_the_set_of_envelopes(tmp_path: Path, seed: int) -> None:
-    """Two servers that get the same 400 envelopes in other orders and groups make the same backup,
-    to the byte. A few envelopes are larger than a bucket."""
+    """Backups of two servers that get the same 400 envelopes in different orders are equal.
+
+    The groups differ as well. A few envelopes are larger than a bucket.
+    """
     chance = random.Random(seed)
     ids = [chance.randbytes(16) for _ in range(400)]
     backups = []
@@ -284,10 +285,10 @@ def test_a_bucket_returns_its_contents() -> None:
     assert len(bucket.pack(kept[:0])) == bucket.SIZE
 
 
-def test_an_id_counts_once_whether_its_envelope_fits_into_a_bucket_or_not(
+def test_an_id_counts_once_for_every_size_of_envelope(
     store: Watched, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Sizes come in any order, some ids again in another size; numbers may collide."""
+    """Mix sizes, send some ids again with another size, and let bucket numbers collide."""
     number = envelope_rows._number
     monkeypatch.setattr(envelope_rows, "_number", lambda *of: number(*of) % 400)
     asked, chance = published(store, survey()), random.Random(9)
@@ -311,7 +312,7 @@ def test_an_id_counts_once_whether_its_envelope_fits_into_a_bucket_or_not(
 def test_envelopes_of_any_size_are_read_when_ids_differ_in_the_last_bit(
     store: Watched, size: int
 ) -> None:
-    """Large envelopes are stored among the small ones."""
+    """Large envelopes are stored between the small ones."""
     asked = published(store, survey())
     ids = [bytes([7] * 15 + [end]) for end in range(4)]
     with store.transaction() as transaction:
@@ -320,9 +321,8 @@ def test_envelopes_of_any_size_are_read_when_ids_differ_in_the_last_bit(
 
 
 @pytest.mark.parametrize("size", [700, 1_000, 3_000, 8_000])
-def test_neither_end_of_a_large_envelope_reveals_when_it_came(store: Watched, size: int) -> None:
-    """The size is that of a unary report of 8,000 options. The place of its last bytes reveals
-    nothing."""
+def test_the_position_of_a_large_envelope_reveals_no_time(store: Watched, size: int) -> None:
+    """Use the size of a unary report of 8,000 options; its last bytes reveal no time either."""
     installs = crowd(size)
     surveys = [published(store, survey(name=name)) for name in ("one", "other")]
     for install in installs:
@@ -338,7 +338,7 @@ def test_neither_end_of_a_large_envelope_reveals_when_it_came(store: Watched, si
 
 @pytest.mark.parametrize("seed", range(5))
 def test_the_last_envelope_added_to_a_bucket_leaves_no_trace(seed: int) -> None:
-    """The bytes equal what `pack` makes of all of them, in any order."""
+    """Adding it gives the same bytes as packing all of them, in any order."""
     chance = random.Random(seed)
     kept, grown = list[Kept](), bucket.EMPTY
     while True:
@@ -348,14 +348,16 @@ def test_the_last_envelope_added_to_a_bucket_leaves_no_trace(seed: int) -> None:
         if more is None:
             break
         assert more == packed
-        assert bucket.with_one_more(more, one) is more, "it is there already"
+        assert bucket.with_one_more(more, one) is more, (
+            "changed a bucket that already contains the envelope"
+        )
         kept, grown = [*kept, one], more
     assert len(kept) > 10
     assert len(packed) > bucket.SIZE
 
 
-def test_chosen_ids_are_stored_as_well(store: Watched) -> None:
-    """Ids differ only in their last bits, and one is far away, without empty buckets between."""
+def test_chosen_ids_are_stored_without_empty_buckets(store: Watched) -> None:
+    """Choose ids that differ only in their last bits, and one that is far away."""
     ids = [number.to_bytes(16, "big") for number in (*range(1_000), 2**127)]
     asked = published(store, survey())
     for start in (7, 0):
@@ -370,7 +372,7 @@ def test_chosen_ids_are_stored_as_well(store: Watched) -> None:
 def test_buckets_whose_numbers_collide_stay_separate(
     store: Watched, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Someone who chooses ids can make two places share a hash; here 40 values serve 30 places."""
+    """Chosen ids can make two places share a hash; here 40 values serve 30 places."""
     number = envelope_rows._number
     monkeypatch.setattr(envelope_rows, "_number", lambda *of: number(*of) % 40)
     asked = published(store, survey())

@@ -1,7 +1,7 @@
-"""PostgreSQL stores no order either: the attack of test_order.py on all that a database shows.
+"""Order of arrival in PostgreSQL: the attack of test_order.py on everything a database reveals.
 
-Beyond positions in a dump and in the database's files, these are ctid, a row's place, and xmin, the
-transaction that wrote it. With 10 traces each of at most 20 such lists, 17 or more links have
+Besides positions in a dump and in the database's files, these are ctid, the position of a row, and
+xmin, the transaction that wrote it. With 10 traces of at most 20 lists each, 17 or more links have
 probability below 200 / 17! < 6e-13 if the lists reveal nothing.
 """
 
@@ -28,7 +28,7 @@ ROWS = "SELECT id, ctid::text, xmin::text::bigint FROM {} ORDER BY id"
 
 @dataclass
 class Attacked:
-    """Store to which each install sends a report for both surveys, each in its own group."""
+    """Store to which each install sends a report for both surveys, each in a separate group."""
 
     store: PostgresStore
     cluster: Cluster
@@ -60,7 +60,7 @@ class Attacked:
         return target
 
     def hidden(self) -> Iterator[Path]:
-        """Return lists of ids by place and by transaction; equal ones keep the ids' own order."""
+        """Return lists of ids by position and by transaction; ties are sorted by id."""
         for table in ENVELOPES:
             with psycopg.connect(self.database.url) as connection:
                 query = sql.SQL(ROWS).format(sql.Identifier(table))
@@ -72,14 +72,14 @@ class Attacked:
                 yield target
 
     def files(self) -> list[Path]:
-        """Return the files of the database; the log is of the whole cluster."""
+        """Return the files of the database, and the log of the whole cluster."""
         with psycopg.connect(self.database.url) as connection:
             query = "SELECT oid FROM pg_database WHERE datname = current_database()"
             ((number,),) = connection.execute(query).fetchall()
         return [*(self.cluster.data / "base" / str(number)).iterdir()]
 
     def log(self) -> Path:
-        """All segments of the write-ahead log as one."""
+        """Return all segments of the write-ahead log, joined."""
         folder, target = self.cluster.data / "pg_wal", self.folder / "log"
         segments = sorted(path for path in folder.iterdir() if path.is_file())
         target.write_bytes(b"".join(segment.read_bytes() for segment in segments))
@@ -102,7 +102,7 @@ def attacked(cluster: Cluster, database: Database, tmp_path: Path) -> Iterator[A
 def test_no_copy_of_the_database_links_two_surveys(
     attacked: Attacked, number: int, at_once: int
 ) -> None:
-    """There are many settlings of a few installs each, and a few of many."""
+    """Settle often with a few installs, and rarely with many."""
     installs = crowd(number, number)
     for start in range(0, number, at_once):
         attacked.send(installs[start : start + at_once])
@@ -112,7 +112,7 @@ def test_no_copy_of_the_database_links_two_surveys(
 
 
 def test_the_attack_links_unsettled_reports(attacked: Attacked) -> None:
-    """It does so in each way: dump, ctid, xmin and files."""
+    """Each trace alone reveals them: dump, ctid, xmin and files."""
     installs = crowd(2, 30)
     attacked.send(installs)
     digits = [(one.hex().encode(), other.hex().encode()) for one, other in installs]
@@ -125,12 +125,12 @@ def test_the_attack_links_unsettled_reports(attacked: Attacked) -> None:
 
 @pytest.mark.long
 def test_the_write_ahead_log_still_reveals_the_order(attacked: Attacked) -> None:
-    """DEPLOYING.md says so: until a checkpoint removes it, with the settings given there."""
+    """DEPLOYING.md states this, and the settings that limit how long: until a checkpoint."""
     installs = crowd(3, 60)
     attacked.send(installs)
     attacked.settle()
     log = attacked.log()
-    content = log.read_bytes()  # an id that is parted by the end of a page is not found
+    content = log.read_bytes()  # misses ids that cross the end of a page
     whole = [install for install in installs if install[0] in content and install[1] in content]
     assert max_links(log, whole) >= TOO_MANY
     for statement in ("SELECT pg_switch_wal()", "CHECKPOINT"):
@@ -140,7 +140,7 @@ def test_the_write_ahead_log_still_reveals_the_order(attacked: Attacked) -> None
 
 
 def test_old_versions_of_tallies_are_removed_too(attacked: Attacked) -> None:
-    """Each differs from the previous one by a group's reports."""
+    """Each version differs from the previous one by the reports of a group."""
     digests = []
     for install in crowd(4, 5):
         attacked.send([install])
@@ -165,8 +165,8 @@ def test_purged_reports_are_gone_from_the_files(attacked: Attacked) -> None:
         assert commit(transaction, [upload(attacked.surveys[1], new[0][1])]) == ["accepted"]
 
 
-def test_a_reader_delays_settling_and_sees_one_state(attacked: Attacked) -> None:
-    """The reader keeps the snapshot that it began with, as pg_dump does."""
+def test_a_reader_delays_settling_and_sees_one_snapshot(attacked: Attacked) -> None:
+    """The reader keeps its first snapshot, as pg_dump does."""
     installs = crowd(7, 10)
     attacked.send(installs)
     with psycopg.connect(attacked.database.url) as reader:

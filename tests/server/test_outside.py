@@ -1,4 +1,4 @@
-"""Behind a proxy: addresses as the world sees them, from headers that the operator trusts."""
+"""Servers behind a proxy: public addresses, from headers that the operator trusts."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def servers(folder: Path, *more: str) -> Iterator[tuple[Server, PublishedSurvey]
 
 @pytest.fixture(scope="module")
 def behind(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Server, PublishedSurvey]]:
-    """Treat requests from loopback as from the proxy, which serves the pages below /stats."""
+    """Treat requests from loopback as those of a proxy that serves the pages below /stats."""
     folder = tmp_path_factory.mktemp("behind")
     yield from servers(folder, "--proxy", "127.0.0.1", "--base-path", "/stats/")
 
@@ -57,12 +57,12 @@ def page(server: Server, path: str, headers: dict[str, str]) -> str:
     return answer.text
 
 
-def url_root(environ: dict[str, Any], proxies: Sequence[str]) -> str:  # Any: as WSGI has it
+def url_root(environ: dict[str, Any], proxies: Sequence[str]) -> str:  # Any: as in WSGI
     """Return the root address that an application sees."""
     seen = list[str]()
 
     def application(environ: Any, _: Any) -> Iterable[bytes]:
-        assert "REMOTE_ADDR" not in environ, "nobody behind it can keep the sender's address"
+        assert "REMOTE_ADDR" not in environ, "the application can read the sender's address"
         seen.append(Request(environ).url_root)
         return []
 
@@ -71,7 +71,7 @@ def url_root(environ: dict[str, Any], proxies: Sequence[str]) -> str:  # Any: as
 
 
 @pytest.mark.parametrize(("headers", "expected"), PAIRS, ids=range(len(PAIRS)))
-def test_an_address_is_the_one_that_the_world_uses(headers: dict[str, str], expected: str) -> None:
+def test_an_address_is_the_public_one(headers: dict[str, str], expected: str) -> None:
     builder = EnvironBuilder("/", "http://127.0.0.1:8001", headers=Headers(headers))
     builder.environ_overrides = {"REMOTE_ADDR": "192.0.2.7", "REMOTE_PORT": "9"}
     assert url_root(builder.get_environ(), ["192.0.2.7"]).startswith(expected)
@@ -112,7 +112,7 @@ def test_signing_in_and_its_cookie_stay_below_the_base_path(
 def test_a_real_proxy_s_headers_reach_the_pages(
     behind: tuple[Server, PublishedSurvey], tmp_path: Path
 ) -> None:
-    """The proxy alone decides whether a session's cookie is for https only."""
+    """The proxy alone determines whether a session's cookie is restricted to https."""
 
     def is_secure(server: Server) -> bool:
         signed = requests.get(

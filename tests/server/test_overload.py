@@ -42,7 +42,7 @@ PROGRAM = "from deniable.shared.cli.command import main\n{}\nraise SystemExit(ma
 
 
 def altered(*lines: str) -> list[str]:
-    """Return the command with some of its limits made small."""
+    """Return the command with small values for some of its limits."""
     return [sys.executable, "-c", PROGRAM.format("\n".join(lines)), "serve"]
 
 
@@ -55,12 +55,12 @@ def head(length: int, kind: str = CONTENT_TYPE, path: str = "/v1/envelopes") -> 
 
 @contextmanager
 def connections(server: Server, number: int, send: bytes) -> Iterator[list[socket.socket]]:
-    """Open this many connections, each of which has sent only this."""
+    """Open this many connections, and send the same bytes over each."""
     made = []
     try:
         for _ in range(number):
             made.append(socket.create_connection(("127.0.0.1", server.port), timeout=PATIENCE))
-            with suppress(OSError):  # refused before all of it was sent
+            with suppress(OSError):  # refused before all bytes were sent
                 made[-1].sendall(send)
         yield made
     finally:
@@ -85,7 +85,7 @@ def processor_seconds(server: Server) -> float:
 
 
 def test_the_memory_of_bodies_is_bounded(tmp_path: Path) -> None:
-    """Hundreds of JSON bodies that would be large in memory, then hundreds that never end."""
+    """Send hundreds of JSON bodies that would be large in memory, then hundreds that never end."""
     many = b'{"envelopes":[{"survey":"","round":0,"id":"","reports":[' + b"{}," * 349_000
     with serving(tmp_path / "data") as server:
 
@@ -125,8 +125,8 @@ def test_the_slowest_bodies_are_dropped_when_memory_is_short(tmp_path: Path) -> 
         assert status(held[2]) == 400
 
 
-def test_a_locked_database_leaves_it_alive_and_is_soon_reported(tmp_path: Path) -> None:
-    """However many readiness checks come, one waits for the lock, and no other request does."""
+def test_a_server_with_a_locked_database_stays_alive_and_soon_reports_it(tmp_path: Path) -> None:
+    """Of many readiness checks, only one waits for the lock, and no other request waits."""
     data = tmp_path / "data"
     ready = b"GET /readyz HTTP/1.1\r\nHost: x\r\n\r\n"
     with serving(data) as server, closing(sqlite3.connect(data / "deniable.sqlite3")) as other:
@@ -158,7 +158,7 @@ def test_a_head_request_gets_no_body(tmp_path: Path, path: str, status: str) -> 
     assert found["HEAD"].endswith(b"\r\n\r\n")
 
 
-def test_without_free_file_handles_it_waits_instead_of_spinning(tmp_path: Path) -> None:
+def test_a_server_without_free_file_handles_waits_instead_of_spinning(tmp_path: Path) -> None:
     limits = "import resource\nresource.setrlimit(resource.RLIMIT_NOFILE, (200, 200))"
     with serving(tmp_path / "data", command=altered(limits)) as server:
         with connections(server, 300, b"GET /healthz HT"):
@@ -199,8 +199,10 @@ def test_uploads_waiting_for_the_disk_are_bounded(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("path", ["/healthz", "/v1/register", "/readyz", "/nothing"])
 def test_health_checks_are_rate_limited(tmp_path: Path, path: str) -> None:
-    """16 connections in a closed loop would otherwise get thousands of answers; so would unknown
-    paths."""
+    """16 connections in a closed loop would otherwise get thousands of answers.
+
+    Unknown paths are limited too.
+    """
     limits = SLOW_PACE
     request = f"GET {path} HTTP/1.1\r\nHost: x\r\n\r\n".encode()
 
@@ -218,7 +220,7 @@ def test_health_checks_are_rate_limited(tmp_path: Path, path: str) -> None:
     ):
         begun = time.monotonic()
         answered = sum(pool.map(loop, made))
-        # One more is on time at once, and a timer may wake a moment early.
+        # One request passes without a wait, and a timer may fire slightly early.
         assert answered <= 20 + 20 * (time.monotonic() - begun) + 2
 
 
@@ -232,11 +234,11 @@ def test_too_many_health_checks_do_not_block_readiness_checks(
     ):
         begun = time.monotonic()
         assert get(server, "/readyz")[0] == 200
-        assert time.monotonic() - begun < 0.9, "it waited for a turn of the others'"
+        assert time.monotonic() - begun < 0.9, "waited for health checks"
 
 
 def test_readiness_checks_do_not_slow_intake(tmp_path: Path) -> None:
-    """A check takes the writer's lock; one for each request would take ten times as long."""
+    """A check takes the writer's lock; one check per request would take ten times as long."""
     with create_store(tmp_path) as store:
         asked = published(store, this_month())
     numbers = count()

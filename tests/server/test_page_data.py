@@ -1,4 +1,4 @@
-"""Every page also exists as JSON, with the same facts for the same roles."""
+"""Pages as JSON: the same facts for the same roles."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def test_operators_have_their_data_and_no_secret(here: World, published: Publish
     assert secret not in json.dumps(found)
 
 
-def test_a_kind_of_problem_is_explained_to_programs_too(here: World) -> None:
+def test_the_explanation_of_a_problem_exists_as_json(here: World) -> None:
     answer = here.client.get("/problems/late.json")
     assert answer.status_code == 404
     said = here.client.get("/problems/too-many.json").json

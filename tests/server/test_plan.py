@@ -1,4 +1,4 @@
-"""Forecast of a question, compared with formulas from other sources."""
+"""Forecasts of a question, compared with formulas from other sources."""
 
 import json
 import math
@@ -31,7 +31,7 @@ def planned(arguments: str) -> dict[str, Any]:
 
 
 def test_a_bit_has_the_least_possible_variance() -> None:
-    """The exact value is e^ε / (e^ε - 1)^2; at ε 1, 4.68 answers are worth one."""
+    """Expect e^ε / (e^ε - 1)^2 exactly; at ε 1, 4.68 answers are worth one."""
     found = planned("--kind bit --epsilon 1 --people 10000")
     assert found["n_variance"] == pytest.approx(0.92067, rel=1e-5)
     assert found["limit_ratio"] == pytest.approx(1, rel=1e-9)
@@ -46,7 +46,7 @@ def test_a_bit_has_the_least_possible_variance() -> None:
 def test_a_number_comes_near_the_least_variance_of_any_table(
     epsilon: str, worst: float, limit: float
 ) -> None:
-    """The limits were computed elsewhere. The mechanism is the one that a survey would have."""
+    """Compare with independent limits, for the mechanism that a survey would use."""
     found = plan({**NUMBER, "epsilon": epsilon}, 1_000, None)
     assert found["mechanism"] == "optimal-table"
     assert found["n_variance"] == pytest.approx(worst, rel=0.01)
@@ -60,8 +60,11 @@ def test_a_number_comes_near_the_least_variance_of_any_table(
 def test_a_vector_comes_within_two_per_cent_of_the_least_error(
     dimension: int, limit: float
 ) -> None:
-    """The limits were computed elsewhere. A trusted server's noise on all coordinates together is
-    4 d (d + 1) / (n ε)^2, and each has a d-th of it."""
+    """Compare with independent limits.
+
+    The noise of a trusted server on all coordinates together is 4 d (d + 1) / (n ε)^2; one
+    coordinate has a d-th of it.
+    """
     found = plan({**VECTOR, "dimension": dimension}, 10_000, None)
     assert found["mechanism"] == "k-closest"
     spread, ratio = found["n_variance"], found["limit_ratio"]
@@ -80,7 +83,10 @@ def test_a_vector_comes_within_two_per_cent_of_the_least_error(
 def test_a_shuffled_bit_has_independently_computed_figures(
     epsilon: str, people: int, deviation: float, alone: float
 ) -> None:
-    """Standard deviations of a count, in people, at δ 1e-6; with fewer, δ would be 1e-5 or more."""
+    """Check standard deviations of a count, in people, at δ 1e-6.
+
+    With fewer people, δ would be 1e-5 or more.
+    """
     asked = {"name": "it", "kind": "bit", "epsilon": epsilon}
     found = plan(asked, people, None)
     assert found["shuffled_half_width_95"] == pytest.approx(1.96 * deviation / people, rel=3e-3)
@@ -108,7 +114,7 @@ def test_shuffled_lies_between_devices_and_a_trusted_server(asked: dict[str, obj
 
 
 def test_only_reports_that_fit_are_planned() -> None:
-    """With 1,024 options, subset selection takes 128 bytes; with 3 allowed, one of 2 is chosen."""
+    """With 1,024 options, subset selection takes 128 bytes; up to 3 bytes, one of 2 is chosen."""
     wide = "--kind choice --options 1024 --epsilon 3 --people 10000"
     best, short = planned(wide), planned(f"{wide} --bytes 3")
     assert best["payload_bytes"] == 128
@@ -132,8 +138,9 @@ def test_the_command_plans_a_vector_and_asks_for_its_dimension() -> None:
 
 @pytest.mark.parametrize("options", [2, 3, 10, 64])
 @pytest.mark.parametrize("epsilon", ["0.5", "2", "4"])
-def test_no_mechanism_for_a_choice_is_below_the_limit(epsilon: str, options: int) -> None:
-    """Subset selection reaches it."""
+def test_no_mechanism_for_a_choice_is_below_the_limit_and_subset_selection_reaches_it(
+    epsilon: str, options: int
+) -> None:
     listed = [f"option {number}" for number in range(options)]
     asked = {"name": "it", "kind": "choice", "epsilon": epsilon, "options": listed}
     best = plan({**asked, "mechanism": "subset-selection"}, 1_000, None)
@@ -144,7 +151,7 @@ def test_no_mechanism_for_a_choice_is_below_the_limit(epsilon: str, options: int
 
 @pytest.mark.parametrize("epsilon", ["0.5", "3"])
 def test_the_stated_number_of_people_is_enough(epsilon: str) -> None:
-    """One person fewer is too few."""
+    """One person fewer is not enough."""
     asked = {**NUMBER, "epsilon": epsilon}
     enough = plan(asked, None, 0.75)["people_for_error"]
     assert plan(asked, enough, None)["half_width_95"] <= 0.75

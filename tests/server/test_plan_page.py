@@ -1,4 +1,4 @@
-"""The planner's page: a plain form, the command's figures, a sentence for each mistake."""
+"""Page of the planner: a plain form, the command's figures, a sentence for each mistake."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def found(pages: FlaskClient, query: str) -> dict[str, Any]:
 
 
 def lines(text: str) -> dict[str, list[float]]:
-    """Return the heights at which each model's line begins and ends."""
+    """Return the heights at which the line of each model begins and ends."""
     drawn: dict[str, list[float]] = {}
     for model, start, end in re.findall(
         r'class="path (\w+)" x1="[\d.]+%" y1="([\d.]+)" x2="[\d.]+%" y2="([\d.]+)"', text
@@ -57,7 +57,7 @@ def test_the_planner_requires_signing_in(here: World) -> None:
 
 @pytest.mark.parametrize("kind", ["bit", "choice", "text", "vector", "number"])
 def test_every_kind_has_a_chart_and_sentences(pages: FlaskClient, kind: str) -> None:
-    """Lower is better: a trusted server's line ends lowest, that of devices highest."""
+    """Lower is better: the line of a trusted server ends lowest, that of devices highest."""
     answer = pages.get(f"/plan?kind={kind}&people=1000000&epsilon=1")
     assert answer.status_code == 200
     check_page(answer)
@@ -82,7 +82,7 @@ def test_the_page_has_the_figures_of_the_command(pages: FlaskClient) -> None:
     assert "50,000 deniable answers are worth about 13,865 asked openly" in text
 
 
-def test_sliders_count_until_a_field_is_filled_in(pages: FlaskClient) -> None:
+def test_sliders_apply_until_a_field_is_filled_in(pages: FlaskClient) -> None:
     slid = "epsilon_slider=0.7&people_slider=4.3"
     assert (found(pages, slid)["epsilon"], found(pages, slid)["people"]) == ("0.7", 20_000)
     typed = found(pages, f"{slid}&epsilon=0.123&people=31,415")
@@ -131,7 +131,7 @@ def test_a_wrong_value_is_reported_at_its_field(
     assert at_field
     assert says.lower() in at_field[1].lower()
     assert field in ("kind", "mechanism") or f'aria-describedby="{field}-problem"' in answer.text
-    assert lines(answer.text)  # there is always something to look at
+    assert lines(answer.text)  # the chart is drawn even with a mistake
     assert pages.get(f"/plan.json?{query}").status_code == 400
 
 

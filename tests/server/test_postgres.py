@@ -1,4 +1,4 @@
-"""Features of PostgreSQL alone: addresses with passwords, roles, standbys, and its own tools."""
+"""PostgreSQL only: addresses with passwords, roles, standbys, and its own tools."""
 
 import json
 import socket
@@ -29,14 +29,14 @@ def command(capsys: pytest.CaptureFixture[str], *arguments: object) -> tuple[int
     capsys.readouterr()
     try:
         code = main([str(argument) for argument in arguments])
-    except SystemExit as end:  # from argparse
+    except SystemExit as end:  # raised by argparse
         code = int(str(end.code))
     printed = capsys.readouterr()
     return code, printed.out, printed.err
 
 
 def refusal(place: Database) -> str:
-    """Return the one sentence of a refusal."""
+    """Return the single sentence of a refusal."""
     with pytest.raises(StoreUnusable) as caught:
         create_store(place)
     assert "\n" not in str(caught.value)
@@ -54,10 +54,10 @@ ODD_PASSWORDS = (
 
 
 @pytest.mark.parametrize("password", ODD_PASSWORDS)
-def test_no_message_has_a_piece_of_a_password(
+def test_no_message_contains_part_of_a_password(
     capsys: pytest.CaptureFixture[str], password: str
 ) -> None:
-    """Covers addresses that parse the password as host, port or database."""
+    """Include addresses that parse the password as host, port or database."""
     for url in (
         f"postgresql://deniable:{password}@127.0.0.1:1/name",
         f"postgresql://deniable:{password}@/name?host=/nowhere",
@@ -113,7 +113,7 @@ def test_a_wrong_password_is_one_sentence(cluster: Cluster, database: Database) 
 
 def test_a_database_that_cannot_be_reached_is_one_sentence(tmp_path: Path) -> None:
     with socket.socket() as taken:
-        taken.bind(("127.0.0.1", 0))  # and nobody listens
+        taken.bind(("127.0.0.1", 0))  # a bound port without a listener
         said = refusal(Database(f"postgresql://127.0.0.1:{taken.getsockname()[1]}/name"))
     assert "Connection refused" in said
     assert "No such file" in refusal(Database(f"postgresql:///name?host={tmp_path}"))
@@ -182,7 +182,7 @@ def test_a_failed_group_is_reported_without_its_contents(database: Database) -> 
     assert "41000000" not in shown
 
 
-def test_a_server_that_cannot_reach_its_database_says_so_once(tmp_path: Path) -> None:
+def test_a_server_that_cannot_reach_its_database_reports_it_once(tmp_path: Path) -> None:
     done = run_alone("serve", "--store", f"postgresql:///name?host={tmp_path}", "--port", 0)
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr.count("\n") == 1
@@ -244,7 +244,7 @@ def test_data_and_store_exclude_each_other(capsys: pytest.CaptureFixture[str]) -
 def test_a_restored_dump_resumes_where_it_was(
     cluster: Cluster, database: Database, tmp_path: Path
 ) -> None:
-    """It uses the commands that `deniable backup` names, with envelopes settled or not."""
+    """Use the commands that `deniable backup` names, with settled and unsettled envelopes."""
     with PostgresStore.create(database) as store:
         asked = published(store, survey())
         with store.transaction() as transaction:

@@ -1,4 +1,4 @@
-"""The public page for respondents: only if the operator wants it, and the same for everyone."""
+"""Public page for respondents: optional, and the same for everyone."""
 
 from __future__ import annotations
 
@@ -120,7 +120,7 @@ def test_an_unknown_survey_has_no_public_page(
 
 
 def test_public_pages_exist_only_with_the_option(tmp_path: Path) -> None:
-    """With it, they are served over HTTP."""
+    """With the option, they are served over HTTP."""
     with world(tmp_path / "data", NOW) as here:
         asked = fill(here)
         signed: Any = here.client

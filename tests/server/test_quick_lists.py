@@ -1,4 +1,4 @@
-"""Listing verbs show the contents of the store without loading a heavy library."""
+"""Listing verbs: show the contents of the store without loading a heavy library."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ HEAVY = ("numpy", "scipy", "flask", "msgspec", "cryptography", "psycopg")
 
 @pytest.fixture
 def filled(tmp_path: Path) -> Path:
-    """Store surveys open and closed, keys enrolled and retired, and tokens."""
+    """Store open and closed surveys, enrolled and retired keys, and tokens."""
     with world(tmp_path / "data") as here:
         fill(here)
     return tmp_path / "data"

@@ -1,4 +1,4 @@
-"""Simultaneous readiness checks share one look at the store."""
+"""Readiness: simultaneous checks share one look at the store."""
 
 from __future__ import annotations
 

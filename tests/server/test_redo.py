@@ -1,4 +1,4 @@
-"""Under load, groups reach the tables together: each is on disk before that, in no order."""
+"""Redo file: under load, groups are on disk before they reach the tables together, in no order."""
 
 import os
 import random
@@ -45,7 +45,7 @@ def some(asked: PublishedSurvey, seed: int, number: int, size: int = 1) -> list[
 
 
 def in_tables(data: Path) -> int:
-    """Return the count that another process reads."""
+    """Return the number of reports that another process reads."""
     with closing(sqlite3.connect(data / "deniable.sqlite3")) as connection:
         (reports,) = connection.execute("SELECT coalesce(sum(reports), 0) FROM tallies").fetchone()
     return int(reports)
@@ -57,7 +57,7 @@ def copied(store: SqliteStore, name: str) -> Path:
 
 
 def test_pending_reports_of_a_damaged_survey_block_no_other(store: SqliteStore) -> None:
-    """They are dropped with their survey, which only a backup restores."""
+    """The reports are dropped with their survey, which only a backup can restore."""
     damaged, other = published(store, survey(name="first")), published(store, survey(name="other"))
     assert write(store, some(damaged, 1, 3) + some(other, 2, 4)) == ["accepted"] * 7
     data = copied(store, "left")
@@ -80,7 +80,7 @@ def test_reports_that_a_killed_server_left_are_counted_once(store: SqliteStore) 
         assert write(store, group[:2]) == ["duplicates"] * 2
     assert in_tables(store.data) == 0
     left = copied(store, "left")
-    assert store.report_totals() == {asked.sequence: 35}, "this process reads what it has said"
+    assert store.report_totals() == {asked.sequence: 35}, "the killed server had acknowledged them"
     assert in_tables(store.data) == 35
     settled = copied(store, "settled")
     for data in (left, settled):
@@ -105,7 +105,7 @@ def test_a_failed_group_affects_no_other(store: SqliteStore) -> None:
 def test_a_commit_that_fails_loses_nothing(
     store: SqliteStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Groups that were already acknowledged reach the tables with the next group."""
+    """Groups that were acknowledged before reach the tables with the next group."""
     asked = published(store, survey())
     write(store, some(asked, 1, 3))
     with monkeypatch.context() as patched:
@@ -122,7 +122,7 @@ def test_a_commit_that_fails_loses_nothing(
 def test_repeated_failures_keep_each_report_once(
     store: SqliteStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The disk stays full: each group would take as long as all that failed before it."""
+    """The disk stays full, so each group also tries to write all groups that failed before it."""
     asked = published(store, survey())
     monkeypatch.setattr(store._writer, "_commit", _full)
     for failures in range(1, 5):
@@ -132,7 +132,7 @@ def test_repeated_failures_keep_each_report_once(
         assert len({row.kept.id for row in store.unsettled()}) == 3 * failures
         assert len(store.unsettled()) == 3 * failures
         recover(store, Catalogue(store), serves=True)
-        assert store.unsettled() == [], "it is pending"
+        assert store.unsettled() == [], "the group is not pending"
 
 
 def _no_room(_: RedoFile, uploads: list[Upload]) -> bool:
@@ -150,7 +150,7 @@ def test_a_group_too_large_for_the_file_goes_straight_to_the_tables(store: Sqlit
     assert in_tables(store.data) == 3 + 5 * 60_000
 
 
-def test_one_half_stays_whole_when_the_other_is_torn(tmp_path: Path) -> None:
+def test_one_half_stays_intact_when_the_other_is_torn(tmp_path: Path) -> None:
     """A write torn at any sector leaves the previous contents, and is not damage."""
     chance, file = random.Random(5), tmp_path / redo_file.FILE
     with SqliteStore.create(tmp_path / "data") as store:
@@ -177,7 +177,7 @@ def test_one_half_stays_whole_when_the_other_is_torn(tmp_path: Path) -> None:
     kept.close()
 
 
-def test_after_each_write_one_half_is_all_zeros_and_at_the_end_both(store: SqliteStore) -> None:
+def test_one_half_is_all_zeros_after_each_write_and_both_at_the_end(store: SqliteStore) -> None:
     """The file must not reveal which reports came with the last group."""
     asked, file = published(store, survey()), store.data / redo_file.FILE
     for seed in range(6):
@@ -192,7 +192,7 @@ def test_after_each_write_one_half_is_all_zeros_and_at_the_end_both(store: Sqlit
 
 
 def test_no_copy_links_two_surveys_under_load(store: SqliteStore, tmp_path: Path) -> None:
-    """Each install's reports come in groups of their own, without a pause."""
+    """The reports of each install come in separate groups, without a pause."""
     installs, copies = crowd(11), []
     surveys = [published(store, survey(name=name)) for name in ("one", "other")]
     for number, install in enumerate(installs):
@@ -245,7 +245,7 @@ def test_a_new_writer_moves_pending_reports_into_the_tables(
         writer.stop()
 
 
-def test_other_processes_can_write_while_groups_come_without_a_pause(
+def test_other_processes_can_write_while_groups_arrive_continuously(
     store: SqliteStore,
 ) -> None:
     """Otherwise the writer would hold its transaction ten times longer than they wait."""
@@ -281,7 +281,7 @@ def test_pending_reports_of_a_deleted_survey_are_dropped(store: SqliteStore) -> 
 
 
 def test_a_writer_that_stops_leaves_nothing_to_recover(store: SqliteStore) -> None:
-    """A group that came while another was written need not be in the tables yet."""
+    """A group that arrived while another was written may not be in the tables yet."""
     asked, answers = published(store, survey()), list[object]()
     writer = Writer(store, Catalogue(store))
     writer.start()
@@ -310,7 +310,7 @@ def test_no_trace_of_a_deleted_survey_is_left_after_a_start(store: SqliteStore) 
 
 
 def test_a_round_is_not_sealed_before_pending_reports_are_counted(store: SqliteStore) -> None:
-    """The server was killed, and started again after the round's time was over."""
+    """The server was killed, and started again after the end of the round."""
     asked = published(store, survey())
     write(store, some(asked, 1, 3), later=False)
     write(store, some(asked, 2, 4))
@@ -323,9 +323,13 @@ def test_a_round_is_not_sealed_before_pending_reports_are_counted(store: SqliteS
         assert again.report_totals() == {asked.sequence: 7}
 
 
-def test_the_file_is_made_page_by_page(store: SqliteStore, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Otherwise the kernel may write all of it again for each group. A file system in memory shows
-    no such writes; `tests/bench/written.py` measures them on a disk."""
+def test_the_file_is_created_page_by_page(
+    store: SqliteStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Otherwise the kernel may rewrite the whole file for each group.
+
+    A file system in memory shows no such writes; `tests/bench/written.py` measures them on a disk.
+    """
     sizes = list[int]()
     put = redo_file._put
 

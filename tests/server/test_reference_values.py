@@ -51,15 +51,15 @@ def test_reference_values_are_shown_next_to_the_estimates(
 ) -> None:
     text = page(here, published, 684)
     assert text.count('class="reference"') == 2 + 1 + 1 + 2, (
-        "a trend, an option, its panel, legends"
+        "expected in a trend, an option, its panel and the legends"
     )
     assert "Reference value: 15.0 %." in text
     assert '<th scope="col">reference</th>' in text
     assert "<td>50.0</td>" in text
-    assert "<td>90.0</td>" not in text, "that is of another survey"
+    assert "<td>90.0</td>" not in text, "shows a value of another survey"
     other = page(here, published, 685)
     assert "Reference value:" not in other
-    assert "reference value" in other, "the trend has the earlier rounds"
+    assert "reference value" in other, "the trend lacks the earlier rounds"
 
 
 def test_reference_values_are_in_neither_results_nor_store(

@@ -1,5 +1,7 @@
-"""The register: every published survey stays in it, and a reader with an earlier head notices
-changes."""
+"""Register: every published survey stays in it, and readers notice changes.
+
+A reader who has an earlier head can compare it with the present one.
+"""
 
 from __future__ import annotations
 
@@ -51,7 +53,7 @@ def test_every_event_is_stored_once_and_in_order(place: Place) -> None:
 @pytest.mark.parametrize("field", ["event", "survey", "key", "number", "head"])
 def test_any_change_in_an_entry_breaks_the_chain(field: str) -> None:
     entries = chain(5)
-    other: dict[str, Any] = {"event": "closed", "number": 9}  # Any: a field of any type
+    other: dict[str, Any] = {"event": "closed", "number": 9}  # Any: values of several types
     entries[2] = replace(entries[2], **{field: other.get(field, "f" * 64)})
     number = entries[2].number
     assert first_fault(entries) == f"entry {number} does not follow from the entries before it"
@@ -75,7 +77,7 @@ def test_a_head_covers_all_earlier_entries() -> None:
     assert all(one.head != other.head for one, other in heads)
 
 
-def test_anyone_can_read_it_over_http_in_parts(
+def test_anyone_can_read_the_register_over_http_in_parts(
     here: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(intake_front, "MAX_REGISTER_ENTRIES", 2)
@@ -93,7 +95,7 @@ def test_anyone_can_read_it_over_http_in_parts(
 
 
 def test_a_mirror_notices_a_rewritten_history(tmp_path: Path) -> None:
-    """A consistent chain proves nothing on its own; compared with an earlier copy it does."""
+    """A consistent chain alone proves nothing; a comparison with an earlier copy does."""
     data, again, mirror = tmp_path / "data", tmp_path / "again", tmp_path / "mirror.json"
     for folder, names in ((data, ("one", "two")), (again, ("two", "three", "four"))):
         with create_store(folder) as store:
@@ -116,7 +118,7 @@ def test_a_mirror_notices_a_rewritten_history(tmp_path: Path) -> None:
     assert not json.loads(cut.stdout)["well"]
 
 
-def test_a_server_shows_what_its_folder_holds(tmp_path: Path) -> None:
+def test_a_server_shows_the_register_of_its_folder(tmp_path: Path) -> None:
     with create_store(tmp_path / "data") as store:
         published(store, survey())
         kept = store.register()
@@ -131,14 +133,14 @@ def test_a_server_shows_what_its_folder_holds(tmp_path: Path) -> None:
         ((), True, "entries after number 0, but sent none"),
         ((1, 3), False, "sent entry 3 in place of entry 2"),
         ((0,), True, "sent entry 0 in place of entry 1"),
-        (range(1, 9), True, "sent entry 1 in place of entry 9"),  # the same page again and again
+        (range(1, 9), True, "sent entry 1 in place of entry 9"),  # repeats the same page
         (None, True, "more than 20 entries"),
     ],
 )
 def test_an_endless_register_is_refused(
     numbers: Sequence[int] | None, more: bool, says: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """`numbers` are those of each page; None stands for a server that invents entries."""
+    """`numbers` are the entries of each page; None stands for a server that invents entries."""
 
     def page(_: str, address: str, *__: object) -> Register:
         after = int(address.rpartition("=")[2])
@@ -156,7 +158,7 @@ def test_an_endless_register_is_refused(
 
 
 def test_a_deleted_survey_leaves_every_catalogue(place: Place) -> None:
-    """It may be older than others, and deleted together with a close and a publication."""
+    """The survey may be older than others, and deleted together with a close and a publication."""
     with create_store(place) as store:
         one, two = (published(store, survey(name=name)) for name in ("one", "two"))
         catalogue = Catalogue(store)

@@ -1,4 +1,4 @@
-"""The relay: stores on disk, shuffles, forwards whole batches, and learns only counts."""
+"""Relay: stores on disk, shuffles, forwards whole batches, and learns only counts."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def test_held_envelopes_survive_a_restart(held: Holding, tmp_path: Path) -> None
 
 
 def test_the_same_bytes_are_held_once_even_after_a_restart(held: Holding, tmp_path: Path) -> None:
-    """Otherwise one device that retries would be a crowd."""
+    """Otherwise one device that retries would look like a crowd."""
     some = sealed(3)
     held.keep([*some, some[0]])
     Holding(tmp_path / "held", MIB).keep(some)
@@ -89,7 +89,7 @@ def test_a_batch_stays_the_same_until_all_of_it_is_accepted(held: Holding, tmp_p
     assert (again.leaving(), again.gathered) == ([], 2)
 
 
-def test_a_half_written_group_is_never_acknowledged_and_is_dropped(
+def test_a_half_written_group_is_dropped_and_never_acknowledged(
     held: Holding, tmp_path: Path
 ) -> None:
     held.keep(sealed(1))
@@ -98,11 +98,11 @@ def test_a_half_written_group_is_never_acknowledged_and_is_dropped(
     assert not list(tmp_path.rglob("*.part"))
 
 
-@pytest.mark.parametrize("step", range(10))  # after the last, nothing is killed
+@pytest.mark.parametrize("step", range(10))  # the last one kills nothing
 def test_a_kill_at_any_step_loses_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, step: int
 ) -> None:
-    """The process dies after each call that changes the folder, in turn."""
+    """Kill the process after each call that changes the folder, in turn."""
     some = sealed(4)
     held = Holding(tmp_path / "held", MIB)
     held.keep(some)
@@ -169,14 +169,14 @@ def test_files_reveal_neither_time_nor_order_of_arrival(held: Holding, tmp_path:
     folder = tmp_path / "held/gathering"
     files = sorted(folder.iterdir())
     assert {path.stat().st_mtime_ns for path in (*files, folder)} == {0}
-    file, _ = files  # groups have names of hex digits, and the other is called waiting
+    file, _ = files  # groups have hexadecimal names; the other file is named waiting
     written = parse_sealed(file.read_bytes())
     assert as_set(written) == as_set(some)
     assert written != some
 
 
 def test_groups_are_mixed_within_a_batch(held: Holding) -> None:
-    """Envelopes that came together are separated, except in 2 of C(40, 20) cases."""
+    """Envelopes that arrived together are separated, except in 2 of C(40, 20) cases."""
     first, second = sealed(20), sealed(20, 20)
     held.keep(first)
     held.keep(second)
@@ -190,12 +190,12 @@ def test_groups_are_mixed_within_a_batch(held: Holding) -> None:
 
 @dataclass
 class Played:
-    """Forwarder with a scripted aggregator, whose pauses take no time."""
+    """Forwarder with a scripted aggregator; its pauses take no time."""
 
     script: Script
     settings: Settings
     pauses: list[float] = field(default_factory=list)
-    kept: list[int] = field(default_factory=list)  # of the batch, in each pause
+    kept: list[int] = field(default_factory=list)  # envelopes of the batch, in each pause
 
     def __post_init__(self) -> None:
         self.clock = Hands()
@@ -226,7 +226,7 @@ def taken(accepted: int, duplicates: int = 0) -> Answer:
     return Answer(body=json.dumps(body).encode())
 
 
-def test_less_than_a_batch_waits_and_a_batch_leaves_shuffled(played: Played) -> None:
+def test_an_incomplete_batch_waits_and_a_complete_one_leaves_shuffled(played: Played) -> None:
     some = sealed(20)
     played.held.keep(some[:19])
     assert not played.forwarder.turn()
@@ -239,7 +239,7 @@ def test_less_than_a_batch_waits_and_a_batch_leaves_shuffled(played: Played) -> 
 
 
 def test_a_small_batch_leaves_after_a_day(played: Played) -> None:
-    """The day starts with its first envelope, and not with the last batch."""
+    """The day starts with the first envelope, not with the previous batch."""
     played.script.always = taken(1)
     played.clock.pass_(days=60)
     assert not played.forwarder.turn()
@@ -340,7 +340,7 @@ def test_one_sealed_envelope_is_held(relay: Server) -> None:
         (400, b"DNS1", {}),
         (400, Envelope("ab" * 32, 1, bytes(16), 1, b"\1").pack(), {}),
         (413, b"".join(envelope.pack() for envelope in sealed(2)), {}),
-        (413, b"", {"Content-Length": str(MIB)}),  # refused before it comes
+        (413, b"", {"Content-Length": str(MIB)}),  # refused before the body arrives
         (415, sealed(1)[0].pack(), {"Content-Type": "application/vnd.deniable.envelopes"}),
         (415, b"{}", {"Content-Type": "application/json"}),
     ],
@@ -360,11 +360,11 @@ def test_a_relay_has_no_other_address(relay: Server) -> None:
     assert ask(relay, "GET", "/v1/envelopes")[0] == 405
 
 
-def test_a_full_relay_states_when_to_retry(tmp_path: Path) -> None:
-    """A flood stops at the quota and displaces nothing that was acknowledged."""
+def test_a_full_relay_keeps_its_envelopes_and_states_when_to_retry(tmp_path: Path) -> None:
+    """A flood stops at the quota and displaces no acknowledged envelope."""
     with relaying(tmp_path, "http://127.0.0.1:9", batch=10**6, more=["--most", "1"]) as server:
         wide = [SealedEnvelope(n.to_bytes(8, "big"), bytes(262_144 + 48)) for n in range(5)]
-        # Each is another, or it would be the same once more
+        # Envelopes differ, because equal ones are held once
         bodies = [envelope.pack()[:-8] + bytes([n]) * 8 for n, envelope in enumerate(wide)]
         answers = [ask(server, "POST", "/v1/envelopes", body) for body in bodies]
         assert Counter(status for status, _, _ in answers) == {202: 3, 503: 2}
@@ -445,7 +445,7 @@ def test_bodies_waiting_for_a_slow_disk_count_towards_the_memory_limit(
 
     monkeypatch.setattr(held, "keep", slow)
     relay = RelayFront(held)
-    for _ in range(2):  # what was refused or taken makes room
+    for _ in range(2):  # refused and accepted bodies free their memory
         assert Counter(played_to(relay, *(Arriving([envelope.pack()]) for envelope in some))) == {
             202: 10,
             503: 20,

@@ -1,4 +1,4 @@
-"""Any answer of an aggregator or proxy: the relay keeps its batch and retries.
+"""Answers of an aggregator or proxy: whatever they contain, the relay keeps its batch and retries.
 
 The answers come from a real socket, byte for byte.
 """
@@ -68,14 +68,13 @@ def good(accepted: int, duplicates: int = 0) -> bytes:
 
 @dataclass
 class Aggregator:
-    """Server that accepts each envelope once, and answers the bytes in `says` before proper
-    answers."""
+    """Server that accepts each envelope once, but first answers with the bytes in `says`."""
 
     listener: socket.socket
     says: list[bytes] = field(default_factory=list)
     posts: list[bytes] = field(default_factory=list)
     taken: set[bytes] = field(default_factory=set)
-    receipts: list[tuple[int, int]] = field(default_factory=list)  # accepted, duplicates
+    receipts: list[tuple[int, int]] = field(default_factory=list)  # accepted and duplicates
 
     @property
     def url(self) -> str:
@@ -103,7 +102,7 @@ class Aggregator:
         self.taken |= sent
         if self.says:
             connection.sendall(said := self.says.pop(0))
-            while said == ENDLESS:  # until nobody reads it any more
+            while said == ENDLESS:  # until the relay stops reading
                 time.sleep(0.01)
                 connection.sendall(said)
             return
@@ -140,7 +139,7 @@ def some(count: int) -> list[SealedEnvelope]:
 
 @dataclass
 class Trying:
-    """Forwarder with a batch of its own and no pauses."""
+    """Forwarder with its own batch and without pauses."""
 
     folder: Path
     url: str
@@ -164,7 +163,7 @@ class Trying:
 
 
 @pytest.mark.parametrize("what", GARBAGE)
-def test_garbage_is_never_accepted_as_an_answer(
+def test_garbage_is_never_taken_for_an_answer(
     aggregator: Aggregator, tmp_path: Path, caplog: pytest.LogCaptureFixture, what: str
 ) -> None:
     aggregator.says = [GARBAGE[what]] * 2
@@ -201,7 +200,7 @@ def trying(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Aggregato
 def test_any_bytes_are_an_answer_or_a_reason_to_retry(
     trying: tuple[Aggregator, Trying], answers: list[bytes]
 ) -> None:
-    """A proper one ends the batch; after any other the same batch is sent once more."""
+    """A valid answer ends the batch; after any other, the same batch is sent again."""
     aggregator, tried = trying
     aggregator.says, aggregator.posts = list(answers), []
     aggregator.taken.clear()
@@ -215,7 +214,7 @@ def test_any_bytes_are_an_answer_or_a_reason_to_retry(
 def test_a_token_that_cannot_be_a_header_is_not_logged(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """A server that refuses the token quotes it."""
+    """The server that refuses the token quotes it in its answer."""
     tried = Trying(tmp_path, "http://127.0.0.1:9")
     tried.held.keep(some(3))
 
@@ -230,7 +229,7 @@ def test_a_token_that_cannot_be_a_header_is_not_logged(
     assert line.endswith("with the aggregator failed: ValueError")
 
 
-def test_what_an_aggregator_calls_an_outcome_is_logged_in_one_line(
+def test_an_unknown_outcome_of_an_aggregator_is_logged_in_one_line(
     aggregator: Aggregator, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     refused = [{"code": "late\nforged: \ud800\u2028"}] * 3
@@ -269,7 +268,7 @@ def test_a_forwarder_that_waits_for_reports_counts_as_alive(
 
 
 def altered(line: str) -> list[str]:
-    """Return the command with some of the forwarder's limits made small."""
+    """Return the command with small values for some of the forwarder's limits."""
     return [sys.executable, "-c", PROGRAM.format(f"{FORWARDING}; {line}"), "relay"]
 
 
@@ -296,7 +295,7 @@ def test_after_garbage_answers_everything_is_forwarded_once(
 
 
 def test_an_endless_answer_is_cut_off_and_retried(aggregator: Aggregator, tmp_path: Path) -> None:
-    """Each wait for a byte is short, but there is always another."""
+    """Each wait for a byte is short, but the bytes never end."""
     aggregator.says = [ENDLESS]
     command = altered("f.MAX_RESPONSE_SECONDS = f.POLL_INTERVAL_SECONDS = 0.2")
     with relaying(tmp_path, aggregator.url, batch=3, command=command) as relay:
@@ -309,7 +308,7 @@ def test_an_endless_answer_is_cut_off_and_retried(aggregator: Aggregator, tmp_pa
 def test_a_relay_restarts_when_its_forwarder_has_ended(
     aggregator: Aggregator, tmp_path: Path
 ) -> None:
-    """It must not continue to accept reports that it would never forward."""
+    """The relay must not continue to accept reports that it would never forward."""
     command = [sys.executable, str(PLANTED), "forwarder-dies", "relay"]
     with relaying(tmp_path, aggregator.url, batch=3, command=command) as relay:
         (worker,) = relay.workers()

@@ -1,8 +1,7 @@
-"""Malformed bodies sent to a real relay: none breaks it, no refused one is stored, memory is
-bounded.
+"""Malformed bodies sent to a real relay: none breaks it, is stored, or takes much memory.
 
-A relay checks only the shape of a body. Each body is a good one that was changed at random: if it
-is still one sealed envelope it must be held, and otherwise refused.
+A relay checks only the shape of a body. Each body is a valid one changed at random: if it is still
+one sealed envelope it must be held, and otherwise refused.
 """
 
 from __future__ import annotations
@@ -32,7 +31,7 @@ from tests.server.test_overload import head, peak_rss
 from tests.server.test_relay import sealed
 from tests.server.world import Server
 
-FIELDS = (4, 8, 12)  # where the key's mark, its second half, and the length begin
+FIELDS = (4, 8, 12)  # offsets of the key's mark, its second half, and the length
 QUOTA = 2**20
 CHUNK = b"10000\r\n" + bytes(2**16) + b"\r\n"
 LONGEST = HEADER.size + max(LENGTHS)
@@ -44,7 +43,7 @@ def hostile(how_many: int, seed: int) -> Iterator[bytes]:
     good += [SealedEnvelope(bytes(8), chance.randbytes(size)).pack() for size in sorted(LENGTHS)]
     for _ in range(how_many):
         body, other = chance.choice(good), chance.choice(good)
-        end = chance.choice((len(body), len(body), HEADER.size))  # a third near the header
+        end = chance.choice((len(body), len(body), HEADER.size))  # a third ends within the header
         whole = mutated(body[:end], other, chance, FIELDS) + body[end:]
         yield whole if chance.random() < 0.9 else body + other
 
@@ -72,7 +71,7 @@ def typed(start: bytes) -> bytes:
 def answered(relay: Server, request: bytes) -> tuple[int, bytes]:
     """Return the status and the whole answer."""
     with socket.create_connection(("127.0.0.1", relay.port), timeout=PATIENCE) as connection:
-        with suppress(OSError):  # refused before all of it was sent
+        with suppress(OSError):  # refused before all bytes were sent
             connection.sendall(request)
         answer = b""
         while b"\r\n\r\n" not in answer or not answer.endswith(b"}"):
@@ -106,7 +105,7 @@ def assault(relay: Server, held: Path, how_many: int, seed: int) -> Counter[int]
     return found
 
 
-def test_mutated_bodies_are_held_or_refused_and_a_full_relay_says_so(tmp_path: Path) -> None:
+def test_mutated_bodies_are_held_or_refused_even_by_a_full_relay(tmp_path: Path) -> None:
     with relaying(tmp_path, "http://127.0.0.1:9", batch=10**9, more=["--most", "1"]) as relay:
         before = peak_rss(relay)
         found = assault(relay, tmp_path / "held", 400, 1)
@@ -138,7 +137,7 @@ def relay(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
 
 
 @pytest.mark.parametrize("what", TOO_MUCH)
-def test_oversized_bodies_use_no_memory_of_a_relay(relay: Server, what: str) -> None:
+def test_oversized_bodies_use_no_memory_in_a_relay(relay: Server, what: str) -> None:
     refused_after(relay, *TOO_MUCH[what], 413)
     before = peak_rss(relay)
     for _ in range(9):

@@ -1,9 +1,9 @@
-"""A relay killed in mid-batch: what it has acknowledged is counted once, by a real server.
+"""Kills of a relay in mid-batch: a real server counts every acknowledged report once.
 
-Devices send sealed reports to the relay and repeat each until it is acknowledged; a tenth is sent
-once more after that. Meanwhile the relay is killed, again and again, while batches gather and while
-they leave. At the end the server's tally must be exactly that of the reports. The same check must
-find planted bugs.
+Devices send sealed reports to the relay and repeat each one until it is acknowledged. A tenth of
+them is sent once more after that. Meanwhile the relay is killed repeatedly, while batches gather
+and while they leave. At the end, the server's tally must be exactly that of the reports. The same
+check must find planted bugs.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ from tests.survey_texts import choice
 PLANTED = Path(__file__).with_name("planted_relay.py")
 DEVICES = 8
 BATCH = 40
-SECOND = 1 / 3600  # of hours
+SECOND = 1 / 3600  # in hours
 
 
 @dataclass
@@ -51,12 +51,12 @@ class Trial:
     acknowledged: int = 0
     retries: int = 0
     sent_again: int = 0
-    gathering: int = 0  # kills that found a batch gathering,
-    leaving: int = 0  # and one leaving
+    gathering: int = 0  # kills while a batch gathered,
+    leaving: int = 0  # and while one left
     lock: threading.Lock = field(default_factory=threading.Lock)
 
     def run(self) -> list[int]:
-        """Return the final tally: the reports, then the cells."""
+        """Run the trial and return the final tally: the number of reports, then the cells."""
         key = self.folder / "sealing.pem"
         public, today = public_hex(create_sealing_key(str(key))), datetime.now(UTC).date()
         with create_store(self.folder / "data") as store:
@@ -150,7 +150,7 @@ class Trial:
                 self.sent_again += self.send(sent)
 
     def send(self, sent: bytes) -> bool:
-        """Return True if the report was acknowledged."""
+        """Send a report, and return True if it was acknowledged."""
         connection = HTTPConnection("127.0.0.1", self.port, timeout=10)
         try:
             connection.request("POST", "/v1/envelopes", sent, {"Content-Type": SEALED_TYPE})
@@ -167,7 +167,7 @@ class Trial:
 def test_three_kills_lose_nothing_and_double_nothing(tmp_path: Path) -> None:
     trial = Trial(tmp_path, reports=800, kills=3)
     assert trial.run() == trial.truth()
-    assert trial.retries > 0, "the kills hit nothing"
+    assert trial.retries > 0, "no kill interrupted a request"
     assert trial.sent_again > 0
 
 
@@ -181,17 +181,16 @@ def test_twenty_kills_in_mid_batch_lose_nothing_and_double_nothing(tmp_path: Pat
         f"{trial.sent_again} sent again; lost 0, double 0"
     )
     assert trial.gathering > 0
-    assert trial.leaving > 0, "no kill hit a batch on its way"
+    assert trial.leaving > 0, "no kill interrupted a leaving batch"
 
 
-def test_acknowledging_before_the_write_would_be_noticed(tmp_path: Path) -> None:
+def test_the_trial_detects_acknowledgements_before_the_write(tmp_path: Path) -> None:
     trial = Trial(tmp_path, reports=200, kills=1, bug="acknowledges-first")
     assert trial.run()[0] < trial.reports
 
 
 def test_a_real_client_s_report_passes_through_a_relay(tmp_path: Path) -> None:
-    """The client fetches the list of surveys from the server; its sealed report goes to the relay
-    alone."""
+    """The client gets the list of surveys from the server and sends its report to the relay."""
     key, data = tmp_path / "sealing.pem", tmp_path / "data"
     public, today = public_hex(create_sealing_key(str(key))), datetime.now(UTC).date()
     asked = survey(choice(3), opens=today, closes=today, round="day", sealed_to=public)

@@ -27,8 +27,7 @@ BATCH = sealed(1)
 
 @dataclass
 class Relay:
-    """A relay's folder and the clocks of its machine; its calendar may be wrong by any number of
-    seconds."""
+    """Folder of a relay, and the clocks of its machine; the calendar may be wrong by any offset."""
 
     folder: Path
     seconds: float = 5_000_000.0
@@ -46,7 +45,7 @@ class Relay:
         self.held = Holding(self.folder / "held", MIB, self.clock)
 
     def run(self, seconds: float) -> None:
-        """Check as a forwarder does, but not every second."""
+        """Run a forwarder's checks, but less often than every second."""
         end = self.seconds + seconds
         while self.seconds < end:
             self.held.waited()
@@ -91,10 +90,10 @@ def test_a_relay_that_starts_every_20_hours_forwards_after_24(relay: Relay) -> N
     first=st.integers(0, HOUR - 1),
     spans=st.lists(st.tuples(st.integers(0, 9_000), st.integers(0, 9_000)), max_size=12),
 )
-def test_across_any_restarts_it_is_never_early_and_an_hour_late_at_most(
+def test_restarts_never_make_it_early_and_at_most_an_hour_late(
     first: int, spans: list[tuple[int, int]]
 ) -> None:
-    """Each pair is how long it runs and how long it is off, on a correct calendar."""
+    """Each pair has the hours that the relay runs and is off, on a correct calendar."""
     with TemporaryDirectory() as folder:
         relay = Relay(Path(folder), seconds=5_000_000.0 + first)
         relay.held.keep(BATCH)
@@ -108,7 +107,9 @@ def test_across_any_restarts_it_is_never_early_and_an_hour_late_at_most(
 
 
 @pytest.mark.parametrize("years", [-50, -1, 1, 50])
-def test_a_calendar_that_jumps_while_it_runs_changes_nothing(relay: Relay, years: int) -> None:
+def test_a_calendar_that_jumps_while_the_relay_runs_changes_nothing(
+    relay: Relay, years: int
+) -> None:
     relay.held.keep(BATCH)
     relay.run(HOUR)
     relay.wrong = 365 * DAY * years
@@ -120,8 +121,10 @@ def test_a_calendar_that_jumps_while_it_runs_changes_nothing(relay: Relay, years
     wrong=st.lists(st.integers(-50 * 365, 50 * 365), min_size=5, max_size=5),
     first=st.integers(-50 * 365, 50 * 365),
 )
-def test_no_calendar_at_a_start_delays_a_batch_indefinitely(first: int, wrong: list[int]) -> None:
-    """Up to two hours of each run are lost: those not yet recorded at its end."""
+def test_no_wrong_calendar_at_a_start_delays_a_batch_indefinitely(
+    first: int, wrong: list[int]
+) -> None:
+    """Each run loses at most two hours: those not yet recorded at its end."""
     with TemporaryDirectory() as folder:
         relay = Relay(Path(folder), wrong=float(DAY * first))
         relay.held.keep(BATCH)
@@ -132,7 +135,7 @@ def test_no_calendar_at_a_start_delays_a_batch_indefinitely(first: int, wrong: l
         assert relay.held.waited() >= DAY
 
 
-def test_a_machine_that_starts_at_the_same_time_again_and_again_forwards(relay: Relay) -> None:
+def test_a_machine_that_always_starts_with_the_same_calendar_forwards(relay: Relay) -> None:
     relay.held.keep(BATCH)
     for starts in range(1, 4):
         relay.run(20 * HOUR)
@@ -171,7 +174,7 @@ def test_a_wait_that_cannot_be_written_delays_nothing(
     relay.held.keep(BATCH)
     relay.run(DAY)
     assert relay.held.waited() == DAY
-    assert 24 <= len(caplog.messages) <= 26  # once an hour
+    assert 24 <= len(caplog.messages) <= 26  # one record per hour
     relay.start()
     relay.held.close_batch()
     assert len(relay.held.leaving()) == 1
@@ -179,7 +182,7 @@ def test_a_wait_that_cannot_be_written_delays_nothing(
 
 
 def test_the_file_reveals_only_the_hour(tmp_path: Path) -> None:
-    """It has the same bytes, written at the same moments, whenever in that hour the first came."""
+    """The bytes and the times of writing are the same, whenever in that hour the first came."""
     seen = set[tuple[bytes, ...]]()
     for minute in (1, 30, 59):
         relay = Relay(tmp_path / str(minute), seconds=36_000.0 * HOUR)

@@ -1,4 +1,4 @@
-"""A backup taken while a server serves, and the server that resumes from it."""
+"""Backup of a running server, and a server that resumes from it."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ from tests.server.surveys import envelope, expected_cells, published
 from tests.server.test_kills import this_month
 from tests.server.world import serving
 
-EACH = 50  # reports of an envelope
+EACH = 50  # reports per envelope
 
 
 class Device(threading.Thread):
-    """Sends one envelope after another until it is stopped, and records acknowledged ones."""
+    """Device that sends envelopes until it is stopped, and records acknowledged ones."""
 
     def __init__(self, port: int, asked: PublishedSurvey, token: str) -> None:
         super().__init__()
@@ -59,11 +59,13 @@ def send(port: int, asked: PublishedSurvey, token: str, number: int) -> dict[str
     return answer
 
 
-def test_a_restored_server_has_lost_only_what_came_after_the_backup(
+def test_a_restored_server_lacks_only_reports_after_the_backup(
     tmp_path: Path,
 ) -> None:
-    """Exactly what was acknowledged after the backup began is lost. Sent again, it counts once;
-    what the backup has does not count again."""
+    """Exactly the reports acknowledged after the backup began are lost.
+
+    Sent again, they count once, and reports in the backup do not count again.
+    """
     data, copy, again = tmp_path / "data", tmp_path / "copy", tmp_path / "again"
     token, now = new_token(), datetime.now(UTC)
     with create_store(data) as store:
@@ -99,20 +101,22 @@ def test_a_restored_server_has_lost_only_what_came_after_the_backup(
     )  # fmt: skip
 
 
-def test_a_restore_reads_little_at_a_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_restore_reads_the_file_in_small_pieces(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     data = tmp_path / "data"
     create_store(data).close()
     run("backup", "--data", data, "--to", tmp_path / "copy")
 
     def whole(_: Path) -> bytes:
-        raise AssertionError("the whole file was read at once")
+        raise AssertionError("read the whole file in one piece")
 
     monkeypatch.setattr(Path, "read_bytes", whole)
     assert restore(tmp_path / "copy", tmp_path / "again") == 0
 
 
 def test_a_backup_with_a_damaged_tally_is_not_restored(tmp_path: Path) -> None:
-    """The file is a valid database; its digests reveal the damage."""
+    """The file is a valid database; only its digests reveal the damage."""
     data, copy, again = tmp_path / "data", tmp_path / "copy", tmp_path / "again"
     with create_store(data) as store:
         asked = published(store, this_month())

@@ -1,4 +1,4 @@
-"""Results as JSON, as CSV and in words: over HTTP and by the command, from a real store."""
+"""Results as JSON, as CSV and as text: over HTTP and by the command, from a real store."""
 
 import csv
 import io
@@ -32,7 +32,7 @@ def filled(tmp_path: Path) -> Iterator[Filled]:
 
 
 def small(here: World, minimum: int, people: int) -> PublishedSurvey:
-    """Publish a survey of one bit, with this many people in its first round."""
+    """Publish a survey of one bit, with these people in its first round."""
     published = here.publish(until_spring(BIT, name="small", minimum_reports=minimum))
     if people:
         add_round(here.store, published, FIRST_ROUND, [[people, 0]])
@@ -43,7 +43,7 @@ def results_of(here: World, published: PublishedSurvey, number: int | None = Non
     return survey_results(published, here.store.tallies(published.sequence), NOW, number)
 
 
-def test_the_document_has_the_promised_form(filled: Filled) -> None:
+def test_the_document_has_the_documented_form(filled: Filled) -> None:
     here, published = filled
     results = results_of(here, published)
     assert (results.survey, results.name) == (published.id, "app-health")
@@ -88,7 +88,11 @@ def test_a_round_is_open_until_its_grace_is_over(filled: Filled) -> None:
     here, published = filled
     document = results_of(here, published)
     january_and_february = [period.open for period in document.rounds]
-    assert january_and_february == [False, True, True]  # 10 February is within January's grace
+    assert january_and_february == [
+        False,
+        True,
+        True,
+    ]  # on 10 February, January's grace is not over
     assert ["repeated looks" in (period.note or "") for period in document.rounds] == [
         False, True, True
     ]  # fmt: skip
@@ -98,16 +102,16 @@ def test_a_round_is_open_until_its_grace_is_over(filled: Filled) -> None:
 
 
 @pytest.mark.parametrize("name", ["tallies", "annotations", "survey_states"])
-def test_results_show_one_moment_of_the_store(
+def test_results_show_one_snapshot_of_the_store(
     filled: Filled, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
-    """After one of the reads, reports, an annotation or the end of the survey are written."""
+    """Write reports, an annotation or the end of the survey after one of the reads."""
     here, _ = filled
     published, read = small(here, 100, 150), getattr(SqlReader, name)
     path, headers = f"/v1/surveys/{published.id}/results", here.bearer("analyst")
     before = here.client.get(path, headers=headers).data
 
-    def read_and_change(*args: Any) -> Any:  # Any: as the method has them
+    def read_and_change(*args: Any) -> Any:  # Any: as in the method
         result = read(*args)
         add_round(here.store, published, 684, [[150, 0]])
         here.store.annotate(published.sequence, parse_annotation("2027-01-15", "Release 3"))
@@ -212,7 +216,7 @@ def test_csv_leaves_unknown_values_empty_and_quotes_where_needed(filled: Filled)
 
 @pytest.mark.parametrize("label", ["=1+1", "+1", "-1", "@SUM(A1)", "=cmd|' /C calc'!A0"])
 def test_csv_contains_no_formula(filled: Filled, label: str) -> None:
-    """A spreadsheet would run it. Negative numbers stay numbers."""
+    """A spreadsheet would run a formula. Negative numbers stay numbers."""
     here, _ = filled
     here.publish(until_spring(EACH_KIND.replace('"firefox"', f'"{label}"'), name="formula"))
     response = here.client.get(

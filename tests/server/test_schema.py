@@ -1,4 +1,4 @@
-"""The OpenAPI document against a real server, by schemathesis: it describes every answer."""
+"""OpenAPI document against a real server, by schemathesis: it describes every answer."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def server(folder: Path, asked: PublishedSurvey, tokens: dict[str, str]) -> Iter
         yield made
 
 
-def base_url(server: Server, case: schemathesis.Case[Any]) -> str:  # Any: of any operation
+def base_url(server: Server, case: schemathesis.Case[Any]) -> str:  # Any: every operation
     """Return the address of the process that has this operation."""
     return server.url if is_for_intake(case.path, case.method.upper()) else server.dashboard
 
@@ -91,8 +91,8 @@ def base_url(server: Server, case: schemathesis.Case[Any]) -> str:  # Any: of an
     suppress_health_check=list(HealthCheck),
     database=None,
 )
-def test_every_address_answers_as_its_description_says(
-    case: schemathesis.Case[Any],  # Any: of any operation
+def test_every_address_answers_as_described(
+    case: schemathesis.Case[Any],  # Any: every operation
     server: Server,
     asked: PublishedSurvey,
     tokens: dict[str, str],

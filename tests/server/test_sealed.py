@@ -50,7 +50,7 @@ def refusals(answer: Any) -> list[str]:
 def test_a_sealed_report_is_counted_once_however_it_is_sealed(
     opened: World, asked: PublishedSurvey
 ) -> None:
-    """The id inside deduplicates: sealed again, it is the same report."""
+    """The id inside the seal identifies the report, even if it is sealed again."""
     sent = envelope(asked, 1)
     first = send(opened, seal(sent, PUBLIC).pack(), app=False).get_json()
     again = send(opened, seal(sent, PUBLIC).pack(), app=False).get_json()
@@ -79,10 +79,10 @@ def test_a_bad_seal_is_refused_next_to_good_ones(opened: World, vector: dict[str
     assert answer.get_json()["accepted"] == 1
 
 
-def test_the_survey_alone_decides_whether_and_to_which_key_reports_are_sealed(
+def test_only_the_survey_determines_the_seal_and_its_key(
     opened: World, asked: PublishedSurvey
 ) -> None:
-    """Otherwise anyone could leave the seal out, or choose a key that is less well protected."""
+    """Otherwise an attacker could omit the seal, or choose a key that is less well protected."""
     plain = opened.publish(survey(name="plain"))
     assert refusals(opened.send(envelope(asked))) == ["bad-payload"]
     assert refusals(send(opened, seal(envelope(plain), PUBLIC).pack())) == ["bad-payload"]
@@ -112,7 +112,7 @@ def test_a_missing_key_is_a_server_error_and_the_sender_keeps_its_report(
 
 
 def test_a_key_that_no_survey_needs_may_be_absent(tmp_path: Path) -> None:
-    """Nobody can block a relay's batch with an invented key id either."""
+    """An invented key id cannot block a relay's batch either."""
     with world(tmp_path / "data") as here:
         asked = here.publish(survey(sealed_to=PUBLIC))
         body = seal(envelope(asked), PUBLIC).pack()
@@ -123,10 +123,10 @@ def test_a_key_that_no_survey_needs_may_be_absent(tmp_path: Path) -> None:
         assert here.client.get("/readyz").status_code == 200
 
 
-def test_over_http_the_key_is_in_a_file_and_in_no_backup(
+def test_the_sealing_key_is_in_a_file_and_in_no_backup(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """It runs the command's own words with a real server, up to a counted report."""
+    """Follow the commands that the tool prints, with a real server, up to a counted report."""
     caplog.set_level(logging.DEBUG)
     file, data = tmp_path / "sealing.pem", tmp_path / "data"
     made = json.loads(run("keys", "new", "--sealing", file, "--json").stdout)

@@ -1,10 +1,11 @@
-"""No request of any role, on any address, grows memory by more than 64 MB, or cuts honest intake
-below half of its rate.
+"""Separation of reader and intake: memory and the rate of honest uploads under any request.
+
+No request of any role, on any address, grows memory by more than 64 MB, or cuts honest intake below
+half of its rate.
 
 Both tests walk the address maps of both processes. Rates are compared within one run: the flood is
-stopped and continued, and each round measures the honest rate without it and then with it. The
-median round counts. Where other work on the machine makes it too low, more rounds follow, and none
-is left out.
+stopped and continued, and each round measures the honest rate without and with it. The median round
+counts. If other work on the machine makes it too low, more rounds follow, and all of them count.
 """
 
 from __future__ import annotations
@@ -45,9 +46,9 @@ from tests.server.world import JSON, Server, serving
 MAX_GROWTH_BYTES = 64 * 2**20
 LEAST_SHARE = 0.5
 ATTACKERS, DEVICES, REPORTS_EACH = 16, 16, 20
-ROUNDS, MAX_ROUNDS = 5, 25  # odd: a median is one of them
-SETTLE_SECONDS = 0.05  # in which the requests that a stopped flood has sent are answered
-WARM_SECONDS = IMPORT_DELAY_SECONDS + 4.0  # in which the reader imports its slow libraries
+ROUNDS, MAX_ROUNDS = 5, 25  # odd numbers, so the median is one round
+SETTLE_SECONDS = 0.05  # time to answer requests that a stopped flood has sent
+WARM_SECONDS = IMPORT_DELAY_SECONDS + 4.0  # time for the reader to import its slow libraries
 COSTLY_JSON = b'{"envelopes":[{"survey":"","round":0,"id":"","reports":[' + b"{}," * 21_000
 COSTLY = [
     ("POST", "/v1/envelopes"), ("GET", "/v1/surveys"), ("GET", "/v1/register"), ("GET", "/nothing"),
@@ -98,7 +99,7 @@ def scene(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scene]:
     ]
     with serving(folder, more=["--public"]) as server:
         made = Scene(server, asked, tokens, count(), addresses)
-        for _ in range(10):  # so that there is something to show
+        for _ in range(10):  # fills the pages
             made.honest_seconds()
         time.sleep(WARM_SECONDS)
         yield made
@@ -120,7 +121,7 @@ def test_no_request_of_any_role_grows_memory_by_more_than_64_mb(scene: Scene) ->
     grown = {}
     for method, path, process in scene.addresses:
         if path.endswith("/close"):
-            continue  # the scene is needed afterwards; it closes, and shows nothing
+            continue  # closing has no output, and other requests need the survey
         for role in (None, *scene.tokens):
             headers = {"Authorization": f"Bearer {scene.tokens[role]}"} if role else {}
             before = resident_bytes(scene, process)

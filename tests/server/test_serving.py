@@ -1,4 +1,4 @@
-"""Real servers: starting, stopping, being killed, and files they do not share."""
+"""Real servers: start, stop, kills, and files that they do not share."""
 
 import json
 import os
@@ -34,7 +34,7 @@ def data(tmp_path: Path) -> Path:
 
 @pytest.fixture(scope="module")
 def served(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return the folder of the server shared by tests that do not change it."""
+    """Return the folder of the server that read-only tests share."""
     return tmp_path_factory.mktemp("served") / "data"
 
 
@@ -70,11 +70,11 @@ def gone(pid: int) -> bool:
     return state == "Z"
 
 
-def test_the_first_start_makes_an_operator_token_and_later_ones_do_not(data: Path) -> None:
+def test_only_the_first_start_creates_an_operator_token(data: Path) -> None:
     with serving(data) as first:
         assert first.token is not None
         status, _ = get(first, f"/v1/surveys/{'0' * 64}/counters", first.token)
-        assert status == 404  # known, and allowed to ask
+        assert status == 404  # the token is valid; the survey does not exist
         assert get(first, f"/v1/surveys/{'0' * 64}/counters")[0] == 401
     with serving(data) as second:
         assert second.token is None
@@ -98,7 +98,7 @@ def test_the_data_folder_is_readable_by_its_owner_only(server: Server, served: P
 
 
 def test_a_folder_that_is_in_use_keeps_its_mode(data: Path) -> None:
-    """It may be a shared folder or a home, named by mistake; new files in it are private."""
+    """The folder may be shared or a home, named by mistake; new files in it are private."""
     data.mkdir()
     data.chmod(0o755)
     (data / "something else").touch()
@@ -132,7 +132,7 @@ def test_a_folder_that_another_server_serves_is_refused(server: Server, served: 
 
 
 @pytest.mark.parametrize("sign", [signal.SIGTERM, signal.SIGINT])
-def test_it_stops_cleanly_when_asked(data: Path, sign: signal.Signals) -> None:
+def test_a_server_stops_cleanly_on_request(data: Path, sign: signal.Signals) -> None:
     with serving(data) as server:
         (worker,) = server.workers()
         server.process.send_signal(sign)
@@ -157,7 +157,7 @@ def test_stopping_flushes_the_counters(data: Path) -> None:
 
 
 def test_a_killed_main_process_leaves_no_orphan_and_the_next_start_works(data: Path) -> None:
-    """Its worker notices the death unaided; neither port nor folder stays taken."""
+    """The worker notices the death unaided and releases the port and the folder."""
     with serving(data) as server:
         (worker,) = server.workers()
         server.process.kill()
@@ -177,7 +177,7 @@ def test_a_killed_worker_is_replaced(data: Path) -> None:
         assert server.stop()[0] == 0
 
 
-def test_a_killed_group_starts_again(data: Path) -> None:
+def test_a_server_starts_after_its_process_group_was_killed(data: Path) -> None:
     with serving(data) as server:
         server.kill_group()
         with serving(data, port=server.port) as successor:
@@ -201,7 +201,7 @@ def test_surveys_published_and_closed_by_verbs_are_served(
     eventually(lambda: states()[id_] == "closed", "closed")
 
 
-def test_closing_over_http_reaches_intake_before_the_response(data: Path) -> None:
+def test_intake_knows_of_a_close_over_http_before_the_response(data: Path) -> None:
     with SqliteStore.create(data) as store:
         asked = published(store, this_month())
     with serving(data) as server:
@@ -217,7 +217,7 @@ def test_closing_over_http_reaches_intake_before_the_response(data: Path) -> Non
 def test_results_are_available_from_another_machine(
     server: Server, served: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The output equals that from the store. No token is sent without encryption."""
+    """The output equals that from the store. No token is sent unencrypted."""
     file = tmp_path / "remote.toml"
     run("survey", "new", file)
     file.write_text(file.read_text("utf-8").replace("app-health", "remote"), "utf-8")
@@ -247,18 +247,20 @@ def test_results_are_available_from_another_machine(
         assert token not in done.stderr
 
 
-def test_a_backup_is_taken_while_it_serves(server: Server, served: Path, tmp_path: Path) -> None:
+def test_a_backup_is_taken_while_the_server_runs(
+    server: Server, served: Path, tmp_path: Path
+) -> None:
     copy, other = tmp_path / "copy.sqlite3", tmp_path / "restored"
     done = run("backup", "--data", served, "--to", copy, "--json")
     assert done.returncode == 0, done.stderr
     assert run("restore", copy, "--data", other).returncode == 0
     with serving(other) as restored:
-        assert restored.token is None  # the tokens came along
+        assert restored.token is None  # the backup contains the tokens
         assert get(restored, f"/v1/surveys/{'0' * 64}/counters", server.token)[0] == 404
 
 
-def test_a_chunked_body_is_bounded_too(server: Server) -> None:
-    """10 MB without a stated length: refused, and the connection is not read to its end."""
+def test_a_chunked_body_is_bounded(server: Server) -> None:
+    """Send 10 MB without a length: they are refused, and not read to the end."""
     head = (
         "POST /v1/envelopes HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n"
         "Content-Type: application/vnd.deniable.envelopes\r\n\r\n"
@@ -271,7 +273,7 @@ def test_a_chunked_body_is_bounded_too(server: Server) -> None:
                 connection.sendall(chunk)
             connection.sendall(b"0\r\n\r\n")
         except OSError:
-            pass  # the server has closed it, having said why
+            pass  # the server has answered and closed the connection
         assert connection.recv(12) == b"HTTP/1.1 413"
 
 
@@ -286,11 +288,11 @@ def test_a_body_that_ends_early_is_refused(data: Path) -> None:
                 connection.sendall(head.encode())
                 connection.shutdown(socket.SHUT_WR)
                 assert connection.recv(12) == b"HTTP/1.1 400"
-        assert server.stop() == (0, ""), "it is no mistake of the server's"
+        assert server.stop() == (0, ""), "logged a client's error"
 
 
-def test_two_hundred_held_connections_do_not_stop_it(server: Server) -> None:
-    """A hundred stop in their head and a hundred in their body."""
+def test_two_hundred_held_connections_do_not_block_the_server(server: Server) -> None:
+    """A hundred connections stop within their header, and a hundred within their body."""
     held = []
     half = "POST /v1/envelopes HTTP/1.1\r\nHost: x\r\n"
     body = "Content-Type: application/vnd.deniable.envelopes\r\nContent-Length: 99\r\n\r\nDNB1"
@@ -306,7 +308,7 @@ def test_two_hundred_held_connections_do_not_stop_it(server: Server) -> None:
 
 
 def test_no_address_and_no_time_of_arrival_is_stored_or_logged(data: Path) -> None:
-    """After a request, neither the database's tables nor what was printed has an address."""
+    """After a request, neither the database's tables nor the output contain an address."""
     with serving(data) as server:
         assert get(server, "/healthz")[0] == 200
         _, errors = server.stop()
@@ -364,7 +366,7 @@ def test_a_start_recognizes_the_contents_of_its_folder(data: Path) -> None:
 
 @pytest.mark.parametrize("begun", ["", "PRAGMA journal_mode = WAL"])
 def test_a_first_start_that_was_killed_begins_again(data: Path, begun: str) -> None:
-    """Its database has no tables yet, or no byte."""
+    """The database has no tables yet, or no bytes."""
     data.mkdir()
     with closing(sqlite3.connect(data / "deniable.sqlite3")) as driver:
         driver.execute(begun)
@@ -375,7 +377,7 @@ def test_a_first_start_that_was_killed_begins_again(data: Path, begun: str) -> N
 
 
 def test_a_failed_write_ends_the_worker_and_the_next_one_continues(data: Path) -> None:
-    """A limit on the size of files makes the kernel fail writes, as a quota or a broken disk."""
+    """Limit the file size, so that the kernel fails writes as a quota or a broken disk does."""
     with SqliteStore.create(data) as store:
         asked = published(store, this_month())
     report = envelope(asked, 1, round_number=this_round(asked)).pack()
@@ -387,7 +389,7 @@ def test_a_failed_write_ends_the_worker_and_the_next_one_continues(data: Path) -
         with ThreadPoolExecutor(16) as pool:
             answers = set(pool.map(post, [server] * 16, [other] * 16))
         assert 503 in answers
-        assert 0 not in answers, "the end cut an answer off"
+        assert 0 not in answers, "the end of the worker cut off an answer"
         eventually(lambda: gone(worker) or worker not in server.workers(), "the worker ends")
         eventually(lambda: post(server, other) == 200, "another takes its place")
         assert server.process.poll() is None
@@ -400,12 +402,12 @@ def test_a_failed_write_ends_the_worker_and_the_next_one_continues(data: Path) -
 
 
 def test_a_disk_that_keeps_failing_ends_the_server(data: Path) -> None:
-    """The supervisor then notices, instead of seeing a process that refuses everything."""
+    """The supervisor then notices, instead of keeping a process that refuses everything."""
     with SqliteStore.create(data) as store:
         asked = published(store, this_month())
     report = envelope(asked, 1, round_number=this_round(asked)).pack()
     with serving(data) as server:
-        for process in (server.process.pid, *server.workers()):  # also of workers to come
+        for process in (server.process.pid, *server.workers()):  # also inherited by future workers
             resource.prlimit(process, resource.RLIMIT_FSIZE, (0, 0))
 
         def ended() -> bool:

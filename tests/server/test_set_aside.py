@@ -1,4 +1,4 @@
-"""`doctor --repair` sets aside what it changes, invents nothing, and requires enough space."""
+"""`doctor --repair`: sets changed files aside, invents nothing, and requires enough space."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def half_of(data: Path) -> int:
 
 
 def emptied(data: Path, sector: int) -> None:
-    """Empty a sector, as a power cut leaves one that it has not reached."""
+    """Fill a sector with zeros, as a power cut leaves a sector that was never written."""
     content = bytearray((data / redo_file.FILE).read_bytes())
     place = half_of(data) + sector * redo_file.SECTOR_BYTES
     content[place : place + redo_file.SECTOR_BYTES] = bytes(redo_file.SECTOR_BYTES)
@@ -38,7 +38,7 @@ def emptied(data: Path, sector: int) -> None:
 
 @pytest.mark.parametrize("ruin", [0, 5, 12])
 def test_a_ruined_half_yields_no_invented_reports(tmp_path: Path, ruin: int) -> None:
-    """A cut may have left zeros before the damage; lost reports count when they are sent again."""
+    """A power cut may have left zeros before the damage; lost reports count when sent again."""
     with SqliteStore.create(tmp_path / "data") as store:
         asked = published(store, survey())
         uploads = some(asked, 1, 600)
@@ -55,7 +55,7 @@ def test_a_ruined_half_yields_no_invented_reports(tmp_path: Path, ruin: int) -> 
         assert write(again, uploads) == ["accepted"] * 600
 
 
-def test_the_whole_half_is_kept_next_to_a_ruined_one(tmp_path: Path) -> None:
+def test_an_intact_half_is_kept_next_to_a_ruined_one(tmp_path: Path) -> None:
     with SqliteStore.create(tmp_path / "data") as store:
         asked = published(store, survey())
     file, halves = tmp_path / redo_file.FILE, list[bytes]()
@@ -71,7 +71,7 @@ def test_the_whole_half_is_kept_next_to_a_ruined_one(tmp_path: Path) -> None:
     ruins[5 * redo_file.SECTOR_BYTES + 6] ^= 0xFF
     file.write_bytes(bytes(ruins))
     content, lost = redo_file.without_damage(file)
-    assert lost == 0, "the other half is as long: what was acknowledged is there"
+    assert lost == 0, "the other half is as long, so no acknowledged report is lost"
     file.write_bytes(content)
     assert {row.kept.id for row in RedoFile(file).lost} == {
         upload.id for upload in some(asked, 2, 200)
@@ -79,7 +79,7 @@ def test_the_whole_half_is_kept_next_to_a_ruined_one(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("size", [1, 100_000, FILE_BYTES - 1])
-def test_a_redo_file_that_was_cut_off_is_damaged(tmp_path: Path, size: int) -> None:
+def test_a_truncated_redo_file_is_damaged(tmp_path: Path, size: int) -> None:
     with SqliteStore.create(tmp_path / "data") as store:
         write(store, some(published(store, survey()), 1, 600))
         data = Path(shutil.copytree(store.data, tmp_path / "left"))
@@ -96,7 +96,7 @@ def test_a_redo_file_that_was_cut_off_is_damaged(tmp_path: Path, size: int) -> N
 
 
 def test_two_writes_in_one_half_invent_no_envelope(tmp_path: Path) -> None:
-    """A cut leaves sectors of an older write among those of the last, each with its checksum."""
+    """A power cut mixes sectors of an older write with newer ones, each with its checksum."""
     with SqliteStore.create(tmp_path / "data") as store:
         asked = published(store, survey())
     uploads, chance, file = some(asked, 1, 600), random.Random(3), tmp_path / redo_file.FILE
@@ -122,7 +122,9 @@ def test_two_writes_in_one_half_invent_no_envelope(tmp_path: Path) -> None:
         file.write_bytes(b"".join(sides).ljust(FILE_BYTES, b"\0"))
         content, lost = redo_file.without_damage(file)
         file.write_bytes(content)
-        assert lost == (0 if mixed[:4] == older[:4] else 200 * 23), "the last group"
+        assert lost == (0 if mixed[:4] == older[:4] else 200 * 23), (
+            "only the last group may be lost"
+        )
         assert {row.kept.id for row in RedoFile(file).lost} == {
             upload.id for upload in uploads[:400]
         }
@@ -132,7 +134,7 @@ def test_two_writes_in_one_half_invent_no_envelope(tmp_path: Path) -> None:
 def test_the_rest_of_a_log_is_set_aside_with_its_database(
     left: Left, tmp_path: Path, checkpointed: bool
 ) -> None:
-    """Its beginning alone may belong to a database that no longer exists."""
+    """The remaining beginning may belong to a database that no longer exists."""
     data = Path(shutil.copytree(left.data, tmp_path / "data"))
     if checkpointed:
         bring_into_the_database(data, pages=20)
@@ -162,7 +164,7 @@ def bring_into_the_database(data: Path, pages: int) -> None:
 
 
 def limited(data: Path, limit: int) -> tuple[int, list[dict[str, Any]]]:
-    """Run a repair in which no file may exceed a size."""
+    """Run a repair with a limit on the file size."""
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (limit, hard))
     try:
@@ -176,7 +178,7 @@ def limited(data: Path, limit: int) -> tuple[int, list[dict[str, Any]]]:
 def test_a_repair_without_space_changes_nothing_and_reports_it(
     left: Left, tmp_path: Path, damaged: str, limit: int
 ) -> None:
-    """No file may exceed a size: the copy fails, or its replacement does."""
+    """Limit the file size, so that the copy fails, or its replacement."""
     data = Path(shutil.copytree(left.data, tmp_path / "data"))
     ruined(
         data, damaged, redo_file.HALF_BYTES if damaged == redo_file.FILE else 32 + 9 * FRAME + 200
@@ -234,12 +236,12 @@ def test_a_repair_removes_unfinished_files_of_a_killed_one(left: Left, tmp_path:
         (data / name).write_bytes(b"reports")
     (data / "notes.unfinished").write_bytes(b"somebody's own")
     assert doctor(data) == (0, [])
-    assert (data / names[0]).exists(), "it was only asked"
+    assert (data / names[0]).exists(), "a check without repair removed it"
     assert doctor(data, "--repair") == (0, [])
     assert [path.name for path in data.glob("*.unfinished*")] == ["notes.unfinished"]
 
 
-def test_without_space_for_the_database_no_copy_of_its_log_is_left(
+def test_no_copy_of_the_log_is_left_without_space_for_the_database(
     left: Left, tmp_path: Path
 ) -> None:
     data = Path(shutil.copytree(left.data, tmp_path / "data"))

@@ -1,4 +1,4 @@
-"""Commands that pages and READMEs show, read from there and run unchanged."""
+"""Commands shown on pages and in READMEs: run unchanged from there."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def blocks(file: str, section: str) -> list[str]:
 
 
 def shell(line: str, folder: Path) -> str:
-    """Run in a shell whose `deniable` is ours; it must not fail."""
+    """Run a line in a shell whose `deniable` is this one; it must not fail."""
     script = folder / "deniable"
     if not script.exists():
         python, option, code = DENIABLE
@@ -108,7 +108,7 @@ def test_the_sign_in_page_explains_how_to_get_a_token(tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(shutil.which("curl") is None, reason="the README uses curl")
-def test_the_readme_s_requests(tmp_path: Path) -> None:
+def test_the_requests_of_the_readme_work(tmp_path: Path) -> None:
     (block,) = blocks("README.md", "HTTP")
     made = published(tmp_path, tmp_path / "data")
     with serving(tmp_path / "data") as server:
@@ -120,7 +120,7 @@ def test_the_readme_s_requests(tmp_path: Path) -> None:
     assert said.endswith(json.dumps(json.loads(receipt[2:]), separators=(",", ":")))
 
 
-def test_the_backups_that_are_described(tmp_path: Path) -> None:
+def test_backups_work_as_described(tmp_path: Path) -> None:
     (block,) = blocks("DEPLOYING.md", "Backups")
     published(tmp_path, tmp_path / "lib/deniable")
     (tmp_path / "backup").mkdir()
@@ -160,7 +160,7 @@ def test_the_example_of_an_open_question_works_as_shown() -> None:
 
 @pytest.mark.long
 def test_closing_and_deleting_a_survey_work_as_shown(tmp_path: Path) -> None:
-    """The commands are those of "Begin" in README.md and "Deleting a survey" in DEPLOYING.md."""
+    """Run "Begin" in README.md and "Deleting a survey" in DEPLOYING.md."""
     shell("deniable survey new s.toml && deniable survey publish s.toml --data data", tmp_path)
     shell(blocks("README.md", "Begin")[0], tmp_path)
     assert "closed" in shell("deniable survey list --data data", tmp_path)
@@ -168,14 +168,16 @@ def test_closing_and_deleting_a_survey_work_as_shown(tmp_path: Path) -> None:
     listed = json.loads(shell("deniable survey list --data data --json", tmp_path))
     id_ = listed["surveys"][0]["id"]
     _, delete = block.replace("DIR", "data").replace(" ID ", f" {id_} ").splitlines()
-    shell(delete.replace("  #", " --yes  #"), tmp_path)  # which stands for typing the id
+    shell(delete.replace("  #", " --yes  #"), tmp_path)  # replaces typing the id
     assert json.loads(shell("deniable survey list --data data --json", tmp_path))["surveys"] == []
 
 
 @pytest.mark.long
 def test_limits_the_register_and_the_doctor_work_as_shown(tmp_path: Path) -> None:
-    """DEPLOYING.md: "Limits on forged reports", "The register", "Damaged files"; the doctor's first
-    line also while the server serves."""
+    """Run "Limits on forged reports", "The register" and "Damaged files" in DEPLOYING.md.
+
+    The first line of the doctor also runs while the server serves.
+    """
     shell("deniable survey new s.toml && deniable survey publish s.toml --data data", tmp_path)
     (serve,) = blocks("DEPLOYING.md", "Limits on forged reports")
     (register,) = blocks("DEPLOYING.md", "The register")
@@ -193,7 +195,7 @@ def test_limits_the_register_and_the_doctor_work_as_shown(tmp_path: Path) -> Non
 
 @pytest.mark.long
 def test_archives_work_as_shown(tmp_path: Path) -> None:
-    """The commands are those of "Archives" in DEPLOYING.md, except pip, for three ended rounds."""
+    """Run "Archives" in DEPLOYING.md, except pip, for three ended rounds."""
     asked = fill(tmp_path / "data")
     (block,) = blocks("DEPLOYING.md", "Archives")
     _, *lines = block.replace("/var/lib/deniable", "data").replace("DIR", "data").splitlines()
@@ -206,8 +208,7 @@ def test_archives_work_as_shown(tmp_path: Path) -> None:
 
 @pytest.mark.long
 def test_a_relay_works_as_shown(tmp_path: Path) -> None:
-    """The commands are those of "A relay" in DEPLOYING.md: both servers answer, the token is
-    accepted."""
+    """Run "A relay" in DEPLOYING.md: both servers answer, and the token is accepted."""
     (block,) = blocks("DEPLOYING.md", "A relay")
     new, serve, create, relay = block.replace("DIR", "data").splitlines()
     shell(new, tmp_path)

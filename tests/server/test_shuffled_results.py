@@ -1,4 +1,4 @@
-"""Results of a relay: amplification is stated where it can be true, and nowhere else."""
+"""Results through a relay: amplification is stated only where it can be true."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from tests.server.world import World
 from tests.shared.test_sealing import PUBLIC
 
 
-def test_a_batch_and_a_round_are_distinguished() -> None:
-    """The server sees batches arrive, so a report hides only among those of its batch."""
+def test_amplification_is_that_of_a_batch_not_of_a_round() -> None:
+    """The server sees batches arrive, so a report hides only within its batch."""
     batch, whole = shuffled(survey(sealed_to=PUBLIC), 54_321)
     assert (batch.among, batch.people, batch.epsilon) == ("batch", 1_000, "0.149")
     assert (whole.among, whole.people, whole.epsilon) == ("round", 50_000, "0.0182")
@@ -33,7 +33,7 @@ def test_a_small_round_is_one_batch() -> None:
 
 
 def test_a_report_spends_the_sum_of_its_questions() -> None:
-    """One report spends ε 0.5 + 2 + 1; no question alone does."""
+    """One report spends ε 0.5 + 2 + 1, more than any single question."""
     few = float(shuffled(survey(EACH_KIND, sealed_to=PUBLIC), 1_000)[0].epsilon)
     assert 0.397 < few < 1.853
 
@@ -50,7 +50,7 @@ def test_amplification_is_not_stated_where_it_would_be_false(
     assert shuffled(survey(**changes), reports) == ()
 
 
-def test_it_is_in_the_document_the_text_and_the_page(here: World) -> None:
+def test_amplification_is_in_the_document_the_text_and_the_page(here: World) -> None:
     from deniable.server.results.export import report_lines
     from deniable.server.store import Upload
     from tests.server.surveys import envelope

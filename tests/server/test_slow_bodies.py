@@ -1,4 +1,4 @@
-"""Slow bodies, cut ones and idle connections do not block the reader for others."""
+"""Slow bodies, truncated ones and idle connections: none blocks the reader for others."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from tests.server.world import Server, World, serving
 
 FORM = "application/x-www-form-urlencoded"
 MANY = 40  # more than the reader has threads
-SECONDS = 5.0  # to be answered
+SECONDS = 5.0  # allowed for an answer
 
 
 def slow_bodies(server: Server, number: int, path: str, headers: str = "") -> list[socket.socket]:
@@ -55,7 +55,7 @@ def test_slow_bodies_leave_threads_for_everyone_else(tmp_path: Path, path: str) 
         base = f"http://127.0.0.1:{server.dashboard_port}"
         assert requests.get(f"{base}/healthz", timeout=SECONDS).status_code == 200
         bearer = {"Authorization": f"Bearer {token}"}
-        if path == "/sign-in":  # anyone may send one: publishing still works
+        if path == "/sign-in":  # needs no role, and publishing still works
             refused = requests.post(f"{base}/v1/surveys", "{}", headers=bearer, timeout=SECONDS)
             assert refused.status_code == 400
         one_more = requests.post(f"{base}{path}", {"token": "x"}, headers=bearer, timeout=SECONDS)
@@ -63,20 +63,20 @@ def test_slow_bodies_leave_threads_for_everyone_else(tmp_path: Path, path: str) 
 
 
 def post_as_granian(here: World, path: str, cookie: str, body: bytes, length: int) -> int:
-    """Return the status of a form whose body ends early, whatever length it declares."""
+    """Return the status of a form whose body ends before its declared length."""
     builder = EnvironBuilder(path, method="POST", content_type=FORM, headers=[("Cookie", cookie)])
     environ: dict[str, Any] = {
         **builder.get_environ(),
         "CONTENT_LENGTH": str(length),
         "wsgi.input": BytesIO(body),
-        "wsgi.input_terminated": True,  # so that the framework does not count the bytes
+        "wsgi.input_terminated": True,  # so the framework does not count the bytes
     }
     _, status, _ = run_wsgi_app(BoundedBodies(here.app), environ, buffered=True)
     return int(status.split()[0])
 
 
 def test_a_form_that_ends_early_does_nothing(here: World) -> None:
-    """Part of a form may be a valid form, here one with fewer days."""
+    """Part of a form may be a valid form; here it has fewer days."""
     browser, session = FlaskClient(here.app), here.session(here.token("operator"))
     browser.set_cookie(COOKIE, session)
     (sent,) = set(re.findall('name="form_token" value="([0-9a-f]+)"', browser.get("/operate").text))
@@ -89,10 +89,10 @@ def test_a_form_that_ends_early_does_nothing(here: World) -> None:
 
 
 def test_idle_connections_delay_others_only_briefly(tmp_path: Path) -> None:
-    """There are more than the reader serves; those that send nothing are soon closed."""
+    """Open more connections than the reader serves; silent ones are soon closed."""
     with serving(tmp_path / "data") as server, ExitStack() as stack:
         place = ("127.0.0.1", server.dashboard_port)
         for _ in range(READER_CONNECTIONS + 50):
             stack.enter_context(socket.create_connection(place, PATIENCE))
         url = f"http://127.0.0.1:{server.dashboard_port}/healthz"
-        assert requests.get(url, timeout=8).status_code == 200  # 10 s is how long intake waits
+        assert requests.get(url, timeout=8).status_code == 200  # intake waits 10 s

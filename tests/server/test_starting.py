@@ -1,4 +1,4 @@
-"""Every start succeeds: each process is forked by one that has no other thread."""
+"""Starts: all succeed, because each process is forked by one that has no other thread."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ THREADED = "threading.Thread(target=threading.Event().wait, name='other', daemon
 
 
 def forks(data: Path, planted: str = "") -> list[str]:
-    """Return the threads alive at each fork of a start: of two roles, and of their workers."""
+    """Return the threads alive at each fork of a start, for two roles and their workers."""
     program = f"{WATCHED}{planted}raise SystemExit(main())"
     server = start(data, command=[sys.executable, "-c", program, "serve"])
     code, errors = server.stop()

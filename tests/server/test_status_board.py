@@ -1,4 +1,4 @@
-"""The board on which intake reports its state to the reader."""
+"""Status board, on which intake reports its state to the reader."""
 
 from __future__ import annotations
 

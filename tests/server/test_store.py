@@ -1,4 +1,4 @@
-"""The store: its version, its surveys, and its backups."""
+"""Store: its version, its surveys, and its backups."""
 
 import re
 import sqlite3
@@ -60,7 +60,7 @@ def test_reading_a_missing_folder_does_not_create_it(tmp_path: Path) -> None:
 
 
 def test_every_column_has_a_comment() -> None:
-    """The comments are in the schema itself, which the database stores."""
+    """The comments are in the schema, which the database stores."""
     for table in re.findall(r"CREATE TABLE \w+ \(\n(.*?)\n\)", SCHEMA, re.DOTALL):
         for line in table.splitlines():
             if line.strip().startswith(("PRIMARY KEY", "GENERATED")):
@@ -74,7 +74,7 @@ def test_every_column_has_a_comment() -> None:
      {"cells": bytes(16)}],
     ids=str,
 )  # fmt: skip
-def test_a_tally_that_differs_in_any_column_is_not_whole(change: dict[str, Any]) -> None:
+def test_a_tally_that_differs_in_any_column_is_damaged(change: dict[str, Any]) -> None:
     row = tally_row(1, DECEMBER, "a", 7, False, bytes(15) + b"\1")
     assert is_whole(row)
     assert not is_whole(row._replace(**change))
@@ -107,7 +107,7 @@ def test_a_reader_cannot_write(data: Path) -> None:
 # Surveys
 
 
-def test_publishing_the_same_again_changes_nothing(here: World) -> None:
+def test_publishing_the_same_survey_again_changes_nothing(here: World) -> None:
     first, second = here.publish(survey()), here.publish(survey())
     assert first == second
     assert len(here.store.surveys()) == 1
@@ -146,7 +146,7 @@ def test_a_damaged_backup_is_not_restored(data: Path, tmp_path: Path) -> None:
     copy, target = tmp_path / "copy", tmp_path / "again"
     back_up(data, copy)
     whole = copy.read_bytes()
-    size = int.from_bytes(whole[28:32], "big") + 1  # a page that the file says it has, unused
+    size = int.from_bytes(whole[28:32], "big") + 1  # an unused page that the header declares
     for damaged in (
         whole[:28] + size.to_bytes(4, "big") + whole[32:] + bytes(1024),
         whole[: len(whole) // 2],
@@ -193,7 +193,7 @@ def test_a_survey_signed_by_another_key_does_not_replace_the_first(here: World) 
 
 
 def damage(data: Path, statement: str) -> None:
-    """Damage the data as flipped bits on a disk would: the file remains a valid database."""
+    """Damage the data as flipped bits on a disk would: the file stays a valid database."""
     with closing(sqlite3.connect(data / FILE)) as connection, connection:
         assert connection.execute(statement).rowcount == 1
 
@@ -229,7 +229,7 @@ def test_a_damaged_tally_is_neither_shown_nor_added_to_nor_purged(here: World, c
 
 
 def test_a_round_with_damaged_envelopes_accepts_nothing(here: World) -> None:
-    """The store cannot know whether a report has already come."""
+    """The store cannot determine whether a report has already been counted."""
     asked = here.publish(survey())
     here.send(envelope(asked, 1))
     damage(

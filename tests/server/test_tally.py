@@ -1,4 +1,4 @@
-"""Counting is exact for every shape of question, and rejects what no client sends."""
+"""Counting: exact for every kind of question, rejecting what no client sends."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def test_a_bit_that_every_report_sets_is_counted_in_all_of_them(reports: int) ->
 
 @pytest.mark.parametrize("shape", SURVEYS)
 def test_one_report_is_checked_as_strictly_as_many(shape: str) -> None:
-    """The fast path for one report and the counting path agree on every value of every byte."""
+    """The fast path for one report and the counting path agree on every value of each byte."""
     asked = SURVEYS[shape]
     good = payload(asked, 1)
     for index in range(len(good)):
@@ -94,7 +94,7 @@ def accepts(asked: Survey, sent: bytes, reports: int) -> bool:
 
 
 @pytest.mark.parametrize("shape", SURVEYS)
-def test_an_encoding_without_a_counter_is_counted_by_its_own_method(
+def test_an_encoding_without_a_vectorized_counter_is_counted_by_its_own_method(
     shape: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(tallies, "COUNTERS", {})
@@ -110,8 +110,10 @@ def test_an_encoding_without_a_counter_is_counted_by_its_own_method(
 @pytest.mark.parametrize("more", [-1, 0, 1, 300])
 @pytest.mark.parametrize("width", [1, 5, 16])
 def test_many_rows_are_added_up_bit_by_bit(width: int, more: int) -> None:
-    """Random bits and all-one bits, around the number of rows that are added together, cut from a
-    wider payload as for one of several questions."""
+    """Count random bits and all-one bits, for row numbers around the size of a block.
+
+    The rows are cut from a wider payload, as for one of several questions.
+    """
     rows = np.random.default_rng(width).integers(
         0, 256, (2 * BLOCKS * ROWS + more, width + 3), dtype=np.uint8
     )
@@ -141,7 +143,7 @@ def test_an_invalid_group_is_found_among_many() -> None:
         'mechanism = "grouped-k-randomized-response"\n'
     )
     (question,) = asked.questions
-    groups = 5 + 6  # of the first 4 to 8 digits, and six of the whole text
+    groups = 5 + 6  # for the first 4 to 8 digits, and six for the whole text
     size = question.mechanism.payload_size
     last = bytes([groups - 1]).ljust(size, b"\0")
     assert tally(asked, last * 3, 3)[-1] == 3
@@ -163,7 +165,7 @@ def test_an_impossible_symbol_of_three_bytes_is_found_among_many() -> None:
 
 
 def test_sets_of_a_fixed_size_are_counted_and_others_rejected() -> None:
-    """Every set of this size out of 13 options, then one with an option more or less."""
+    """Use every set of this size out of 13 options, then one with an option more or less."""
     asked = survey(choice(13, "subset-selection"))
     encoding = asked.questions[0].mechanism.encoding
     sets = list(encoding.symbols())
@@ -179,7 +181,7 @@ def test_sets_of_a_fixed_size_are_counted_and_others_rejected() -> None:
                 tally(asked, b"".join(wrong), len(wrong))
 
 
-def test_a_commit_counts_what_admission_did_not(tmp_path: Path) -> None:
+def test_a_commit_counts_payloads_that_admission_did_not(tmp_path: Path) -> None:
     with SqliteStore.create(tmp_path / "data") as store:
         asked = published(store, mixed())
         sent = [envelope(asked, number) for number in range(5)]

@@ -1,4 +1,4 @@
-"""A mean vector as JSON, CSV, page and command output."""
+"""Mean vectors as JSON, CSV, page and command output."""
 
 import csv
 import io
@@ -71,8 +71,10 @@ def test_the_csv_has_every_coordinate(filled: tuple[World, PublishedSurvey]) -> 
 def test_the_page_draws_the_largest_clear_coordinates_and_lists_the_others(
     filled: tuple[World, PublishedSurvey],
 ) -> None:
-    """Large negative ones count as large. A survey that JavaScript cannot answer shows no such
-    example."""
+    """Large negative coordinates count as large.
+
+    A survey that the JavaScript client cannot answer shows no JavaScript example.
+    """
     here, published = filled
     headers = here.bearer("analyst")
     page = here.client.get(f"/surveys/{published.id}?round={FIRST_ROUND}", headers=headers).text
@@ -117,7 +119,7 @@ def test_an_impossible_vector_question_is_refused(old: str, new: str, what: str)
 
 
 def test_the_document_states_the_number_of_codewords() -> None:
-    """The device uses it, whatever it would have chosen itself."""
+    """The device uses this number, whatever it would choose itself."""
     document = render_document(parse_survey_file(survey_text(vector(300))))
     (question,) = parse_document(document).questions
     other = document.replace(b'"64"', b'"128"').replace(b'"22"', b'"40"')

@@ -1,4 +1,4 @@
-"""The operator's commands, as people and programs run them."""
+"""Commands of the operator, as people and programs run them."""
 
 import json
 import re
@@ -30,14 +30,14 @@ def data(tmp_path: Path) -> Path:
 
 
 def refused(code: int, *arguments: object) -> str:
-    """Return the single line of the refusal."""
+    """Run a command, and return the single line of its refusal."""
     done = run(*arguments)
     assert (done.returncode, done.stdout) == (code, ""), done
     assert done.stderr.count("\n") == 1, done.stderr
     return done.stderr
 
 
-def test_a_survey_s_whole_life(file: Path, data: Path) -> None:
+def test_a_survey_is_published_counted_closed_and_shown(file: Path, data: Path) -> None:
     made = asked_json("survey", "publish", file, "--data", data)
     assert made["name"] == "app-health"
     assert made["epsilon"] == {"round": "2", "survey": "6"}
@@ -55,11 +55,11 @@ def test_a_survey_s_whole_life(file: Path, data: Path) -> None:
 
 
 def test_publishing_other_questions_under_a_name_in_use_shows_them_first(file: Path) -> None:
-    """Deployed apps answer by name, so the change is shown and must be confirmed."""
+    """Deployed apps answer by name, so the command shows the change and asks for confirmation."""
     data, text = file.parent / "data", file.read_text()
     assert run("survey", "publish", file, "--data", data).returncode == 0
     again = run("survey", "publish", file, "--data", data, "--json")
-    assert "asked again" not in again.stdout  # the same bytes are the same survey
+    assert "asked again" not in again.stdout  # equal bytes are the same survey
     file.write_text(text.replace("How is the app doing?", "How is our app doing?"))
     retitled = run("survey", "publish", file, "--data", data)
     assert retitled.returncode == 0
@@ -87,7 +87,7 @@ def test_check_states_the_privacy_cost_in_words(file: Path) -> None:
     assert done.returncode == 0
     assert round_promise(2_000_000_000)[1:] in done.stdout
     assert lifetime_promise(2_000_000_000, 3) in done.stdout
-    assert "± 3.9 points" in done.stdout  # the bit, with 10,000 people at ε 0.5
+    assert "± 3.9 points" in done.stdout  # a bit with 10,000 people at ε 0.5
     assert "subset-selection" in done.stdout
 
 
@@ -130,7 +130,7 @@ def test_a_mistake_in_a_survey_is_one_line_with_its_fix(
     assert not (data / "deniable.sqlite3").exists()
 
 
-def test_missing_things_are_reported_with_what_to_do(
+def test_missing_files_and_surveys_are_reported_with_the_fix(
     file: Path, data: Path, tmp_path: Path
 ) -> None:
     assert "deniable serve" in refused(2, "survey", "list", "--data", data)
@@ -146,7 +146,7 @@ def test_missing_things_are_reported_with_what_to_do(
 
 
 def test_a_user_s_own_key_signs_and_stays_in_place(file: Path, data: Path, tmp_path: Path) -> None:
-    """The server's folder then has only the public half."""
+    """The server's folder gets only the public half."""
     key = tmp_path / "key.pem"
     public = asked_json("keys", "new", key)["key"]
     assert key.stat().st_mode & 0o077 == 0
@@ -159,7 +159,7 @@ def test_a_user_s_own_key_signs_and_stays_in_place(file: Path, data: Path, tmp_p
     assert all(secret not in path.read_bytes() for path in data.iterdir())
 
 
-def test_without_a_key_one_is_made_and_reported(file: Path, data: Path) -> None:
+def test_a_missing_signing_key_is_created_and_reported(file: Path, data: Path) -> None:
     done = run("survey", "publish", file, "--data", data, "--json")
     assert "created a signing key" in done.stderr
     assert json.loads(done.stdout)["key"] in done.stderr
@@ -178,7 +178,7 @@ def test_tokens_are_made_listed_and_revoked(file: Path, data: Path) -> None:
     assert "no tokens" in run("token", "list", "--data", data).stdout
 
 
-def test_a_backup_is_whole_and_is_restored_only_into_an_empty_folder(
+def test_a_backup_is_complete_and_is_restored_only_into_an_empty_folder(
     file: Path, data: Path, tmp_path: Path
 ) -> None:
     run("survey", "publish", file, "--data", data)
@@ -197,7 +197,7 @@ def test_a_backup_is_whole_and_is_restored_only_into_an_empty_folder(
     assert "schema version 99" in refused(2, "restore", copy, "--data", tmp_path / "third")
 
 
-def test_a_script_gets_the_token_alone(file: Path, data: Path) -> None:
+def test_a_script_gets_only_the_token(file: Path, data: Path) -> None:
     run("survey", "publish", file, "--data", data)
     done = run("token", "create", "--role", "app", "--data", data)
     assert re.fullmatch(r"\S+\n", done.stdout)
@@ -233,7 +233,7 @@ def test_an_address_is_refused_as_a_folder(
 
 
 def test_a_name_of_several_surveys_closes_none_of_them(file: Path, data: Path) -> None:
-    """A second close must not close the older one."""
+    """A second close must not affect the older survey."""
     first = asked_json("survey", "publish", file, "--data", data)["id"]
     file.write_text(file.read_text("utf-8").replace("How is", "And how is"), "utf-8")
     second = asked_json("survey", "publish", file, "--data", data)["id"]

@@ -1,4 +1,4 @@
-"""The page before the first report: it refreshes, shows how to answer, makes test reports."""
+"""Page before the first report: refreshes, shows how to answer, and makes test reports."""
 
 from __future__ import annotations
 
@@ -46,8 +46,8 @@ def tried(client: FlaskClient, asked: PublishedSurvey) -> str:
 
 
 def everything(here: World) -> list[str]:
-    """Return all that is on disk, and all counters in memory."""
-    here.clock.pass_(seconds=2)  # metrics are a second old at most
+    """Return all data on disk, and all counters in memory."""
+    here.clock.pass_(seconds=2)  # metrics are at most a second old
     lines = here.client.get("/metrics", headers=here.bearer("operator")).text.splitlines()
     kept = [line for line in lines if "report" in line or "commit" in line]
     for file in sorted(Path(here.store.option.partition(" ")[2]).glob("**/*.sqlite3")):
@@ -87,7 +87,7 @@ def test_a_page_without_reports_refreshes_with_and_without_a_script(
 def test_a_page_loads_only_the_scripts_it_uses(
     here: World, operator: FlaskClient, opens: date, reports: int, closed: bool, needed: str
 ) -> None:
-    """They are the planner, snippets to copy, the refresh, and figures to draw as PNG."""
+    """The scripts are the planner, copied snippets, the refresh, and figures as PNG."""
     asked = here.publish(until_spring(opens=opens))
     if reports:
         here.send(envelope(asked, 1, count=reports), app=True)
@@ -116,7 +116,10 @@ def test_the_refresh_check_needs_the_same_role_as_the_page(
 
 
 def test_the_refresh_check_reads_no_other_survey(here: World, asked: PublishedSurvey) -> None:
-    """Pages repeat it often. Here, the counts of the other survey are damaged."""
+    """Pages repeat it often.
+
+    Here the counts of the other survey are damaged, so reading them fails.
+    """
     other = here.publish(survey(name="other"))
     assert here.send(envelope(other, 1)).json["accepted"] == 1
     assert here.tallies(other)
@@ -141,7 +144,7 @@ def test_a_closed_survey_s_page_does_not_refresh(
 def test_the_waiting_page_plans_the_survey_s_own_questions(
     here: World, operator: FlaskClient, opens: date
 ) -> None:
-    """It does so before the survey opens, and while there are no reports."""
+    """The page does so before the survey opens, and while there are no reports."""
     asked = here.publish(until_spring(opens=opens))
     for question in asked.survey.questions:
         query = f"?question={question.name}&people=50000"
@@ -153,7 +156,7 @@ def test_the_waiting_page_plans_the_survey_s_own_questions(
     assert "50,000" not in operator.get(f"/surveys/{asked.id}?people=-1&question=<b>").text
 
 
-# The trial
+# Test reports
 
 
 @pytest.mark.parametrize(
@@ -171,10 +174,10 @@ def test_a_test_report_is_validated_and_not_stored(
     assert here.tallies(asked) == {}
     assert here.store.counters(asked.sequence) == {}
     here.send(envelope(asked, 1))
-    assert everything(here) != before  # the look that saw nothing sees a report
+    assert everything(here) != before  # a stored report changes what `everything` returns
 
 
-def test_a_test_report_s_id_does_not_make_a_duplicate(
+def test_the_id_of_a_test_report_makes_no_duplicate(
     here: World, operator: FlaskClient, asked: PublishedSurvey, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     sent = envelope(asked, 1)

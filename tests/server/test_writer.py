@@ -1,4 +1,4 @@
-"""The writer: acknowledged envelopes are on disk, and nothing is counted twice."""
+"""Writer: acknowledged envelopes are on disk, and nothing is counted twice."""
 
 import sqlite3
 import threading
@@ -33,7 +33,7 @@ def upload(asked: PublishedSurvey, number: int) -> Upload:
 
 
 class Faulty(SqliteStore):
-    """The real store, whose next transactions fail as planned: complete, but not yet committed."""
+    """Real store whose next transactions fail as planned, complete but uncommitted."""
 
     faults: list[Exception]
     gate: threading.Event | None = None
@@ -53,7 +53,7 @@ class Faulty(SqliteStore):
 def test_a_group_is_written_in_the_order_of_its_rounds(
     store: Faulty, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Otherwise rows would lie in the order of arrival."""
+    """Otherwise rows would be in the order of arrival."""
     asked, written = published(store, survey(opens=date(2026, 9, 1))), list[int]()
     sent = [envelope(asked, n, round_number=n) for n in (DECEMBER, DECEMBER - 2, DECEMBER - 1)]
     with store.transaction() as transaction:
@@ -88,7 +88,7 @@ def writer_of(store: Store, clock: Hands | None = None) -> Iterator[Writer]:
 def hold(
     store: Faulty, writer: Writer, pool: ThreadPoolExecutor, first: Upload
 ) -> Future[list[Outcome]]:
-    """Keep the writer in a transaction with this upload alone, until the gate is set."""
+    """Keep the writer in a transaction with only this upload, until the gate is set."""
     store.gate = threading.Event()
     answer = pool.submit(writer.write, [first])
     eventually(lambda: store.held, "the first is being written")
@@ -101,7 +101,7 @@ def opened(store: Faulty) -> None:
 
 
 def counted(store: Store, asked: PublishedSurvey) -> list[int]:
-    """Return the reports and the cells of the only round."""
+    """Return the number of reports and the cells of the only round."""
     tallies = store.tallies(asked.sequence)
     return [tallies[0].reports, *tallies[0].cells] if tallies else []
 
@@ -124,7 +124,7 @@ def test_many_requests_share_one_commit(store: Faulty) -> None:
 def test_a_group_waits_for_as_many_requests_as_the_last_one_had(
     store: Faulty, monkeypatch: pytest.MonkeyPatch, seconds: float, commits: int
 ) -> None:
-    """The first comes alone, then three together, and then three one by one."""
+    """Send one request alone, then three together, and then three one by one."""
     monkeypatch.setattr(writing, "GATHER_SECONDS", seconds)
     asked, taken = published(store, survey()), list[float]()
     with writer_of(store) as writer, ThreadPoolExecutor(7) as pool:
@@ -193,8 +193,7 @@ def test_a_failed_group_is_refused_whole_and_the_next_is_accepted(
 
 
 def test_a_failing_disk_ends_the_acknowledgements(here: World) -> None:
-    """After an I/O error the state of the disk is unknown, so no report is accepted until a
-    restart."""
+    """After an I/O error the state of the disk is unknown; only a restart accepts reports again."""
     asked = here.publish(survey())
     failing = Faulty(here.store.data)
     failing.faults = [StoreLost("the store could not record reports: disk I/O error")]
@@ -218,20 +217,20 @@ def test_a_full_queue_refuses_without_waiting(
         taken += [pool.submit(writer.write, [upload(asked, n)]) for n in (1, 2, 3)]
         eventually(lambda: writer.waiting == 3, "three requests wait")
         with pytest.raises(Unavailable, match="the server is overloaded"):
-            writer.write([upload(asked, 4)])  # although nothing is written before the gate opens
+            writer.write([upload(asked, 4)])  # nothing is written before the gate opens
         opened(store)
         assert [answer.result(PATIENCE) for answer in taken] == [["accepted"]] * 4
     assert counted(store, asked)[0] == 4
 
 
-def test_the_queue_is_bounded_in_bytes_too(store: Faulty, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_queue_is_bounded_in_bytes(store: Faulty, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(writing, "MAX_WAITING_BYTES", 0)
     asked = published(store, survey())
     with writer_of(store) as writer, pytest.raises(Unavailable):
         writer.write([upload(asked, 1)])
 
 
-def test_the_limits_are_those_that_are_documented() -> None:
+def test_the_limits_equal_the_documented_ones() -> None:
     assert (writing.MAX_REQUESTS, writing.MAX_UPLOADS) == (1_024, 16_384)
     assert (writing.MAX_WAITING, writing.MAX_WAITING_BYTES) == (4_096, 64 * 2**20)
     assert writing.GATHER_SECONDS == 0.0005
@@ -239,7 +238,7 @@ def test_the_limits_are_those_that_are_documented() -> None:
 
 @pytest.mark.parametrize("limit", ["MAX_REQUESTS", "MAX_UPLOADS"])
 def test_a_group_has_a_limit(store: Faulty, monkeypatch: pytest.MonkeyPatch, limit: str) -> None:
-    """The first alone, then eight requests of one upload each in groups of at most four."""
+    """Send one request alone, then eight more, which go into groups of at most four."""
     monkeypatch.setattr(writing, limit, 4)
     asked, commits = published(store, survey()), list[float]()
     with writer_of(store) as writer, ThreadPoolExecutor(9) as pool:
@@ -252,7 +251,7 @@ def test_a_group_has_a_limit(store: Faulty, monkeypatch: pytest.MonkeyPatch, lim
     assert len(commits) == 3
 
 
-def test_stopping_writes_what_waits_and_refuses_what_comes_later(store: Faulty) -> None:
+def test_stopping_writes_waiting_uploads_and_refuses_later_ones(store: Faulty) -> None:
     asked = published(store, survey())
     with writer_of(store) as writer, ThreadPoolExecutor(8) as pool:
         waiting = [hold(store, writer, pool, upload(asked, 0))]
@@ -310,7 +309,7 @@ def rows(data: Path) -> int:
 
 
 def test_envelopes_are_deleted_after_their_time_and_tallies_stay(store: Faulty) -> None:
-    """December ends on the 31st, is taken for 14 days more, and kept for 90 after that."""
+    """December's reports are accepted for 14 days after the 31st, and kept 90 days after that."""
     asked = published(store, survey())
     end = datetime(2027, 1, 1, tzinfo=UTC) + timedelta(days=14 + 90)
     with writer_of(store) as writer:
@@ -326,7 +325,7 @@ def test_envelopes_are_deleted_after_their_time_and_tallies_stay(store: Faulty) 
 
 @pytest.mark.parametrize("by", ["command", "server"])
 def test_a_slice_that_ends_no_envelope_is_not_the_last(store: Faulty, by: str) -> None:
-    """Each of these fills some seventy rows, of which the first says that there is one."""
+    """Each envelope fills some seventy rows, and only its first row counts as an envelope."""
     asked, large = published(store, survey()), bytes(60_000)
     envelopes = [Upload(asked, DECEMBER, bytes([n]) * 16, len(large), large) for n in range(8)]
     with store.transaction() as transaction:
@@ -341,7 +340,7 @@ def test_a_slice_that_ends_no_envelope_is_not_the_last(store: Faulty, by: str) -
 
 
 def test_a_purged_round_counts_nothing_more_even_if_the_clock_goes_back(store: Faulty) -> None:
-    """Its ids are gone: an envelope that comes again would otherwise count twice."""
+    """Its ids are gone, so an envelope that is sent again would count twice."""
     asked = published(store, survey())
     with writer_of(store) as writer:
         assert writer.write([upload(asked, 1)]) == ["accepted"]
@@ -352,7 +351,7 @@ def test_a_purged_round_counts_nothing_more_even_if_the_clock_goes_back(store: F
 
 
 def test_the_bytes_of_purged_reports_are_gone_from_the_file(tmp_path: Path) -> None:
-    mark = bytes(range(64, 128)) * 10  # within a page
+    mark = bytes(range(64, 128)) * 10  # fits into one page
     with SqliteStore.create(tmp_path / "data") as store:
         asked = published(store, survey())
         with store.transaction() as transaction:
@@ -368,11 +367,11 @@ def test_the_bytes_of_purged_reports_are_gone_from_the_file(tmp_path: Path) -> N
 
 
 def test_uploads_never_wait_for_more_than_a_slice_of_a_purge(tmp_path: Path) -> None:
-    """30,000 envelopes are deleted; an upload that comes meanwhile is the next to be committed."""
+    """Delete 30,000 envelopes; an upload that arrives meanwhile is the next to be committed."""
     events: list[str] = []
 
     class Purging(SqliteStore):
-        """Each slice of a purge finds one more upload waiting when it is done."""
+        """Store in which each slice of a purge ends with one more upload waiting."""
 
         def purge(self, most: int) -> Purged:
             answers.append(pool.submit(writer.write, [upload(now, len(answers))]))
@@ -397,7 +396,7 @@ def test_uploads_never_wait_for_more_than_a_slice_of_a_purge(tmp_path: Path) -> 
         store.seal(old.sequence, [DECEMBER])
         events.clear()
         writer = Writer(store, Catalogue(store), Hands())
-        writer.start()  # and purges at once
+        writer.start()  # starts to purge
         try:
             eventually(lambda: rows(store.data) == len(answers), "all are deleted")
             assert {tuple(answer.result(PATIENCE)) for answer in answers} == {("accepted",)}

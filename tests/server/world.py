@@ -1,4 +1,4 @@
-"""The server as its tests meet it: a real application in this process, and real processes."""
+"""Server for the tests: a real application in this process, and real processes."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ PROBLEM = "application/problem+json"
 
 
 class Hands(Clock):
-    """A clock that tests set; `seconds` go with it."""
+    """Clock that tests set; its `seconds` advance with it."""
 
     def __init__(self, time: datetime = NOON) -> None:
         super().__init__(now=lambda: self.time, seconds=lambda: datetime.timestamp(self.time))
@@ -57,7 +57,7 @@ class Hands(Clock):
 class World:
     """Intake and reader around a real store and a real writer, in this process."""
 
-    store: SqliteStore  # or the other one, in the tests of both
+    store: SqliteStore  # a PostgresStore in tests of both stores
     catalogue: Catalogue
     writer: Writer
     app: Flask  # the reader
@@ -66,17 +66,17 @@ class World:
     clock: Hands
 
     @property
-    def client(self) -> Any:  # Any: of its answers' JSON
-        """Asks both addresses: intake for what devices ask for, the reader for everything else."""
+    def client(self) -> Any:  # Any: JSON of its answers
+        """Client that sends device requests to intake and all others to the reader."""
         return self.app.test_client()
 
     @property
-    def devices(self) -> Any:  # Any: of its answers' JSON
-        """Asks intake for everything."""
+    def devices(self) -> Any:  # Any: JSON of its answers
+        """Client that sends everything to intake."""
         return DeviceClient(self.app)
 
-    def at_one_address(self, environ: Any, start: Any) -> Iterable[bytes]:  # Any: as WSGI has it
-        """Intake and reader behind one address, as a WSGI application for a browser."""
+    def at_one_address(self, environ: Any, start: Any) -> Iterable[bytes]:  # Any: as in WSGI
+        """Serve intake and reader at one address, as a WSGI application for a browser."""
         path, method = environ["PATH_INFO"], environ["REQUEST_METHOD"]
         if not is_for_intake(path, method):
             return self.app(environ, start)
@@ -86,18 +86,18 @@ class World:
         return published(self.store, asked, self.catalogue)
 
     def token(self, role: str, **lasts: float) -> str:
-        """A new token of this role."""
+        """Return a new token of this role."""
         token = new_token()
         end = self.clock.now() + timedelta(**(lasts or {"days": 1}))
         self.store.add_token(token, role, self.clock.now(), end)
         return token
 
     def session(self, token: str) -> str:
-        """The cookie of somebody who has signed in with it."""
+        """Return the cookie of a session that begins with this token."""
         return parts_of(self.app).sessions.begin(token)
 
     def bearer(self, role: str, **lasts: float) -> dict[str, str]:
-        """The header with one."""
+        """Return the header with a new token of this role."""
         return {"Authorization": f"Bearer {self.token(role, **lasts)}"}
 
     def send(self, *envelopes: Envelope, app: bool = False) -> Any:  # Any: a test response
@@ -167,7 +167,7 @@ def world(
 
 @dataclass
 class Server:
-    """`deniable serve` in a process group of its own."""
+    """Process group of `deniable serve`."""
 
     process: subprocess.Popen[str]
     url: str  # for devices
@@ -176,7 +176,7 @@ class Server:
 
     @property
     def port(self) -> int:
-        """Intake's."""
+        """Port of intake."""
         return int(self.url.rpartition(":")[2])
 
     @property
@@ -184,11 +184,11 @@ class Server:
         return int(self.dashboard.rpartition(":")[2])
 
     def url_of(self, path: str) -> str:
-        """The whole address of a path, at the process that serves it."""
+        """Return the whole address of a path, at the process that serves it."""
         return (self.url if is_for_intake(path, "GET") else self.dashboard) + path
 
     def workers(self, role: str = "(intake|relay)") -> list[int]:
-        """The pids of a role's worker: the child of a process that is called like it."""
+        """Return the pids of a role's workers: children of a process with the role's name."""
         listed = subprocess.run(
             ["ps", "-eo", "pid=,ppid=,comm="], capture_output=True, text=True
         ).stdout.splitlines()
@@ -212,7 +212,7 @@ class Server:
                 stream.close()
 
     def stop(self) -> tuple[int, str]:
-        """Ask it to stop: the exit code and what it said."""
+        """Stop the server; return its exit code and its error output."""
         self.process.terminate()
         _, errors = self.process.communicate(timeout=PATIENCE)
         return self.process.returncode, errors
@@ -228,7 +228,7 @@ def start(
 
 
 def begun(command: Sequence[str]) -> Server:
-    """Once it says that it is ready."""
+    """Start the command, and return the server once it reports that it is ready."""
     process = subprocess.Popen(
         command,
         stdout=subprocess.PIPE,
@@ -240,7 +240,7 @@ def begun(command: Sequence[str]) -> Server:
     line = process.stdout.readline()
     if not line:
         _, errors = process.communicate(timeout=PATIENCE)
-        raise AssertionError(f"it did not start: {errors}")
+        raise AssertionError(f"the server did not start: {errors}")
     ready = json.loads(line)
     return Server(process, ready["url"], ready.get("dashboard", ready["url"]), ready.get("token"))
 
