@@ -77,8 +77,9 @@ def _has_plus(column: int, option: int) -> bool:
 
 
 class NegativeSurvey(SupportDesign):
-    """Report an option that is not the answer, and sometimes the answer: a report supports all
-    options but the one that it names.
+    """Report an option that is not the answer, and sometimes the answer.
+
+    A report supports all options but the one that it names.
 
     Source: Esponda, Guerrero 2009, "Surveys with negative questions for sensitive items",
     Statistics & Probability Letters 79(24).
@@ -123,7 +124,7 @@ class NegativeSurvey(SupportDesign):
 
 @dataclass(frozen=True)
 class Rating(MeanQuestion):
-    """A rating from 1 to 5; its mean is estimated."""
+    """Rating from 1 to 5, whose mean is estimated."""
 
     kind, mechanism_kind = "rating", "number"
     form_label = "A rating"
@@ -147,7 +148,7 @@ class Rating(MeanQuestion):
 
 @contextmanager
 def rating() -> Iterator[None]:
-    """The line that a newcomer adds to the kinds."""
+    """Register the kind `rating`, the one line that a newcomer adds."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setitem(kinds.PATHS, "rating", f"{__name__}:Rating")
         yield
@@ -159,7 +160,7 @@ DESIGNS: list[type[SupportDesign]] = [HadamardResponse, NegativeSurvey]
 
 @contextmanager
 def registered(*designs: type[SupportDesign]) -> Iterator[None]:
-    """The line that a newcomer adds to the table."""
+    """Register a mechanism, the one line that a newcomer adds."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(table, "DESIGNS", [*table.DESIGNS, *designs])
         yield

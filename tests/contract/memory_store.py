@@ -52,7 +52,7 @@ class Contents:
     events: dict[int, set[Annotation]] = field(default_factory=dict)
     outcomes: dict[tuple[int, str], int] = field(default_factory=dict)
     pages: dict[str, PublicPage] = field(default_factory=dict)
-    held: dict[str, Token] = field(default_factory=dict)  # by the token's hash
+    held: dict[str, Token] = field(default_factory=dict)  # key: hash of the token
     day: date | None = None
 
     def note(self, event: Event, row: SurveyRow) -> None:
@@ -62,7 +62,7 @@ class Contents:
 
 @dataclass(eq=False)
 class Memory:
-    """The place of a store in memory."""
+    """Location of a store in memory."""
 
     name: str
     contents: Contents | None = None

@@ -1,5 +1,4 @@
-"""`check_mechanism` passes every mechanism in the table, and names the rule that a broken one
-breaks."""
+"""`check_mechanism`: accepts every mechanism in the table, and names the rule that others break."""
 
 from __future__ import annotations
 
@@ -31,13 +30,13 @@ def test_every_mechanism_passes(name: str) -> None:
     assert all(check.startswith(NAMED[name].__name__) for check in checks)
 
 
-def test_an_instance_is_checked_as_it_is() -> None:
+def test_an_instance_can_be_checked_directly() -> None:
     checks = check_mechanism(Unary(Epsilon("0.7"), 6), random.Random(1).getrandbits)
     assert {check.partition(":")[0] for check in checks} == {"Unary at ε 0.7, size 6"}
 
 
 def test_a_correct_mechanism_almost_never_fails(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The error probabilities of all a class's samplings add up to the stated one."""
+    """The error probabilities of all samples of a class add up to the stated one."""
     errors: list[float] = []
 
     def noted(name: str) -> Callable[..., Any]:
@@ -66,7 +65,7 @@ class ThreeTimes(NegativeSurvey):
 
 
 class Understated(KRandomizedResponse):
-    """Broken: the rows exceed the stated bound by less than the slack in ε."""
+    """Broken: the rows exceed the stated bound, though not ε with its slack."""
 
     def worst_ratio(self) -> tuple[int, int]:
         return 1, 1
@@ -107,7 +106,7 @@ class Garbled(KRandomizedResponse):
 
 
 class Hesitant(KRandomizedResponse):
-    """Broken: draws once more if the answer is 0, which its timing shows."""
+    """Broken: draws again if the answer is 0, which its timing reveals."""
 
     def randomize(self, answer: int, draw: Draw) -> int:
         if answer == 0:
@@ -116,7 +115,7 @@ class Hesitant(KRandomizedResponse):
 
 
 class Frank(KRandomizedResponse):
-    """Broken: states the table of ε and reports at twice that."""
+    """Broken: states the table of ε and reports at twice ε."""
 
     def randomize(self, answer: int, draw: Draw) -> int:
         more = KRandomizedResponse(times(self.epsilon, 2), self.options)
@@ -153,8 +152,8 @@ def test_rates_that_differ_from_the_table_are_detected() -> None:
         check_mechanism(Frank(Epsilon("1"), 4), random.Random(1).getrandbits)
 
 
-def test_frank_reports_are_audited_too() -> None:
-    """With too many symbols to count each, only the audit detects it."""
+def test_reports_with_too_many_symbols_to_count_are_audited() -> None:
+    """Only the audit detects such a mechanism."""
 
     class FrankSets(Unary):
         def randomize(self, answer: int, draw: Draw) -> int:
@@ -189,7 +188,7 @@ def test_certify_refuses_anything_but_a_mechanism(
 
 
 def test_a_ratio_one_unit_over_the_bound_is_an_excess() -> None:
-    """One unit of 2^-64 moved from a lie to the truth: the multiple shows more than 1."""
+    """Move one unit of 2^-64 from a lie to the truth: the stated multiple is above 1."""
     made = KRandomizedResponse(Epsilon("1"), 2)
     made.lie, made.keep = made.lie - 1, made.keep + 1
     assert made.keep + made.lie == ONE

@@ -1,6 +1,6 @@
-"""Every kind and every period works with both clients, or is refused with a sentence.
+"""Kinds and periods in both clients: each works, or is refused with a sentence.
 
-Both clients answer the same surveys, and the survey's own numbers check what they send.
+Both clients answer the same surveys, and the survey's numbers check what they send.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ COMMANDS = {
     "javascript": [NODE, str(ADAPTER)],
 }
 REFUSED_BY = {"javascript": {"vector"}, "python": set[str]()}
-KEYS: dict[str, dict[str, Any]] = {  # that a question of the kind must have, as in TOML
+KEYS: dict[str, dict[str, Any]] = {  # keys that a question of the kind needs, as in TOML
     "bit": {},
     "number": {"low": 0, "high": 120, "mechanism": "local-laplace", "grid": 64},
     "choice": {"options": ["firefox", "chrome", "safari"]},
@@ -81,7 +81,7 @@ def test_every_kind_is_answered_in_every_period(client: str, kind: str) -> None:
 @pytest.mark.parametrize("client", COMMANDS)
 @pytest.mark.parametrize("period", PERIODS)
 def test_every_period_has_the_same_rounds_in_both_clients(client: str, period: str) -> None:
-    """Checked on the first and last day of rounds at either end of the survey."""
+    """Check the first and last day of the rounds at either end of the survey."""
     document = published("bit", period)
     survey = parse_document(document)
     with stage(COMMANDS[client]) as made:

@@ -1,7 +1,7 @@
-"""Every kind of question works end to end, and so does one that a newcomer adds.
+"""Kinds of questions: each works end to end, and so does one that a newcomer adds.
 
 The path runs from the survey file to the device, both encodings, tally, results as JSON and CSV,
-page, planner, certificate and simulator. `rating` is one class and one line; it is not shipped.
+page, planner, certificate and simulator. `rating` is one class and one line, and is not shipped.
 """
 
 from __future__ import annotations
@@ -92,7 +92,7 @@ def test_a_published_document_reads_back(kind: str) -> None:
     assert read.mechanism.integers == only(survey).mechanism.integers
 
 
-def test_the_policy_knows_it(kind: str) -> None:
+def test_the_policy_accepts_every_kind(kind: str) -> None:
     assert Policy(keys=["00" * 32], questions={"it": kind}).mismatch({"it": kind}) is None
     assert "is asked as a" in str(
         Policy(keys=["00" * 32], questions={"it": "bit"}).mismatch({"it": "vector"})
@@ -110,7 +110,7 @@ def test_every_value_is_placed_whether_or_not_it_fits(kind: str) -> None:
         assert question.describe(symbol)
 
 
-def test_it_goes_from_the_device_to_json_csv_and_page(
+def test_every_kind_goes_from_the_device_to_json_csv_and_page(
     kind: str, here: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     published: PublishedSurvey = here.publish(asked(kind))
@@ -154,7 +154,7 @@ def send_reports(
 
 
 def test_tallies_give_the_same_estimate_as_single_reports(kind: str) -> None:
-    """Equal up to a float's rounding."""
+    """Estimates are equal up to rounding."""
     it, draw = only(asked(kind)), random.Random(7).getrandbits
     if it.estimation not in ("shares", "mean"):
         with pytest.raises(NotImplementedError, match=kind):
@@ -170,10 +170,10 @@ def test_tallies_give_the_same_estimate_as_single_reports(kind: str) -> None:
 
 
 def test_expected_counts_give_the_truth(kind: str) -> None:
-    """If all people give the example, the estimate is share 1, its place or its coordinates."""
+    """If everybody gives the example, the estimate is share 1, its position or its coordinates."""
     it = only(asked(kind))
     if it.estimation == "texts":
-        return  # found among others: tests/server/estimation/test_texts.py
+        return  # tested in tests/server/estimation/test_texts.py
     held = np.zeros(it.mechanism.answers)
     held[answer_number(it)] = 1
     reports = 10**9
@@ -184,7 +184,7 @@ def test_expected_counts_give_the_truth(kind: str) -> None:
 
 
 def test_the_truth_lies_within_simulated_intervals(kind: str) -> None:
-    """All simulated people give the example; the joint confidence is 1 - 1e-9."""
+    """Let all simulated people give the example; the joint confidence is 1 - 1e-9."""
     it = only(asked(kind))
     if it.estimation == "texts":
         return
@@ -197,7 +197,7 @@ def test_the_truth_lies_within_simulated_intervals(kind: str) -> None:
 
 
 def answer_number(it: Question) -> int:
-    """Return the example's number; for a vector, that of its first axis."""
+    """Return the example as a number; for a vector, its first coordinate."""
     if isinstance(it, ShareQuestion):
         return int(it.place(it.example) or 0)
     if isinstance(it, MeanQuestion):
@@ -221,7 +221,9 @@ def output(capsys: pytest.CaptureFixture[str], *words: str) -> Any:  # Any: JSON
     return json.loads(capsys.readouterr().out)
 
 
-def test_the_planner_knows_it(kind: str, here: World, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_planner_accepts_every_kind(
+    kind: str, here: World, capsys: pytest.CaptureFixture[str]
+) -> None:
     words = ["plan", "--kind", kind, "--epsilon", "2", "--people", "20000"]
     found = output(capsys, *words, *PLANNED.get(kind, []))
     assert found["kind"] == kind
@@ -233,13 +235,13 @@ def test_the_planner_knows_it(kind: str, here: World, capsys: pytest.CaptureFixt
         assert field.label in page.text
 
 
-def test_the_certificate_knows_it(kind: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_certificate_covers_every_kind(kind: str, capsys: pytest.CaptureFixture[str]) -> None:
     size = {"text": ["--buckets", "1024"], "choice": ["--options", "4"]}.get(kind, [])
     found = output(capsys, "certify", "--kind", kind, *size)
     assert found["holds"]
 
 
-def test_the_simulator_has_people_for_it_or_a_reason(
+def test_the_simulator_has_people_for_every_kind_or_a_reason(
     kind: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     file = tmp_path / "survey.toml"
@@ -257,7 +259,7 @@ def test_the_simulator_has_people_for_it_or_a_reason(
 
 
 def test_the_mean_of_a_rating_is_estimated_without_bias() -> None:
-    """Enumerates one to five stars in rational numbers."""
+    """Enumerate one to five stars in rational numbers."""
     with rating():
         it = only(parse_toml(survey_text(question("it", "rating", "1"))))
     assert isinstance(it, Rating)

@@ -38,7 +38,7 @@ from tests.plausible import assert_implausible, assert_plausible
 from tests.shared.contract import exact_rows, for_each, seeds, small_mechanisms
 
 SHIPPED = list(small_mechanisms())
-ALL = [*SHIPPED, *small_mechanisms(DESIGNS)]  # and two of new families, that are not shipped
+ALL = [*SHIPPED, *small_mechanisms(DESIGNS)]  # plus two of new families, which are not shipped
 every_mechanism = for_each(ALL)
 COUNTED = [mechanism for mechanism in ALL if not isinstance(mechanism, VectorDesign)]
 Counting = NumberTable | SupportDesign | GroupedDesign
@@ -79,28 +79,28 @@ def test_every_mechanism_of_the_table_is_in_the_contract() -> None:
 
 @every_mechanism
 def test_privacy_loss_never_exceeds_epsilon(mechanism: Mechanism) -> None:
-    """Exact, no sampling: the worst ratio of any column is at most e^ε, whatever is public."""
+    """Compute the worst ratio of any column exactly, for all public bits: it is at most e^ε."""
     for seed in seeds(mechanism):
         assert worst_column(exact_rows(mechanism, seed)) <= exp_below(mechanism.epsilon)
     assert mechanism.is_private()
 
 
 @every_mechanism
-def test_the_stated_worst_ratio_bounds_that_of_the_rows_closely(mechanism: Mechanism) -> None:
+def test_the_stated_worst_ratio_is_a_close_bound_on_that_of_the_rows(mechanism: Mechanism) -> None:
     stated, worst = Fraction(*mechanism.worst_ratio()), worst_column(exact_rows(mechanism))
     assert worst <= stated <= worst * (1 + Fraction(3, 2 * SLACK))
 
 
 @for_each(SHIPPED)
 def test_rounding_costs_almost_no_epsilon(mechanism: Mechanism) -> None:
-    """It costs less than a billionth of ε; the realised ε has forty digits."""
+    """Rounding costs less than a billionth of ε; the realised ε has forty digits."""
     spent = mechanism.realised_epsilon()
     assert len(spent.as_tuple().digits) == 40
     assert 0 <= Fraction(mechanism.epsilon.billionths, 10**9) - Fraction(spent) < Fraction(1, 10**9)
 
 
 @every_mechanism
-def test_rows_sum_to_one_and_nothing_is_impossible(mechanism: Mechanism) -> None:
+def test_rows_sum_to_one_and_every_symbol_is_possible(mechanism: Mechanism) -> None:
     assert mechanism.is_whole()
     for row in (row for seed in seeds(mechanism) for row in exact_rows(mechanism, seed)):
         assert sum(row) == 1
@@ -109,7 +109,7 @@ def test_rows_sum_to_one_and_nothing_is_impossible(mechanism: Mechanism) -> None
 
 @every_one_that_counts
 def test_every_cell_has_its_stated_rate(mechanism: Mechanism) -> None:
-    """Enumeration gives each cell's rate to the nearest unit, and the stated joint rates."""
+    """Enumerate each cell's rate to the nearest unit, and the stated joint rates."""
     symbols = list(mechanism.encoding.symbols())
     cells = [set(mechanism.cells_of(symbol)) for symbol in symbols]
     for answer, row in enumerate(exact_rows(mechanism)):
@@ -125,7 +125,7 @@ def test_every_cell_has_its_stated_rate(mechanism: Mechanism) -> None:
 
 @every_one_that_counts
 def test_cells_stated_to_be_independent_are_independent(mechanism: Mechanism) -> None:
-    """P[both cells] is the product for every pair; if stated to be dependent, some pair differs."""
+    """P[both cells] is the product for every pair; for dependent cells, some pair differs."""
     if mechanism.joint == MULTINOMIAL:
         return
     symbols = list(mechanism.encoding.symbols())
@@ -143,9 +143,11 @@ def test_cells_stated_to_be_independent_are_independent(mechanism: Mechanism) ->
 
 @every_mechanism
 def test_every_mechanism_is_unbiased_by_enumeration(mechanism: Mechanism) -> None:
-    """The values' mean is the answer to 2^-40 of a step. A design is unbiased if every option is
-    supported with `keep` when true and with `lie` otherwise, to the nearest unit. Vectors have
-    tests of their own (tests/shared/test_k_closest.py)."""
+    """Enumerate the rows: the mean of the values is the answer to 2^-40 of a step.
+
+    A design is unbiased if every option is supported with `keep` when true and with `lie`
+    otherwise, to the nearest unit. Vectors have separate tests (tests/shared/test_k_closest.py).
+    """
     if isinstance(mechanism, SupportDesign):
         assert mechanism.keep > mechanism.lie
         near = Fraction(1, 2) + Fraction(1, 2**30)
@@ -164,8 +166,8 @@ def test_every_mechanism_is_unbiased_by_enumeration(mechanism: Mechanism) -> Non
 
 
 @every_mechanism
-def test_the_range_that_a_report_names_is_its_most_probable(mechanism: Mechanism) -> None:
-    """Every answer in the range is equally probable, to one part in 2^40, and every other less."""
+def test_the_range_that_a_report_names_is_the_most_probable_one(mechanism: Mechanism) -> None:
+    """Answers in the range are equally probable, to one part in 2^40; all others are less so."""
     if isinstance(mechanism, NumberTable):
         for symbol in mechanism.encoding.symbols():
             first, last = mechanism.likeliest(symbol)
@@ -178,7 +180,7 @@ def test_the_range_that_a_report_names_is_its_most_probable(mechanism: Mechanism
 
 @every_mechanism
 def test_mechanisms_that_add_amounts_to_all_cells_declare_it(mechanism: Mechanism) -> None:
-    """Every other mechanism adds one to each cell in which it counts."""
+    """Every other mechanism adds one to each cell that a report supports."""
     for symbol in mechanism.encoding.symbols():
         amounts = list(mechanism.encoding.amounts(symbol))
         assert [cell for cell, _ in amounts] == list(mechanism.cells_of(symbol))
@@ -192,7 +194,7 @@ def test_payloads_are_whole_bytes_that_hold_every_symbol(mechanism: Mechanism) -
 
 
 @every_mechanism
-def test_the_json_twin_gives_every_symbol_back_and_no_other(mechanism: Mechanism) -> None:
+def test_the_json_form_returns_every_symbol_and_no_other(mechanism: Mechanism) -> None:
     encoding = mechanism.encoding
     symbols = set(encoding.symbols())
     assert all(encoding.from_json(encoding.to_json(symbol)) == symbol for symbol in symbols)
@@ -211,7 +213,7 @@ ENCODINGS = [WholeNumber(2), WholeNumber(300), BitSet(3), BitSet(9), BitSet(9, 4
     ("cells", "number", "bits"),
     [(2, 1, 1), (8, 1, 1), (9, 1, 2), (16, 1, 2), (17, 1, 3), (256, 1, 32), (257, 2, 33)],
 )
-def test_a_payload_has_no_byte_too_many(cells: int, number: int, bits: int) -> None:
+def test_a_payload_has_no_unused_byte(cells: int, number: int, bits: int) -> None:
     assert (WholeNumber(cells).payload_size, BitSet(cells).payload_size) == (number, bits)
     assert WholeNumber(65_536).payload_size == 2
 
@@ -228,9 +230,9 @@ def test_an_encoding_distinguishes_its_symbols_from_other_numbers(encoding: Enco
 
 
 def sampled() -> list[Mechanism]:
-    """Return one of each mechanism, small enough to count every symbol.
+    """Return one mechanism of each kind, small enough to count every symbol.
 
-    For those with a seed, tests/shared/test_k_closest.py has the same test.
+    tests/shared/test_k_closest.py has the same test for mechanisms with public bits.
     """
     few = [m for m in ALL if str(m.epsilon) in ("0.5", "2") and not m.encoding.public_bits]
     return [m for m in few if sum(1 for _ in m.encoding.symbols()) <= 64]
@@ -238,7 +240,7 @@ def sampled() -> list[Mechanism]:
 
 @for_each(sampled())
 def test_reports_follow_the_stated_probabilities(mechanism: Mechanism) -> None:
-    """False alarm at most 1e-9 for each mechanism, over all its answers and symbols."""
+    """Keep false alarms at 1e-9 for each mechanism, over all its answers and symbols."""
     rows, symbols = exact_rows(mechanism), list(mechanism.encoding.symbols())
     draw, n = random.Random(20261118).getrandbits, 6_000
     alpha = 1e-9 / (len(rows) * len(symbols))
@@ -259,7 +261,7 @@ def test_the_test_above_can_fail() -> None:
 
 
 def test_a_number_table_with_less_noise_is_rejected() -> None:
-    """A Laplace table with the noise of ε = 2.2 states 2."""
+    """Sample a Laplace table with the noise of ε = 2.2 that states ε = 2."""
     draw, n = random.Random(20261118).getrandbits, 200_000
     wrong = LocalLaplace(Epsilon("2.2"), 8)
     honest = sum(wrong.randomize(wrong.answer_at(4), draw) == 4 for _ in range(n))
@@ -268,7 +270,7 @@ def test_a_number_table_with_less_noise_is_rejected() -> None:
 
 @every_mechanism
 def test_the_rarest_rolls_give_a_symbol_of_the_table(mechanism: Mechanism) -> None:
-    """All bits zero and all bits one: no roll falls off an end."""
+    """Draw all bits zero and all bits one: no roll falls outside the table."""
     for answer in {0, mechanism.answers - 1}:
         given = mechanism.answer_at(answer)
         for edge in (lambda bits: 0, lambda bits: (1 << bits) - 1):
@@ -287,7 +289,9 @@ def test_the_draw_has_the_same_size_for_every_answer(mechanism: Mechanism) -> No
     for answer in range(mechanism.answers):
         for _ in range(3):
             mechanism.randomize(mechanism.answer_at(answer), counted)
-    draws = 2 if isinstance(mechanism, GroupedDesign) else 1  # the group, and its report
+    draws = (
+        2 if isinstance(mechanism, GroupedDesign) else 1
+    )  # one for the group, one for its report
     reports = list(zip(*[iter(sizes)] * draws, strict=True))
     assert len(reports) == 3 * mechanism.answers
     assert len(set(reports)) == 1
@@ -299,8 +303,7 @@ def nearest(numerator: Fraction) -> int:
 
 
 def test_rounding_to_nearest_would_break_epsilon() -> None:
-    """Lies are rounded up: rounded to the nearest unit, some cells exceed e^ε, so the proof has
-    content."""
+    """Lies are rounded up; rounded to the nearest unit, some cells would exceed e^ε."""
     broken = 0
     for hundredths in range(5, 400, 5):
         epsilon = Epsilon(f"{hundredths / 100:.2f}")
@@ -311,9 +314,11 @@ def test_rounding_to_nearest_would_break_epsilon() -> None:
 
 
 def test_the_default_choice_has_the_least_expected_error() -> None:
-    """It is k-ary response for few options, subsets beyond, and geometries where subsets end; the
-    total over the options decides. Where subsets have one option both are the same, and k-ary
-    response has the shorter report."""
+    """The default is k-ary response for few options, then subsets, then geometries.
+
+    The total over the options decides. Subsets of one option equal k-ary response, which has the
+    shorter report.
+    """
     names = [support_design("choice", Epsilon("1"), k).name for k in (2, 3, 5, 6, 100, 8_193)]
     few, many, most = "k-randomized-response", "subset-selection", "projective-geometry"
     assert names == [few, few, few, many, many, most]
@@ -327,7 +332,7 @@ def test_the_default_choice_has_the_least_expected_error() -> None:
 
 
 def test_the_default_number_table_has_the_least_worst_variance() -> None:
-    """Searches every grid at several ε, and ternary; one step is one-bit-mean."""
+    """Search every grid at several ε, and ternary; a grid of one step is one-bit-mean."""
     for text in ("0.3", "1", "1.38", "1.4", "2", "4"):
         epsilon = Epsilon(text)
         best = min(LocalLaplace(epsilon, m).worst_variance(1) for m in range(1, 33))
@@ -349,7 +354,7 @@ def test_the_default_number_table_has_the_least_worst_variance() -> None:
 def test_worst_variances_agree_with_independent_software(
     epsilon: str, fine: float, best: float
 ) -> None:
-    """For gathered Laplace on [-1, 1] with 64 steps and with the best grid."""
+    """Compare the gathered Laplace on [-1, 1], with 64 steps and with the best grid."""
     table = LocalLaplace(Epsilon(epsilon), 64)
     assert 4 * table.worst_variance(1) == pytest.approx(fine, rel=5e-5)
     chosen = number_table(Epsilon(epsilon), None, "local-laplace")
@@ -358,7 +363,7 @@ def test_worst_variances_agree_with_independent_software(
 
 @every_one_that_counts
 def test_predicted_variance_agrees_with_the_rows(mechanism: Counting) -> None:
-    """Enumerates the variance of option 0's estimated share, or of the mean, from one report."""
+    """Enumerate the variance of option 0's estimated share, or of the mean, from one report."""
     for answer, row in enumerate(exact_rows(mechanism)):
         if isinstance(mechanism, NumberTable):
             spread = math.fsum(
@@ -366,7 +371,7 @@ def test_predicted_variance_agrees_with_the_rows(mechanism: Counting) -> None:
                 for p, v in zip(row, mechanism.values, strict=True)
             )
             stated = mechanism.variance(1, answer / mechanism.steps) * mechanism.steps**2
-        elif isinstance(mechanism, GroupedDesign):  # of the reports that the group has
+        elif isinstance(mechanism, GroupedDesign):  # counting only the reports of the group
             each = mechanism.each
             speaking = [cell for cell in range(each.cells) if 0 in each.supported_by(cell)]
             rate = sum(mechanism.rate(cell, answer) for cell in speaking) / mechanism.shares[0]
@@ -380,12 +385,12 @@ def test_predicted_variance_agrees_with_the_rows(mechanism: Counting) -> None:
 
 
 @every_one_that_counts
-def test_the_predicted_error_is_that_of_the_worst_answers_or_of_all_options(
+def test_the_predicted_error_equals_that_of_the_worst_answers_or_of_all_options(
     mechanism: Counting,
 ) -> None:
-    """Designs: any shares, here all on one option. Tables: a fine search."""
+    """For designs, any shares give it, here all on one option; for tables, search finely."""
     predicted = 7 * mechanism.predicted_error(7) ** 2
-    if isinstance(mechanism, GroupedDesign):  # only the last groups decide it
+    if isinstance(mechanism, GroupedDesign):  # only the last groups determine it
         part = Fraction(mechanism.final, mechanism.groups)
         assert predicted == pytest.approx(
             mechanism.each.predicted_error(1) ** 2 / float(part), rel=1e-9
@@ -402,7 +407,7 @@ def test_the_predicted_error_is_that_of_the_worst_answers_or_of_all_options(
 
 
 @pytest.mark.parametrize("epsilon", ["0.01", "1", "20"])
-def test_the_finest_grid_is_unbiased_too(epsilon: str) -> None:
+def test_the_finest_grid_is_unbiased(epsilon: str) -> None:
     table = LocalLaplace(Epsilon(epsilon), 255)
     for answer, row in enumerate(table.rows):
         assert abs(mean_value(table, row) - answer) <= Fraction(1, 2**60)
@@ -421,7 +426,7 @@ def test_thresholds_agree_with_independent_figures(epsilon: str, lie: int) -> No
     assert RandomizedResponse(Epsilon(epsilon)).lie == lie
 
 
-def test_large_designs_hold_by_their_structure() -> None:
+def test_large_designs_are_private_by_their_structure() -> None:
     for text in ("0.01", "1", "20"):
         for options in (1_024, 65_536):
             for design in mechanisms("choice").values():
@@ -429,8 +434,8 @@ def test_large_designs_hold_by_their_structure() -> None:
                     assert certify(design(Epsilon(text), options)).holds
 
 
-def test_a_table_with_one_unit_too_many_is_caught() -> None:
-    """The proof is sharp: one unit of 2^-64 moved from a lie to the truth breaks it."""
+def test_a_table_with_one_unit_too_many_is_rejected() -> None:
+    """Move one unit of 2^-64 from a lie to the truth: the proof rejects the table."""
     mechanism = RandomizedResponse(Epsilon("1"))
     mechanism.lie -= 1
     mechanism.keep += 1
@@ -449,8 +454,10 @@ def test_a_table_with_one_unit_too_many_is_caught() -> None:
 def test_the_error_of_subset_selection_agrees_with_independent_figures(
     epsilon: str, first: int, variances: dict[int, float]
 ) -> None:
-    """The figure is n times the variance for an option that nobody holds; from `first` options on,
-    a report names two."""
+    """Compare n times the variance for an option that nobody holds.
+
+    From `first` options on, a report names two.
+    """
     for options, variance in variances.items():
         design = SubsetSelection(Epsilon(epsilon), options)
         assert design.variance(1, 0.0) == pytest.approx(variance, rel=5e-5)
@@ -461,7 +468,7 @@ def test_the_error_of_subset_selection_agrees_with_independent_figures(
 @pytest.mark.parametrize("sizes", [range(2, 60), (100, 1_000)])
 @pytest.mark.parametrize("epsilon", ["0.01", "0.5", "1", "2", "4", "20"])
 def test_the_chosen_subset_has_the_best_size(epsilon: str, sizes: Sequence[int]) -> None:
-    """Compared with every other size in rational arithmetic, with e^ε from below and from above."""
+    """Compare with every other size in rational arithmetic, with lower and upper bounds on e^ε."""
     below = exp_below(Epsilon(epsilon))
     for options in sizes:
         chosen = SubsetSelection(Epsilon(epsilon), options).chosen
@@ -471,8 +478,8 @@ def test_the_chosen_subset_has_the_best_size(epsilon: str, sizes: Sequence[int])
 
 
 @pytest.mark.parametrize("options", [3, 9, 8_192])
-def test_a_miss_absorbs_every_other_rounding(options: int) -> None:
-    """Before it is rounded itself, the stated ratio is exactly e^ε, including slack."""
+def test_a_miss_compensates_every_other_rounding(options: int) -> None:
+    """Before the miss is rounded, the stated ratio including slack is exactly e^ε."""
     design = SubsetSelection(Epsilon("1"), options)
     e = exp_interval(1, 1, 512)
     (miss,) = design._miss(e)
@@ -540,7 +547,7 @@ HALF = ONE // 2
 @pytest.mark.parametrize(
     ("whole", "broken"),
     [
-        (planted(1), planted(0)),  # a symbol that is impossible
+        (planted(1), planted(0)),  # an impossible symbol
         (planted(1), planted(1, total=ONE - 1)),
         (planted(1), planted(1, total=ONE + 1)),
         (of_one_option(ONE - 4, 1), of_one_option(ONE, 0)),
@@ -556,15 +563,15 @@ HALF = ONE // 2
         (of_sets(8, HALF), of_sets(9, HALF)),
     ],
 )
-def test_a_whole_table_has_at_least_one_unit_everywhere(
+def test_a_valid_table_has_at_least_one_unit_in_every_cell(
     whole: Mechanism, broken: Mechanism
 ) -> None:
     assert whole.is_whole()
     assert not broken.is_whole()
 
 
-def test_certify_requires_whole_rows_as_well_as_small_ratios() -> None:
-    """Rows that do not sum to one fail alone, and so does a lie too many."""
+def test_certify_requires_rows_that_sum_to_one_as_well_as_small_ratios() -> None:
+    """Rows that do not sum to one fail on their own, and so does one lie too many."""
     assert certify(Ternary(Epsilon("1"))).holds
     short = Planted(Epsilon("1"))
     (keep, *lies), *others = Ternary(Epsilon("1")).rows
@@ -577,7 +584,7 @@ def test_certify_requires_whole_rows_as_well_as_small_ratios() -> None:
 
 
 def test_a_table_too_fine_for_its_epsilon_is_refused() -> None:
-    """Rounding adds up to a unit per other entry, which leaves the diagonal below the rest."""
+    """Rounding adds up to a unit to every other entry, so the diagonal would be too small."""
     table = LocalLaplace(Epsilon("0.000000001"), 255)
     with mpmath.workprec(200):
         r = mpmath.exp(-mpmath.mpf(1) / (10**9 * 255))
@@ -591,8 +598,8 @@ def test_a_table_too_fine_for_its_epsilon_is_refused() -> None:
 
 
 @pytest.mark.parametrize("planted", [[0, 1, 3], [0, 1, 3, 3], [0, 1, 3, 13], [-1, 0, 1, 3]])
-def test_a_block_of_the_wrong_size_is_not_whole(planted: list[int]) -> None:
-    """One of 13 symbols is missing, repeated, beyond the circle, or before it."""
+def test_a_block_of_the_wrong_size_is_invalid(planted: list[int]) -> None:
+    """Let one of 13 symbols be missing, repeated, beyond the circle, or before it."""
     design = ProjectiveGeometry(Epsilon("1"), 11)
     assert design.is_whole()
     design.__dict__["difference_set"] = planted
@@ -600,7 +607,7 @@ def test_a_block_of_the_wrong_size_is_not_whole(planted: list[int]) -> None:
     assert not certify(design).holds
 
 
-def test_leverage_is_how_far_one_report_can_move_an_estimate() -> None:
+def test_leverage_is_the_largest_effect_of_one_report_on_an_estimate() -> None:
     mechanism = RandomizedResponse(Epsilon("1"))
     assert mechanism.leverage == pytest.approx(1.58198, rel=1e-5)
     assert number_table(Epsilon("1")).leverage == pytest.approx(1.58198, rel=1e-5)
@@ -613,7 +620,7 @@ def test_leverage_is_how_far_one_report_can_move_an_estimate() -> None:
 
 @for_each([mechanism for mechanism in ALL if isinstance(mechanism, NumberTable)])
 def test_every_search_takes_the_same_number_of_steps(mechanism: NumberTable) -> None:
-    """A bisection over 2^b - 1 entries takes exactly b steps for any value."""
+    """A bisection over 2^b - 1 entries takes exactly b steps for every value."""
     for row in mechanism._cumulative:
         assert (len(row) + 1).bit_count() == 1
         assert list(row) == sorted(row)

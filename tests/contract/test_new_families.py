@@ -1,6 +1,6 @@
-"""A mechanism of a new family is one class and one line, and correct everywhere before it is fast.
+"""Mechanisms of a new family: one class and one line, correct everywhere before being fast.
 
-Each walk registers a class that the product does not have, and follows it from the device to the
+Each test registers a class that the product does not have, and follows it from the device to the
 page, the planner, the certificate and the simulator.
 """
 
@@ -40,7 +40,7 @@ from tests.survey_texts import bit, choice, survey_text
 __all__ = ["here"]
 
 EPSILON, OPTIONS = Epsilon("1"), 11
-HELD = [30_000, 0, 10_000, 5_000, 5_000, *[0] * 6]  # of 50,000 people
+HELD = [30_000, 0, 10_000, 5_000, 5_000, *[0] * 6]  # out of 50,000 people
 SHARES = [Fraction(people, sum(HELD)) for people in HELD]
 NEW = [design(EPSILON, OPTIONS) for design in DESIGNS]
 
@@ -60,12 +60,12 @@ def design(request: pytest.FixtureRequest) -> SupportDesign:
 def test_a_mechanism_of_a_new_family_works_end_to_end(
     name: str, here: World, tmp_path: Path
 ) -> None:
-    """Device, both encodings, tally, results and page."""
+    """Follow it through the device, both encodings, tally, results and page."""
     walk(name, here, tmp_path)
 
 
-def test_expected_counts_give_exactly_the_truth(design: SupportDesign) -> None:
-    """In rational numbers, from one report's average contribution to each cell."""
+def test_expected_counts_of_a_new_family_give_exactly_the_truth(design: SupportDesign) -> None:
+    """Compute in rational numbers, from one report's average contribution to each cell."""
     expected = [
         sum(share * design.weight(cell, answer) for answer, share in enumerate(SHARES))
         for cell in range(design.cells)
@@ -77,8 +77,10 @@ def test_expected_counts_give_exactly_the_truth(design: SupportDesign) -> None:
 
 
 def test_the_truth_lies_within_the_server_s_intervals(name: str) -> None:
-    """Simulated people; both intervals have a joint confidence of 1 - 1e-9. Twin: taking cells for
-    options, as for a design without `supported_by`, leaves the intervals."""
+    """Simulate people; both intervals have a joint confidence of 1 - 1e-9.
+
+    Twin: treating cells as options, as for a design without `supported_by`, misses the truth.
+    """
     (question,) = parse_toml(survey([name])).questions
     cells = fixed(question.mechanism, HELD, 1, np.random.default_rng(5)).counts[0]
     statement = counted(question, cells, sum(HELD)).statements(1 - 1e-9)
@@ -90,8 +92,8 @@ def test_the_truth_lies_within_the_server_s_intervals(name: str) -> None:
     assert np.abs(wrong - truth).max() > 0.3
 
 
-def test_crossed_questions_give_the_share_of_both(design: SupportDesign) -> None:
-    """Exact, where everybody says yes and holds option 2."""
+def test_crossed_questions_give_the_joint_share_of_a_new_family(design: SupportDesign) -> None:
+    """Compute exactly with everybody saying yes and holding option 2."""
     other = RandomizedResponse(EPSILON)
     both = np.array(
         [[design.weight(a, 2) * other.weight(b, 1) for b in (0, 1)] for a in range(design.cells)]
@@ -127,8 +129,10 @@ def test_honest_reports_are_not_flagged_and_forged_ones_are(design: SupportDesig
 
 
 def test_every_family_s_sampler_agrees_with_the_general_one() -> None:
-    """Compares one report's mean contribution to each cell; the general sampler sums the
-    mechanism's own probabilities."""
+    """Compare the mean contribution of one report to each cell.
+
+    The general sampler sums the mechanism's probabilities.
+    """
     checked = []
     for made in mechanisms().values():
         size = next(size for size in made.proved_sizes if size > 2 or size == made.sizes[-1])
@@ -142,7 +146,7 @@ def test_every_family_s_sampler_agrees_with_the_general_one() -> None:
     assert len(checked) > 10
 
 
-def test_a_sampler_for_any_mechanism_is_joint(design: SupportDesign) -> None:
+def test_the_general_sampler_draws_from_the_joint_distribution(design: SupportDesign) -> None:
     tallies = fixed(design, HELD, 400, np.random.default_rng(3))
     assert tallies.exactness == JOINT
     assert (tallies.counts.sum(1) == sum(HELD)).all()
@@ -152,7 +156,7 @@ def test_a_sampler_for_any_mechanism_is_joint(design: SupportDesign) -> None:
 
 
 @pytest.mark.parametrize("verb", ["plan", "certify"])
-def test_the_planner_and_the_certificate_know_it(
+def test_the_planner_and_the_certificate_accept_a_new_family(
     name: str, verb: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     words = [verb, "--kind", "choice", "--options", "11", "--mechanism", name, "--json"]
@@ -161,8 +165,10 @@ def test_the_planner_and_the_certificate_know_it(
     assert json.loads(capsys.readouterr().out)["mechanism"] == name
 
 
-def test_its_error_is_the_one_that_the_planner_predicts(design: SupportDesign) -> None:
-    """The root mean square error of all options over 400 rounds is within 6 standard errors."""
+def test_the_error_of_a_new_family_is_the_one_that_the_planner_predicts(
+    design: SupportDesign,
+) -> None:
+    """Draw 400 rounds: the root mean square error of all options is within 6 standard errors."""
     held, people = [1_000] * OPTIONS, 1_000 * OPTIONS
     counts = fixed(design, held, 400, np.random.default_rng(11)).counts
     found = design.unbiased_share(support_counts(design, counts) / people) - 1 / OPTIONS
@@ -172,7 +178,7 @@ def test_its_error_is_the_one_that_the_planner_predicts(design: SupportDesign) -
 
 
 class Loose(NegativeSurvey):
-    """Planted: spends three times its ε, and says so."""
+    """Planted fault: spends three times its ε, and states so."""
 
     name = label = "loose"
 
@@ -182,7 +188,7 @@ class Loose(NegativeSurvey):
 
 
 class Silent(Loose):
-    """Planted: spends three times its ε, and denies it."""
+    """Planted fault: spends three times its ε, and does not state it."""
 
     name = label = "silent"
 
@@ -209,7 +215,9 @@ def test_an_excess_is_stated_as_a_multiple(bad: type[SupportDesign]) -> None:
 
 
 @pytest.mark.parametrize(("bad", "says"), [(Loose, "3.00 times"), (Truthful, "private at no ε")])
-def test_a_mechanism_that_spends_more_enters_no_survey(bad: type[SupportDesign], says: str) -> None:
+def test_a_mechanism_that_overspends_is_refused_in_surveys(
+    bad: type[SupportDesign], says: str
+) -> None:
     with registered(bad), pytest.raises(InvalidSurvey, match=says):
         parse_toml(survey([bad.name]))
 
@@ -217,7 +225,7 @@ def test_a_mechanism_that_spends_more_enters_no_survey(bad: type[SupportDesign],
 @pytest.mark.parametrize(
     ("bad", "says"), [(Loose, "3.00 times"), (Silent, "3.00 times"), (Truthful, "private at no ε")]
 )
-def test_a_mechanism_that_spends_more_is_not_simulated(
+def test_a_mechanism_that_overspends_is_not_simulated(
     bad: type[SupportDesign], says: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     path = f"{__name__}:{bad.__name__}"
@@ -227,7 +235,7 @@ def test_a_mechanism_that_spends_more_is_not_simulated(
 
 
 class LooseBit(OneBitMean):
-    """Planted: a number's mechanism that spends three times what it states."""
+    """Planted fault: a number's mechanism that spends three times its stated ε."""
 
     name = label = "loose-bit"
 
@@ -236,7 +244,7 @@ class LooseBit(OneBitMean):
         self.epsilon = epsilon
 
 
-def test_a_number_s_mechanism_that_spends_more_is_not_simulated(
+def test_a_number_s_mechanism_that_overspends_is_not_simulated(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     words = ["--mechanisms", f"{__name__}:LooseBit", "--people", "1000", "--repetitions", "2"]

@@ -1,7 +1,7 @@
-"""Every period works end to end: dates, documents, both clients, server and page.
+"""Periods: each works end to end, with dates, documents, both clients, server and page.
 
 A period is one row of PERIODS. `quarter` is registered here as a newcomer would add it, and passes
-the same tests. The JavaScript client has a table of its own and refuses it.
+the same tests. The JavaScript client has a separate table and refuses `quarter`.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ def asking(period: Period, **changes: object) -> Survey:
 
 
 @pytest.mark.parametrize("day", DAYS, ids=str)
-def test_a_day_lies_in_its_round_alone(period: Period, day: date) -> None:
+def test_a_day_is_in_exactly_one_round(period: Period, day: date) -> None:
     number, noon = period.round_of(day), datetime.combine(day, time(12), UTC)
     assert period.starts(number, day) < noon < period.ends(number, day)
     if period.first_day is not None:
@@ -138,7 +138,7 @@ def test_the_protocol_lists_every_period_and_no_other() -> None:
 
 
 class Recorder(InProcess):
-    """Transport that keeps the bodies of uploads."""
+    """Transport that records the bodies of uploads."""
 
     def __init__(self, world: World) -> None:
         super().__init__(world)
@@ -190,7 +190,7 @@ def test_the_server_accepts_a_round_from_an_hour_before_it_to_the_end_of_grace(
     assert survey.taken_until(number) == survey.round_ends(number) + 3 * DAY
 
 
-# The other client
+# The JavaScript client
 
 
 def test_the_javascript_client_numbers_rounds_the_same_or_refuses(period: Period) -> None:

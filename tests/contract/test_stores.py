@@ -1,7 +1,7 @@
-"""The contract of a store, for every entry in the table of stores and for one in memory.
+"""Contract of stores, for every entry in the table of stores and for one in memory.
 
 The in-memory store implements the protocol and nothing else, which is all that intake, results and
-pages need. Claims about rows in tables apply to the stores that have tables.
+pages need. Claims about rows in tables apply only to stores that have tables.
 """
 
 import random
@@ -41,7 +41,7 @@ from tests.eventually import eventually
 from tests.server.surveys import DECEMBER, envelope, expected_cells, published, survey
 from tests.server.world import NOON, Hands, World, world
 
-PLACES: dict[type, Callable[[pytest.FixtureRequest, Path], Any]] = {  # Any: types of places
+PLACES: dict[type, Callable[[pytest.FixtureRequest, Path], Any]] = {  # Any: types of locations
     Path: lambda _, folder: folder / "data",
     Database: lambda request, _: request.getfixturevalue("cluster").new_schema(),
     Memory: lambda *_: Memory("here"),
@@ -52,7 +52,7 @@ PLACES: dict[type, Callable[[pytest.FixtureRequest, Path], Any]] = {  # Any: typ
 def place(
     request: pytest.FixtureRequest, tmp_path: Path, eager: None, monkeypatch: pytest.MonkeyPatch
 ) -> Place:
-    """Return a place without a store; a test that uses it holds for all stores."""
+    """Return the location of a store that does not exist yet, for every kind of store."""
     monkeypatch.setitem(STORES, Memory, "tests.contract.memory_store:MemoryStore")
     new: Place = PLACES[request.param](request, tmp_path)
     return new
@@ -60,7 +60,7 @@ def place(
 
 @pytest.fixture(params=[*STORES])
 def sql_place(request: pytest.FixtureRequest, tmp_path: Path, eager: None) -> Place:
-    """Return such a place for the stores that have tables."""
+    """Return such a location for the stores that have tables."""
     new: Place = PLACES[request.param](request, tmp_path)
     return new
 
@@ -100,7 +100,7 @@ def fail_halfway(store: Store, asked: PublishedSurvey, numbers: Sequence[int]) -
 
 
 def counted(store: Store, asked: PublishedSurvey) -> list[int]:
-    """Return the reports and the cells of the only round."""
+    """Return the number of reports and the cells of the only round."""
     tallies = store.tallies(asked.sequence)
     return [tallies[0].reports, *tallies[0].cells.tolist()] if tallies else []
 
@@ -117,7 +117,7 @@ def test_the_store_in_memory_has_the_methods_of_the_protocol_and_no_others() -> 
         return {name for name in dir(of) if not name.startswith("_")}
 
     assert methods(MemoryStore) == methods(Store)
-    as_store: type[Store] = MemoryStore  # which mypy checks
+    as_store: type[Store] = MemoryStore  # checked by mypy
     assert as_store
 
 
@@ -154,7 +154,7 @@ def test_another_version_is_refused(sql_place: Place, version: str) -> None:
 # Surveys, tokens, counters, the day
 
 
-def test_surveys_keep_their_order_and_the_mark_shows_new_ones(store: Store) -> None:
+def test_surveys_keep_their_order_and_the_mark_changes_with_new_ones(store: Store) -> None:
     marks = [store.surveys_mark()]
     asked = [published(store, survey(name=name)) for name in ("one", "other")]
     marks.append(store.surveys_mark())
@@ -210,7 +210,7 @@ def test_counters_and_the_day_are_stored(store: Store) -> None:
 # Reports
 
 
-def test_a_snapshot_shows_one_moment(store: Store) -> None:
+def test_a_snapshot_does_not_change(store: Store) -> None:
     asked = published(store, survey())
     take(store, asked, 1)
     with store.snapshot() as reader:
@@ -257,7 +257,7 @@ def test_surveys_and_rounds_are_counted_separately(store: Store) -> None:
     }  # fmt: skip
 
 
-def test_a_group_that_fails_halfway_leaves_nothing(store: Store) -> None:
+def test_a_group_that_fails_halfway_changes_nothing(store: Store) -> None:
     asked = published(store, survey())
 
     fail_halfway(store, asked, [1])
@@ -282,7 +282,7 @@ def test_a_purged_round_is_deleted_in_slices_and_accepts_nothing_more(store: Sto
 def test_a_purge_reads_only_rounds_that_still_have_envelopes(
     sql_store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The number of ended rounds must not matter, since a purge runs between two groups."""
+    """The cost must not grow with ended rounds, because a purge runs between two groups."""
     asked, rounds = published(sql_store, survey()), range(DECEMBER - 200, DECEMBER + 1)
     with sql_store.transaction() as transaction:
         for number in rounds[:-1]:
@@ -308,7 +308,7 @@ def listening(store: Store, statements: list[str]) -> Iterator[None]:
     writing = store._writing
 
     class Noting:
-        def __init__(self, connection: Any) -> None:  # Any: either store's
+        def __init__(self, connection: Any) -> None:  # Any: connection of either store
             self.connection = connection
 
         def execute(self, statement: str, *values: Any) -> Any:  # Any: the driver's
@@ -348,7 +348,7 @@ def test_a_damaged_tally_is_neither_shown_nor_added_to_nor_purged(
 def test_any_order_of_groups_repeats_and_faults_counts_each_envelope_once(
     place: Place, seed: int
 ) -> None:
-    """Compared with a set of accepted ids over 60 random steps, with restarts between."""
+    """Compare with a set of accepted ids over 60 random steps, with restarts between them."""
     chance, taken = random.Random(seed), set[int]()
     store = create_store(place)
     asked = published(store, survey())

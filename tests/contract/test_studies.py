@@ -1,4 +1,4 @@
-"""The contract of a study, for every entry of the table of studies.
+"""Contract of studies, for every entry in the table of studies.
 
 Each study runs at a small size in Python. Then the command runs it with the same options, writes
 its page and prints JSON. Every way of reading the result must agree.
@@ -28,7 +28,7 @@ from tests.simulations.small_studies import SMALL
 LIMITS = (("limit", "exact"), ("limit_drawn", "exact_drawn"), ("limit_worst", "worst"),
           ("limit", "first_order"), ("limit", "predicted_n_variance"),
           ("lower_bound", "risk_exact"), ("lower_bound", "risk_bound"))  # fmt: skip
-# Computed without drawing anything: by formula, by exact sums, or by the server's own code.
+# Columns that are computed without sampling: by formula, exact sums, or the server's code.
 REFERENCES = ("exact", "first_order", "predicted_n_variance", "risk_exact", "total", "guess_right",
               "half_width", "people_needed", "gap_needed")  # fmt: skip
 JARGON = r"minimax|histogram|locality|estimator|oracle|ε|δ"
@@ -36,7 +36,7 @@ JARGON = r"minimax|histogram|locality|estimator|oracle|ε|δ"
 
 @dataclass(frozen=True)
 class Outcome:
-    """A study that ran, its files, and the command's output for the same run."""
+    """Completed run of a study, its files, and the command's output for the same run."""
 
     result: StudyResult
     folder: Path
@@ -77,7 +77,7 @@ def number(row: Mapping[str, Any], key: str) -> float | None:
 
 @pytest.mark.parametrize("name", STUDIES)
 def test_every_study_has_a_question_options_and_formulas(name: str) -> None:
-    """A question is short and has no jargon; no option hides one of the engine's."""
+    """Its question is short and free of jargon, and no option hides one of the engine's."""
     study = load(name)
     assert study.name == name
     assert study.question.endswith("?")
@@ -95,7 +95,7 @@ def test_every_study_has_a_question_options_and_formulas(name: str) -> None:
 
 
 def test_every_study_has_a_small_size() -> None:
-    """Twin of the table: a study that is added must be run here."""
+    """Every study that is added must also run here."""
     assert set(SMALL) == set(STUDIES)
 
 
@@ -104,7 +104,7 @@ def check_that_the_command_prints_one_json_document(outcome: Outcome) -> None:
     assert list(document)[:3] == ["options", "rows", "findings"]
     assert len(document["rows"]) == len(outcome.result.rows)
     again = json.loads(json.dumps(outcome.result.document))
-    if outcome.result.study.name == "mechanisms":  # its times are of one report each
+    if outcome.result.study.name == "mechanisms":  # its times are measurements, and so differ
         assert document.pop("rows")
         assert again.pop("rows")
     assert document == again
@@ -122,10 +122,10 @@ def check_that_rows_have_the_same_columns_everywhere(outcome: Outcome) -> None:
 
 
 def check_that_rows_have_reference_values_and_keep_their_limits(outcome: Outcome) -> None:
-    """Check every row's limits and reference values.
+    """Check every row's limits and reference values, up to the rounding of doubles.
 
-    `select` has its limits in people and votes. Where the estimate is 0, the hardest distribution
-    of the minimax study has the largest mean, so its risk equals the bound. Doubles are rounded.
+    `select` has its limits in people and votes. If the minimax estimate is 0, the hardest
+    distribution has the largest mean, so its risk equals the bound.
     """
     rows: Sequence[Mapping[str, Any]] = outcome.result.rows
     assert any(number(row, key) is not None for row in rows for key in REFERENCES)
@@ -179,7 +179,6 @@ def check_that_the_run_record_names_the_options(outcome: Outcome) -> None:
 
 
 def check_that_an_unknown_option_is_refused(outcome: Outcome) -> None:
-    """Twin of the runs above."""
     unknown: dict[str, Any] = {"no_such_option": 1}
     with pytest.raises(WrongUse, match="unknown option no_such_option"):
         simulate(outcome.result.study, **unknown)
@@ -187,7 +186,7 @@ def check_that_an_unknown_option_is_refused(outcome: Outcome) -> None:
 
 @pytest.mark.parametrize("name", STUDIES)
 def test_a_study_keeps_its_contract(name: str, tmp_path: Path) -> None:
-    """Runs it small, in Python and by the command; then reads rows, JSON, text, page and record."""
+    """Run it small, in Python and by the command; then read rows, JSON, text, page and record."""
     outcome = run_both_ways(name, tmp_path)
     check_that_the_command_prints_one_json_document(outcome)
     check_that_rows_have_the_same_columns_everywhere(outcome)

@@ -1,4 +1,4 @@
-"""The contract of a verb, for every entry in the parts' tables of verbs."""
+"""Contract of verbs, for every entry in the tables of verbs."""
 
 import argparse
 import re
@@ -17,7 +17,7 @@ each_verb = pytest.mark.parametrize(("name", "verb"), VERBS, ids=lambda value: (
 
 
 def parsers(parser: argparse.ArgumentParser) -> Iterator[argparse.ArgumentParser]:
-    """Yield a parser and those of its actions, such as `keys new`."""
+    """Yield the parser of a verb and those of its actions, such as `keys new`."""
     yield parser
     for action in parser._actions:
         if isinstance(action, argparse._SubParsersAction):
@@ -26,7 +26,7 @@ def parsers(parser: argparse.ArgumentParser) -> Iterator[argparse.ArgumentParser
 
 
 @each_verb
-def test_its_example_is_read_by_the_command(name: str, verb: Verb) -> None:
+def test_the_command_accepts_the_example_of_every_verb(name: str, verb: Verb) -> None:
     words = shlex.split(verb.example.removeprefix("source <(").removesuffix(")"))
     assert words[:2] == ["deniable", name]
     parser = command.make_parser(command.find_verbs())
@@ -34,7 +34,7 @@ def test_its_example_is_read_by_the_command(name: str, verb: Verb) -> None:
 
 
 @each_verb
-def test_its_help_shows_summary_and_example(name: str, verb: Verb) -> None:
+def test_the_help_of_every_verb_has_summary_and_example(name: str, verb: Verb) -> None:
     shown = run("help", name).stdout
     assert shown == run(name, "--help").stdout
     assert "for example:\n" in shown
@@ -43,13 +43,13 @@ def test_its_help_shows_summary_and_example(name: str, verb: Verb) -> None:
 
 
 @each_verb
-def test_its_summary_is_one_plain_line(name: str, verb: Verb) -> None:
+def test_the_summary_of_every_verb_is_one_plain_line(name: str, verb: Verb) -> None:
     assert re.fullmatch(r"[^\n]{10,110}[^.\n]", verb.summary), verb.summary
     assert verb.name == name
 
 
 @each_verb
-def test_its_options_have_help_and_no_option_is_defined_twice(name: str, verb: Verb) -> None:
+def test_every_option_has_help_and_is_defined_once(name: str, verb: Verb) -> None:
     parser = argparse.ArgumentParser()
     verb.arguments(parser)
     for sub in parsers(parser):

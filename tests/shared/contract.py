@@ -1,4 +1,4 @@
-"""Every mechanism in the table, at sizes whose rows can be written out."""
+"""Small mechanisms of every kind in the table, whose rows can be enumerated."""
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator
@@ -16,12 +16,12 @@ from deniable.shared.privacy.mechanisms import mechanisms
 EPSILONS = ("0.01", "0.5", "1", "2", "8", "20")
 SIZES = (1, 2, 3, 6, 8, 33)
 MAX_SYMBOLS, MAX_ANSWERS = 256, 64
-SEEDS = 0, 1, 2**64 - 1  # public bits of a symbol, where it has some
+SEEDS = 0, 1, 2**64 - 1  # public bits of a symbol, if it has any
 MAX_GROUP_SYMBOLS = 64
 
 
 def small_mechanisms(listed: Iterable[type[Mechanism]] = ()) -> Iterator[Mechanism]:
-    """Return small mechanisms of the table, or of these classes."""
+    """Return small mechanisms of every class in the table, or of these classes."""
     for text in EPSILONS:
         for mechanism in listed or mechanisms().values():
             for size in mechanism.proved_sizes if mechanism.given else SIZES:
@@ -70,7 +70,7 @@ def named(mechanism: Mechanism) -> str:
 
 
 def given_a_seed(mechanism: Mechanism) -> int:
-    """Return the number of symbols once their public bits are drawn."""
+    """Return the number of symbols for fixed public bits."""
     return mechanism.symbols >> mechanism.encoding.public_bits
 
 

@@ -1,5 +1,4 @@
-"""A survey that asks each install one of its questions: exact privacy loss, unbiased estimates, and
-the published document."""
+"""Surveys that ask each install one question: exact privacy loss, unbiased estimates, document."""
 
 from __future__ import annotations
 
@@ -41,7 +40,7 @@ def drawn(asked: Survey, first: int) -> int:
 
 
 def shares(asked: Survey) -> list[int]:
-    """Return how many of the 2^64 numbers draw each question, by the ends of their ranges."""
+    """Return how many of the 2^64 numbers select each question, from the ends of their ranges."""
     d = asked.drawn_from
     ends = [-(-question * ONE // d) for question in range(d + 1)]
     for index in range(d):
@@ -50,7 +49,7 @@ def shares(asked: Survey) -> list[int]:
 
 
 @pytest.mark.parametrize("questions", [2, 3, 7, 100])
-def test_each_question_is_drawn_as_often_as_any_other_to_one_part_in_two_to_the_64(
+def test_questions_are_drawn_equally_often_to_one_part_in_two_to_the_64(
     questions: int,
 ) -> None:
     asked = asking("".join(bit(f"q{n}") for n in range(questions)))
@@ -88,8 +87,11 @@ def exp_below(billionths: int) -> Fraction:
 def test_privacy_loss_is_exactly_the_largest_epsilon(
     epsilons: tuple[str, str, str],
 ) -> None:
-    """Exact over all answers to all questions and all reports. Charging the sum would be far too
-    much, and anything below the largest too little."""
+    """Enumerate all answers to all questions and all reports.
+
+    Charging the sum of the ε would be far too much; charging less than the largest would be too
+    little.
+    """
     one, two, three = epsilons
     asked = asking(bit("a", one) + number(0, 2, "ternary", epsilon=two) + choice(3, epsilon=three))
     worst = largest_ratio(asked)
@@ -98,12 +100,12 @@ def test_privacy_loss_is_exactly_the_largest_epsilon(
     assert asked.round_epsilon == max(epsilons, key=float)
 
 
-def test_the_real_report_has_that_distribution() -> None:
-    """Count the results of `Survey.report` over each number of a coarse draw once, and compare."""
+def test_the_real_report_has_the_enumerated_distribution() -> None:
+    """Count the results of `Survey.report` over each number of a coarse grid, and compare."""
     asked = asking(bit("a") + bit("b", "2"))
     counts: dict[tuple[int, int | None], int] = defaultdict(int)
     steps = 32
-    for numbers in product(range(steps), repeat=3):  # the question, and each bit's own
+    for numbers in product(range(steps), repeat=3):  # selects the question; one for each bit
         coarse = iter([numbers[0], 0, numbers[1], 0, numbers[2]])
         report = asked.report({"a": True, "b": False}, lambda _, c=coarse: next(c) * ONE // steps)  # type: ignore[misc]  # bound at once
         place = next(n for n, symbol in enumerate(report.symbols) if symbol is not None)
@@ -113,8 +115,8 @@ def test_the_real_report_has_that_distribution() -> None:
         assert abs(counts[outcome] / steps**3 - probability) < 1 / steps
 
 
-def test_randomness_size_and_outcome_do_not_depend_on_what_is_drawn() -> None:
-    """Nor on the answer: every mechanism, every question drawn, fitting answers and none."""
+def test_randomness_size_and_outcome_do_not_depend_on_question_or_answer() -> None:
+    """Try every mechanism, every drawn question, and answers that fit or do not."""
     asked = parse_toml(
         survey(list(mechanisms())).replace('round = "month"', 'round = "month"\nask = 1')
     )
@@ -137,8 +139,8 @@ def test_randomness_size_and_outcome_do_not_depend_on_what_is_drawn() -> None:
     assert len(seen) == 1
 
 
-def test_every_report_is_read_back_and_every_other_payload_refused() -> None:
-    """Tries all 2^16 payloads of a small survey."""
+def test_every_report_is_decoded_and_every_other_payload_refused() -> None:
+    """Try all 2^16 payloads of a small survey."""
     asked = asking(bit("a") + choice(3, name="b"))
     reports: list[Symbols] = [(symbol, None) for symbol in range(2)]
     reports += [(None, symbol) for symbol in range(3)]
@@ -161,8 +163,11 @@ def test_a_shorter_symbol_is_padded_and_the_padding_is_checked() -> None:
 
 
 def test_estimates_are_unbiased_over_sampling_and_noise() -> None:
-    """Enumerates three fixed people, two questions, every draw and every report. For each number of
-    people who were asked, the mean of the estimates is the truth about all three."""
+    """Enumerate three fixed people, two questions, every draw and every report.
+
+    For each number of people who were asked, the mean of the estimates is the truth about all
+    three.
+    """
     asked = asking(bit("a") + bit("b"))
     table, people = asked.questions[0].mechanism, (1, 0, 0)
     for n in (1, 2, 3):
@@ -203,7 +208,7 @@ def test_the_document_states_ask_and_reads_back_the_same() -> None:
     assert (asked.drawn_from, asked.reports_of(10_000)) == (3, 3_333)
 
 
-def test_all_of_one_question_is_a_plain_survey() -> None:
+def test_asking_one_of_one_question_is_a_plain_survey() -> None:
     one, plain = asking(bit()), parse_toml(survey_text(bit()))
     assert not one.asks_one
     assert render_document(one) == render_document(plain)

@@ -1,4 +1,4 @@
-"""The `deniable` command: its verbs, its exit codes, and the line to run for a missing extra."""
+"""`deniable` command: its verbs, its exit codes, and the line to run for a missing extra."""
 
 import argparse
 import json
@@ -24,7 +24,7 @@ SCRIPT = str(Path(sys.executable).with_name("deniable"))
 
 
 def script(*arguments: str) -> "subprocess.CompletedProcess[str]":
-    """Run the script of an installation."""
+    """Run the script of an installed package."""
     return subprocess.run([SCRIPT, *arguments], capture_output=True, text=True, timeout=PATIENCE)
 
 
@@ -83,7 +83,7 @@ def test_help_and_version_work() -> None:
     assert script("no-such-verb").returncode == 2
 
 
-def test_the_namespace_is_a_command_too() -> None:
+def test_the_package_runs_as_a_module() -> None:
     """`python -m deniable` works if the script is not on the PATH."""
     command = [sys.executable, "-m", "deniable", "--version"]
     ran = subprocess.run(command, capture_output=True, text=True)
@@ -103,7 +103,7 @@ def test_a_mistyped_verb_suggests_the_nearest(wrong: str, says: str) -> None:
 
 
 def test_a_shell_completes_verbs_actions_and_options() -> None:
-    """Runs in a real bash, which reads the output of `completion`."""
+    """Use a real bash, which reads the output of `completion`."""
 
     def completed(*words: str) -> set[str]:
         typed = " ".join(f"'{word}'" for word in words)
@@ -121,7 +121,7 @@ def test_a_shell_completes_verbs_actions_and_options() -> None:
 
 
 def test_help_loads_no_heavy_library() -> None:
-    """It stays fast this way; the bench measures how fast."""
+    """Help stays fast this way; `./run bench` measures how fast."""
     code = (
         "import sys; from deniable.shared.cli.command import main\n"
         "try: main(['--help'])\n"
@@ -144,7 +144,7 @@ def test_certify_proves_at_least_two_hundred_pairs_without_excess() -> None:
 def test_certify_exits_with_a_finding_if_one_proof_fails(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """One unit of 2^-64 moves from the lie to the truth in one of two mechanisms."""
+    """Move one unit of 2^-64 from the lie to the truth in one of two mechanisms."""
     made = [RandomizedResponse(Epsilon("1")) for _ in range(2)]
     made[1].lie, made[1].keep = made[1].lie - 1, made[1].keep + 1
     monkeypatch.setattr(verification, "grid", lambda: iter(made))

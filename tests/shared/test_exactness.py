@@ -1,4 +1,4 @@
-"""Exact arithmetic under every probability: decimals, e^x between integers, odds that round up."""
+"""Exact arithmetic of probabilities: decimals, bounds on e^x, odds that round up."""
 
 import math
 import operator
@@ -84,8 +84,8 @@ def test_the_exponential_lies_inside_its_interval(number: int, bits: int) -> Non
 @pytest.mark.parametrize(
     ("numerator", "denominator", "bits", "ends"),
     [
-        (0, 1, 4, (16, 17)),  # 16 + 0, and 1 for the rest
-        (3, 4, 0, (1, 4)),  # down 1 + 0 + 0, up 1 + 1 + 1 + 1: terms shrink by half from 3/2 on
+        (0, 1, 4, (16, 17)),  # 16 + 0, plus 1 for the remaining terms
+        (3, 4, 0, (1, 4)),  # down 1 + 0 + 0, up 1 + 1 + 1 + 1: terms halve after 3/2
         (1, 2, 2, (6, 8)),  # down 4 + 2 + 0, up 4 + 2 + 1 + 1
         (1, 2, 3, (13, 14)),  # 8 + 4 + 1, up 1 more
         (3, 1, 0, (16, 25)),  # down 1 + 3 + 4 + 4 + 3 + 1, up 1 + 3 + 5 + 5 + 4 + 3 + 2 + 1 + 1
@@ -94,14 +94,14 @@ def test_the_exponential_lies_inside_its_interval(number: int, bits: int) -> Non
 def test_the_ends_of_the_exponential_agree_with_a_hand_calculation(
     numerator: int, denominator: int, bits: int, ends: tuple[int, int]
 ) -> None:
-    """Terms are rounded down and up until one is at most a unit; the rest is less than that."""
+    """Round terms down and up until one is at most a unit; all remaining terms are below that."""
     interval = exp_interval(numerator, denominator, bits)
     assert (interval.low, interval.high) == ends
 
 
 @pytest.mark.parametrize("operation", [operator.add, operator.sub, operator.mul, operator.truediv])
 def test_every_operation_on_intervals_rounds_outward(operation: Callable[[Any, Any], Any]) -> None:
-    """Every operation widens by less than a unit at either end, for intervals of eighths."""
+    """Check intervals of eighths: each operation widens them by less than a unit at either end."""
     intervals = list(combinations_with_replacement((1, 2, 3, 5, 7, 8, 11, 23), 2))
     for first, second in product(intervals, repeat=2):
         made = operation(Interval(*first, 3), Interval(*second, 3))
@@ -111,7 +111,7 @@ def test_every_operation_on_intervals_rounds_outward(operation: Callable[[Any, A
 
 
 def test_precision_is_raised_until_both_ends_agree() -> None:
-    """Asks for the rest of e after 300 binary digits: above 0, but too small to see with 192."""
+    """Ask for the rest of e after 300 binary digits: above 0, but too small for 192 digits."""
     with mpmath.workprec(400):
         digits = int(mpmath.floor(mpmath.e * 2**300))
         second = int(mpmath.ceil((mpmath.e - 2) * ONE))
@@ -127,7 +127,7 @@ def test_a_lie_is_rounded_up_to_the_next_unit(number: int, symbols: int) -> None
 
 
 @given(billionths)
-def test_within_is_right_on_both_sides_of_the_edge(number: int) -> None:
+def test_within_is_correct_on_both_sides_of_the_bound(number: int) -> None:
     epsilon = Epsilon(decimal_text(number))
     with mpmath.workprec(300):
         edge = int(mpmath.floor(mpmath.exp(mpmath.mpf(number) / BILLION) * 2**80))
@@ -136,8 +136,8 @@ def test_within_is_right_on_both_sides_of_the_edge(number: int) -> None:
 
 
 @given(billionths)
-def test_within_is_never_true_above_the_edge(number: int) -> None:
-    """If the excess is below the proof's precision, the answer is still no."""
+def test_within_is_never_true_above_the_bound(number: int) -> None:
+    """Even an excess below the proof's precision is rejected."""
     epsilon, one = Epsilon(decimal_text(number)), 2**PROOF_PRECISION
     with mpmath.workprec(PROOF_PRECISION + 200):
         edge = int(mpmath.floor(mpmath.exp(mpmath.mpf(number) / BILLION) * one))

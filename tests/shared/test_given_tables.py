@@ -1,4 +1,4 @@
-"""A table that is part of its document: each reader proves it and refuses any other."""
+"""Tables in survey documents: each reader proves them and refuses any other."""
 
 import json
 from collections.abc import Callable
@@ -43,7 +43,7 @@ def test_a_proved_table_is_read_back_as_it_was_published() -> None:
 
 
 @pytest.mark.parametrize("vector", VECTORS["bad"], ids=lambda vector: str(vector["name"]))
-def test_the_vectors_have_tables_to_accept_and_to_refuse(vector: dict[str, Any]) -> None:
+def test_the_vectors_have_valid_and_invalid_tables(vector: dict[str, Any]) -> None:
     taken = parse_question(Reader("question", VECTORS["good"]))
     assert question_document(taken) == VECTORS["good"]
     with pytest.raises(InvalidSurvey) as caught:
@@ -60,7 +60,7 @@ def test_an_invalid_table_is_refused(name: str) -> None:
 
 
 def test_a_smaller_epsilon_than_the_table_s_is_refused() -> None:
-    """A larger ε is accepted: the table spends less than that."""
+    """A larger ε is accepted, because the table spends less."""
     for epsilon, fits in (("0.999999999", False), ("1", True), ("1.1", True)):
         document = changed(lambda question: question.update(epsilon=epsilon))  # noqa: B023
         if fits:
@@ -71,7 +71,7 @@ def test_a_smaller_epsilon_than_the_table_s_is_refused() -> None:
 
 @pytest.mark.parametrize("way", ["+{}", "0{}", "{}.0", "{}e0", " {}", "{}\n", "", "9" * 31])
 def test_an_integer_has_one_spelling(way: str) -> None:
-    """The number is the same where possible, so that only its spelling is wrong."""
+    """Keep the number where possible, so that only its spelling is wrong."""
 
     def plant(question: dict[str, Any]) -> None:
         question["integers"][3] = way.format(question["integers"][3])
@@ -103,7 +103,7 @@ def test_a_missing_table_error_names_the_command_that_makes_one() -> None:
         parse_toml(text)
 
 
-def test_no_other_table_s_integers_can_be_given() -> None:
+def test_no_other_mechanism_accepts_given_integers() -> None:
     """A mechanism with a formula accepts only the formula's integers."""
     for name, mechanism in mechanisms("number").items():
         if not mechanism.given:
@@ -113,8 +113,8 @@ def test_no_other_table_s_integers_can_be_given() -> None:
 
 
 @pytest.mark.parametrize("grid", [None, 16, 4])
-def test_certify_prints_the_examples_and_where_other_tables_are(grid: int | None) -> None:
-    """At ε 1 the example has four steps; any other table is only in a survey's document."""
+def test_certify_prints_the_examples_and_states_where_other_tables_are(grid: int | None) -> None:
+    """The example at ε 1 has four steps; any other table exists only in a survey's document."""
     size = [] if grid is None else ["--grid", str(grid)]
     asked = ["--kind", "number", "--epsilon", "1", "--mechanism", "optimal-table", *size, "--json"]
     done = run("certify", *asked)

@@ -1,4 +1,4 @@
-"""Vectors by k-closest: private for every seed and every order, unbiased, and near the least error.
+"""Vectors by k-closest: private for every seed and order, unbiased, and near the least error.
 
 The contract of all mechanisms adds enumeration, encodings, bytes and vectors.
 """
@@ -41,7 +41,7 @@ Array = npt.NDArray[np.float64]
 SEED = 20261118
 
 
-# Private, for every seed and every order
+# Privacy for every seed and every order
 
 
 def orders(pairs: int) -> Iterator[list[float]]:
@@ -58,7 +58,7 @@ def orders(pairs: int) -> Iterator[list[float]]:
 def test_exactly_k_codewords_are_near_in_every_order(
     epsilon: str, codewords: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Exact, so the probabilities add up to one, and no two differ by a factor above e^ε."""
+    """The count is exact, so probabilities add up to one and no ratio exceeds e^ε."""
     most = exp_below(Epsilon(epsilon))
     for closest in range(1, codewords // 2 + 1):
         made = KClosest(Epsilon(epsilon), 5, codewords, closest)
@@ -73,7 +73,7 @@ def test_exactly_k_codewords_are_near_in_every_order(
 
 
 def test_the_near_codewords_reach_farthest() -> None:
-    """Sorting with another library's arithmetic gives the same codewords."""
+    """Sort with another library's arithmetic, and compare the codewords."""
     made, draw = KClosest(Epsilon("1"), 7), random.Random(SEED)
     for seed in range(50):
         direction = unit([draw.gauss(0, 1) for _ in range(7)])
@@ -92,13 +92,13 @@ def unit(vector: list[float]) -> list[float]:
 
 
 def one(seed: int, number: int, dimension: int) -> list[float]:
-    """Return a codeword at length one, by its number."""
+    """Return the codeword of a number, scaled to length one."""
     return [(-1) ** (number % 2) * x for x in unit(list(codeword(seed, number // 2, dimension)))]
 
 
 @pytest.mark.parametrize(("codewords", "closest"), [(64, 22), (64, 13), (16, 8), (1024, 511)])
-def test_far_is_rounded_up_by_as_little_as_possible(codewords: int, closest: int) -> None:
-    """A smaller value would break ε; so would the next smaller one that k divides."""
+def test_far_is_the_smallest_value_that_keeps_epsilon(codewords: int, closest: int) -> None:
+    """A smaller value would break ε, and so would the next smaller multiple of k."""
     made = KClosest(Epsilon("1"), 5, codewords, closest)
     exact = 1 / (codewords + closest * (exp_below(Epsilon("1")) - 1))
     assert 0 < made.far - exact * ONE <= closest + 1
@@ -135,11 +135,11 @@ def test_every_codeword_has_exactly_the_rolls_of_its_probability() -> None:
             assert symbol == number << 64 | 7
 
 
-# Codewords are the same everywhere
+# Reproducible codewords
 
 
 def test_coordinates_are_normal_and_the_same_on_every_machine() -> None:
-    """No threshold is close enough to a half for another library's last digits to move it."""
+    """No threshold is so close to a half that another library's last digits could move it."""
     table = coordinates()
     assert (len(table), 0.0 in table) == (2 * HALF, False)
     written = ",".join(f"{level:.0f}" for level in table)
@@ -163,7 +163,7 @@ def test_a_codeword_follows_the_protocol() -> None:
     assert codeword(0x0807060504030201, 0x0109, 4) == expected
 
 
-# Unbiased
+# Bias
 
 
 @pytest.mark.parametrize("dimension", [2, 3, 10, 100, 1_024])
@@ -186,7 +186,8 @@ def test_moments_of_the_farthest_agree_with_another_library(dimension: int) -> N
 def reaches(made: KClosest, vector: Array, seeds: int, expand: Callable[..., Array]) -> Array:
     """Return for each seed the exact mean of a report along the vector and across it.
 
-    The pick is left out. The arithmetic is independent; the tests above tie it to `randomize`.
+    The pick is not included. This arithmetic is independent of the code; the tests above tie it to
+    `randomize`.
     """
     pairs, dimension = made.codewords // 2, made.dimension
     words = expand(pairs, dimension, seeds)
@@ -233,10 +234,12 @@ VECTORS: dict[str, Callable[[int], Array]] = {
 
 @pytest.mark.parametrize("shape", VECTORS)
 @pytest.mark.parametrize(("dimension", "seeds"), [(2, 6_000), (10, 6_000), (100, 1_500)])
-def test_reports_are_unbiased_in_every_direction(dimension: int, seeds: int, shape: str) -> None:
-    """The mean report is the gain times the vector, whether it has one coordinate or all, within
-    seven standard errors of at most 0.4 % of the gain. The means are of bounded and nearly normal
-    values, so more has probability below 1e-9."""
+def test_reports_are_unbiased_in_several_directions(dimension: int, seeds: int, shape: str) -> None:
+    """The mean report is the gain times the vector, whether it has one coordinate or all.
+
+    The error is within seven standard errors, which are at most 0.4 % of the gain. Means of bounded
+    and nearly normal values exceed that with probability below 1e-9.
+    """
     made = KClosest(Epsilon("1"), dimension)
     vector = VECTORS[shape](dimension)
     vector = vector / np.linalg.norm(vector)
@@ -249,10 +252,10 @@ def test_reports_are_unbiased_in_every_direction(dimension: int, seeds: int, sha
 
 
 def bias_along_a_coordinate(pairs: int, closest: int, table: Array) -> float:
-    """Return the share by which the mean of the farthest is longer than for normal coordinates.
+    """Return by which share the mean of the farthest codeword is too long.
 
-    For many codewords, at the same variance. Exact except for quadrature within each of the 2^15
-    levels.
+    The comparison is with normal coordinates of the same variance, for many codewords. It is exact
+    except for quadrature within each of the 2^15 levels.
     """
     sizes = np.sort(np.abs(table))[::2]
     nodes, weights = np.polynomial.legendre.leggauss(6)
@@ -265,10 +268,10 @@ def bias_along_a_coordinate(pairs: int, closest: int, table: Array) -> float:
 @pytest.mark.parametrize(
     ("epsilon", "most"), [("0.1", 1e-5), ("0.5", 1e-5), ("1", 1e-5), ("2", 1e-5), ("8", 1.2e-4)]
 )
-def test_rounding_coordinates_biases_an_estimate_by_less_than_stated(
+def test_rounded_coordinates_bias_an_estimate_by_less_than_stated(
     epsilon: str, most: float
 ) -> None:
-    """A byte per coordinate would bias it a hundred times as much."""
+    """With one byte per coordinate, the bias would be a hundred times larger."""
     made, table = KClosest(Epsilon(epsilon), 1_000), np.array(coordinates())
     assert abs(bias_along_a_coordinate(made.codewords // 2, made.closest, table)) < most
     coarse = np.repeat(np.sort(table)[128::256], 256)
@@ -277,7 +280,7 @@ def test_rounding_coordinates_biases_an_estimate_by_less_than_stated(
 
 @pytest.mark.parametrize("twin", ["not scaled", "one fewer"])
 def test_the_test_above_can_fail(twin: str) -> None:
-    """Uses codewords not scaled to length one, and one near codeword too few."""
+    """Use codewords that are not scaled to length one, and one near codeword too few."""
     made, vector = KClosest(Epsilon("1"), 10), np.eye(10)[0]
     stated = made.gain
     if twin == "one fewer":
@@ -286,12 +289,12 @@ def test_the_test_above_can_fail(twin: str) -> None:
     assert surprise(found @ vector, stated) > 7
 
 
-# Near the least error
+# Error
 
 
 @pytest.mark.parametrize(("dimension", "least"), [(10, 59.73), (100, 629.35), (1_000, 6_326.4)])
 def test_the_least_error_is_that_of_privunit(dimension: int, least: float) -> None:
-    """The figure for ε 1 was computed elsewhere."""
+    """Compare with an independent figure for ε 1."""
     gain, _ = best_cap(dimension, 1.0)
     assert 1 / gain**2 - 1 == pytest.approx(least, rel=1e-4)
 
@@ -305,8 +308,7 @@ def test_the_error_is_within_five_per_cent_of_the_least(epsilon: str, dimension:
 
 
 def test_a_report_has_the_stated_error() -> None:
-    """Whole reports, drawn by a device's own code, have squared errors within seven standard
-    errors."""
+    """Draw whole reports by a device's code; squared errors are within seven standard errors."""
     made, vector, draw = KClosest(Epsilon("1"), 10), np.linspace(-1, 2, 10), random.Random(SEED)
     vector = 0.5 * vector / np.linalg.norm(vector)
     question = Vector("v", made)

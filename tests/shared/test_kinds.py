@@ -1,4 +1,4 @@
-"""Each kind of question in plain words: accepted answers, and the meaning of a report."""
+"""Kinds of questions: accepted answers, and the meaning of a report in plain words."""
 
 import math
 import random
@@ -45,7 +45,9 @@ HALVES = Number("degrees", SplitSign(ONE), -40, 60)
         (HALVES, ["-40", "-40 to 10", "10 to 60", "60"]),
     ],
 )
-def test_a_report_is_described_by_what_it_supports(question: Question, said: list[str]) -> None:
+def test_a_report_is_described_by_the_values_that_it_supports(
+    question: Question, said: list[str]
+) -> None:
     assert [question.describe(symbol) for symbol in range(len(said))] == said
 
 
@@ -53,7 +55,7 @@ def test_a_report_is_described_by_what_it_supports(question: Question, said: lis
     ("third", "option"), [(0, 0), (1 - 1e-9, 0), (1, 1), (2 - 1e-9, 1), (2, 2), (3 - 1e-9, 2)]
 )
 def test_an_answer_that_does_not_fit_is_placed_uniformly(third: float, option: int) -> None:
-    """The first number drawn places it; the second, 0, makes the report tell the place."""
+    """The first drawn number places it; the second, 0, makes the report state the position."""
     options = Choice("browser", KRandomizedResponse(ONE, 3), ("firefox", "chrome", "lynx"))
     numbers = iter([math.ceil(Fraction(third) * 2**64 / 3), 0])
     assert options.report(None, lambda _: next(numbers)) == (option, False)
@@ -103,7 +105,7 @@ def sequences(*values: float) -> list[Any]:
 
 
 @pytest.mark.parametrize("forms", [sequences(0.0, 0.3, -0.4), [[0, 0.3, Decimal("-0.4")]]])
-def test_a_vector_is_its_direction_and_its_length(forms: list[Any]) -> None:
+def test_a_vector_becomes_a_direction_and_a_length(forms: list[Any]) -> None:
     for form in forms:
         direction, length = VECTOR.place(form) or ([], 0)
         assert direction == [0, 2576980378, -3435973837]  # 0.6 and -0.8 of 2^32
@@ -138,7 +140,7 @@ NO_VECTORS: list[object] = [
 
 @pytest.mark.parametrize("answer", NO_VECTORS, ids=repr)
 def test_an_invalid_vector_becomes_a_random_axis(answer: object) -> None:
-    """Its report has the same size and mean zero; only the app learns of it."""
+    """Its report has the same size and a mean of zero; only the app learns that it was invalid."""
     symbol, fits = VECTOR.report(answer, random.Random(1).getrandbits)
     assert not fits
     assert VECTOR.mechanism.encoding.is_symbol(symbol)

@@ -1,5 +1,4 @@
-"""Surveys whose reports are stored and sent again: the document, the rounds that share a report,
-and the promise."""
+"""Latched surveys: the document, the rounds that share a report, and the promise."""
 
 from __future__ import annotations
 
@@ -23,7 +22,7 @@ def latched(repeat_rounds: object = 2, **changes: object) -> Survey:
     return asking(repeat="latched", repeat_rounds=repeat_rounds, **changes)
 
 
-def test_the_document_states_it_and_reads_back_the_same() -> None:
+def test_the_document_states_latching_and_is_read_back_unchanged() -> None:
     survey = latched()
     document = render_document(survey)
     said = json.loads(document)["survey"]
@@ -44,7 +43,7 @@ def test_a_survey_without_the_key_is_fresh() -> None:
 def test_spans_cover_each_round_once_from_the_first_to_the_last(
     rounds: int, repeat_rounds: int
 ) -> None:
-    """They begin with the survey's first round and end with its last."""
+    """Spans begin with the survey's first round and end with its last."""
     if repeat_rounds > rounds:
         with pytest.raises(
             InvalidSurvey, match=r"repeat_rounds: . exceeds the number of the survey's"
@@ -101,8 +100,7 @@ def test_promises_count_each_draw_of_noise_once() -> None:
 
 
 def test_the_survey_states_how_latched_reports_link_rounds() -> None:
-    """Many installs send the same bit; a vector's seed and a text's set of buckets identify an
-    install."""
+    """Many installs send the same bit, but a vector's seed or a text's buckets single one out."""
     assert "at most 2 different ones are possible" in repeated(latched())[-1]
     text = question("word", "text", "2", length=8)
     for asked, bits in ((vector(10), 64), (text, 1_000)):

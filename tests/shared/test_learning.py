@@ -1,4 +1,4 @@
-"""A single mechanism: unbiased by its own table, with refusals that say what to do."""
+"""Single mechanisms: unbiased by their own table, with refusals that name the fix."""
 
 from __future__ import annotations
 
@@ -54,13 +54,13 @@ def test_estimates_of_a_bit_and_of_a_mean_are_unbiased() -> None:
 
 
 def test_the_tests_above_can_fail() -> None:
-    """Twin: reports made at another ε."""
+    """Twin: reports drawn at another ε are rejected."""
     row = mechanism("bit", "1.1").table[1]
     assert expected(ASKED["bit"], row)["yes"] > 1.03
 
 
 def test_reports_follow_the_table() -> None:
-    """False alarm: 1e-9. A rate of a tenth more is caught."""
+    """Keep false alarms at 1e-9; a rate that is off by a tenth is caught."""
     asked = ASKED["choice"]
     green = sum(asked.randomize("green") == 1 for _ in range(REPORTS))
     assert_plausible(green, REPORTS, float(asked.table[1][1]))

@@ -1,4 +1,4 @@
-"""Both sides of every limit: the last accepted value and the first refused one."""
+"""Limits: the last accepted value and the first refused one."""
 
 import json
 from collections.abc import Callable
@@ -24,7 +24,7 @@ HEAD = TOML[: TOML.index("[[question]]")]
 FIRST, LAST = date(1970, 1, 1), date(8999, 12, 31)
 DAY = timedelta(days=1)
 
-EDGES = [  # a line, the last that is taken in its place, the first that is refused, and the reason
+EDGES = [  # a line, its last accepted value, its first refused value, and the reason
     ("grace_days = 14", "grace_days = 0", "grace_days = -1", "0 to 366, got -1"),
     ("grace_days = 14", "grace_days = 366", "grace_days = 367", "0 to 366, got 367"),
     ("retention_days = 90", "retention_days = 0", "retention_days = -1", "0 to 3660, got -1"),
@@ -44,7 +44,7 @@ EDGES = [  # a line, the last that is taken in its place, the first that is refu
 ]
 
 TO_4096 = (2, 3, 4, 5, 8, 16, 33, 100, 256, 1_024, 4_096)
-SIZES = {  # the least and the largest that each mechanism takes, and those at which it is proved
+SIZES = {  # minimum and maximum size of each mechanism, and the sizes of its proofs
     "randomized-response": (2, 2, (2,)),
     "k-randomized-response": (2, 65_536, (*TO_4096, 8_192, 20_000, 65_536)),
     "subset-selection": (2, 8_192, (*TO_4096, 8_192)),
@@ -54,7 +54,7 @@ SIZES = {  # the least and the largest that each mechanism takes, and those at w
     "local-laplace": (1, 255, (1, 2, 3, 8, 64, 100, 255)),
     "ternary": (2, 2, (2,)),
     "split-sign": (2, 2, (2,)),
-    "optimal-table": (2, 32, (4,)),  # its examples: a survey's own is proved when it is read
+    "optimal-table": (2, 32, (4,)),  # only examples; a survey's table is proved when it is read
     "square-wave": (2, 128, (2, 3, 8, 16, 64, 100, 128)),
     "k-closest": (2, 1_024, (2, 3, 11, 100, 1_000, 1_024)),
 }
@@ -102,7 +102,7 @@ def test_values_are_accepted_up_to_their_limit(
     assert reason in refusal(lambda: parse_toml(changed(line, refused)))
 
 
-def test_days_lie_in_years_whose_rounds_can_be_computed() -> None:
+def test_days_are_in_years_whose_rounds_can_be_computed() -> None:
     for day in (FIRST, LAST):
         parse_toml(dated(day, day))
     for opens, closes in ((FIRST - DAY, FIRST), (LAST, LAST + DAY)):

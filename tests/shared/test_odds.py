@@ -1,4 +1,4 @@
-"""`deniable odds` never states less than what is revealed, by decimal arithmetic."""
+"""`deniable odds`: never states less than a report reveals, compared in decimal arithmetic."""
 
 import json
 from decimal import ROUND_UP, Decimal, localcontext

@@ -1,6 +1,6 @@
-"""Random bits and their symbols, at every edge between two: exact to the last unit of 2^-64.
+"""Random bits and the symbols that they select, at every boundary: exact to one unit of 2^-64.
 
-The statistical tests cannot see one unit, and the proofs trust that each is where it is written.
+Statistical tests cannot detect a single unit, and the proofs assume that each boundary is correct.
 """
 
 from itertools import accumulate, pairwise
@@ -55,7 +55,7 @@ def test_every_other_option_has_exactly_the_rolls_of_a_lie(answer: int) -> None:
 
 @pytest.mark.parametrize("option", range(11))
 def test_a_unary_bit_is_set_by_exactly_the_rolls_of_a_lie(option: int) -> None:
-    """Each option has eight bytes of its own; the answer has the last bit drawn, and only that."""
+    """Each option uses its own eight bytes; only the answer's last drawn bit is set."""
     design = Unary(EPSILON, 11)
     clear = sum((ONE - 1) << 72 * other for other in range(11) if other != option)
     answer = (option + 1) % 11
@@ -65,7 +65,7 @@ def test_a_unary_bit_is_set_by_exactly_the_rolls_of_a_lie(option: int) -> None:
             assert reported(design, answer, roll) == is_set << option | coin << answer
 
 
-def test_a_subset_holds_its_answer_unless_the_roll_is_among_the_misses() -> None:
+def test_a_subset_contains_its_answer_unless_the_roll_is_a_miss() -> None:
     design = SubsetSelection(EPSILON, 9)
     for roll, holds in ((0, 1), (design.keep - 1, 1), (design.keep, 0), (ONE - 1, 0)):
         assert reported(design, 4, roll) >> 4 & 1 == holds
@@ -73,11 +73,13 @@ def test_a_subset_holds_its_answer_unless_the_roll_is_among_the_misses() -> None
 
 
 @pytest.mark.parametrize(("roll", "first", "size"), [(0, 0, 2), (ONE - 1, 2, 7)])
-def test_each_option_of_a_set_becomes_the_answer_for_its_share_of_the_faces(
+def test_a_set_is_rotated_so_that_each_option_becomes_the_answer_equally_often(
     roll: int, first: int, size: int
 ) -> None:
-    """With equal keys the set is options 0 and 1, one of which becomes the answer, 4. On a miss one
-    of the others, 2 to 8, becomes the answer."""
+    """With equal keys the set is options 0 and 1, rotated so that one becomes the answer, 4.
+
+    On a miss, one of the other options, 2 to 8, becomes the answer.
+    """
     design, faces = SubsetSelection(EPSILON, 9), 2**DIE_BITS
     assert design.chosen == 2
     for number in range(size):
@@ -97,9 +99,11 @@ def test_every_symbol_of_a_number_has_exactly_the_rolls_of_its_row(table: Number
 
 
 @pytest.mark.parametrize("table", TABLES_AT_ALL_SIZES, ids=lambda t: f"{t.name}-{t.steps}")
-def test_a_number_goes_up_by_exactly_its_share_of_the_coin_s_rolls(table: NumberTable) -> None:
-    """A quarter of the way from the lowest point to the next. The roll gives these two points
-    different symbols."""
+def test_a_number_is_rounded_up_for_exactly_its_share_of_the_coin(table: NumberTable) -> None:
+    """Place it a quarter of the way from the lowest point to the next.
+
+    The roll gives these two points different symbols.
+    """
     low, high = (next(accumulate(row)) for row in table.rows[:2])
     roll = min(low, high)
     assert low != high
@@ -108,8 +112,8 @@ def test_a_number_goes_up_by_exactly_its_share_of_the_coin_s_rolls(table: Number
         assert reported(table, table.answer_at(1) // 4, coin << 64 | roll) == expected
 
 
-def test_a_geometry_s_symbol_is_blind_by_exactly_the_blind_rolls() -> None:
-    """The same die gives any of the 13 symbols, or any of the four that support the answer."""
+def test_the_symbol_of_a_geometry_ignores_the_answer_for_exactly_the_blind_rolls() -> None:
+    """At the same die, blind rolls select one of 13 symbols, others one of the answer's four."""
     design = ProjectiveGeometry(ONE_EPSILON, 11)
     symbols, speaking, _ = design.geometry.sizes
     for die in (0, DIE // 3, DIE - 1):

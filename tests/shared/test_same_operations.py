@@ -1,8 +1,8 @@
-"""Time shows nothing: the same instructions run for any two answers, however the noise falls.
+"""Constant operations: the same instructions run for any two answers and any noise.
 
-Exact: the whole sequence of bytecode instructions of one report, in every function of Python that
-it enters, is compared. What it cannot see is time within one instruction, as in arithmetic on whole
-numbers of different lengths: `./run bench --only timing` measures that.
+The whole sequence of bytecode instructions of one report, in every Python function that it enters,
+is compared exactly. It does not show the time within one instruction, such as arithmetic on whole
+numbers of different lengths; `./run bench --only timing` measures that.
 """
 
 from __future__ import annotations
@@ -34,8 +34,8 @@ from deniable.shared.survey.kinds.vector import Vector
 Instruction = tuple[object, int]
 EPSILON = Epsilon("1")
 SIZES = (1, 2, 9, 300)
-SIZES_OF_TEXTS = (9,)  # in each of their groups the design is one of those
-COORDINATES = 3  # of vectors: more only take longer
+SIZES_OF_TEXTS = (9,)  # each group uses one of the designs above
+COORDINATES = 3  # of vectors; more coordinates would only take longer
 
 
 def sizes(each: type[Mechanism]) -> tuple[int, ...]:
@@ -82,10 +82,8 @@ def asking(question: Question) -> Survey:
     return survey
 
 
-def asked(
-    mechanism: Any, other: bool
-) -> tuple[Question, list[Any]]:  # Any: of the kind's own shape
-    """A question that has this mechanism, and answers to it of all sorts."""
+def asked(mechanism: Any, other: bool) -> tuple[Question, list[Any]]:  # Any: depends on the kind
+    """Return a question with this mechanism, and various answers to it."""
     match mechanism.kind:
         case "bit":
             return Bit("asked", mechanism), BITS
@@ -103,7 +101,7 @@ def asked(
 
 
 def vectors(size: int) -> Iterator[Any]:
-    """Return vectors: short, long, empty, of the wrong length, and values that are none."""
+    """Return vectors: short, long, empty, of the wrong length; and values that are no vectors."""
     for value in (0, -0.0, 5e-324, 1e300, float("inf"), float("nan"), 10**400):
         yield [0.3, *[value] * (size - 1)]
     yield from ([0.0] * size, tuple(range(size)), np.zeros(size, np.float32))
@@ -113,7 +111,7 @@ def vectors(size: int) -> Iterator[Any]:
 
 
 def draws() -> Iterator[Draw]:
-    """Return every edge common to all answers, and rolls for which each report is a lie."""
+    """Return every boundary common to all answers, and rolls that make each report a lie."""
     yield lambda bits: 0
     yield lambda bits: (1 << bits) - 1
     for seed in range(12):
@@ -121,7 +119,7 @@ def draws() -> Iterator[Draw]:
 
 
 def instructions(survey: Survey, answer: object, draw: Draw) -> list[Instruction]:
-    """Return all instructions run for one report, in order, except those of the draw."""
+    """Return all instructions run for one report in order, except those of the draw."""
     passed: list[Instruction] = []
 
     def trace(frame: FrameType, event: str, arg: object) -> Callable[..., Any] | None:
@@ -133,7 +131,7 @@ def instructions(survey: Survey, answer: object, draw: Draw) -> list[Instruction
         return trace
 
     before = sys.gettrace()
-    gc.disable()  # what watches it, as Hypothesis does, would run at any moment and be seen
+    gc.disable()  # callbacks of the collector, such as Hypothesis's, would appear in the trace
     sys.settrace(trace)
     try:
         survey.report({"asked": answer}, draw)
@@ -146,7 +144,7 @@ def instructions(survey: Survey, answer: object, draw: Draw) -> list[Instruction
 def sequences(question: Question, answers: list[Any]) -> set[tuple[Instruction, ...]]:
     survey = asking(question)
     for answer in answers:
-        survey.report({"asked": answer}, random.Random(1).getrandbits)  # what is made once
+        survey.report({"asked": answer}, random.Random(1).getrandbits)  # fills caches
     return {tuple(instructions(survey, answer, draw)) for answer in answers for draw in draws()}
 
 
@@ -158,7 +156,7 @@ def title(mechanism: Mechanism) -> str:
 @pytest.mark.parametrize("mechanism", MADE, ids=title)
 def test_instructions_do_not_depend_on_answer_or_noise(mechanism: Mechanism, other: bool) -> None:
     if other and mechanism.kind != "choice":
-        return  # asked above
+        return  # covered by the cases above
     (only,) = sequences(*asked(mechanism, other))
     assert len(only) > 50
 

@@ -1,4 +1,4 @@
-"""Sealed envelopes: opened by one key, whole or not at all, and all of equal size."""
+"""Sealed envelopes: opened by one key, completely or not at all, and all of equal size."""
 
 import json
 from pathlib import Path
@@ -47,7 +47,7 @@ def test_sealed_vectors_open_to_the_stated_contents(vector: dict[str, Any]) -> N
 
 
 @pytest.mark.parametrize("vector", VECTORS["bad_body"], ids=title)
-def test_a_bad_body_is_refused_whole_and_unopened(vector: dict[str, Any]) -> None:
+def test_a_bad_body_is_refused_whole_without_opening_it(vector: dict[str, Any]) -> None:
     with pytest.raises(InvalidEnvelope) as caught:
         parse_sealed(body(vector))
     assert caught.value.code == "bad-body"
@@ -65,7 +65,7 @@ def test_an_envelope_that_cannot_be_opened_is_refused_alone(vector: dict[str, An
     assert caught.value.code == "bad-payload"
 
 
-def test_the_key_of_the_vectors_is_in_its_document_and_comes_back() -> None:
+def test_the_key_of_the_vectors_is_read_from_its_document() -> None:
     document = SURVEY["document"].encode()
     verify(document, SURVEY["signature"], SURVEY["key"], [SURVEY["key"]])
     assert parse_document(document).sealed_to == VECTORS["public_key"] == PUBLIC
@@ -87,7 +87,7 @@ def test_the_same_envelope_is_never_sealed_to_the_same_bytes() -> None:
 
 @pytest.mark.parametrize("ask", [None, 1])
 def test_every_report_of_a_survey_has_the_same_size(ask: int | None) -> None:
-    """Holds too if each install is asked one of several questions of very different sizes."""
+    """Sizes are equal even if each install is asked one of several questions of different sizes."""
     wide = texts.bit() + texts.choice(4_000, "unary", name="many")
     asked = parse_toml(texts.survey_text(wide, ask=ask))
     most = 2**4_000 - 1
@@ -95,7 +95,7 @@ def test_every_report_of_a_survey_has_the_same_size(ask: int | None) -> None:
     reports = [encode_report(asked, symbols) for symbols in some]
     made = [seal(Envelope("ab" * 32, 1, bytes(16), 1, report), PUBLIC).pack() for report in reports]
     assert len({len(body) for body in made}) == 1
-    parse_sealed(made[0])  # a size that there is: a survey with another has it, too
+    parse_sealed(made[0])  # the size is a valid one, which other surveys share
 
 
 def test_a_survey_s_longest_report_fits() -> None:
@@ -106,8 +106,10 @@ def test_a_survey_s_longest_report_fits() -> None:
 
 
 def test_any_changed_byte_prevents_opening() -> None:
-    """Each byte of the encapsulated key, the text and the tag counts. X25519 ignores one bit of the
-    key, but HPKE binds that bit as well."""
+    """Change each byte of the encapsulated key, the text and the tag.
+
+    X25519 ignores one bit of the key, but HPKE binds that bit as well.
+    """
     sealed = seal(ENVELOPE, PUBLIC)
     for index in range(len(sealed.sealed)):
         changed = bytearray(sealed.sealed)
@@ -116,7 +118,7 @@ def test_any_changed_byte_prevents_opening() -> None:
             unseal(SealedEnvelope(sealed.mark, bytes(changed)), KEY)
 
 
-def test_the_padding_has_no_room_for_a_message() -> None:
+def test_the_padding_cannot_carry_a_message() -> None:
     """A one at any position in the padding is refused, even in a valid seal."""
     packed, size = ENVELOPE.pack(), SIZES[0]
     for position in range(len(packed), size):
@@ -143,7 +145,7 @@ def test_sealed_and_plain_bodies_are_not_confused() -> None:
         parse_envelopes(seal(ENVELOPE, PUBLIC).pack())
 
 
-def test_a_sealing_key_is_made_once_and_read_again(tmp_path: Path) -> None:
+def test_a_sealing_key_is_created_once_and_read_later(tmp_path: Path) -> None:
     file = tmp_path / "sealing.pem"
     made = create_sealing_key(str(file))
     assert file.stat().st_mode & 0o777 == 0o600

@@ -1,4 +1,4 @@
-"""Square wave: its window, its middle, and that it is used only by name."""
+"""Square wave: its window, its middle symbol, and its use only by name."""
 
 from fractions import Fraction
 from itertools import product
@@ -13,7 +13,7 @@ SIZES = [2, 3, 10, 31, 64, 100, 127, 128]
 
 
 @pytest.mark.parametrize(("epsilon", "steps"), list(product(EPSILONS, SIZES)))
-def test_a_row_is_a_symmetric_window_of_its_width_in_a_constant(epsilon: str, steps: int) -> None:
+def test_a_row_is_a_constant_with_a_symmetric_window(epsilon: str, steps: int) -> None:
     table = SquareWave(Epsilon(epsilon), steps)
     width, far = table.integers
     e = Fraction(exp_interval(*table.epsilon.ratio, 192).low, 2**192)
@@ -29,14 +29,14 @@ def test_a_row_is_a_symmetric_window_of_its_width_in_a_constant(epsilon: str, st
 
 
 @pytest.mark.parametrize(("epsilon", "steps"), list(product(EPSILONS, SIZES)))
-def test_every_mean_is_its_answer_exactly(epsilon: str, steps: int) -> None:
+def test_every_estimate_is_exactly_unbiased(epsilon: str, steps: int) -> None:
     table = SquareWave(Epsilon(epsilon), steps)
     for answer, row in enumerate(table.rows):
         assert sum(p * v for p, v in zip(row, table.values, strict=True)) == answer * ONE
 
 
 def test_the_middle_absorbs_the_remainder_of_rounding_up() -> None:
-    """`far` starts above 1; otherwise the middle symbol breaks ε in some tables."""
+    """`far` starts above 1; otherwise the middle symbol would break ε in some tables."""
     broken = 0
     for epsilon, steps in product(["0.1", "0.3", "0.5", "1"], range(20, 129)):
         table = SquareWave(Epsilon(epsilon), steps)
@@ -49,7 +49,7 @@ def test_the_middle_absorbs_the_remainder_of_rounding_up() -> None:
 
 
 @pytest.mark.parametrize("epsilon", EPSILONS)
-def test_it_is_used_only_if_a_survey_names_it(epsilon: str) -> None:
+def test_square_wave_is_used_only_if_a_survey_names_it(epsilon: str) -> None:
     for steps in (None, 2, 64):
         assert number_table(Epsilon(epsilon), steps).name != "square-wave"
     assert number_table(Epsilon(epsilon), name="square-wave").steps == 64

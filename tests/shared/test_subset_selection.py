@@ -1,4 +1,4 @@
-"""Every draw of a small set: exactly equal for all answers, and nearly uniform."""
+"""Small sets over every draw: exactly equal for all answers, and nearly uniform."""
 
 from __future__ import annotations
 
@@ -44,11 +44,14 @@ def sets(design: SubsetSelection, answer: int, roll: int, size: int, planes: int
 
 
 @pytest.mark.parametrize(("options", "chosen", "planes"), [(4, 2, 1), (5, 2, 1), (6, 3, 1)])
-def test_a_set_is_equally_probable_for_all_its_answers_even_with_few_keys(
+def test_a_set_is_equally_probable_for_all_answers_in_it_even_with_few_keys(
     options: int, chosen: int, planes: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Exact, where sets are far from uniform. Each answer in a set has the same number of draws
-    with a hit, and each answer outside it the same number with a miss."""
+    """Compare exactly with few keys, where sets are far from uniform.
+
+    Each answer in a set has the same number of draws with a hit, and each answer outside it the
+    same number with a miss.
+    """
     monkeypatch.setattr(subset_selection, "PLANES", planes)
     design = small(options, chosen)
     seen: dict[int, set[int]] = {}
@@ -67,8 +70,8 @@ def test_a_set_is_equally_probable_for_all_its_answers_even_with_few_keys(
 def bound(options: int, planes: int, most: int) -> Fraction:
     """Return a bound on the relative error of a set's probability.
 
-    It is the sum over this many equal keys, and a bound on the rest, in which each term is less
-    than half of the previous one.
+    It is the sum over this many equal keys plus a bound on the remaining terms, each of which is
+    less than half of the previous one.
     """
     terms: list[Fraction] = [
         Fraction(2**t * comb(options, t), 2 ** (planes * (t - 1))) for t in range(3, most + 1)
@@ -90,12 +93,12 @@ def test_sets_are_uniform_up_to_three_equal_keys(options: int, chosen: int, plan
     assert 0 < off(options, chosen, planes) <= bound(options, planes, options)
 
 
-def test_two_equal_keys_would_show_without_the_coin() -> None:
+def test_two_equal_keys_would_bias_sets_without_the_coin() -> None:
     assert off(3, 1, 4, coin=0) > bound(3, 4, 3)
 
 
 def test_no_set_deviates_by_more_than_stated() -> None:
     largest = SubsetSelection.sizes[-1]
     assert bound(largest, PLANES, 8) < Fraction(1, 2**72)
-    error = Fraction(largest, 2**DIE_BITS)  # of a face's share of the die, in parts of it
+    error = Fraction(largest, 2**DIE_BITS)  # relative error of a face's share of the die
     assert (1 + error) / (1 - error) < 1 + Fraction(1, SLACK)

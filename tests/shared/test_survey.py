@@ -1,4 +1,4 @@
-"""The survey document: its rules, its bytes, its signature, and errors that name key and fix."""
+"""Survey document: its rules, its bytes, its signature, and errors that name key and fix."""
 
 import json
 import math
@@ -39,7 +39,7 @@ TOML: str = VECTOR["toml"]
 ANSWERS = {"crashed": True, "minutes": 34.5, "browser": "firefox", "plugins": "none"}
 
 
-def test_a_survey_becomes_the_very_bytes_of_the_vector() -> None:
+def test_a_survey_becomes_exactly_the_bytes_of_the_vector() -> None:
     assert render_document(parse_toml(TOML)) == VECTOR["document"].encode()
     assert survey_id(VECTOR["document"].encode()) == VECTOR["id"]
 
@@ -131,7 +131,7 @@ def test_a_mistake_is_reported_with_its_key_and_its_fix(
     assert says in caught.value.problem
 
 
-def test_words_for_people_are_published_and_change_nothing_else() -> None:
+def test_display_texts_are_published_and_change_nothing_else() -> None:
     words = (
         ('kind = "bit"', 'kind = "bit"\ntitle = "Did it crash?"'),
         ("high = 120", 'high = 120\nunit = "min"'),
@@ -176,12 +176,12 @@ def published(change: dict[str, Any]) -> bytes:
     ],
 )
 def test_a_published_survey_whose_integers_do_not_match_is_refused(change: dict[str, Any]) -> None:
-    """ε is recomputed from the document's own integers; one unit less of noise is refused."""
+    """ε is recomputed from the document's integers; a single unit less of noise is refused."""
     with pytest.raises(InvalidSurvey):
         parse_document(published(change))
 
 
-def test_a_published_survey_leaves_nothing_out() -> None:
+def test_a_published_survey_needs_every_key() -> None:
     table = json.loads(VECTOR["document"])
     del table["question"][0]["integers"]
     with pytest.raises(InvalidSurvey, match="missing or superfluous keys"):
@@ -196,7 +196,7 @@ def test_invalid_document_bytes_are_refused(document: bytes) -> None:
         parse_document(document)
 
 
-def test_a_signature_holds_only_for_its_bytes_and_its_key() -> None:
+def test_a_signature_is_valid_only_for_its_bytes_and_its_key() -> None:
     document, key = VECTOR["document"].encode(), VECTOR["key"]
     verify(document, VECTOR["signature"], key, {key})
     with pytest.raises(UntrustedSurvey, match="not a trusted key"):
@@ -242,7 +242,7 @@ def test_an_unreadable_key_gives_an_error_with_the_fix(
 
 
 @given(st.dates(date(1970, 1, 1), date(2100, 1, 1)), st.sampled_from(list(PERIODS)))
-def test_every_day_lies_in_its_round(day: date, name: str) -> None:
+def test_every_day_is_in_its_round(day: date, name: str) -> None:
     period, noon = PERIODS[name], datetime(day.year, day.month, day.day, 12, tzinfo=UTC)
     number = period.round_of(day)
     assert period.starts(number, day) < noon < period.ends(number, day)
@@ -273,10 +273,10 @@ UNFIT: list[object] = [None, "secret", 7351, b"", [], {}, 1j, math.nan, Decimal(
 
 @pytest.mark.parametrize("value", UNFIT, ids=range(len(UNFIT)))
 def test_a_value_that_does_not_fit_is_drawn_uniformly_and_only_the_app_knows(value: object) -> None:
-    """The spare draw alone gives each answer equally often, before the mechanism's own noise."""
+    """The spare draw gives each answer equally often, even before the mechanism's noise."""
     for question in parse_toml(TOML).questions:
         if question.name == "browser" or (question.name == "minutes" and value is UNFIT[2]):
-            continue  # `other` takes it, or the range's end
+            continue  # becomes `other`, or an end of the range
         answers = question.mechanism.answers
         went = Counter[object]()
         for share in range(answers):

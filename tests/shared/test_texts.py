@@ -1,4 +1,4 @@
-"""A text on the device: the prefix that counts, and its buckets."""
+"""Texts on the device: the prefix that counts, and its buckets."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from tests.survey_texts import question as in_toml
 from tests.survey_texts import survey_text
 
 
-def asking(length: int = 8, **more: Any) -> Text:  # Any: what TOML holds
+def asking(length: int = 8, **more: Any) -> Text:  # Any: TOML
     (question,) = parse_toml(
         survey_text(in_toml("word", "text", **{"length": length, **more}))
     ).questions
@@ -39,10 +39,10 @@ QUESTION = asking()
         ("exactly8", "exactly8"),
         ("more than eight", "more tha"),
         ("müßiggang", "müßigg"),  # ten bytes
-        ("日本語", "日本"),  # three bytes each: the third is cut, so it goes
+        ("日本語", "日本"),  # three bytes each; the third is incomplete, so it is dropped
         ("😀😀😀", "😀😀"),
         (" a ", " a "),
-        ("日本語\n", "日本"),  # of what does not count nothing is asked
+        ("日本語\n", "日本"),  # characters after the prefix are not checked
         ("日本\u202e", "日本"),
         ("eight ch\ud800", "eight ch"),
     ],
@@ -79,7 +79,7 @@ def test_a_text_must_be_printable_on_one_line(answer: object) -> None:
 
 
 def test_an_invalid_text_is_reported_from_a_uniform_bucket() -> None:
-    """At ε 20 the report is the bucket itself."""
+    """At ε 20 the report equals the bucket."""
     question = asking(4, buckets=1_024, epsilon="20", mechanism="grouped-k-randomized-response")
     draw = random.Random(20261119).getrandbits
     reports = [question.report(None, draw) for _ in range(20_000)]
@@ -109,7 +109,7 @@ def test_groups_are_almost_equally_probable_and_sum_to_one() -> None:
 
 
 def test_the_hash_follows_the_protocol() -> None:
-    """Implements it again from the protocol's text, for a word in every group."""
+    """Implement the protocol's text again, for a word in every group."""
     own = Beginnings("word", 4, 4_096)
     digits = "6d61c3bc"  # maü
     assert own.digits == (4, 5, 6, 7, 8, *[8] * FINAL)
@@ -140,7 +140,7 @@ def test_salts_and_groups_change_the_hash() -> None:
     final = [(one.of(t)[-1], one.of(t)[-2], other.of(t)[-1]) for t in texts]
     for salted in (1, 2):
         same = sum(buckets[0] == buckets[salted] for buckets in final)
-        assert same < 12  # 1e-9 above the half expected
+        assert same < 12  # exceeded with probability 1e-9; one half is expected
 
 
 def test_a_published_text_question_reads_back() -> None:
@@ -175,7 +175,7 @@ def test_an_invalid_text_question_is_refused(more: dict[str, Any], says: str) ->
 
 
 def test_three_bytes_support_as_many_buckets_as_513() -> None:
-    """With 65,536 buckets, too many for such a set, a report has four bytes."""
+    """With 65,536 buckets, which are too many for such a set, a report has four bytes."""
     sets, small = asking(epsilon="2"), asking(epsilon="2", mechanism="grouped-projective-geometry")
     assert (sets.mechanism.payload_size, small.mechanism.payload_size) == (513, 3)
     assert small.mechanism.floor(10**6) < 1.01 * sets.mechanism.floor(10**6)
@@ -186,7 +186,7 @@ def test_three_bytes_support_as_many_buckets_as_513() -> None:
     assert spoken == len(list(small.mechanism.each.supported_by(5))) > 300
 
 
-def test_a_report_is_described_by_what_it_supports() -> None:
+def test_a_report_of_a_text_is_described_by_the_words_that_it_supports() -> None:
     split = QUESTION.mechanism.encoding.joined
     said = [QUESTION.describe(split(group, 0b11)) for group in (0, 1, 18)]
     into = "is in 2 of 4,096 buckets, into which all texts are put"
@@ -207,8 +207,11 @@ def test_a_floor_falls_with_the_root_of_the_people_and_rises_with_the_length() -
 
 
 def test_a_group_is_drawn_from_64_bits() -> None:
-    """Each group is drawn equally often to within 2^-64, checked at the last number of one group
-    and the first of the next. Twin: of 256 numbers 86 make the first of three groups."""
+    """Each group is drawn equally often to within 2^-64.
+
+    The last number of each group and the first of the next one show this. Twin: with 256 numbers,
+    the first of three groups gets 86.
+    """
     mechanism = asking(8, epsilon="2").mechanism
     groups, asked = mechanism.groups, list[int]()
 

@@ -1,4 +1,4 @@
-"""Wire messages as files: good ones read and written back, bad ones refused for their reason."""
+"""Wire messages as files: valid ones are read and rewritten, bad ones refused for their reason."""
 
 import json
 from functools import cache
@@ -76,9 +76,7 @@ def parse_json(vector: dict[str, str]) -> list[NamedReports]:
 
 
 @pytest.mark.parametrize("vector", GOOD, ids=title)
-def test_good_messages_mean_the_same_in_both_encodings(
-    vector: dict[str, Any], survey: Survey
-) -> None:
+def test_valid_messages_are_equal_in_both_encodings(vector: dict[str, Any], survey: Survey) -> None:
     binary = parse_envelopes(bytes.fromhex(vector["binary"]))
     named = [part.envelope(survey) for part in parse_json(vector)]
     assert binary == named
@@ -96,7 +94,7 @@ def test_good_messages_mean_the_same_in_both_encodings(
 
 
 @pytest.mark.parametrize("vector", GOOD, ids=title)
-def test_good_messages_are_written_as_they_were_read(
+def test_valid_messages_are_written_as_they_were_read(
     vector: dict[str, Any], survey: Survey
 ) -> None:
     envelopes = parse_envelopes(bytes.fromhex(vector["binary"]))
@@ -139,7 +137,7 @@ def test_every_truncation_of_a_valid_message_is_refused() -> None:
 
 
 @pytest.mark.parametrize("body", [b"\xff\xfe", b"[" * 50_000, b'{"envelopes": [9' + b"9" * 5000])
-def test_hostile_json_is_refused_and_nothing_else(body: bytes) -> None:
+def test_hostile_json_is_refused_without_other_errors(body: bytes) -> None:
     with pytest.raises(InvalidEnvelope):
         parse_json_envelopes(body)
 
@@ -152,7 +150,7 @@ def test_envelope_ids_agree_with_the_vectors(vector: dict[str, Any]) -> None:
 
 @pytest.mark.parametrize("vector", vectors("survey_ask_one.json")["drawn"])
 def test_the_same_random_bytes_draw_the_same_question(vector: dict[str, Any]) -> None:
-    """The first eight bytes decide; the noise of the rest does not matter."""
+    """The first eight bytes select the question; the noise in the rest does not matter."""
     drawn = published("survey_ask_one.json")
     draws = chain([int.from_bytes(bytes.fromhex(vector["draw"]), "little")], repeat(0))
     report = drawn.report(dict.fromkeys(drawn.costs), lambda _: next(draws))
@@ -185,7 +183,7 @@ def test_bad_repetition_keys_are_refused(vector: dict[str, Any]) -> None:
 
 @pytest.mark.parametrize("vector", vectors("mechanisms.json"))
 def test_the_same_random_bytes_give_the_same_symbol(vector: dict[str, Any]) -> None:
-    """Exactly these bytes are drawn, in their order."""
+    """Exactly these bytes are drawn, in this order."""
     epsilon, size, answer = Epsilon(vector["epsilon"]), vector["size"], vector["answer"]
     rest = bytes.fromhex(vector["draw"])
 
