@@ -14,8 +14,10 @@ from cryptography.x509.oid import NameOID
 
 
 def certificate(folder: Path, host: str = "localhost", begins: float = -1, ends: float = 1) -> Path:
-    """Make a certificate for the host and 127.0.0.2, valid for these days from now, with its key in
-    the same file."""
+    """Make a certificate for the host and 127.0.0.2, with its key in the same file.
+
+    It is valid for these days from now.
+    """
     key = ec.generate_private_key(ec.SECP256R1())
     name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, host)])
     now = datetime.now(UTC)

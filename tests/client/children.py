@@ -1,4 +1,4 @@
-"""Programs that tests run as processes of their own: `python -m tests.client.children NAME ...`."""
+"""Programs that tests run as separate processes: `python -m tests.client.children NAME ...`."""
 
 from __future__ import annotations
 
@@ -60,9 +60,9 @@ def crowd(url: str, state: str, key: str, caps: str, surveys: str) -> None:
 def kills(url: str, state: str, key: str, caps: str, days: str) -> None:
     """Answer each day in children that are killed, then in one that is not.
 
-    They die amid the draw, at a call of one of our functions, or at any moment, even within
-    SQLite's own code. Prints the status of each day's last child, and how many were killed at a
-    call.
+    A child dies during the draw, at a call of one of our functions, or at any moment, even within
+    SQLite's code. Prints the status of each day's last child, and the number of children killed at
+    a call.
     """
     import deniable.client.net.exchange  # noqa: F401 - loaded once, for all children
 
@@ -88,7 +88,7 @@ def _child(
     calls: int = 0,
     wait: float = PATIENCE,
 ) -> str:
-    """Return the status that a child reached, or nothing if it was killed before."""
+    """Return the status that a child reached, or nothing if it was killed earlier."""
     reading, writing = os.pipe()
     child = os.fork()
     if child == 0:
@@ -135,7 +135,7 @@ def forks(url: str, state: str, key: str, caps: str, count: str, how: str) -> No
     client = device(url, state, key, caps)
     assert client.answer("s0", crashed=True).status == "queued"
     client.flush(PATIENCE)
-    if how == "python":  # another thread is at work at every fork
+    if how == "python":  # another thread runs at every fork
         threading.Thread(target=_hammer, args=(client,), daemon=True).start()
     statuses = []
     for number in range(1, int(count) + 1):
@@ -144,7 +144,7 @@ def forks(url: str, state: str, key: str, caps: str, count: str, how: str) -> No
             client._state.close()
         child = os.fork() if how == "python" else _fork_in_c()
         if child == 0:
-            signal.alarm(int(2 * PATIENCE))  # a deadlock ends here
+            signal.alarm(int(2 * PATIENCE))  # ends a deadlock
             status = client.answer(f"s{number}", crashed=True).status
             os.write(writing, f"{status} {client.flush(PATIENCE)}".encode())
             os._exit(0)
@@ -159,13 +159,16 @@ def forks(url: str, state: str, key: str, caps: str, count: str, how: str) -> No
 
 
 def rest(client: Client) -> None:
-    """Wait until no other thread runs: a fork in C during another thread's work can stop Python."""
+    """Wait until no other thread runs.
+
+    A fork in C during another thread's work can stop Python.
+    """
     client._uploader.stop(PATIENCE)
     eventually(lambda: threading.active_count() == 1)
 
 
 def _fork_in_c() -> int:
-    """Fork like uWSGI, without Python's knowledge."""
+    """Fork as uWSGI does, without Python's knowledge."""
     fork = ctypes.PyDLL(None).fork
     fork.restype = ctypes.c_int
     return int(fork())
@@ -179,9 +182,9 @@ def _hammer(client: Client) -> None:
 def orphan(url: str, state: str, key: str, caps: str, first: str) -> None:
     """Print the statuses of a parent and of its child that was forked in C.
 
-    The parent answers once; the child twice, before and after the parent has closed the state; then
-    the parent again. If the parent is first, both of the child's answers come after it. A stranger
-    is a child with a client of its own.
+    The parent answers once. The child answers twice, before and after the parent closes the state.
+    Then the parent answers again. With the parent first, both of the child's answers come after it.
+    A stranger is a child with its own client.
     """
     client, (reading, writing), (told, telling) = (
         device(url, state, key, caps),

@@ -16,12 +16,12 @@ from deniable.shared.survey.keys import public_hex
 from tests.client.scripted import KEY, LATER, Clock, Script, Ticks, serving
 from tests.eventually import PATIENCE
 
-collect_ignore = ["web_app.py"]  # it starts a client where it is imported
+collect_ignore = ["web_app.py"]  # importing it starts a client
 
 
 @pytest.fixture(autouse=True)
 def ended() -> Iterator[None]:
-    """End every uploader with its test, so that later log lines do not reach another test."""
+    """End every uploader with its test, so that its later log lines do not reach another test."""
     yield
     for watched in fork_safety._all_watched():
         if isinstance(watched, Uploader):
@@ -30,7 +30,7 @@ def ended() -> Iterator[None]:
 
 @pytest.fixture(autouse=True)
 def patient(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Raise the client's timeouts: two seconds may be too few on a very busy machine."""
+    """Raise the client's timeouts, because two seconds may be too few on a busy machine."""
     monkeypatch.setattr(surveys, "FETCH_SECONDS", PATIENCE)
     monkeypatch.setattr(database, "LOCK_WAIT_SECONDS", PATIENCE)
 
@@ -81,7 +81,7 @@ def client_of(script: Script, clock: Clock, policy: Policy, tmp_path: Path) -> I
 
     yield make
     script.ended.set()
-    script.replies, script.always = [], LATER  # so that no flush at the end tries again
+    script.replies, script.always = [], LATER  # so that the final flush does not retry
     for client in made:
         client.close()
 

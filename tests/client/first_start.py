@@ -1,8 +1,8 @@
-"""A program that tests run: installs that are killed in their first moments, each in a new folder.
+"""Program that tests run: installs that are killed in their first moments, each in a new folder.
 
 `python -m tests.client.first_start FOLDER steps` kills at each step in turn: before and after every
-call that the state makes of the system and of SQLite. `... FOLDER moments COUNT` kills from
-outside, at any moment of a first start. Prints what every install came to afterwards.
+call that the state makes to the system and to SQLite. `... FOLDER moments COUNT` kills from
+outside, at any moment of a first start. It prints what happened to every install afterwards.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ LISTED = Reply(200, json.dumps({"surveys": [entry(PUBLISHED)]}).encode())
 
 
 class Listing:
-    """A network on which surveys are read, and nothing is sent."""
+    """Network that serves the list of surveys and accepts no report."""
 
     def request(
         self, method: str, path: str, body: bytes | None, content_type: str | None, timeout: float
@@ -85,7 +85,7 @@ def killed(folder: Path, step: int = 0, wait: float | None = None) -> bool:
 
 
 def steps(folder: Path) -> Counter[str]:
-    """One install for each step, until one is not killed because it has no such step."""
+    """Kill one install at each step, until an install has no such step and survives."""
     ends, step = Counter[str](), 1
     while killed(here := folder / str(step), step):
         ends[afterwards(here)] += 1
@@ -95,7 +95,7 @@ def steps(folder: Path) -> Counter[str]:
 
 
 def _killer(step: int) -> Callable[[FrameType, str, object], None]:
-    """Kills its process at the so manieth call out of the state's own code, or return to it."""
+    """Return a tracer that kills its process at this call out of the state's code, or after it."""
     left = step
 
     def count(frame: FrameType, event: str, arg: object) -> None:
@@ -109,7 +109,7 @@ def _killer(step: int) -> Callable[[FrameType, str, object], None]:
 
 
 def moments(folder: Path, count: str) -> Counter[str]:
-    """Anywhere in the time that an undisturbed start takes; more of them near its beginning."""
+    """Kill at any moment of an undisturbed start, more often near its beginning."""
     ends, begin = Counter[str](), time.monotonic()
     killed(folder / "undisturbed")
     longest = time.monotonic() - begin
@@ -122,7 +122,7 @@ def moments(folder: Path, count: str) -> Counter[str]:
 
 
 if __name__ == "__main__":
-    start(Path(sys.argv[1]) / "warm")  # every module is loaded: the children begin at once
+    start(Path(sys.argv[1]) / "warm")  # loads every module, so that children start immediately
     programs: dict[str, Callable[..., Counter[str]]] = {"steps": steps, "moments": moments}
     print(json.dumps(programs[sys.argv[2]](Path(sys.argv[1]), *sys.argv[3:])))
     sys.stdout.flush()

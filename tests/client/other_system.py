@@ -1,7 +1,7 @@
-"""A device without POSIX: `python -m tests.client.other_system PLATFORM URL STATE KEY`.
+"""Device without POSIX: `python -m tests.client.other_system PLATFORM URL STATE KEY`.
 
-What Python itself loads is loaded first; then the names are hidden, and only then deniable is
-imported. It answers, sends, and answers again after a restart; prints what became of it.
+Python's own modules are loaded first. Then the names are hidden, and only then deniable is
+imported. The device answers, sends, and answers again after a restart; it prints the results.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""A real HTTP server that plays a test's script and records every byte it receives."""
+"""Real HTTP server that follows a test's script and records every byte it receives."""
 
 from __future__ import annotations
 
@@ -107,39 +107,39 @@ class Request:
 
 @dataclass
 class Answer:
-    """A reply of the server: a status, headers and a body."""
+    """Reply of the server: a status, headers and a body."""
 
     status: int = 200
     body: bytes = b""
     headers: dict[str, str] = field(default_factory=dict)
-    hold: threading.Event | None = None  # nothing is replied before this is set
-    drip: bool = False  # a body without an end, a little now and then
+    hold: threading.Event | None = None  # delays the reply until it is set
+    drip: bool = False  # an endless body, a few bytes at a time
 
 
 PROBLEM = "application/problem+json"
 
 
 def problem(status: int, body: bytes | None = None, kind: str = PROBLEM) -> Answer:
-    """Return a problem document like the server's own, or nearly so."""
+    """Return a problem document like the server's own, or similar to it."""
     said = json.dumps({"type": "about:blank", "status": status}).encode()
     return Answer(status, said if body is None else body, {"Content-Type": kind})
 
 
-LATER = Answer(503, headers={"Retry-After": "600"})  # no flush of a test waits so long
+LATER = Answer(503, headers={"Retry-After": "600"})  # longer than any flush of a test waits
 ACCEPTED = Answer(body=b'{"accepted": 1, "duplicates": 0, "refused": []}')
 
 
 class Script:
-    """The server under a test's control: surveys to list, replies to envelopes, requests seen."""
+    """Server under a test's control: surveys to list, replies to envelopes, requests received."""
 
     def __init__(self) -> None:
         self.requests: list[Request] = []
         self.surveys: list[dict[str, Any]] = []
         self.list_reply: Answer | None = None
-        self.replies: list[Answer] = []  # one after another, then `always`
+        self.replies: list[Answer] = []  # used in order, then `always`
         self.always = ACCEPTED
         self.url = ""
-        self.ended = threading.Event()  # lets go of whatever is held
+        self.ended = threading.Event()  # releases every held reply
 
     def publish(self, published: bytes, **how: Any) -> str:
         self.surveys.append(entry(published, **how))
@@ -204,7 +204,7 @@ class Ticks:
     """Monotonic clock that a test moves."""
 
     def __init__(self) -> None:
-        self.seconds = 0.0  # as after a start of the machine
+        self.seconds = 0.0  # like a machine that has just started
 
     def __call__(self) -> float:
         return self.seconds
@@ -216,7 +216,7 @@ class QuietServer(ThreadingHTTPServer):
     request_queue_size = 64
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """Ignore clients that hang up: they are part of the tests."""
+        """Ignore clients that disconnect: tests do so on purpose."""
 
 
 def handler(script: Script) -> type[BaseHTTPRequestHandler]:
@@ -233,7 +233,7 @@ def handler(script: Script) -> type[BaseHTTPRequestHandler]:
             length = int(self.headers.get("Content-Length") or 0)
             body = self.rfile.read(length)
             if len(body) < length:
-                return  # the client's process ended in mid-send: no server takes half a body
+                return  # the client's process ended in mid-send; no server accepts half a body
             seen = Request(self.command, self.path, self.headers.items(), body)
             answer = script.reply(seen)
             if answer.hold is not None:
@@ -266,7 +266,7 @@ def serving() -> Iterator[Script]:
 
 @contextmanager
 def answering(server: TCPServer) -> Iterator[str]:
-    """Return a server's address, for as long as it answers."""
+    """Yield a server's address while it answers."""
     thread = threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True)
     thread.start()
     try:

@@ -17,7 +17,7 @@ HEAD = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n"
 
 
 class SlowServer(socketserver.ThreadingTCPServer):
-    """A server that answers in a slow or endless `way` until it is healed, and then properly."""
+    """Server that answers in a slow or endless `way` until it is healed, and then normally."""
 
     daemon_threads = True
     block_on_close = False
@@ -30,7 +30,7 @@ class SlowServer(socketserver.ThreadingTCPServer):
         self.url = f"{scheme}://localhost:{self.server_address[1]}"
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """Ignore clients that hang up: they are part of the tests."""
+        """Ignore clients that disconnect: tests do so on purpose."""
 
 
 class _Handler(socketserver.BaseRequestHandler):
@@ -97,7 +97,7 @@ def continues(write: Write, ended: threading.Event) -> None:
 
 
 def flood(write: Write, ended: threading.Event) -> None:
-    """Write as fast as possible, which costs the client its processor too."""
+    """Write as fast as possible, which also costs the client processor time."""
     while not ended.is_set():
         write(b"HTTP/1.1 100 Continue\r\n\r\n" * 1000)
 
@@ -107,7 +107,7 @@ def silence(write: Write, ended: threading.Event) -> None:
 
 
 def handshake(write: Write, ended: threading.Event) -> None:
-    """Send the head of a TLS record of 16 kB, and then a byte now and then."""
+    """Send the header of a TLS record of 16 kB, and then one byte from time to time."""
     write(b"\x16\x03\x03\x40\x00")
     slowly(write, ended, b"\x02")
 

@@ -1,4 +1,4 @@
-"""`deniable answer`: from a shell, with exit codes and words that depend on no answer."""
+"""`deniable answer`: from a shell, with exit codes and output that depend on no answer."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def test_answers_are_read_from_standard_input(
 def test_nothing_that_is_printed_depends_on_an_answer(
     asked: Script, policy_key: str, tmp_path: Path
 ) -> None:
-    """Values that do not fit are included."""
+    """Include values that do not fit."""
     seen = set()
     for number, values in enumerate(
         [
@@ -108,7 +108,7 @@ def test_every_outcome_has_its_exit_code(asked: Script, shell: Shell) -> None:
     assert shell(*ALL, "--yes", survey="unheard-of").returncode == 1
     assert shell(*ALL, survey="over").stdout.startswith("closed: ")
     assert shell(*ALL, survey="over").returncode == 1
-    assert shell("crashed=yes").returncode == 3, "not whole"
+    assert shell("crashed=yes").returncode == 3, "an incomplete answer"
     assert shell(*ALL, "--max-epsilon", "1").returncode == 1
     (shell.state / "deniable.sqlite3").write_bytes(b"x" * 4096)
     damaged = shell(*ALL)
@@ -146,7 +146,7 @@ def test_wrong_use_is_one_line_that_repeats_no_answer(
         ("--timeout", "minutes=unmistakable"),
     ],
 )
-def test_an_answer_given_to_an_option_is_not_repeated_either(
+def test_an_answer_given_to_an_option_is_not_repeated(
     shell: Shell, arguments: tuple[str, ...]
 ) -> None:
     ran = shell("crashed=yes", *arguments)
@@ -164,7 +164,7 @@ def test_without_consent_nothing_is_fetched(asked: Script, shell: Shell) -> None
 
 
 @pytest.mark.parametrize(("typed", "code"), [(b"yes\n", 0), (b"no\n", 1)])
-def test_a_terminal_asks_for_consent_once(
+def test_the_command_asks_for_consent_once_on_a_terminal(
     asked: Script, shell: Shell, typed: bytes, code: int
 ) -> None:
     ours, theirs = pty.openpty()

@@ -1,4 +1,4 @@
-"""One answer: the meaning of each status, and the order of the steps."""
+"""One answer: the meaning of each status, and the order of steps."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ def test_a_question_cap_holds_to_the_last_billionth(script: Script, client_of: M
 
 
 def test_a_question_cap_outlives_republishing(script: Script, client_of: MakeClient) -> None:
-    """The same question under a new survey name draws on the same budget."""
+    """The same question in a survey with a new name uses the same budget."""
     script.publish(document("first", questions=bit("crashed", "0.5")))
     script.publish(document("second", questions=bit("crashed", "0.5")))
     script.publish(document("third", questions=bit("other", "0.5")))
@@ -151,7 +151,7 @@ def test_a_signature_of_another_document_is_refused(script: Script, client_of: M
 def test_probabilities_that_do_not_match_epsilon_are_refused(
     script: Script, client_of: MakeClient
 ) -> None:
-    """Signed by a trusted key, and still not answered: a thief of the key cannot take the noise."""
+    """Even a trusted key's signature does not help: a thief of the key cannot remove the noise."""
     honest = document(questions=bit("crashed", "0.5"))
     lie = parse_document(honest).questions[0].mechanism.integers[0]
     script.publish(honest.replace(str(lie).encode(), b"1"))
@@ -161,10 +161,10 @@ def test_probabilities_that_do_not_match_epsilon_are_refused(
 
 
 @pytest.mark.parametrize("change", [None, one_unit_to_the_truth])
-def test_a_survey_s_own_table_is_proved_before_it_is_answered(
+def test_the_table_of_a_survey_is_proved_before_it_is_answered(
     script: Script, client_of: MakeClient, change: Callable[[Integers], Integers] | None
 ) -> None:
-    """One of 2^64 rolls moves toward the truth, signed by a trusted key: nothing is answered."""
+    """Move one of 2^64 rolls toward the truth: even signed by a trusted key, it is not answered."""
     script.publish(planted(change) if change else honest())
     outcome = client_of().answer("app-health", minutes=34)
     assert outcome.status == ("refused" if change else "queued")
@@ -185,7 +185,7 @@ def test_an_unknown_survey_is_no_survey(script: Script, client_of: MakeClient) -
 
 
 @pytest.mark.parametrize("day", ["2026-11-30T23:59Z", "2027-03-01T00:00Z"])
-def test_outside_its_days_a_survey_is_closed(
+def test_a_survey_is_closed_before_and_after_its_days(
     script: Script, client_of: MakeClient, clock: Clock, day: str
 ) -> None:
     script.publish(document())
@@ -206,7 +206,7 @@ def test_a_survey_that_its_owner_closed_is_closed(script: Script, client_of: Mak
     assert client_of().answer("app-health", **ANSWERS).status == "closed"
 
 
-def test_a_name_means_the_newest_survey_that_is_open_today(
+def test_a_name_refers_to_the_newest_survey_that_is_open_today(
     script: Script, client_of: MakeClient
 ) -> None:
     script.publish(document(opens="2026-12-05"))
@@ -227,7 +227,7 @@ def test_of_two_surveys_that_open_together_the_last_listed_is_newest(
 
 
 @pytest.mark.parametrize("state", ["open", "closed"])
-def test_the_same_questions_published_again_cost_nothing_in_the_round(
+def test_questions_that_are_published_again_cost_nothing_in_the_round(
     script: Script, client_of: MakeClient, clock: Clock, tmp_path: Path, state: str
 ) -> None:
     """A corrected title makes another survey, which must not spend the budget again."""
@@ -356,7 +356,7 @@ def test_a_policy_is_needed(tmp_path: Path) -> None:
         Client("https://example.org", policy={"keys": []}, state=tmp_path)  # type: ignore[arg-type] # the mistake
 
 
-def test_an_outcome_is_frozen_and_has_words() -> None:
+def test_an_outcome_is_frozen_and_has_a_description() -> None:
     outcome = Outcome("queued", "a report is on disk")
     with pytest.raises(AttributeError):
         outcome.status = "closed"  # type: ignore[misc] # frozen

@@ -1,4 +1,4 @@
-"""The client's bounds: their values, and that each holds at its last unit."""
+"""Bounds of the client: their values, and that each holds to its last unit."""
 
 from __future__ import annotations
 
@@ -141,8 +141,8 @@ def test_counts_are_positive_whole_numbers(
     assert delivery_result(Reply(200, json.dumps(body).encode())).settled == settled
 
 
-def test_a_server_s_code_is_cut_short() -> None:
-    """It is shown to a person and kept on disk."""
+def test_the_code_of_a_server_is_truncated() -> None:
+    """The code is shown to a person and stored on disk."""
     body = {"accepted": 0, "duplicates": 0, "refused": [{"code": "x" * 100_000}]}
     result = delivery_result(Reply(200, json.dumps(body).encode()))
     assert result == DeliveryResult("refused", "x" * 64 + "…")
@@ -178,7 +178,7 @@ def test_a_list_that_would_grow_in_memory_is_not_read(
     assert loaded == []
 
 
-def test_a_longer_list_is_cut_short(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_longer_list_is_truncated(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(survey_list, "MAX_LISTED", 2)
     entries = [entry(document(f"s{number}")) for number in range(3)]
     reply = Reply(200, json.dumps({"surveys": entries}).encode())
@@ -208,7 +208,7 @@ def test_an_unterminated_string_is_scanned_once() -> None:
         read_list(Reply(200, b'{"surveys": ["' + b'\\"' * 2**22), POLICY)
 
 
-def test_an_unverified_name_is_cut_short() -> None:
+def test_an_unverified_name_is_truncated() -> None:
     text = json.dumps({"survey": {"name": "x" * 1000}})
     entries = [entry(document()) | {"document": text}]
     (listed,) = read_list(Reply(200, json.dumps({"surveys": entries}).encode()), POLICY)
@@ -224,7 +224,7 @@ def test_failed_fetches_back_off_to_five_minutes(
         client.answer("gone")
         return len(script.gets)
 
-    assert [fetches(), fetches()] == [1, 2], "the first two at once"
+    assert [fetches(), fetches()] == [1, 2], "the first two fetches have no pause"
     for number, pause in enumerate([2, 4, 8, 16, 32, 64, 128, 256, 300, 300], 3):
         assert client._surveys._fetcher._pause_until == ticks.seconds + pause
         ticks.seconds += pause
@@ -234,16 +234,16 @@ def test_failed_fetches_back_off_to_five_minutes(
     script.publish(document())
     ticks.seconds += 0.5
     assert client.answer("app-health", **ANSWERS).status == "queued"
-    assert [fetches(), fetches()] == [14, 15], "what helps ends the pauses"
+    assert [fetches(), fetches()] == [14, 15], "a success ends the pauses"
 
 
 # The end of the process
 
 
-def test_all_clients_together_have_two_seconds_at_the_exit(
+def test_all_clients_share_two_seconds_at_the_exit(
     ticks: Ticks, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A child leaves the parent's queue to the parent."""
+    """A child process leaves the queue to its parent."""
     given = list[tuple[str, float]]()
 
     class Queued:

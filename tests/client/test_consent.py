@@ -70,7 +70,7 @@ def test_a_withdrawal_holds_in_this_process_even_if_the_disk_fails(
     before = len(script.posts)
     assert client._uploader.flush(PATIENCE) == 1
     assert len(script.posts) == before
-    assert client.consent(True), "and a new consent sends it"
+    assert client.consent(True), "a new consent allows sending it"
     assert client.flush(PATIENCE) == 0
     assert len(script.posts) == before + 1
 
@@ -90,7 +90,7 @@ def test_keys_expire_even_if_the_environment_switches_the_client_off(
 def test_an_initial_refusal_is_the_only_thing_remembered(
     script: Script, client_of: MakeClient, tmp_path: Path
 ) -> None:
-    """A person who was not asked is not on disk; one who refused is not asked at each start."""
+    """Nothing is stored about a person who was not asked; one who refused is not asked again."""
     assert client_of(consent=False).consented is None
     assert not (tmp_path / "state").exists()
     assert client_of(consent=False).consent(False)
@@ -121,7 +121,7 @@ def test_the_javascript_client_remembers_an_initial_refusal(tmp_path: Path) -> N
 def test_a_withdrawal_reaches_every_process_without_delay(
     script: Script, client_of: MakeClient
 ) -> None:
-    """Two clients on one folder stand for two processes: they share only the disk."""
+    """Two clients on one folder stand for two processes: they share only files."""
     script.always = LATER
     one, other = client_of(), client_of()
     one.answer("app-health", crashed=True)
@@ -130,9 +130,7 @@ def test_a_withdrawal_reaches_every_process_without_delay(
     assert one.flush(PATIENCE) == 0
 
 
-def test_after_a_withdrawal_not_even_the_list_is_fetched(
-    script: Script, client_of: MakeClient
-) -> None:
+def test_a_withdrawal_stops_even_fetching_the_list(script: Script, client_of: MakeClient) -> None:
     client_of().consent(False)
     assert client_of(consent=False).answer("app-health", crashed=True).status == "no-consent"
     assert script.requests == []
@@ -195,7 +193,7 @@ def test_the_environment_overrules_consent(
     assert len(script.requests) == sent
 
 
-def test_a_retrying_thread_stops_too(
+def test_a_withdrawal_stops_a_retrying_thread(
     script: Script, client_of: MakeClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     before = set(threading.enumerate())

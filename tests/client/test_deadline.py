@@ -1,4 +1,4 @@
-"""One deadline for a whole exchange: no server occupies the client for longer."""
+"""Deadline of a whole exchange: no server can occupy the client for longer."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ LISTED = json.dumps({"surveys": [entry(PUBLISHED)]}).encode()
 
 
 def ends(transport: HttpTransport, timeout: float = 0.3) -> list[Exception]:
-    """Run a request in a thread and return its error, so that an endless one fails the test."""
+    """Run a request in a thread and return its error; an endless request fails the test."""
     raised, done = list[Exception](), threading.Event()
 
     def ask() -> None:
@@ -70,7 +70,7 @@ def test_every_drip_is_cut_off_in_time_under_tls(
 def test_a_client_recovers_from_every_drip(
     client_of: MakeClient, ticks: Ticks, way: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """First its list and then its report: once the server is well, the next try succeeds."""
+    """Fetch the list, then send the report: once the server is healed, the next try succeeds."""
     monkeypatch.setattr(surveys, "FETCH_SECONDS", 0.1)
     with slow_server(way, listed=LISTED) as server:
         client = client_of(server=server.url, monotonic=ticks, timeout=0.3)
@@ -93,7 +93,7 @@ def test_a_client_recovers_from_every_drip(
 
 
 def test_a_flood_of_interim_replies_ends_long_before_the_deadline() -> None:
-    """Their bytes are bounded too, so they cost no processor time until then."""
+    """The number of bytes is bounded, so the replies cost no processor time until then."""
     with slow_server("flood") as server:
         (raised,) = ends(HttpTransport(server.url), 100 * PATIENCE)
     assert isinstance(raised, Unreachable)
@@ -167,7 +167,7 @@ class Stuck:
 def test_the_result_of_a_fetch_after_its_deadline_is_dropped(
     client_of: MakeClient, ticks: Ticks, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It may wait for a silent name server; the list that it finally brings is not used."""
+    """The fetch may be waiting for a name server; the list that it returns late is not used."""
     monkeypatch.setattr(surveys, "FETCH_SECONDS", 0.05)
     network = Stuck()
     client = client_of(transport=network, monotonic=ticks)
@@ -176,7 +176,7 @@ def test_the_result_of_a_fetch_after_its_deadline_is_dropped(
     assert first is not None
     ticks.seconds += 2 * PATIENCE - 0.5
     assert client.answer("app-health", crashed=True).status == "unavailable"
-    assert network.asked == 1, "it may still come"
+    assert network.asked == 1, "the first fetch is still running"
     ticks.seconds += 2
     monkeypatch.setattr(surveys, "FETCH_SECONDS", PATIENCE)
     assert client.answer("app-health", crashed=True).status != "unavailable"
@@ -184,11 +184,11 @@ def test_the_result_of_a_fetch_after_its_deadline_is_dropped(
     network.released.set()
     assert first.done.wait(PATIENCE)
     assert client.answer("app-health", crashed=True).status == "already-answered"
-    assert network.asked == 2, "the list on disk is still the newer one"
+    assert network.asked == 2, "the late result replaced the newer list"
 
 
-def test_a_connection_is_waited_for_until_the_deadline_only() -> None:
-    """The other end's queue is full, so the connection is neither accepted nor refused."""
+def test_the_client_waits_for_a_connection_only_until_the_deadline() -> None:
+    """The server's queue is full, so it neither accepts nor refuses the connection."""
     with closing(socket.create_server(("127.0.0.1", 0), backlog=0)) as server, ExitStack() as stack:
         for _ in range(4):
             waiting = stack.enter_context(closing(socket.socket()))

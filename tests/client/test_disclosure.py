@@ -1,4 +1,4 @@
-"""A person can see the survey before consent, the device's reports, and the remaining budget."""
+"""Disclosure: the survey before consent, the reports of this device, and the remaining budget."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ SHIPPED = json.dumps(entry(PUBLISHED))
 def test_a_survey_that_ships_with_the_app_is_described_before_consent(
     script: Script, client_of: MakeClient, tmp_path: Path
 ) -> None:
-    """Nothing is stored, and nothing fetched."""
+    """The client stores and fetches nothing."""
     told = client_of(consent=False).describe("app-health", shipped=SHIPPED)
     assert isinstance(told, Description)
     assert (told.title, told.purpose) == ("How is the app doing?", "Find crashes.")
@@ -108,7 +108,7 @@ def test_odds_cover_all_reports_that_the_app_allows(cap: str, odds: str) -> None
     ],
     ids=["another key", "changed", "unsigned", "no text", "nested", "another name"],
 )
-def test_a_survey_shipped_with_the_app_is_verified_too(
+def test_a_survey_shipped_with_the_app_is_verified(
     client_of: MakeClient, shipped: bytes | str, status: str
 ) -> None:
     told = client_of(consent=False).describe("app-health", shipped=shipped)
@@ -148,7 +148,7 @@ def test_after_consent_the_list_on_disk_is_described_without_a_network(
         ({"max_epsilon_per_round": "1"}, "This app allows only 1, so it will not answer."),
     ],
 )
-def test_the_app_s_own_limits_are_stated(
+def test_the_limits_of_the_app_are_stated(
     client_of: MakeClient, caps: dict[str, Any], says: str
 ) -> None:
     client = client_of(consent=False, policy=Policy(keys=[public_hex(KEY)], **caps))
@@ -158,7 +158,7 @@ def test_the_app_s_own_limits_are_stated(
 
 
 def test_each_text_of_a_survey_is_shown_on_one_line(policy: Policy) -> None:
-    """A survey's author cannot forge a line of the dialog, or reverse one, signed or not."""
+    """A survey's author cannot forge or reverse a line of the dialog, in a signed survey or not."""
     said = "Find\n\u2028crashes \u202e\x1b[2J"
     survey = parse_document(PUBLISHED)
     texts = Labels(title=said, options=(said, said + "2", said + "3"))
@@ -213,7 +213,7 @@ def test_sent_reports_and_remaining_budget_are_shown_without_a_network(
         ("crashed", "0.2"),
         ("froze", "0.2"),
         ("slow", "0.2"),
-    ], "no question has more left than the whole"
+    ], "a question has more budget left than the total"
 
 
 def test_before_consent_there_is_nothing_to_show_and_no_file_is_created(

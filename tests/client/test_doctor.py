@@ -1,4 +1,4 @@
-"""`deniable doctor` names each fault with its fix, and exits with code 1."""
+"""`deniable doctor`: names each fault with its fix, and exits with code 1."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ DENIABLE = str(Path(sys.executable).with_name("deniable"))
 
 
 def doctor(*arguments: str) -> tuple[int, dict[str, Any]]:
-    """Return the exit code and the findings by check name; the last one of several."""
+    """Return the exit code and the findings by check name, the last one if there are several."""
     command = [DENIABLE, "doctor", *arguments, "--json"]
     ran = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE)
     assert ran.stderr == ""
@@ -47,7 +47,7 @@ def test_a_healthy_server_passes(open_today: Script, policy_key: str) -> None:
     assert code == 0
     assert "surveys listed: 1, and 1 signed by the key that you trust" in found["list"]["says"]
     assert "needs a policy of ε 1.5 a round and ε 1.5 in all" in found["survey"]["says"]
-    assert doctor("--server", open_today.url)[0] == 0, "also without a key"
+    assert doctor("--server", open_today.url)[0] == 0, "passes without a key"
 
 
 def test_a_key_that_signed_nothing_is_a_fault(open_today: Script) -> None:
@@ -77,7 +77,7 @@ def test_a_list_that_cannot_be_read_is_a_fault(
 
 
 def test_a_wrong_clock_is_a_fault() -> None:
-    """Calls the check directly, as a server on loopback shares this machine's clock."""
+    """Call the check directly, because a server on loopback shares this machine's clock."""
     from deniable.client.health_checks import _clock
     from deniable.client.net.transport import Reply
 
@@ -151,7 +151,7 @@ def test_it_prints_sentences_and_requires_a_target(script: Script) -> None:
 
 
 def test_a_person_is_checked_by_id(script: Script, client_of: MakeClient, tmp_path: Path) -> None:
-    """An app that answers for its users has no consent of its own: the doctor points to them."""
+    """An app that answers for its users has no consent itself, so the doctor refers to them."""
     script.publish(document())
     client = client_of()
     client.consent(False)

@@ -1,4 +1,4 @@
-"""A client whose state does not survive a call would have an endless budget, and is refused."""
+"""Ephemeral state: it would give a client an endless budget, so such a client is refused."""
 
 import pytest
 
@@ -8,7 +8,7 @@ from tests.client.conftest import MakeClient
 
 
 @pytest.mark.parametrize("variable", PROVIDERS)
-def test_a_client_in_a_serverless_function_is_refused_when_it_is_made(
+def test_a_client_in_a_serverless_function_is_refused_at_construction(
     client_of: MakeClient, monkeypatch: pytest.MonkeyPatch, variable: str
 ) -> None:
     monkeypatch.delenv(KEPT)

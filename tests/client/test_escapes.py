@@ -1,4 +1,4 @@
-"""A server's words reach a terminal, a log and an outcome only in a harmless form."""
+"""Text from a server: escaped before it reaches a terminal, a log or an outcome."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def test_a_detail_is_one_short_line_of_printable_words(
     caplog: pytest.LogCaptureFixture,
     change: str,
 ) -> None:
-    """Covers any text of a listed survey, including one that a trusted key has signed."""
+    """Include every text of a listed survey, even one that a trusted key has signed."""
     caplog.set_level(logging.DEBUG)
     table = json.loads(document())
     if change == "name":
@@ -78,7 +78,7 @@ def test_a_detail_is_one_short_line_of_printable_words(
 def test_a_history_with_control_characters_is_printed_escaped(
     script: Script, client_of: MakeClient, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Both as text and as JSON, however the characters came there."""
+    """Text and JSON output are escaped, however the characters got into the history."""
     script.publish(document())
     client = client_of()
     client.answer("app-health", **ANSWERS)

@@ -1,4 +1,4 @@
-"""Tools for an app's own tests behave like the real server, and work only in tests."""
+"""Tools for an app's tests: they behave like the real server, and work only in tests."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def test_the_readme_s_example_runs(
     names["test_a_crash_is_reported"](deniable_client)
 
 
-def test_one_seed_gives_one_report_and_others_give_others(deniable_client: Make) -> None:
+def test_equal_seeds_give_equal_reports_and_others_differ(deniable_client: Make) -> None:
     def sent(seed: int) -> list[object]:
         client = deniable_client(document(), seed=seed)
         client.consent(True)
@@ -69,7 +69,7 @@ def test_nothing_is_sent_or_asked_before_consent(deniable_client: Make) -> None:
     assert (client.reports, client.server.requests) == ([], [])
 
 
-def test_every_outcome_an_app_must_handle_can_be_played(deniable_client: Make) -> None:
+def test_every_outcome_an_app_must_handle_can_be_simulated(deniable_client: Make) -> None:
     client = deniable_client(document(period="day"), policy=Policy(keys=["ab" * 32]))
     client.consent(True)
     client.server.trouble = "busy"
@@ -83,7 +83,7 @@ def test_every_outcome_an_app_must_handle_can_be_played(deniable_client: Make) -
 
 
 def envelopes(made: Callable[..., Envelope]) -> dict[str, bytes]:
-    """Send bodies of every kind, one after another, to the same server."""
+    """Send bodies of every kind to the same server, one after another."""
     good, other = made(1), made(2)
     broken = Envelope(good.survey, good.round, bytes(16), 1, b"\xff" * len(good.payload))
     unknown = Envelope("00" * 32, good.round, bytes(16), 1, good.payload)
@@ -103,8 +103,8 @@ def envelopes(made: Callable[..., Envelope]) -> dict[str, bytes]:
     }
 
 
-def test_the_server_in_memory_replies_as_the_real_one_does(tmp_path: Path) -> None:
-    """Envelopes of every kind get the same status, counts, indices and codes; then once closed."""
+def test_the_fake_server_replies_like_the_real_one(tmp_path: Path) -> None:
+    """Envelopes of every kind get the same status, counts, indices and codes, also once closed."""
     survey = mixed()
     with world(tmp_path) as real:
         published = real.publish(survey)
@@ -126,8 +126,8 @@ def spoken(body: bytes) -> object:
     return table["accepted"], table["duplicates"], refused
 
 
-def test_it_accepts_reports_as_long_as_the_real_one_does() -> None:
-    """The time is a month's round and two weeks of grace."""
+def test_the_fake_server_accepts_reports_as_long_as_the_real_one() -> None:
+    """Reports are accepted during the month's round and two weeks of grace."""
     moment = [NOON]
     fake = FakeServer(lambda: moment[0])
     survey = fake.publish(document())
@@ -164,7 +164,7 @@ def test_an_unused_fixture_costs_nothing() -> None:
     assert not {"deniable.client.client", "deniable.shared.envelope", "cryptography"} & loaded
 
 
-def test_it_needs_no_pytest() -> None:
+def test_the_fake_client_needs_no_pytest() -> None:
     code = (
         "import sys\nsys.modules['pytest'] = None\nfrom deniable.client.testing import FakeClient"
     )

@@ -1,4 +1,4 @@
-"""Importing the client costs an app almost nothing."""
+"""Imports: loading the client costs an app almost nothing."""
 
 from __future__ import annotations
 
@@ -48,13 +48,13 @@ def test_a_client_without_consent_loads_no_heavy_library(tmp_path: object) -> No
     assert modules.isdisjoint(HEAVY)
 
 
-def test_the_version_is_read_when_it_is_asked_for() -> None:
+def test_the_version_is_read_only_on_request() -> None:
     assert "importlib.metadata" not in loaded("import deniable.client")
     modules = loaded("import deniable.client\nassert deniable.client.__version__[0].isdigit()")
     assert "importlib.metadata" in modules
 
 
-def test_the_public_names_are_these() -> None:
+def test_the_public_names_are_listed_completely() -> None:
     import deniable.client
 
     assert deniable.client.__all__ == [

@@ -64,7 +64,7 @@ def client_in(folder: Path, published: bytes, **changes: object) -> Client:
         "policy": Policy(keys=[public_hex(KEY)], max_epsilon="20", max_epsilon_per_round="20"),
         "state": folder,
         "transport": Listing(published),
-        "send_within": 1e6,  # the background thread finds nothing due
+        "send_within": 1e6,  # nothing is due for the background thread
     }
     client = Client("https://stats.example.org", **(options | changes))  # type: ignore[arg-type] # as listed
     client.consent(True)
@@ -73,7 +73,7 @@ def client_in(folder: Path, published: bytes, **changes: object) -> Client:
 
 def ended(client: Client) -> None:
     client._uploader.stop(PATIENCE)
-    assert client._uploader._thread is None, "what it logs would be another test's"
+    assert client._uploader._thread is None, "its log lines would reach another test"
     client._state.close()
 
 
@@ -86,7 +86,7 @@ def queued(folder: Path) -> list[Envelope]:
 def answered_after(
     first: int, second: int, script: Script, client: Client, clock: Clock
 ) -> tuple[str, Outcome]:
-    """Answer a survey whose reports last for `first` rounds, then one of the same questions."""
+    """Answer a survey whose reports last for `first` rounds, then one with the same questions."""
     before = script.publish(document(opens="2026-12-10", period="day", repeat_rounds=first))
     assert client.answer("app-health", **ANSWERS).status == "queued"
     clock.now += timedelta(hours=2)
@@ -105,22 +105,22 @@ def test_a_latched_report_answers_a_survey_of_one_round(
 def test_a_fresh_report_does_not_answer_a_latched_survey(
     script: Script, client_of: MakeClient, clock: Clock
 ) -> None:
-    """The latched survey asks for the following rounds, too."""
+    """The latched survey also covers the following rounds."""
     assert answered_after(1, 3, script, client_of(), clock)[1].status == "queued"
 
 
 # Exact privacy loss
 
 ROUNDS, SPAN, EPSILON = 3, 2, "1"
-IN_ITS_PLACE = 0  # drawn before each noise, for what goes in the place of an answer that fits not
+IN_ITS_PLACE = 0  # drawn before each noise, as substitute for an answer that does not fit
 Distribution = dict[tuple[bytes, ...], Fraction]
 
 
 def distribution(survey: Survey, published: bytes, history: tuple[bool, ...]) -> Distribution:
     """Return P[payloads of all rounds | answers in all rounds] of the real client.
 
-    Each number that the kernel may draw stands for all that give the same report, with their
-    probability.
+    Each number that the draw returns stands for all numbers that give the same report, with their
+    total probability.
     """
     (question,) = survey.questions
     (lie,) = question.mechanism.integers
@@ -132,7 +132,7 @@ def distribution(survey: Survey, published: bytes, history: tuple[bool, ...]) ->
             payloads = transcript(Path(folder), published, history, numbers)
         left = len(list(numbers)) // 2
         drawn = math.prod(probability for _, probability in noise[: ROUNDS - left])
-        found[payloads] += drawn / 2**left  # what was not drawn was enumerated all the same
+        found[payloads] += drawn / 2**left  # divides by the choices for draws that were not used
     assert sum(found.values()) == 1
     return found
 
@@ -177,8 +177,10 @@ def exp_below(billionths: int) -> Fraction:
 
 
 def test_privacy_loss_over_all_rounds_is_exactly_epsilon_per_span() -> None:
-    """Exact: every history, all noise, every transcript of the real client. The charge equals the
-    loss."""
+    """Enumerate every history, all noise and every transcript of the real client.
+
+    The charge equals the loss.
+    """
     survey = parse_document(published := three_days(SPAN))
     assert (survey.rounds, survey.draws, survey.lifetime_epsilon) == (ROUNDS, 2, "2")
     worst = largest_ratio(published)
@@ -187,21 +189,21 @@ def test_privacy_loss_over_all_rounds_is_exactly_epsilon_per_span() -> None:
 
 
 def test_fresh_noise_in_each_round_would_break_that_bound() -> None:
-    """Twin: charged once per two rounds, fresh noise spends one ε too much."""
+    """Twin: with one charge for two rounds, fresh noise spends one ε too much."""
     latched, fresh = parse_document(three_days(SPAN)), three_days(1)
     worst = largest_ratio(fresh)
     assert worst > exp_below(latched.lifetime_billionths)
     assert worst > exp_below(parse_document(fresh).lifetime_billionths - 1_000)
 
 
-# Any order of events
+# Events in any order
 
-FEW = 3  # rounds of a span
+FEW = 3  # rounds per span
 LATCHED = document(
     opens="2026-12-01", period="day", questions=bit("crashed", EPSILON), repeat_rounds=FEW
 )
 SURVEY = parse_document(LATCHED)
-CAP = 4  # spans
+CAP = 4  # in spans
 
 steps = st.lists(
     st.one_of(
@@ -219,13 +221,13 @@ class Killed(BaseException):
 
 
 class Device:
-    """A client, and a plain model of what it may do."""
+    """Client, and a plain model of what it may do."""
 
     def __init__(self, folder: Path) -> None:
         self.folder, self.clock, self.killed = folder, Clock(), ""
         self.drawing = False
-        self.drawn: dict[int, int] = defaultdict(int)  # noises of each span
-        self.kept: dict[int, int] = {}  # of each span that has a report, the last round used
+        self.drawn: dict[int, int] = defaultdict(int)  # number of noise draws by span
+        self.kept: dict[int, int] = {}  # last round used, by span with a report
         self.charged: set[int] = set()
         self.payloads: dict[int, set[bytes]] = defaultdict(set)
         self.rounds: list[tuple[int, bytes]] = []
@@ -291,7 +293,7 @@ class Device:
         self.rounds.append((envelope.round, envelope.id))
 
     def expected(self) -> str:
-        """Rows of spans that are over are deleted with the next call."""
+        """Return the status that the model expects; the call deletes rows of finished spans."""
         self.kept = {s: r for s, r in self.kept.items() if SURVEY.span_of(s)[-1] >= self.round}
         if self.span not in self.charged:
             if len(self.charged) == CAP:
@@ -311,9 +313,11 @@ class Device:
 def test_any_order_of_events_draws_and_charges_once_in_a_span(
     events: list[bool | str | int],
 ) -> None:
-    """Answers change, and there are kills, restarts, erasure, withdrawal and jumps of the clock.
+    """Let answers change, with kills, restarts, erasure, withdrawal and clock jumps between them.
+
     Each span has at most one noise, one charge, and the same report in all of its rounds; no round
-    is sent twice."""
+    is sent twice.
+    """
     with tempfile.TemporaryDirectory() as folder:
         device = Device(Path(folder))
         for event in events:
@@ -331,14 +335,14 @@ def test_any_order_of_events_draws_and_charges_once_in_a_span(
         )
 
 
-# The texts, the kept reports and the values that are examined
+# Descriptions, stored reports and examined values
 
 
 class Unread:
-    """A value that fails the test if it is examined."""
+    """Value that fails the test if it is examined."""
 
     def __getattribute__(self, name: str) -> object:
-        raise AssertionError("looked at")
+        raise AssertionError("the value was examined")
 
 
 @pytest.fixture
@@ -349,7 +353,7 @@ def latched(script: Script) -> Script:
 
 
 def days_from(clock: Clock, first: datetime) -> Callable[[int], None]:
-    """Return the days to a day of the span that begins on the first one."""
+    """Return the days until this day of the span that begins on the first one."""
 
     def to(day: int) -> None:
         clock.now = first + day * DAY
@@ -370,7 +374,7 @@ def test_a_later_answer_is_not_examined_and_no_noise_is_drawn(
     value: Callable[[], object],
     tmp_path: Path,
 ) -> None:
-    """So neither time, disk nor outcome can depend on it."""
+    """So time, disk and outcome cannot depend on it."""
     draws: list[int] = []
 
     def draw(bits: int) -> int:
@@ -399,7 +403,7 @@ def test_an_erased_report_is_not_drawn_again(
     end: str,
     tmp_path: Path,
 ) -> None:
-    """The rest of its span has no report; the next span has one."""
+    """The remaining rounds of its span have no report; the next span has one."""
     client, statuses = client_of(), []
     for number in range(FEW + 1):
         day(number)
@@ -480,7 +484,7 @@ def test_people_sharing_a_state_have_separate_reports(
 def test_the_question_that_was_drawn_stays_for_the_span(
     script: Script, client_of: MakeClient, day: Callable[[int], None], tmp_path: Path
 ) -> None:
-    """One draw of the question and of its noise, stored together."""
+    """Question and noise are drawn once and stored together."""
     script.always = LATER
     script.publish(document(period="day", asks_one=True, repeat_rounds=FEW))
     client = client_of()
@@ -505,7 +509,7 @@ def test_a_stored_report_that_became_invalid_is_not_sent(
 
 
 def test_a_person_sees_the_latching_and_its_cost(script: Script, client_of: MakeClient) -> None:
-    """Five rounds have two reports: three rounds share one, two the other. A cap allows one."""
+    """Five rounds have two reports: one for three rounds, the other for two. A cap allows one."""
     script.publish(document(closes="2027-04-30", repeat_rounds=3))
     for cap, uses, ends in (
         ("6", "3", ""),

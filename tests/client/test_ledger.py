@@ -1,4 +1,4 @@
-"""The ledger: no order of events ever spends more than the app allows."""
+"""Ledger: no order of events ever spends more than the app allows."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ class Crash(BaseException):
 
 
 class Device:
-    """A client, and a plain model of what it may do."""
+    """Client, and a plain model of what it may do."""
 
     def __init__(self, folder: Path) -> None:
         self.folder, self.clock, self.crashing = folder, Clock(), False
@@ -139,8 +139,10 @@ class Device:
 @settings(max_examples=15, suppress_health_check=list(HealthCheck))
 @given(steps)
 def test_any_order_of_events_keeps_the_caps_exactly(events: list[str | int]) -> None:
-    """The client spends neither more nor less than the caps allow, through restarts, crashes,
-    erasure, withdrawal and jumps of the clock."""
+    """Check that the client spends neither more nor less than the caps allow.
+
+    Events include restarts, crashes, erasure, withdrawal and clock jumps.
+    """
     with tempfile.TemporaryDirectory() as folder:
         device = Device(Path(folder))
         for event in events:
@@ -173,8 +175,10 @@ REORDERED = ("UPDATE charges SET number = 8 WHERE number = 2",
 def test_a_changed_ledger_is_never_charged_again(
     tmp_path: Path, name: str | None, change: str, when: str
 ) -> None:
-    """It may be one of many that this process has read before. Another person is charged last, so
-    the number of all charges shows nothing."""
+    """The changed charge may be one of many that this process has read before.
+
+    Another person is charged last, so the total number of charges reveals nothing.
+    """
     clock = Clock()
     client = client_in(tmp_path, clock)
     person = client if name is None else client.person(name)
@@ -206,10 +210,10 @@ def client_in(folder: Path, clock: Clock) -> Client:
     )
 
 
-def test_a_ledger_is_read_whole_once_and_not_with_each_charge(
+def test_the_whole_ledger_is_read_once_instead_of_at_each_charge(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Another process's writes are read again."""
+    """Rows written by another process are read again."""
     read, verified = list[bytes](), ledger._verified
 
     def reading(db: Transaction, person: bytes) -> Ledger:
@@ -240,7 +244,7 @@ def test_a_new_question_may_cost_exactly_its_cap() -> None:
     assert fresh.obstacle({"crashed": cap}, cap, POLICY) is None
     assert "question 'crashed'" in str(fresh.obstacle({"crashed": cap + 1}, cap + 1, POLICY))
     assert fresh.obstacle({"a": cap, "b": total - cap}, total, POLICY) is None
-    assert fresh.obstacle({"a": cap, "b": cap}, cap, POLICY) is None  # where one of them is drawn
+    assert fresh.obstacle({"a": cap, "b": cap}, cap, POLICY) is None  # if only one of them is drawn
     assert "this install" in str(
         fresh.obstacle({"a": cap, "b": total - cap + 1}, total + 1, POLICY)
     )
@@ -249,7 +253,7 @@ def test_a_new_question_may_cost_exactly_its_cap() -> None:
 def test_drawing_one_question_costs_the_largest_and_charges_each_question(
     script: Script, client_of: MakeClient, tmp_path: Path
 ) -> None:
-    """All questions together would exceed the caps."""
+    """Charging all questions together would exceed the caps."""
     questions = bit("a", "0.5") + bit("b", "0.2")
     policy = Policy(keys=[public_hex(KEY)], max_epsilon_per_round="0.5", max_epsilon="0.5")
     script.publish(document(questions=questions))
@@ -267,7 +271,7 @@ def test_drawing_one_question_costs_the_largest_and_charges_each_question(
 def test_the_marker_counts_a_charge_before_its_noise_is_drawn(
     script: Script, client_of: MakeClient, tmp_path: Path, clock: Clock
 ) -> None:
-    """Otherwise an older database, put back after a crash just then, would not be noticed."""
+    """Otherwise a restored older database would not be noticed after a crash at that moment."""
     lengths = list[int]()
 
     def draw(bits: int) -> int:
@@ -289,7 +293,7 @@ def test_a_question_whose_cap_is_reached_stops_the_round_before_any_is_drawn(
     """Otherwise a refused call could be repeated until another question is drawn."""
 
     def draw(bits: int) -> int:
-        raise AssertionError("nothing is drawn")
+        raise AssertionError("noise was drawn")
 
     policy = Policy(keys=[public_hex(KEY)], max_epsilon_per_question="0.4")
     script.publish(document(questions=bit("a", "0.5") + bit("b", "0.2"), asks_one=True))

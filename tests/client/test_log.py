@@ -1,4 +1,4 @@
-"""The write-ahead log: what is on disk when, what survives a power loss, what no file contains."""
+"""Write-ahead log: what is on disk and when, what survives a power loss, what no file contains."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def published(script: Script) -> None:
 def warm(client_of: MakeClient, clock: Clock) -> Client:
     """Return a client that answered yesterday, with its list on disk and its survey verified.
 
-    Nothing else is at work in its state.
+    Nothing else uses its state.
     """
     client = client_of(send_within=3600.0)
     assert client.answer("app-health", crashed=True).status == "queued"
@@ -42,7 +42,7 @@ def warm(client_of: MakeClient, clock: Clock) -> Client:
 
 
 def tomorrow(client: Client, clock: Clock) -> None:
-    """Move to the next day, with a list that has just been fetched."""
+    """Move to the next day, with a freshly fetched list."""
     clock.now += timedelta(days=1)
     with client._state.transaction() as db:
         db.execute("UPDATE lists SET fetched = ?", (int(clock.now.timestamp()),))
@@ -51,8 +51,10 @@ def tomorrow(client: Client, clock: Clock) -> None:
 def test_an_answer_waits_for_the_disk_once_and_before_the_noise(
     warm: Client, clock: Clock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The charge is in a durable transaction; then comes the noise, then the report in one that is
-    not durable."""
+    """The charge is committed durably, then the noise is drawn.
+
+    The report follows in a transaction that need not be durable.
+    """
     tomorrow(warm, clock)
     did = list[str]()
 
@@ -87,8 +89,10 @@ def telling(statement: str) -> bool:
 def test_a_loss_of_power_at_any_byte_after_the_charge_spends_once(
     warm: Client, clock: Clock, script: Script, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The disk has the data synced before the noise was drawn, a prefix of later data, and perhaps
-    garbage after it. The marker may have been written or not."""
+    """The disk has all data synced before the draw, a prefix of later data, and perhaps garbage.
+
+    The marker may have been written or not.
+    """
     state, synced = tmp_path / "state", tmp_path / "synced"
     tomorrow(warm, clock)
 
@@ -101,7 +105,7 @@ def test_a_loss_of_power_at_any_byte_after_the_charge_spends_once(
     assert warm.answer("app-health", crashed=True).status == "queued"
     log, least = (state / LOG).read_bytes(), (synced / LOG).stat().st_size
     assert (synced / DATABASE).read_bytes() == (state / DATABASE).read_bytes()
-    assert len(log) > least, "the report came later"
+    assert len(log) > least, "the log has no report after the charge"
     for end in range(least, len(log) + 1, 1021):
         for number, torn in enumerate((b"", b"\0" * 5000, log[32:5000])):
             found = tmp_path / f"found-{end}-{number}"
@@ -113,7 +117,7 @@ def test_a_loss_of_power_at_any_byte_after_the_charge_spends_once(
                 script.url, policy=warm._policy, state=found, now=clock, transport=Nobody()
             )
             assert again.answer("app-health", crashed=True).status == "already-answered"
-            again._uploader.stop(PATIENCE)  # what it logs is no other test's
+            again._uploader.stop(PATIENCE)  # its log lines must not reach another test
             again._state.close()
             told = read_summary(found)
             assert told.ledger.total == 10**9
@@ -124,8 +128,10 @@ def test_a_loss_of_power_at_any_byte_after_the_charge_spends_once(
 def test_a_log_without_its_last_charge_means_no_report(
     warm: Client, clock: Clock, script: Script, tmp_path: Path
 ) -> None:
-    """The disk lies about its syncs, or the database was copied alone: the marker reveals it. Twin
-    of the test above."""
+    """The marker reveals a disk that ignores syncs, or a database that was copied alone.
+
+    Twin of the test above.
+    """
     tomorrow(warm, clock)
     before = (tmp_path / "state" / LOG).read_bytes()
     assert warm.answer("app-health", crashed=True).status == "queued"
@@ -142,7 +148,7 @@ def test_a_log_without_its_last_charge_means_no_report(
 def test_deleted_data_is_in_no_file(
     script: Script, client_of: MakeClient, clock: Clock, tmp_path: Path, way: str
 ) -> None:
-    """It is not in the log either, though the app and another process have the state open."""
+    """The data is not in the log either, even with the state open in the app and elsewhere."""
     client, other = client_of(), client_of()
     assert other.answer("unheard-of").status == "no-survey"
     client.answer("app-health", crashed=True)
@@ -180,8 +186,10 @@ def every_byte(folder: Path) -> bytes:
 def test_without_shared_memory_every_transaction_is_durable(
     script: Script, client_of: MakeClient, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A file system that refuses the log, as some network mounts do: SQLite's VFS that locks by
-    files has none either."""
+    """Some network mounts refuse the log.
+
+    SQLite's VFS that locks by files has no shared memory either.
+    """
     monkeypatch.setattr(State, "_connect", dotfile_connect(State._connect))
     script.always = ACCEPTED
     client = client_of()
@@ -207,8 +215,11 @@ def dotfile_connect(connect: Callable[[State], object]) -> Callable[[State], obj
 def test_a_child_forked_in_c_never_writes_to_a_deleted_log(
     script: Script, tmp_path: Path, policy_key: str, first: str
 ) -> None:
-    """A child forked with an open connection refuses to work, before and after its parent closes
-    the state, and with a client of its own. The parent continues."""
+    """A child that was forked with an open connection refuses to work.
+
+    It refuses before and after its parent closes the state, and with its own client. The parent
+    continues.
+    """
     for name in ("s0", "s1", "s2", "s3"):
         script.publish(document(name, questions=bit("crashed", "0.1")))
     folder = tmp_path / "state"

@@ -1,4 +1,4 @@
-"""The reason why nothing was sent reaches the app and its log; nothing private does."""
+"""Logs of the client: they explain why nothing was sent, and contain nothing private."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class Captured(logging.Handler):
 
 @contextmanager
 def captured() -> Iterator[Captured]:
-    """Capture everything that anyone logs, from the beginning of an hour."""
+    """Capture all log records, from the beginning of an hour."""
     handler, root = Captured(), logging.getLogger()
     level = root.level
     diagnostics._warned.clear()
@@ -88,7 +88,7 @@ def test_the_reason_for_a_missing_list_reaches_the_outcome_and_the_log(
         client.answer("app-health", **ANSWERS)
     assert outcome.status == "unavailable"
     assert says in outcome.detail
-    assert [level for level, _ in log.said] == ["WARNING", "INFO"], "a warning once an hour"
+    assert [level for level, _ in log.said] == ["WARNING", "INFO"], "more than one warning an hour"
     assert all(says in message for _, message in log.said)
 
 
@@ -120,7 +120,7 @@ def test_network_errors_are_escaped(client_of: MakeClient) -> None:
     assert all(message.isprintable() for _, message in log.said)
 
 
-def test_an_hour_later_it_is_a_warning_again(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_warning_is_repeated_after_an_hour(monkeypatch: pytest.MonkeyPatch) -> None:
     with captured() as log:
         for seconds in (0, 3599, 3600):
             monkeypatch.setattr(time, "monotonic", lambda seconds=seconds: 50_000.0 + seconds)
@@ -137,7 +137,7 @@ REPEATING = b'{"accepted": 0, "duplicates": 0, "refused": [{"index": 0, "code": 
 def test_a_whole_session_logs_no_answer_no_report_and_no_id(
     script: Script, client_of: MakeClient, tmp_path: Path
 ) -> None:
-    """The server refuses with the report itself as its code, or asks to retry."""
+    """The server returns the report as its refusal code, or asks to retry."""
     said = {"crashed": "yes-unmistakable", "minutes": 271828.18, "browser": "lynx-unmistakable"}
     script.publish(document())
 
@@ -172,8 +172,10 @@ def test_a_whole_session_logs_no_answer_no_report_and_no_id(
 
 
 def logged(values: dict[str, object]) -> list[tuple[str, str]]:
-    """Return the log of an answer and its first delivery; the clock then stands, so that it
-    is not tried again."""
+    """Return the log of an answer and its first delivery.
+
+    The clock then stands still, so nothing is retried.
+    """
     with TemporaryDirectory() as folder, captured() as log:
         client = Client(
             "https://stats.example.org",
@@ -203,7 +205,7 @@ def test_any_values_leave_the_same_log(values: dict[str, object]) -> None:
     assert logged(values) == FITTING
 
 
-# The library's manners
+# Logging as a library
 
 ENDING = """
 import atexit
@@ -224,7 +226,7 @@ print(client.answer("app-health", crashed=True, minutes=3, browser="firefox").st
 
 
 def test_nothing_is_printed_at_the_end_of_a_process(tmp_path: Path) -> None:
-    """It ends during a try to send, and after its log has been closed."""
+    """The process ends during a try to send, after its log was closed."""
     with serving() as script:
         script.publish(document())
         script.always = Answer(500)

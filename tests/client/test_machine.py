@@ -1,5 +1,7 @@
-"""Any sequence of events for two installs that differ only in their answers: what can be seen
-around their reports is identical, and no budget is overspent."""
+"""Two installs that differ only in their answers, through any sequence of events.
+
+Everything observable around their reports is identical, and no budget is overspent.
+"""
 
 from __future__ import annotations
 
@@ -35,8 +37,8 @@ from tests.eventually import PATIENCE
 
 TENTH = 10**8  # of ε, in billionths
 CAP = 3  # tenths
-STEPS = 40  # of one run
-MAX_PASSES = 1_000  # of the uploader in one flush
+STEPS = 40  # per run
+MAX_PASSES = 1_000  # passes of the uploader per flush
 A_DAY = 86_400.0
 SURVEYS = ["daily", "monthly"]
 PEOPLE = [None, "ann", "bob"]
@@ -44,11 +46,11 @@ POLICY = Policy(keys=[public_hex(KEY)], questions={"crashed": "bit"}, max_epsilo
 
 
 class Killed(BaseException):
-    """Ends the process where it is raised, without cleanup."""
+    """Raised to end the process without cleanup."""
 
 
 class Server:
-    """A server as one install sees it; `mode` is the fault for what is sent to it."""
+    """Server as one install sees it; `mode` is the fault in its replies."""
 
     def __init__(self) -> None:
         self.listed: list[dict[str, str]] = []
@@ -82,25 +84,25 @@ class Server:
 
 
 class Observer(State):
-    """Reads the state from outside."""
+    """Observer that reads the state from outside."""
 
 
 class Install:
-    """One state folder with a client for each of two servers; it never changes its answer."""
+    """State folder with a client for each of two servers; the install never changes its answer."""
 
     def __init__(self, said: object) -> None:
         self.said = said
         self.folder = TemporaryDirectory(ignore_cleanup_errors=True)
         self.clock, self.ticks = Clock(), Ticks()
         self.servers = [Server(), Server()]
-        self.bits: list[int] = []  # asked of the kernel, answer by answer
+        self.bits: list[int] = []  # requested from the kernel, by answer
         self.noises = 0
         self.dying = False
         self.visible: list[object] = []
-        self.agreed = set[str | None]()  # who has said yes, as far as the disk knows
+        self.agreed = set[str | None]()  # people who consented, according to the disk
         self.agreed_before, self.asked = False, 0
         self.sent = set[bytes]()
-        self.withdrawn: set[bytes] = set()  # ids that were not sent by then
+        self.withdrawn: set[bytes] = set()  # ids unsent at the withdrawal
         self.observer = Observer(self.folder.name)
         self.start()
 
@@ -148,14 +150,14 @@ class Install:
         client = self.clients[server]
         passes, send_one = itertools.count(1), client._uploader._send_one
 
-        def send_one_of_few() -> Any:  # a fault must end in a failure, never in a hang
+        def send_one_of_few() -> Any:  # a fault must cause a failure instead of a hang
             return send_one() if next(passes) <= MAX_PASSES else None
 
         client._uploader._send_one = send_one_of_few  # type: ignore[method-assign] # bounded
         left = client.flush(PATIENCE)
         client._uploader.stop(PATIENCE)
         client._uploader._send_one = send_one  # type: ignore[method-assign] # as it was
-        assert next(passes) <= MAX_PASSES, "the uploader found no end"
+        assert next(passes) <= MAX_PASSES, "the uploader did not finish"
         self.visible.append((left, self.servers[server].transcript))
         self.servers[server].transcript = []
 
@@ -206,12 +208,11 @@ class Install:
         self.folder.cleanup()
 
 
-FULL: dict[str, bool] = {}  # by state folder
+FULL: dict[str, bool] = {}  # key: state folder
 
 
 def connecting(connect: Callable[[State], Transaction]) -> Callable[[State], Transaction]:
-    """Connect to a disk that may be full, with ids drawn in order, so that two installs send in the
-    same order."""
+    """Connect to a disk that may be full, with ordered ids, so that installs send in one order."""
 
     def connected(state: State) -> Transaction:
         db, numbers = connect(state), itertools.count()
@@ -228,14 +229,14 @@ people = st.sampled_from(PEOPLE)
 
 
 class Machine(RuleBasedStateMachine):
-    """Two installs in step: one has crashed, the other gives an answer that does not fit."""
+    """Two installs in step: one has crashed before, the other gives an answer that does not fit."""
 
     def __init__(self) -> None:
         super().__init__()
         self.patch = pytest.MonkeyPatch()
-        self.patch.setattr(Uploader, "wake", lambda _: None)  # what is sent, a flush has sent
+        self.patch.setattr(Uploader, "wake", lambda _: None)  # only flushes send
         for name in ("FIRST_PAUSE_SECONDS", "MAX_PAUSE_SECONDS"):
-            self.patch.setattr(uploader, name, 1e9)  # a flush tries until the first failure
+            self.patch.setattr(uploader, name, 1e9)  # a flush stops at the first failure
         self.patch.setattr(Backoff.__init__, "__defaults__", (lambda _, most: most,))
         for module in (outbox, outbox):
             self.patch.setattr(module, "_uniform", lambda _, most: most)
@@ -404,7 +405,7 @@ def test_no_order_of_events_reveals_an_answer_or_spends_twice(runs: int) -> None
     run(runs)
 
 
-# A fault of each kind, planted
+# Planted faults of each kind
 
 
 def some_values_are_refused(patch: pytest.MonkeyPatch) -> None:
@@ -495,5 +496,5 @@ def test_a_planted_fault_is_found(
     fault: Callable[[pytest.MonkeyPatch], None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     fault(monkeypatch)
-    with pytest.raises((AssertionError, FlakyFailure)):  # or found once, and not again
+    with pytest.raises((AssertionError, FlakyFailure)):  # or found, but not on replay
         run(1_000, Phase.generate)

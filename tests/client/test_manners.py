@@ -1,4 +1,4 @@
-"""Uses of a client other than answering: prefetch, await, `with`, `repr`."""
+"""Other uses of a client: prefetch, await, `with`, `repr`."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def test_a_prefetched_list_works_offline(script: Script, client_of: MakeClient) 
     script.publish(document())
     client = client_of()
     assert client.prefetch(PATIENCE) is True
-    assert client.prefetch(0) is True, "and is not fetched twice"
+    assert client.prefetch(0) is True, "the list was fetched twice"
     assert len(script.gets) == 1
     script.list_reply = script.always = Answer(500)
     assert client.answer("app-health", **ANSWERS).status == "queued"
@@ -56,7 +56,7 @@ def test_a_failed_prefetch_is_reported_and_not_repeated_immediately(
     script.list_reply = Answer(500)
     client = client_of(monotonic=ticks)
     assert [client.prefetch(PATIENCE) for _ in range(5)] == [False] * 5
-    assert len(script.gets) == 2, "then after a pause"
+    assert len(script.gets) == 2, "no second fetch after the pause"
 
 
 def test_prefetch_keeps_to_its_timeout(script: Script, client_of: MakeClient) -> None:
@@ -70,7 +70,7 @@ def test_prefetch_keeps_to_its_timeout(script: Script, client_of: MakeClient) ->
 def test_an_answer_without_a_list_is_not_stored(
     script: Script, client_of: MakeClient, ticks: Ticks
 ) -> None:
-    """The first call is offline: nothing is queued or charged, whatever the answers are."""
+    """The first call is offline, so nothing is queued or charged, whatever the answers are."""
     script.list_reply = Answer(500)
     script.publish(document())
     client = client_of(monotonic=ticks)

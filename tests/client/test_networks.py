@@ -1,4 +1,4 @@
-"""Real networks: a company's own certificate authority, a tunnelling proxy, slow lines."""
+"""Real networks: a company's certificate authority, a tunnelling proxy, slow lines."""
 
 from __future__ import annotations
 
@@ -44,10 +44,10 @@ def why(server: str, **how: Any) -> Unreachable:
     return raised.value
 
 
-# A company's own authority
+# Certificate authority of a company
 
 
-def test_a_company_s_own_authority_is_trusted_if_the_app_names_it(
+def test_the_authority_of_a_company_is_trusted_if_the_app_names_it(
     client_of: MakeClient, tmp_path: Path
 ) -> None:
     file = certificate(tmp_path)
@@ -93,10 +93,10 @@ def test_a_key_without_a_certificate_is_refused(tmp_path: Path) -> None:
 # A proxy
 
 
-def test_everything_goes_through_the_proxy_and_it_sees_no_request(
+def test_everything_goes_through_the_proxy_without_it_seeing_a_request(
     client_of: MakeClient, tmp_path: Path
 ) -> None:
-    """The host has no address here: the proxy looks up its name."""
+    """The host has no address on this machine: the proxy resolves its name."""
     file = certificate(tmp_path, HOST)
     with server_with(file) as server, tunnelling(server.server_address[1]) as proxy:
         client = client_of(server=f"https://{HOST}", ca=file, proxy=proxy.url)
@@ -108,7 +108,7 @@ def test_everything_goes_through_the_proxy_and_it_sees_no_request(
 
 
 def test_the_server_s_certificate_is_checked_behind_a_proxy(tmp_path: Path) -> None:
-    """The owner of a proxy cannot replace our server with another."""
+    """The owner of a proxy cannot replace the server with another."""
     other = certificate(tmp_path, "elsewhere.example")
     with server_with(other) as server, tunnelling(server.server_address[1]) as proxy:
         error = why(f"https://{HOST}", ca=str(other), proxy=proxy.url)
@@ -176,7 +176,10 @@ def test_no_proxy_is_taken_from_the_environment(
 
 
 def test_loopback_is_not_reached_through_a_remote_proxy(script: Script, tmp_path: Path) -> None:
-    """A remote proxy has another localhost. A proxy on this machine leads here, for https."""
+    """A remote proxy has another localhost.
+
+    A proxy on this machine reaches this localhost, for https.
+    """
     elsewhere = "http://user:word@proxy.example:3128"
     file = certificate(tmp_path)
     asked(script.url, proxy=elsewhere)
@@ -197,7 +200,7 @@ def test_a_proxy_that_drips_is_cut_off_in_time(way: str) -> None:
 
 
 def test_one_deadline_holds_for_tunnel_and_handshake_together(tmp_path: Path) -> None:
-    """The tunnel is late, and the handshake never comes."""
+    """The tunnel opens late, and the handshake never completes."""
     with slow_server("silence") as server, tunnelling(server.server_address[1]) as proxy:
         begin = time.monotonic()
         (error,) = ends(HttpTransport(f"https://{HOST}", proxy=proxy.url), 0.3)
@@ -215,7 +218,7 @@ def test_an_invalid_timeout_is_refused(seconds: float, tmp_path: Path) -> None:
         Client(f"https://{HOST}", policy=Policy(keys=["ab" * 32]), state=tmp_path, timeout=seconds)
 
 
-# Why no reply came
+# Reasons for a missing reply
 
 
 @pytest.mark.parametrize(
@@ -251,7 +254,7 @@ def test_each_failure_is_distinguished_from_the_others(tmp_path: Path) -> None:
 
 @contextmanager
 def swallowing_address() -> Iterator[tuple[str, int]]:
-    """Yield an address that answers no connection: its queue of connections is full."""
+    """Yield an address that accepts no connection, because its queue is full."""
     with socket.socket() as listener:
         listener.bind(("127.0.0.1", 0))
         listener.listen(0)

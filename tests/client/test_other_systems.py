@@ -1,4 +1,4 @@
-"""Windows and macOS, as far as they can be played here: without the names that they lack."""
+"""Windows and macOS, simulated by hiding the names that they lack."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ ROOT = Path(__file__).resolve().parents[2]
 
 
 @pytest.mark.parametrize("platform", ["win32", "darwin"])
-def test_an_answer_is_made_sent_and_remembered_elsewhere(
+def test_an_answer_is_made_sent_and_remembered_on_other_systems(
     platform: str, script: Script, policy_key: str, tmp_path: Path
 ) -> None:
     script.publish(document())
@@ -45,13 +45,13 @@ def test_an_answer_is_made_sent_and_remembered_elsewhere(
         ("win32", {"LOCALAPPDATA": "/local"}, "/local/my-app"),
     ],
 )
-def test_state_has_its_usual_place(
+def test_state_is_in_the_usual_folder_of_each_system(
     platform: str, environment: dict[str, str], expected: str
 ) -> None:
     assert state_folder("my-app", platform, environment) == Path(expected).expanduser()
 
 
 @pytest.mark.parametrize("name", ["", "..", ".hidden", "a/b", "a\\b", "C:", "a\0"])
-def test_an_app_s_name_is_no_path(name: str) -> None:
+def test_the_name_of_an_app_cannot_be_a_path(name: str) -> None:
     with pytest.raises(InvalidPolicy, match="plain name"):
         state_folder(name)

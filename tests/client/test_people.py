@@ -1,4 +1,4 @@
-"""Many people in one state: each as if alone in a separate folder, and no id is on disk."""
+"""Many people in one state: each as in a separate folder, and without any id on disk."""
 
 from __future__ import annotations
 
@@ -42,19 +42,19 @@ def whose(client: Client, name: str | None) -> Person:
     return client if name is None else client.person(name)
 
 
-# As if alone
+# Separation
 
 steps = st.lists(
     st.one_of(
         st.just("tomorrow"),
         st.sampled_from([*product(PEOPLE, [*SURVEYS, "yes", "no", "forget", "consented"])]),
     ),
-    max_size=14,  # days: not so many that a report is late
+    max_size=14,  # days, few enough that no report is late
 )
 
 
 class Crowd:
-    """Several people, in one folder or each in their own."""
+    """Several people, in one folder or in a folder each."""
 
     def __init__(self, folders: dict[str | None, Path], clock: Clock, together: bool) -> None:
         self.folders, self.together = folders, together
@@ -86,7 +86,7 @@ class Crowd:
     def told(self, name: str | None) -> Summary:
         summary = read_summary(self.folders[name], name if self.together else None)
         unsaid = tuple(replace(entry, symbols=()) for entry in summary.entries)
-        sealed = replace(summary.ledger, seal="")  # which covers the person
+        sealed = replace(summary.ledger, seal="")  # the seal covers the person
         return replace(summary, entries=unsaid, ledger=sealed, others=0)
 
     def close(self) -> None:
@@ -98,8 +98,10 @@ class Crowd:
 @settings(max_examples=25, suppress_health_check=list(HealthCheck))
 @given(steps)
 def test_people_in_one_state_behave_as_if_alone(events: list[Any]) -> None:
-    """They answer, consent, withdraw and erase in any order, with the same outcomes, ledgers and
-    histories as in separate folders."""
+    """Let them answer, consent, withdraw and erase in any order.
+
+    Outcomes, ledgers and histories equal those in separate folders.
+    """
     with tempfile.TemporaryDirectory() as folder:
         clock, root = Clock(), Path(folder)
         one = Crowd(dict.fromkeys(PEOPLE, root / "one"), clock, together=True)
@@ -149,7 +151,7 @@ def test_a_person_s_withdrawal_and_erasure_leave_the_others(
     assert len(rows(tmp_path, "SELECT key FROM survey_keys")) == 2
     assert client.person("ann").consent(True)
     assert client.person("ann").answer("app-health", crashed=True).status == "already-answered"
-    assert len(script.gets) == 1, "the list is nobody's, and stays"
+    assert len(script.gets) == 1, "the list belongs to no person and must stay"
     assert client.forget()
     for name in PEOPLE:
         assert read_summary(tmp_path / "state", name).ledger.total == 500_000_000
@@ -169,7 +171,9 @@ def test_a_withdrawal_that_cannot_be_stored_stops_all_sending(
     assert client.flush(PATIENCE) == 1
     assert script.posts == []
     assert ann.answer("app-health", crashed=True).status == "no-consent"
-    assert client.person("ann").consent(False), "and once it is on disk, there is nothing to send"
+    assert client.person("ann").consent(False), (
+        "the withdrawal is stored, so nothing is left to send"
+    )
     assert client.flush(PATIENCE) == 0
     assert script.posts == []
 
@@ -221,7 +225,7 @@ def test_an_id_is_in_no_file_no_log_no_repr_and_no_error(
     kept = b"".join(path.read_bytes() for path in tmp_path.rglob("*") if path.is_file())
     held = vars(person), vars(person._consent), client._state.consents
     shown = repr((outcome, lost, person, *held))
-    assert b"app-health" in kept, "the scan reads what is there"
+    assert b"app-health" in kept, "the scan must read the files"
     assert "unmistakable" not in shown + caplog.text
     assert b"unmistakable" not in kept
 
@@ -237,7 +241,7 @@ def test_an_id_of_the_wrong_length_is_the_app_s_mistake(client_of: MakeClient, w
 
 @pytest.mark.parametrize("wrong", [None, 17, b"ann", ["ann"]])
 def test_an_id_that_is_no_text_is_the_app_s_mistake(client_of: MakeClient, wrong: Any) -> None:
-    """None is one too; otherwise a forgotten login would answer for the install's own person."""
+    """None is refused too, or a forgotten login would answer for the install's default person."""
     with pytest.raises(TypeError, match="a person's id must be text, got"):
         client_of().person(wrong)
 
@@ -246,8 +250,10 @@ def test_the_longest_id_is_accepted(client_of: MakeClient) -> None:
     assert client_of().person("é" * 1000).consent(True)
 
 
-def test_a_person_is_known_by_a_key_of_the_store(client_of: MakeClient, tmp_path: Path) -> None:
-    """Two stores tell the same id differently; one store tells it always the same."""
+def test_a_person_is_identified_by_a_key_of_the_store(
+    client_of: MakeClient, tmp_path: Path
+) -> None:
+    """Two stores derive different keys from the same id; one store always derives the same."""
     told = []
     for folder in ("one", "one", "two"):
         with client_of(state=tmp_path / folder)._state.transaction() as db:
@@ -273,7 +279,7 @@ def test_without_the_key_nobody_can_be_identified(
 # Bounds
 
 
-def test_one_person_s_reports_never_displace_another_s(
+def test_the_reports_of_one_person_never_displace_those_of_another(
     script: Script,
     client_of: MakeClient,
     clock: Clock,
@@ -292,10 +298,10 @@ def test_one_person_s_reports_never_displace_another_s(
     assert client.flush(0) == 3
 
 
-def test_the_total_is_bounded_too(
+def test_the_total_number_of_reports_is_bounded(
     script: Script, client_of: MakeClient, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The oldest reports make room; each person who loses one can see it."""
+    """The oldest reports are dropped, and each person who loses one can see it."""
     monkeypatch.setattr(outbox, "MAX_WAITING_IN_ALL", 3)
     monkeypatch.setattr(outbox, "COUNT_EVERY", 2)
     script.always = LATER
@@ -308,7 +314,7 @@ def test_the_total_is_bounded_too(
     assert lost == [1, 1, 1, 0, 0, 0]
 
 
-def test_people_use_no_memory_permanently(
+def test_people_use_no_memory_after_their_calls(
     client_of: MakeClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(ledger, "MAX_CACHED_PEOPLE", 3)
@@ -320,7 +326,7 @@ def test_people_use_no_memory_permanently(
     assert not client._state.consents.unwritten
 
 
-# What is shown
+# Disclosure
 
 
 def test_the_command_shows_one_person(
@@ -346,7 +352,7 @@ def rows(tmp_path: Path, query: str) -> list[Any]:
 
 @contextmanager
 def locked(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Lock the database from another connection, for longer than anyone waits."""
+    """Lock the database from another connection, for longer than any caller waits."""
     with monkeypatch.context() as patch, closing(sqlite3.connect(folder / DATABASE)) as other:
         patch.setattr("deniable.client.state.database.LOCK_WAIT_SECONDS", 0.2)
         other.isolation_level = None

@@ -1,4 +1,4 @@
-"""The policy: exact caps, real keys, and one clear error for anything else."""
+"""Policy: exact caps, valid keys, and one clear error for anything else."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def test_a_pin_in_capitals_is_the_same_survey() -> None:
 
 
 def test_the_fingerprint_depends_only_on_trust() -> None:
-    """It ignores the order of keys and the caps; a key is not a pin."""
+    """The order of keys and the caps do not matter; a key and a pin differ."""
     one, two, three = ("ab" * 32, "cd" * 32, "ef" * 32)
     same = Policy(keys=[one, two]).fingerprint
     assert Policy(keys=[two, one], max_epsilon="1").fingerprint == same

@@ -1,5 +1,8 @@
-"""Nothing around a report reveals an answer: for any two values, the requests, charges and records
-are the same, and only names and declared kinds lead to a refusal."""
+"""Presence: nothing around a report reveals an answer.
+
+For any two values, requests, charges and records are the same. Only names and declared kinds lead
+to a refusal.
+"""
 
 from __future__ import annotations
 
@@ -62,9 +65,9 @@ NOON = TODAY.timestamp()
 def transcript(
     values: dict[str, object], published: bytes = PUBLISHED, first: int | None = None
 ) -> tuple[object, ...]:
-    """Return everything that anyone but the app could see of one answer, except the report.
+    """Return everything about one answer that others than the app can see, except the report.
 
-    `first` is what the kernel draws first.
+    `first` is the kernel's first number.
     """
     bits: list[int] = []
 
@@ -96,7 +99,7 @@ def transcript(
 
 
 def rows(folder: Path) -> dict[str, list[tuple[object, ...]]]:
-    """Return the tables without what is random in every report: key, id, payload, meaning."""
+    """Return the tables without the random columns: key, id, payload, meaning."""
     with closing(sqlite3.connect(folder / DATABASE)) as db:
         tables = {table: db.execute(f"SELECT * FROM {table}").fetchall() for table in COUNTED}
     tables["survey_keys"] = [(*row[:2], len(row[2]), row[3]) for row in tables["survey_keys"]]
@@ -113,7 +116,7 @@ def rows(folder: Path) -> dict[str, list[tuple[object, ...]]]:
 
 
 def in_a_minute(value: object) -> object:
-    """Replace a drawn moment of sending by its range, since it depends on nothing."""
+    """Replace a drawn moment of sending by its range, because it depends on nothing."""
     return "soon" if isinstance(value, float) and 0 <= value - NOON <= 60 else value
 
 
@@ -131,7 +134,7 @@ FITTING = transcript(ANSWERS)
 @example(dict.fromkeys(KINDS, Decimal("sNaN")))
 @given(st.fixed_dictionaries(dict.fromkeys(KINDS, anything)))
 def test_any_values_leave_the_same_transcript(values: dict[str, object]) -> None:
-    """Compares status, charge, sizes, requests, randomness and records, for any answers."""
+    """Compare status, charge, sizes, requests, randomness and records for any answers."""
     assert transcript(values) == FITTING
 
 
@@ -141,7 +144,7 @@ ASKED_ONE = transcript(ANSWERS, ONE)
 
 @settings(max_examples=30)
 @given(st.fixed_dictionaries(dict.fromkeys(KINDS, anything)), st.integers(0, 2**64 - 1))
-def test_any_question_drawn_leaves_the_same_transcript_too(
+def test_every_drawn_question_of_a_survey_leaves_the_same_transcript(
     values: dict[str, object], first: int
 ) -> None:
     assert transcript(values, ONE, first) == ASKED_ONE
@@ -153,10 +156,10 @@ KEPT = transcript(ANSWERS, LATCHED)
 
 @settings(max_examples=30)
 @given(st.fixed_dictionaries(dict.fromkeys(KINDS, anything)))
-def test_any_values_leave_the_same_transcript_where_the_report_is_kept(
+def test_any_values_leave_the_same_transcript_for_latched_reports(
     values: dict[str, object],
 ) -> None:
-    """Varies the values of the first answer; no later one is examined (test_latched.py)."""
+    """Vary the values of the first answer; later ones are not examined (test_latched.py)."""
     assert transcript(values, LATCHED) == KEPT
 
 
@@ -165,10 +168,10 @@ def test_each_question_drawn_leaves_the_same_transcript(question: int) -> None:
     assert transcript(ANSWERS, ONE, -(-question * 2**64 // len(KINDS))) == ASKED_ONE
 
 
-def test_a_guess_in_the_options_learns_nothing_from_whether_an_answer_comes(
+def test_guessed_options_learn_nothing_from_whether_a_report_comes(
     script: Script, client_of: MakeClient
 ) -> None:
-    """The holder of a signing key asks for one guess after another."""
+    """The holder of a signing key could ask for one guess after another."""
     policy = Policy(keys=[public_hex(KEY)], questions={"browser": "choice"}, max_epsilon="2")
     client = client_of(policy=policy)
     seen = set()
@@ -197,10 +200,10 @@ def test_a_question_of_another_kind_is_refused_before_a_value_is_examined(
     assert "asked as a number, and the app declares a bit" in outcome.detail
 
 
-def test_one_more_question_under_the_same_name_crashes_no_deployed_app(
+def test_a_new_question_under_the_same_name_crashes_no_deployed_app(
     script: Script, client_of: MakeClient, tmp_path: Path
 ) -> None:
-    """The newest open survey whose questions fit the call is answered; without one, none."""
+    """The client answers the newest open survey whose questions fit the call, or none."""
     old = script.publish(document())
     client = client_of()
     newer = document(opens="2026-12-02", questions=QUESTIONS + bit("froze", "0.1"))
@@ -220,7 +223,7 @@ def test_an_invalid_declaration_is_refused(questions: Any) -> None:
 
 
 @pytest.mark.parametrize("given", ["no", 1, None, np.bool_(True)])
-def test_only_true_and_false_are_consent(client_of: MakeClient, given: Any) -> None:
+def test_consent_must_be_true_or_false(client_of: MakeClient, given: Any) -> None:
     client = client_of(consent=False)
     with pytest.raises(TypeError, match="consent is True or False"):
         client.consent(given)

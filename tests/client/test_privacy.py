@@ -65,7 +65,7 @@ def test_answers_are_in_no_file_no_log_and_no_repr(
     ]
     for text in everything:
         assert not any(trace in text for trace in TRACES)
-    assert b"app-health" in everything[0], "the scan reads what is there"
+    assert b"app-health" in everything[0], "the scan must read the files"
 
 
 @pytest.mark.parametrize(
@@ -119,10 +119,10 @@ def test_only_the_owner_can_read_the_state(
     assert set(names.values()) == {0o600}
 
 
-def test_rounds_and_surveys_have_ids_that_nobody_can_link(
+def test_ids_of_rounds_and_surveys_cannot_be_linked(
     script: Script, client_of: MakeClient, clock: Clock, tmp_path: Path
 ) -> None:
-    """Each survey has a key of its own; two installs never share one."""
+    """Each survey has its own key, and two installs never share one."""
     script.publish(document())
     script.publish(document("second"))
     for folder in ("one", "two"):
@@ -161,7 +161,7 @@ def test_a_survey_s_key_is_destroyed_when_its_grace_is_over(
     clock.now = datetime(2027, 3, 15, tzinfo=UTC)
     touches[touch]()
     assert stored(tmp_path, "SELECT key FROM survey_keys") == []
-    assert key[0] not in every_byte(tmp_path), "overwritten, not only unlinked"
+    assert key[0] not in every_byte(tmp_path), "the key was unlinked but not overwritten"
 
 
 def stored(folder: Path, query: str) -> list[tuple[bytes]]:

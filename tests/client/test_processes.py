@@ -1,4 +1,4 @@
-"""Processes and threads: killed, forked, and many at once on one ledger."""
+"""Processes and threads: killed, forked, and many sharing one ledger."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class Made(ForkAware):
 
 
 def test_threads_make_clients_concurrently() -> None:
-    """Fork safety tracks objects while other threads add and drop some."""
+    """Fork safety tracks objects while other threads add and remove some."""
     failed, often = list[BaseException](), sys.getswitchinterval()
 
     def make() -> None:
@@ -84,17 +84,17 @@ def test_threads_share_a_client(script: Script, client_of: MakeClient) -> None:
     assert Counter(statuses) == {"queued": 1, "already-answered": 31}
     assert client.flush(PATIENCE) == 0
     assert len(script.posts) == 1
-    assert len(script.gets) == 1, "all that need the list wait for one fetch"
+    assert len(script.gets) == 1, "several threads fetched the list"
 
 
 def test_processes_share_a_ledger_and_spend_it_exactly(
     script: Script, client_of: MakeClient, tmp_path: Path, policy_key: str
 ) -> None:
-    """8 processes of 4 threads, 6 surveys of ε 0.5 under a cap of 2: four are answered, once."""
+    """Run 8 processes of 4 threads on 6 surveys of ε 0.5; a cap of 2 allows four, once each."""
     names = [f"s{number}" for number in range(6)]
     for name in names:
         script.publish(document(name, questions=bit("crashed", "0.5")))
-    client_of().answer("unheard-of")  # the list is on disk: no network, however busy the machine
+    client_of().answer("unheard-of")  # stores the list, so a busy machine needs no network
     options = (script.url, str(tmp_path / "state"), policy_key, "2", ",".join(names))
     crowd = [start("crowd", *options) for _ in range(8)]
     statuses = [tuple(row) for process in crowd for row in result(process)]
@@ -109,9 +109,11 @@ def test_processes_share_a_ledger_and_spend_it_exactly(
 def test_kills_never_spend_twice_and_never_make_a_second_report(
     script: Script, tmp_path: Path, policy_key: str
 ) -> None:
-    """20 days, each with three or four children that answer and are killed: at the call of some
-    function, at any moment, or between the charge and the outbox. 15 rounds of ε 0.1 fit under
-    the cap."""
+    """Answer on 20 days, each in three or four children, all but the last of which are killed.
+
+    A child dies at the call of some function, at any moment, or between the charge and the outbox.
+    The cap allows 15 rounds of ε 0.1.
+    """
     script.publish(document("daily", period="day", questions=bit("crashed", "0.1")))
     folder = tmp_path / "state"
     told = result(start("kills", script.url, str(folder), policy_key, "1.5", "20"))
@@ -120,7 +122,7 @@ def test_kills_never_spend_twice_and_never_make_a_second_report(
     assert told["last"][-5:] == ["budget-spent"] * 5
     record = read_summary(folder)
     assert record.ledger.total == 15 * 10**8
-    assert len(record.entries) < 15, "some kills fell between the charge and the outbox"
+    assert len(record.entries) < 15, "no kill fell between the charge and the outbox"
     reports = {
         (envelope.survey, envelope.round, envelope.id, envelope.payload)
         for envelope in script.envelopes()
@@ -130,11 +132,13 @@ def test_kills_never_spend_twice_and_never_make_a_second_report(
 
 
 @pytest.mark.parametrize("kills", [pytest.param(200, marks=pytest.mark.long), 16])
-def test_a_crowd_that_is_killed_again_and_again_spends_once(
+def test_processes_that_are_killed_repeatedly_spend_once(
     script: Script, client_of: MakeClient, tmp_path: Path, policy_key: str, kills: int
 ) -> None:
-    """8 processes of 4 threads, each killed at some moment and started again. Every survey is paid
-    for once and has at most one report, and survivors continue."""
+    """Kill each of 8 processes with 4 threads at some moment, and restart it.
+
+    Every survey is paid for once and has at most one report, and survivors continue.
+    """
     surveys = max(kills, 40)
     names = [f"s{number}" for number in range(surveys)]
     for name in names:
@@ -160,8 +164,10 @@ FIRST_STARTS = {"queued already-answered", "already-answered already-answered"}
 
 @pytest.mark.long
 def test_an_install_killed_at_any_step_of_its_first_start_recovers(tmp_path: Path) -> None:
-    """It dies before and after every call of the system and of SQLite. An answer may be lost, and
-    is never paid for twice; the marker knows of it."""
+    """The process dies before and after every call to the system and to SQLite.
+
+    An answer may be lost, but is never paid for twice, and the marker records its charge.
+    """
     ends = result(start(str(tmp_path), "steps", program="first_start"))
     assert set(ends) == FIRST_STARTS
     assert min(ends.values()) > 20
@@ -177,7 +183,7 @@ def test_an_install_killed_at_any_moment_of_its_first_start_recovers(
 
 
 def test_a_forked_child_answers_and_sends(script: Script, tmp_path: Path, policy_key: str) -> None:
-    """It is forked repeatedly while another thread of the parent is inside a transaction."""
+    """The parent is forked repeatedly while another of its threads is inside a transaction."""
     assert forked(script, tmp_path, policy_key, "python") == ["queued 0"] * 13
     assert len({post.body for post in script.posts}) == 14
     assert {e.delivery for e in read_summary(tmp_path / "state").entries} == {"accepted"}
@@ -186,8 +192,11 @@ def test_a_forked_child_answers_and_sends(script: Script, tmp_path: Path, policy
 def test_a_child_forked_in_c_from_a_closed_client_answers_and_sends(
     script: Script, tmp_path: Path, policy_key: str
 ) -> None:
-    """The parent's uploader waits for its Retry-After. The children have none of its threads and
-    none of its pauses, and send its reports. The parent itself continues to wait."""
+    """The parent's uploader waits for its Retry-After.
+
+    The children have none of its threads and none of its pauses, and send its reports. The parent
+    continues to wait.
+    """
     script.replies = [LATER]
     assert forked(script, tmp_path, policy_key, "c, closed") == [*["queued 0"] * 12, "queued 1"]
     assert len({post.body for post in script.posts}) == 13
@@ -204,11 +213,13 @@ def test_a_child_forked_in_c_from_an_open_client_refuses_to_work(
     assert len(script.posts) == 1
 
 
-def test_a_child_forked_in_c_from_a_client_that_only_resumed_answers_and_sends(
+def test_a_child_forked_in_c_from_a_client_that_only_sends_can_answer_and_send(
     script: Script, client_of: MakeClient, tmp_path: Path, policy_key: str
 ) -> None:
-    """An earlier process left a report. The parent has tried to send it, and written nothing else,
-    so no connection is open at the fork."""
+    """An earlier process left a report.
+
+    The parent has only tried to send it and written nothing, so no connection is open at the fork.
+    """
     for name in ("first", "second"):
         script.publish(document(name, questions=bit("crashed", "0.1")))
     script.replies = [LATER, LATER]

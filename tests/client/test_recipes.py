@@ -1,5 +1,7 @@
-"""The READMEs' recipes for embedding the client, run unchanged: real HTTP to the scripted server,
-and each framework's own server, client or worker."""
+"""Recipes in the READMEs for embedding the client, run unchanged.
+
+They use real HTTP to the scripted server, and each framework's server, client or worker.
+"""
 
 from __future__ import annotations
 
@@ -33,7 +35,7 @@ CLIENT = Path(__file__).resolve().parents[2] / "client"
 README, RECIPES = CLIENT / "README.md", CLIENT / "RECIPES.md"
 TEN_LINES = ("script", "desktop", "web")  # in the README's order
 SPENT_ONCE = "1.5"
-# The machine may be busy: for programs that run as processes of their own.
+# For programs in separate processes, because the machine may be busy.
 PATIENT = (
     "from deniable.client import client as _client\n"
     "from deniable.client.net import surveys as _surveys\n"
@@ -56,7 +58,7 @@ def home(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
 
 @pytest.fixture
 def published(script: Script) -> bytes:
-    """Publish a survey that is open today, since recipes have no clock of their own."""
+    """Publish a survey that is open today, because recipes use the machine's clock."""
     today = datetime.now(UTC).date()
     opens, closes = (today + timedelta(days=days) for days in (-20, 20))
     made = document(opens=str(opens), closes=str(closes), period="once")
@@ -119,7 +121,7 @@ def load(ours: Callable[[str], str], tmp_path: Path) -> Iterator[Load]:
 
 @pytest.mark.parametrize("which", TEN_LINES)
 def test_ten_lines_are_ten(which: str) -> None:
-    """Imports and the web framework's own lines do not count."""
+    """Imports and the web framework's lines do not count."""
     lines = [line for line in ten_lines(which).splitlines() if line.strip()]
     assert len([line for line in lines if not re.search(r"^from |^@|Flask\(", line)]) <= 10
 
@@ -228,16 +230,16 @@ def test_a_desktop_app_describes_asks_and_answers(
     assert different(script) == 1
     app.client.consent(False)
     app.started(yes, shipped)
-    assert len(shown) == 1  # a person who has withdrawn is not asked again
+    assert len(shown) == 1  # does not ask a person who has withdrawn
 
 
 # Many people: Flask, FastAPI, Django
 
 
 def play(ask: Ask, client: Client, script: Script, id_of: Callable[[str], str] = str) -> None:
-    """Play two people, each asked once, each with a ledger: one refuses, one withdraws."""
+    """Simulate two people, each asked once and with a ledger: one refuses, one withdraws."""
     assert ask("cem", "PUT", "/consent", False) == {"kept": True}
-    assert ask("cem", "GET", "/consent", None) == {"ask": False}  # though nobody has agreed yet
+    assert ask("cem", "GET", "/consent", None) == {"ask": False}  # even before anyone has agreed
     assert ask("ann", "GET", "/consent", None) == {"ask": True}
     assert ask("ann", "POST", "/health", ANSWERS) == {"status": "no-consent"}
     assert script.requests == []
@@ -263,7 +265,7 @@ def spent(client: Client, user: str) -> str:
 
 
 def different(script: Script) -> int:
-    """Return the number of distinct reports; the same id again is the same report."""
+    """Return the number of distinct reports; reports with the same id are the same."""
     return len({envelope.id for envelope in script.envelopes()})
 
 
@@ -281,13 +283,13 @@ def test_flask(load: Load, script: Script) -> None:
 
     play(ask, module.client, script)
     assert ask("dan", "PUT", "/consent", True) == {"kept": True}
-    assert ask("dan", "POST", "/health", {"other": 1}) == {"status": "queued"}  # with no answer
+    assert ask("dan", "POST", "/health", {"other": 1}) == {"status": "queued"}  # no declared answer
     assert module.client.flush(PATIENCE) == 0
     assert different(script) == 3
 
 
 def test_fastapi(load: Load, script: Script) -> None:
-    """Runs under uvicorn. Eight simultaneous requests answer once."""
+    """Run under uvicorn; eight simultaneous requests answer once."""
     from fastapi import Request
 
     module = load(recipe("FastAPI"))
@@ -311,7 +313,11 @@ def test_fastapi(load: Load, script: Script) -> None:
 
         play(ask, module.client, script)
         assert ask("dan", "PUT", "/consent", True) == {"kept": True}
-        odd = {"crashed": [1], "minutes": {"a": 1}, "browser": None}  # a value is never refused
+        odd = {
+            "crashed": [1],
+            "minutes": {"a": 1},
+            "browser": None,
+        }  # values never lead to a refusal
         with ThreadPoolExecutor(8) as crowd:
             said = crowd.map(lambda _: ask("dan", "POST", "/health", odd)["status"], range(8))
         assert sorted(said) == ["already-answered"] * 7 + ["queued"]
@@ -337,7 +343,7 @@ def uvicorn_serving(app: Any) -> Iterator[int]:
 
 
 def test_django(load: Load, script: Script) -> None:
-    """Uses Django's own sessions, users, login and database."""
+    """Use Django's sessions, users, login and database."""
     import django
     from django.conf import settings
     from django.core.management import call_command
@@ -373,15 +379,18 @@ def test_django(load: Load, script: Script) -> None:
         return reply.json()
 
     play(ask, module.client, script, lambda name: str(User.objects.get(username=name).pk))
-    assert Browser().post("/health").status_code == 302  # nobody is logged in
+    assert Browser().post("/health").status_code == 302  # without a login
 
 
 # A queue of tasks, a function
 
 
 def test_celery(ours: Callable[[str], str], script: Script, tmp_path: Path) -> None:
-    """A real worker with two forked processes and a broker of files. Each person's task is queued
-    twice; neither the broker nor the log ever holds an answer, and all is sent at the end."""
+    """Use a real worker with two forked processes, and a broker of files.
+
+    Each person's task is queued twice. Neither the broker nor the log ever contains an answer, and
+    all reports are sent at the end.
+    """
     queue = tmp_path / "queue"
     queue.mkdir()
     (tmp_path / "my_app.py").write_text(MY_APP, "utf-8")
@@ -466,7 +475,7 @@ def run(program: str, typed: str = "") -> str:
 
 
 def finish(script: Script, state: Path, *people: str | None) -> None:
-    """Start again: all remaining reports are sent, and each person has paid and reported once."""
+    """Restart: all remaining reports are sent, and each person has paid and reported once."""
     policy = Policy(keys=[script.surveys[0]["key"]])
     with Client(script.url, policy=policy, state=state) as client:
         assert client.flush(PATIENCE) == 0

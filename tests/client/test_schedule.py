@@ -1,4 +1,4 @@
-"""The number, times and order of tries neither link envelopes nor reveal answers."""
+"""Schedule of sending: number, times and order of tries link no envelopes and reveal no answers."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ SERVER = "https://stats.example.org"
 
 @pytest.fixture
 def queued(client_of: MakeClient, script: Script, tmp_path: Path) -> State:
-    """Ten envelopes on disk, each with its own moment within a minute, and nobody sends them."""
+    """Return ten stored envelopes, each with its own moment within a minute, and no sender."""
     for number in range(10):
         script.publish(document(f"s{number}", questions=bit("crashed", "0.1")))
     client = client_of(send_within=60.0)
@@ -44,7 +44,7 @@ def server_of(state: State) -> str:
 def test_a_server_that_never_accepts_sees_an_id_ten_times_and_then_once_a_day(
     queued: State, clock: Clock
 ) -> None:
-    """Tries each hour for two years, with a flush each time."""
+    """Try each hour for two years, with a flush each time."""
     server, taken = server_of(queued), dict[int, list[float]]()
     for _ in range(2 * 365 * 24):
         with queued.transaction() as db:
@@ -59,7 +59,7 @@ def test_a_server_that_never_accepts_sees_an_id_ten_times_and_then_once_a_day(
         assert 10 + 365 < len(moments) < 10 + 730
 
 
-def test_the_bounds_of_sending() -> None:
+def test_the_limits_of_sending_have_their_values() -> None:
     assert (outbox.MAX_TRIES, outbox.DAY_SECONDS) == (10, 86_400)
 
 
@@ -82,7 +82,7 @@ def test_tries_are_counted_over_restarts_and_flushes(
     assert len(script.posts) == 11
 
 
-def test_a_try_without_a_reply_is_counted_too(script: Script, client_of: MakeClient) -> None:
+def test_a_try_without_a_reply_is_counted(script: Script, client_of: MakeClient) -> None:
     """The app ends while the server holds its reply back, but the server has seen the try."""
     script.publish(document())
     client = client_of(transport=(lost := Lost(script)))
@@ -93,7 +93,7 @@ def test_a_try_without_a_reply_is_counted_too(script: Script, client_of: MakeCli
 
 
 class Lost:
-    """Server that receives requests and whose replies are lost."""
+    """Server that receives requests but whose replies are lost."""
 
     def __init__(self, script: Script) -> None:
         self.script, self.seen = script, 0
@@ -118,8 +118,10 @@ def test_being_offline_uses_up_no_try(script: Script, client_of: MakeClient, que
 
 
 def test_a_moment_may_be_weeks_ahead(script: Script, client_of: MakeClient) -> None:
-    """Twelve reports wait within a year, by a clock that stands still. False alarm: a draw of 0 to
-    the clock's last digit, below 1e-12."""
+    """Twelve reports wait within a year, while the clock stands still.
+
+    False alarm: a draw of 0 to the clock's last digit, below 1e-12.
+    """
     script.always = BUSY
     client = client_of(send_within=365 * outbox.DAY_SECONDS)
     for number in range(12):
@@ -130,7 +132,7 @@ def test_a_moment_may_be_weeks_ahead(script: Script, client_of: MakeClient) -> N
     assert script.posts == []
 
 
-def test_each_envelope_waits_for_a_moment_of_its_own(queued: State, clock: Clock) -> None:
+def test_each_envelope_waits_for_its_own_moment(queued: State, clock: Clock) -> None:
     """False alarm: ten uniform draws all within six seconds, below 1e-8."""
     with queued.transaction() as db:
         dues = [due for (due,) in db.execute("SELECT due FROM outbox")]
@@ -171,7 +173,7 @@ def test_due_reports_are_sent_automatically(
 def test_overdue_reports_are_not_sent_back_to_back(
     queued: State, client_of: MakeClient, script: Script, clock: Clock
 ) -> None:
-    """After a night all are due: each draws a new moment, also after a failed try."""
+    """After a night all are due: each draws a new moment, even after a failed try."""
     clock.now += timedelta(hours=8)
     client = client_of(consent=False, send_within=60.0)
     eventually(lambda: client._uploader._due > 0, "the thread has looked")

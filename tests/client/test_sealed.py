@@ -1,4 +1,4 @@
-"""Sealed surveys: only the aggregator can read what leaves the device, by the configured route."""
+"""Sealed surveys: only the aggregator can read reports, which take the configured route."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ def test_an_unavailable_relay_is_never_bypassed(
 
 
 @pytest.mark.parametrize("body", [b"", b"[]", b'{"held": "1"}', b'{"held": 2}', b"<html>"])
-def test_only_a_relay_s_own_reply_settles_a_report(
+def test_only_a_reply_of_the_relay_settles_a_report(
     script: Script, relay: Script, client_of: MakeClient, body: bytes
 ) -> None:
     script.publish(sealed())
@@ -103,7 +103,7 @@ def test_only_a_relay_s_own_reply_settles_a_report(
     assert client.flush(0.5) == 1
 
 
-def test_a_relay_needs_an_https_address_too() -> None:
+def test_a_relay_needs_an_https_address() -> None:
     from deniable.client import Client, Policy
 
     with pytest.raises(InvalidPolicy, match="plain http"):
@@ -118,7 +118,7 @@ def test_a_relay_needs_an_https_address_too() -> None:
 def test_an_invalid_sealing_key_is_refused_and_nothing_is_charged(
     script: Script, client_of: MakeClient
 ) -> None:
-    """Verification finds it before there is a report to seal."""
+    """Verification rejects the key before there is a report to seal."""
     text = json.loads(sealed())
     text["survey"]["sealed_to"] = "00" * 32
     bad = (json.dumps(text, ensure_ascii=False, indent=1) + "\n").encode()
@@ -130,5 +130,5 @@ def test_an_invalid_sealing_key_is_refused_and_nothing_is_charged(
 
 
 def test_sealing_a_survey_does_not_allow_a_second_answer() -> None:
-    """A new key is a new survey, but gives no second answer in a round."""
+    """A new key makes a new survey, but allows no second answer in a round."""
     assert parse_document(sealed()).asks_the_same(parse_document(document()))

@@ -1,4 +1,4 @@
-"""`deniable sent` describes the reports of this device truthfully."""
+"""`deniable sent`: describes the reports of this device truthfully."""
 
 from __future__ import annotations
 
@@ -53,7 +53,9 @@ def test_the_record_is_printed_in_words_and_as_json(
     script: Script, client_of: MakeClient, tmp_path: Path
 ) -> None:
     survey = script.publish(document(questions=bit("crashed", "0.5")))
-    client = client_of(draw=lambda bits: 2 ** (bits - 1))  # never below the lie: tells the truth
+    client = client_of(
+        draw=lambda bits: 2 ** (bits - 1)
+    )  # never below the lie, so reports are true
     client.answer("app-health", crashed=True)
     client.flush(PATIENCE)
     told = command("--state", str(tmp_path / "state")).stdout
@@ -95,7 +97,7 @@ def test_the_fate_of_a_report_is_shown(
 def test_the_record_equals_what_was_sent(
     script: Script, client_of: MakeClient, tmp_path: Path
 ) -> None:
-    """It describes reports: it fits the symbols on the wire, whatever the answers were."""
+    """The record describes reports: it agrees with the symbols on the wire for any answers."""
     published = document()
     script.publish(published)
     client = client_of()
@@ -125,7 +127,7 @@ def test_only_the_drawn_question_is_shown(
 
 
 @pytest.mark.parametrize("epsilon", ["0.01", "0.5", "1", "4", "20"])
-def test_odds_in_words_are_those_of_the_table(epsilon: str) -> None:
+def test_odds_in_words_equal_those_of_the_table(epsilon: str) -> None:
     (question,) = parse_document(document(questions=bit("q", epsilon))).questions
     words = explained(describe_report([question], [1])[0])
     exact = [float(question.mechanism.weight(1, answer)) for answer in (1, 0)]
@@ -133,7 +135,7 @@ def test_odds_in_words_are_those_of_the_table(epsilon: str) -> None:
     assert shares(words)[1] == pytest.approx(exact[1], rel=0.15), "a small share has two digits"
 
 
-def test_odds_of_a_number_are_those_of_its_column() -> None:
+def test_odds_of_a_number_equal_those_of_its_column() -> None:
     (number,) = [q for q in parse_document(document()).questions if q.name == "minutes"]
     column = [row[64] for row in number.mechanism.rows]  # type: ignore[attr-defined] # a number's
     told = shares(explained(describe_report([number], [64])[0]))
@@ -152,7 +154,7 @@ def test_a_history_of_an_earlier_version_is_shown_and_another_language_too() -> 
     assert "Gesendet: nein. nein in 62 von 100, ja in 38." in summary.text_in(texts)
 
 
-def test_a_long_list_of_options_is_cut_short() -> None:
+def test_a_long_list_of_options_is_truncated() -> None:
     options = ", ".join(f'"page-{number}"' for number in range(200))
     (page,) = parse_document(document(questions=UNARY.format(options=options))).questions
     (told,) = describe_report([page], [2**200 - 1])
@@ -177,10 +179,12 @@ def shares(text: str) -> list[float]:
 
 @pytest.mark.parametrize("mechanism", mechanisms())
 def test_every_report_of_every_mechanism_can_be_described(mechanism: str) -> None:
-    """The description is made right after the charge; without it the report would never leave.
-    Where there are too many reports to enumerate, some are drawn."""
+    """The description is made right after the charge, and an error there would lose the report.
+
+    If there are too many reports to enumerate, a sample is drawn.
+    """
     (asked,) = parse_document(document(questions=question(mechanism))).questions
-    made: Any = asked.mechanism  # Any: of an answer in the form that each of them takes
+    made: Any = asked.mechanism  # Any: each mechanism takes another form of answer
     draw = random.Random(1).getrandbits
     symbols = (
         made.encoding.symbols()

@@ -1,4 +1,4 @@
-"""One state folder, two servers: what was made for one never reaches the other."""
+"""One state folder for two servers: reports for one never reach the other."""
 
 from __future__ import annotations
 
@@ -43,15 +43,15 @@ def test_a_report_goes_to_the_server_that_it_was_made_for(
     assert [entry.delivery for entry in told.entries] == ["accepted"] * 2
 
 
-def test_a_server_s_list_is_its_own(script: Script, other: Script, client_of: MakeClient) -> None:
-    """On disk, too, the client of one server does not find the surveys of the other."""
+def test_each_server_has_its_own_list(script: Script, other: Script, client_of: MakeClient) -> None:
+    """On disk too, the client of one server does not find the surveys of the other."""
     script.publish(document("ours"))
     other.publish(document("theirs"))
     one, two = client_of(), client_of(server=other.url)
     for _ in range(3):
         assert one.answer("ours", **ANSWERS).status in ("queued", "already-answered")
         assert two.answer("theirs", **ANSWERS).status in ("queued", "already-answered")
-    assert (len(script.gets), len(other.gets)) == (1, 1), "and neither pushes out the other"
+    assert (len(script.gets), len(other.gets)) == (1, 1), "one list displaced the other"
     assert two.answer("ours", **ANSWERS).status == "no-survey"
 
 
@@ -65,6 +65,6 @@ def test_a_survey_on_both_servers_is_answered_once(
 
 
 def test_spellings_of_an_address_are_equivalent() -> None:
-    """Otherwise an app that spells it differently would abandon its queue."""
+    """Otherwise an app that spells the address differently would lose its queue."""
     written = "HTTPS://Stats.Example.org/Path/"
     assert checked_address(written) == "https://stats.example.org/Path"

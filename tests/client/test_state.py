@@ -1,4 +1,4 @@
-"""The state on disk: any fault in it means no report and no second spending."""
+"""State on disk: any fault in it means no report and no second spending."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def test_an_unharmed_ledger_answers(client_of: MakeClient, used: Path) -> None:
 def test_a_marker_that_lost_charges_is_brought_up_to_date(
     client_of: MakeClient, used: Path, clock: Clock, lost: str
 ) -> None:
-    """It then notices a database of an earlier day, as if nothing had been lost."""
+    """The marker then detects a database of an earlier day, as if nothing had been lost."""
     earlier = (used / DATABASE).read_bytes()
     assert answer(client_of) == "queued"
     marker = used / MARKER
@@ -94,8 +94,10 @@ def test_a_marker_that_lost_charges_is_brought_up_to_date(
 def test_every_connection_waits_for_the_disk_and_overwrites(
     used: Path, name: str, value: object
 ) -> None:
-    """A durable charge survives a power cut; deleted data is gone.
-    A connection that replaces another, as after a fork, is no different."""
+    """A durable charge survives a power cut, and deleted data is gone.
+
+    A connection that replaces another, as after a fork, has the same settings.
+    """
     state = State(used)
     for _ in range(2):
         with state.transaction() as db:
@@ -117,7 +119,7 @@ def test_a_new_marker_and_its_name_are_on_disk_before_anything_is_charged(
     assert synced == [(tmp_path / MARKER).stat().st_ino, tmp_path.stat().st_ino]
 
 
-def test_the_name_of_a_new_folder_is_on_disk_too(
+def test_the_name_of_a_new_folder_is_on_disk_before_anything_is_charged(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Otherwise a power loss could take folder, ledger and marker together without a trace."""
@@ -155,7 +157,7 @@ def test_a_marker_leaves_no_file_open(tmp_path: Path, monkeypatch: pytest.Monkey
 def test_a_marker_only_grows(tmp_path: Path) -> None:
     state, lengths = State(tmp_path), list[int]()
     state.note_charges(3)
-    assert not state.marker.exists(), "only a state that was begun has a marker"
+    assert not state.marker.exists(), "an unused state has a marker"
     for charges in (2, 1, 5):
         state._make_marker()
         lengths.append(state.marker.stat().st_size)
@@ -164,7 +166,7 @@ def test_a_marker_only_grows(tmp_path: Path) -> None:
 
 
 def test_only_state_executes_sql() -> None:
-    """Code outside the state only passes a transaction on. Import-linter cannot see this."""
+    """Other code only passes a transaction on, which import-linter cannot check."""
     client = Path(deniable.client.__file__).parent
     others = [path for path in client.rglob("*.py") if path.parent.name != "state"]
     assert len(others) > 10
@@ -175,13 +177,11 @@ def test_only_state_executes_sql() -> None:
 def test_a_missing_database_means_no_report(client_of: MakeClient, used: Path) -> None:
     (used / DATABASE).unlink()
     assert answer(client_of) == "unavailable"
-    assert not (used / DATABASE).exists(), "no new one was made"
+    assert not (used / DATABASE).exists(), "a new database was created"
 
 
-def test_a_folder_that_was_deleted_whole_is_a_new_install(
-    client_of: MakeClient, used: Path
-) -> None:
-    """The README says so: nothing on the device can show it."""
+def test_a_completely_deleted_folder_is_a_new_install(client_of: MakeClient, used: Path) -> None:
+    """The README states this: nothing on the device can reveal it."""
     shutil.rmtree(used)
     assert answer(client_of) == "queued"
 
@@ -275,7 +275,7 @@ def test_an_outbox_never_uses_a_number_twice(tmp_path: Path) -> None:
 def test_every_table_is_emptied_or_states_why_it_is_kept(
     client_of: MakeClient, script: Script, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A table that is added later and forgotten here fails the test."""
+    """A new table that is not listed here fails the test."""
     later = schema.Table("later", "value TEXT")
     monkeypatch.setattr(schema, "TABLES", (*schema.TABLES, later))
     script.publish(document("over", questions=bit("crashed", "0.5")), state="closed")
@@ -286,7 +286,7 @@ def test_every_table_is_emptied_or_states_why_it_is_kept(
     change_database(tmp_path / "state", "INSERT INTO later VALUES ('x')")
     before = rows_by_table(tmp_path / "state")
     assert set(before) == {table.name for table in schema.TABLES}
-    assert all(before.values()), "the test fills every table"
+    assert all(before.values()), "a table is empty before the erasure"
     assert client.forget()
     kept = {table.name for table in schema.TABLES if table.kept}
     assert kept == {"charges", "ledgers", "people_key"}
@@ -298,8 +298,11 @@ def test_every_table_is_emptied_or_states_why_it_is_kept(
 def test_flipped_bits_never_raise_and_never_spend_twice(
     client_of: MakeClient, used: Path, tmp_path: Path, clock: Clock, script: Script
 ) -> None:
-    """80 databases with one to four flipped bits each. Whatever a damaged one still answers, the
-    round that is paid for is never answered again, and no more than the cap is spent."""
+    """Use 80 databases with one to four flipped bits each.
+
+    Even if a damaged database still answers, a paid round is never answered again, and the cap
+    holds.
+    """
     whole, marker = (used / DATABASE).read_bytes(), (used / MARKER).read_bytes()
     chance = random.Random(20261118)
     clock.now -= timedelta(days=1)
@@ -335,7 +338,7 @@ def test_a_database_locked_by_another_means_no_report(
 def test_an_answer_waits_for_a_lock_for_a_quarter_second(
     client_of: MakeClient, used: Path, monkeypatch: pytest.MonkeyPatch, held: str
 ) -> None:
-    """It then returns, since it may run within a request to the app."""
+    """The call then returns, because it may run within a request to the app."""
     monkeypatch.setattr(database, "LOCK_WAIT_SECONDS", LOCK_WAIT_SECONDS)
     client = client_of(consent=False, policy=POLICY)
     other = sqlite3.connect(used / DATABASE, isolation_level=None)
@@ -352,7 +355,7 @@ def test_an_answer_waits_for_a_lock_for_a_quarter_second(
 def test_a_report_that_is_paid_for_waits_longer_for_a_lock(
     client_of: MakeClient, used: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Another process writes between the charge and the report, which is not lost."""
+    """The report is not lost if another process writes between the charge and the report."""
     monkeypatch.setattr(database, "LOCK_WAIT_SECONDS", LOCK_WAIT_SECONDS)
     client = client_of(consent=False, policy=POLICY)
     other = sqlite3.connect(used / DATABASE, isolation_level=None, check_same_thread=False)
@@ -371,10 +374,10 @@ def test_a_report_that_is_paid_for_waits_longer_for_a_lock(
 
 
 def test_a_disk_that_cannot_be_written_means_no_report(client_of: MakeClient, used: Path) -> None:
-    """The test may run as root, so the file's own header makes it read-only for SQLite."""
+    """Make the file read-only by its header, because the test may run as root."""
     with (used / DATABASE).open("r+b") as file:
         file.seek(18)
-        file.write(b"\x03\x02")  # the file format's write version: a newer one is read-only
+        file.write(b"\x03\x02")  # SQLite opens a newer write version read-only
     assert answer(client_of) == "unavailable"
 
 
@@ -396,8 +399,8 @@ def test_a_full_disk_at_any_point_raises_nothing_and_spends_once(
     script: Script,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """No file may grow beyond a size, for sizes from nothing to enough."""
-    monkeypatch.setattr(client_module, "CLOSE_SECONDS", 0.0)  # there is nobody to send to
+    """Limit the file size, from nothing to enough."""
+    monkeypatch.setattr(client_module, "CLOSE_SECONDS", 0.0)  # no server to send to
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
     statuses = []
     for limit in range(0, 120_000, 8_000):
@@ -427,7 +430,7 @@ def test_an_unreadable_state_is_a_clear_error_for_the_command(used: Path) -> Non
         read_summary(used)
 
 
-def test_a_folder_of_the_app_keeps_its_own_rights(client_of: MakeClient, tmp_path: Path) -> None:
+def test_a_folder_of_the_app_keeps_its_permissions(client_of: MakeClient, tmp_path: Path) -> None:
     folder = tmp_path / "state"
     folder.mkdir(mode=0o755)
     folder.chmod(0o755)

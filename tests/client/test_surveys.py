@@ -1,4 +1,4 @@
-"""The list of surveys: when it is fetched, what is kept, and what is used without a server."""
+"""List of surveys: when it is fetched, what is kept, and what is used without a server."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def test_a_fresh_list_serves_every_survey_without_a_request(
     assert len(script.gets) == 1
 
 
-def test_an_hour_later_it_is_fetched_again(
+def test_the_list_is_fetched_again_after_an_hour(
     script: Script, client_of: MakeClient, clock: Clock
 ) -> None:
     script.publish(document())
@@ -83,7 +83,7 @@ def test_a_list_is_fresh_for_an_hour(seconds: int, fresh: bool) -> None:
 def test_a_damaged_list_is_fetched_again(
     script: Script, client_of: MakeClient, tmp_path: Path, damage: str
 ) -> None:
-    """It is only a copy."""
+    """The stored list is only a copy."""
     script.publish(document())
     client_of().answer("unheard-of")
     before = len(script.gets)
@@ -97,7 +97,7 @@ def test_a_damaged_list_is_fetched_again(
 def test_a_list_that_came_meanwhile_is_not_fetched_again(
     script: Script, client_of: MakeClient
 ) -> None:
-    """A thread that saw no list, and is slow, finds the one that another thread has fetched."""
+    """A slow thread that saw no list finds the one that another thread has fetched."""
     survey = script.publish(document())
     client = client_of()
     with client._state.transaction() as db:
@@ -128,7 +128,7 @@ def test_a_list_that_comes_after_a_withdrawal_is_not_kept(
 
 
 def closed_then_open(script: Script, client: Client, clock: Clock) -> str:
-    """The status where a list says closed, and a later one open again."""
+    """Return the status after a list with the survey closed and a later one with it open."""
     script.surveys[0]["state"] = "closed"
     assert client.answer("app-health", **ANSWERS).status == "closed"
     script.surveys[0]["state"] = "open"
@@ -140,7 +140,10 @@ def closed_then_open(script: Script, client: Client, clock: Clock) -> str:
 def test_a_survey_seen_closed_is_not_opened_by_a_later_list(
     script: Script, client_of: MakeClient, clock: Clock, gone: bool
 ) -> None:
-    """Nobody signs the state: a server or a cache could say anything. Restarts change nothing."""
+    """The state of a survey is unsigned, so a server or cache could claim anything.
+
+    Restarts change nothing.
+    """
     survey = script.publish(document())
     assert closed_then_open(script, client_of(), clock) == "closed"
     listed = script.surveys[:]
@@ -153,7 +156,7 @@ def test_a_survey_seen_closed_is_not_opened_by_a_later_list(
         assert client_of().answer(survey, **ANSWERS).status == "closed"
 
 
-def test_that_a_survey_was_closed_is_kept_until_its_own_days_are_over(
+def test_a_closed_survey_is_remembered_until_its_last_day_is_over(
     script: Script, client_of: MakeClient, clock: Clock, tmp_path: Path
 ) -> None:
     """Its last day is 2027-02-28."""
@@ -174,13 +177,13 @@ def test_that_a_survey_was_closed_is_kept_until_its_own_days_are_over(
     assert kept() == 0
     script.surveys[0]["state"] = "closed"
     clock.now += timedelta(hours=2)
-    assert kept() == 0, "whatever the list says of it later"
+    assert kept() == 0, "later lists must not matter"
 
 
 def test_an_unverified_survey_closes_nothing(
     script: Script, client_of: MakeClient, clock: Clock
 ) -> None:
-    """A list may name any id: only a survey that the app could answer is remembered as closed."""
+    """A list may contain any id; only surveys that the app could answer are kept as closed."""
     script.publish(document(), key=OTHER_KEY, state="closed")
     client_of().answer("app-health", **ANSWERS)
     script.surveys.clear()
@@ -192,7 +195,7 @@ def test_an_unverified_survey_closes_nothing(
 def test_an_id_is_never_matched_by_a_name(
     script: Script, client_of: MakeClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A survey that is named like another's id is not answered for it, though a key signed it."""
+    """A signed survey whose name is another's id is not answered for it."""
     with monkeypatch.context() as patch:
         patch.setattr(reader, "_ID", re.compile("none"))
         script.publish(document("ab" * 32))
@@ -207,7 +210,7 @@ def test_a_name_that_looks_like_an_id_is_refused(name: str) -> None:
     document(name[1:])
 
 
-def test_what_the_server_lists_no_longer_is_forgotten(
+def test_surveys_that_the_server_no_longer_lists_are_forgotten(
     script: Script, client_of: MakeClient, clock: Clock
 ) -> None:
     script.publish(document())
@@ -252,7 +255,7 @@ def test_a_survey_published_later_is_found_without_waiting_an_hour(
     assert client.answer("app-health", **ANSWERS).status == "queued"
 
 
-def test_asking_for_what_is_not_there_does_not_ask_the_server_each_time(
+def test_an_unknown_survey_is_not_requested_at_each_call(
     script: Script, client_of: MakeClient
 ) -> None:
     client = client_of()
@@ -269,10 +272,10 @@ def test_a_bad_survey_hides_no_good_one(script: Script, client_of: MakeClient) -
     assert client_of().answer("app-health", **ANSWERS).survey == good
 
 
-def test_a_list_judged_by_one_policy_is_none_for_another(
+def test_a_list_verified_with_one_policy_is_not_used_with_another(
     script: Script, client_of: MakeClient
 ) -> None:
-    """An update of the app that trusts a new key does not wait for the list to grow stale."""
+    """An app update that trusts a new key does not wait for the list to expire."""
     old = script.publish(document())
     new = script.publish(document(opens="2026-12-02"), key=OTHER_KEY)
     assert client_of().answer("app-health", **ANSWERS).survey == old

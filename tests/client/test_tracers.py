@@ -1,7 +1,7 @@
-"""No tracer in the app's process can add anything to a request: the bytes on the wire stay equal.
+"""Tracers in the app's process: they add nothing to a request, and its bytes stay equal.
 
-A client fetches, answers and sends in a process where the tracers of four vendors are on. The twins
-are the app's own requests in that process: the tracers add their ids to those.
+A client fetches, answers and sends in a process where the tracers of four vendors are active. The
+twins are the app's own requests in that process, to which the tracers add their ids.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ IDS = (b"sentry-trace:", b"baggage:", b"x-datadog-trace-id:", b"elastic-apm-trac
 
 
 class Recorder(socketserver.ThreadingTCPServer):
-    """A server that records the bytes of every request."""
+    """Server that records the bytes of every request."""
 
     daemon_threads = True
 

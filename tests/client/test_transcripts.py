@@ -1,4 +1,4 @@
-"""The ε that whole transcripts of a real client reveal, and clients that reveal more."""
+"""Whole transcripts of a real client: the ε that they reveal, and clients that reveal more."""
 
 from __future__ import annotations
 
@@ -15,19 +15,22 @@ from deniable.shared.privacy.verification import Audited
 
 History = Sequence[Mapping[str, object]]
 FRESH = verb.SURVEY.format("", "1").encode()
-OPEN = verb.SURVEY.format("", "20").encode()  # noise that is never seen
+OPEN = verb.SURVEY.format("", "20").encode()  # has so little noise that lies never occur
 LATCHED = verb.SURVEY.format(verb.TRANSCRIPTS["transcript, latched"], "1").encode()
 FEW = 25
 
 
 @pytest.mark.parametrize("survey", [FRESH, LATCHED], ids=["fresh", "latched"])
-def test_a_clients_transcripts_give_away_no_more_than_epsilon(survey: bytes) -> None:
-    """False alarm: 1e-9. Every body of either history has the size that the survey says."""
+def test_transcripts_of_a_client_reveal_no_more_than_epsilon(survey: bytes) -> None:
+    """Keep false alarms at 1e-9.
+
+    Every body of either history has the size that the survey states.
+    """
     assert audit_transcripts("client", survey, FEW).holds
 
 
 @pytest.mark.parametrize("sent", [True, False])
-def test_a_client_that_sends_one_answer_only_is_caught(sent: bool) -> None:
+def test_a_client_that_sends_only_one_of_the_answers_is_caught(sent: bool) -> None:
     posted = transcript(FRESH, [{"crashed": sent, "browser": "firefox"}] * 2)
 
     def post(_: bytes, history: History) -> tuple[bytes, ...]:
@@ -62,7 +65,7 @@ def test_the_verb_measures_every_mechanism_and_both_kinds_of_transcripts(
 def test_a_bound_above_epsilon_is_a_finding(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    def audit(mechanism: object, trials: int) -> Audited:  # whatever is asked
+    def audit(mechanism: object, trials: int) -> Audited:  # ignores its arguments
         return Audited("planted", "1", 1.01, trials)
 
     monkeypatch.setattr(audits, "audit", audit)
@@ -70,7 +73,7 @@ def test_a_bound_above_epsilon_is_a_finding(
     assert "MORE THAN ITS ε" in capsys.readouterr().out
 
 
-def test_a_table_that_is_not_kept_is_said(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_violated_table_is_reported(capsys: pytest.CaptureFixture[str]) -> None:
     words = ["certify", "--audit", "--kind", "number", "--epsilon", "0.6", "--trials", "1000"]
     assert command.main(words) == 0
     assert "optimal-table: no table for ε 0.6" in capsys.readouterr().err

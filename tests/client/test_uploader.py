@@ -1,4 +1,4 @@
-"""The uploader: what becomes of an envelope under everything that a server may say."""
+"""Uploader: the fate of an envelope after every reply that a server may give."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def deliveries(folder: Path) -> list[tuple[str, str]]:
 # Replies
 
 
-def test_what_is_queued_is_sent_without_a_flush(
+def test_queued_reports_are_sent_without_a_flush(
     script: Script, client_of: MakeClient, tmp_path: Path
 ) -> None:
     script.publish(document())
@@ -58,7 +58,7 @@ def test_what_is_queued_is_sent_without_a_flush(
     eventually(lambda: deliveries(tmp_path / "state") == [("accepted", "")])
 
 
-def test_a_duplicate_is_as_good_as_accepted(
+def test_a_duplicate_counts_as_accepted(
     script: Script, client_of: MakeClient, tmp_path: Path
 ) -> None:
     script.publish(document())
@@ -70,7 +70,7 @@ def test_a_duplicate_is_as_good_as_accepted(
 
 
 @pytest.mark.parametrize("code", ["unknown-survey", "closed", "late", "bad-payload", "too-many"])
-def test_what_the_server_refuses_is_recorded_and_not_sent_again(
+def test_a_refused_report_is_recorded_and_not_sent_again(
     script: Script, client_of: MakeClient, tmp_path: Path, code: str
 ) -> None:
     script.publish(document())
@@ -84,7 +84,7 @@ def test_what_the_server_refuses_is_recorded_and_not_sent_again(
 
 
 @pytest.mark.parametrize("status", [400, 405, 413, 415, 422])
-def test_what_cannot_get_better_is_dropped(
+def test_a_report_with_a_permanent_error_is_dropped(
     script: Script, client_of: MakeClient, tmp_path: Path, status: int
 ) -> None:
     script.publish(document())
@@ -119,7 +119,7 @@ PASSING = {
 
 
 @pytest.mark.parametrize("name", PASSING)
-def test_what_may_get_better_is_sent_again_and_is_the_same(
+def test_a_report_with_a_temporary_error_is_sent_again_unchanged(
     script: Script, client_of: MakeClient, tmp_path: Path, name: str
 ) -> None:
     script.publish(document())
@@ -132,7 +132,7 @@ def test_what_may_get_better_is_sent_again_and_is_the_same(
     assert len(script.posts) == 3
 
 
-def test_a_server_that_comes_back_gets_what_waited(
+def test_a_server_that_recovers_gets_the_waiting_reports(
     script: Script, client_of: MakeClient, tmp_path: Path
 ) -> None:
     script.publish(document())
@@ -152,7 +152,7 @@ def test_a_server_that_comes_back_gets_what_waited(
 def test_retry_after_is_a_minimum_even_for_flush(
     script: Script, client_of: MakeClient, ticks: Ticks
 ) -> None:
-    """It also gives up without delay if waiting has no effect: its clock stands still."""
+    """It also gives up immediately if waiting has no effect, because its clock stands still."""
     script.publish(document())
     script.replies = [LATER]
     client = client_of(monotonic=ticks)
@@ -161,7 +161,7 @@ def test_retry_after_is_a_minimum_even_for_flush(
     ticks.seconds += 599.5
     assert client.flush(0.4) == 1
     assert len(script.posts) == 1
-    ticks.seconds += 600.5  # random time is added, up to as much again
+    ticks.seconds += 600.5  # a random pause of up to the same length is added
     assert client.flush(PATIENCE) == 0
     assert len(script.posts) == 2
 
@@ -170,8 +170,8 @@ def failed(client: Client, times: int) -> bool:
     return client._uploader._backoff._failures == times
 
 
-def test_failures_are_met_with_pauses(script: Script, client_of: MakeClient, ticks: Ticks) -> None:
-    """While the clock stands nothing is tried again; after the longest pause it is, once."""
+def test_failures_cause_pauses(script: Script, client_of: MakeClient, ticks: Ticks) -> None:
+    """Nothing is retried while the clock stands still; after the longest pause, one try follows."""
     script.publish(document())
     script.always = Answer(500)
     client = client_of(monotonic=ticks)
@@ -201,21 +201,21 @@ def test_backoff_is_exponential_with_full_jitter(ticks: Ticks) -> None:
     backoff.reset()
     assert backoff.rest <= 0
     backoff.fail()
-    assert bounds[-1] == (0, 1.0), "after a success it starts again"
+    assert bounds[-1] == (0, 1.0), "a success resets the backoff"
 
 
-def test_the_bounds_of_the_uploader_s_pauses() -> None:
+def test_the_pauses_of_the_uploader_have_their_limits() -> None:
     assert (FIRST_PAUSE_SECONDS, MAX_PAUSE_SECONDS) == (1.0, 3600.0)
 
 
-def test_what_the_server_asked_for_is_the_least_pause(ticks: Ticks) -> None:
+def test_the_pause_requested_by_the_server_is_a_minimum(ticks: Ticks) -> None:
     backoff = Backoff(1.0, 3600.0, ticks, lambda low, high: high)
     backoff.fail(0.25)
-    assert backoff.rest == 60.25, "and up to a minute of random time more"
+    assert backoff.rest == 60.25, "plus up to a minute at random"
     backoff.hurry()
     assert backoff.rest == 60.25
     backoff.fail(70.0)
-    assert backoff.rest == 140.0, "or up to as much again"
+    assert backoff.rest == 140.0, "or plus up to the same time"
     ticks.seconds += 3
     backoff.hurry()
     assert backoff.rest == 137.0
@@ -267,7 +267,7 @@ def test_retry_after_may_be_a_date() -> None:
         b"[" * 100_000,
     ],
 )
-def test_no_reply_is_too_odd_to_survive(body: bytes) -> None:
+def test_the_uploader_survives_every_odd_reply(body: bytes) -> None:
     assert delivery_result(Reply(200, body)).settled is None
 
 
@@ -278,7 +278,7 @@ def test_no_reply_is_too_odd_to_survive(body: bytes) -> None:
 def test_a_thread_that_died_is_replaced(
     script: Script, client_of: MakeClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Whatever kills it, the next wake starts another, and no flush waits for a dead one."""
+    """After any failure, the next wake starts another thread, and no flush waits for a dead one."""
     script.publish(document())
     client = client_of()
     with monkeypatch.context() as patch:
@@ -288,8 +288,8 @@ def test_a_thread_that_died_is_replaced(
     assert client.flush(PATIENCE) == 0
 
 
-def test_flush_keeps_to_its_time(script: Script, client_of: MakeClient) -> None:
-    """The server says nothing as long as the test lasts; flush and close return all the same."""
+def test_flush_keeps_to_its_timeout(script: Script, client_of: MakeClient) -> None:
+    """The server does not reply during the test; flush and close return nevertheless."""
     script.publish(document())
     script.always = Answer(hold=threading.Event())
     client = client_of(timeout=3600.0)
@@ -298,11 +298,13 @@ def test_flush_keeps_to_its_time(script: Script, client_of: MakeClient) -> None:
     client.close()
 
 
-def test_flush_does_not_wait_for_what_comes_later(
+def test_flush_does_not_wait_for_later_reports(
     script: Script, client_of: MakeClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A flush has a fence: here eleven answers come after it, and the server holds the first of
-    them back until flush has returned."""
+    """A flush waits only for reports queued before it.
+
+    Eleven answers come after it, and the server holds the first of them until flush has returned.
+    """
     fenced, queued, flushed = threading.Event(), threading.Event(), threading.Event()
     newest = outbox.newest
 
@@ -353,7 +355,7 @@ def test_the_outbox_is_bounded_and_its_losses_are_counted(
     assert client.flush(0) == 3
 
 
-def test_what_no_server_takes_any_more_is_given_up(
+def test_a_report_past_its_grace_is_given_up(
     script: Script, client_of: MakeClient, clock: Clock, tmp_path: Path
 ) -> None:
     script.publish(document())
@@ -367,7 +369,7 @@ def test_what_no_server_takes_any_more_is_given_up(
     assert deliveries(tmp_path / "state") == [("given-up", "it could not be sent in time")]
 
 
-def test_the_thread_itself_gives_up_what_is_late(
+def test_the_thread_gives_up_late_reports(
     script: Script, client_of: MakeClient, clock: Clock, tmp_path: Path
 ) -> None:
     script.publish(document())
@@ -385,7 +387,7 @@ def uploaders() -> set[threading.Thread]:
     return {thread for thread in threading.enumerate() if thread.name == "deniable-uploader"}
 
 
-def test_no_thread_is_left_when_nothing_is_left(script: Script, client_of: MakeClient) -> None:
+def test_the_thread_ends_when_no_report_is_left(script: Script, client_of: MakeClient) -> None:
     script.publish(document())
     client, before = client_of(), uploaders()
     client.answer("app-health", **ANSWERS)
@@ -393,7 +395,9 @@ def test_no_thread_is_left_when_nothing_is_left(script: Script, client_of: MakeC
     eventually(lambda: uploaders() <= before)
 
 
-def test_close_ends_the_thread_and_keeps_what_waits(script: Script, client_of: MakeClient) -> None:
+def test_close_ends_the_thread_and_keeps_waiting_reports(
+    script: Script, client_of: MakeClient
+) -> None:
     script.publish(document())
     script.always = LATER
     client, before = client_of(), uploaders()
@@ -420,7 +424,7 @@ print(client.answer("app-health", crashed=True).status)
 @pytest.mark.parametrize(
     "reply", [ACCEPTED, Answer(hold=threading.Event())], ids=["prompt", "silent"]
 )
-def test_at_the_end_of_the_process_there_is_a_last_short_chance(
+def test_the_end_of_the_process_allows_a_last_short_try(
     script: Script, tmp_path: Path, policy_key: str, reply: Answer
 ) -> None:
     script.publish(document(questions=bit("crashed", "0.5")))
@@ -437,11 +441,14 @@ def test_at_the_end_of_the_process_there_is_a_last_short_chance(
     assert deliveries(tmp_path / "state") == [(expected, "")]
 
 
-def test_a_report_that_nothing_may_send_wakes_no_thread(
+def test_a_report_without_consent_wakes_no_thread(
     script: Script, client_of: MakeClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A withdrawal deletes the person's reports. If one were left, it would not be counted as
-    waiting, and neither the thread nor a flush would keep looking for it."""
+    """A withdrawal deletes the person's reports.
+
+    If one were left, it would not be counted as waiting, and neither the thread nor a flush would
+    keep looking for it.
+    """
     script.publish(document())
     client = client_of(send_within=3600.0)
     client.person("ann").consent(True)
@@ -458,7 +465,7 @@ def test_a_report_that_nothing_may_send_wakes_no_thread(
 def test_a_flush_ends_when_a_pass_finds_nothing_to_send(
     script: Script, client_of: MakeClient, ticks: Ticks, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Also while a clock stands still and reports are counted as waiting."""
+    """The flush ends even if the clock stands still and reports are counted as waiting."""
     script.publish(document())
     client = client_of(send_within=3600.0, monotonic=ticks)
     assert client.answer("app-health", **ANSWERS).status == "queued"

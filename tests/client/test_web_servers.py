@@ -1,4 +1,4 @@
-"""One client in many workers: the process managers that apps run under, each for real."""
+"""One client in many workers, under each real process manager that apps use."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ class Unix(HTTPConnection):
 
 
 def get(path: str, name: str) -> tuple[str, str]:
-    """Return the worker that answered a survey, and the status."""
+    """Return the worker that answered a request, and the status."""
     connection = Unix(path)
     try:
         connection.request("GET", f"/{name}")
@@ -76,7 +76,7 @@ def get(path: str, name: str) -> tuple[str, str]:
 def serving(
     command: list[str], **environment: str
 ) -> Iterator[tuple[str, subprocess.Popen[bytes]]]:
-    """A server with the application, at a socket; ended by the signal that supervisors send."""
+    """Run the application's server at a socket; stop it by the signal that supervisors send."""
     with TemporaryDirectory() as folder:
         path = f"{folder}/socket"
         process = subprocess.Popen(
@@ -96,11 +96,11 @@ def serving(
 
 
 def wait_for_workers(path: str) -> None:
-    """A worker that is only starting would not hear that it is to end."""
+    """Wait until the workers run, because a starting worker would miss the signal to end."""
     up = set[str]()
 
     def all_are_up() -> bool:
-        with suppress(ConnectionRefusedError):  # there is a socket, and nobody listens yet
+        with suppress(ConnectionRefusedError):  # the socket exists, but no process listens yet
             up.add(get(path, "")[0])
         return len(up) == WORKERS
 
@@ -111,7 +111,7 @@ def wait_for_workers(path: str) -> None:
 def test_workers_that_share_a_client_answer_and_send(
     script: Script, tmp_path: Path, policy_key: str, server: str
 ) -> None:
-    """24 surveys, asked for twice at the same time: each is answered and sent once."""
+    """Answer 24 surveys twice, simultaneously: each is answered and sent once."""
     for name in ("before-the-fork", *SURVEYS):
         script.publish(document(name, questions=bit("crashed", "0.1")))
     state = str(tmp_path / "state")
@@ -126,11 +126,14 @@ def test_workers_that_share_a_client_answer_and_send(
     assert len({post.body for post in script.posts}) == 25
 
 
-def test_workers_that_are_forked_in_silence_answer_and_send(
+def test_workers_that_are_forked_in_c_answer_and_send(
     script: Script, tmp_path: Path, policy_key: str
 ) -> None:
-    """uWSGI forks in C. With the master's threads at rest its workers answer, or say that they
-    cannot; nothing is paid for or sent twice."""
+    """uWSGI forks in C.
+
+    If the master's threads are idle, its workers answer, or report that they cannot. Nothing is
+    paid for or sent twice.
+    """
     for name in ("before-the-fork", *SURVEYS):
         script.publish(document(name, questions=bit("crashed", "0.1")))
     state = str(tmp_path / "state")
@@ -145,7 +148,7 @@ def test_workers_that_are_forked_in_silence_answer_and_send(
 
 
 def finish(script: Script, state: str, policy_key: str) -> None:
-    """Start again: the reports that the workers left on disk are sent."""
+    """Restart: the reports that the workers left on disk are sent."""
     client = device(script.url, state, policy_key, "6")
     assert client.flush(PATIENCE) == 0
     client.close()
@@ -195,7 +198,7 @@ def test_a_pool_of_processes_shares_a_folder(
 
 
 def answered(url: str, state: str, policy_key: str, name: str) -> str:
-    """A task of a pool, which makes a client of its own."""
+    """Answer in a task of a pool, with a separate client."""
     client = device(url, state, policy_key, "6")
     try:
         return client.answer(name, crashed=True).status

@@ -1,4 +1,4 @@
-"""Manners on the wire: what every request says, and what no reply can make the client do."""
+"""Requests on the wire: what each contains, and what no reply can make the client do."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ PLAIN = {
 }
 
 
-def test_requests_say_nothing_about_who_sends_them(
+def test_requests_contain_nothing_about_their_sender(
     script: Script, client_of: MakeClient, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Neither the environment nor the server's last reply adds a header."""
@@ -117,7 +117,7 @@ def test_an_address_that_is_not_private_is_refused(address: str, tmp_path: Path)
         "http://[::1]:8000",
     ],
 )
-def test_https_and_this_machine_are_fine(address: str) -> None:
+def test_https_and_loopback_addresses_are_accepted(address: str) -> None:
     assert checked_address(address) == address.rstrip("/")
 
 
@@ -139,33 +139,33 @@ def test_a_compressed_reply_is_not_unpacked(script: Script) -> None:
 @pytest.mark.parametrize(
     "slow", [Answer(hold=threading.Event()), Answer(drip=True)], ids=["silent", "dripping"]
 )
-def test_a_slow_server_keeps_nobody_waiting(
+def test_callers_do_not_wait_for_a_slow_server(
     script: Script,
     client_of: MakeClient,
     ticks: Ticks,
     slow: Answer,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """A list that never ends is waited for a while, and not again at once."""
+    """Callers wait for an endless list for a while, and not again immediately."""
     monkeypatch.setattr(surveys, "FETCH_SECONDS", 0.1)
     script.list_reply = slow
     client = client_of(monotonic=ticks, timeout=0.05)
     fetcher = client._surveys._fetcher
     fetched = [(client.answer("app-health", **ANSWERS).status, fetcher._fetch) for _ in range(4)]
     assert {status for status, _ in fetched} == {"unavailable"}
-    assert fetched[1][1] is fetched[2][1] is fetched[3][1], "no fetch until the pause is over"
+    assert fetched[1][1] is fetched[2][1] is fetched[3][1], "fetched before the pause was over"
     ticks.seconds += 2
     eventually(lambda: fetcher._fetch is not None and fetcher._fetch.done.wait())
     client.answer("app-health", **ANSWERS)
-    assert fetcher._fetch is not fetched[3][1], "and then again"
+    assert fetcher._fetch is not fetched[3][1], "no new fetch after the pause"
 
 
-def test_a_fetch_is_waited_for_two_seconds() -> None:
+def test_callers_wait_two_seconds_for_a_fetch() -> None:
     assert FETCH_SECONDS == 2.0
 
 
 def test_a_reply_that_drips_is_cut_off_in_time(script: Script) -> None:
-    """The next byte always comes soon: only a deadline over the whole reply ends it."""
+    """The next byte always arrives soon; only a deadline for the whole reply ends it."""
     script.list_reply = Answer(drip=True)
     with pytest.raises(Unreachable):
         HttpTransport(script.url).request("GET", "/v1/surveys", None, None, 0.5)
@@ -185,16 +185,12 @@ def test_a_reply_that_drips_is_cut_off_in_time(script: Script) -> None:
         b"[" * 100_000,
     ],
 )
-def test_a_list_that_is_none_raises_nothing(
-    script: Script, client_of: MakeClient, body: bytes
-) -> None:
+def test_an_invalid_list_raises_nothing(script: Script, client_of: MakeClient, body: bytes) -> None:
     script.list_reply = Answer(body=body)
     assert client_of().answer("app-health", **ANSWERS).status in ("unavailable", "no-survey")
 
 
 @pytest.mark.parametrize("status", [204, 400, 401, 403, 404, 429, 500, 503])
-def test_a_list_that_is_refused_raises_nothing(
-    script: Script, client_of: MakeClient, status: int
-) -> None:
+def test_a_refused_list_raises_nothing(script: Script, client_of: MakeClient, status: int) -> None:
     script.list_reply = Answer(status)
     assert client_of().answer("app-health", **ANSWERS).status == "unavailable"

@@ -1,8 +1,8 @@
-"""A client in a process whose HTTP libraries several tracers have patched.
+"""Client in a process whose HTTP libraries several tracers have patched.
 
     python -m tests.client.traced_client TRACED URL KEY      TRACED: traced or untraced
 
-It fetches the list, answers once and sends the report, all within a trace of the host's own.
+It fetches the list, answers once and sends the report, all within a trace of the host.
 """
 
 from __future__ import annotations

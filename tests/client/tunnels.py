@@ -1,4 +1,4 @@
-"""A real HTTP proxy on loopback that makes tunnels, or plays what a test wants of it."""
+"""Real HTTP proxy on loopback that makes tunnels, or behaves as a test wants."""
 
 from __future__ import annotations
 
@@ -16,8 +16,10 @@ MADE = b"HTTP/1.1 200 Connection established\r\n\r\n"
 
 
 class TunnelProxy(socketserver.ThreadingTCPServer):
-    """Every tunnel leads to `port` on loopback, whatever host was asked for. `way`: how it drips
-    instead; `reply`: what it says to CONNECT."""
+    """Proxy whose tunnels all lead to `port` on loopback, whatever host was requested.
+
+    `way` makes it drip instead; `reply` is its answer to CONNECT.
+    """
 
     daemon_threads = True
     block_on_close = False
@@ -30,7 +32,7 @@ class TunnelProxy(socketserver.ThreadingTCPServer):
         self.url = f"http://{self.address}"
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """A client that hangs up is part of the tests."""
+        """Ignore clients that disconnect: tests do so on purpose."""
 
 
 class _Handler(socketserver.BaseRequestHandler):

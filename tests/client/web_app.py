@@ -1,4 +1,4 @@
-"""A web application with one client, made before its server forks: `tests.client.web_app:app`."""
+"""Web application with one client, made before its server forks: `tests.client.web_app:app`."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ client = Client(
     now=lambda: datetime(2026, 12, 10, 12, tzinfo=UTC),
 )
 client.consent(True)
-client.answer("before-the-fork", crashed=True)  # its uploader is at work when the workers are made
+client.answer("before-the-fork", crashed=True)  # its uploader runs when the workers are forked
 if "AT_REST" in os.environ:
     rest(client)
 
 
 def app(environ: dict[str, Any], start_response: Callable[..., object]) -> Iterable[bytes]:
-    """`GET /NAME` answers the survey NAME, `GET /` none. Says who did, and what it came to."""
+    """Answer the survey NAME for `GET /NAME`, none for `GET /`; return process and status."""
     name = environ["PATH_INFO"].strip("/")
     status = client.answer(name, crashed=True).status if name else "up"
     start_response("200 OK", [("Content-Type", "text/plain")])
