@@ -1,4 +1,4 @@
-"""A question for each mechanism, in TOML, with answers to it: for tests that go through all."""
+"""Questions in TOML, one for each mechanism, with answers, for tests that use every mechanism."""
 
 import json
 import math
@@ -13,8 +13,9 @@ from deniable.shared.survey.kinds.text import MIN_BUCKETS, MIN_TEXT_BYTES
 from tests.survey_texts import bit, choice, number, survey_text, vector
 from tests.survey_texts import question as asked_as
 
-OPTIONS = [chr(97 + n) for n in range(11)]  # two bytes of a set, five bits of padding, subsets of 3
-ANSWERS: dict[str, list[Any]] = {  # the first is held by most people
+# Sets take two bytes with five bits of padding; subsets have 3 options.
+OPTIONS = [chr(97 + n) for n in range(11)]
+ANSWERS: dict[str, list[Any]] = {  # most people give the first answer
     "bit": [True, False],
     "number": [-0.9, 2.25, 3, 0.1],
     "choice": ["c", "a", "d", "b"],
@@ -24,7 +25,7 @@ ANSWERS: dict[str, list[Any]] = {  # the first is held by most people
 
 
 def question(mechanism: str, epsilon: str = "1", name: str = "it") -> str:
-    """At sizes where nothing degenerates: eleven options, five steps, four coordinates."""
+    """Return a question of non-degenerate size: eleven options, five steps, four coordinates."""
     named = mechanisms()[mechanism]
     if named.kind == "bit":
         return bit(name, epsilon)
@@ -43,14 +44,14 @@ def question(mechanism: str, epsilon: str = "1", name: str = "it") -> str:
 
 
 def text_question(mechanism: str, name: str, epsilon: str) -> str:
-    """Return the smallest text question: the least length, the fewest buckets."""
+    """Return the smallest text question, with the least length and the fewest buckets."""
     return asked_as(
         name, "text", epsilon, length=MIN_TEXT_BYTES, buckets=MIN_BUCKETS, mechanism=mechanism
     )
 
 
 def survey(names: list[str], period: str = "month") -> str:
-    """A question for each of these mechanisms; its name is the mechanism's, with underscores."""
+    """Return the TOML of a survey with one question per mechanism, named after the mechanism."""
     asked = [question(name, name=name.replace("-", "_")) for name in names]
     return survey_text(
         "".join(asked), name="all-mechanisms", closes=date(2026, 12, 31), round=period
@@ -58,6 +59,8 @@ def survey(names: list[str], period: str = "month") -> str:
 
 
 def position(share: str, mechanism: Mechanism) -> int:
-    """An answer of a vector, a share of the range, as whole units of 2^-64 of a step. It is rounded
-    up: no coin tells the two."""
+    """Return a coordinate, a share of the range, in whole units of 2^-64 of a step.
+
+    It is rounded up, which no coin can distinguish.
+    """
     return math.ceil(Fraction(share) * int(mechanism.answer_at(mechanism.size)))

@@ -1,5 +1,8 @@
-"""The `deniable` command: in this process, as a start takes longer than what most verbs do; or in a
-process of its own, where it would serve if it did not refuse to."""
+"""`deniable` command for the tests: in this process or in a separate one.
+
+This process saves the start time, which is longer than most verbs take. A command that would serve
+if it failed to refuse needs a separate process.
+"""
 
 import io
 import json
@@ -27,12 +30,12 @@ class Done:
 
 
 def run(*arguments: object) -> Done:
-    """In this process."""
+    """Run a command in this process."""
     out, errors = io.StringIO(), io.StringIO()
     with redirect_stdout(out), redirect_stderr(errors):
         try:
             code = main([str(argument) for argument in arguments])
-        except SystemExit as end:  # as a parser ends
+        except SystemExit as end:  # raised by the parser
             code = end.code if isinstance(end.code, int) else 1
     return Done(code, out.getvalue(), errors.getvalue())
 
@@ -47,13 +50,13 @@ def asked_json(*arguments: object) -> dict[str, Any]:
 
 
 def run_alone(*arguments: object) -> "subprocess.CompletedProcess[str]":
-    """In a process of its own."""
+    """Run a command in a separate process."""
     command = [*DENIABLE, *map(str, arguments)]
     return subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE)
 
 
 def deniable(*arguments: str) -> dict[str, Any]:
-    """Run a command alone, and return the JSON that it prints."""
+    """Run a command in a separate process, and return the JSON that it prints."""
     done = run_alone(*arguments, "--json")
     assert done.returncode == 0, done.stderr
     document: dict[str, Any] = json.loads(done.stdout)

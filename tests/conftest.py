@@ -1,8 +1,10 @@
-"""Hypothesis has no deadline, as a machine may be busy. Temporary folders are in memory. And it is
-said how many long tests were left out: with xdist its workers know, and this process asks them.
+"""Settings of all tests, and a note of how many long tests were not selected.
 
-A call of `pytest_deselected` is of one reason. What -m leaves out of the usual `not long` is long
-without exception; what -k leaves out is the user's own choice, and not counted.
+Hypothesis has no deadline, because the machine may be busy. Temporary folders are in memory.
+
+A call of `pytest_deselected` has a single reason. Tests deselected by the default -m `not long` are
+long. Tests deselected by -k are the user's choice and are not counted. With xdist the workers know
+the number, so this process asks them.
 """
 
 import os
@@ -19,20 +21,23 @@ from deniable.client.state.ledger import ROBOTS
 settings.register_profile("unhurried", deadline=None)
 settings.load_profile("unhurried")
 
-collect_ignore = ["bench/peers_theirs.py"]  # for where other libraries are
+collect_ignore = ["bench/peers_theirs.py"]  # needs libraries of another environment
 LEFT = pytest.StashKey[int]()
 NAME = "long tests left"
-MEMORY, ROOM = "/dev/shm", 2 * 2**30  # Linux's; a container's may be small, or run no program
+# Only Linux has this folder. In a container it may be small, or forbid running programs.
+MEMORY, ROOM = "/dev/shm", 2 * 2**30
 
 
 def pytest_configure() -> None:
-    """Stores wait for the disk at each commit, and no test pulls the plug: a killed process leaves
-    the same files in memory as on a disk. Somebody's own TMPDIR stays."""
+    """Put temporary folders into memory, unless the user set TMPDIR.
+
+    Stores wait for the disk at each commit, but no test here cuts the power, and a killed process
+    leaves the same files in memory as on a disk.
+    """
+    # Clients of the tests stand for people and keep their folders, even in CI and containers.
     for name in ROBOTS:
-        os.environ.pop(
-            name, None
-        )  # the tests' clients stand for people, also where robots run them
-    os.environ[KEPT] = "1"  # and their folders for a device's disk, also in a container
+        os.environ.pop(name, None)
+    os.environ[KEPT] = "1"
     if "TMPDIR" not in os.environ and is_roomy(MEMORY):
         os.environ["TMPDIR"] = tempfile.tempdir = MEMORY
 
@@ -58,7 +63,7 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_testnodedown(node: Any) -> None:
-    """Each worker has collected all the tests, and left the same ones."""
+    """Take the count of one worker, because all have collected and deselected the same tests."""
     keep(node.config, getattr(node, "workeroutput", {}).get(NAME, 0))
 
 

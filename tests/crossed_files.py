@@ -1,4 +1,4 @@
-"""The product files that one piece of work passes through, traced."""
+"""Product files that one piece of work passes through, by tracing."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ PARTS = tuple(f"/{part}/deniable/{part}/" for part in ("client", "server", "shar
 
 @contextmanager
 def traced() -> Iterator[set[str]]:
-    """Collect the files whose functions this thread calls. Importing a module is not a call."""
+    """Collect the files whose functions this thread calls; importing a module is not a call."""
     files: set[str] = set()
 
     def note(frame: FrameType, event: str, argument: Any) -> None:
@@ -30,6 +30,6 @@ def traced() -> Iterator[set[str]]:
 
 
 def short(files: set[str]) -> str:
-    """The files for a failure message: one a line, without what they have in common."""
+    """Return the files for a failure message, one per line, without their common prefix."""
     names = (file.split("/deniable/", 1)[-1] for file in files)
     return "\n".join(sorted(names))

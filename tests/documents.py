@@ -1,4 +1,4 @@
-"""The documents: what they show, by file and section."""
+"""Documents and their contents, by file and section."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
 FOLDERS = ("client", "server", "shared", "simulations", "tests")
-GENERATED = ("CHANGELOG.md", "REFERENCE.md")  # the first is history, the other is the source's
+GENERATED = ("CHANGELOG.md", "REFERENCE.md")  # history, and text generated from the source
 
 
 @dataclass(frozen=True)
 class Block:
-    """Fenced or indented block of a document, to be typed or read."""
+    """Fenced or indented block of a document, for typing or reading."""
 
     document: str
     section: str
-    language: str  # "" where none is named; "indented"
+    language: str  # "" if none is named, or "indented"
     text: str
 
     @property
@@ -56,12 +56,12 @@ def blocks(document: str) -> Iterator[Block]:
 
 
 def section_of(document: str, section: str) -> str:
-    """Its text, without the heading."""
+    """Return the text of a section without its heading."""
     return text_of(document).split(f"## {section}\n")[1].split("\n## ")[0]
 
 
 def commands(text: str) -> list[str]:
-    """Each `deniable ...` of a block, in one line, without what a pipe or a comment adds."""
+    """Return each `deniable ...` command of a block on one line, without pipes and comments."""
     joined = text.replace("\\\n", " ")
     before = r"(?:^|&& |DENIABLE_TOKEN=\S+ |^docker exec \S+ |^ExecStart=\S+/)"
     found = re.findall(before + r"deniable ([^#|&\n]+?)(?= > |[#|&\n]|$)", joined, re.MULTILINE)

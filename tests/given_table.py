@@ -1,4 +1,4 @@
-"""A published survey whose table stands in its document, and the same with one thing changed."""
+"""Published survey with a table in its document, and variants with one change."""
 
 import json
 from collections.abc import Callable
@@ -11,13 +11,13 @@ from deniable.shared.survey.document import parse_toml, render_document
 from tests.survey_texts import number, survey_text
 
 STEPS = 4
-EACH = STEPS + 2  # integers of a symbol: its value, and its probability at each point
+EACH = STEPS + 2  # integers per symbol: its value and its probability at each point
 Integers = list[int]
 
 
 @cache
 def honest() -> bytes:
-    """A published survey with the example at ε 1."""
+    """Return a published survey with the example table at ε 1."""
     integers = json.dumps([str(integer) for integer in OptimalTable(Epsilon("1"), STEPS).integers])
     text = survey_text(number(mechanism="optimal-table", grid=STEPS) + f"integers = {integers}")
     return render_document(parse_toml(text))
@@ -56,7 +56,7 @@ def at(place: int, more: int) -> Callable[[Integers], Integers]:
 
 
 def with_a_zero(integers: Integers) -> Integers:
-    """Moved to the next symbol, so that only the zero is wrong."""
+    """Move a probability to the next symbol, so that only the zero is wrong."""
     return [
         integer - (index == 1) * integers[1] + (index == EACH + 1) * integers[1]
         for index, integer in enumerate(integers)
@@ -75,7 +75,7 @@ def swapped(integers: Integers) -> Integers:
     return sum([second, first, *others], Integers())
 
 
-# Each keeps everything but one thing, where it can
+# Each variant changes only one thing where possible
 BROKEN: dict[str, tuple[Callable[[Integers], Integers], str]] = {
     "one unit moved toward the truth": (one_unit_to_the_truth, "not private"),
     "a row one unit too large": (at(1, 1), "does not sum to 2^64"),

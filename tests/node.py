@@ -1,4 +1,4 @@
-"""The Node that runs the JavaScript client in tests: the lock's, whatever the machine has."""
+"""Node for the JavaScript client in tests: the locked version, not the machine's."""
 
 from pathlib import Path
 

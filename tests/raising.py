@@ -1,8 +1,8 @@
-"""A value that nobody may look at."""
+"""Value that must not be examined."""
 
 
 class Raising:
-    """A value that says what it is, and raises at whatever else it is asked."""
+    """Value that has a type, but raises for every other operation."""
 
     __hash__ = object.__hash__
 

@@ -1,10 +1,10 @@
-"""The reference of the public names: read from the source, written next to each part.
+"""Reference of the public names, read from the source and stored next to each part.
 
-    python -m tests.reference    writes client/REFERENCE.md and the like, and the table of sentences
+    python -m tests.reference    rewrites client/REFERENCE.md, the others, and the table of sentences
                                  of the JavaScript client
 
-A name is public if its package lists it in `__all__`. Signatures and docstrings are taken from the
-source as it stands there, so that every Python writes the same.
+A name is public if its package lists it in `__all__`. Signatures and docstrings are copied from the
+source text, so that every version of Python writes the same reference.
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ PACKAGES = {
 }
 PHRASES = ROOT / "client" / "javascript" / "src" / "phrases.js"
 LINE = 90
-MADE_ELSEWHERE = "Made by `"  # in a docstring: nobody calls the class itself
+MADE_ELSEWHERE = "Made by `"  # in a docstring: users do not call the class
 Documented = ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
 FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 
 
 @dataclass(frozen=True)
 class Name:
-    """A public class or function, and where it stands in the source."""
+    """Public class or function, and its location in the source."""
 
     name: str
     node: Documented
@@ -74,7 +74,7 @@ def _found(name: str, thing: object) -> Name:
 
 
 def undocumented(package: str) -> Iterator[str]:
-    """Public names, and public methods of theirs, that say nothing of themselves."""
+    """Return the public names, and their public methods, that have no docstring."""
     for name in public(package):
         if not ast.get_docstring(name.node):
             yield name.name
@@ -98,7 +98,7 @@ def javascript_phrases() -> str:
 
 
 def document(package: str) -> str:
-    """All public names of a package, in the order of their names."""
+    """Return the reference of a package, sorted by name."""
     names = public(package)
     parts = [part for name in names for part in _of(name, {n.name for n in names})]
     links = " · ".join(f"[{name.name}](#{name.name.lower()})" for name in names)
@@ -126,7 +126,7 @@ def _of(each: Name, known: set[str]) -> Iterator[str]:
 def _call(each: Name) -> str | None:
     """Return the signature of a class's `__init__`, or None.
 
-    A class with fields is described by them, and an error needs no signature.
+    The fields of a class describe it, and an error needs no signature.
     """
     if isinstance(each.node, FUNCTIONS):
         return _head(each.node)
@@ -147,7 +147,7 @@ def _head(node: ast.FunctionDef | ast.AsyncFunctionDef) -> str:
 
 
 def _arguments(node: ast.FunctionDef | ast.AsyncFunctionDef) -> str:
-    """Return the arguments as the formatter writes them: many take a line each."""
+    """Return the arguments as the formatter writes them: one per line if there are many."""
     given = node.args
     ahead = [*given.posonlyargs, *given.args]
     defaults = [None] * (len(ahead) - len(given.defaults)) + list(given.defaults)
@@ -171,17 +171,17 @@ def _argument(given: ast.arg, default: ast.expr | None) -> str:
 
 
 def _field(node: ast.AnnAssign, source: str) -> str:
-    """With the comment on its line."""
+    """Return a field with the comment on its line."""
     line = source.splitlines()[node.lineno - 1]
     comment = line.partition("  # ")[2] if node.lineno == node.end_lineno else ""
-    comment = re.sub(r"(^|; )Any: .*", "", comment)  # why it is one is no reader's question
+    comment = re.sub(r"(^|; )Any: .*", "", comment)  # readers need no reason for Any
     if isinstance(node.value, ast.Call):
         node = ast.AnnAssign(node.target, node.annotation, None, node.simple)
     return f"- `{ast.unparse(node)}`" + (f": {comment}" if comment else "")
 
 
 def prose(docstring: str) -> str:
-    """Paragraphs as they are; columns and sessions as blocks."""
+    """Return a docstring with its paragraphs unchanged and its columns and sessions as blocks."""
     return (
         "".join(
             f"{_block(paragraph)}\n\n" for paragraph in re.split(r"\n\s*\n", docstring)

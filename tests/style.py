@@ -71,7 +71,7 @@ PHRASES = [(re.compile(pattern, re.IGNORECASE), new) for pattern, new in REPLACE
 
 
 class Fault(NamedTuple):
-    """A place to change: what is wrong there, and what to write instead."""
+    """Fault at a place: what is wrong there, and what to write instead."""
 
     rule: str
     path: str

@@ -1,4 +1,4 @@
-"""Surveys as their authors write them: TOML from a few words, for every test that needs some."""
+"""Surveys as their authors write them: TOML from a few arguments."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ ALWAYS: dict[str, object] = {"opens": date(2020, 1, 1), "closes": date(2099, 12,
 
 
 def survey_text(questions: str, **changes: object) -> str:
-    """A monthly survey of this winter, unless told otherwise."""
+    """Return a monthly survey of this winter, unless arguments change it."""
     return _table("[survey]", SETTINGS | changes) + questions
 
 
@@ -56,7 +56,7 @@ def choice(
     epsilon: str = "1",
     other: str | None = None,
 ) -> str:
-    """Among these, or among so many."""
+    """Return a choice among these options, or among this many."""
     named = [f"option {n}" for n in range(options)] if isinstance(options, int) else list(options)
     return question(name, "choice", epsilon, options=named, mechanism=mechanism, other=other)
 
@@ -73,5 +73,5 @@ def _table(head: str, keys: dict[str, object]) -> str:
 
 
 def _toml(value: object) -> str:
-    """JSON's texts and lists are TOML's too; a day stands as it is."""
+    """Return a value as TOML: strings and lists are those of JSON, and a day is written plainly."""
     return str(value) if isinstance(value, date) else json.dumps(value, ensure_ascii=False)

@@ -1,4 +1,4 @@
-"""One tree of errors, one sentence for each mistake on the command line, and no traceback."""
+"""Errors: one tree, one sentence for each mistake on the command line, and no traceback."""
 
 from __future__ import annotations
 
@@ -80,8 +80,8 @@ def test_every_error_is_in_the_tree() -> None:
     assert outside == set()
 
 
-def test_the_documented_tree_is_the_tree() -> None:
-    """Each line of the docstring names a class; its indent is the class's depth."""
+def test_the_documented_tree_of_errors_is_current() -> None:
+    """In the docstring, each line names a class, and its indent is the depth of the class."""
     drawn = dict[str, int]()
     for line in (errors.__doc__ or "").splitlines():
         if match := re.match(r"    ((?:[│ ]   )*)[├└]── (\w+)", line):
@@ -96,7 +96,7 @@ def depth(error: type[BaseException]) -> int:
 
 @pytest.mark.parametrize("mistake", MISTAKES)
 def test_a_mistake_gets_one_sentence_and_exit_code_2(mistake: str, tmp_path: Path) -> None:
-    """Also a path that cannot be written, and a number out of range."""
+    """Include a path that cannot be written, and a number out of range."""
     survey = tmp_path / "survey.toml"
     assert run("survey", "new", survey).returncode == 0
     done = run(*shlex.split(mistake.format(folder=tmp_path, survey=survey)))
@@ -107,8 +107,8 @@ def test_a_mistake_gets_one_sentence_and_exit_code_2(mistake: str, tmp_path: Pat
     assert "Traceback" not in done.stderr
 
 
-def test_the_twin_a_bug_still_shows_its_traceback(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Only errors that say what to do become a sentence."""
+def test_a_bug_still_shows_its_traceback(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Twin: only errors that name the fix become a sentence."""
     monkeypatch.setattr("deniable.shared.cli.odds.odds", lambda _: 1 // 0)
     with pytest.raises(ZeroDivisionError):
         run("odds", "1")

@@ -1,7 +1,7 @@
 """Number of files that a reader opens to follow one piece of work from start to end.
 
-Breadth is what makes code hard to follow: stacks are short here. Each limit counts the files of the
-product whose functions run, in the thread that does the work, once everything is imported.
+Stacks are short here, so breadth is what makes code hard to follow. Each limit counts the product
+files whose functions run in the thread that does the work, once everything is imported.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import sys
 from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any  # a test response
+from typing import Any  # Any: a test response
 
 from flask import Response
 from flask.testing import FlaskClient
@@ -33,11 +33,11 @@ ANSWER, UPLOAD, RESULTS, PAGE, STUDY = 21, 14, 22, 32, 22
 
 
 def assert_crossed(files: set[str], limit: int) -> None:
-    assert files, "nothing was traced"
+    assert files, "no file was traced"
     assert len(files) <= limit, f"{len(files)} files, at most {limit}:\n{short(files)}"
 
 
-def test_an_answer_on_the_device(tmp_path: Path) -> None:
+def test_an_answer_on_the_device_crosses_few_files(tmp_path: Path) -> None:
     clock = Clock()
     with serving() as script:
         script.always = LATER
@@ -47,7 +47,7 @@ def test_an_answer_on_the_device(tmp_path: Path) -> None:
             script.url, policy=policy, state=tmp_path / "state", now=clock, timeout=PATIENCE
         )
         client.consent(True)
-        assert client.answer("app-health", **ANSWERS).status == "queued"  # fetches the survey
+        assert client.answer("app-health", **ANSWERS).status == "queued"  # fetches the survey first
         clock.now = datetime(2027, 1, 10, tzinfo=UTC)
         with traced() as files:
             outcome = client.answer("app-health", **ANSWERS)
@@ -59,7 +59,7 @@ def test_an_answer_on_the_device(tmp_path: Path) -> None:
 def crossed_by(
     place: Path, ask: Callable[[World], Callable[[], Any]], *, by_intake: bool = False
 ) -> set[str]:
-    """The files of one request to a server that has not answered the same before."""
+    """Count the files of one request to a server without cached answers."""
     with world(place, NOW) as here:
         published = here.publish(until_spring(BIT))
         for number in (683, 684, 685):
@@ -67,7 +67,7 @@ def crossed_by(
         assert here.send(envelope(published, 1, round_number=685)).status_code == 200
         request, loop = ask(here), here.app.extensions["tests"].loop
         with traced() as files:
-            if by_intake:  # it works in its loop's thread
+            if by_intake:  # intake runs in the thread of its loop
                 loop.call(sys.setprofile, sys.getprofile())
             response = request()
             loop.call(sys.setprofile, None)
@@ -75,7 +75,7 @@ def crossed_by(
     return files
 
 
-def test_an_upload(tmp_path: Path) -> None:
+def test_an_upload_crosses_few_files(tmp_path: Path) -> None:
     def ask(here: World) -> Callable[[], Any]:
         published = here.catalogue.find("app-health")
         body, devices = envelope(published, 2, round_number=685).pack(), here.devices
@@ -84,7 +84,7 @@ def test_an_upload(tmp_path: Path) -> None:
     assert_crossed(crossed_by(tmp_path, ask, by_intake=True), UPLOAD)
 
 
-def test_results_as_json(tmp_path: Path) -> None:
+def test_results_as_json_cross_few_files(tmp_path: Path) -> None:
     def ask(here: World) -> Callable[[], Any]:
         analyst = here.bearer("analyst")
         reader = FlaskClient(here.app, Response)
@@ -93,8 +93,8 @@ def test_results_as_json(tmp_path: Path) -> None:
     assert_crossed(crossed_by(tmp_path, ask), RESULTS)
 
 
-def test_the_page_of_a_survey(tmp_path: Path) -> None:
-    """Its templates count as well."""
+def test_the_page_of_a_survey_crosses_few_files(tmp_path: Path) -> None:
+    """Templates count as well."""
 
     def ask(here: World) -> Callable[[], Any]:
         browser = FlaskClient(here.app, Response)
@@ -104,8 +104,8 @@ def test_the_page_of_a_survey(tmp_path: Path) -> None:
     assert_crossed(crossed_by(tmp_path, ask), PAGE)
 
 
-def test_a_study(tmp_path: Path) -> None:
-    """The first run, at another ε, imports everything and remembers nothing of the second."""
+def test_a_study_crosses_few_files(tmp_path: Path) -> None:
+    """The first run, at another ε, imports everything and caches nothing for the second."""
     quiet = contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO())
     words = ["simulate", "bit", "--people", "1000", "--repetitions", "20", "--out"]
     with quiet[0], quiet[1]:

@@ -1,4 +1,4 @@
-"""The layout: four roots of one namespace, one lock, and the rules of import."""
+"""Layout: four roots of one namespace, one lock, and the import rules."""
 
 import ast
 import os
@@ -23,15 +23,17 @@ TOP_LEVEL = {*PARTS, *DOCUMENTS, "tests", "pyproject.toml", "run", "requirements
 # The tree
 
 
-def test_nothing_else_is_visible_at_the_top() -> None:
+def test_only_the_listed_files_are_visible_at_the_top() -> None:
     visible = {path.split("/")[0] for path in tracked() if not path.startswith(".")}
     assert visible <= TOP_LEVEL
 
 
 @pytest.mark.parametrize("part", PARTS)
 def test_no_root_claims_the_namespace(part: str) -> None:
-    """A `deniable/__init__.py` in one root would hide the other three. For `python -m deniable`
-    a `__main__.py` is enough, which stands where the command is."""
+    """A `deniable/__init__.py` in one root would hide the other three.
+
+    `python -m deniable` needs only a `__main__.py`, which is next to the command.
+    """
     main = ["__main__.py"] if part == "shared" else []
     assert [path.name for path in (ROOT / part / "deniable").glob("*.py*")] == main
 
@@ -58,7 +60,7 @@ def test_every_locked_package_has_its_version_and_a_hash() -> None:
         assert all(re.fullmatch(r"--hash=sha256:[0-9a-f]{64}", digest) for digest in hashes)
 
 
-def test_the_lock_names_no_place_to_download_from() -> None:
+def test_the_lock_names_no_download_location() -> None:
     text = (ROOT / "requirements.lock").read_text("utf-8")
     assert not re.search(r"://|--(?!hash=|upgrade)|@ |^\s*/", text, re.MULTILINE)
 
@@ -77,7 +79,7 @@ def test_the_lock_fits_every_declared_dependency() -> None:
                 assert version in wanted.specifier, f"./run lock: {text}, locked {version}"
 
 
-# Who may import whom
+# Import rules
 
 CONTRACTS = PROJECT["tool"]["importlinter"]["contracts"]
 (
@@ -189,16 +191,16 @@ def test_the_import_rules_allow_the_path_of_the_data(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("breach", BREACHES)
-def test_the_import_rules_forbid(breach: str, tmp_path: Path) -> None:
-    """The twin of the test above: each breach alone turns its rule red, and no other."""
+def test_each_forbidden_import_breaks_its_rule_only(breach: str, tmp_path: Path) -> None:
+    """Twin of the test above: each violation breaks its own rule, and no other."""
     rule, module, line = BREACHES[breach]
     checked = imports_of_skeleton(tmp_path, module, line)
     assert checked.returncode == 1, checked.stdout
     assert re.findall(r"^(.+) BROKEN\b", checked.stdout, re.MULTILINE) == [rule]
 
 
-def test_mechanisms_need_the_standard_library_only() -> None:
-    """Mechanisms import the standard library and shared only; import-linter cannot express that."""
+def test_mechanisms_need_only_the_standard_library() -> None:
+    """Mechanisms import only these modules and shared, which import-linter cannot express."""
     for path in sorted((ROOT / "shared/deniable/shared/privacy/mechanisms").rglob("*.py")):
         for module in imported(path):
             top = module.split(".")[0]
@@ -228,7 +230,7 @@ def locked() -> dict[str, list[str]]:
 
 
 def layer_members() -> list[str]:
-    """Return every package and module that a contract of layers names, like `server/intake`."""
+    """Return every package and module that a contract of layers names, such as `server/intake`."""
     return [
         f"{container.removeprefix('deniable.')}/{name}"
         for contract in CONTRACTS
@@ -239,7 +241,7 @@ def layer_members() -> list[str]:
 
 
 def test_a_module_in_no_layer_is_refused(tmp_path: Path) -> None:
-    """A module that no layer names breaks its part's contract."""
+    """A module that no layer names violates the contract of its part."""
     checked = imports_of_skeleton(tmp_path, "server/helpers.py")
     assert checked.returncode == 1
     assert "deniable.server.helpers" in checked.stdout
@@ -259,7 +261,7 @@ def imported(path: Path) -> list[str]:
 def imports_of_skeleton(
     folder: Path, module: str = "shared/errors.py", line: str = ""
 ) -> "subprocess.CompletedProcess[str]":
-    """Check our contracts on a small tree that keeps them, plus one line that may break one."""
+    """Check the contracts on a small tree that keeps them, plus one line that may violate one."""
     contents = dict.fromkeys((path for _, path, _ in BREACHES.values()), "") | ALLOWED
     for part in PARTS:
         contents.setdefault(f"{part}/__init__.py", "")

@@ -1,4 +1,4 @@
-"""The reference of the public names is what the source says now, and every name says something."""
+"""Reference of the public names: it matches the source, and every name has a description."""
 
 import ast
 from pathlib import Path
@@ -10,13 +10,13 @@ from tests.reference import PACKAGES, ROOT, Name, document, public, undocumented
 
 
 @pytest.mark.parametrize("part", PACKAGES)
-def test_the_reference_is_what_the_source_says(part: str) -> None:
+def test_the_reference_matches_the_source(part: str) -> None:
     written = (ROOT / part / "REFERENCE.md").read_text("utf-8")
-    assert written == document(PACKAGES[part]), "write it again: python -m tests.reference"
+    assert written == document(PACKAGES[part]), "rewrite it: python -m tests.reference"
 
 
 @pytest.mark.parametrize("package", PACKAGES.values())
-def test_every_public_name_says_what_it_is(package: str) -> None:
+def test_every_public_name_has_a_description(package: str) -> None:
     assert list(undocumented(package)) == []
     assert all(f"## {name.name}\n" in document(package) for name in public(package))
 
@@ -33,5 +33,5 @@ def _parsed(source: str) -> tuple[reference.Documented, str]:
     return node, source
 
 
-def test_every_part_of_the_package_has_one() -> None:
+def test_every_part_of_the_package_has_a_reference() -> None:
     assert {path.parent.name for path in Path(ROOT).glob("*/REFERENCE.md")} == set(PACKAGES)

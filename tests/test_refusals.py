@@ -1,4 +1,4 @@
-"""One list of codes by which a server refuses, wherever they are written."""
+"""Codes by which a server refuses: one list, the same wherever they are written."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ OF_ENVELOPES, OF_REQUESTS = get_args(EnvelopeCode), get_args(RequestCode)
 
 
 def table(header: str) -> list[str]:
-    """The codes in the first column of the table with this header."""
+    """Return the codes in the first column of the table with this header."""
     text = PROTOCOL.read_text("utf-8").split(f"| code | {header} |\n")[1].split("\n\n")[0]
     return re.findall(r"^\| `([a-z-]+)` \|", text, re.MULTILINE)
 
@@ -33,12 +33,12 @@ def test_the_openapi_document_lists_every_code_and_no_other() -> None:
     assert set(schemas["Problem"]["properties"]["code"]["enum"]) == set(OF_REQUESTS)
 
 
-def test_pages_have_words_for_every_code_of_an_envelope_and_the_client_knows_no_other() -> None:
+def test_pages_describe_every_code_of_an_envelope_and_the_client_knows_no_other() -> None:
     assert OUTCOMES.keys() == {"accepted", "duplicates", *OF_ENVELOPES}
     assert set(OF_ENVELOPES) > PASSING
 
 
-def test_every_problem_that_is_described_has_a_page_in_words() -> None:
+def test_every_described_problem_has_a_page() -> None:
     problem = {"$ref": "#/components/responses/problem"}
     operations = [operation for path in document()["paths"].values() for operation in path.values()]
     listed = {

@@ -1,4 +1,4 @@
-"""./run helps, explains and refuses without making .venv, and installs only locked packages."""
+"""`./run`: prints help and refusals without making .venv, and installs only locked packages."""
 
 import ast
 import fcntl
@@ -11,7 +11,7 @@ import subprocess
 import sys
 import zipfile
 from pathlib import Path
-from typing import Any  # the names of a program that is run, not imported
+from typing import Any  # Any: globals of a program that runs without being imported
 
 import pytest
 
@@ -29,7 +29,7 @@ needs_pip = pytest.mark.skipif(
     reason="needs a Python with pip",
 )
 
-# It answers, notes how it was called and with what settings, and then fails.
+# A fake program that prints a version, records its arguments and settings, and then fails.
 STRANGE_UV = """\
 #!python
 import json, os, sys
@@ -43,7 +43,7 @@ if "--version" not in sys.argv:
 
 @pytest.fixture
 def checkout(tmp_path: Path) -> Path:
-    """Return a checkout without .venv, so that making one would show."""
+    """Return a checkout without .venv, so that creating one would be visible."""
     for name in ("run", "pyproject.toml", "requirements.lock"):
         shutil.copy(ROOT / name, tmp_path)
     return tmp_path
@@ -60,7 +60,7 @@ def run(checkout: Path, *arguments: str, **environment: str) -> "subprocess.Comp
 
 
 @pytest.mark.parametrize("arguments", [(), ("help",), ("-h",), ("--help",)])
-def test_help_comes_without_setting_up(checkout: Path, arguments: tuple[str, ...]) -> None:
+def test_help_is_printed_without_a_setup(checkout: Path, arguments: tuple[str, ...]) -> None:
     helped = run(checkout, *arguments)
     assert (helped.returncode, helped.stderr) == (0, "")
     for verb in ("demo", "test", "check", "format", "bench", "lock", "setup"):
@@ -106,8 +106,8 @@ def test_run_uses_the_standard_library_only() -> None:
 
 
 @pytest.mark.long
-def test_a_failed_set_up_says_what_to_do_on_standard_error_only(checkout: Path) -> None:
-    """The lock asks for what cannot be: no index is reachable, or none has it."""
+def test_a_failed_setup_names_the_fix_on_standard_error_only(checkout: Path) -> None:
+    """The lock requires an impossible package: no index is reachable, or none has it."""
     (checkout / "requirements.lock").write_text(
         "deniable-has-no-such-package==0 --hash=sha256:" + "0" * 64 + "\n", "utf-8"
     )
@@ -118,7 +118,7 @@ def test_a_failed_set_up_says_what_to_do_on_standard_error_only(checkout: Path) 
     assert not (checkout / ".venv" / "deniable-stamp").exists()
 
 
-# One start at a time: a uv that waits stands for one that installs
+# Simultaneous starts: a uv that waits replaces one that installs
 
 WAITING_UV = """\
 #!{python}
@@ -153,14 +153,14 @@ def test_a_start_waits_for_another_start_and_its_installer(checkout: Path, tmp_p
             assert "waiting for another" in second.stderr.readline()
             assert is_locked(checkout / "run")
             assert left_over.exists(), (
-                "the second start must not begin while the first one's installer runs"
+                "the second start began while the installer of the first one ran"
             )
             proceed.touch()
             _, output = second.communicate(timeout=60)
-        assert "making .venv" in output, "an interrupted setup starts again"
+        assert "making .venv" in output, "did not restart an interrupted setup"
         assert not left_over.exists()
     finally:
-        proceed.touch()  # whatever failed, nothing is left waiting
+        proceed.touch()  # releases the waiting programs after any failure
 
 
 def is_locked(path: Path) -> bool:
@@ -189,7 +189,7 @@ def test_long(number):
 
 @pytest.fixture
 def tests_of_another(checkout: Path) -> Path:
-    """A checkout whose .venv is ours, with two long tests and a short one."""
+    """Return a checkout that uses this .venv, with two long tests and a short one."""
     tests = checkout / "tests"
     tests.mkdir()
     shutil.copy(ROOT / "tests" / "conftest.py", tests)
@@ -214,7 +214,7 @@ def pytest_output(tests: Path, *arguments: str) -> str:
     pytest.param(["tests"], True, "1 passed", "2 long tests left to ./run", marks=pytest.mark.long),
     pytest.param(["-m", "long"], True, "2 passed", "", marks=pytest.mark.long),
 ])  # fmt: skip
-def test_arguments_of_test_add_to_the_usual_ones(
+def test_arguments_of_run_test_are_added_to_the_default_ones(
     tests_of_another: Path, arguments: list[str], workers: bool, passed: str, left: str
 ) -> None:
     output = pytest_output(tests_of_another, *arguments)
@@ -224,7 +224,7 @@ def test_arguments_of_test_add_to_the_usual_ones(
     assert bool(left) == ("left to ./run bench" in output)
 
 
-# What is installed: a shelf of two small wheels stands for the index
+# Installation: a folder of two small wheels replaces the index
 
 
 @pytest.fixture
@@ -239,7 +239,7 @@ def test_uv_is_locked_with_hashes_and_can_be_left_out() -> None:
     assert len(uv.findall(text)) == 1
     own, rest = uv.search(text)[0], uv.sub("", text)
     assert own.count("==") == 1
-    assert own.count("--hash=sha256:") > 10  # a wheel for each of many systems
+    assert own.count("--hash=sha256:") > 10  # one wheel per system
     assert sorted((own + rest).splitlines()) == sorted(text.splitlines())
     assert rest.count("==") == text.count("==") - 1
 
@@ -247,7 +247,7 @@ def test_uv_is_locked_with_hashes_and_can_be_left_out() -> None:
 @needs_uv
 @pytest.mark.long
 @pytest.mark.parametrize("right", [True, False])
-def test_uv_installs_what_has_the_locked_hash_only(
+def test_uv_installs_only_packages_with_the_locked_hash(
     checkout: Path, shelf: Path, right: bool
 ) -> None:
     true_hash = wheel(shelf, "sample")
@@ -263,7 +263,7 @@ def test_uv_installs_what_has_the_locked_hash_only(
 @needs_pip
 @pytest.mark.long
 @pytest.mark.parametrize("right", [True, False])
-def test_pip_installs_what_has_the_locked_hash_only(
+def test_pip_installs_only_packages_with_the_locked_hash(
     checkout: Path, shelf: Path, right: bool
 ) -> None:
     true_hash = wheel(shelf, "sample")
@@ -283,7 +283,7 @@ def test_pip_installs_what_has_the_locked_hash_only(
 def test_the_locked_uv_is_fetched_and_gets_the_settings_of_pip(checkout: Path, shelf: Path) -> None:
     lock(checkout, {"sample": wheel(shelf, "sample"), "uv": wheel(shelf, "uv", STRANGE_UV)})
     (checkout / ".venv").mkdir()
-    (checkout / ".venv" / "left-over").touch()  # of a start that was killed
+    (checkout / ".venv" / "left-over").touch()  # left by a killed start
     done = set_up(
         checkout, PIP_FIND_LINKS=str(shelf), PIP_TRUSTED_HOST="a.invalid", UV_NO_INDEX="true"
     )
@@ -296,7 +296,7 @@ def test_the_locked_uv_is_fetched_and_gets_the_settings_of_pip(checkout: Path, s
         "the user's own setting of uv takes precedence"
     )
 
-    # It failed: that is shown, and pip has installed the rest into an empty .venv.
+    # uv failed, which is printed, and pip has installed the rest into an empty .venv.
     assert "strange uv was here" in done.stderr
     assert installed(checkout, "sample"), done.stderr
     assert not (checkout / ".venv" / "bin" / "uv").exists()
@@ -350,7 +350,7 @@ def run_itself() -> dict[str, Any]:
 
 
 def wheel(shelf: Path, name: str, script: str = "") -> str:
-    """Puts a small package on the shelf, with a command of its name if asked; its hash."""
+    """Put a small package into the folder, perhaps with a command of its name; return its hash."""
     about = f"{name}-1.0.dist-info"
     contents = {
         f"{name}/__init__.py": "",
@@ -375,7 +375,7 @@ def lock(checkout: Path, hashes: dict[str, str]) -> None:
 
 
 def set_up(checkout: Path, **environment: str) -> "subprocess.CompletedProcess[str]":
-    """./run setup without network, uv and the user's settings; no hatchling, so its end fails."""
+    """Run ./run setup without network, uv and user settings; without hatchling it fails at last."""
     own = {name: value for name, value in os.environ.items() if name[:3] not in ("PIP", "UV_")}
     own.pop("SSL_CERT_FILE", None)
     own |= {"PATH": str(checkout / "nothing"), "NOTES": str(checkout / "notes")}

@@ -1,4 +1,4 @@
-"""The checks of tests/style.py: each finds its fault, and lets plain text pass."""
+"""Checks of tests/style.py: each finds its fault, and accepts plain text."""
 
 from __future__ import annotations
 

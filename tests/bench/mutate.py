@@ -171,9 +171,7 @@ class Copy:
         for file in ROOT.iterdir():
             if file.is_file():
                 shutil.copy(file, folder)
-        self._time = (
-            10**9
-        )  # time of the last change: Python compares whole seconds, so each must differ
+        self._time = 10**9  # of the last change; each differs, as Python compares whole seconds
 
     def patience_with(self, tests: tuple[str, ...]) -> float:
         """Return a time limit in seconds, after checking that these tests pass without a fault."""
@@ -247,9 +245,7 @@ class Copy:
                 return f"a time limit of {patience:.0f} s"
             finally:
                 with suppress(ProcessLookupError):
-                    os.killpg(
-                        running.pid, signal.SIGKILL
-                    )  # and every process that its tests have started
+                    os.killpg(running.pid, signal.SIGKILL)  # with all processes of its tests
                 running.wait()
             output.seek(0)
             failed = FAILED.findall(output.read())

@@ -313,11 +313,7 @@ def test_fastapi(load: Load, script: Script) -> None:
 
         play(ask, module.client, script)
         assert ask("dan", "PUT", "/consent", True) == {"kept": True}
-        odd = {
-            "crashed": [1],
-            "minutes": {"a": 1},
-            "browser": None,
-        }  # values never lead to a refusal
+        odd = {"crashed": [1], "minutes": {"a": 1}, "browser": None}  # no value is refused
         with ThreadPoolExecutor(8) as crowd:
             said = crowd.map(lambda _: ask("dan", "POST", "/health", odd)["status"], range(8))
         assert sorted(said) == ["already-answered"] * 7 + ["queued"]

@@ -53,9 +53,7 @@ def test_the_record_is_printed_in_words_and_as_json(
     script: Script, client_of: MakeClient, tmp_path: Path
 ) -> None:
     survey = script.publish(document(questions=bit("crashed", "0.5")))
-    client = client_of(
-        draw=lambda bits: 2 ** (bits - 1)
-    )  # never below the lie, so reports are true
+    client = client_of(draw=lambda bits: 2 ** (bits - 1))  # above the lie, so reports are true
     client.answer("app-health", crashed=True)
     client.flush(PATIENCE)
     told = command("--state", str(tmp_path / "state")).stdout

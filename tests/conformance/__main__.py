@@ -1,4 +1,4 @@
-"""python -m tests.conformance [--only CHECK,...] COMMAND...: hold a client to the protocol."""
+"""Check a client against the protocol: python -m tests.conformance [--only CHECK,...] COMMAND..."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Every value is answered in the same way, and none is stored."""
+"""Checks that every value is answered in the same way, and that none is stored."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from tests.conformance.device import Stage
 
 
 @check
-def whatever_is_answered_looks_alike(stage: Stage) -> None:
+def every_answer_looks_alike(stage: Stage) -> None:
     published(stage, period="day", questions=QUESTIONS_WITH_OTHER + WORD)
     stage.policy |= {"max_epsilon": "60", "max_epsilon_per_round": "60"}
     stage.start()
@@ -57,8 +57,8 @@ epsilon = "0.1"
 
 
 @check
-def what_hardly_lies_tells_the_truth(stage: Stage) -> None:
-    """At ε 20 a lie has a probability of at most 1e-8: this fails by chance once in 1e6 runs."""
+def reports_with_hardly_any_lies_are_true(stage: Stage) -> None:
+    """At ε 20 a lie has a probability of at most 1e-8, so a false alarm has one of 1e-6."""
     published(stage, questions=HARDLY_LYING, period="day")
     stage.policy |= {"max_epsilon": "480", "max_epsilon_per_round": "60"}
     stage.start()
@@ -78,9 +78,12 @@ PADDED = (
 
 
 @check
-def one_question_is_drawn_whatever_is_answered(stage: Stage) -> None:
-    """The bit's answer never fits. By chance one of the three questions is not drawn in 54 rounds
-    with probability below 1e-9, and more than four of them hold a lie with one below 1e-20."""
+def one_question_is_drawn_for_every_answer(stage: Stage) -> None:
+    """The bit's answer never fits.
+
+    With probability below 1e-9, some question is not drawn in 54 rounds; with one below 1e-20, more
+    than four reports are lies.
+    """
     published(stage, questions=PADDED, period="day", asks_one=True)
     stage.policy |= {"max_epsilon": "1080", "max_epsilon_per_round": "20"}
     stage.start()
@@ -97,7 +100,7 @@ def one_question_is_drawn_whatever_is_answered(stage: Stage) -> None:
 
 
 ENOUGH_ROUNDS = 54
-# The question's number, its symbol, and zeros: of option 300 the symbol has two bytes
+# The question's number, its symbol, and zeros. The symbol of option 300 has two bytes.
 TRUE_PAYLOADS = [bytes.fromhex(digits) for digits in ("000000", "000100", "010100", "022c01")]
 
 

@@ -1,4 +1,4 @@
-"""The complete list of checks, which importing the modules of claims fills."""
+"""Complete list of checks, which importing the modules of checks fills."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tests.conformance.device import stage
 
 
 def run(command: Sequence[str], name: str) -> str | None:
-    """Return the fault that this check finds, or None."""
+    """Run a check; return the fault that it finds, or None."""
     with stage(command) as made:
         try:
             CHECKS[name](made)

@@ -1,4 +1,4 @@
-"""Consent comes first, can be withdrawn at any time, and erasing refills nothing."""
+"""Checks of consent: required first, revocable at any time; erasing refills no budget."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def nothing_happens_before_consent(stage: Stage) -> None:
 
 
 @check
-def withdrawal_deletes_what_was_not_sent(stage: Stage) -> None:
+def withdrawal_deletes_unsent_reports(stage: Stage) -> None:
     published(stage)
     stage.start()
     queued(stage)

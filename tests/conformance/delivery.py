@@ -1,4 +1,4 @@
-"""Checks of the bytes that are sent, how often, and what they reveal about their sender."""
+"""Checks of delivery: the bytes that are sent, how often, and what they reveal of their sender."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ AGAIN = Answer(503)
 
 
 @check
-def envelopes_are_those_of_the_protocol(stage: Stage) -> None:
+def envelopes_follow_the_protocol(stage: Stage) -> None:
     text = document(period="day")
     id_ = stage.script.publish(text)
     stage.start()
@@ -78,7 +78,7 @@ def tries_are_few(stage: Stage) -> None:
 
 
 @check
-def a_pause_is_kept(stage: Stage) -> None:
+def a_requested_pause_is_kept(stage: Stage) -> None:
     published(stage)
     stage.script.always = LATER
     stage.start()
@@ -89,7 +89,7 @@ def a_pause_is_kept(stage: Stage) -> None:
 
 
 @check
-def what_is_too_late_is_given_up(stage: Stage) -> None:
+def late_reports_are_given_up(stage: Stage) -> None:
     published(stage)
     stage.script.always = AGAIN
     stage.start()
@@ -102,7 +102,7 @@ def what_is_too_late_is_given_up(stage: Stage) -> None:
 
 
 def settles(stage: Stage, *replies: Answer, wanted: int) -> None:
-    """Check whether a report still waits after each of these replies."""
+    """Check how many reports still wait after these replies."""
     published(stage, period="day", questions=bit("crashed", "0.1"))
     stage.start()
     for reply in replies:
@@ -123,13 +123,13 @@ def said(**table: Any) -> Answer:
 
 
 @check
-def the_server_s_own_words_settle_a_report(stage: Stage) -> None:
+def replies_of_the_server_settle_a_report(stage: Stage) -> None:
     late = [{"index": 0, "code": "late", "detail": ""}]
     settles(stage, said(duplicates=1), said(refused=late), problem(400), problem(415), wanted=0)
 
 
 @check
-def nobody_else_s_words_settle_a_report(stage: Stage) -> None:
+def replies_of_others_do_not_settle_a_report(stage: Stage) -> None:
     early = [{"index": 0, "code": "early", "detail": ""}]
     login, page = Answer(body=b"<html>log in</html>"), problem(400, b"<html>", "text/html")
     untrue = problem(400, b'{"type": "about:blank", "status": 415}')
@@ -138,7 +138,7 @@ def nobody_else_s_words_settle_a_report(stage: Stage) -> None:
 
 
 @check
-def requests_say_nothing_of_their_sender(stage: Stage) -> None:
+def requests_reveal_nothing_about_their_sender(stage: Stage) -> None:
     published(stage, period="day")
     body = json.dumps({"surveys": stage.script.surveys}).encode()
     stage.script.list_reply = Answer(

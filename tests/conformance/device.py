@@ -1,4 +1,4 @@
-"""A client as a black box: a child process that speaks JSON lines, and may be killed."""
+"""Client as a black box: a child process that speaks JSON lines, and may be killed."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ POLICY: Message = {
     "max_epsilon_per_round": "2",
     "max_epsilon": "6",
 }
-NEVER = 86_400.0  # seconds: nothing is sent but by a flush
+NEVER = 86_400.0  # seconds; only a flush sends
 
 
 class Broken(AssertionError):
@@ -34,7 +34,7 @@ class Broken(AssertionError):
 
 
 class Device:
-    """One process of the client."""
+    """Process of the client."""
 
     def __init__(self, command: Sequence[str]) -> None:
         self._process = subprocess.Popen(
@@ -83,7 +83,7 @@ class Stage:
     complaints: str = ""
 
     def start(self, consent: bool = True) -> Device:
-        """Start one more process; the newest is the one that `ask` uses."""
+        """Start another process; `ask` uses the newest one."""
         self.devices.append(Device(self.command))
         self.must("ready", True, **self.ask("init", **self.settings))
         if consent:

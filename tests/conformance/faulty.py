@@ -1,4 +1,4 @@
-"""The Python client with one fault planted, to prove that the checks can fail: faulty.py FAULT."""
+"""Python client with one planted fault, to prove that the checks can fail: faulty.py FAULT."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ CAUGHT_BY: dict[str, str] = {}
 
 
 def fault(check: str) -> Callable[[Callable[[], Adapter | None]], Callable[[], Adapter | None]]:
-    """Planted by calling it; `check` must then fail."""
+    """Register a function that plants a fault; `check` must then fail."""
 
     def planted(plant: Callable[[], Adapter | None]) -> Callable[[], Adapter | None]:
         FAULTS[plant.__name__], CAUGHT_BY[plant.__name__] = plant, check
@@ -45,7 +45,7 @@ def fault(check: str) -> Callable[[Callable[[], Adapter | None]], Callable[[], A
     return planted
 
 
-def put(owner: Any, name: str, value: Any) -> None:  # Any: whatever is replaced
+def put(owner: Any, name: str, value: Any) -> None:  # Any: values of every type
     setattr(owner, name, value)
 
 
@@ -63,7 +63,7 @@ def assumes_consent() -> Adapter:
     return Assuming()
 
 
-@fault("withdrawal_deletes_what_was_not_sent")
+@fault("withdrawal_deletes_unsent_reports")
 def keeps_what_was_withdrawn() -> None:
     put(outbox, "withdraw_all", lambda *_: None)
 
@@ -122,7 +122,7 @@ def believes_any_integers() -> None:
 
 @fault("crossed_questions_are_answered_and_bad_pairs_refused")
 def believes_any_pairs() -> None:
-    def read(reader: Reader, _: object) -> Any:  # Any: whatever stands there
+    def read(reader: Reader, _: object) -> Any:  # Any: JSON
         return tuple(map(tuple, reader.optional("cross", list) or []))
 
     put(document, "read_cross", read)
@@ -133,7 +133,7 @@ def knows_no_pairs() -> None:
     put(document, "read_cross", lambda *_: ())
 
 
-@fault("words_for_people_change_nothing")
+@fault("display_texts_change_nothing")
 def knows_no_words() -> None:
     put(questions, "read_labels", lambda *_: NO_LABELS)
 
@@ -143,7 +143,7 @@ def takes_a_key_twice() -> None:
     put(document, "_no_repeats", dict)
 
 
-TABLE = "a_table_is_proved_before_it_is_believed"
+TABLE = "a_table_is_proved_before_it_is_used"
 
 
 @fault(TABLE)
@@ -192,12 +192,12 @@ def answers_on_any_day() -> None:
     put(Survey, "is_open", lambda *_: True)
 
 
-@fault("closed_is_closed")
+@fault("a_closed_survey_stays_closed")
 def reopens() -> None:
     put(survey_cache, "_remember_closed", lambda *_: None)
 
 
-@fault("only_the_whole_list_is_asked_for")
+@fault("only_the_complete_list_is_requested")
 def asks_for_the_one_it_means() -> Adapter:
     class Asking(Adapter):
         def answer(self, survey: str, answers: Message) -> Message:
@@ -211,32 +211,32 @@ def asks_for_the_one_it_means() -> Adapter:
 # Policy and ledger
 
 
-@fault("no_survey_exceeds_the_round_s_cap")
+@fault("no_survey_exceeds_the_cap_of_a_round")
 def caps_no_round() -> None:
     put(Policy, "round_cap", 10**12)
 
 
-@fault("kinds_and_names_decide_before_values")
+@fault("kinds_and_names_are_checked_before_values")
 def believes_any_kind() -> None:
     put(Policy, "mismatch", lambda *_: None)
 
 
-@fault("the_budget_is_spent_once_and_for_all")
+@fault("a_spent_budget_is_never_refilled")
 def caps_nothing() -> None:
     put(Ledger, "obstacle", lambda *_: None)
 
 
-@fault("a_question_has_a_budget_over_all_surveys")
+@fault("a_question_has_one_budget_in_all_surveys")
 def caps_no_question() -> None:
     put(Policy, "question_cap", None)
 
 
-@fault("where_one_question_is_asked_the_largest_is_the_whole")
+@fault("asking_one_question_charges_the_largest_epsilon")
 def charges_the_sum() -> None:
     put(Survey, "round_billionths", property(lambda survey: sum(survey.costs.values())))
 
 
-@fault("where_one_question_is_asked_every_name_is_charged")
+@fault("asking_one_question_charges_every_name")
 def charges_one_name() -> None:
     costs = vars(Survey)["costs"].func
 
@@ -248,7 +248,7 @@ def charges_one_name() -> None:
 
 
 class Scratch(Adapter):
-    """State held only by this process, which a kill deletes."""
+    """State in memory, which a kill deletes."""
 
     def init(self, **settings: Any) -> Message:
         self.kept = Path(settings["state"])
@@ -307,12 +307,12 @@ def begins_again_after_damage() -> Adapter:
     return FreshStart()
 
 
-@fault("a_state_that_was_changed_means_no_report")
+@fault("a_changed_state_means_no_report")
 def begins_again_after_a_change() -> Adapter:
     return FreshStart()
 
 
-@fault("days_fall_into_the_rounds_of_the_vectors")
+@fault("days_are_in_the_rounds_of_the_vectors")
 def begins_weeks_on_sunday() -> None:
     week = PERIODS["week"]
     shifted = replace(week, round_of=lambda day: week.round_of(day + timedelta(days=1)))
@@ -322,13 +322,13 @@ def begins_weeks_on_sunday() -> None:
 # Envelopes and sending
 
 
-@fault("envelopes_are_those_of_the_protocol")
+@fault("envelopes_follow_the_protocol")
 def is_a_day_behind() -> None:
     round_of = Survey.round_of
     put(Survey, "round_of", lambda survey, day: round_of(survey, day - timedelta(days=1)))
 
 
-@fault("envelopes_are_those_of_the_protocol")
+@fault("envelopes_follow_the_protocol")
 def has_one_id_for_all_rounds() -> None:
     put(envelope, "envelope_id", lambda key, *_: key[:16])
 
@@ -351,27 +351,27 @@ def never_gives_up() -> None:
     put(outbox, "MAX_TRIES", 1000)
 
 
-@fault("a_pause_is_kept")
+@fault("a_requested_pause_is_kept")
 def does_not_wait_when_asked() -> None:
     put(delivery, "retry_after_seconds", lambda _: 0.0)
 
 
-@fault("what_is_too_late_is_given_up")
+@fault("late_reports_are_given_up")
 def never_finds_it_too_late() -> None:
     put(outbox, "delete_expired", lambda *_: None)
 
 
-@fault("the_server_s_own_words_settle_a_report")
+@fault("replies_of_the_server_settle_a_report")
 def is_never_content() -> None:
     put(uploader, "delivery_result", lambda _: delivery.DeliveryResult(None))
 
 
-@fault("nobody_else_s_words_settle_a_report")
+@fault("replies_of_others_do_not_settle_a_report")
 def believes_anybody() -> None:
     put(uploader, "delivery_result", lambda _: delivery.DeliveryResult("accepted"))
 
 
-@fault("requests_say_nothing_of_their_sender")
+@fault("requests_reveal_nothing_about_their_sender")
 def sends_a_validator() -> None:
     exchange.HEADERS["If-None-Match"] = '"1"'
 
@@ -395,7 +395,7 @@ def speaks_plain_http_to_anyone() -> None:
 # Answers
 
 
-@fault("whatever_is_answered_looks_alike")
+@fault("every_answer_looks_alike")
 def refuses_what_does_not_fit() -> None:
     report = Survey.report
 
@@ -408,7 +408,7 @@ def refuses_what_does_not_fit() -> None:
     put(Survey, "report", fitting)
 
 
-@fault("what_hardly_lies_tells_the_truth")
+@fault("reports_with_hardly_any_lies_are_true")
 def draws_ones_only() -> Adapter:
     class Ones(Adapter):
         def init(self, **settings: Any) -> Message:
@@ -419,7 +419,7 @@ def draws_ones_only() -> Adapter:
     return Ones()
 
 
-ONE = "one_question_is_drawn_whatever_is_answered"
+ONE = "one_question_is_drawn_for_every_answer"
 
 
 @fault(ONE)
@@ -487,23 +487,23 @@ def draws_a_remainder() -> Adapter:
     return Remainder()
 
 
-@fault("what_is_to_be_sealed_is_sealed_or_not_answered")
+@fault("a_sealed_survey_is_sealed_or_not_answered")
 def leaves_the_seal_out() -> None:
     put(pipeline, "_packed", lambda survey, envelope: envelope.pack())
 
 
-@fault("what_is_to_be_sealed_is_sealed_or_not_answered")
+@fault("a_sealed_survey_is_sealed_or_not_answered")
 def seals_to_a_key_of_its_own() -> None:
     own = keys.public_hex(X25519PrivateKey.generate())
     put(pipeline, "_packed", lambda survey, made: sealed_envelope.seal(made, own).pack())
 
 
-@fault("what_is_to_be_sealed_is_sealed_or_not_answered")
+@fault("a_sealed_survey_is_sealed_or_not_answered")
 def pads_to_another_size() -> None:
     put(sealed_envelope, "SIZES", sealed_envelope.SIZES[1:])
 
 
-@fault("integers_are_those_of_the_vectors")
+@fault("integers_equal_those_of_the_vectors")
 def rounds_integers_down() -> Adapter:
     class Down(Adapter):
         def integers(self, **which: Any) -> Message:
@@ -521,7 +521,7 @@ def trims_texts() -> Adapter:
     return Trimming()
 
 
-@fault("envelope_ids_are_those_of_the_vectors")
+@fault("envelope_ids_equal_those_of_the_vectors")
 def counts_rounds_big_endian() -> Adapter:
     class Swapped(Adapter):
         def envelope_id(self, key: str, survey: str, round: int) -> Message:  # noqa: A002

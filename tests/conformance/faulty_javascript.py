@@ -13,7 +13,7 @@ SOURCE = Path(__file__).resolve().parents[2] / "client" / "javascript" / "src"
 
 
 class Fault(NamedTuple):
-    """A replacement in one file of the source."""
+    """Replacement of text in one file of the source."""
 
     file: str
     before: str
@@ -107,20 +107,20 @@ CHECK_FAULTS: dict[str, tuple[str, Fault]] = {
         Fault("survey.js", "if (entry.id !== (await sha256(entry.document))) {", "if (false) {"),
     ),
     "begins_weeks_on_sunday": (
-        "days_fall_into_the_rounds_of_the_vectors",
+        "days_are_in_the_rounds_of_the_vectors",
         Fault("survey.js", "(Math.floor(at / DAY) + 3) / 7", "(Math.floor(at / DAY) + 4) / 7"),
     ),
     "has_no_months": (
-        "days_fall_into_the_rounds_of_the_vectors",
+        "days_are_in_the_rounds_of_the_vectors",
         Fault("survey.js", "  month: {", "  moon: {"),
     ),
     "never_gives_up": ("tries_are_few", Fault("outbox.js", "MAX_TRIES = 10", "MAX_TRIES = 1000")),
     "does_not_wait_when_asked": (
-        "a_pause_is_kept",
+        "a_requested_pause_is_kept",
         Fault("outbox.js", "this.#notBefore = performance.now() + asked;", ""),
     ),
     "believes_anybody": (
-        "nobody_else_s_words_settle_a_report",
+        "replies_of_others_do_not_settle_a_report",
         Fault("outbox.js", "if (!reply || !settles(reply)) return", "if (!reply) return"),
     ),
     "follows_redirects": (
@@ -132,7 +132,7 @@ CHECK_FAULTS: dict[str, tuple[str, Fault]] = {
         Fault("client.js", 'if (!name.startsWith("charge-"))', "if (true)"),
     ),
     "spends_without_end": (
-        "the_budget_is_spent_once_and_for_all",
+        "a_spent_budget_is_never_refilled",
         Fault("client.js", "if (over) return", "if (false) return"),
     ),
 }
@@ -143,6 +143,8 @@ def planted(fault: Fault, folder: Path) -> Path:
     copy = Path(shutil.copytree(SOURCE, folder / "src"))
     path = copy / fault.file
     text = path.read_text("utf-8")
-    assert text.count(fault.before) == 1, f"{fault.before!r} is not once in {fault.file}"
+    assert text.count(fault.before) == 1, (
+        f"{fault.before!r} does not occur exactly once in {fault.file}"
+    )
     path.write_text(text.replace(fault.before, fault.after), "utf-8")
     return copy

@@ -1,4 +1,4 @@
-"""The app's caps, one report in each round, and no second noise after any crash."""
+"""Checks of the ledger: the app's caps, one report per round, and no second noise after a crash."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ KILLS, RACES, MOST = 6, 40, 36
 
 
 @check
-def no_survey_exceeds_the_round_s_cap(stage: Stage) -> None:
+def no_survey_exceeds_the_cap_of_a_round(stage: Stage) -> None:
     one_bit(stage, "dear", epsilon="2.000000001")
     stage.start()
     same("over the round's cap", stage.answer("dear", crashed=True), "refused")
 
 
 @check
-def kinds_and_names_decide_before_values(stage: Stage) -> None:
+def kinds_and_names_are_checked_before_values(stage: Stage) -> None:
     one_bit(stage, "as-bit", name="browser")
     published(stage)
     stage.start()
@@ -42,7 +42,7 @@ def kinds_and_names_decide_before_values(stage: Stage) -> None:
 
 
 @check
-def the_budget_is_spent_once_and_for_all(stage: Stage) -> None:
+def a_spent_budget_is_never_refilled(stage: Stage) -> None:
     for number in range(4):
         one_bit(stage, f"survey-{number}", epsilon="2", name=["crashed", "other"][number % 2])
     stage.policy |= {"questions": {"crashed": "bit", "other": "bit"}, "max_epsilon": "5"}
@@ -55,7 +55,7 @@ def the_budget_is_spent_once_and_for_all(stage: Stage) -> None:
 
 
 @check
-def a_question_has_a_budget_over_all_surveys(stage: Stage) -> None:
+def a_question_has_one_budget_in_all_surveys(stage: Stage) -> None:
     one_bit(stage, "one")
     one_bit(stage, "same-again")
     stage.policy |= {"max_epsilon_per_question": "1.5"}
@@ -65,8 +65,8 @@ def a_question_has_a_budget_over_all_surveys(stage: Stage) -> None:
 
 
 @check
-def where_one_question_is_asked_the_largest_is_the_whole(stage: Stage) -> None:
-    """Six rounds of ε 0.1, 0.2 or 0.3 are 1.8, whatever is drawn."""
+def asking_one_question_charges_the_largest_epsilon(stage: Stage) -> None:
+    """Six rounds of ε 0.1, 0.2 or 0.3 cost 1.8, whichever question is drawn."""
     asks_one(stage, "0.1", "0.2", "0.3")
     one_bit(stage, "more", epsilon="0.200000001", name="other")
     one_bit(stage, "rest", epsilon="0.2", name="other")
@@ -79,8 +79,8 @@ def where_one_question_is_asked_the_largest_is_the_whole(stage: Stage) -> None:
 
 
 @check
-def where_one_question_is_asked_every_name_is_charged(stage: Stage) -> None:
-    """Whichever was drawn: else the draw would decide whether there is a next report."""
+def asking_one_question_charges_every_name(stage: Stage) -> None:
+    """Otherwise the drawn question would determine whether there is a next report."""
     asks_one(stage, "0.1", "0.1", "0.1")
     for name in [*THREE, "other"]:
         one_bit(stage, name, epsilon="0.1", name=name)
@@ -124,7 +124,7 @@ def a_round_is_answered_once(stage: Stage) -> None:
 
 @check
 def two_processes_answer_a_round_once(stage: Stage) -> None:
-    """A client may refuse a second process; it may not give it a budget of its own."""
+    """A client may refuse a second process, but may not give it a separate budget."""
     names = [f"survey-{number}" for number in range(RACES)]
     for name in names:
         one_bit(stage, name, epsilon="0.1")
@@ -148,8 +148,8 @@ def a_damaged_state_means_no_report(stage: Stage) -> None:
 
 
 @check
-def a_state_that_was_changed_means_no_report(stage: Stage) -> None:
-    """Every digit 5 of ε 0.5 becomes a 4, wherever it is written."""
+def a_changed_state_means_no_report(stage: Stage) -> None:
+    """Replace every digit 5 of ε 0.5 by a 4, wherever it is stored."""
     damaged(stage, lambda content: content.replace(b"5", b"4"))
 
 
@@ -168,7 +168,7 @@ def damaged(stage: Stage, damage: Callable[[bytes], bytes]) -> None:
 
 
 def one_noise(stage: Stage) -> None:
-    """Check that all bytes sent for a round are the same: two noises would reveal the answer."""
+    """Check that all bytes sent for a round are equal: two noises would reveal the answer."""
     seen: dict[int, set[bytes]] = {}
     for envelope in stage.script.envelopes():
         seen.setdefault(envelope.round, set()).add(envelope.pack())
@@ -188,7 +188,7 @@ WIDE_SURVEY = WIDE.format(options=", ".join(f'"option {n}"' for n in range(256))
 
 @check
 def a_kill_while_sending_never_makes_another_noise(stage: Stage) -> None:
-    """256 noisy bits: two noises are the same with probability below 1e-20."""
+    """With 256 noisy bits, two noises are equal with probability below 1e-20."""
     published(stage, questions=WIDE_SURVEY)
     held = stage.script.always
     stage.script.always = Answer(hold=threading.Event())
@@ -227,7 +227,7 @@ def a_kill_at_any_moment_never_makes_two_noises(stage: Stage) -> None:
 
 
 def _seconds(stage: Stage) -> float:
-    """Return the time that an answer and a flush take."""
+    """Return the seconds that an answer and a flush take."""
     begin = time.monotonic()
     stage.answer(browser="option 1")
     stage.flush()

@@ -1,4 +1,4 @@
-"""The Python client behind the line protocol of README.md."""
+"""Python client behind the line protocol of README.md."""
 
 from __future__ import annotations
 
@@ -29,7 +29,10 @@ A_DAY = 86_400.0
 
 
 class Adapter:
-    """Each method is an operation: its arguments are the request's keys, its result the reply."""
+    """Adapter whose methods are the operations.
+
+    Arguments are the keys of the request, and the result is the reply.
+    """
 
     client: Client
     now: datetime
@@ -105,7 +108,7 @@ class Adapter:
 
 
 def _mechanism(mechanism: str, epsilon: str, size: int, integers: Sequence[str] = ()) -> Mechanism:
-    named: Any = mechanisms()[mechanism]  # Any: what is given has `read`
+    named: Any = mechanisms()[mechanism]  # Any: classes with given tables have `read`
     if integers:
         return cast("Mechanism", named.read(Epsilon(epsilon), size, list(map(int, integers))))
     return cast("Mechanism", named(Epsilon(epsilon), size))

@@ -23,11 +23,11 @@ from tests.conformance.device import Broken, Stage
 from tests.conformance.vectors import read
 from tests.given_table import EACH
 
-Fields = dict[str, Any]  # of a question, as JSON
+Fields = dict[str, Any]  # keys of a question, as JSON
 
 
 def refused(stage: Stage, *entries: dict[str, str], sound: Sequence[bytes] = ()) -> None:
-    """Check that none of these entries is answered, and that the sound ones after them are."""
+    """Check that no entry is answered, and that the valid ones after them are."""
     last = [entry(text) for text in sound or [document(name="sound")]]
     stage.script.surveys = [*entries, *last]
     stage.start()
@@ -45,7 +45,7 @@ def refused(stage: Stage, *entries: dict[str, str], sound: Sequence[bytes] = ())
 
 
 def fitting(text: str) -> dict[str, object]:
-    """Return answers to a document's questions, so that it is not refused for lack of them."""
+    """Return answers to a document's questions, so that missing answers are no reason to refuse."""
     return {name: value for name, value in ANSWERS.items() if f'"{name}"' in text}
 
 
@@ -70,7 +70,7 @@ def an_id_is_the_hash_of_its_document(stage: Stage) -> None:
 
 @check
 def bad_documents_are_refused(stage: Stage) -> None:
-    """A trusted key has signed them, and the protocol forbids each."""
+    """Every document is signed by a trusted key, and the protocol forbids it."""
     refused(stage, *(entry(text.encode()) for text in bad_documents()))
 
 
@@ -91,7 +91,7 @@ def crossed(pairs: object, **more: object) -> bytes:
 
 
 def bad_documents() -> list[str]:
-    good, tiny = document().decode(), "0.000000001"  # too small for so fine a table
+    good, tiny = document().decode(), "0.000000001"  # too small for such a fine table
     integers = [str(integer) for integer in LocalLaplace(Epsilon(tiny), 255).integers]
     table = json.loads(good)
 
@@ -134,8 +134,8 @@ def bad_documents() -> list[str]:
 
 
 @check
-def what_is_to_be_sealed_is_sealed_or_not_answered(stage: Stage) -> None:
-    """A client that cannot seal refuses: anyone on the way could read an unsealed report."""
+def a_sealed_survey_is_sealed_or_not_answered(stage: Stage) -> None:
+    """A client that cannot seal refuses, because the network could read an unsealed report."""
     vectors = read("envelopes_sealed.json")
     key = X25519PrivateKey.from_private_bytes(bytes.fromhex(vectors["private_key"]))
     id_ = published(stage, sealed_to=vectors["public_key"])
@@ -156,7 +156,7 @@ def what_is_to_be_sealed_is_sealed_or_not_answered(stage: Stage) -> None:
 
 
 @check
-def words_for_people_change_nothing(stage: Stage) -> None:
+def display_texts_change_nothing(stage: Stage) -> None:
     table = json.loads(document(name="told"))
     table["question"][0]["title"] = "Did it crash? – 2026"
     table["question"][1]["unit"] = "min"
@@ -167,7 +167,7 @@ def words_for_people_change_nothing(stage: Stage) -> None:
 
 
 @check
-def a_table_is_proved_before_it_is_believed(stage: Stage) -> None:
+def a_table_is_proved_before_it_is_used(stage: Stage) -> None:
     """Each bad table has one fault, in its integers or in their spelling."""
     tables = read("tables.json")
     good = tables["good"]
@@ -188,9 +188,9 @@ def a_table_is_proved_before_it_is_believed(stage: Stage) -> None:
 
 
 def straight(grid: int) -> Fields:
-    """Return a table of two symbols that is sound at ε 1, for any number of steps.
+    """Return a table of two symbols that is valid at ε 1, for any number of steps.
 
-    It goes from 5/8 to 3/8 for the first symbol, which has the value -3/2 of the range.
+    The first symbol has the value -3/2 of the range; its probability goes from 5/8 to 3/8.
     """
     lower = [ONE * (5 * grid - 2 * at) // (8 * grid) for at in range((grid + 1) // 2)]
     middle = [ONE // 2] * (1 - grid % 2)
@@ -199,7 +199,7 @@ def straight(grid: int) -> Fields:
 
 
 def split(integers: Sequence[str], parts: int) -> Fields:
-    """Split each symbol into several, which is sound at a slightly larger ε."""
+    """Split each symbol into several, which is valid at a slightly larger ε."""
     split = []
     for at in range(0, len(integers), EACH):
         value, *column = map(int, integers[at : at + EACH])
@@ -224,7 +224,7 @@ def a_survey_is_looked_up_by_name_id_and_day(stage: Stage) -> None:
 
 
 @check
-def closed_is_closed(stage: Stage) -> None:
+def a_closed_survey_stays_closed(stage: Stage) -> None:
     stage.script.publish(document(), state="closed")
     stage.start()
     same("a closed survey", stage.answer(**ANSWERS), "closed")
@@ -234,7 +234,7 @@ def closed_is_closed(stage: Stage) -> None:
 
 
 @check
-def only_the_whole_list_is_asked_for(stage: Stage) -> None:
+def only_the_complete_list_is_requested(stage: Stage) -> None:
     id_ = published(stage)
     stage.start()
     queued(stage, id_)

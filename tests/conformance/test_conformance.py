@@ -1,4 +1,4 @@
-"""Both clients keep the protocol, and each check of the kit fails for a client that does not."""
+"""Conformance of both clients; each check of the kit fails for a client that violates it."""
 
 import sys
 from pathlib import Path

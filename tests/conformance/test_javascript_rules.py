@@ -1,4 +1,4 @@
-"""Rules of the JavaScript client that need a look inside, and planted faults."""
+"""Rules of the JavaScript client that need access to its internals, and planted faults."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ RULES = sorted({rule for rule, _ in RULE_FAULTS.values()})
 
 
 def results(source: Path) -> dict[str, str | None]:
-    """Run every rule against a source; return what is wrong, by rule."""
+    """Run every rule on a source, and return the violations by rule."""
     known = document(questions=bit("crashed", "0.5"))
     entries, unknown = [entry(known)], []
     for what, key, value in UNKNOWN:

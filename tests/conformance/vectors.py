@@ -1,8 +1,9 @@
-"""The vectors, draw by draw, for clients that can be asked: `randomize`, `integers`, `question`,
-`place`, `round`, `envelope_id`.
+"""Checks of the vectors, draw by draw, for clients that support these operations.
 
-A client may draw in any way that has the right probabilities: one that says `unsupported` is not
-held to these.
+They are `randomize`, `integers`, `question`, `place`, `round` and `envelope_id`.
+
+A client may draw in any way that has the right probabilities. If it replies `unsupported`, these
+checks do not apply.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ def told(stage: Stage, op: str, key: str, vectors: Iterable[dict[str, Any]]) -> 
     for vector in vectors:
         asked = {name: value for name, value in vector.items() if name not in RESULTS[op]}
         reply = stage.ask(op, **asked)
-        if "unsupported" in reply:  # the operation, or this mechanism
+        if "unsupported" in reply:  # the operation or the mechanism is not supported
             continue
         if reply.get(key) != vector[key]:
             raise Broken(f"{op} of {asked}: {reply}, expected {vector[key]!r}")
@@ -47,7 +48,7 @@ RESULTS = {
 
 
 def is_given(vector: dict[str, Any]) -> bool:
-    """Return whether its integers come with a survey, not from a formula."""
+    """Return whether its integers come with a survey instead of a formula."""
     return mechanisms()[vector["mechanism"]].given
 
 
@@ -67,7 +68,7 @@ def the_same_random_bytes_give_the_same_symbol(stage: Stage) -> None:
 
 
 @check
-def integers_are_those_of_the_vectors(stage: Stage) -> None:
+def integers_equal_those_of_the_vectors(stage: Stage) -> None:
     vectors = [vector for vector in read("encodings.json") if not is_given(vector)]
     told(stage, "integers", "integers", vectors)
 
@@ -85,8 +86,8 @@ def texts_are_hashed_into_the_buckets_of_the_vectors(stage: Stage) -> None:
 
 
 @check
-def days_fall_into_the_rounds_of_the_vectors(stage: Stage) -> None:
-    """Every period of the table has vectors."""
+def days_are_in_the_rounds_of_the_vectors(stage: Stage) -> None:
+    """Check every period of the table, each of which has vectors."""
     vectors = read("rounds.json")
     if missing := PERIODS.keys() - {vector["period"] for vector in vectors}:
         raise Broken(f"no vectors for {missing}: run python -m tests.vectors.make")
@@ -100,5 +101,5 @@ def days_fall_into_the_rounds_of_the_vectors(stage: Stage) -> None:
 
 
 @check
-def envelope_ids_are_those_of_the_vectors(stage: Stage) -> None:
+def envelope_ids_equal_those_of_the_vectors(stage: Stage) -> None:
     told(stage, "envelope_id", "id", read("envelope_ids.json"))

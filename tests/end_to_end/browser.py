@@ -1,4 +1,4 @@
-"""A real browser, if the machine has one, and a separate origin for the page that it opens."""
+"""Real browser, if the machine has one, and a separate origin for the page that it opens."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable"
 CHROMIUM = next(filter(None, map(shutil.which, NAMES)), None)
 FLAGS = (
     "--headless=new",
-    "--no-sandbox",  # what it opens is ours, and a container's root has no other way
+    "--no-sandbox",  # pages are trusted, and root in a container cannot run the sandbox
     "--disable-gpu",
     "--disable-dev-shm-usage",
     "--no-first-run",
@@ -46,14 +46,13 @@ FOLDERS = {
 
 
 class Origin:
-    """Server of the page, the client's sources and the vectors, to which the page posts its
-    results."""
+    """Server of the page, the client's sources and the vectors, to which the page posts results."""
 
     def __init__(self, url: str, found: Queue[Any]) -> None:
         self.url, self.found = url, found
 
     def step(self, profile: Path, step: str, **asked: str) -> Mapping[str, Any]:
-        """Return the page's result for this step, in a browser that is killed right afterwards."""
+        """Return the page's result for this step; the browser is killed right afterwards."""
         address = f"{self.url}/page.html?{urlencode({'step': step, **asked})}"
         command = [str(CHROMIUM), *FLAGS, f"--user-data-dir={profile}", address]
         with (profile.parent / "browser.log").open("ab") as log:
@@ -96,9 +95,9 @@ class Files(SimpleHTTPRequestHandler):
 
 class Silent(WSGIRequestHandler):
     def log(self, *_: object, **__: object) -> None:
-        """Print nothing: each failure is reported once, elsewhere."""
+        """Print nothing, because each failure is reported once, elsewhere."""
 
 
 def served(app: WSGIApplication) -> AbstractContextManager[str]:
-    """The address of the real application, for a browser."""
+    """Yield the address of the real application, for a browser."""
     return answering(make_server("127.0.0.1", 0, app, threaded=True, request_handler=Silent))

@@ -1,4 +1,4 @@
-"""A server inside the test process: the real application, store and writer, and a clock to set."""
+"""Server inside the test process: the real application, store and writer, and a settable clock."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class Inside:
 
     def publish(self, document: bytes) -> str:
         self.store.publish(document, sign(document, SIGNER), public_hex(SIGNER))
-        self.world.catalogue.refresh()  # not in a quarter second
+        self.world.catalogue.refresh()  # without waiting a quarter second
         return survey_id(document)
 
     def send(self, body: bytes | str, *, kind: str = CONTENT_TYPE, role: str = "") -> TestResponse:
@@ -47,8 +47,10 @@ class Inside:
         )
 
     def close(self, survey: str) -> None:
-        """Close the survey. It counts as one look, since its intervals are no longer those of open
-        rounds."""
+        """Close the survey.
+
+        The close counts as one look, because open rounds have different intervals.
+        """
         answer = self.http.post(f"/v1/surveys/{survey}/close", headers=self._bearer("operator"))
         assert answer.status_code == 200, answer.text
 
@@ -69,7 +71,7 @@ class Inside:
 
 @contextmanager
 def inside(data: Path, now: datetime) -> Iterator[Inside]:
-    """Run a server whose clock stands at `now`."""
+    """Run a server whose clock stands still at `now`."""
     with world(data, now) as here:
         tokens = {role: here.token(role, days=3650) for role in ("operator", "analyst", "app")}
         yield Inside(here, tokens)

@@ -1,4 +1,4 @@
-"""Pages in a real browser: what axe-core finds, what is too wide, and what the keyboard shows."""
+"""Pages in a real browser: findings of axe-core, overflow, and visible keyboard focus."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ class Page(TypedDict, total=False):
     name: str
     url: str
     cookies: Sequence[Mapping[str, str]]
-    fill: Mapping[str, str]  # what is typed before that, by selectors
-    press: str  # a selector: what is looked at comes after it
-    until: str  # an expression of the page that is to become true first
+    fill: Mapping[str, str]  # text to type before pressing, by selector
+    press: str  # selector to press before the check
+    until: str  # JavaScript expression to wait for
 
 
 class View(TypedDict, total=False):
     width: int
     scheme: str
-    rules: Sequence[str]  # all of axe's where it is not there
+    rules: Sequence[str]  # if left out, all rules of axe
     keyboard: bool
 
 
@@ -62,7 +62,7 @@ def look(
 
 
 def faults(found: Found) -> list[str]:
-    """Return the page's faults in words; an empty list if there are none."""
+    """Return descriptions of the page's faults; an empty list if there are none."""
     said = [*found["found"], *found["complaints"], *found.get("unseen", ())]
     if found["wider"] > 0:
         said.append(f"wider than the window by {found['wider']} px")

@@ -1,4 +1,4 @@
-"""A server as the documents' examples reach it: its reports of app-health are counted."""
+"""Server for the examples in documents, which counts reports of app-health."""
 
 from __future__ import annotations
 

@@ -1,5 +1,8 @@
-"""Every page in a real browser: axe-core finds nothing serious, text has contrast in both modes, no
-page is wider than a phone of 320 px, and the keyboard shows where it is."""
+"""Accessibility of every page, in a real browser.
+
+axe-core finds nothing serious, text has contrast in both modes, no page is wider than a phone of
+320 px, and keyboard focus is visible.
+"""
 
 from __future__ import annotations
 
@@ -41,7 +44,7 @@ a:focus{outline:none}</style><p style="width:3000px">wide</p><img src="x"><a hre
 
 @pytest.fixture
 def able() -> None:
-    """Skip without a browser or axe-core, which `./run bench --long` requires."""
+    """Skip without a browser or axe-core; `./run bench --long` requires both."""
     if CHROMIUM is None:
         pytest.skip(INSTALL)
     try:
@@ -70,7 +73,7 @@ def surveys(here: World) -> Mapping[str, PublishedSurvey]:
 
 
 def add_many(here: World, asked: PublishedSurvey, number: int) -> None:
-    """Add a round of a survey that asks one question per install, with enough options to fold."""
+    """Add a round of a survey that asks one question per install and has enough options to fold."""
     rng, (options, bit) = np.random.default_rng(number), asked.survey.questions
     held = [9_000, *[400] * (len(MANY) - 1)]
     asked_of = [sum(held), 4_000]
@@ -124,7 +127,7 @@ def wrong(found: Sequence[Found]) -> list[str]:
     return [fault for one in found for fault in faults(one)]
 
 
-def test_every_page_can_be_read_by_everyone(able: None, tmp_path: Path) -> None:
+def test_every_page_is_accessible(able: None, tmp_path: Path) -> None:
     with (
         world(tmp_path / "data", NOW, public_pages=True) as here,
         served(here.at_one_address) as url,
@@ -132,7 +135,7 @@ def test_every_page_can_be_read_by_everyone(able: None, tmp_path: Path) -> None:
         assert wrong(look(tmp_path, every_page(here, url), USUAL)) == []
 
 
-def test_the_pages_of_studies_can_be_read_by_everyone(able: None, tmp_path: Path) -> None:
+def test_the_pages_of_studies_are_accessible(able: None, tmp_path: Path) -> None:
     assert wrong(look(tmp_path, studied(tmp_path, STUDIES[:1]), USUAL)) == []
 
 
@@ -168,7 +171,7 @@ def test_the_check_finds_planted_faults(able: None, tmp_path: Path) -> None:
 
 
 @pytest.mark.long
-def test_every_page_at_every_width_in_both_modes(tmp_path: Path) -> None:
+def test_every_page_is_accessible_at_every_width_in_both_modes(tmp_path: Path) -> None:
     assert CHROMIUM, INSTALL
     with (
         world(tmp_path / "data", NOW, public_pages=True) as here,

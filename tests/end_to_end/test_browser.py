@@ -1,4 +1,4 @@
-"""The JavaScript client in a real browser, on a page of another origin, against the real server."""
+"""JavaScript client in a real browser, on a page of another origin, with the real server."""
 
 import json
 from collections.abc import Iterator
@@ -15,7 +15,7 @@ from tests.survey_texts import ALWAYS, bit, choice, number, survey_text
 pytestmark = pytest.mark.skipif(
     CHROMIUM is None, reason=f"no browser on PATH; install one of {', '.join(NAMES)}"
 )
-NOT_THERE = {"k-closest"}  # in JavaScript
+NOT_THERE = {"k-closest"}  # mechanisms that the JavaScript client lacks
 TOML = survey_text(
     bit(epsilon="20")
     + number(0, 100, "one-bit-mean", epsilon="20")
@@ -36,7 +36,7 @@ def vectors(name: str) -> list[dict[str, str]]:
     return read
 
 
-def test_a_browser_draws_as_in_the_vectors(pages: Origin, tmp_path: Path) -> None:
+def test_a_browser_draws_the_symbols_of_the_vectors(pages: Origin, tmp_path: Path) -> None:
     found = pages.step(tmp_path / "profile", "vectors")
     assert found["payloads"] == [
         vector["mechanism" if vector["mechanism"] in NOT_THERE else "payload"]
@@ -45,7 +45,7 @@ def test_a_browser_draws_as_in_the_vectors(pages: Origin, tmp_path: Path) -> Non
     assert found["ids"] == [vector["id"] for vector in vectors("envelope_ids.json")]
 
 
-def test_one_answer_arrives_once_whatever_is_killed(pages: Origin, tmp_path: Path) -> None:
+def test_one_answer_arrives_once_despite_kills(pages: Origin, tmp_path: Path) -> None:
     """At ε 20 lies are rare: the estimates miss the answers with probability below 1e-8."""
     (tmp_path / "survey.toml").write_text(TOML)
     data, profile = tmp_path / "data", tmp_path / "profile"

@@ -1,4 +1,4 @@
-"""`deniable demo` from outside: real processes, real HTTP, truth next to estimate."""
+"""`deniable demo` from outside: real processes, real HTTP, true values next to estimates."""
 
 import json
 import os
@@ -25,7 +25,7 @@ def demo(*arguments: str) -> subprocess.CompletedProcess[str]:
 
 
 @pytest.mark.long
-def test_the_demo_in_json_has_the_promised_keys() -> None:
+def test_the_demo_in_json_has_the_documented_keys() -> None:
     started = time.monotonic()
     done = demo("--people", "1000", "--exit", "--json")
     report = json.loads(done.stdout)
@@ -56,7 +56,9 @@ def test_the_demo_states_the_privacy_cost_in_words() -> None:
     done = demo("--people", "100", "--exit")
     assert done.returncode == 0, done.stderr
     assert "changes the odds about any respondent by a factor of at most 7.4 (ε 2)" in done.stdout
-    assert "1300 of 1300" in done.stderr, "a hundred people, and a hundred on each of twelve days"
+    assert "1300 of 1300" in done.stderr, (
+        "expected a hundred people, and a hundred on each of twelve days"
+    )
     assert "100 of them with a complete client" in done.stdout
 
 
@@ -68,7 +70,7 @@ def test_an_impossible_crowd_is_refused(people: str) -> None:
 
 
 @pytest.mark.long
-def test_a_tiny_crowd_has_no_estimates_and_the_demo_says_so() -> None:
+def test_the_demo_states_that_a_tiny_crowd_has_no_estimates() -> None:
     done = demo("--people", "3", "--exit", "--json")
     rows = json.loads(done.stdout)["questions"]["browser"]
     assert [row["estimate"] for row in rows] == [None] * 5
@@ -76,10 +78,12 @@ def test_a_tiny_crowd_has_no_estimates_and_the_demo_says_so() -> None:
 
 
 def test_the_story_has_a_wave_and_a_day_of_forged_reports(tmp_path: Path) -> None:
-    """The wave's highest day is 27 points above the first, and the difference of two estimates has
-    a standard error of 2. The threshold of 8 points leaves 9 standard errors. An honest day is
-    flagged with probability 1e-6; 210 forged reports among 4,000 stay unnoticed with probability
-    1e-20."""
+    """The highest day of the wave is 27 points above the first day.
+
+    The difference of two estimates has a standard error of 2, so the threshold of 8 points leaves 9
+    standard errors. An honest day is flagged with probability 1e-6; 210 forged reports among 4,000
+    stay unnoticed with probability 1e-20.
+    """
     picture = tmp_path / "days.svg"
     said = demo("--people", "20000", "--exit", "--json", "--picture", str(picture)).stdout
     days = json.loads(said)["story"]
@@ -97,11 +101,11 @@ def test_the_readme_s_picture_is_drawn_from_the_demo_s_numbers() -> None:
     assert kept == draw_picture(days)
     assert len(days) == kept.count('class="truth"') - 1 == kept.count('class="estimate"') - 1 == 12
     assert all("\n" not in day["day"] and day["reports"] >= 4_000 for day in days)
-    ET.fromstring(kept)  # our own
+    ET.fromstring(kept)  # trusted
 
 
 def test_a_picture_clips_values_beyond_its_scale() -> None:
-    """A day without an estimate, as with a tiny crowd, is included."""
+    """Include a day without an estimate, as with a tiny crowd."""
     day = {"day": "2026-11-08", "truth": 0.5, "reports": 3, "warning": None}
     beyond = draw_picture(
         [
@@ -121,7 +125,7 @@ def processes_of(folder: Path) -> list[int]:
     for path in Path("/proc").glob("[0-9]*/cmdline"):
         try:
             words = path.read_bytes().replace(b"\0", b" ").decode(errors="replace")
-        except OSError:  # it has just ended
+        except OSError:  # the process has just ended
             continue
         found += [int(path.parent.name)] if str(folder) in words else []
     return found
@@ -131,7 +135,7 @@ def processes_of(folder: Path) -> list[int]:
 @pytest.mark.parametrize(
     ("ending", "said"),
     [
-        (signal.SIGINT, "of 1210 people"),  # while it plays
+        (signal.SIGINT, "of 1210 people"),  # during the story
         pytest.param(signal.SIGTERM, "Press Ctrl-C", marks=pytest.mark.long),
         pytest.param(signal.SIGHUP, "Press Ctrl-C", marks=pytest.mark.long),
     ],
@@ -150,7 +154,7 @@ def test_no_process_is_left_after_any_signal(
             env={**os.environ, "TMPDIR": str(folder)},
         )
     eventually(lambda: said in log.read_text())
-    assert processes_of(folder), "its server runs"
+    assert processes_of(folder), "the demo's server does not run"
     playing.send_signal(ending)
     assert playing.wait(PATIENCE) == (130 if ending is signal.SIGINT else 0)
     try:

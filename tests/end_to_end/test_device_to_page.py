@@ -1,4 +1,4 @@
-"""One honest answer, from a real device to a real server's results, through every part between."""
+"""Path of one honest answer, from a real device to the results of a real server."""
 
 import json
 from collections.abc import Iterator
@@ -57,7 +57,7 @@ def reports(setting: Setting, survey: str = "one-answer") -> int:
 
 
 def publish(setting: Setting, folder: Path, name: str) -> str:
-    """Publish one more survey for a single test; return its address once the server has it."""
+    """Publish a survey for a single test, and return its address once the server has it."""
     file = folder / "survey.toml"
     file.write_text(TOML.replace("one-answer", name))
     made = asked_json("survey", "publish", file, "--data", setting.data)
@@ -85,7 +85,7 @@ def test_an_answer_arrives_once_and_is_estimated(setting: Setting, tmp_path: Pat
     assert rows["browser"]["safari"]["low"] < 0.5 < 1 <= rows["browser"]["safari"]["high"]
 
 
-def test_another_device_is_another_report_and_a_restart_is_not(
+def test_another_device_sends_a_second_report_and_a_restart_does_not(
     setting: Setting, tmp_path: Path
 ) -> None:
     before = reports(setting)
@@ -106,7 +106,7 @@ def test_the_device_lists_what_it_sent(setting: Setting, tmp_path: Path) -> None
 
 
 def test_the_page_shows_the_survey_after_signing_in(setting: Setting, tmp_path: Path) -> None:
-    client = device(setting, tmp_path)  # other tests' reports may lie with another process
+    client = device(setting, tmp_path)  # another process may hold reports of other tests
     client.answer("one-answer", **ANSWERS)
     client.close()
     with requests.Session() as browser:
@@ -120,7 +120,9 @@ def test_the_page_shows_the_survey_after_signing_in(setting: Setting, tmp_path: 
     assert setting.server.token not in page.text
 
 
-def test_a_survey_closed_at_the_server_accepts_no_more(setting: Setting, tmp_path: Path) -> None:
+def test_a_survey_closed_at_the_server_accepts_no_more_reports(
+    setting: Setting, tmp_path: Path
+) -> None:
     address = publish(setting, tmp_path, "closed")
     early, late = device(setting, tmp_path / "early"), device(setting, tmp_path / "late")
     assert early.answer("closed", **ANSWERS).status == "queued"

@@ -1,5 +1,7 @@
-"""Documents stay true: shown commands run here or in the named test, quoted output is current, and
-links resolve."""
+"""Documents: shown commands run, quoted output is current, and links resolve.
+
+Commands run here or in the named test.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +26,7 @@ ALL = [block for document in documents() for block in blocks(document)]
 HERE = "tests/end_to_end/test_documents.py"
 RECIPES = "tests/client/test_recipes.py"
 SHOWN = "tests/server/test_shown_commands.py"
-# Which test runs the blocks of a section.
+# The test that runs the blocks of each section.
 RUN = {
     ("README.md", "The tour: one survey in a minute"): "tests/end_to_end/test_readme_tour.py",
     ("client/README.md", "Ten lines"): RECIPES,
@@ -56,7 +58,7 @@ RUN = {
     ("server/DEPLOYING.md", "Tokens and keys"): SHOWN,
     ("simulations/README.md", "In Python"): "tests/simulations/test_in_python.py",
 }
-# What no test runs, and why; commands in it are held to their options all the same.
+# Sections that no test runs, and why. The options of their commands are still checked.
 NOT_RUN = {
     ("README.md", "deniable"): "clones; .ci/run does it from the tag, and test_demo the demo",
     ("README.md", "How an answer travels"): "a drawing",
@@ -78,7 +80,7 @@ NOT_RUN = {
         "The conformance kit: test a client in any language against the protocol",
     ): "tests/conformance/test_conformance.py runs both clients",
 }
-# How many blocks a section has, if not one: so many does the test know of.
+# Number of blocks in a section, if not one, that its test covers.
 SEVERAL = {
     ("README.md", "The tour: one survey in a minute"): 5,
     ("client/README.md", "Ten lines"): 3,
@@ -113,12 +115,12 @@ def parser() -> argparse.ArgumentParser:
 
 
 def parsed(line: str) -> argparse.Namespace:
-    """Parse as the command itself does; a mistake is an AssertionError."""
+    """Parse a line as the command does; a mistake is an AssertionError."""
     words = shlex.split(line.replace("$(date +%F)", "today"))
     try:
         chosen, more = parser().parse_known_args(words)
     except SystemExit:
-        raise AssertionError(f"the command does not take: {line}") from None
+        raise AssertionError(f"the command does not accept: {line}") from None
     assert not more, f"the command does not know {more} of: {line}"
     return chosen
 
@@ -163,7 +165,7 @@ def test_every_command_in_a_sentence_exists_with_its_options(document: str) -> N
     for inline in re.findall(r"`deniable ([a-z][^`]*)`", text):
         words = [word for word in re.split(r"[\s\[\]|]+", inline) if word]
         if words[0] == "simulate" and words[1:] and not words[1].isupper():
-            parsed(" ".join(words))  # each study reads its own options
+            parsed(" ".join(words))  # each study parses its own options
             continue
         assert words[0] == "help" or words[0] in find_verbs(), inline
         asked = {word.split("=")[0] for word in words if word.startswith("--")}
@@ -210,7 +212,9 @@ def test_the_odds_agree_with_the_command(capsys: pytest.CaptureFixture[str]) -> 
     assert "```\n" + "\n".join(table) + "\n```" in shown
 
 
-def test_the_people_for_a_point_agree_with_the_plan(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_people_needed_for_a_point_agree_with_the_plan(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     shown = section_of("shared/README.md", "Choosing ε")
     rows = re.findall(r"^\| (\S+) \| ([\d,]+) \| ([\d,]+) \|$", shown, re.MULTILINE)
     assert len(rows) == 5
@@ -240,7 +244,7 @@ def planned(capsys: pytest.CaptureFixture[str], line: str) -> dict[str, Any]:
 
 
 def test_a_text_s_floors_agree_with_the_plan(capsys: pytest.CaptureFixture[str]) -> None:
-    """In people of a million, to the hundred, for each stated length."""
+    """Compare floors in people out of a million, to the hundred, for each stated length."""
     shown = plain(section_of("server/README.md", "Ask an open question"))
     lengths = re.findall(r"up to (\d+) bytes needs (?:about )?([\d,]*\d)", shown)
     assert [int(length) for length, _ in lengths] == [8, 16, 32]
@@ -263,7 +267,7 @@ def test_a_mean_vector_s_error_agrees_with_the_plan(capsys: pytest.CaptureFixtur
         assert [row["payload_bytes"] for row in sizes] == [9, 10]
 
 
-def test_the_first_page_s_figure(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_figure_of_the_first_page_is_current(capsys: pytest.CaptureFixture[str]) -> None:
     (shown,) = re.findall(r"\*\*What it costs\*\*: (.+?)\n\n", text_of("README.md"), re.DOTALL)
     people, direct = re.findall(r"\b[\d,]{4,}\b", shown)
     (line,) = re.findall(r"`deniable ([^`]+)`", shown)
@@ -277,10 +281,10 @@ def test_the_first_page_s_figure(capsys: pytest.CaptureFixture[str]) -> None:
 def quoting() -> Iterator[tuple[str, str]]:
     """Yield the sections that quote output, each with its first command.
 
-    Quotes of other options name these in the sentence before.
+    The sentence before a quote names other options.
     """
     document, seen = "simulations/README.md", set[str]()
-    yield "minimax", "simulate minimax"  # whose line stands with all its options
+    yield "minimax", "simulate minimax"  # this command has all its options in one line
     for block in ALL:
         if block.place[::2] == (document, "indented") and block.section not in seen:
             seen.add(block.section)
@@ -294,8 +298,10 @@ def quoting() -> Iterator[tuple[str, str]]:
 
 @pytest.mark.long
 @pytest.mark.parametrize(("section", "line"), list(quoting()))
-def test_a_study_prints_what_its_section_quotes(section: str, line: str, tmp_path: Path) -> None:
-    """Checks every quoted sentence below the command, to the digit."""
+def test_a_study_prints_the_sentences_that_its_section_quotes(
+    section: str, line: str, tmp_path: Path
+) -> None:
+    """Check every quoted sentence below the command, to the digit."""
     if "FILE" in line:
         assert main(["survey", "new", str(tmp_path / "FILE")]) == 0
     command = [sys.executable, "-m", "deniable.shared.cli.command", *shlex.split(line)]

@@ -1,5 +1,6 @@
-"""The whole way for every entry of a table: device, bytes, JSON twin, server, tally, estimate,
-page, simulator, vectors. A new mechanism is walked through here without a line of test.
+"""Every mechanism in the table, end to end, without a line of test for a new one.
+
+The path has the device, bytes, the JSON form, server, tally, estimate, page, simulator and vectors.
 """
 
 import json
@@ -63,11 +64,11 @@ class InProcess:
         return Reply(answer.status_code, answer.data)
 
 
-OTHER = bit("other", "0.5")  # the question that is not drawn, where one of two is asked
+OTHER = bit("other", "0.5")  # the second question, if one of two is asked
 
 
 def walk(name: str, here: World, folder: Path, other: str = "") -> None:
-    """Go from devices to the page with one question that this mechanism answers.
+    """Follow one question of this mechanism from devices to the page.
 
     The question is alone, or each install draws either it or `other`.
     """
@@ -95,8 +96,7 @@ def walk(name: str, here: World, folder: Path, other: str = "") -> None:
 
 
 def is_a_codeword(asked: Any, added: np.ndarray[Any, Any]) -> bool:
-    """Return True if one report adds a direction of length one, and its squares, to a vector's
-    cells."""
+    """Return True if one report adds a direction of length one, and its squares, to the cells."""
     whole, squares = added.reshape(2, asked.mechanism.dimension) / UNIT
     return bool(np.allclose([whole @ whole, squares.sum(), *squares], [1, 1, *whole**2], atol=1e-4))
 
@@ -122,7 +122,7 @@ def answer_on_a_device(here: World, published: PublishedSurvey, folder: Path) ->
 
 
 def send_in_both_encodings(here: World, published: PublishedSurvey, symbols: list[int]) -> None:
-    """Send half in each encoding; then check that every impossible payload is refused in both."""
+    """Send half of the reports in each encoding, and check that impossible payloads are refused."""
     asked, *others = published.survey.questions
     payloads = [
         encode_report(published.survey, [symbol, *(None for _ in others)]) for symbol in symbols
@@ -147,13 +147,12 @@ def send_in_both_encodings(here: World, published: PublishedSurvey, symbols: lis
 
 
 def bad_payloads(name: str) -> list[bytes]:
-    """At the sizes of `tests.asked`, found by what the mechanism says of each number."""
+    """Return impossible payloads at the sizes of `tests.asked`, according to the mechanism."""
     (asked,) = parse_toml(survey([name])).questions
     size, is_symbol = asked.mechanism.payload_size, asked.mechanism.encoding.is_symbol
     whole = 256**size
-    if isinstance(
-        asked.mechanism.encoding, Grouped
-    ):  # no group; in one no symbol, all bits or none
+    if isinstance(asked.mechanism.encoding, Grouped):
+        # An unknown group, or in a valid group no symbol, with all or no bits.
         payloads = [
             b"\xff" * size,
             b"\xff" + bytes(size - 1),
@@ -161,7 +160,7 @@ def bad_payloads(name: str) -> list[bytes]:
             bytes(size),
         ]
         return [payload for payload in payloads if not is_symbol(int.from_bytes(payload, "little"))]
-    if whole > 65_536:  # the first and the last of all numbers that are none
+    if whole > 65_536:  # the first and the last invalid numbers
         wrong = [asked.mechanism.symbols, whole - 1]
         assert is_symbol(wrong[0] - 1)
     else:
@@ -171,7 +170,7 @@ def bad_payloads(name: str) -> list[bytes]:
 
 
 def as_json(mechanism: Mechanism, payload: bytes) -> int | str:
-    """Return the JSON twin of an impossible payload."""
+    """Return the JSON form of an impossible payload."""
     number = int.from_bytes(payload, "little")
     hexadecimal = isinstance(mechanism.encoding.to_json(0), str)
     return payload.hex() if hexadecimal else number
@@ -199,7 +198,10 @@ def check_results(
 
 
 def check_rows(asked: Any, rows: Any, cells: np.ndarray[Any, Any], reports: int) -> None:
-    """A text has no labels beforehand: what some answer is found where there are enough reports."""
+    """Check the rows of results.
+
+    A text has no labels in advance; with enough reports, an answered text is found.
+    """
     if not asked.labels:
         nothing = [(row["label"], row["note"]) for row in rows] == [
             ("", "no answer is common enough to be found")
@@ -215,9 +217,9 @@ def check_rows(asked: Any, rows: Any, cells: np.ndarray[Any, Any], reports: int)
 
 
 def unbiased(asked: Any, cells: np.ndarray[Any, Any], place: int, reports: int) -> float:
-    """Estimate from the mechanism's own tables alone.
+    """Estimate from the mechanism's tables only.
 
-    These give how many reports support the option, if it is true and if it is not.
+    They state how many reports support an option that is true, and one that is not.
     """
     mechanism = asked.mechanism
     if asked.statistic == "coordinate":
@@ -241,7 +243,7 @@ def test_every_mechanism_works_end_to_end(name: str, here: World, tmp_path: Path
 
 
 @pytest.mark.parametrize("name", mechanisms())
-def test_every_mechanism_works_end_to_end_where_one_question_is_drawn(
+def test_every_mechanism_works_end_to_end_if_one_question_is_drawn(
     name: str, here: World, tmp_path: Path
 ) -> None:
     walk(name, here, tmp_path, OTHER)
@@ -249,7 +251,7 @@ def test_every_mechanism_works_end_to_end_where_one_question_is_drawn(
 
 @cache
 def proofs() -> Counter[str]:
-    """Count the proofs of each mechanism."""
+    """Count the certificates of each mechanism."""
     return Counter(proof.name for proof in grid())
 
 
@@ -268,8 +270,10 @@ def test_every_mechanism_is_certified_simulated_and_has_vectors(name: str) -> No
 
 @pytest.mark.parametrize("kind", [kind for kind in KINDS if kind in ("number", "choice")])
 def test_the_study_of_a_kind_has_every_mechanism_for_it(kind: str) -> None:
-    """Bits have one mechanism, which the study `bit` is about; texts have those for choices, and
-    vectors have no study."""
+    """The study `bit` covers the one mechanism of bits, and texts have those of choices.
+
+    No study of this kind exists for vectors.
+    """
     study = {"number": "mean", "choice": "histogram"}[kind]
     assert study in STUDIES
     (shown,) = (option.default for option in load(study).options if option.name == "mechanisms")
@@ -281,11 +285,11 @@ def test_the_walk_covers_every_dependence_between_cells() -> None:
     assert set(walked) == {MULTINOMIAL, INDEPENDENT, DEPENDENT, SUMS}
 
 
-# A new entry needs only its own file and its line
+# A new mechanism needs only its file and one line
 
 
 class Shouted(WholeNumber):
-    """Encoding without a vectorised counterpart in the server: symbols are odd numbers."""
+    """Encoding without a vectorized counterpart in the server; its symbols are odd numbers."""
 
     @property
     def limit(self) -> int:

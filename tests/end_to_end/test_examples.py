@@ -1,4 +1,4 @@
-"""Every example, in a separate process, against a real server."""
+"""Examples: each runs in a separate process, with a real server."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from tests.end_to_end.browser import CHROMIUM, FLAGS, NAMES, ROOT, Files
 from tests.end_to_end.place import Place
 from tests.eventually import PATIENCE, eventually
 
-HEARS_CTRL_C = (  # also where the tests themselves were started in the background, without it
+HEARS_CTRL_C = (  # even if the tests were started in the background, where Ctrl-C is ignored
     "import runpy, signal, sys\n"
     "signal.signal(signal.SIGINT, signal.default_int_handler)\n"
     "sys.argv = sys.argv[1:]\n"
@@ -37,12 +37,12 @@ EXAMPLES = ROOT / "client/examples"
 
 @dataclass(frozen=True)
 class Shipped(Place):
-    shipped: Path  # the survey as it ships with the examples
+    shipped: Path  # the survey file of the examples
 
 
 @pytest.fixture(scope="module")
 def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shipped]:
-    """Set up the examples as the section "Examples" of client/README.md says."""
+    """Set up the examples as described in "Examples" of client/README.md."""
     folder = tmp_path_factory.mktemp("examples")
     section = (ROOT / "client/README.md").read_text("utf-8").split("\n## Examples\n")[1]
     lines = re.findall(r"^deniable .*", section, re.MULTILINE)
@@ -56,7 +56,7 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shipped]:
 
 @contextmanager
 def app(place: Shipped, state: Path, *command: str) -> Iterator[str]:
-    """Start an example on a free port; Ctrl-C ends it, which sends what still waits."""
+    """Start an example on a free port; Ctrl-C ends it, which sends waiting reports."""
     with socket.create_server(("127.0.0.1", 0)) as probe:
         port = str(probe.getsockname()[1])
     settings = {
@@ -95,14 +95,17 @@ def answers(url: str) -> bool:
 
 
 def command_of(example: str) -> list[str]:
-    """The line in its docstring, without the variable and the program's own name."""
+    """Return the command line in its docstring, without the variable and the program's name."""
     text = (EXAMPLES / example).read_text("utf-8")
     (line,) = re.findall(r"^    DENIABLE_SURVEY=app-health.json (.*)", text, re.MULTILINE)
     return str(line).split()
 
 
 def test_the_flask_app(place: Shipped, tmp_path: Path) -> None:
-    """Ann is asked once, in the survey's words, and agrees; Bob refuses. One report arrives."""
+    """Ann is asked once, in the words of the survey, and agrees; Bob refuses.
+
+    One report arrives.
+    """
     before = place.reports
     with app(place, tmp_path, *command_of("flask_app.py")) as url:
         for name, agreed in (("ann", "yes"), ("bob", "no")):
@@ -142,7 +145,7 @@ def test_the_fastapi_app(place: Shipped, tmp_path: Path) -> None:
 
 
 def test_the_desktop_script(place: Shipped, tmp_path: Path) -> None:
-    """On a terminal it asks; it answers for every run, bad or good, and ends as the program did."""
+    """The script asks on a terminal, answers for good and bad runs, and exits like the program."""
     before = place.reports
     script = [sys.executable, str(EXAMPLES / "desktop.py"), "--survey", str(place.shipped)]
     words = [
@@ -175,7 +178,7 @@ def test_the_desktop_script(place: Shipped, tmp_path: Path) -> None:
 
 @pytest.mark.skipif(CHROMIUM is None, reason=f"no browser on PATH; one of {', '.join(NAMES)}")
 def test_the_page_in_a_browser(place: Shipped, tmp_path: Path) -> None:
-    """Chromium clicks "Send it" by a line that is added to the page; the report arrives."""
+    """Chromium clicks "Send it" by a line added to the page, and the report arrives."""
     before, site = place.reports, tmp_path / "site"
     shutil.copytree(ROOT / "client/javascript/src", site / "deniable")
     shutil.copy(place.shipped, site)
@@ -207,7 +210,7 @@ def test_grafana_uses_only_metrics_that_a_server_exports(place: Shipped) -> None
     }
     assert len(asked) >= 5
     assert asked <= exported
-    assert not {"deniable_reports"} <= exported, "the twin: a name without its suffix is none"
+    assert not {"deniable_reports"} <= exported, "twin: a name without its suffix must not exist"
 
 
 def expressions() -> list[str]:
@@ -218,6 +221,9 @@ def expressions() -> list[str]:
 
 
 def names(metrics: str) -> set[str]:
-    """Samples, and families that are declared: of a counter of nothing there is no sample yet."""
+    """Return the names of samples and of declared families.
+
+    A counter that never counted has no sample yet.
+    """
     declared = re.findall(r"^# TYPE (\w+) (?:gauge|counter)$", metrics, re.MULTILINE)
     return {*declared, *re.findall(r"^(\w+)[{ ]", metrics, re.MULTILINE)}

@@ -1,5 +1,8 @@
-"""A small model, trained over rounds by mean gradients: the README's own code, a real client, the
-device's randomizer for the crowd, the server's HTTP interface."""
+"""Training of a small model over rounds, by mean gradients.
+
+It uses the README's code, a real client, the device's randomizer for the crowd, and the server's
+HTTP interface.
+"""
 
 from __future__ import annotations
 
@@ -38,7 +41,7 @@ def shown() -> dict[str, Callable[..., Any]]:
 
 
 def crowd(rng: np.random.Generator, people: int) -> list[Person]:
-    """Return features of length 1, and whether each person clicked, drawn from the true weights."""
+    """Return features of length 1, and whether each person clicked, drawn with the true weights."""
     features = rng.normal(size=(people, len(TRUE)))
     features /= np.linalg.norm(features, axis=1, keepdims=True)
     clicked = rng.random(people) < 1 / (1 + np.exp(-4 * features @ TRUE))
@@ -51,8 +54,11 @@ def accuracy(weights: list[float], people: list[Person]) -> float:
 
 
 def test_a_model_is_trained_without_anyone_s_gradient(tmp_path: Path) -> None:
-    """Each round other people. At ε 2 and 1,500 people a round it comes within four points of what
-    the same steps reach on the true gradients, far from the half that guessing is right in."""
+    """Use other people in each round.
+
+    At ε 2 and 1,500 people a round, accuracy is within four points of the same steps on true
+    gradients, and far above the half of a guess.
+    """
     code, rng = shown(), np.random.default_rng(20261118)
     test = crowd(rng, 4_000)
     weights, direct = [0.0] * len(TRUE), [0.0] * len(TRUE)
@@ -85,7 +91,7 @@ def one_device(
     here: World, published: PublishedSurvey, folder: Path, code: dict[str, Any],
     weights: list[float], person: Person, number: int,
 ) -> None:  # fmt: skip
-    """A person's own client, on that day, by the README's call."""
+    """Let one person's client answer on that day, by the README's call."""
     policy = Policy(keys=[PUBLIC], questions={"gradient": "vector"}, max_epsilon_per_round="2")
     day = NOON + timedelta(days=number - published.survey.last_round)
     client = Client(

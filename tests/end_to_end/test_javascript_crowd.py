@@ -1,4 +1,4 @@
-"""A crowd of JavaScript clients, through the real server: its reports are distributed as stated."""
+"""Crowd of JavaScript clients and the real server: reports have the stated distribution."""
 
 import json
 import subprocess
@@ -35,7 +35,7 @@ CROWD = Path(__file__).with_name("crowd.mjs")
 
 @pytest.fixture(scope="module")
 def asked() -> tuple[list[Person], Survey, dict[str, dict[str, float]]]:
-    """Return the people, the survey, and the estimate of each label."""
+    """Return the people, the survey, and the estimates by label."""
     people = make_crowd(PEOPLE, seed=7)
     with TemporaryDirectory(ignore_cleanup_errors=True) as name:
         folder = Path(name)
@@ -78,7 +78,7 @@ def rates(survey: Survey, values: dict[str, dict[str, float]]) -> dict[tuple[str
 
 
 def test_a_crowd_s_reports_follow_from_its_answers(asked: Any) -> None:
-    """Checks seven counts, each with a false alarm of at most 1e-9."""
+    """Check seven counts, each with a false alarm of at most 1e-9."""
     people, survey, estimates = asked
     stated = rates(survey, truths(people))
     for label, observed in rates(survey, estimates).items():

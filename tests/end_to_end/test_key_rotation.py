@@ -1,4 +1,4 @@
-"""A signing key is replaced while a server runs and devices trust either key."""
+"""Rotation of a signing key, while a server runs and devices trust either key."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tests.survey_texts import ALWAYS, bit, survey_text
 
 
 def publish(folder: Path, name: str, key: str, *more: str) -> str:
-    """Publish with the verb, from a folder other than the server's, as another machine would."""
+    """Publish with the command, from another folder than the server's, as another machine would."""
     file = folder / f"{name}.toml"
     file.write_text(survey_text(bit(), name=name, **ALWAYS))
     data = str(folder / "drafts")
@@ -76,7 +76,7 @@ def test_both_keys_ship_before_the_new_one_signs_and_the_old_one_retires(tmp_pat
             assert answers(after, "second")
             assert not answers(after, "first")
         with device("late", old, new) as late:
-            assert answers(late, "first")  # what the old key has signed stays valid
+            assert answers(late, "first")  # signatures of the old key stay valid
     rows = {row["key"]: row for row in asked_json("keys", "list", "--data", data)["keys"]}
     assert {key: (row["state"], row["surveys"]) for key, row in rows.items()} == {
         old: ("retired", 1), new: ("enrolled", 1),
@@ -100,7 +100,7 @@ def test_a_retired_key_never_comes_back(tmp_path: Path, how: str) -> None:
     done = run(*again[how], "--data", data)
     assert done.returncode == 3
     assert "is retired" in done.stderr
-    assert sign(b"", load_key(str(tmp_path / "key")))  # the key itself still signs: apps decide
+    assert sign(b"", load_key(str(tmp_path / "key")))  # still works; apps decide whom to trust
 
 
 @pytest.mark.parametrize(("key", "code"), [("x", 2), ("AA" * 32, 2)])

@@ -1,8 +1,8 @@
 """Three hundred small surveys, through wire format, intake and results: intervals cover the truth.
 
-Each is one round of a daily survey, with people of its own, seeded. For one estimate, the
-probability that a 95 % confidence interval covers fewer than 264 of 300 truths is
-P[Binomial(300, 0.95) < 264] < 1e-6.
+Each is one round of a daily survey with its own, seeded people. The probability that the 95 %
+confidence intervals of one estimate cover fewer than 264 of 300 truths is P[Binomial(300, 0.95) <
+264] < 1e-6.
 """
 
 import copy
@@ -53,13 +53,13 @@ def send(server: Inside, envelope: Envelope) -> None:
     assert answer.get_json() == {"accepted": envelope.count, "duplicates": 0, "refused": []}
 
 
-def test_the_false_alarm_bound_is_what_is_said() -> None:
+def test_the_false_alarm_bound_is_the_stated_one() -> None:
     assert binom.cdf(LEAST_COVERED - 1, DEMOS, 0.95) < 1e-6
 
 
 @pytest.fixture(scope="module")
 def rounds(tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, Any]]:
-    """The results of all the rounds, as the API gives them."""
+    """Return the results of all rounds, as the API gives them."""
     survey = parse_toml(SURVEY)
     assert survey.rounds == DEMOS
     with inside(tmp_path_factory.mktemp("miniature") / "data", NOW) as server:
@@ -83,16 +83,16 @@ def test_intervals_cover_the_truth_end_to_end(rounds: list[dict[str, Any]]) -> N
 
 
 @pytest.mark.long
-def test_the_check_sees_truths_that_belong_to_others(rounds: list[dict[str, Any]]) -> None:
-    """A twin: the crowd of a neighbouring round is not the one that reported."""
+def test_the_check_detects_the_truth_of_another_crowd(rounds: list[dict[str, Any]]) -> None:
+    """Twin: the truth is that of the crowd of a neighbouring round."""
     own = coverage(rounds, [truths(crowd) for crowd in crowds()])
     other = coverage(rounds, [truths(crowd) for crowd in crowds(1)])
     assert other.total() < own.total()
 
 
 @pytest.mark.long
-def test_the_check_sees_intervals_that_are_too_short(rounds: list[dict[str, Any]]) -> None:
-    """The twin that counts: intervals of half the length cover too few, for every estimate."""
+def test_the_check_detects_intervals_that_are_too_short(rounds: list[dict[str, Any]]) -> None:
+    """Twin: intervals of half the length cover too few truths, for every estimate."""
     short = copy.deepcopy(rounds)
     for row in (row for one in short for rows in one["questions"].values() for row in rows):
         quarter = (row["high"] - row["low"]) / 4
@@ -104,7 +104,7 @@ def test_the_check_sees_intervals_that_are_too_short(rounds: list[dict[str, Any]
 def coverage(
     rounds: list[dict[str, Any]], true: list[dict[str, dict[str, float]]]
 ) -> Counter[tuple[str, str]]:
-    """In how many rounds the interval of each estimate holds the truth."""
+    """Count the rounds in which the interval of each estimate contains the truth."""
     covered: Counter[tuple[str, str]] = Counter()
     for one, truth in zip(rounds, true, strict=True):
         assert one["reports"] == PEOPLE
@@ -119,7 +119,7 @@ def coverage(
 def test_intervals_of_many_reports_are_hardly_wider_than_normal(
     tmp_path: Path, people: int
 ) -> None:
-    """At most 1.3 times the normal approximation's, and no shorter than 0.9 times."""
+    """Allow at most 1.3 and at least 0.9 times the length of the normal approximation."""
     survey = parse_toml(SURVEY)
     with inside(tmp_path / "data", NOW) as server:
         identifier = server.publish(render_document(survey))

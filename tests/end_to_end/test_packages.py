@@ -1,6 +1,6 @@
-"""The published wheel and source distribution, each alone in an empty environment.
+"""Published wheel and source distribution, each alone in an empty environment.
 
-Dependencies have their newest versions, not those of the lock: that is what users get.
+Dependencies have their newest versions instead of the locked ones, because users get those.
 """
 
 from __future__ import annotations
@@ -47,12 +47,12 @@ def run(command: list[str], folder: Path) -> str:
 
 
 @pytest.mark.parametrize("extras", RUNS, ids=lambda extras: extras or "none")
-def test_the_wheel_works_alone(built: Path, tmp_path: Path, extras: str) -> None:
+def test_the_wheel_works_in_an_empty_environment(built: Path, tmp_path: Path, extras: str) -> None:
     (wheel,) = built.glob("*.whl")
     works_alone(wheel, tmp_path, extras)
 
 
-def test_the_source_distribution_works_alone(built: Path, tmp_path: Path) -> None:
+def test_the_source_distribution_works_in_an_empty_environment(built: Path, tmp_path: Path) -> None:
     (source,) = built.glob("*.tar.gz")
     works_alone(source, tmp_path, "simulations")
 

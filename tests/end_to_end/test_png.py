@@ -1,4 +1,4 @@
-"""A figure as PNG, drawn by a real browser on the page of a real server."""
+"""Figures as PNG, drawn by a real browser on the page of a real server."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from tests.server.world import world
 pytestmark = pytest.mark.skipif(
     CHROMIUM is None, reason=f"no browser on PATH; install one of {', '.join(NAMES)}"
 )
-# Behind the page's own script: presses the first button, and sends what would be saved
+# Appended to the page's script: presses the first button, and sends the file to be saved.
 DRIVER = """
 const found = (body) => fetch("/driven", { method: "POST", body });
 URL.createObjectURL = (blob) => { found(blob); return "#"; };
@@ -35,7 +35,7 @@ def driven(app: Flask) -> Queue[bytes]:
 
     @app.after_request
     def drive(response: Response) -> Response:
-        """Whole, so that no file is open when the browser goes."""
+        """Send each response as one body, so that no file stays open when the browser is killed."""
         response.direct_passthrough = False
         body = response.get_data(as_text=True)
         response.close()
@@ -70,9 +70,9 @@ def test_a_figure_is_a_png_at_twice_its_size(tmp_path: Path) -> None:
                 try:
                     image = found.get(timeout=PATIENCE)
                 except Empty:
-                    raise AssertionError("the browser has sent nothing") from None
+                    raise AssertionError("the browser has sent no image") from None
                 finally:
                     os.killpg(browser.pid, signal.SIGKILL)
     assert image[:8] == b"\x89PNG\r\n\x1a\n", image[:200]
     assert unpack(">II", image[16:24]) == (2 * width, 2 * height)
-    assert len(image) > 5_000, "something is drawn"
+    assert len(image) > 5_000, "the image is nearly empty"

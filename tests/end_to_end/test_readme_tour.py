@@ -1,4 +1,4 @@
-"""The README's tour, read from the README and run as it stands: every command, in its order."""
+"""Tour of the README, run unchanged: every command, in its order."""
 
 import re
 import shlex
@@ -36,7 +36,7 @@ def run(line: str, folder: Path) -> str:
     return done.stdout + done.stderr
 
 
-def test_the_tour_works_as_it_is_written(tmp_path: Path) -> None:
+def test_the_tour_works_as_written(tmp_path: Path) -> None:
     written = commands()
     assert [line.split()[0] for line in written] == [
         "survey", "survey", "survey", "serve", "results", "sent",
@@ -44,7 +44,7 @@ def test_the_tour_works_as_it_is_written(tmp_path: Path) -> None:
     said = [run(line, tmp_path) for line in written[:3]]
     assert "changes the odds" in said[1]
     key = re.search(r"\b[0-9a-f]{64}\b(?=')", said[2])
-    assert key, "publish prints the public key as Policy takes it"
+    assert key, "publish does not print the public key in the form for Policy"
     assert written[3] == "serve --data ./data"
     with running_server(tmp_path / "data") as server:
         assert PLACEHOLDER in snippet()

@@ -1,4 +1,4 @@
-"""Client documents beyond the ten lines of Python: the command, networks, JavaScript."""
+"""Client documents other than the ten lines of Python: the command, networks, JavaScript."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Published(Place):
     key: str
 
     def ours(self, text: str) -> str:
-        """With this server's address and key."""
+        """Return a block with this server's address and key."""
         text = re.sub(r"<public key[^>]*>", self.key, text)
         return text.replace(SERVER, self.server.url)
 
@@ -49,7 +49,7 @@ def shown(document: str, section: str) -> Block:
 
 
 @pytest.mark.long
-def test_from_a_shell(place: Published, tmp_path: Path) -> None:
+def test_the_command_works_from_a_shell_as_shown(place: Published, tmp_path: Path) -> None:
     before, block = place.reports, shown("client/README.md", "From a shell")
     (line,) = commands(place.ours(block.text))
     words = [*COMMAND, *line.replace('"', "").split(), "--yes"]
@@ -61,17 +61,17 @@ def test_from_a_shell(place: Published, tmp_path: Path) -> None:
     assert place.reports == before + 1
 
 
-def test_networks(tmp_path: Path) -> None:
-    """A client is made: with authorities of one's own, a proxy, and a timeout."""
+def test_the_network_options_work_as_shown(tmp_path: Path) -> None:
+    """Make a client with custom authorities, a proxy, and a timeout."""
     block = shown("client/README.md", "Networks").text
     block = block.replace("/etc/example/ca.pem", certifi.where()).replace("~", str(tmp_path))
     names: dict[str, Any] = {"Client": Client, "policy": Policy(keys=["ab" * 32])}
-    exec(block, names)  # our own words
+    exec(block, names)  # a snippet of this repository
     assert "password" not in repr(names["client"])
 
 
-def test_the_javascript_readme(place: Published, tmp_path: Path) -> None:
-    """In Node, as its comment says; what waits is sent when the app ends."""
+def test_the_javascript_readme_works_as_shown(place: Published, tmp_path: Path) -> None:
+    """Run it in Node, as its comment states; waiting reports are sent when the app ends."""
     before = place.reports
     block = shown("client/javascript/README.md", "The JavaScript client").text
     comment = '// in Node: fileStorage(folder) from "deniable/file-storage"'
@@ -88,8 +88,8 @@ def test_the_javascript_readme(place: Published, tmp_path: Path) -> None:
     assert (said, place.reports) == ("queued\n", before + 1)
 
 
-def test_phones_asks_for_what_the_client_needs(tmp_path: Path) -> None:
-    """Node has Ed25519; where generating is refused the line says so, and does not throw."""
+def test_the_snippet_for_phones_checks_what_the_client_needs(tmp_path: Path) -> None:
+    """Node has Ed25519. Where key generation is refused, the line reports it without throwing."""
     block = shown("client/RECIPES.md", "Phones").text
     assert node(f"{block}console.log(works);\n", tmp_path) == "true\n"
     refusing = "crypto.subtle.generateKey = () => Promise.reject(new Error('not supported'));\n"

@@ -1,4 +1,4 @@
-"""The JavaScript that a survey's page shows works as it stands, but for where its state is kept."""
+"""JavaScript on a survey's page: works unchanged, except for the location of its state."""
 
 import re
 import subprocess

@@ -1,4 +1,4 @@
-"""The survey that `deniable survey new` writes, and an app with the default policy: they fit."""
+"""Survey written by `deniable survey new`: it fits an app with the default policy."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ DEFAULT = Policy(keys=[public_hex(KEY)])
 
 
 def statuses(survey: Survey, policy: Policy, folder: Path) -> list[str]:
-    """Return the statuses of an answer on each round's first day and of another a day later."""
+    """Return the statuses of an answer on the first day of each round, and of one a day later."""
     day = datetime.combine(survey.opens, datetime.min.time(), UTC)
     moments = [day] + [
         survey.round_starts(n + 1) for n in range(survey.first_round, survey.last_round)
@@ -49,7 +49,7 @@ def test_the_template_is_answered_in_all_its_rounds_under_the_default_policy(
     assert statuses(survey, DEFAULT, tmp_path) == ["queued", "already-answered"] * ROUNDS
 
 
-def test_whenever_it_is_written_it_has_three_rounds() -> None:
+def test_the_template_has_three_rounds_on_every_day() -> None:
     for days in range(0, 1500, 7):
         survey = parse_toml(template(date(2026, 1, 1) + timedelta(days=days)))
         assert survey.rounds == ROUNDS
@@ -57,7 +57,10 @@ def test_whenever_it_is_written_it_has_three_rounds() -> None:
 
 
 def test_the_policy_that_check_prints_is_enough_and_no_wider(tmp_path: Path) -> None:
-    """It is Python to be copied. A little less in all, and the last round is not answered."""
+    """The policy is Python for copying.
+
+    With slightly less budget, the last round is not answered.
+    """
     survey = parse_toml(template(date(2026, 12, 1)).replace('"1"', '"0.7"'))
     line = policy_line(survey)
     assert 'max_epsilon_per_round="1.7", max_epsilon="5.1"' in line

@@ -1,4 +1,4 @@
-"""A text question from devices to the page: real clients, a real server's intake, hostile words."""
+"""Text questions from devices to the page: real clients, a real intake, hostile texts."""
 
 from __future__ import annotations
 
@@ -60,9 +60,11 @@ def client(here: World, folder: Path, epsilon: str = "8") -> Client:
     return made
 
 
-def test_what_many_people_wrote_is_found_from_their_clients_reports(tmp_path: Path) -> None:
-    """Over HTTP, from every person's own report, to what the command prints. The noise is seeded:
-    of so few people one text in ten would be missed."""
+def test_frequent_texts_are_found_from_the_reports_of_clients(tmp_path: Path) -> None:
+    """Send every person's report over HTTP, and read the command's output.
+
+    The noise is seeded, because with so few people one text in ten would be missed.
+    """
     draw = random.Random(20261119).getrandbits
     (tmp_path / "survey.toml").write_text(survey_text(COLOUR, **ALWAYS))
     data = tmp_path / "data"
@@ -90,8 +92,8 @@ def test_what_many_people_wrote_is_found_from_their_clients_reports(tmp_path: Pa
     assert any("as people wrote them" in note for note in results["notes"])
 
 
-def test_hostile_words_are_shown_as_words(here: World) -> None:
-    """On pages, in CSV and on terminals, and as nothing else."""
+def test_hostile_texts_are_shown_as_plain_text(here: World) -> None:
+    """Check pages, CSV and terminals."""
     published, analyst = ask(here), here.bearer("analyst")
     (asked,) = published.survey.questions
     assert isinstance(asked, Text)
@@ -111,7 +113,7 @@ def test_hostile_words_are_shown_as_words(here: World) -> None:
     assert told.replace("\n", "").isprintable()
 
 
-def test_where_no_text_stands_out_the_page_says_so(here: World) -> None:
+def test_the_page_states_that_no_text_stands_out(here: World) -> None:
     published = ask(here)
     (asked,) = published.survey.questions
     assert isinstance(asked, Text)
@@ -123,7 +125,7 @@ def test_where_no_text_stands_out_the_page_says_so(here: World) -> None:
 
 
 def test_a_latched_report_keeps_its_group(here: World, tmp_path: Path) -> None:
-    """The next round sends the same bytes: group and symbol."""
+    """The next round sends the same bytes, so group and symbol stay."""
     published = ask(here, repeat="latched", repeat_rounds=2)
     device = client(here, tmp_path / "device")
     assert device.answer(published.name, colour="blue").status == "queued"
@@ -136,9 +138,7 @@ def test_a_latched_report_keeps_its_group(here: World, tmp_path: Path) -> None:
     assert first == second
 
 
-def test_a_client_tells_what_a_text_question_asks_and_what_was_sent(
-    here: World, tmp_path: Path
-) -> None:
+def test_a_client_describes_a_text_question_and_its_report(here: World, tmp_path: Path) -> None:
     published = ask(here)
     device = client(here, tmp_path / "device")
     device.prefetch()
@@ -153,7 +153,7 @@ def test_a_client_tells_what_a_text_question_asks_and_what_was_sent(
     device.close()
 
 
-def test_an_app_that_has_not_declared_a_text_answers_none(here: World, tmp_path: Path) -> None:
+def test_an_app_that_has_not_declared_texts_answers_none(here: World, tmp_path: Path) -> None:
     published = ask(here)
     policy = Policy(keys=[PUBLIC], questions={"colour": "choice"}, max_epsilon_per_round="8")
     device = Client(

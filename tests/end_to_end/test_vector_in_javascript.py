@@ -1,4 +1,4 @@
-"""The client for JavaScript answers no vectors, and says so."""
+"""Vectors in the JavaScript client: it does not answer them, and states so."""
 
 import json
 import subprocess
@@ -11,7 +11,7 @@ from tests.survey_texts import survey_text, vector
 SOURCE = Path(__file__).resolve().parents[2] / "client" / "javascript" / "src" / "survey.js"
 
 
-def test_a_survey_that_asks_for_a_vector_is_refused_in_words() -> None:
+def test_a_survey_that_asks_for_a_vector_is_refused_with_a_reason() -> None:
     document = render_document(parse_toml(survey_text(vector(10)))).decode()
     script = (
         f"import {{ parseSurvey }} from {json.dumps(SOURCE.as_uri())};\n"

@@ -1,4 +1,4 @@
-"""The vectors, against the real intake: good ones counted once, bad ones refused."""
+"""Vectors sent to the real intake: valid ones are counted once, bad ones refused."""
 
 import json
 from collections.abc import Iterator
@@ -25,7 +25,7 @@ def publish_all(server: Inside) -> None:
         assert server.publish(survey["document"].encode()) == survey["id"]
 
 
-IN_THE_SECOND_ROUND = datetime(2027, 1, 3, tzinfo=UTC)  # the first is still in its grace
+IN_THE_SECOND_ROUND = datetime(2027, 1, 3, tzinfo=UTC)  # still within the grace of the first round
 
 
 @pytest.fixture(scope="module")
@@ -53,7 +53,7 @@ def counted(server: Inside) -> list[tuple[int, list[int]]]:
 
 
 @pytest.mark.parametrize("vector", messages("good"), ids=title)
-def test_a_good_message_is_counted_once_in_either_encoding(
+def test_a_valid_message_is_counted_once_in_either_encoding(
     tmp_path: Path, vector: dict[str, Any]
 ) -> None:
     reports = sum(envelope["count"] for envelope in vector["envelopes"])
@@ -93,7 +93,7 @@ def test_a_bad_payload_is_refused_by_its_code_and_not_repeated(
         assert vector["binary"][128:] not in answer.text
 
 
-def test_a_good_envelope_beside_a_bad_one_is_taken(tmp_path: Path) -> None:
+def test_a_valid_envelope_next_to_a_bad_one_is_accepted(tmp_path: Path) -> None:
     good, bad = ENVELOPES["good"][0]["binary"], ENVELOPES["bad_payload"][0]["binary"]
     with inside(tmp_path / "data", IN_THE_SECOND_ROUND) as server:
         publish_all(server)

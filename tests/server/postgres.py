@@ -137,9 +137,7 @@ def _running(made: Cluster) -> Iterator[None]:
         yield
         made.connection.close()
     finally:
-        process.send_signal(
-            signal.SIGQUIT
-        )  # immediate shutdown, because its files are no longer needed
+        process.send_signal(signal.SIGQUIT)  # immediate, as its files are no longer needed
         process.wait(PATIENCE)
         log.close()
 

@@ -27,9 +27,8 @@ Search = Callable[[Array], Array]
 
 OPENS = date(2026, 12, 1)
 SIZES = (3, 199, 200, 201, 260, 40, 900, 20_000, 0, 201, 150, 5_000)
-NOW = datetime.combine(
-    OPENS + timedelta(days=10), datetime.min.time(), UTC
-)  # the last five rounds are open
+# The last five rounds are open.
+NOW = datetime.combine(OPENS + timedelta(days=10), datetime.min.time(), UTC)
 SURVEYS = {
     "each kind": EACH_KIND,
     "few lies": bit(epsilon="8") + choice(40, epsilon="6"),

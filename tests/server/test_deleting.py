@@ -72,9 +72,7 @@ def test_a_survey_is_deleted_with_all_its_data_and_the_other_stays(place: Place)
         assert store.counters(stays.sequence) == {"accepted": 300}
         events = [(e.event, e.survey) for e in store.register()]
         assert events[2:] == [("closed", gone.id), ("deleted", gone.id)]
-        store.add_counters(
-            {(gone.sequence, "late"): 1}
-        )  # a server flushes its counters a moment later
+        store.add_counters({(gone.sequence, "late"): 1})  # flushed by a server a moment later
         assert store.counters(gone.sequence) == {}
 
 

@@ -189,9 +189,8 @@ def test_a_revoked_app_token_is_soon_refused(
     body = envelope(asked, 9, round_number=this_round(asked)).pack()
     assert sent(server, body, more=authorization)[0] == 200
     listed = json.loads(run("token", "list", "--data", folder, "--json").stdout)["tokens"]
-    apps = [
-        entry for entry in listed if entry["role"] == "app"
-    ]  # the operator's token may have the same expiry
+    # The operator's token may have the same expiry.
+    apps = [entry for entry in listed if entry["role"] == "app"]
     newest = max(apps, key=lambda each: each["expires"])
     assert run("token", "revoke", newest["id"], "--data", folder).returncode == 0
     eventually(lambda: sent(server, body, more=authorization)[0] == 401, "the token has ended")

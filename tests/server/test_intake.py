@@ -430,9 +430,8 @@ def test_no_answer_repeats_a_payload(here: World, asked: PublishedSurvey) -> Non
 def test_outcomes_are_counted_by_survey_and_reason(here: World, asked: PublishedSurvey) -> None:
     here.send(envelope(asked, 1), envelope(asked, 1), app=True)
     here.send(envelope(asked, 2, round_number=1))
-    here.send(
-        Envelope(asked.id, DECEMBER, bytes(16), 2**32 - 1, bytes(7))
-    )  # claims far too many reports
+    # An envelope that claims far too many reports.
+    here.send(Envelope(asked.id, DECEMBER, bytes(16), 2**32 - 1, bytes(7)))
     here.writer.stop()
     counted = here.client.get(f"/v1/surveys/{asked.id}/counters", headers=here.bearer("analyst"))
     assert counted.json["accepted"] == 2

@@ -88,11 +88,8 @@ def test_a_round_is_open_until_its_grace_is_over(filled: Filled) -> None:
     here, published = filled
     document = results_of(here, published)
     january_and_february = [period.open for period in document.rounds]
-    assert january_and_february == [
-        False,
-        True,
-        True,
-    ]  # on 10 February, January's grace is not over
+    # On 10 February, January's grace is not over.
+    assert january_and_february == [False, True, True]
     assert ["repeated looks" in (period.note or "") for period in document.rounds] == [
         False, True, True
     ]  # fmt: skip

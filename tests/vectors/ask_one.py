@@ -1,4 +1,4 @@
-"""The vectors of a survey that asks each install one of its questions: `ask = 1`."""
+"""Vectors of a survey that asks each install one of its questions: `ask = 1`."""
 
 import json
 from collections.abc import Iterator
@@ -21,7 +21,7 @@ DRAWS = ["0000000000000000", "ffffffffffffff3f", "0000000000000040", "ffffffffff
 
 
 def make(folder: Path) -> None:
-    """Both files, where they are not there: the survey of survey.json, but for `ask`."""
+    """Write both files if they are missing: the survey of survey.json with `ask`."""
     plain = json.loads((folder / "survey.json").read_text())
     text = plain["toml"].replace("minimum_reports = 100\n", "minimum_reports = 100\nask = 1\n")
     survey = parse_toml(text)

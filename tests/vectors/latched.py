@@ -1,4 +1,4 @@
-"""The vectors of a survey whose reports are kept and sent again: `repeat = "latched"`."""
+"""Vectors of a survey whose reports are stored and sent again: `repeat = "latched"`."""
 
 import json
 from pathlib import Path
@@ -20,7 +20,7 @@ BAD: list[tuple[str, dict[str, object], str]] = [
 
 
 def make(folder: Path) -> None:
-    """The survey of survey.json over five months, two of which share a report, if not there."""
+    """Write the survey of survey.json over five months, two of which share a report, if missing."""
     plain = json.loads((folder / "survey.json").read_text())
     text = (
         plain["toml"]

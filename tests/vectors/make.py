@@ -1,7 +1,7 @@
 """Add vectors for new mechanisms, and missing files: python -m tests.vectors.make.
 
-What is there stays as it is: vectors are a promise to other implementations. Look at what was
-added, and check some of it by hand, before you keep it.
+Existing vectors stay unchanged, because they are a promise to other implementations. Review the
+additions, and check some of them by hand, before you keep them.
 """
 
 import json
@@ -37,8 +37,8 @@ DAYS = (
     "2027-07-01",
 )
 EPSILON, SIZE, EACH = "1", 11, 3
-LARGER = {"square-wave": 100}  # where the remainder of its window has to be made room for
-RANDOM = random.Random(20261118)  # any bytes will do: they are written down
+LARGER = {"square-wave": 100}  # a size at which its window has a remainder
+RANDOM = random.Random(20261118)  # any seed works, because the bytes are stored
 
 
 def main() -> None:
@@ -55,7 +55,7 @@ def main() -> None:
 
 
 def add_examples(path: Path) -> None:
-    """Of tables that have no formula, at each ε at which `certify` proves them."""
+    """Add examples of tables without a formula, at each ε at which `certify` proves them."""
     examples = json.loads(path.read_text()) if path.exists() else {}
     for epsilon in EPSILONS:
         for steps in OptimalTable.proved_sizes:
@@ -66,7 +66,7 @@ def add_examples(path: Path) -> None:
 
 
 def add_tables(path: Path) -> None:
-    """Questions whose table stands in them: one that is good, and broken ones with the reason."""
+    """Add questions that contain their table: a valid one, and broken ones with the reason."""
     if not path.exists():
         bad = {name: planted(change) for name, (change, _) in BROKEN.items()}
         vectors = {
@@ -79,7 +79,7 @@ def add_tables(path: Path) -> None:
 
 
 def add_texts(path: Path) -> None:
-    """Texts, and their buckets in every group; of what is none, there are none."""
+    """Add texts with their buckets in every group; invalid texts have none."""
     if not path.exists():
         vectors: list[dict[str, Any]] = [
             {"salt": salt, "length": length, "buckets": buckets, "text": text}
@@ -118,7 +118,7 @@ def add_rounds(path: Path) -> None:
 
 
 def placed(salt: str, length: int, buckets: int, text: str) -> dict[str, Any]:
-    """As `Text.place` says it."""
+    """Return a text as `Text.place` places it."""
     asked = in_toml("it", "text", length=length, buckets=buckets, salt=salt)
     (question,) = parse_toml(survey_text(asked)).questions
     return {"placed": question.place(text)}
@@ -128,7 +128,7 @@ def question_in(document: bytes) -> Any:
     return json.loads(document)["question"][0]
 
 
-def add(path: Path, make: Any) -> None:  # Any: a function to JSON
+def add(path: Path, make: Any) -> None:  # Any: returns JSON
     vectors = json.loads(path.read_text()) if path.exists() else []
     there = {vector["mechanism"] for vector in vectors}
     for name, mechanism in mechanisms().items():
@@ -140,7 +140,7 @@ def add(path: Path, make: Any) -> None:  # Any: a function to JSON
 
 
 def add_edges(path: Path) -> None:
-    """Where the likeliest symbol of a number begins and ends: a unit in another place shows."""
+    """Add the rolls at both ends of a number's likeliest symbol, which reveal a shifted unit."""
     vectors = json.loads(path.read_text())
     for name, mechanism in mechanisms().items():
         size = LARGER.get(name, SIZE)
@@ -163,8 +163,10 @@ def head(mechanism: Mechanism) -> dict[str, Any]:
 
 
 def drawn(mechanism: Mechanism, roll: int | None = None) -> dict[str, Any]:
-    """One report: the answer, the random bytes, or this number in as many, and the symbol that
-    they give."""
+    """Return one report: the answer, the random bytes, and the resulting symbol.
+
+    The bytes are random, or all encode this number.
+    """
     answer = mechanism.answers // 2
     given = mechanism.answer_at(answer)
     used: list[bytes] = []
@@ -185,8 +187,7 @@ def drawn(mechanism: Mechanism, roll: int | None = None) -> dict[str, Any]:
 
 
 def encoded(mechanism: Mechanism) -> dict[str, Any]:
-    """The integers, some symbols in both encodings with the cells they count in, and what is
-    none."""
+    """Return the integers, some symbols in both encodings with cells, and invalid payloads."""
     encoding, size = mechanism.encoding, mechanism.payload_size
     public = RANDOM.getrandbits(encoding.public_bits)
     symbols = [symbol | public for symbol in encoding.symbols()]
@@ -209,7 +210,7 @@ def encoded(mechanism: Mechanism) -> dict[str, Any]:
 
 
 def counted(mechanism: Mechanism, symbol: int) -> dict[str, list[int]]:
-    """The cells that it counts in; or, where it adds to all of them, by how much."""
+    """Return the cells that it counts in, or the amounts if it adds to all of them."""
     if mechanism.joint == SUMS:
         return {"adds": [amount for _, amount in mechanism.encoding.amounts(symbol)]}
     return {"cells": list(mechanism.cells_of(symbol))}

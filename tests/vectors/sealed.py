@@ -1,4 +1,4 @@
-"""The vectors of a survey whose reports are sealed: `sealed_to`."""
+"""Vectors of a survey whose reports are sealed: `sealed_to`."""
 
 import json
 from pathlib import Path
@@ -32,7 +32,7 @@ BAD_KEYS = [
 
 
 def make(folder: Path) -> None:
-    """The survey of survey.json, sealed, and messages of it; if they are not there."""
+    """Write the sealed survey of survey.json, and messages of it, if they are missing."""
     key = X25519PrivateKey.from_private_bytes(SECRET)
     plain = json.loads((folder / "survey.json").read_text())
     line = f'minimum_reports = 100\nsealed_to = "{public_hex(key)}"\n'

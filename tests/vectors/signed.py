@@ -1,4 +1,4 @@
-"""What every vector of a published survey says of its document."""
+"""Fields of a published survey's document that all its vectors share."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""A disk as a power cut leaves it: what was synced is there; of the rest anything may be.
+"""Disk after a power cut: synced data is there; unsynced data may be in any state.
 
-Each operation after a file's last sync is kept, or dropped, or torn at sectors of 512 bytes or at
-pages, whatever came before or after it: so a later one may be there without an earlier one. What a
-folder says of its files (that one was made, or removed) is as uncertain until the folder is synced.
+Each operation after a file's last sync is kept, dropped, or torn at sectors of 512 bytes or at
+pages, independently of others. So a later operation may survive without an earlier one. File names
+that were added to or removed from a folder are equally uncertain until the folder is synced.
 """
 
 from __future__ import annotations
@@ -15,21 +15,21 @@ from pathlib import Path
 from typing import Literal, NamedTuple
 
 HEAD = struct.Struct("<cIQI")
-FOLDER = ""  # the name under which the folder itself is synced
+FOLDER = ""  # the folder itself, in syncs
 SECTOR, PAGE = 512, 4_096
 Loss = Literal["all", "none", "operations", "sectors", "pages", "the-last"]
 LOSSES: tuple[Loss, ...] = ("all", "none", "operations", "sectors", "pages", "the-last")
 
 
 class Operation(NamedTuple):
-    kind: str  # as recorder.c has them
+    kind: str  # as in recorder.c
     name: str
     offset: int
     data: bytes
 
 
 def recorded(log: Path) -> Iterator[Operation]:
-    """Up to the last that is whole: the process may have ended while it wrote down another."""
+    """Read operations up to the last complete one; the process may have died during the next."""
     content, start = log.read_bytes(), 0
     while start + HEAD.size <= len(content):
         kind, letters, offset, length = HEAD.unpack_from(content, start)
@@ -51,7 +51,7 @@ class File:
         self.since.clear()
 
     def after(self, loss: Loss, chance: random.Random) -> bytes:
-        """Its content, if the power is cut now."""
+        """Return its content if the power is cut now."""
         content = bytearray(self.synced)
         for number, operation in enumerate(self.since):
             for part in kept(operation, loss, chance, last=number == len(self.since) - 1):
@@ -60,11 +60,11 @@ class File:
 
 
 class Disk:
-    """Disk of one folder, whose files are complete."""
+    """Disk of one folder whose files are complete."""
 
     def __init__(self, folder: Path) -> None:
         self.files = {path.name: File(bytearray(path.read_bytes())) for path in folder.iterdir()}
-        self.synced = dict(self.files)  # which files there are, as the folder was synced
+        self.synced = dict(self.files)  # files as of the folder's last sync
 
     def do(self, operation: Operation) -> None:
         if operation.name == FOLDER:
@@ -79,7 +79,7 @@ class Disk:
             self.files[operation.name].since.append(operation)
 
     def cut(self, target: Path, loss: Loss, chance: random.Random) -> None:
-        """Write to a new folder what is there after a power cut."""
+        """Write the state after a power cut to a new folder."""
         target.mkdir()
         there = {"all": self.synced, "none": self.files}.get(loss)
         if there is None:
@@ -105,7 +105,7 @@ def apply(content: bytearray, operation: Operation) -> None:
 def kept(
     operation: Operation, loss: Loss, chance: random.Random, *, last: bool
 ) -> Iterator[Operation]:
-    """Return the part of a file that is on the disk."""
+    """Yield the parts of an operation that reached the disk."""
     if loss == "all":
         return
     if loss == "none" or (loss == "the-last" and not last):
@@ -121,7 +121,7 @@ def kept(
 
 
 def torn(operation: Operation, size: int) -> Iterator[Operation]:
-    """At the places on the disk where units of this size meet."""
+    """Split an operation where units of this size meet on the disk."""
     start, end = operation.offset, operation.offset + len(operation.data)
     while start < end:
         stop = min(end, start // size * size + size)

@@ -1,8 +1,8 @@
 """Workload to record: several clients send envelopes to the real store and writer concurrently.
 
-python -m tests.server.power.recorded DATA ENVELOPES [FULL | OFF | TABLES]    what is synced
+python -m tests.server.power.recorded DATA ENVELOPES [FULL | OFF | TABLES] what is synced
 
-Acknowledged envelopes are written to a file of the folder, which the recording keeps in order.
+Acknowledged envelopes are written to a file in the folder, so the recording keeps their order.
 """
 
 from __future__ import annotations
@@ -47,11 +47,11 @@ def main(data: Path, envelopes: int, syncs: str = "FULL") -> None:
             client.start()
         for client in clients:
             client.join()
-        os._exit(0)  # the power is cut: nothing is closed
+        os._exit(0)  # like a power cut, close nothing
 
 
 class Unsynced:
-    """The system's calls, but for one."""
+    """Calls of the module `os`, except for one."""
 
     def __getattr__(self, name: str) -> object:
         return getattr(os, name)
@@ -60,7 +60,7 @@ class Unsynced:
 
 
 def send(writer: Writer, asked: PublishedSurvey, log: int, envelopes: int, seed: int) -> None:
-    """Alone, or several at once; some larger than a bucket, some a second time."""
+    """Send envelopes alone or in groups, some larger than a bucket and some a second time."""
     chance = random.Random(seed)
     while envelopes > 0:
         group = [upload(asked, chance) for _ in range(min(envelopes, chance.choice((1, 1, 9))))]

@@ -1,8 +1,8 @@
-"""The power is cut at any moment: what was acknowledged is there, and is counted once.
+"""Power cuts at any moment: acknowledged reports are stored, and counted once.
 
-The real store and writer run with a recorder beneath them; from what it wrote down, the folder is
-made as a cut may leave it, opened by the real store, and held against what had been acknowledged.
-SIGKILL proves nothing of the kind: the kernel still writes what a dead process has written.
+The real store and writer run above a recorder. From its record, a folder is created as a power cut
+may leave it, opened by the real store, and compared with the acknowledgements. SIGKILL cannot test
+this, because the kernel still writes the data of a dead process.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ ROOT = Path(__file__).resolve().parents[3]
 SHARED = "deniable.sqlite3-shm"  # mapped, so not recorded: SQLite recreates it
 
 pytestmark = pytest.mark.skipif(
-    shutil.which("cc") is None, reason="the recorder is compiled, and there is no cc"
+    shutil.which("cc") is None, reason="compiling the recorder needs cc"
 )
 
 
@@ -49,7 +49,7 @@ def recorder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def run_beneath(shared_object: Path, data: Path, envelopes: int, syncs: str, **more: str) -> None:
-    """The store and the writer, with something loaded before them."""
+    """Run the store and the writer with this library preloaded."""
     subprocess.run(
         [sys.executable, "-m", "tests.server.power.recorded", data, str(envelopes), syncs],
         env={**os.environ, "LD_PRELOAD": str(shared_object), **more},
@@ -60,7 +60,7 @@ def run_beneath(shared_object: Path, data: Path, envelopes: int, syncs: str, **m
 
 
 class Run:
-    """A recorded one, in a folder that has a survey."""
+    """Recorded run, in a folder that has a survey."""
 
     def __init__(self, folder: Path, recorder: Path, envelopes: int, syncs: str = "FULL") -> None:
         data, log = folder / "data", folder / "log"
@@ -76,7 +76,7 @@ class Run:
         """Return the faults after this many cuts.
 
         Half of the cuts are spread over the run. The other half come just after an acknowledgement,
-        when there is most to lose.
+        when most could be lost.
         """
         chance, places = random.Random(20261118), range(len(self.operations))
         worst = [index + 1 for index in places if self.operations[index].name == ACKNOWLEDGED]
@@ -153,12 +153,14 @@ def test_a_thousand_power_cuts_lose_nothing(tmp_path: Path, recorder: Path) -> N
 
 @pytest.mark.parametrize("syncs", ["OFF", "TABLES"])
 def test_without_syncs_the_same_cuts_lose_much(tmp_path: Path, recorder: Path, syncs: str) -> None:
-    """Acknowledged envelopes, or the file itself; also where only the tables are synced. After some
-    23 of them; after fewer where the machine was busy, and groups were larger."""
+    """Cuts lose acknowledged envelopes, or the file itself, even if the tables are synced.
+
+    The first loss comes after some 23 cuts, or earlier if a busy machine makes groups larger.
+    """
     assert len(Run(tmp_path, recorder, 100, syncs).faults(40, ("all", "sectors"))) >= 8
 
 
-def test_what_a_cut_has_left_goes_on_and_takes_nothing_twice(
+def test_a_store_continues_after_a_cut_and_counts_nothing_twice(
     tmp_path: Path, recorder: Path
 ) -> None:
     run = Run(tmp_path, recorder, 60)
@@ -171,7 +173,9 @@ def test_what_a_cut_has_left_goes_on_and_takes_nothing_twice(
     disk.cut(tmp_path / "cut", "sectors", random.Random(1))
     assert come_again(tmp_path / "cut", ids(acknowledged)) == 0
     assert come_again(tmp_path / "cut", {bytes(16)}) == 1
-    assert fault(tmp_path / "cut", {*ids(acknowledged)}) is not None, "the new one is not counted"
+    assert fault(tmp_path / "cut", {*ids(acknowledged)}) is not None, (
+        "expected a fault, because the new envelope is not in the list"
+    )
 
 
 def fill_up(tmp_path: Path, envelopes: int) -> int:
@@ -188,9 +192,9 @@ def fill_up(tmp_path: Path, envelopes: int) -> int:
 
 
 def times_full(tmp_path: Path, folders: int) -> int:
-    """Fill up the disks of several folders.
+    """Fill up the disks of several folders, and return how often they were full.
 
-    With more envelopes in one folder a commit writes more pages, and hardly any commit succeeds
+    With more envelopes in one folder, a commit writes more pages, and hardly any commit succeeds
     while every twentieth write fails.
     """
     paths = [tmp_path / str(number) for number in range(folders)]
@@ -199,7 +203,7 @@ def times_full(tmp_path: Path, folders: int) -> int:
     return sum(fill_up(path, 400) for path in paths)
 
 
-def test_a_disk_that_is_full_now_and_then_loses_nothing(tmp_path: Path) -> None:
+def test_a_disk_that_is_sometimes_full_loses_nothing(tmp_path: Path) -> None:
     assert times_full(tmp_path, 3) > 20
 
 
