@@ -145,7 +145,7 @@ def test_the_fastapi_app(place: Shipped, tmp_path: Path) -> None:
 
 
 def test_the_desktop_script(place: Shipped, tmp_path: Path) -> None:
-    """The script asks on a terminal, answers for good and bad runs, and exits like the program."""
+    """The script asks on a terminal, answers for bad and good runs, and exits like the program."""
     before = place.reports
     script = [sys.executable, str(EXAMPLES / "desktop.py"), "--survey", str(place.shipped)]
     words = [

@@ -126,7 +126,7 @@ def test_the_slowest_bodies_are_dropped_when_memory_is_short(tmp_path: Path) -> 
 
 
 def test_a_server_with_a_locked_database_stays_alive_and_soon_reports_it(tmp_path: Path) -> None:
-    """Of many readiness checks, only one waits for the lock, and no other request waits."""
+    """Only one of many readiness checks waits for the lock, and no other request waits."""
     data = tmp_path / "data"
     ready = b"GET /readyz HTTP/1.1\r\nHost: x\r\n\r\n"
     with serving(data) as server, closing(sqlite3.connect(data / "deniable.sqlite3")) as other:
