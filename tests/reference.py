@@ -1,7 +1,7 @@
 """Reference of the public names, read from the source and stored next to each part.
 
-    python -m tests.reference    rewrites client/REFERENCE.md, the others, and the table of sentences
-                                 of the JavaScript client
+    python -m tests.reference    rewrites client/REFERENCE.md and the others, and the table of
+                                 sentences of the JavaScript client
 
 A name is public if its package lists it in `__all__`. Signatures and docstrings are copied from the
 source text, so that every version of Python writes the same reference.
