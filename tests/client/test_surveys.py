@@ -183,7 +183,7 @@ def test_a_closed_survey_is_remembered_until_its_last_day_is_over(
 def test_an_unverified_survey_closes_nothing(
     script: Script, client_of: MakeClient, clock: Clock
 ) -> None:
-    """A list may contain any id; only surveys that the app could answer are kept as closed."""
+    """A list may claim any id, so only verified surveys are remembered as closed."""
     script.publish(document(), key=OTHER_KEY, state="closed")
     client_of().answer("app-health", **ANSWERS)
     script.surveys.clear()

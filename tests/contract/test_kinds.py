@@ -1,7 +1,8 @@
 """Kinds of questions: each works end to end, and so does one that a newcomer adds.
 
 The path runs from the survey file to the device, both encodings, tally, results as JSON and CSV,
-page, planner, certificate and simulator. `rating` is one class and one line, and is not shipped.
+page, planner, certificate and simulator. To add the kind `rating`, the test
+needs one class and one line that registers it. It does not ship with the product.
 """
 
 from __future__ import annotations

@@ -18,7 +18,7 @@ DEFAULT = Policy(keys=[public_hex(KEY)])
 
 
 def statuses(survey: Survey, policy: Policy, folder: Path) -> list[str]:
-    """Return the statuses of an answer on the first day of each round, and of one a day later."""
+    """Return the statuses of two answers, one after the other, at the start of each round."""
     day = datetime.combine(survey.opens, datetime.min.time(), UTC)
     moments = [day] + [
         survey.round_starts(n + 1) for n in range(survey.first_round, survey.last_round)

@@ -1,4 +1,4 @@
-"""Memory of requests for results: at most 64 MB, and omitted rounds are named."""
+"""A request for results needs at most 64 MB, and the response names the rounds it leaves out."""
 
 from __future__ import annotations
 

@@ -125,10 +125,10 @@ def test_fitted_people_have_the_given_characters() -> None:
 
 @pytest.mark.parametrize("epsilon", [0.5, 1.5])
 def test_no_report_reveals_more_about_all_characters_than_the_limit(epsilon: float) -> None:
-    """Check every f with two values, and two attributes.
+    """Check every function f of two attributes that has two values.
 
-    |E f χ|^2 / (E f)^2 is at most the limit's, because characters are orthogonal. Weighted errors
-    of groups are above the limit.
+    |E f χ|^2 / (E f)^2 is at most the value in the limit, because characters are orthogonal. The
+    weighted errors of groups are above the limit.
     """
     people, e = Attributes(2), math.exp(epsilon)
     told = np.array(list(itertools.product((1.0, e), repeat=4)))

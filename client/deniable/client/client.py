@@ -175,7 +175,7 @@ class Client(Person):
         return self.consented is True
 
     def survey(self, survey: str, /) -> Survey | Outcome:
-        """Return the verified survey from the list on disk, for an app's form, or an Outcome."""
+        """Return the verified survey from the list on disk, or an Outcome with the reason."""
         found = self._listed_survey(survey)
         return found if isinstance(found, Outcome) else found.survey
 

@@ -94,7 +94,7 @@ class Policy:
 
     @cached_property
     def fingerprint(self) -> str:
-        """Hash of the trusted keys and surveys, because a cached list is valid for one policy."""
+        """Hash of the trusted keys and surveys: a list cached under another policy is not used."""
         trusted = " ".join([*sorted(self.keys), "|", *sorted(self.surveys or ())])
         return hashlib.sha256(trusted.encode()).hexdigest()[:16]
 

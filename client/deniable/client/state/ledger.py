@@ -15,7 +15,7 @@ row that was changed, lost, reordered or repeated makes the ledger unreadable, a
 ledger means no report.
 
 A person's rows are read when a connection first charges that person, and again after another
-connection has written. As long as no other connection writes, a charge's cost does not grow.
+connection has written. As long as no other connection writes, a charge takes constant time.
 
 Neither a crash nor a power cut spends budget twice, or draws noise twice for one round:
 

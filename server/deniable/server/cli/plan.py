@@ -39,8 +39,8 @@ def _arguments(parser: ArgumentParser) -> None:
         "--error",
         metavar="X",
         type=float,
-        help="margin of error (95 %%): for a share, 0.01 is one point; for a number, in its unit; "
-        "for a vector, of each coordinate",
+        help="margin of error (95 %%): 0.01 is one percentage point of a share; for a number, use "
+        "its unit; for a vector, the error of each coordinate",
     )
     parser.add_argument(
         "--bytes", metavar="B", type=int, help="use only mechanisms with reports of at most B bytes"

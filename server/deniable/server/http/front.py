@@ -156,7 +156,7 @@ class Bodies:
         loop.call_later(SWEEP_SECONDS, self._sweep)
 
     async def read(self, exchange: Exchange, declared: int) -> bytes:
-        """Return the body, held until released; `declared` is its length, or -1 if unknown.
+        """Return the body, which counts as held until it is released. -1 declares no length.
 
         For a body that is too long, the returned part is too long as well.
         """

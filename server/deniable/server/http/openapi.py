@@ -124,7 +124,7 @@ SENDING = (
     "same id count once, so an upload without a response may be sent again."
 )
 PUBLISH = "Publish a survey signed by a key that is enrolled."
-ALWAYS = (500, 503)  # 500: internal error; 503: the store cannot be read, or overload
+ALWAYS = (500, 503)  # 500: internal error; 503: unreadable store or overloaded server
 GUARDED = (401, 403)
 
 

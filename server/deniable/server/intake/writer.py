@@ -179,7 +179,7 @@ class Writer:
             self._refuse(group)
             raise
         except StoreUnusable as error:
-            log.error("%s; a group of %d uploads may be retried", error, len(uploads))
+            log.error("%s; clients will send a group of %d uploads again", error, len(uploads))
             self._refuse(group)
             return False
         except Exception:  # nothing was counted, so every client may retry

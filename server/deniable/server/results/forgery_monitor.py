@@ -28,7 +28,7 @@ log = logging.getLogger("deniable.server")
 
 
 class ForgeryMonitor:
-    """Check of every round that still counts reports, once a minute, for the log and a gauge.
+    """Search for forged reports in every open round, once a minute, for the log and a gauge.
 
     A round whose envelopes are purged no longer changes; only its results show the warning. Checks
     of unchanged counts are cached. A failed check is logged and repeated.

@@ -102,7 +102,7 @@ def search(epsilon: float, steps: int, bend: float | None = None) -> list[Half]:
 
 @dataclass(frozen=True)
 class Prices:
-    """Dual prices, for each interval: a column with value v costs one + mean v + square v^2."""
+    """Dual prices of each interval. A column v costs `one` + `mean` v + `square` v^2."""
 
     one: Array
     mean: Array

@@ -76,7 +76,7 @@ OPTIONS = (
 
 @dataclass(frozen=True)
 class Crowd:
-    """People at `places`, with `held` people at each; their population has the same shares."""
+    """People, of whom `held[i]` are at `places[i]`; the population has the same shares."""
 
     places: Array
     held: NDArray[np.int64]

@@ -58,7 +58,7 @@ class NumberTable(Mechanism):
     @property
     @abstractmethod
     def values(self) -> tuple[Fraction, ...]:
-        """Value of each symbol in steps, ascending; their mean under a row is its answer."""
+        """Values of the symbols in grid steps, ascending. Their mean under a row is its answer."""
 
     def bias(self) -> str | None:
         if list(self.values) != sorted(self.values):

@@ -9,9 +9,9 @@ numbers clipped at t (see `clipped_estimators`),
 
 is exact, because the noise is unbiased and people are drawn independently.
 
-Where the exact risk is well below the risk bound, the clip with the least exact risk is searched
-for near the clip of the bound. The bound at that first clip still holds for the result, whose
-exact risk is smaller.
+Where the exact risk is well below the risk bound, a search near the clip that minimizes the bound
+finds the clip with the least exact risk. The bound at that first clip still holds for the result,
+whose exact risk is smaller.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ ZOOMS = 6
 SIZES = (17, 9, 5)  # sizes of the grids of the high point, its share of E|X|^k, and the low point
 MIN_GAIN = 1 + 1e-9  # smallest gain with which a searched distribution replaces a simpler one
 TIGHT_BOUND = 5e-3  # a bound as close as this is taken as the exact risk
-SEARCH_WIDTH = 1.0  # half width of the search for a clip, in logarithms
+SEARCH_WIDTH = 1.0  # half-width of the search interval for a clip, in natural logs
 CLIP_TOLERANCE = 1e-2
 
 
