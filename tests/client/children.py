@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import _thread
 import ctypes
 import json
 import os
@@ -12,6 +13,7 @@ import threading
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from types import FrameType
+from typing import Any
 
 from deniable.client import Client, Policy
 from deniable.client.net import surveys
@@ -93,7 +95,7 @@ def _child(
     child = os.fork()
     if child == 0:
         if calls:
-            sys.settrace(_killer(calls))
+            install_on_calls(sys.settrace, _killer(calls))
         client = device(url, state, key, caps, day, draw)
         os.write(writing, client.answer("daily", crashed=True).status.encode())
         sys.settrace(None)
@@ -107,6 +109,21 @@ def _child(
     killer.join()
     with os.fdopen(reading) as pipe:
         return pipe.read()
+
+
+def install_on_calls(install: Callable[[Any], None], hook: object) -> None:
+    """Install a hook on this thread, and on those that run the client's calls for it."""
+    begin = _thread.start_new_thread
+
+    def start(run: Callable[[], object], arguments: tuple[()]) -> int:
+        def hooked() -> None:
+            install(hook)
+            run(*arguments)
+
+        return begin(hooked, ())
+
+    _thread.start_new_thread = start  # type: ignore[assignment] # as the client calls it
+    install(hook)
 
 
 def _killer(calls: int) -> Callable[[FrameType, str, object], None]:

@@ -25,6 +25,7 @@ from deniable.client.disclosure import read_summary
 from deniable.client.net.transport import Reply, Unreachable
 from deniable.shared.errors import StoreUnusable
 from deniable.shared.survey.keys import public_hex
+from tests.client.children import install_on_calls
 from tests.client.scripted import KEY, bit, document, entry
 from tests.eventually import PATIENCE
 
@@ -74,7 +75,7 @@ def killed(folder: Path, step: int = 0, wait: float | None = None) -> bool:
     """Start the install in a child; return whether it was killed, at a step or after a time."""
     child = os.fork()
     if child == 0:
-        sys.setprofile(_killer(step))
+        install_on_calls(sys.setprofile, _killer(step))
         start(folder)
         sys.setprofile(None)
         os._exit(0)

@@ -63,8 +63,8 @@ def test_an_answer_waits_for_the_disk_once_and_before_the_noise(
         return kernel_draw(bits)
 
     monkeypatch.setattr(warm._pipeline, "_draw", draw)
-    assert warm._state._db is not None
-    warm._state._db.set_trace_callback(did.append)
+    assert warm._state._writer.db is not None
+    warm._state._writer.db.set_trace_callback(did.append)
     assert warm.answer("app-health", crashed=True).status == "queued"
     steps = [step.split(" (")[0] for step in did if telling(step)]
     assert steps == [
@@ -203,10 +203,10 @@ def test_without_shared_memory_every_transaction_is_durable(
     assert not (tmp_path / "state" / LOG).exists()
 
 
-def dotfile_connect(connect: Callable[[State], object]) -> Callable[[State], object]:
-    def connecting(state: State) -> object:
+def dotfile_connect(connect: Callable[..., object]) -> Callable[..., object]:
+    def connecting(state: State, connection: object) -> object:
         state._address = f"file:{state.database}?mode=rw&vfs=unix-dotfile"
-        return connect(state)
+        return connect(state, connection)
 
     return connecting
 

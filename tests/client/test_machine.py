@@ -211,11 +211,11 @@ class Install:
 FULL: dict[str, bool] = {}  # key: state folder
 
 
-def connecting(connect: Callable[[State], Transaction]) -> Callable[[State], Transaction]:
+def connecting(connect: Callable[..., Transaction]) -> Callable[..., Transaction]:
     """Connect to a disk that may be full, with ordered ids, so that installs send in one order."""
 
-    def connected(state: State) -> Transaction:
-        db, numbers = connect(state), itertools.count()
+    def connected(state: State, connection: object) -> Transaction:
+        db, numbers = connect(state, connection), itertools.count()
         db.create_function("random", 0, lambda: next(numbers))
         full = FULL.get(str(state.folder), False) and not isinstance(state, Observer)
         db.execute(f"PRAGMA query_only = {full}")

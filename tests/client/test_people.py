@@ -322,7 +322,7 @@ def test_people_use_no_memory_after_their_calls(
     for number in range(10):
         client.person(f"user-{number}").consent(True)
         client.person(f"user-{number}").answer("app-health", crashed=True)
-        assert len(client._state._db.verified) <= 3  # type: ignore[union-attr] # it is open
+        assert len(client._state._writer.db.verified) <= 3  # type: ignore[union-attr] # it is open
     assert not client._state.consents.unwritten
 
 

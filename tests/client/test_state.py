@@ -8,7 +8,6 @@ import re
 import resource
 import shutil
 import sqlite3
-import threading
 import time
 from contextlib import nullcontext
 from datetime import timedelta
@@ -342,7 +341,7 @@ def test_an_answer_waits_for_a_lock_for_a_quarter_second(
     monkeypatch.setattr(database, "LOCK_WAIT_SECONDS", LOCK_WAIT_SECONDS)
     client = client_of(consent=False, policy=POLICY)
     other = sqlite3.connect(used / DATABASE, isolation_level=None)
-    with client._state._gate if held == "by another thread" else nullcontext():
+    with client._state._writer.gate if held == "by another thread" else nullcontext():
         if held == "by another process":
             other.execute("BEGIN IMMEDIATE")
         begin = time.monotonic()
@@ -350,27 +349,6 @@ def test_an_answer_waits_for_a_lock_for_a_quarter_second(
         assert 0.2 < time.monotonic() - begin < 2
     other.close()
     assert client.answer("app-health", crashed=True).status == "queued"
-
-
-def test_a_report_that_is_paid_for_waits_longer_for_a_lock(
-    client_of: MakeClient, used: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The report is not lost if another process writes between the charge and the report."""
-    monkeypatch.setattr(database, "LOCK_WAIT_SECONDS", LOCK_WAIT_SECONDS)
-    client = client_of(consent=False, policy=POLICY)
-    other = sqlite3.connect(used / DATABASE, isolation_level=None, check_same_thread=False)
-    release = threading.Timer(3 * LOCK_WAIT_SECONDS, other.execute, ["ROLLBACK"])
-    note_charges = client._state.note_charges
-
-    def write_meanwhile(charges: int) -> None:
-        note_charges(charges)
-        other.execute("BEGIN IMMEDIATE")
-        release.start()
-
-    monkeypatch.setattr(client._state, "note_charges", write_meanwhile)
-    assert client.answer("app-health", crashed=True).status == "queued"
-    release.join()
-    other.close()
 
 
 def test_a_disk_that_cannot_be_written_means_no_report(client_of: MakeClient, used: Path) -> None:

@@ -19,10 +19,11 @@ from deniable.client.outcome import Outcome
 from deniable.client.person import Person
 from deniable.client.pipeline import AnswerPipeline
 from deniable.client.policy import Policy, Settings
+from deniable.client.signal_safety import signal_safe
 from deniable.client.state import outbox
-from deniable.client.state.database import State
+from deniable.client.state.database import UNUSABLE, State
 from deniable.client.state.ledger import NOT_GIVEN, Identity, overruled
-from deniable.shared.errors import InvalidPolicy, StoreUnusable, UntrustedSurvey
+from deniable.shared.errors import InvalidPolicy, UntrustedSurvey
 from deniable.shared.privacy.mechanism import Draw, kernel_draw
 
 CLOSE_SECONDS = 1.0
@@ -115,6 +116,7 @@ class Client(Person):
             raise TypeError(f"a person's id must be text, got {type(id).__name__}")
         return Person(Identity(id), self._pipeline, self._report_queued, self._show_example)
 
+    @signal_safe
     def prefetch(self, timeout: float = 10.0) -> bool:
         """Fetch the list of surveys before the first answer, if consent is given.
 
@@ -123,9 +125,10 @@ class Client(Person):
         try:
             seen = self._listed()
             return not isinstance(seen, Outcome) and self._surveys.prefetch(seen, timeout)
-        except StoreUnusable:
+        except UNUSABLE:
             return False
 
+    @signal_safe
     def describe(
         self,
         survey: str,
@@ -142,12 +145,14 @@ class Client(Person):
         the reason. `texts` replaces sentences of `deniable.shared.survey.phrases.ENGLISH`, for
         another language.
         """
-        from deniable.client.disclosure import describe
-
         found = self._listed_survey(survey) if shipped is None else self._shipped(survey, shipped)
         if isinstance(found, Outcome):
             return found
         self._described[survey] = found
+        try:
+            from deniable.client.disclosure import describe
+        except UNUSABLE as error:
+            return Outcome("unavailable", str(error))
         return describe(found.id, found.survey, self._policy, texts)
 
     def ask(
@@ -174,11 +179,13 @@ class Client(Person):
                 self.consent(choice)
         return self.consented is True
 
+    @signal_safe
     def survey(self, survey: str, /) -> Survey | Outcome:
         """Return the verified survey from the list on disk, or an Outcome with the reason."""
         found = self._listed_survey(survey)
         return found if isinstance(found, Outcome) else found.survey
 
+    @signal_safe
     def flush(self, timeout: float = 2.0) -> int:
         """Send the waiting reports, for at most `timeout` seconds. Return the number still waiting.
 
@@ -192,15 +199,17 @@ class Client(Person):
                 if self._state.consents.obstacle(db):
                     return outbox.waiting(db, self._server)
             return self._uploader.flush(timeout)
-        except StoreUnusable:
+        except UNUSABLE:
             return 0
 
+    @signal_safe
     def close(self) -> None:
         """Flush for at most a second and end the background thread. Unsent reports stay on disk."""
         self.flush(CLOSE_SECONDS)
         self._uploader.stop(CLOSE_SECONDS)
         self._state.close()
 
+    @signal_safe
     def forget(self) -> bool:
         """Erase the install's own keys, unsent reports, history, cached surveys and consent.
 
@@ -218,7 +227,7 @@ class Client(Person):
         """Return the list on disk, if at least one person has consented."""
         if not self._state.begun:
             return Outcome("no-consent", NOT_GIVEN)
-        with self._state.transaction(durable=False) as db:
+        with self._state.read() as db:
             return self._state.consents.obstacle(db) or self._surveys.seen(db)
 
     def _listed_survey(self, wanted: str) -> Found | Outcome:
@@ -227,7 +236,7 @@ class Client(Person):
             if isinstance(seen, Outcome):
                 return seen
             return self._surveys.on_disk(wanted, self._now().astimezone(UTC).date(), seen)
-        except StoreUnusable as error:
+        except UNUSABLE as error:
             return Outcome("unavailable", str(error))
 
     def _print_example(self, wanted: str) -> None:
@@ -238,9 +247,9 @@ class Client(Person):
 
         today = self._now().astimezone(UTC).date()
         found: Found | Outcome | None = self._described.get(wanted)
-        with suppress(StoreUnusable):
+        with suppress(*UNUSABLE):
             if found is None and self._state.begun:
-                with self._state.transaction(durable=False) as db:
+                with self._state.read() as db:
                     found = self._surveys.on_disk(wanted, today, self._surveys.seen(db))
         text = (
             example_text(found.id, found.survey, today, self._draw)
@@ -261,11 +270,12 @@ class Client(Person):
             return Outcome("no-survey", f"the survey that ships with the app is not {wanted!r}")
         return found
 
+    @signal_safe
     def _resume(self) -> None:
         """Continue to send the reports of an earlier process."""
         if not self._state.begun:
             return
-        with suppress(StoreUnusable):
+        with suppress(*UNUSABLE):
             with self._state.transaction(durable=False) as db:
                 outbox.delete_expired(db, self._now())
                 left = not self._state.consents.obstacle(db) and outbox.waiting(db, self._server)

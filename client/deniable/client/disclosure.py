@@ -301,7 +301,7 @@ def read_summary(folder: str | os.PathLike[str], person: str | None = None) -> S
 def summary(state: State, identity: Identity) -> Summary:
     if not state.begun:
         return Summary()
-    with state.transaction(durable=False) as db:
+    with state.read() as db:
         consent, person = Consent(identity, state.consents.allow_ci), identity.person(db)
         given = consent.obstacle(db) is None
         ledger, lost = read_ledger(db, person), outbox.dropped(db, person)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 
 from deniable.shared.errors import InvalidPolicy
@@ -30,7 +31,8 @@ def state_folder(
 ) -> Path:
     r"""Return the usual state folder for an app of this name.
 
-    The folder records the ε spent, so it is one that the system neither syncs nor empties.
+    The folder records the ε spent, so it is one that the system neither syncs nor empties. Where
+    the system knows no home folder, the path begins with "~", and a client there is `unavailable`.
 
     Windows      %LOCALAPPDATA%\my-app          or ~\AppData\Local\my-app
     macOS        ~/Library/Application Support/my-app
@@ -38,7 +40,9 @@ def state_folder(
     """
     if not app or app.startswith(".") or any(sign in app for sign in '/\\:*?"<>|\0'):
         raise InvalidPolicy(f'state_folder: give the app a plain name, like "my-app"; got {app!r}')
-    home = Path.home()
+    home = Path("~")
+    with suppress(RuntimeError):
+        home = Path.home()
     if platform == "darwin":
         return home / "Library" / "Application Support" / app
     variable, usual = (

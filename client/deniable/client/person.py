@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING
 
 from deniable.client.outcome import Outcome
 from deniable.client.pipeline import AnswerPipeline
+from deniable.client.signal_safety import GivenAnswers, signal_safe
 from deniable.client.state import outbox, schema
-from deniable.client.state.database import StateBlocked
+from deniable.client.state.database import UNUSABLE, StateBlocked
 from deniable.client.state.ledger import (
     SHOW,
     Consent,
@@ -44,14 +45,23 @@ class Person:
 
     @property
     def consented(self) -> bool | None:
-        """True or False as the person chose; None if the person was never asked. Ask only then."""
-        if self._consent.withdrawn or not self._state.begun:
-            return False if self._consent.withdrawn else None
+        """True or False as the person chose; None if the person was never asked. Ask only then.
+
+        False, too, if the state cannot be used: the person may have refused.
+        """
+        return self._consented()
+
+    @signal_safe
+    def _consented(self) -> bool | None:
+        if self._consent.withdrawn:
+            return False
+        if not self._state.begun:
+            return None if self._state.can_begin else False
         try:
-            with self._state.transaction(durable=False) as db:
+            with self._state.read() as db:
                 return self._consent.recorded(db)
-        except StoreUnusable:
-            return None
+        except UNUSABLE:
+            return False
 
     def consent(self, given: bool) -> bool:
         """Record that the person agrees or refuses. Return whether the choice is on disk.
@@ -65,6 +75,10 @@ class Person:
         """
         if not isinstance(given, bool):
             raise TypeError(f"consent is True or False, got {type(given).__name__}")
+        return self._record(given)
+
+    @signal_safe
+    def _record(self, given: bool) -> bool:
         self._consent.unkept = ""
         if not given:
             self._withdraw()
@@ -74,7 +88,7 @@ class Person:
                 write_setting(db, person, "consent", "yes" if given else "no")
                 if not given:
                     outbox.withdraw_all(db, person)
-        except StoreUnusable as error:
+        except UNUSABLE as error:
             self._consent.unkept = str(error) if given else ""
             return False
         self._consent.withdrawn = not given
@@ -91,17 +105,30 @@ class Person:
         Waits at most 2 s for the network, and only if no fresh list is on disk. Raises only
         InvalidAnswer, for a name that the app's own policy does not declare.
         """
-        self._refuse_undeclared(answers)
+        try:
+            self._refuse_undeclared(answers)
+            return self._answer(survey, GivenAnswers(answers))
+        except BaseException:
+            answers.clear()  # a traceback may show the variables of this frame
+            raise
+
+    @signal_safe
+    def _answer(self, survey: str, given: GivenAnswers) -> Outcome:
         if is_on(SHOW):
             self._show_example(survey)
         if self._consent.withdrawn:
             return Outcome("no-consent", "consent was withdrawn")
         try:
-            outcome = self._pipeline.answer(self._consent, survey, answers)
+            outcome = self._pipeline.answer(self._consent, survey, given.values)
+            if outcome.status == "queued":
+                self._report_queued()
         except StoreUnusable as error:
             return Outcome("unavailable", str(error))
-        if outcome.status == "queued":
-            self._report_queued()
+        except BaseException as error:
+            given.clear(error)
+            if isinstance(error, UNUSABLE):
+                return Outcome("unavailable", "the system refused a call; nothing was sent")
+            raise
         return outcome
 
     async def aanswer(self, survey: str, /, **answers: object) -> Outcome:
@@ -112,30 +139,38 @@ class Person:
         """
         import asyncio
 
-        self._refuse_undeclared(answers)
-        return await asyncio.to_thread(self.answer, survey, **answers)
+        try:
+            self._refuse_undeclared(answers)
+            return await asyncio.to_thread(self._answer, survey, GivenAnswers(answers))
+        except RuntimeError:  # too many threads, or the loop is ending
+            return Outcome("unavailable", "no thread could be started; nothing was sent")
+        finally:
+            answers.clear()
 
+    @signal_safe
     def sent(self) -> Summary | Outcome:
         """Return every report of this device, sent or waiting. Needs no network."""
-        from deniable.client.disclosure import summary
-
         try:
+            from deniable.client.disclosure import summary
+
             return summary(self._state, self._consent.identity)
-        except StoreUnusable as error:
+        except UNUSABLE as error:
             return Outcome("unavailable", str(error))
 
+    @signal_safe
     def budget(self) -> Budget | Outcome:
         """Return the ε spent and left, in total and per question. Needs no network."""
-        from deniable.client.disclosure import budget
-
         try:
+            from deniable.client.disclosure import budget
+
             if not self._state.begun:
                 return budget(Ledger(), self._policy)
-            with self._state.transaction(durable=False) as db:
+            with self._state.read() as db:
                 return budget(read_ledger(db, self._consent.identity.person(db)), self._policy)
-        except StoreUnusable as error:
+        except UNUSABLE as error:
             return Outcome("unavailable", str(error))
 
+    @signal_safe
     def forget(self) -> bool:
         """Erase keys, unsent reports, the history and consent. Return whether this succeeded.
 
@@ -146,7 +181,7 @@ class Person:
             if self._state.begun:
                 with self._state.transaction() as db:
                     schema.erase(db, self._consent.identity.person(db))
-        except StateBlocked:
+        except (StateBlocked, OSError, ImportError):
             return False
         except StoreUnusable:
             return self._destroy_damaged_state()
@@ -155,13 +190,13 @@ class Person:
 
     def _refuse_undeclared(self, answers: dict[str, object]) -> None:
         if (name := self._policy.undeclared(answers)) is not None:
-            answers.clear()  # a traceback may show the variables of this frame and the caller's
             raise InvalidAnswer(name)
 
     def _withdraw(self) -> None:
         """Withdraw in memory. Until the withdrawal is on disk too, nothing is sent for anyone."""
         self._consent.withdrawn = True
         self._state.consents.unwritten.add(self._consent.identity)
+        self._state.drop_postponed(self._consent.identity)
 
     def _destroy_damaged_state(self) -> bool:
         """Keep the damaged database: one person's request must not delete everyone's data."""

@@ -20,7 +20,7 @@ from deniable.client.net.surveys import Found, Obstacle, Surveys
 from deniable.client.outcome import Outcome
 from deniable.client.policy import Settings
 from deniable.client.state import Transaction, ledger, outbox
-from deniable.client.state.database import LAST_LOCK_WAIT_SECONDS, State
+from deniable.client.state.database import State, StateBlocked
 from deniable.client.state.ledger import NOT_GIVEN, Consent, overruled
 from deniable.shared.privacy.epsilon import decimal_text
 
@@ -145,14 +145,24 @@ class AnswerPipeline:
         entry = outbox.HistoryEntry(charged.id, survey.name, round_, today.isoformat(), symbols)
         until = survey.taken_until(round_)
         due = outbox.random_moment(self._now(), self._send_within)
-        with self.state.transaction(durable=False, wait_seconds=LAST_LOCK_WAIT_SECONDS) as db:
+
+        def write(db: Transaction) -> bool:
             if not consent.is_given(db):  # withdrawn in the meantime: the report is discarded
-                return Outcome("no-consent", NOT_GIVEN, charged.id, round_)
+                return False
             person = consent.identity.person(db)
             if survey.repeats and not charged.kept:
                 ledger.keep_report(db, person, survey, envelope)
             outbox.put(db, person, envelope, packed, until, entry, self._server, due)
+            return True
+
         detail = "a report is on disk and will be sent"
+        try:
+            with self.state.transaction(durable=False) as db:
+                if not write(db):
+                    return Outcome("no-consent", NOT_GIVEN, charged.id, round_)
+        except StateBlocked:
+            self.state.postpone(consent.identity, write)
+            detail = "a report is ready, and will be sent once it can be written to disk"
         return Outcome("queued", detail, charged.id, round_, report.unfit)
 
 

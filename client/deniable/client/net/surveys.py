@@ -25,9 +25,9 @@ from deniable.client.net.transport import Reply, Transport, Unreachable
 from deniable.client.outcome import Outcome
 from deniable.client.policy import Settings
 from deniable.client.state import Transaction
-from deniable.client.state.database import State
+from deniable.client.state.database import UNUSABLE, State
 from deniable.client.state.survey_cache import KeptList, ListedSurvey, keep_list, kept_list
-from deniable.shared.errors import DeniableError, StoreUnusable
+from deniable.shared.errors import DeniableError
 
 if TYPE_CHECKING:
     from deniable.shared.survey.document import Survey
@@ -251,7 +251,7 @@ class ListFetcher(ForkAware):
         except Unreachable as error:
             self.failure = escaped(str(error))
             log_failure(error.kind, f"the list of surveys could not be fetched: {self.failure}")
-        except StoreUnusable:
+        except UNUSABLE:
             self.failure = "the state on disk cannot be used"
             log_failure("state", self.failure)
         finally:

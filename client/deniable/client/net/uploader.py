@@ -31,9 +31,8 @@ from deniable.client.net.delivery import DeliveryResult, delivery_result
 from deniable.client.net.transport import Transport, Unreachable
 from deniable.client.policy import Settings
 from deniable.client.state import outbox
-from deniable.client.state.database import State
+from deniable.client.state.database import UNUSABLE, State
 from deniable.client.state.outbox import QueuedEnvelope
-from deniable.shared.errors import StoreUnusable
 
 FIRST_PAUSE_SECONDS, MAX_PAUSE_SECONDS = 1.0, 3600.0
 MIN_SPREAD_SECONDS = 60.0
@@ -122,6 +121,7 @@ class Uploader(ForkAware):
         """Send waiting envelopes, unless the server asked for a pause. Return the number left."""
         self.same_process()
         deadline = self._monotonic() + min(timeout, threading.TIMEOUT_MAX / 2)
+        self._state.write_postponed()
         with self._state.transaction(durable=False) as db:
             newest = outbox.newest(db)
         self._hurry(newest)
@@ -147,7 +147,7 @@ class Uploader(ForkAware):
         while True:
             with self._change:
                 seen = self._events
-            with self._state.transaction(durable=False) as db:
+            with self._state.read() as db:
                 left = outbox.waiting(db, self._server, newest)
             with self._change:
                 rest = deadline - self._monotonic()
@@ -184,8 +184,9 @@ class Uploader(ForkAware):
 
     def _run(self) -> None:
         try:
-            while self._is_time():
-                self._note(self._send_one())
+            with suppress(*UNUSABLE):  # not even a pause can be drawn; the next wake tries again
+                while self._is_time():
+                    self._note(self._send_one())
         finally:
             self._forget_thread()
 
@@ -230,6 +231,7 @@ class Uploader(ForkAware):
     def _send_one(self) -> DeliveryResult | float | None:
         """Send one envelope. If none can be sent, return the seconds until one is due, or None."""
         try:
+            self._state.write_postponed()
             taken = self._take()
             if not isinstance(taken, QueuedEnvelope):
                 return taken
@@ -242,7 +244,7 @@ class Uploader(ForkAware):
                 with self._state.transaction(durable=False) as db:
                     outbox.restore_try(db, taken)
             return result
-        except StoreUnusable:
+        except UNUSABLE:
             log_failure("state", "the state on disk cannot be used, so nothing is sent")
             return DeliveryResult(None, "the state cannot be used")
 
@@ -302,5 +304,5 @@ def _exit_hook(monotonic: Callable[[], float] = time.monotonic) -> None:
     deadline = monotonic() + EXIT_SECONDS
     for uploader, process in list(_queued_in.items()):
         if process == os.getpid() and (rest := deadline - monotonic()) > 0:
-            with suppress(StoreUnusable):
+            with suppress(*UNUSABLE):
                 uploader.flush(rest)

@@ -1,8 +1,9 @@
 """The state on disk: one SQLite file that only its owner can read, and a marker file next to it.
 
-Every transaction begins IMMEDIATE, so transactions run one at a time over all threads and
-processes. None is open during a network exchange. The connection stays open between transactions
-once this process has written durably. It is reopened when another file takes the database's place.
+Every transaction that writes begins IMMEDIATE, so these run one at a time over all threads and
+processes. Reads have a connection of their own and wait for no writer. No transaction is open
+during a network exchange. Connections stay open between transactions once this process has written
+durably. They are reopened when another file takes the database's place.
 
 Changes go to a write-ahead log, the -wal file [1]. A durable transaction ends when the log is
 synced. Any other transaction survives a killed process, but not a power cut. A power cut loses a
@@ -33,15 +34,16 @@ import sqlite3
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from functools import partial
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
 from deniable.client.fork_safety import ForkAware
 from deniable.client.state import Transaction, schema
-from deniable.client.state.ledger import Consents, count_charges, has_gap
+from deniable.client.state.ledger import Consents, Identity, count_charges, has_gap
 from deniable.shared.errors import StoreUnusable
 
 NEW_INSTALL = (
@@ -51,8 +53,9 @@ NEW_INSTALL = (
 DATABASE, MARKER = "deniable.sqlite3", "deniable.used"
 # total wait for other threads and processes, during which the app's own request waits too
 LOCK_WAIT_SECONDS = 0.25
-# the same where giving up would lose a charged report, or leave a forked child without state
-LAST_LOCK_WAIT_SECONDS = 5.0
+# a fork's wait for the disk; the running transaction then waits for no lock. Without this wait, a
+# forked child could never use the state
+FORK_WAIT_SECONDS = 5.0
 BUSY_TIMEOUT_SECONDS = 0.05  # SQLite's own wait in each attempt
 MAX_LOG_PAGES = 4_000  # a commit that exceeds this folds the log into the database
 MAX_CHECKED_BYTES = 16 * 2**20  # larger databases rely on the seals of each ledger
@@ -68,66 +71,150 @@ BLOCKED = {
     sqlite3.SQLITE_PERM,
 }
 
+Write = Callable[[Transaction], object]  # what a later transaction has to do
+
 _inherited: list[tuple[Transaction, tuple[int, int]]] = []  # referenced, so that none is closed
+
+
+# what a call meets where the disk, the system or the owner of a folder fails it
+UNUSABLE = (StoreUnusable, OSError, ImportError)
 
 
 class StateBlocked(StoreUnusable):
     """Raised if the database is locked, or the disk is full or read-only. Nothing is damaged."""
 
 
+class _Connection:
+    """Connection to the database. The thread that holds its gate may use it."""
+
+    def __init__(self) -> None:
+        self.gate, self.held = threading.Lock(), False
+        self.db: Transaction | None = None
+        self.file: tuple[int, int] = (0, 0)  # device and inode of the open file
+        self.opened_in = 0  # the process that opened it
+
+    def close(self) -> None:
+        """Roll back the open transaction, and close the connection."""
+        db, self.db = self.db, None
+        if db is not None:
+            with suppress(sqlite3.Error):
+                if db.in_transaction:
+                    db.execute("ROLLBACK")
+            db.close()
+
+
 class State(ForkAware):
     """State folder of one install: its database and its marker."""
 
     def __init__(self, folder: str | os.PathLike[str]) -> None:
-        self.folder = Path(folder).expanduser().absolute()
+        self._problem, self.folder = "", Path(folder)
+        try:
+            self.folder = self.folder.expanduser().absolute()
+        except (RuntimeError, OSError) as error:  # no home folder, or no current one
+            self._problem = f"the folder {folder} cannot be found: {error}; nothing was sent"
         self.database, self.marker = self.folder / DATABASE, self.folder / MARKER
         self._address = f"file:{quote(str(self.database))}?mode=rw"
         self.consents = Consents()
-        self._gate, self._held = threading.Lock(), False
-        self._db: Transaction | None = None
-        self._file: tuple[int, int] = (0, 0)  # device and inode of the open file
-        self._opened_in = 0  # the process that opened it
+        self._postponed: list[tuple[Identity, Write]] = []
+        self._writer, self._reader, self._made_by = _Connection(), _Connection(), os.getpid()
         super().__init__()
 
     def remake(self) -> None:
         """Prepare a forked child: after a fork during a transaction, SQLite cannot be trusted."""
-        self._broken = self._gate.locked() and not self._held
-        if self._db is not None and self._opened_in != os.getpid():
-            _inherited.append((self._db, self._file))
-            self._db = None
-        self._held = self._checked = self._stays_open = False
-        self._gate = threading.Lock()
+        connections = self._writer, self._reader
+        self._broken = any(c.gate.locked() and not c.held for c in connections)
+        if self._made_by != os.getpid():
+            _inherited.extend((c.db, c.file) for c in connections if c.db is not None)
+            self._writer, self._reader, self._made_by = _Connection(), _Connection(), os.getpid()
+            self._postponed = []  # the parent writes them
+        for connection in self._writer, self._reader:
+            connection.gate, connection.held = threading.Lock(), False
+        self._checked = self._stays_open = self._forking = False
 
     @property
     def begun(self) -> bool:
-        """True once anything has been stored."""
-        return self.database.exists() or self.marker.exists()
+        """True once anything has been stored, and where that cannot be known."""
+        try:
+            return bool(self._problem) or _exists(self.database) or _exists(self.marker)
+        except OSError:
+            return True
+
+    @property
+    def can_begin(self) -> bool:
+        """True if the folder can be made or written, so that a choice can be stored."""
+        try:
+            nearest = next(path for path in (self.folder, *self.folder.parents) if _exists(path))
+            return nearest.is_dir() and os.access(nearest, os.W_OK | os.X_OK)
+        except (OSError, StopIteration):
+            return False
 
     @contextmanager
-    def transaction(
-        self, create: bool = False, durable: bool = True, wait_seconds: float | None = None
-    ) -> Iterator[Transaction]:
+    def transaction(self, create: bool = False, durable: bool = True) -> Iterator[Transaction]:
         """Commit the block completely or not at all. Unless durable, a power cut may undo it."""
-        wait_seconds = LOCK_WAIT_SECONDS if wait_seconds is None else wait_seconds
-        deadline = time.monotonic() + wait_seconds
-        with self._exclusively(wait_seconds), _as_unusable(self.database):
-            db = self._begin(create, durable, deadline)
+        writer = self._writer
+        with self._exclusively(writer) as deadline:
+            db = self._begin(partial(self._open, create, durable), deadline)
             try:
                 yield db
                 db.execute("COMMIT")
             except BaseException:
-                self._disconnect()
+                writer.close()
                 raise
             if db.erased:
                 _fold(db)
             self._stays_open = self._stays_open or durable
             if not self._stays_open:
-                self._disconnect()
+                writer.close()
+
+    @contextmanager
+    def read(self) -> Iterator[Transaction]:
+        """Show the block one snapshot. This waits for no writer, and writes nothing."""
+        if self._is_unprepared():
+            with self.transaction(durable=False) as db:
+                yield db
+            return
+        reader = self._reader
+        with self._exclusively(reader) as deadline:
+            db = self._begin(self._open_snapshot, deadline)
+            try:
+                yield db
+                db.execute("COMMIT")
+            except BaseException:
+                reader.close()
+                raise
+            if not self._stays_open:
+                reader.close()
+
+    def postpone(self, identity: Identity, write: Write) -> None:
+        """Keep a report in memory while others hold the database; the uploader writes it later.
+
+        It was charged, so giving up would lose it. Its owner's withdrawal drops it.
+        """
+        self._postponed.append((identity, write))
+
+    def write_postponed(self) -> None:
+        """Write the reports that waited for the database; raise StoreUnusable if it is held."""
+        if postponed := self._postponed.copy():
+            with self.transaction(durable=False) as db:
+                for entry in postponed:
+                    if entry in self._postponed:
+                        with suppress(sqlite3.IntegrityError):  # it is there already
+                            entry[1](db)
+            self._forget_postponed(postponed)
+
+    def drop_postponed(self, identity: Identity) -> None:
+        self._forget_postponed([entry for entry in self._postponed if entry[0] == identity])
+
+    def _forget_postponed(self, entries: list[tuple[Identity, Write]]) -> None:
+        for entry in entries:
+            with suppress(ValueError):  # another thread was faster
+                self._postponed.remove(entry)
 
     def close(self) -> None:
-        """Close the connection; the next transaction opens another."""
-        with suppress(StoreUnusable), self._exclusively(LOCK_WAIT_SECONDS):
-            self._disconnect()
+        """Close the connections; the next transaction opens others."""
+        for connection in self._writer, self._reader:
+            with suppress(StoreUnusable), self._exclusively(connection):
+                connection.close()
 
     def destroy(self) -> bool:
         """Delete an unreadable database but keep its marker, so that no budget is refilled."""
@@ -152,34 +239,41 @@ class State(ForkAware):
     # Opening
 
     @contextmanager
-    def _exclusively(self, wait_seconds: float) -> Iterator[None]:
-        """Admit one thread of this process at a time, so that a fork can wait for the last one."""
+    def _exclusively(self, connection: _Connection) -> Iterator[float]:
+        """Admit one thread of this process at a time, so that a fork can wait for the last one.
+
+        Yield the time on the monotonic clock at which the wait for other processes ends, too.
+        """
         self.same_process()
-        gate = self._gate
-        if self._broken or not gate.acquire(timeout=wait_seconds):
+        gate, deadline = connection.gate, time.monotonic() + LOCK_WAIT_SECONDS
+        if self._broken or not gate.acquire(timeout=LOCK_WAIT_SECONDS):
             raise StateBlocked("another thread uses the state, or did when this process forked")
         try:
-            yield
+            with _as_unusable(self.database):
+                yield deadline
         finally:
             gate.release()
 
-    def _begin(self, create: bool, durable: bool, deadline: float) -> Transaction:
+    def _begin(self, start: Callable[[], Transaction], deadline: float) -> Transaction:
         """Begin a transaction, and wait while others write.
 
         SQLite returns "busy" without waiting when the last connection closes and during recovery.
         """
         while True:
             try:
-                return self._open(create, durable)
+                return start()
             except sqlite3.OperationalError as error:
                 busy = error.sqlite_errorcode & 0xFF in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
-                if not busy or time.monotonic() > deadline:
+                late = time.monotonic() > deadline - BUSY_TIMEOUT_SECONDS
+                if not busy or late or self._forking:
                     raise
             time.sleep(random.uniform(0.001, 0.02))  # noqa: S311 - the wait is not a secret
 
     def _open(self, create: bool, durable: bool) -> Transaction:
-        charges = self.marker.stat().st_size if self.marker.exists() else None
-        if not self.database.exists():
+        if self._problem:
+            raise StoreUnusable(self._problem)
+        charges = self._marked_charges()
+        if not _exists(self.database):
             if charges is not None:
                 raise StoreUnusable(
                     f"{self.database} is missing, so the ε already spent is unknown; "
@@ -189,17 +283,42 @@ class State(ForkAware):
                 raise StoreUnusable(f"{self.folder} holds no state yet")
             self._make_database_file()
         try:
-            db = self._connect()
+            db = self._connect(self._writer)
             # The schema must be on disk before the marker is created.
             lax = not durable and charges is not None and self._keeps_log
             db.execute(f"PRAGMA synchronous = {'NORMAL' if lax else 'FULL'}")
             self._prepare(db, charges)
         except BaseException:
-            self._disconnect()
+            self._writer.close()
             raise
         return db
 
-    def _connect(self) -> Transaction:
+    def _open_snapshot(self) -> Transaction:
+        charges = self._marked_charges()  # before the snapshot, which then has all of them
+        try:
+            db = self._connect(self._reader)
+            db.execute("BEGIN")
+            _check_schema(db, self.database)
+            self._check_whole(db, charges or 0)
+        except BaseException:
+            self._reader.close()
+            raise
+        return db
+
+    def _is_unprepared(self) -> bool:
+        """Return whether only a transaction can open the state, or say what is wrong with it."""
+        try:
+            return bool(self._problem) or not (_exists(self.database) and _exists(self.marker))
+        except OSError:
+            return True
+
+    def _marked_charges(self) -> int | None:
+        try:
+            return self.marker.stat().st_size
+        except (FileNotFoundError, NotADirectoryError):
+            return None
+
+    def _connect(self, connection: _Connection) -> Transaction:
         """Connect to the existing file: SQLite must not create an empty one in its place."""
         stat = self.database.stat()
         file = stat.st_dev, stat.st_ino
@@ -208,10 +327,10 @@ class State(ForkAware):
                 f"{self.database} was open during a fork that Python did not notice; "
                 "create the Client after the fork (uWSGI: set py-call-uwsgi-fork-hooks)"
             )
-        if self._file != file:
-            self._disconnect()
-        if self._db is None:
-            self._db = sqlite3.connect(
+        if connection.file != file:
+            connection.close()
+        if connection.db is None:
+            connection.db = sqlite3.connect(
                 self._address,
                 uri=True,
                 timeout=BUSY_TIMEOUT_SECONDS,
@@ -219,43 +338,38 @@ class State(ForkAware):
                 check_same_thread=False,
                 factory=Transaction,
             )
-            self._file, self._opened_in = file, os.getpid()
-            self._db.execute("PRAGMA fullfsync = ON")  # on macOS, through the disk's own cache
-            self._db.execute("PRAGMA secure_delete = ON")
-            mode = self._db.execute("PRAGMA journal_mode = WAL").fetchone()
-            self._keeps_log = mode == ("wal",)
-            if self._keeps_log:
-                self._db.execute(f"PRAGMA wal_autocheckpoint = {MAX_LOG_PAGES}")
-            else:
-                self._db.execute("PRAGMA journal_mode = TRUNCATE")
-        return self._db
+            connection.file = file
+            if connection is self._writer:
+                self._configure(connection.db)
+        return connection.db
 
-    def _disconnect(self) -> None:
-        """Roll back the open transaction, and close the connection."""
-        db, self._db = self._db, None
-        if db is not None:
-            with suppress(sqlite3.Error):
-                if db.in_transaction:
-                    db.execute("ROLLBACK")
-            db.close()
+    def _configure(self, db: Transaction) -> None:
+        db.execute("PRAGMA fullfsync = ON")  # on macOS, through the disk's own cache
+        db.execute("PRAGMA secure_delete = ON")
+        mode = db.execute("PRAGMA journal_mode = WAL").fetchone()
+        self._keeps_log = mode == ("wal",)
+        if self._keeps_log:
+            db.execute(f"PRAGMA wal_autocheckpoint = {MAX_LOG_PAGES}")
+        else:
+            db.execute("PRAGMA journal_mode = TRUNCATE")
 
     def _prepare(self, db: Transaction, charges: int | None) -> None:
         db.execute("BEGIN IMMEDIATE")
-        version, application = _pragma(db, "user_version"), _pragma(db, "application_id")
-        if version == 0 and charges is None and not _pragma(db, "schema_version"):
+        new = charges is None and not _pragma(db, "user_version")
+        if new and not _pragma(db, "schema_version"):
             schema.create(db)
             db.execute("COMMIT")  # an empty database next to a marker counts as a loss
             db.execute("BEGIN IMMEDIATE")
-        elif (version, application) != (schema.VERSION, schema.APPLICATION):
-            raise StoreUnusable(
-                f"{self.database} has schema {version}, and this version reads {schema.VERSION}; "
-                f"use the version of deniable that wrote it, or {NEW_INSTALL}"
-            )
+        else:
+            _check_schema(db, self.database)
         if charges is None:
             self._make_marker()
-        self._check_whole(db, charges or 0)
+        recorded = self._check_whole(db, charges or 0)
+        if recorded > (charges or 0):  # after a crash, or a lost marker
+            self.note_charges(recorded)
 
-    def _check_whole(self, db: Transaction, charges: int) -> None:
+    def _check_whole(self, db: Transaction, charges: int) -> int:
+        """Return the number of charges on record; raise StoreUnusable if some are missing."""
         if not self._checked:
             size = _pragma(db, "page_count") * _pragma(db, "page_size")
             sound = size > MAX_CHECKED_BYTES or _pragma(db, "integrity_check(1)") == "ok"
@@ -268,8 +382,7 @@ class State(ForkAware):
                 f"{self.database} is older than its marker, so charges are missing; "
                 "restore the newer one"
             )
-        if recorded > charges:  # after a crash, or a lost marker
-            self.note_charges(recorded)
+        return recorded
 
     def _make_marker(self) -> None:
         """Create the marker, durably, with its name in the folder."""
@@ -305,14 +418,37 @@ class State(ForkAware):
 
     def before_fork(self) -> None:
         self.same_process()
-        self._held = self._gate.acquire(timeout=LAST_LOCK_WAIT_SECONDS)
-        if self._held:
-            self._disconnect()
+        self._forking, deadline = True, time.monotonic() + FORK_WAIT_SECONDS
+        for connection in self._writer, self._reader:
+            rest = max(0.0, deadline - time.monotonic())
+            connection.held = connection.gate.acquire(timeout=rest)
+            if connection.held:
+                connection.close()
 
     def after_fork(self) -> None:
-        if self._held:
-            self._held = False
-            self._gate.release()
+        self._forking = False
+        for connection in self._writer, self._reader:
+            if connection.held:
+                connection.held = False
+                connection.gate.release()
+
+
+def _exists(path: Path) -> bool:
+    """Return whether the file exists; raise OSError if its folder cannot be searched."""
+    try:
+        path.stat()
+    except (FileNotFoundError, NotADirectoryError):
+        return False
+    return True
+
+
+def _check_schema(db: Transaction, database: Path) -> None:
+    version, application = _pragma(db, "user_version"), _pragma(db, "application_id")
+    if (version, application) != (schema.VERSION, schema.APPLICATION):
+        raise StoreUnusable(
+            f"{database} has schema {version}, and this version reads {schema.VERSION}; "
+            f"use the version of deniable that wrote it, or {NEW_INSTALL}"
+        )
 
 
 def _sync_folder(path: Path) -> None:

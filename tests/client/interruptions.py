@@ -1,0 +1,84 @@
+"""An app whose timer interrupts its calls: `python -m tests.client.interruptions ...`."""
+
+from __future__ import annotations
+
+import dis
+import json
+import random
+import signal
+import sys
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from types import TracebackType
+
+from deniable.client import Client, Policy
+from tests.eventually import eventually
+
+OPENED = datetime(2026, 12, 10, 12, tzinfo=UTC)
+SECRET = "a secret that no traceback shows"
+CALLS = ("answer", "flush", "consent")
+MAX_SECONDS = 0.02  # of an interrupted call; most of them take less
+
+
+class Interrupted(Exception):
+    """What a handler raises between any two instructions of the main thread."""
+
+
+def interrupt(*_: object) -> None:
+    raise Interrupted
+
+
+def shown(traceback: TracebackType | None) -> Iterator[str]:
+    """What our frames show of the answer. One that did not run its first instruction cannot act."""
+    while traceback is not None:
+        code, at = traceback.tb_frame.f_code, traceback.tb_lasti
+        begun = all(i.opname != "RESUME" for i in dis.get_instructions(code) if i.offset == at)
+        if "/deniable/client/" in code.co_filename and begun:
+            for name, value in traceback.tb_frame.f_locals.items():
+                if SECRET in repr(value):
+                    yield f"{code.co_name}: {name}"
+        traceback = traceback.tb_next
+
+
+def main(url: str, state: str, key: str, times: str) -> None:
+    """Print how many calls were interrupted, what was shown, and what works afterwards."""
+    day, interrupted, leaks = [0], 0, list[str]()
+    client = Client(
+        url,
+        policy=Policy(keys=[key], max_epsilon="10000"),
+        state=state,
+        now=lambda: OPENED + timedelta(days=day[0]),
+        send_within=0.0,
+    )
+    client.consent(True)
+    client.answer("app-health", crashed=True)
+    signal.signal(signal.SIGALRM, interrupt)
+    for number in range(int(times)):
+        day[0] += number % len(CALLS) == 0
+        try:
+            try:
+                signal.setitimer(signal.ITIMER_REAL, random.uniform(1e-5, MAX_SECONDS))
+                match CALLS[number % len(CALLS)]:
+                    case "answer":
+                        client.answer("app-health", crashed=SECRET)
+                    case "flush":
+                        client.flush(MAX_SECONDS)
+                    case _:
+                        client.consent(True)
+            finally:
+                signal.setitimer(signal.ITIMER_REAL, 0)
+        except Interrupted as error:
+            interrupted += 1
+            leaks += shown(error.__traceback__)
+    gates = client._state._writer.gate, client._state._reader.gate
+    eventually(lambda: not any(gate.locked() for gate in gates), "every lock is released")
+    day[0] += 1
+    status = client.answer("app-health", crashed=True).status
+    left = eventually(lambda: client.flush(5.0) == 0)
+    told = {"interrupted": interrupted, "leaks": leaks, "status": status, "all sent": left}
+    print(json.dumps(told))
+    client.close()
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
