@@ -236,6 +236,7 @@ def test_questions_that_are_published_again_cost_nothing_in_the_round(
     script.surveys[0]["state"] = state
     second = script.publish(document().replace(b"How is the app doing?", b"How is our app doing?"))
     clock.now += timedelta(hours=2)
+    client.prefetch(PATIENCE)
     outcome = client.answer("app-health", **ANSWERS)
     assert (outcome.status, outcome.survey) == ("already-answered", second)
     assert f"under the id {first}" in outcome.detail

@@ -91,6 +91,7 @@ def answered_after(
     assert client.answer("app-health", **ANSWERS).status == "queued"
     clock.now += timedelta(hours=2)
     script.publish(document(opens="2026-12-10", period="day", repeat_rounds=second))
+    client.prefetch(PATIENCE)
     return before, client.answer("app-health", **ANSWERS)
 
 

@@ -6,17 +6,22 @@ import json
 import re
 import sqlite3
 import threading
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
 
 from deniable.client import Client, Policy
+from deniable.client.net import survey_list, surveys
+from deniable.client.net.survey_list import UNREADABLE
 from deniable.client.net.surveys import Found
+from deniable.client.net.transport import Reply
 from deniable.client.state.database import DATABASE
-from deniable.client.state.survey_cache import KeptList
-from deniable.shared.errors import InvalidSurvey
+from deniable.client.state.survey_cache import KeptList, ListedSurvey, kept_pause
+from deniable.shared.errors import InvalidSurvey, UntrustedSurvey
 from deniable.shared.survey import reader
+from deniable.shared.survey.document import Survey
 from deniable.shared.survey.keys import public_hex
 from tests.client.conftest import MakeClient
 from tests.client.scripted import (
@@ -29,8 +34,9 @@ from tests.client.scripted import (
     Script,
     bit,
     document,
+    entry,
 )
-from tests.eventually import eventually
+from tests.eventually import PATIENCE, eventually
 
 
 def test_a_fresh_list_serves_every_survey_without_a_request(
@@ -49,13 +55,63 @@ def test_a_fresh_list_serves_every_survey_without_a_request(
 def test_the_list_is_fetched_again_after_an_hour(
     script: Script, client_of: MakeClient, clock: Clock
 ) -> None:
-    script.publish(document())
+    script.publish(document(period="day"))
     client = client_of()
+    clock.now = clock.now.replace(hour=23)
     client.answer("app-health", **ANSWERS)
     clock.now += timedelta(minutes=61)
     script.surveys[0]["state"] = "closed"
     assert client.answer("app-health", **ANSWERS).status == "closed"
     assert len(script.gets) == 2
+
+
+@pytest.mark.parametrize(
+    ("period", "epsilon", "most"), [("month", "6", 1), ("week", "6", 5), ("week", "0.5", 1)]
+)
+def test_an_app_in_daily_use_fetches_once_in_a_round_that_it_can_answer(
+    script: Script, client_of: MakeClient, clock: Clock, period: str, epsilon: str, most: int
+) -> None:
+    """28 days, 12 hours a day. One fetch an hour told the server when the app is used."""
+    script.publish(document(period=period, questions=bit("crashed", "0.5")))
+    clock.now = datetime(2026, 12, 2, 8, tzinfo=UTC)
+    client = client_of(policy=Policy(keys=[public_hex(KEY)], max_epsilon=epsilon))
+    for hour in range(28 * 12):
+        client.answer("app-health", crashed=hour % 7 == 0)
+        clock.now += timedelta(hours=13 if hour % 12 == 11 else 1)
+    assert len(script.gets) == most
+
+
+def test_a_process_does_not_wait_again_for_a_server_that_did_not_respond(
+    script: Script, client_of: MakeClient, clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Like a command that runs once a day. The list is refreshed behind the answer."""
+    script.publish(document(period="day"))
+    client_of().answer("app-health", **ANSWERS)
+    script.list_reply = Answer(500)
+    clock.now += timedelta(days=1)
+    assert client_of().answer("app-health", **ANSWERS).status == "queued"
+    clock.now += timedelta(days=1)
+    waits, client = list[int](), client_of()
+    monkeypatch.setattr(client._surveys._fetcher, "fetch", waits.append)
+    assert client.answer("app-health", **ANSWERS).status == "queued"
+    assert waits == []
+    eventually(lambda: len(script.gets) == 3)
+    script.list_reply = None
+    clock.now += timedelta(days=1)
+    client = client_of()
+    assert client.answer("app-health", **ANSWERS).status == "queued"
+
+    def failures() -> int:
+        with client._state.read() as db:
+            return kept_pause(db, client._server).failures
+
+    eventually(lambda: failures() == 0, "the next process waits for a fresh list again")
+
+
+def test_a_pause_survives_the_process(script: Script, client_of: MakeClient) -> None:
+    for _ in range(6):
+        assert client_of().answer("gone").status in ("no-survey", "unavailable")
+    assert len(script.gets) < 6
 
 
 @pytest.mark.parametrize(
@@ -218,6 +274,7 @@ def test_surveys_that_the_server_no_longer_lists_are_forgotten(
     client.answer("app-health", **ANSWERS)
     script.surveys.clear()
     clock.now += timedelta(hours=1)
+    client.prefetch(PATIENCE)
     assert client.answer("app-health", **ANSWERS).status == "no-survey"
 
 
@@ -228,7 +285,7 @@ def test_a_clock_set_back_makes_the_list_stale(
     client = client_of()
     client.answer("app-health", **ANSWERS)
     clock.now -= timedelta(days=1)
-    client.answer("app-health", **ANSWERS)
+    client.prefetch(PATIENCE)
     assert len(script.gets) == 2
 
 
@@ -270,6 +327,85 @@ def test_a_bad_survey_hides_no_good_one(script: Script, client_of: MakeClient) -
     script.publish(document("broken").replace(b'"owner"', b'"older"'))
     good = script.publish(document())
     assert client_of().answer("app-health", **ANSWERS).survey == good
+
+
+def test_a_signed_document_that_cannot_be_encoded_hides_no_other(
+    script: Script, client_of: MakeClient
+) -> None:
+    broken = document("broken").replace(b'"firefox"', b'"\\ud800"')
+    assert broken != document("broken")
+    script.publish(broken)
+    script.publish(document())
+    client = client_of()
+    assert client.answer("app-health", **ANSWERS).status == "queued"
+    outcome = client.answer("broken", **ANSWERS)
+    assert (outcome.status, outcome.detail) == ("refused", UNREADABLE)
+
+
+def judged(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The ids of the surveys that are judged from now on, in order."""
+    ids, verified = list[str](), survey_list.verified
+
+    def judging(listed: ListedSurvey, policy: Policy) -> Survey:
+        ids.append(listed.id)
+        return verified(listed, policy)
+
+    monkeypatch.setattr(surveys, "verified", judging)
+    return ids
+
+
+def test_only_surveys_that_the_app_asks_for_are_judged(
+    script: Script, client_of: MakeClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each of a hundred others costs the check of its signature."""
+    for number in range(100):
+        script.publish(document(f"other-{number}"))
+    wanted, ids = script.publish(document()), judged(monkeypatch)
+    client = client_of()
+    assert client.answer("app-health", **ANSWERS).status == "queued"
+    assert client.answer("app-health", **ANSWERS).status == "already-answered"
+    assert ids == [wanted]
+
+
+def test_judging_many_surveys_of_one_name_takes_several_calls(
+    script: Script, client_of: MakeClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The newest is judged first, and the others when the app calls again."""
+    monkeypatch.setattr(surveys, "JUDGE_SECONDS", -1.0)
+    oldest = script.publish(document())
+    for number in range(3):
+        script.publish(document().replace(b"How is", b"%d: how is" % number), key=OTHER_KEY)
+    both = Policy(keys=[public_hex(KEY), public_hex(OTHER_KEY)])
+    monkeypatch.setattr(surveys, "verified", refuse_all_but(oldest, survey_list.verified))
+    client = client_of(policy=both)
+    statuses = [client.answer("app-health", **ANSWERS).status for _ in range(4)]
+    assert statuses[0] == "refused"
+    assert "queued" in statuses
+
+
+def refuse_all_but(id_: str, verified: Callable[..., Survey]) -> Callable[..., Survey]:
+    def judging(listed: ListedSurvey, policy: Policy) -> Survey:
+        if listed.id != id_:
+            raise UntrustedSurvey("refused")
+        return verified(listed, policy)
+
+    return judging
+
+
+def test_nothing_is_parsed_before_its_signature_is_verified(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    entries = [entry(document("strange"), OTHER_KEY), entry(document())]
+    body, parsed, loads = json.dumps({"surveys": entries}).encode(), list[bytes](), json.loads
+
+    def parsing(text: bytes) -> object:
+        parsed.append(text)
+        return loads(text)
+
+    monkeypatch.setattr(json, "loads", parsing)
+    strange, sound = survey_list.read_list(Reply(200, body), Policy(keys=[public_hex(KEY)]))
+    assert parsed == [body, sound.document]
+    assert (strange.name, strange.document, sound.problem) == ("strange", None, None)
 
 
 def test_a_list_verified_with_one_policy_is_not_used_with_another(

@@ -47,7 +47,8 @@ class Client(Person):
     ca           a file of certificates that replaces the usual authorities
     proxy        an HTTP proxy that opens a tunnel
     timeout      seconds for one whole exchange
-    relay        the address for sealed reports, and for nothing else
+    relay        the address for sealed reports, and for nothing else; a survey that is not sealed
+                 is then refused
     allow_ci     answer also in continuous integration, whose runs are not people
 
     The other arguments replace clock, noise and network, and are for tests.
@@ -87,7 +88,9 @@ class Client(Person):
             raise InvalidPolicy(reason)
         direct = transport or HttpTransport(server, ca=ca, proxy=proxy)
         relayed = None if relay is None else HttpTransport(relay, ca=ca, proxy=proxy)
-        settings = Settings(server, policy, now, monotonic, draw, timeout, send_within)
+        settings = Settings(
+            server, policy, now, monotonic, draw, timeout, send_within, relay is not None
+        )
         self._surveys = Surveys(settings, folder, direct)
         self._uploader = Uploader(settings, folder, direct, relayed)
         pipeline = AnswerPipeline(settings, folder, self._surveys)

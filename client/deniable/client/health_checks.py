@@ -26,7 +26,7 @@ from deniable.client.policy import Policy
 from deniable.client.state.database import NEW_INSTALL, State
 from deniable.client.state.ledger import Identity
 from deniable.shared.cli.verb import Finding
-from deniable.shared.errors import DeniableError, StoreUnusable
+from deniable.shared.errors import DeniableError, StoreUnusable, UntrustedSurvey
 from deniable.shared.survey.document import Survey
 
 MAX_CLOCK_DRIFT = timedelta(minutes=5)
@@ -104,13 +104,15 @@ def _surveys(reply: Reply, keys: Sequence[str]) -> Iterator[Finding]:
     well = bool(sound) or not (keys and listed)
     yield Finding("list", well, says, "" if well else fix)
     today = datetime.now(UTC).date()
+    opened = list[Survey]()
     for entry in listed:
-        if entry.problem:
-            yield Finding("refused survey", True, f"{escaped(entry.name)}: {entry.problem}")
-    surveys = [(entry, verified(entry, policy)) for entry in sound]
-    opened = [
-        survey for entry, survey in surveys if entry.state == "open" and survey.is_open(today)
-    ]
+        try:
+            if entry.problem:
+                raise UntrustedSurvey(entry.problem)
+            survey = verified(entry, policy)
+            opened += [survey] if entry.state == "open" and survey.is_open(today) else []
+        except DeniableError as error:
+            yield Finding("refused survey", True, f"{escaped(entry.name)}: {escaped(str(error))}")
     yield from (Finding("survey", True, _needs(survey)) for survey in opened)
     if not opened:
         yield Finding("survey", True, "no survey is open today")

@@ -16,7 +16,7 @@ from datetime import UTC, date
 from functools import partial
 from typing import TYPE_CHECKING
 
-from deniable.client.net.surveys import Found, Obstacle, Surveys
+from deniable.client.net.surveys import Found, Obstacle, Seen, Surveys
 from deniable.client.outcome import Outcome
 from deniable.client.policy import Settings
 from deniable.client.state import Transaction, ledger, outbox
@@ -48,7 +48,7 @@ class AnswerPipeline:
     def __init__(self, settings: Settings, state: State, surveys: Surveys) -> None:
         self.policy, self.state, self._surveys = settings.policy, state, surveys
         self._server, self._send_within = settings.server, settings.send_within
-        self._now, self._draw = settings.now, settings.draw
+        self._now, self._draw, self._relayed = settings.now, settings.draw, settings.relayed
 
     def answer(self, consent: Consent, wanted: str, answers: Mapping[str, object]) -> Outcome:
         """Charge, randomize and queue an answer.
@@ -79,11 +79,26 @@ class AnswerPipeline:
             seen = self._surveys.seen(db)
             if known := self._surveys.known(wanted, today, seen, obstacle):
                 return self._charge(db, consent, known, today)
+        if refusal := self._spent(consent, wanted, today, seen, obstacle):
+            return refusal
         found = self._surveys.find(wanted, today, seen, obstacle)
         if isinstance(found, Outcome):
             return found
         with self.state.transaction() as db:
             return self._charge(db, consent, found, today)
+
+    def _spent(
+        self, consent: Consent, wanted: str, today: date, seen: Seen, obstacle: Obstacle
+    ) -> Outcome | None:
+        """Refuse by the list on disk, however old, a round that no fetch would make answerable.
+
+        Otherwise, fetches would tell the server each day on which the app is used.
+        """
+        found = self._surveys.on_disk(wanted, today, seen, obstacle)
+        if isinstance(found, Outcome):
+            return None
+        with self.state.read() as db:
+            return self._refusal(db, consent.identity.person(db), found, today)
 
     def _obstacle(self, names: Collection[str], survey: Survey) -> str | None:
         """Return the reason to refuse a survey, from names, kinds and caps only."""
@@ -93,6 +108,8 @@ class AnswerPipeline:
             return (
                 f"survey {survey.name!r} asks for ε {decimal_text(asked)} in one round, {allowed}"
             )
+        if self._relayed and survey.sealed_to is None:
+            return f"survey {survey.name!r} is not sealed, and this client sends through a relay"
         kinds = {question.name: question.kind for question in survey.questions}
         return survey.unasked(names) or self.policy.mismatch(kinds)
 
@@ -113,14 +130,10 @@ class AnswerPipeline:
         span, again = survey.span_of(round_), None
         if not consent.is_given(db):
             return Outcome("no-consent", NOT_GIVEN)
-        spent = ledger.read_ledger(db, person)
-        for id_ in found.same:
-            if ledger.is_charged(db, person, id_, round_):
-                detail = f"{_already(survey, round_)}, under the id {id_}"
-                return Outcome("already-answered", detail, found.id, round_)
+        if refusal := self._refusal(db, person, found, today):
+            return refusal
         if not ledger.is_charged(db, person, found.id, span[0]):
-            if obstacle := spent.obstacle(costs, total, self.policy):
-                return Outcome("budget-spent", obstacle, found.id, round_)
+            spent = ledger.read_ledger(db, person)
             ledger.write_charge(db, person, spent, found.id, span[0], costs, total)
         elif (again := ledger.use_kept_report(db, person, found.id, span, round_)) is None:
             return Outcome("already-answered", _already(survey, round_), found.id, round_)
@@ -128,6 +141,21 @@ class AnswerPipeline:
         repeats, kept = (again.drawn_in, _decoded(survey, again.payload)) if again else (None, None)
         charges = ledger.count_charges(db)
         return ChargedRound(found.id, survey, round_, key, charges, repeats, kept)
+
+    def _refusal(self, db: Transaction, person: bytes, found: Found, today: date) -> Outcome | None:
+        """Return the reason why the ledger allows no report of this round, or None."""
+        survey, round_ = found.survey, found.survey.round_of(today)
+        spent, span = ledger.read_ledger(db, person), survey.span_of(round_)
+        for id_ in found.same:
+            if ledger.is_charged(db, person, id_, round_):
+                detail = f"{_already(survey, round_)}, under the id {id_}"
+                return Outcome("already-answered", detail, found.id, round_)
+        if not ledger.is_charged(db, person, found.id, span[0]):
+            obstacle = spent.obstacle(survey.costs, survey.round_billionths, self.policy)
+            return Outcome("budget-spent", obstacle, found.id, round_) if obstacle else None
+        if not ledger.has_kept_report(db, person, found.id, span, round_):
+            return Outcome("already-answered", _already(survey, round_), found.id, round_)
+        return None
 
     def _queue(
         self, consent: Consent, charged: ChargedRound, today: date, report: Report

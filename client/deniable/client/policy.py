@@ -110,6 +110,7 @@ class Settings:
     draw: Draw
     timeout: float  # seconds for one exchange
     send_within: float  # seconds
+    relayed: bool  # whether only sealed surveys are answered
 
 
 def _kinds(questions: Mapping[str, str]) -> Mapping[str, str]:

@@ -1,11 +1,15 @@
-"""The server's list of surveys, read and verified entry by entry."""
+"""The server's list of surveys, read entry by entry.
+
+Only documents with a valid signature of a trusted key are parsed and kept, and of these only those
+that the app asks for are judged: proving that a survey is private can take a second.
+"""
 
 from __future__ import annotations
 
 import json
 import re
 from collections.abc import Mapping
-from datetime import UTC, datetime, time, timedelta
+from datetime import UTC, date, datetime, time, timedelta
 from typing import TYPE_CHECKING
 
 from deniable.client.diagnostics import escaped
@@ -20,13 +24,34 @@ if TYPE_CHECKING:
 
 MAX_LISTED = 1_000
 MAX_STRINGS, MAX_BYTES_OUTSIDE_STRINGS = 100_000, 2**20
+MAX_NAME_OFFSET = 1_000  # characters before and within the name of an unverified document
+UNREADABLE = "the document cannot be read"
 ID = re.compile(r"[0-9a-f]{64}")
+_NAME = re.compile(r'"name"\s*:\s*"([^"\\]{1,64})')
 _STRING = re.compile(rb'"(?:[^"\\]++|\\.)*+"?', re.DOTALL)  # an unclosed one extends to the end
 
 
 def verified(listed: ListedSurvey, policy: Policy) -> Survey:
     """Return the survey if the app may answer it; raise an error with the reason otherwise."""
-    from deniable.shared.survey.document import parse_document, survey_id
+    from deniable.shared.survey.document import parse_document
+
+    document = _signed_document(listed, policy)
+    try:
+        survey = parse_document(document)
+    except DeniableError:
+        raise
+    except Exception:  # noqa: BLE001 - a document must not stop the app, whatever is in it
+        raise UntrustedSurvey(UNREADABLE) from None
+    for question in survey.questions:
+        if not question.mechanism.is_private():
+            raise UntrustedSurvey(
+                f"question {question.name!r} has probabilities that its ε does not cover"
+            )
+    return survey
+
+
+def _signed_document(listed: ListedSurvey, policy: Policy) -> bytes:
+    from deniable.shared.survey.document import survey_id
 
     document = listed.document or b""
     if survey_id(document) != listed.id:
@@ -34,13 +59,7 @@ def verified(listed: ListedSurvey, policy: Policy) -> Survey:
     verify(document, listed.signature, listed.key, policy.keys)
     if not policy.allows(listed.id):
         raise UntrustedSurvey("the app's policy allows only other surveys")
-    survey = parse_document(document)
-    for question in survey.questions:
-        if not question.mechanism.is_private():
-            raise UntrustedSurvey(
-                f"question {question.name!r} has probabilities that its ε does not cover"
-            )
-    return survey
+    return document
 
 
 def read_shipped(entry: bytes | str, policy: Policy) -> tuple[str, Survey]:
@@ -94,20 +113,29 @@ def _read(entry: object, position: int, policy: Policy) -> ListedSurvey | None:
     document = text.encode("utf-8", "replace")
     claimed = ListedSurvey(id_, position, "", state, document, signature, key)
     try:
-        survey = verified(claimed, policy)
+        name, last_day = _headline(_signed_document(claimed, policy))
     except DeniableError as error:
         return ListedSurvey(
             id_, position, _claimed_name(text), state, None, "", "", escaped(str(error))
         )
-    closes = datetime.combine(survey.closes, time(), UTC) + timedelta(days=1)
-    name = survey.name
+    closes = datetime.combine(last_day, time(), UTC) + timedelta(days=1)
     return ListedSurvey(id_, position, name, state, document, signature, key, None, closes)
 
 
-def _claimed_name(text: str) -> str:
-    """Return the name that a refused survey gives itself, to show with the reason."""
+def _headline(document: bytes) -> tuple[str, date]:
+    """Return the name and the last day of a signed survey, which is judged only when asked for."""
     try:
-        name = str(json.loads(text)["survey"]["name"])[:64]
-    except (ValueError, KeyError, TypeError, RecursionError):
-        return ""
-    return name.encode("utf-8", "replace").decode()
+        if not _is_small(document):
+            raise ValueError
+        survey = json.loads(document)["survey"]
+        name, closes = str(survey["name"]), date.fromisoformat(survey["closes"])
+        name.encode()
+    except (ValueError, KeyError, TypeError, OverflowError, RecursionError):
+        raise UntrustedSurvey(UNREADABLE) from None
+    return name, min(closes, date.max - timedelta(days=1))
+
+
+def _claimed_name(text: str) -> str:
+    """Return the name that a refused survey gives itself, without parsing it."""
+    name = _NAME.search(text[:MAX_NAME_OFFSET])
+    return name[1].encode("utf-8", "replace").decode() if name else ""

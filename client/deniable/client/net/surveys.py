@@ -3,7 +3,8 @@
 The list is the same for everyone and is fetched as a whole, so the request does not reveal which
 survey the app needs. A survey counts only if a key of the policy has signed it, its bytes hash to
 its id, the policy allows it, and its recomputed probabilities are proved private. All of that is
-checked again for a list from disk.
+checked for a list from disk, too, once in each process, and only for the surveys that the app asks
+for.
 
 Only one fetch runs at a time, in a thread. A caller waits for it for at most two seconds. The fetch
 itself may take longer, and its list is kept for the next call. A fetch that outlives its deadline
@@ -13,7 +14,9 @@ is abandoned: its list is not used, and the next fetch starts from the beginning
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import date
 from typing import TYPE_CHECKING
@@ -26,7 +29,15 @@ from deniable.client.outcome import Outcome
 from deniable.client.policy import Settings
 from deniable.client.state import Transaction
 from deniable.client.state.database import UNUSABLE, State
-from deniable.client.state.survey_cache import KeptList, ListedSurvey, keep_list, kept_list
+from deniable.client.state.survey_cache import (
+    KeptList,
+    ListedSurvey,
+    Pause,
+    keep_list,
+    keep_pause,
+    kept_list,
+    kept_pause,
+)
 from deniable.shared.errors import DeniableError
 
 if TYPE_CHECKING:
@@ -36,6 +47,9 @@ FRESH_SECONDS = 3600
 FETCH_SECONDS = 2.0  # maximum wait of a caller
 LIST_TIMES = 2.0  # multiple of the timeout of other exchanges, since a list is longer than a reply
 MAX_PAUSE_SECONDS = 300.0
+JUDGE_SECONDS = 1.0  # of CPU in one call, after which no other survey is judged
+MAX_REFUSED = 100  # surveys whose refusal is remembered
+UNJUDGED = "too many surveys have this name; the others are judged later"
 
 
 @dataclass(frozen=True)
@@ -53,6 +67,7 @@ class Seen:
 
     kept: KeptList
     fetches: int
+    pause: Pause
 
 
 Obstacle = Callable[["Survey"], str | None]  # the reason why the app cannot answer a survey
@@ -64,17 +79,19 @@ class Surveys:
     def __init__(self, settings: Settings, state: State, transport: Transport) -> None:
         self._state, self._policy, self._now = state, settings.policy, settings.now
         self._server = settings.server
-        self._fetcher = ListFetcher(settings, transport, self._keep)
+        self._fetcher = ListFetcher(settings, transport, self._keep, self._pace)
         self._verified: dict[str, Survey] = {}
+        self._refused: dict[ListedSurvey, str] = {}  # with the reason
 
     def seen(self, db: Transaction) -> Seen:
         fetches = self._fetcher.successes  # read first, or a fetch in between would be missed
-        return Seen(kept_list(db, self._server, self._policy.fingerprint), fetches)
+        kept = kept_list(db, self._server, self._policy.fingerprint)
+        return Seen(kept, fetches, kept_pause(db, self._server))
 
     def known(self, wanted: str, today: date, seen: Seen, obstacle: Obstacle) -> Found | None:
         """Return the choice of `find` if it needs no network and no verification."""
         listed = self._wanted(seen.kept, wanted)
-        if all(entry.document is None or entry.id in self._verified for entry in listed):
+        if all(self._is_judged(entry) for entry in listed):
             choice, fresh = self._choose(seen.kept, wanted, today, obstacle)
             if fresh and isinstance(choice, Found):
                 return choice
@@ -84,40 +101,57 @@ class Surveys:
         """Return the newest open survey of this name without an obstacle, or the survey of this id.
 
         Return an Outcome with the reason if there is none. If the caller's list is stale or has no
-        such survey, fetch a new list.
+        such survey, fetch a new list. After a failure, a stale list is used and refreshed behind
+        the caller, so that no app waits again and again for a server that does not respond.
         """
         choice, fresh = self._choose(seen.kept, wanted, today, obstacle)
         if fresh and isinstance(choice, Found):
+            return choice
+        self._fetcher.resume(seen.pause)
+        if isinstance(choice, Found) and self._fetcher.failures:
+            self._fetcher.refresh(seen.fetches)
             return choice
         if self._fetcher.fetch(seen.fetches):
             with self._state.transaction(durable=False) as db:
                 seen = self.seen(db)
             choice, fresh = self._choose(seen.kept, wanted, today, obstacle)
-        self._fetcher.pace(isinstance(choice, Found) and fresh)
+        self._pace(isinstance(choice, Found) and fresh)
         if isinstance(choice, Outcome) and choice.status == "no-survey" and not fresh:
             why = self._fetcher.failure or "the last attempt was a moment ago"
             detail = f"the list of surveys could not be fetched ({why}); try again later"
             return Outcome("unavailable", detail)
         return choice
 
-    def on_disk(self, wanted: str, today: date, seen: Seen) -> Found | Outcome:
-        """Return the choice of `find` without obstacles and without a network."""
+    def on_disk(
+        self, wanted: str, today: date, seen: Seen, obstacle: Obstacle = lambda _: None
+    ) -> Found | Outcome:
+        """Return the choice of `find` without a network."""
         if seen.kept.fetched is None:
             return Outcome("unavailable", "no list of surveys is on disk; call prefetch() first")
-        return self._choose(seen.kept, wanted, today, lambda _: None)[0]
+        return self._choose(seen.kept, wanted, today, obstacle)[0]
 
     def prefetch(self, seen: Seen, timeout: float) -> bool:
         """Fetch a list unless a fresh one is on disk. Return whether a fresh one is there."""
         if seen.kept.is_fresh(self._now(), FRESH_SECONDS):
             return True
+        self._fetcher.resume(seen.pause)
         self._fetcher.fetch(seen.fetches, timeout)
         with self._state.transaction() as db:
             fresh = self.seen(db).kept.is_fresh(self._now(), FRESH_SECONDS)
-        self._fetcher.pace(fresh)
+        self._pace(fresh)
         return fresh
 
     def forget(self) -> None:
         self._verified.clear()
+        self._refused.clear()
+
+    def _pace(self, helped: bool) -> None:
+        """Pace the fetches, also those of later processes."""
+        pause = self._fetcher.pace(helped)
+        if pause is not None:
+            with suppress(*UNUSABLE), self._state.transaction(durable=False) as db:
+                if not self._state.consents.obstacle(db):
+                    keep_pause(db, self._server, pause)
 
     # Choosing
 
@@ -138,10 +172,9 @@ class Surveys:
         if not listed:
             detail = f"the server lists no survey with the name or id {wanted!r}"
             return Outcome("no-survey", detail)
-        sound = [(entry, survey) for entry in listed if (survey := self._verify(entry))]
+        sound = self._sound(listed)
         if not sound:
-            problem = escaped(listed[-1].problem or "")
-            detail = problem or "the copy of the survey on disk was changed"
+            detail = escaped(self._refused.get(listed[-1]) or listed[-1].problem or UNJUDGED)
             return Outcome("refused", detail, listed[-1].id)
         answerable = [(e, s) for e, s in sound if e.state == "open" and s.is_open(today)]
         fitting = [(e, s) for e, s in answerable if obstacle(s) is None]
@@ -161,16 +194,29 @@ class Surveys:
         )
         return Outcome("closed", f"survey {survey.name!r} {closed}", entry.id)
 
-    def _verify(self, listed: ListedSurvey) -> Survey | None:
-        """Verify a survey, once in each process; return None if it must not be answered."""
-        if listed.document is None:
-            return None
-        if listed.id not in self._verified:
-            try:
-                self._verified[listed.id] = verified(listed, self._policy)
-            except DeniableError:
-                return None  # the copy on disk was changed: it is fetched again
-        return self._verified[listed.id]
+    def _sound(self, listed: list[ListedSurvey]) -> list[tuple[ListedSurvey, Survey]]:
+        """Return the surveys that may be answered.
+
+        The newest are judged first, for a limited time. A later call judges the others.
+        """
+        end, judged = time.thread_time() + JUDGE_SECONDS, False
+        for entry in reversed(listed):
+            if not self._is_judged(entry) and not (judged and time.thread_time() > end):
+                self._judge(entry)
+                judged = True
+        return [(entry, self._verified[entry.id]) for entry in listed if entry.id in self._verified]
+
+    def _is_judged(self, entry: ListedSurvey) -> bool:
+        return entry.document is None or entry.id in self._verified or entry in self._refused
+
+    def _judge(self, entry: ListedSurvey) -> None:
+        """Verify a survey, or keep the reason why it must not be answered."""
+        try:
+            self._verified[entry.id] = verified(entry, self._policy)
+        except DeniableError as error:
+            if len(self._refused) >= MAX_REFUSED:
+                self._refused.clear()
+            self._refused[entry] = str(error)
 
     def _keep(self, reply: Reply) -> None:
         listed = read_list(reply, self._policy)
@@ -180,29 +226,62 @@ class Surveys:
 
 
 class _Fetch:
-    def __init__(self, deadline: float) -> None:
-        self.deadline, self.done, self.succeeded = deadline, threading.Event(), False
+    def __init__(self, deadline: float, awaited: bool) -> None:
+        self.deadline, self.awaited = deadline, awaited
+        self.done, self.succeeded = threading.Event(), False
 
 
 class ListFetcher(ForkAware):
-    """Fetcher of the list. `keep` stores the list of a reply, or raises Unreachable."""
+    """Fetcher of the list. `keep` stores the list of a reply, or raises Unreachable.
+
+    `paced` records whether a fetch helped that no caller waited for.
+    """
 
     def __init__(
-        self, settings: Settings, transport: Transport, keep: Callable[[Reply], None]
+        self,
+        settings: Settings,
+        transport: Transport,
+        keep: Callable[[Reply], None],
+        paced: Callable[[bool], None],
     ) -> None:
         self.list_seconds = LIST_TIMES * settings.timeout  # for the whole list, on a slow line
-        self._transport, self._keep, self._monotonic = transport, keep, settings.monotonic
+        self._transport, self._keep, self._paced = transport, keep, paced
+        self._now, self._monotonic = settings.now, settings.monotonic
         super().__init__()
 
     def remake(self) -> None:
         self._lock = threading.Lock()
         self._fetch: _Fetch | None = None
-        self.successes = self._failures = 0  # number of successful fetches in this process
+        self.successes = 0  # number of successful fetches in this process
+        self.failures = 0  # number of fetches in a row that did not help
+        self._resumed = False
         self.failure = ""  # the reason why the last fetch brought no list
         self._pause_until = 0.0
 
     def fetch(self, seen: int, wait: float | None = None) -> bool:
         """Fetch a list unless one was fetched since `seen`. Return whether there is a newer one."""
+        fetch = self._begin(seen, awaited=True)
+        if isinstance(fetch, bool):
+            return fetch
+        if not fetch.done.wait(FETCH_SECONDS if wait is None else wait):
+            self.failure = "no reply yet; the fetch continues in the background"
+        return fetch.succeeded
+
+    def refresh(self, seen: int) -> None:
+        """Fetch a list in the background."""
+        self._begin(seen, awaited=False)
+
+    def resume(self, pause: Pause) -> None:
+        """Continue the pause of an earlier process."""
+        self.same_process()
+        with self._lock:
+            if not self._resumed:
+                self._resumed, self.failures = True, pause.failures
+                rest = min(max(0.0, pause.until - self._now().timestamp()), MAX_PAUSE_SECONDS)
+                self._pause_until = self._monotonic() + rest
+
+    def _begin(self, seen: int, awaited: bool) -> _Fetch | bool:
+        """Return the fetch in progress, or whether a newer list came without one."""
         self.same_process()
         _load_libraries()
         with self._lock:
@@ -212,23 +291,29 @@ class ListFetcher(ForkAware):
                 return False
             fetch = self._fetch
             if fetch is None or fetch.done.is_set() or self._monotonic() >= fetch.deadline:
-                fetch = self._fetch = self._start()
-        if not fetch.done.wait(FETCH_SECONDS if wait is None else wait):
-            self.failure = "no reply yet; the fetch continues in the background"
-        return fetch.succeeded
+                fetch = self._fetch = self._start(awaited)
+            fetch.awaited = fetch.awaited or awaited
+        return fetch
 
-    def pace(self, helped: bool) -> None:
-        """Slow down fetches that did not help: no pause at first, then 2, 4, 8 ... seconds."""
+    def pace(self, helped: bool) -> Pause | None:
+        """Slow down fetches that did not help: no pause at first, then 2, 4, 8 ... seconds.
+
+        Return the pause, unless there was none before and there is none now.
+        """
         self.same_process()
         with self._lock:
-            self._failures = 0 if helped else self._failures + 1
-            doublings = min(self._failures - 1, 20)
-            pause = min(MAX_PAUSE_SECONDS, 2.0**doublings) if self._failures > 1 else 0
+            before, self.failures = self.failures, 0 if helped else self.failures + 1
+            doublings = min(self.failures - 1, 20)
+            pause = min(MAX_PAUSE_SECONDS, 2.0**doublings) if self.failures > 1 else 0
             if self._monotonic() >= self._pause_until:
                 self._pause_until = self._monotonic() + pause
+            rest = max(0.0, self._pause_until - self._monotonic())
+        if not before and not self.failures:
+            return None
+        return Pause(self.failures, self._now().timestamp() + rest)
 
-    def _start(self) -> _Fetch:
-        fetch = _Fetch(self._monotonic() + self.list_seconds)
+    def _start(self, awaited: bool) -> _Fetch:
+        fetch = _Fetch(self._monotonic() + self.list_seconds, awaited)
         try:
             threading.Thread(
                 target=self._run, args=(fetch,), name="deniable-surveys", daemon=True
@@ -256,6 +341,8 @@ class ListFetcher(ForkAware):
             log_failure("state", self.failure)
         finally:
             fetch.done.set()
+            if not fetch.awaited:
+                self._paced(fetch.succeeded)
 
 
 def _load_libraries() -> None:

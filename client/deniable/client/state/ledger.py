@@ -305,6 +305,14 @@ def use_kept_report(
     return None if row is None else KeptReport(int(row[0]), bytes(row[1]))
 
 
+def has_kept_report(
+    db: Transaction, person: bytes, survey: str, span: range, round_number: int
+) -> bool:
+    """Return whether the span's report can be sent in a later round."""
+    query = "SELECT 1 FROM kept_reports WHERE person = ? AND survey = ? AND first = ? AND used < ?"
+    return db.execute(query, (person, survey, span[0], round_number)).fetchone() is not None
+
+
 def _verified(db: Transaction, person: bytes) -> Ledger:
     questions, total, seal, charges = Counter[str](), 0, person.hex(), 0
     rows = db.execute(

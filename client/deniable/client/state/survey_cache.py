@@ -11,6 +11,9 @@ from datetime import datetime
 from typing import Any
 
 from deniable.client.state import Transaction
+from deniable.client.state.ledger import OWN
+
+PAUSE = "pause"  # begins the name of a setting
 
 
 @dataclass(frozen=True)
@@ -43,6 +46,14 @@ class KeptList:
         return self.fetched is not None and 0 <= now.timestamp() - self.fetched < seconds
 
 
+@dataclass(frozen=True)
+class Pause:
+    """Pause after failed fetches from a server. It outlives the process."""
+
+    failures: int = 0  # in a row
+    until: float = 0.0  # in seconds since 1970
+
+
 def keep_list(
     db: Transaction, server: str, surveys: Sequence[ListedSurvey], policy: str, now: datetime
 ) -> None:
@@ -72,6 +83,25 @@ def kept_list(db: Transaction, server: str, policy: str) -> KeptList:
         return KeptList(surveys, int(row[0]))
     except ValueError:
         return KeptList()
+
+
+def keep_pause(db: Transaction, server: str, pause: Pause) -> None:
+    """Store a pause, as one of the settings of the install."""
+    name = f"{PAUSE} {server}"
+    db.execute("DELETE FROM settings WHERE person = ? AND name = ?", (OWN, name))
+    if pause.failures:
+        value = f"{pause.failures} {pause.until}"
+        db.execute("INSERT INTO settings VALUES (?, ?, ?)", (OWN, name, value))
+
+
+def kept_pause(db: Transaction, server: str) -> Pause:
+    query = "SELECT value FROM settings WHERE person = ? AND name = ?"
+    row = db.execute(query, (OWN, f"{PAUSE} {server}")).fetchone()
+    try:
+        failures, until = str(row[0]).split() if row else ("0", "0")
+        return Pause(int(failures), float(until))
+    except ValueError:
+        return Pause()
 
 
 def _remember_closed(db: Transaction, surveys: Sequence[ListedSurvey], now: datetime) -> None:
