@@ -155,6 +155,29 @@ def test_an_answer_given_to_an_option_is_not_repeated(
     assert "unmistakable" not in ran.stderr
 
 
+@pytest.mark.parametrize("number", ["5" * 5_000, "-" + "5" * 5_000, "5" * 5_000 + ".5", "5e5000"])
+def test_a_number_of_any_length_is_answered(asked: Script, shell: Shell, number: str) -> None:
+    """A number that Python does not parse ended in another exit code than a short one."""
+    text = f'{{"crashed": true, "minutes": {number}, "browser": "firefox"}}'
+    ran = shell("-", "--yes", given=text)
+    assert (ran.returncode, ran.stderr, len(asked.envelopes())) == (0, "", 1)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code"), [(ALL, 2), ((*ALL, "--yes"), 0), (("-", "--yes"), 2)]
+)
+def test_a_closed_standard_input_is_no_traceback(
+    shell: Shell, arguments: tuple[str, ...], code: int
+) -> None:
+    ran = subprocess.run(
+        ["sh", "-c", 'exec "$@" <&-', "sh", DENIABLE, "answer", "app-health", *arguments,
+         *shell.options],
+        capture_output=True, text=True, timeout=PATIENCE,
+    )  # fmt: skip
+    assert ran.returncode == code
+    assert "Traceback" not in ran.stderr
+
+
 def test_without_consent_nothing_is_fetched(asked: Script, shell: Shell) -> None:
     ran = shell(*ALL)
     assert ran.returncode == 2

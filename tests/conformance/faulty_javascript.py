@@ -129,7 +129,7 @@ CHECK_FAULTS: dict[str, tuple[str, Fault]] = {
     ),
     "forgets_the_ledger": (
         "forgetting_keeps_the_ledger",
-        Fault("client.js", 'if (!name.startsWith("charge-"))', "if (true)"),
+        Fault("client.js", "ERASABLE = [", 'ERASABLE = ["charge-", '),
     ),
     "spends_without_end": (
         "a_spent_budget_is_never_refilled",

@@ -25,6 +25,9 @@ const failure = (error) => ({
   detail: error instanceof Unusable ? error.message : "the client failed; nothing was sent",
 });
 
+/** The beginnings of the names of all records but the ledger's. A storage may hold other things, too. */
+const ERASABLE = ["report-", "try-", "key-", "closed-", "list-", "temporary-"];
+
 /** An error for a question that the app's own policy does not declare. It never contains the answer. */
 export class InvalidAnswer extends Error {}
 
@@ -152,9 +155,8 @@ export class Client {
     this.#withdrawn = true;
     try {
       const first = await this.#storage.get("consent") ? ["consent"] : []; // erased first, so that nothing is sent
-      for (const name of [...first, ...await this.#storage.names("")]) {
-        if (!name.startsWith("charge-")) await this.#storage.remove(name);
-      }
+      const names = await Promise.all(ERASABLE.map((prefix) => this.#storage.names(prefix)));
+      for (const name of [...first, ...names.flat()]) await this.#storage.remove(name);
       return true;
     } catch {
       return false;

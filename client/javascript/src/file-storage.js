@@ -1,4 +1,4 @@
-/** Storage in a folder, for Node: one file for each record, which only its owner can read. */
+/** Storage in a subfolder of its own, for Node: one file for each record, which only its owner can read. */
 
 import { randomUUID, webcrypto } from "node:crypto";
 import { link, mkdir, open, readdir, readFile, rename, rm } from "node:fs/promises";
@@ -11,13 +11,17 @@ import { Unusable } from "./survey.js";
 /**
  * Any number of processes may share the folder. A file appears complete and on disk, or not at all. To
  * create a record, its file is linked to a free name, and the file system lets only one process succeed.
- * @param {string} folder @returns {import("./ledger.js").Storage}
+ * @param {string} parent a folder that may hold other files @returns {import("./ledger.js").Storage}
  */
-export function fileStorage(folder) {
+export function fileStorage(parent) {
+  const folder = join(parent, "deniable");
+  /** @type {Promise<void> | undefined} */
+  let adopted;
+  const ready = () => adopted ??= adopt(parent, folder);
   /** @param {string} name @param {unknown} value @param {(from: string, to: string) => Promise<void>} place */
   async function write(name, value, place) {
     await mkdir(folder, { recursive: true, mode: 0o700 });
-    const temporary = join(folder, `.${randomUUID()}`);
+    const temporary = join(folder, `temporary-${randomUUID()}`);
     try {
       await synced(temporary, "wx", (file) => file.writeFile(JSON.stringify(value)));
       await place(temporary, join(folder, name));
@@ -28,18 +32,40 @@ export function fileStorage(folder) {
   }
   return {
     get: (name) =>
-      usable(readFile(join(folder, name), "utf8").then(JSON.parse), "ENOENT", undefined),
-    put: (name, value) => usable(write(name, value, rename)),
-    create: (name, value) => usable(write(name, value, link).then(() => true), "EEXIST", false),
-    remove: (name) => usable(rm(join(folder, name), { force: true })),
+      usable(
+        ready().then(() => readFile(join(folder, name), "utf8")).then(JSON.parse),
+        "ENOENT",
+        undefined,
+      ),
+    put: (name, value) => usable(ready().then(() => write(name, value, rename))),
+    create: (name, value) =>
+      usable(ready().then(() => write(name, value, link)).then(() => true), "EEXIST", false),
+    remove: (name) => usable(ready().then(() => rm(join(folder, name), { force: true }))),
     names: (prefix) =>
       usable(
-        readdir(folder).then((all) => all.filter((name) => name.startsWith(prefix))),
+        ready().then(() => readdir(folder))
+          .then((all) => all.filter((name) => name.startsWith(prefix))),
         "ENOENT",
         [],
       ),
   };
 }
+
+/**
+ * Move the records of version 0.1.0, which had no subfolder: a lost ledger would refill the budget.
+ * @param {string} parent @param {string} folder
+ */
+async function adopt(parent, folder) {
+  const names = await readdir(parent).catch(() => /** @type {string[]} */ ([]));
+  if (!names.includes("charge-1")) return;
+  await mkdir(folder, { recursive: true, mode: 0o700 });
+  for (const name of names.filter((name) => RECORD.test(name))) {
+    await rename(join(parent, name), join(folder, name)).catch((error) => {
+      if (error?.code !== "ENOENT") throw error; // another process was faster
+    });
+  }
+}
+const RECORD = /^(consent|charge-\d+|(key|closed|list|report|try)-[0-9a-f]{64}[0-9-]*)$/;
 
 /** @param {string} path @param {string} flags @param {(file: import("node:fs/promises").FileHandle) => Promise<void>} [change] */
 async function synced(path, flags, change) {

@@ -1,4 +1,4 @@
-/** Choice of a survey from the server's list. The list is the same for everyone, and verified at each use. */
+/** Choice of a survey from the server's list. The list is the same for everyone. Only signed documents are parsed and kept. */
 
 import { parseSurvey, Refused, sha256, Unusable, verify } from "./survey.js";
 import { request } from "./transport.js";
@@ -7,13 +7,14 @@ const FRESH = 3_600_000, MAX_LIST_BYTES = 2 ** 25, MAX_LISTED = 1_000, MAX_PAUSE
 
 /**
  * @typedef {ReturnType<typeof parseSurvey>} Survey
- * @typedef {{id: string, document: string, signature: string, key: string, state: string}} Entry
+ * @typedef {{id: string, document: string, signature: string, key: string, state: string}} Listed
+ * @typedef {Listed & {name: string, problem?: string}} Entry an entry with a problem has no document
  * @typedef {{id: string, survey: Survey} | {status: "refused" | "no-survey" | "closed", detail: string, survey?: string}} Choice
  * @typedef {{status: "unavailable", detail: string}} Unknown
  */
 
 export class Surveys {
-  /** @type {Map<string, Survey | string>} the verified survey, or the reason for its refusal, by signature, key and document */
+  /** @type {Map<string, Survey | string>} the verified survey, or the reason for its refusal, by id, since the last fetch */
   #judged = new Map();
   #failures = 0;
   #notBefore = 0;
@@ -45,6 +46,7 @@ export class Surveys {
       if (fresh || !("status" in choice && choice.status === "no-survey")) return choice;
       throw new Unusable("the list of surveys could not be fetched; try again later");
     }
+    this.#judged.clear();
     await this.#storage.put(name, { fetched: now, surveys: fetched });
     const again = await this.#choose(fetched, wanted, obstacle);
     this.#pace("status" in again);
@@ -86,11 +88,32 @@ export class Surveys {
     );
     const surveys = reply?.status === 200 ? reply.json?.surveys : undefined;
     if (!Array.isArray(surveys)) return void this.#pace(true);
-    return surveys.slice(0, MAX_LISTED).filter((entry) =>
+    const listed = surveys.slice(0, MAX_LISTED).filter((entry) =>
       /^[0-9a-f]{64}$/.test(entry?.id) &&
       ["open", "closed"].includes(entry.state) &&
       [entry.document, entry.signature, entry.key].every((text) => typeof text === "string")
     );
+    return Promise.all(listed.map((entry) => this.#signed(entry)));
+  }
+
+  /** Return what to keep of an entry: without a trusted signature, its claimed name and the reason. @param {Listed} entry @returns {Promise<Entry>} */
+  async #signed({ id, state, document, signature, key }) {
+    const nothing = { id, state, document: "", signature: "", key: "" };
+    try {
+      await verify({ id, document, signature, key }, this.#policy.keys);
+      return {
+        id,
+        state,
+        document,
+        signature,
+        key,
+        name: String(JSON.parse(document).survey.name),
+      };
+    } catch (error) {
+      if (error instanceof Unusable) throw error;
+      const problem = error instanceof Refused ? error.message : "the document cannot be read";
+      return { ...nothing, name: claimedName(document), problem };
+    }
   }
 
   /** @param {Entry[]} entries @param {string} wanted @param {(survey: Survey) => string | undefined} obstacle @returns {Promise<Choice>} */
@@ -99,7 +122,7 @@ export class Surveys {
     let problem = "", refused;
     const sound = [];
     for (const [position, entry] of entries.entries()) {
-      if (byId ? entry.id !== wanted : claimedName(entry.document) !== wanted) continue;
+      if (wanted !== (byId ? entry.id : entry.name)) continue;
       const survey = await this.#judge(entry);
       if (typeof survey === "string") [problem, refused] = [survey, entry.id];
       else sound.push({ id: entry.id, survey, position, open: await this.#isOpen(entry, survey) });
@@ -135,12 +158,12 @@ export class Surveys {
 
   /** @param {Entry} entry @returns {Promise<Survey | string>} */
   async #judge(entry) {
-    const claim = JSON.stringify([entry.id, entry.document, entry.signature, entry.key]);
-    if (!this.#judged.has(claim)) this.#judged.set(claim, await this.#verified(entry));
-    return /** @type {Survey | string} */ (this.#judged.get(claim));
+    if (entry.problem !== undefined) return entry.problem;
+    if (!this.#judged.has(entry.id)) this.#judged.set(entry.id, await this.#verified(entry));
+    return /** @type {Survey | string} */ (this.#judged.get(entry.id));
   }
 
-  /** @param {Entry} entry */
+  /** @param {Listed} entry */
   async #verified(entry) {
     try {
       await verify(entry, this.#policy.keys);
@@ -155,7 +178,7 @@ export class Surveys {
   }
 }
 
-/** Return a survey's entry from an object or JSON text; undefined if it is malformed. @param {any} shipped @returns {Entry | undefined} */
+/** Return a survey's entry from an object or JSON text; undefined if it is malformed. @param {any} shipped @returns {Listed | undefined} */
 function parsedEntry(shipped) {
   try {
     const entry = typeof shipped === "string" ? JSON.parse(shipped) : shipped;
@@ -166,11 +189,6 @@ function parsedEntry(shipped) {
   }
 }
 
-/** Return the name that an unverified document claims. @param {string} document */
-function claimedName(document) {
-  try {
-    return JSON.parse(document).survey.name;
-  } catch {
-    return undefined;
-  }
-}
+/** Return the name that an unverified document claims, without parsing it. @param {string} document */
+const claimedName = (document) =>
+  String(/"name"\s*:\s*"([^"\\]{1,64})"/.exec(document.slice(0, 1_000))?.[1] ?? "");

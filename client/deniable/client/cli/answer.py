@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import sys
 from argparse import ArgumentParser, ArgumentTypeError, Namespace, RawDescriptionHelpFormatter
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from deniable.shared.cli.verb import Verb, add_json, show
@@ -31,6 +32,7 @@ Exit codes, whatever the answers are:
   2  wrong use
   3  refused, or unavailable: no list of surveys, or a state that cannot be used
 """
+MAX_DIGITS = 1_000  # Python refuses longer numbers, so the value would decide the exit code
 EXIT_CODES = {"queued": 0, "already-answered": 0, "refused": 3, "unavailable": 3}
 
 
@@ -102,14 +104,15 @@ def _given_answers(arguments: list[str]) -> dict[str, object]:
     piped = [name for name, value in answers.items() if value == "-"]
     if len(piped) > 1:
         raise WrongUse("only one answer can be read from standard input; use a single - for JSON")
-    return answers | {name: sys.stdin.readline().strip() for name in piped}
+    return answers | {name: sys.stdin.readline().strip() if sys.stdin else "" for name in piped}
 
 
 def _from_json() -> dict[str, object]:
     import json
 
     try:
-        answers = json.loads(sys.stdin.read())
+        text = sys.stdin.read() if sys.stdin else ""  # None if it is closed
+        answers = json.loads(text, parse_int=lambda digits: int(digits[:MAX_DIGITS]))
     except (ValueError, RecursionError):
         answers = None
     if not isinstance(answers, dict):
@@ -128,7 +131,7 @@ def _ask_for_consent(client: Client, args: Namespace, policy: Policy) -> None:
         if client.consented is None:
             client.consent(True)
         return
-    if not sys.stdin.isatty():
+    if not (sys.stdin and sys.stdin.isatty()):
         if client.consented is None and isinstance(client.budget(), Budget):  # it can be read
             raise WrongUse("no one has agreed yet: run this once on a terminal, or pass --yes")
         return
@@ -137,15 +140,18 @@ def _ask_for_consent(client: Client, args: Namespace, policy: Policy) -> None:
         f"For someone who sees every report, {suspicion_growth(policy.total_cap)}.",
         file=sys.stderr,
     )
-    client.consent(input("Type yes to agree: ").strip().lower() == "yes")
+    with suppress(EOFError):  # no choice
+        client.consent(input("Type yes to agree: ").strip().lower() == "yes")
 
 
 def _answer(client: Client, args: Namespace, answers: dict[str, object]) -> Outcome:
-    """Fetch the list first, because the survey determines how a text is read."""
+    """Fetch a list first if there is none: the survey determines how a text is read."""
     from deniable.client import Outcome
 
-    client.prefetch(args.timeout)
     survey = client.survey(args.survey)
+    if isinstance(survey, Outcome):
+        client.prefetch(args.timeout)
+        survey = client.survey(args.survey)
     values = answers if isinstance(survey, Outcome) else _values(survey, answers)
     return client.answer(args.survey, **values)
 
