@@ -30,7 +30,6 @@ def test_interruptions_leave_no_lock_no_answer_and_no_second_payload(
     folder = tmp_path / "state"
     program = start(script.url, str(folder), policy_key, f"{TIMES}", program="interruptions")
     told = result(program)
-    assert told.pop("interrupted") > TIMES / 10
     assert told == {"leaks": [], "status": "queued", "all sent": True}
     payloads = defaultdict[bytes, set[bytes]](set)
     for post in script.posts:
