@@ -21,7 +21,7 @@ MAX_SECONDS = 0.003  # until the interruption; some calls end before
 
 
 class Interrupted(Exception):
-    """What a handler raises between any two instructions of the main thread."""
+    """Error that a handler raises between any two instructions of the main thread."""
 
 
 def interrupt(*_: object) -> None:
@@ -29,7 +29,7 @@ def interrupt(*_: object) -> None:
 
 
 def shown(traceback: TracebackType | None) -> Iterator[str]:
-    """What our frames show of the answer. One that did not run its first instruction cannot act."""
+    """Yield each variable of ours that holds the answer. A frame that did not begin cannot act."""
     while traceback is not None:
         code, at = traceback.tb_frame.f_code, traceback.tb_lasti
         begun = all(i.opname != "RESUME" for i in dis.get_instructions(code) if i.offset == at)
@@ -76,8 +76,8 @@ def main(url: str, state: str, key: str, times: str) -> None:
     day[0] += 1
     status = client.answer("app-health", crashed=True).status
     left = eventually(lambda: client.flush(5.0) == 0)
-    told = {"leaks": leaks, "status": status, "all sent": left}
-    print(json.dumps(told))
+    printed = {"leaks": leaks, "status": status, "all sent": left}
+    print(json.dumps(printed))
     client.close()
 
 

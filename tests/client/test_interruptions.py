@@ -29,8 +29,8 @@ def test_interruptions_leave_no_lock_no_answer_and_no_second_payload(
     script.publish(document(period="day", closes="2028-12-01", questions=questions))
     folder = tmp_path / "state"
     program = start(script.url, str(folder), policy_key, f"{TIMES}", program="interruptions")
-    told = result(program)
-    assert told == {"leaks": [], "status": "queued", "all sent": True}
+    printed = result(program)
+    assert printed == {"leaks": [], "status": "queued", "all sent": True}
     payloads = defaultdict[bytes, set[bytes]](set)
     for post in script.posts:
         (envelope,) = parse_envelopes(post.body)

@@ -51,7 +51,7 @@ def failure(name: str, code: int) -> Iterator[None]:
 def test_no_call_raises_if_the_system_fails(
     tmp_path: Path, policy_key: str, name: str, code: int
 ) -> None:
-    """From the start on, or once the state is in use."""
+    """Both from the start on and once the state is in use."""
     with failure(name, code):
         for call in every_call(device(tmp_path / "new", policy_key)).values():
             call()
@@ -67,9 +67,9 @@ def test_no_call_raises_if_the_system_fails(
 def test_a_daemon_that_changed_its_user_and_has_no_threads_is_unavailable(
     tmp_path: Path, policy_key: str
 ) -> None:
-    told = result(start(str(tmp_path / "state"), policy_key, program="unprivileged"))
-    assert told.pop("close") is told.pop("again") is None
-    assert told == {
+    returned = result(start(str(tmp_path / "state"), policy_key, program="unprivileged"))
+    assert returned.pop("close", "raised") is None
+    assert returned == {
         "consented": False,
         "consent": False,
         "person consented": False,
@@ -103,15 +103,19 @@ def test_no_call_waits_for_a_database_that_another_process_holds(
     client.person("ann").consent(False)
     other = sqlite3.connect(tmp_path / DATABASE, isolation_level=None)
     other.execute("BEGIN EXCLUSIVE")
-    told = {}
+    returned = {}
     for name, call in every_call(client).items():
         begin = time.monotonic()
-        told[name] = call()
+        returned[name] = call()
         assert time.monotonic() - begin < 8 * LOCK_WAIT_SECONDS, name
     other.close()
-    assert (told["consented"], told["person consented"]) == (True, False)
-    assert (told["sent"], told["budget"], told["survey"]) == ("Summary", "Budget", "Survey")
-    assert (told["answer"], told["forget"]) == ("unavailable", False)
+    assert (returned["consented"], returned["person consented"]) == (True, False)
+    assert (returned["sent"], returned["budget"], returned["survey"]) == (
+        "Summary",
+        "Budget",
+        "Survey",
+    )
+    assert (returned["answer"], returned["forget"]) == ("unavailable", False)
 
 
 @pytest.mark.usefixtures("impatient")
@@ -185,8 +189,8 @@ def homeless(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.usefixtures("homeless")
 def test_without_a_home_folder_the_client_is_unavailable(policy_key: str) -> None:
     client: Client = device(state_folder("my-app"), policy_key)
-    told = {name: call() for name, call in every_call(client).items()}
-    assert (told["consented"], told["answer"]) == (False, "unavailable")
+    returned = {name: call() for name, call in every_call(client).items()}
+    assert (returned["consented"], returned["answer"]) == (False, "unavailable")
     assert not Path("~").exists()
 
 
