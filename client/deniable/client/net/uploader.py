@@ -152,8 +152,9 @@ class Uploader(ForkAware):
             with self._change:
                 rest = deadline - self._monotonic()
                 idle = self._thread is None or self._backoff.until > deadline
-                ended = self._exhausted >= newest or (idle and self._events == seen)
-                if left == 0 or rest <= 0 or ended:
+                ended = self._exhausted >= newest or idle
+                # after an event, `left` may be out of date: a read waits for no writer
+                if left == 0 or rest <= 0 or (ended and self._events == seen):
                     return left
                 while self._events == seen and self._change.wait(deadline - self._monotonic()):
                     pass
