@@ -76,7 +76,9 @@ RULE_FAULTS: dict[str, tuple[str, Fault]] = {
     ),
     "charges_after_a_withdrawal": (
         "consent_is_read_again_before_the_charge",
-        Fault("client.js", "if ((await this.#consent()) !== consent) return noConsent;", ""),
+        Fault(
+            "client.js", "if ((await this.#consent()) !== consent) return { ...NO_CONSENT };", ""
+        ),
     ),
     "queues_after_a_withdrawal": (
         "consent_is_read_again_before_queueing",
