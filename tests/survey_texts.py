@@ -27,13 +27,16 @@ def survey_text(questions: str, **changes: object) -> str:
     return _table("[survey]", SETTINGS | changes) + questions
 
 
-def question(name: str, kind: str, epsilon: str = "1", **more: object) -> str:
+def question(
+    name: str, kind: str, epsilon: str = "1", *, over: object = "first", **more: object
+) -> str:
     """Return a question's TOML; keys whose value is None are left out."""
-    return _table("[[question]]", {"name": name, "kind": kind, "epsilon": epsilon} | more)
+    keys = {"name": name, "kind": kind, "over": over, "epsilon": epsilon}
+    return _table("[[question]]", keys | more)
 
 
-def bit(name: str = "crashed", epsilon: str = "1") -> str:
-    return question(name, "bit", epsilon)
+def bit(name: str = "crashed", epsilon: str = "1", over: str | None = "first") -> str:
+    return question(name, "bit", epsilon, over=over)
 
 
 def number(

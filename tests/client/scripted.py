@@ -39,11 +39,13 @@ QUESTIONS = """
 [[question]]
 name = "crashed"
 kind = "bit"
+over = "first"
 epsilon = "0.5"
 
 [[question]]
 name = "minutes"
 kind = "number"
+over = "first"
 low = 0
 high = 120
 grid = 64
@@ -53,6 +55,7 @@ epsilon = "0.5"
 [[question]]
 name = "browser"
 kind = "choice"
+over = "first"
 options = ["firefox", "chrome", "safari"]
 epsilon = "0.5"
 """
@@ -60,6 +63,7 @@ BIT = """
 [[question]]
 name = "{name}"
 kind = "bit"
+over = "first"
 epsilon = "{epsilon}"
 """
 ANSWERS: dict[str, object] = {"crashed": True, "minutes": 34, "browser": "firefox"}

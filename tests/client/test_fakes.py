@@ -35,6 +35,7 @@ round = "month"
 [[question]]
 name = "crashed"
 kind = "bit"
+over = "first"
 epsilon = "0.5"
 """
 Make = Callable[..., FakeClient]

@@ -422,7 +422,8 @@ def test_a_kept_report_is_deleted_and_overwritten_when_its_span_is_over(
 ) -> None:
     options = ", ".join(f'"option {n}"' for n in range(200))
     wide = (
-        f'[[question]]\nname = "it"\nkind = "choice"\noptions = [{options}]\nepsilon = "1"\n'
+        '[[question]]\nname = "it"\nkind = "choice"\nover = "first"\n'
+        f'options = [{options}]\nepsilon = "1"\n'
         'mechanism = "unary"\n'
     )
     script.publish(document(period="day", questions=wide, repeat_rounds=FEW))

@@ -177,7 +177,8 @@ def test_guessed_options_learn_nothing_from_whether_a_report_comes(
     seen = set()
     for guess in ("firefox", "chrome", "safari", "lynx"):
         question = (
-            f'[[question]]\nname = "browser"\nkind = "choice"\noptions = ["{guess}", "zzz"]\n'
+            '[[question]]\nname = "browser"\nkind = "choice"\nover = "first"\n'
+            f'options = ["{guess}", "zzz"]\n'
             'epsilon = "0.000001"\n'
         )
         script.publish(document(f"guess-{guess}", questions=question))

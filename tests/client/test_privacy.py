@@ -22,6 +22,7 @@ CHOICE = """
 [[question]]
 name = "drug"
 kind = "choice"
+over = "first"
 options = ["none", "aspirin", "other"]
 other = "other"
 epsilon = "0.5"
@@ -29,6 +30,7 @@ epsilon = "0.5"
 [[question]]
 name = "amount"
 kind = "number"
+over = "first"
 low = 0
 high = 1e6
 epsilon = "0.5"

@@ -28,6 +28,7 @@ UNARY = """
 [[question]]
 name = "page"
 kind = "choice"
+over = "first"
 options = [{options}]
 mechanism = "unary"
 epsilon = "1"

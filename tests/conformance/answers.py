@@ -27,6 +27,7 @@ WORD = """
 [[question]]
 name = "word"
 kind = "text"
+over = "first"
 length = 4
 buckets = 1024
 mechanism = "grouped-k-randomized-response"
@@ -36,11 +37,13 @@ QUESTIONS_WITH_OTHER = """
 [[question]]
 name = "crashed"
 kind = "bit"
+over = "first"
 epsilon = "0.1"
 
 [[question]]
 name = "minutes"
 kind = "number"
+over = "first"
 low = -1.5
 high = 120
 mechanism = "local-laplace"
@@ -50,6 +53,7 @@ epsilon = "0.1"
 [[question]]
 name = "browser"
 kind = "choice"
+over = "first"
 options = ["firefox", "chrome", "other"]
 other = "other"
 epsilon = "0.1"

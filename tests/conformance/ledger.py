@@ -179,6 +179,7 @@ WIDE = """
 [[question]]
 name = "browser"
 kind = "choice"
+over = "first"
 mechanism = "unary"
 epsilon = "0.1"
 options = [{options}]

@@ -41,17 +41,24 @@ def statuses(survey: Survey, policy: Policy, folder: Path) -> list[str]:
     return said
 
 
+def monthly(opens: date, epsilon: str = '"1"') -> Survey:
+    """The template of an author who asks each month."""
+    text = template(opens).replace('round = "once"', 'round = "month"')
+    return parse_toml(text.replace('"1"', epsilon))
+
+
 @pytest.mark.parametrize("opens", [date(2026, 12, 1), date(2027, 1, 31), date(2028, 2, 29)])
 def test_the_template_is_answered_in_all_its_rounds_under_the_default_policy(
     opens: date, tmp_path: Path
 ) -> None:
-    survey = parse_toml(template(opens))
-    assert statuses(survey, DEFAULT, tmp_path) == ["queued", "already-answered"] * ROUNDS
+    for survey, rounds in ((parse_toml(template(opens)), 1), (monthly(opens), ROUNDS)):
+        said = statuses(survey, DEFAULT, tmp_path / survey.period)
+        assert said == ["queued", "already-answered"] * rounds
 
 
-def test_the_template_has_three_rounds_on_every_day() -> None:
+def test_the_template_has_three_months_on_every_day() -> None:
     for days in range(0, 1500, 7):
-        survey = parse_toml(template(date(2026, 1, 1) + timedelta(days=days)))
+        survey = monthly(date(2026, 1, 1) + timedelta(days=days))
         assert survey.rounds == ROUNDS
         assert survey.round_billionths * survey.rounds <= DEFAULT.total_cap
 
@@ -61,7 +68,7 @@ def test_the_policy_that_check_prints_is_enough_and_no_wider(tmp_path: Path) -> 
 
     With slightly less budget, the last round is not answered.
     """
-    survey = parse_toml(template(date(2026, 12, 1)).replace('"1"', '"0.7"'))
+    survey = monthly(date(2026, 12, 1), '"0.7"')
     line = policy_line(survey)
     assert 'max_epsilon_per_round="1.7", max_epsilon="5.1"' in line
     policy = eval(line.replace("...", public_hex(KEY)), {"Policy": Policy})

@@ -61,7 +61,7 @@ def test_a_response_has_at_most_50000_rows_of_the_newest_rounds() -> None:
 
 def test_a_response_reads_at_most_16_mb_of_counts() -> None:
     """A text question has few rows and many counts."""
-    text = '[[question]]\nname = "it"\nkind = "text"\nlength = 16\nepsilon = "1"\n'
+    text = '[[question]]\nname = "it"\nkind = "text"\nover = "first"\nlength = 16\nepsilon = "1"\n'
     asked = survey(text, **DAILY)
     (question,) = asked.questions
     selection = select_rounds(asked, LATER)

@@ -150,6 +150,7 @@ def test_the_verbs_state_why_they_refuse(tmp_path: Path) -> None:
     file.write_text(
         '[survey]\nname = "large"\ntitle = "t"\npurpose = "p"\nowner = "o"\nopens = 2099-01-01\n'
         'closes = 2099-01-31\nround = "month"\n[[question]]\nname = "x"\nkind = "choice"\n'
+        'over = "first"\n'
         f'epsilon = "1"\noptions = {options}\n'
     )
     for verb in (["publish", file, "--data", tmp_path / "data"], ["check", file]):

@@ -28,6 +28,7 @@ round = "month"
 [[question]]
 name = "crashed"
 kind = "bit"
+over = "first"
 epsilon = "1"
 """
 

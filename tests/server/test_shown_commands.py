@@ -112,7 +112,7 @@ def test_the_requests_of_the_readme_work(tmp_path: Path) -> None:
     (block,) = blocks("README.md", "HTTP")
     made = published(tmp_path, tmp_path / "data")
     with serving(tmp_path / "data") as server:
-        now = PERIODS["month"].round_of(datetime.now(UTC).date())
+        now = PERIODS["once"].round_of(datetime.now(UTC).date())
         text = block.replace(ADDRESS, server.url).replace("<64 hex>", made)
         text = re.sub(r'"round": \d+', f'"round": {now}', text).replace("<32 hex>", "ab" * 16)
         said = shell(text, tmp_path)

@@ -139,7 +139,7 @@ def test_one_bad_report_among_many_is_found_at_any_position() -> None:
 
 def test_an_invalid_group_is_found_among_many() -> None:
     asked = survey(
-        '[[question]]\nname = "idea"\nkind = "text"\nlength = 4\nepsilon = "1"\n'
+        '[[question]]\nname = "idea"\nkind = "text"\nover = "first"\nlength = 4\nepsilon = "1"\n'
         'mechanism = "grouped-k-randomized-response"\n'
     )
     (question,) = asked.questions

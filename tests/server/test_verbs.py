@@ -40,7 +40,7 @@ def refused(code: int, *arguments: object) -> str:
 def test_a_survey_is_published_counted_closed_and_shown(file: Path, data: Path) -> None:
     made = asked_json("survey", "publish", file, "--data", data)
     assert made["name"] == "app-health"
-    assert made["epsilon"] == {"round": "2", "survey": "6"}
+    assert made["epsilon"] == {"round": "2", "survey": "2"}
     assert isinstance(made["warnings"], list)
     identifier = str(made["id"])
     assert asked_json("survey", "publish", file, "--data", data)["id"] == identifier
@@ -83,8 +83,12 @@ def test_check_remarks_on_a_choice_without_an_other_option(file: Path) -> None:
 
 
 def test_check_states_the_privacy_cost_in_words(file: Path) -> None:
+    text = file.read_text().replace('over = "first"', "")
+    file.write_text(text.replace('round = "once"', 'round = "month"'))
     done = run("survey", "check", file)
     assert done.returncode == 0
+    assert "whether the answer was yes at least once in the month, among installs" in done.stdout
+    assert "the answer at the last call in the month, among installs that run again" in done.stdout
     assert round_promise(2_000_000_000)[1:] in done.stdout
     assert lifetime_promise(2_000_000_000, 3) in done.stdout
     assert "± 3.9 points" in done.stdout  # a bit with 10,000 people at ε 0.5
@@ -95,7 +99,7 @@ def test_check_states_the_privacy_cost_in_words(file: Path) -> None:
     ("old", "new", "warning"),
     [
         ('epsilon = "1"', 'epsilon = "6"', "hardly deniable"),
-        ('round = "month"', 'round = "day"', "over its"),
+        ('round = "once"', 'round = "day"', "over its"),
         ('epsilon = "0.5"', 'epsilon = "0.05"', "ask more people"),
         ('epsilon = "0.5"', 'epsilon = "0.05"', "honest answers"),
         ("opens = 2", "opens = 1999-01-01 #", "has passed"),

@@ -76,14 +76,15 @@ def dated(opens: date, closes: date, period: str = "once") -> str:
 
 def bits(number: int) -> str:
     return "".join(
-        f'[[question]]\nname = "q{n}"\nkind = "bit"\nepsilon = "1"\n' for n in range(number)
+        f'[[question]]\nname = "q{n}"\nkind = "bit"\nover = "first"\nepsilon = "1"\n'
+        for n in range(number)
     )
 
 
 def choice(options: int, mechanism: str) -> str:
     listed = json.dumps([f"option {number}" for number in range(options)])
     return (
-        f'{HEAD}[[question]]\nname = "q"\nkind = "choice"\nepsilon = "1"\n'
+        f'{HEAD}[[question]]\nname = "q"\nkind = "choice"\nover = "first"\nepsilon = "1"\n'
         f'options = {listed}\nmechanism = "{mechanism}"\n'
     )
 

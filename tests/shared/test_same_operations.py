@@ -62,6 +62,7 @@ round = "once"
 [[question]]
 name = "asked"
 kind = "bit"
+over = "first"
 epsilon = "1"
 """
 NO_ANSWER = [None, "text", "x" * 10_000]

@@ -98,6 +98,8 @@ def test_defaults_are_chosen_and_written_back() -> None:
         ('epsilon = "0.5"', 'epsilon = "1e-3"', "question[1].epsilon", "decimal text"),
         ('epsilon = "0.5"', 'epsilon = "٣"', "question[1].epsilon", "decimal text"),
         ('kind = "bit"', 'kind = "bits"', "question[1].kind", "bit, number, choice"),
+        ('over = "first"', 'over = "max"', "question[1].over", "first, last, any, all"),
+        ('over = "first"', 'over = "any"', "question.over", "for every question or for none"),
         ('kind = "bit"', 'kind = "bit"\nlow = 1', "question[1].low", "remove it"),
         ('name = "crashed"', 'name = "app crashed"', "question[1].name", "underscores"),
         ('name = "crashed"', 'name = "minutes"', "question.name", "is repeated"),

@@ -264,6 +264,17 @@ function listedMechanism({ kind, mechanism }) {
   return listed;
 }
 
+/** Refuse reports that are redrawn until their round ends: browsers and Node keep old versions of a file. @param {any} table */
+function checkOver({ kind, over }) {
+  must(["first", "last", ...(kind === "bit" ? ["any", "all"] : [])].includes(over), "over");
+  if (over !== "first") {
+    throw new Refused(
+      `the survey asks over "${over}", which needs storage that keeps no earlier version of a ` +
+        "report; only the Python client can answer it",
+    );
+  }
+}
+
 /** @param {any} table */
 function parseQuestion(table) {
   must(table && typeof table === "object", "question");
@@ -277,7 +288,14 @@ function parseQuestion(table) {
     ? ["length", "buckets", "salt"]
     : [];
   const words = ["title", "unit", "labels"].filter((key) => Object.hasOwn(table, key));
-  exactly(table, "question", "name", "kind", "epsilon", "mechanism", "integers", ...own, ...words);
+  exactly(
+    table,
+    "question",
+    ...["name", "kind", "over", "epsilon", "mechanism", "integers"],
+    ...own,
+    ...words,
+  );
+  checkOver(table);
   must(areWords(table), "title, unit, labels");
   must(
     typeof table.name === "string" && /^[A-Za-z_][A-Za-z0-9_]{0,63}$/.test(table.name),

@@ -30,10 +30,12 @@ round = "day"
 [[question]]
 name = "crashed"
 kind = "bit"
+over = "first"
 epsilon = "{1}"
 [[question]]
 name = "browser"
 kind = "choice"
+over = "first"
 options = ["firefox", "chrome", "other"]
 epsilon = "{1}"
 """

@@ -27,7 +27,7 @@ from deniable.server.http.messages import JSON, PROBLEM_PAGES, HttpError
 from deniable.server.pages.access import restricted
 from deniable.server.store import PublicPage, PublishedSurvey, RegisterEntry, State
 from deniable.shared.errors import StoreUnusable
-from deniable.shared.survey.phrases import explain_survey
+from deniable.shared.survey.phrases import asked_about, explain_survey
 
 PAUSE_SECONDS = 0.5
 HTML = "text/html; charset=utf-8"
@@ -122,6 +122,7 @@ def public_facts(
                 "name": question.name,
                 "title": question.title,
                 "asked": text.asked,
+                "over": asked_about(survey, question),
                 "epsilon": str(question.epsilon),
                 "odds": text.odds,
             }

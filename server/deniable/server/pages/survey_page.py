@@ -40,7 +40,7 @@ from deniable.server.results.survey_estimates import (
 from deniable.server.store import PublishedSurvey
 from deniable.shared.errors import Refused
 from deniable.shared.privacy.epsilon import lifetime_promise, round_promise
-from deniable.shared.survey.phrases import repeated
+from deniable.shared.survey.phrases import repeated, when_sent
 
 MAX_LINKS = 6  # shown in the row of rounds; the others are folded
 MAX_LISTED = 200  # including folded rounds; earlier rounds are on separate pages
@@ -78,12 +78,13 @@ class SurveyPage(PageContext):
 
     @property
     def promises(self) -> list[str]:
-        """Privacy promises for one round, for the survey, and for repeated reports."""
+        """Privacy promises for one round and for the survey, and what its reports do not show."""
         survey = self.survey
         return [
             f"{round_promise(survey.round_billionths, survey.repeat_rounds)}.",
             f"{lifetime_promise(survey.round_billionths, survey.rounds, survey.repeat_rounds)}.",
             *repeated(survey),
+            *when_sent(survey),
         ]
 
     @cached_property
@@ -104,7 +105,9 @@ class SurveyPage(PageContext):
     @property
     def in_javascript(self) -> bool:
         survey = self.survey
-        return not survey.repeats and all(question.in_javascript for question in survey.questions)
+        if survey.repeats or survey.redraws:
+            return False
+        return all(question.in_javascript for question in survey.questions)
 
     @property
     def fits_in_a_file(self) -> bool:

@@ -14,10 +14,12 @@ from deniable.shared.survey.document import Survey
 from deniable.shared.survey.kinds.base import Question
 from deniable.shared.survey.phrases import (
     FINGERPRINT_BITS,
+    asked_about,
     asked_when,
     gives_away,
     repeated,
     report_bits,
+    when_sent,
 )
 
 RELAY_DAYS = 3
@@ -55,6 +57,7 @@ def facts(survey: Survey) -> dict[str, Any]:
             {
                 "name": question.name,
                 "kind": question.kind,
+                "over": question.over,
                 "epsilon": str(question.epsilon),
                 "mechanism": question.mechanism.name,
                 "leverage": round(question.mechanism.leverage, 2),
@@ -80,6 +83,7 @@ def describe(survey: Survey) -> list[str]:
     lines = [
         f"{survey.name}: {survey.title}",
         asked_when(survey),
+        *when_sent(survey),
         *gives_away(survey),
         *repeated(survey),
         *([ONE_OF.format(len(survey.questions))] if survey.asks_one else []),
@@ -91,12 +95,14 @@ def describe(survey: Survey) -> list[str]:
         f"expected margin of error (95 %) with {crowds} people a round:",
     ]
     width = max(len(question.name) for question in survey.questions)
+    asked = [f"  {q.name:{width}}  {asked_about(survey, q)}" for q in survey.questions]
     for question in survey.questions:
         expected = " / ".join(_plus_minus(question, survey.reports_of(n)) for n in CROWDS)
         how = f"{question.mechanism.name}, ε {question.epsilon}"
         lines.append(f"  {question.name:{width}}  {expected}  ({how})")
         findings = (question.expected_findings(survey.reports_of(people)) for people in CROWDS)
         lines += [f"  {'':{width}}  {words}" for words in findings if words]
+    lines += ["the answer to each question:", *asked]
     lines.append("an app answers all rounds under this policy, or a wider one:")
     return [*lines, f"  {policy_line(survey)}"]
 

@@ -28,7 +28,7 @@ TEMPLATE = Path(__file__).with_name("template.toml")
 
 
 def template(opens: date) -> str:
-    """Return a template with three rounds of ε 2: an app's default policy allows their total."""
+    """Return a template that asks once in three months, or in each, as an app's policy allows."""
     after = opens.year * 12 + opens.month - 1 + ROUNDS  # the month after the last round
     closes = date(after // 12, after % 12 + 1, 1) - timedelta(days=1)
     return TEMPLATE.read_text("utf-8").format(

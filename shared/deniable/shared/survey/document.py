@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
 from functools import cached_property
@@ -46,6 +46,8 @@ from deniable.shared.survey.reader import Reader
 FORMAT = 1
 MAX_QUESTIONS = 100  # so that their numbers fit in one byte
 MAX_DOCUMENT_BYTES = 4 * 2**20
+MIN_GRACE_DAYS = 2  # if reports leave after their round
+MAX_SPREAD_DAYS = 7  # after a round in which its reports leave, or half the grace if that is less
 EARLY = timedelta(hours=1)  # clocks differ: reports are accepted this long before their round
 EPOCH, DAY = date(1970, 1, 1), timedelta(days=1)
 
@@ -158,6 +160,11 @@ class Survey:
         """True if reports are latched: kept and sent again (`repeat` in the document)."""
         return self.repeat_rounds > 1
 
+    @property
+    def redraws(self) -> bool:
+        """True if each answer of a round may replace its report, which leaves after the round."""
+        return self.questions[0].over != "first"
+
     def span_of(self, number: int) -> range:
         """Return the rounds that share one report with this round."""
         first = number - (number - self.first_round) % self.repeat_rounds
@@ -226,6 +233,21 @@ class Survey:
     def is_open(self, day: date) -> bool:
         return self.opens <= day <= self.closes
 
+    def round_to_answer(self, day: date, ended: bool = False) -> int | None:
+        """Return the round that answers of this day are about, or None if there is none.
+
+        That is the day's own round, or if `ended` the last one that is over and still accepted.
+        """
+        if not ended:
+            return self.round_of(day) if self.is_open(day) else None
+        over = midnight(day) >= self.round_ends(self.last_round)
+        number = self.last_round if over else self.round_of(day) - 1
+        return number if number >= self.first_round and self.takes(number, day) else None
+
+    def takes(self, number: int, day: date) -> bool:
+        """Return whether the server accepts reports of an ended round on the whole of this day."""
+        return midnight(day + DAY) <= self.taken_until(number)
+
     def round_starts(self, number: int) -> datetime:
         return self.calendar.starts(number, self.opens)
 
@@ -246,6 +268,11 @@ class Survey:
     def taken_until(self, number: int) -> datetime:
         """Return the time until which the server accepts reports: the end plus the grace."""
         return self.round_ends(number) + timedelta(days=self.grace_days)
+
+    def leaves_until(self, number: int) -> datetime:
+        """Return the time until which redrawn reports leave, from the end of their round."""
+        spread = min(MAX_SPREAD_DAYS * DAY, timedelta(days=self.grace_days) / 2)
+        return self.round_ends(number) + spread
 
     def asks_the_same(self, other: Survey) -> bool:
         """Return True if both surveys ask the same; texts for people and days may differ."""
@@ -276,10 +303,27 @@ class Survey:
         random_pause()
         drawn = draw(64) * len(self.questions) >> 64 if self.asks_one else None
         pairs = [(q.name, *q.report(answers[q.name], draw)) for q in self.questions]
-        return Report(
-            tuple(s if drawn in (None, index) else None for index, (_, s, _) in enumerate(pairs)),
-            tuple(compress((name for name, _, _ in pairs), (not fits for *_, fits in pairs))),
-        )
+        return _report(pairs, [drawn in (None, index) for index in range(len(pairs))])
+
+    def redraw(self, kept: Symbols, answers: Mapping[str, object], draw: Draw) -> Report:
+        """Return the report of a round after a later answer, as `Question.redraw` explains.
+
+        If only one question is asked, it stays the one that was drawn first, and the answers to the
+        others are randomized and discarded.
+        """
+        random_pause()
+        symbols = zip(self.questions, kept, strict=True)
+        pairs = [(q.name, *q.redraw(symbol or 0, answers[q.name], draw)) for q, symbol in symbols]
+        return _report(pairs, [symbol is not None for symbol in kept])
+
+
+def _report(pairs: Sequence[tuple[str, int, bool]], asked: Sequence[bool]) -> Report:
+    symbols = (symbol for _, symbol, _ in pairs)
+    unfit = (not fits for *_, fits in pairs)
+    return Report(
+        tuple((None, symbol)[sent] for symbol, sent in zip(symbols, asked, strict=True)),
+        tuple(compress((name for name, _, _ in pairs), unfit)),
+    )
 
 
 def parse_toml(
@@ -348,8 +392,11 @@ def _parse(table: object) -> Survey:
     top.done()
     if not 1 <= len(tables) <= MAX_QUESTIONS:
         raise InvalidSurvey("question", f"a survey has 1 to {MAX_QUESTIONS} questions")
+    period, repeat_rounds = reader.one_of("round", PERIODS), read_repeat_rounds(reader)
+    one_answer = PERIODS[period].first_day is None or repeat_rounds > 1
     questions = tuple(
-        parse_question(Reader(f"question[{number}]", part)) for number, part in enumerate(tables, 1)
+        parse_question(Reader(f"question[{number}]", part), "first" if one_answer else None)
+        for number, part in enumerate(tables, 1)
     )
     survey = Survey(
         name=reader.survey_name("name"),
@@ -358,14 +405,14 @@ def _parse(table: object) -> Survey:
         owner=reader.text("owner", "write the name and address of the organization that asks"),
         opens=reader.day("opens"),
         closes=reader.day("closes"),
-        period=reader.one_of("round", PERIODS),
+        period=period,
         grace_days=reader.count("grace_days", 14, 0, 366),
         retention_days=reader.count("retention_days", 90, 0, 3660),
         minimum_reports=reader.count("minimum_reports", 100, 1, 10**9),
         questions=questions,
         # with one question, `ask = 1` changes nothing
         asks_one=read_asks_one(reader) and len(questions) > 1,
-        repeat_rounds=read_repeat_rounds(reader),
+        repeat_rounds=repeat_rounds,
         cross=read_cross(reader, questions),
         sealed_to=read_sealing_key(reader),
     )
@@ -382,6 +429,7 @@ def _check_whole(survey: Survey) -> None:
     for name in names:
         if names.count(name) > 1:
             raise InvalidSurvey("question.name", f"{name!r} is repeated; name each question once")
+    _check_over(survey)
     if survey.closes < survey.opens:
         problem = f"{survey.closes} is before opens {survey.opens}; swap them"
         raise InvalidSurvey("survey.closes", problem)
@@ -394,6 +442,22 @@ def _check_whole(survey: Survey) -> None:
         advice = f"write 2 to {survey.rounds}" if survey.rounds > 1 else "leave repeat out"
         problem = f"{survey.repeat_rounds} exceeds the number of the survey's rounds, "
         raise InvalidSurvey("survey.repeat_rounds", f"{problem}{survey.rounds}; {advice}")
+
+
+def _check_over(survey: Survey) -> None:
+    """Refuse reports that could not leave together, or not in time."""
+    redrawn = [question.over != "first" for question in survey.questions]
+    if any(redrawn) and not all(redrawn):
+        problem = "one survey sends all reports within their round, or all after it: write "
+        advice = '"first" for every question or for none, or ask in two surveys'
+        raise InvalidSurvey("question.over", problem + advice)
+    if any(redrawn) and survey.repeats:
+        problem = 'repeat = "latched" reports one answer for several rounds; write over = "first"'
+        raise InvalidSurvey("question.over", problem)
+    if any(redrawn) and survey.grace_days < MIN_GRACE_DAYS:
+        problem = f"must be {MIN_GRACE_DAYS} or more, got {survey.grace_days}: with over = "
+        advice = f'"{survey.questions[0].over}", reports leave after their round'
+        raise InvalidSurvey("survey.grace_days", problem + advice)
 
 
 def _no_repeats(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

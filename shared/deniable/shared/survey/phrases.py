@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import date, datetime, timedelta
 from typing import TYPE_CHECKING
 
 from deniable.shared.privacy.epsilon import (
@@ -129,6 +129,12 @@ ABOUT_REPORTS: Texts = {
 }
 ENGLISH: Texts = {**ABOUT_SURVEYS, **ABOUT_REPORTS}
 
+# not `strftime`, whose names depend on the system's language
+MONTHS = (
+    *("January", "February", "March", "April", "May", "June", "July"),
+    *("August", "September", "October", "November", "December"),
+)
+
 # with more bits than this, few of a thousand installs send the same report
 FINGERPRINT_BITS = math.log2(1_000)
 MAX_SHOWN_OPTIONS = 20
@@ -170,7 +176,8 @@ def explain_survey(
         asked = shown(answer_text(question, texts))
         odds = question_odds(question.epsilon.billionths, reports, texts)
         title = texts["question"].format(title=shown(question.title))
-        lines = (title, texts["answers"].format(asked=asked), odds)
+        over = [f"  {upper_first(asked_about(survey, question))}."] if survey.redraws else []
+        lines = (title, texts["answers"].format(asked=asked), *over, odds)
         questions.append(QuestionText(asked, odds.strip(), lines))
     clear = ", ".join(texts[name] for name in ("clear_survey", "clear_round"))
     days = texts["one_day" if survey.retention_days == 1 else "days"]
@@ -184,12 +191,65 @@ def explain_survey(
             texts["noise"],
             *_growth_of_rounds(survey, texts),
             *repeated(survey, texts),
+            *when_sent(survey),
             texts["clear"].format(names=clear),
             texts["address"],
         ),
         kept=texts["kept"].format(days=days, until=last.date()),
         stop=(texts["stop"], texts["forget"], texts["counted"]),
     )
+
+
+OVER = {
+    "first": "the answer at the first call",
+    "last": "the answer at the last call",
+    "any": "whether the answer was yes at least once",
+    "all": "whether the answer was yes every time",
+}
+
+
+def asked_about(survey: Survey, question: Question) -> str:
+    """Return the part of a round that a question asks about, in words."""
+    once = survey.calendar.first_day is None
+    words = f"{OVER[question.over]} in the {'survey' if once else survey.calendar.name}"
+    if not survey.redraws:
+        return words
+    until = survey.taken_until(survey.first_round)
+    whose = "" if survey.rounds == 1 else " (in the first round)"
+    return f"{words}, among installs that run again before {day_and_month(until)}{whose}"
+
+
+def when_reports_leave(survey: Survey, number: int) -> str:
+    """Return the days on which the redrawn reports of a round leave: "1 and 8 January"."""
+    return between_days(survey.round_ends(number), survey.leaves_until(number))
+
+
+def when_sent(survey: Survey) -> tuple[str, ...]:
+    """Return when reports leave, if not within their round; empty if they do."""
+    if not survey.redraws:
+        return ()
+    days = when_reports_leave(survey, survey.first_round)
+    kept = "Until a round ends, the device keeps only a randomized report"
+    return (
+        f"{kept}, which each answer may replace. Those of the first round leave between {days}.",
+    )
+
+
+def between_days(first: datetime, last: datetime) -> str:
+    """Return two days that follow "between", without repeating their month.
+
+    >>> between_days(datetime(2027, 1, 1), datetime(2027, 1, 8))
+    '1 and 8 January'
+    >>> between_days(datetime(2027, 1, 30), datetime(2027, 2, 3))
+    '30 January and 3 February'
+    """
+    if (first.year, first.month) == (last.year, last.month):
+        return f"{first.day} and {day_and_month(last)}"
+    return f"{day_and_month(first)} and {day_and_month(last)}"
+
+
+def day_and_month(day: date) -> str:
+    return f"{day.day} {MONTHS[day.month - 1]}"
 
 
 def answer_text(question: Question, texts: Texts = ENGLISH) -> str:

@@ -15,12 +15,14 @@ from deniable.shared.errors import InvalidEpsilon, InvalidSurvey
 from deniable.shared.privacy.epsilon import Epsilon
 from deniable.shared.survey.keys import SEALING_KEY_FORM, checked_public
 from deniable.shared.survey.kinds import KINDS
-from deniable.shared.survey.kinds.base import Labels, Question
+from deniable.shared.survey.kinds.base import Labels, Over, Question
 from deniable.shared.survey.reader import Reader
 
 TINY = Epsilon("0.000001")
 
 Names = tuple[str, str]
+RESERVED = ("of",)  # `answer(survey, of="ended")`
+OVERS: dict[str, Over] = {"first": "first", "last": "last", "any": "any", "all": "all"}
 
 MAX_TITLE_CHARACTERS, MAX_UNIT_CHARACTERS, MAX_LABEL_CHARACTERS = 200, 20, 100
 MAX_ROUNDS = 10_000
@@ -28,12 +30,20 @@ MAX_PAIRS = 10
 MAX_PAIR_CELLS = 1_024  # limit on the product of the two questions' cells
 
 
-def parse_question(reader: Reader) -> Question:
-    """Parse a question's table; defaults are chosen for the least error."""
+def parse_question(reader: Reader, usual: Over | None = "first") -> Question:
+    """Parse a question's table; defaults are chosen for the least error.
+
+    `usual` is the default of `over`; None stands for that of the question's kind.
+    """
     name, kind = reader.name("name"), reader.one_of("kind", KINDS)
+    if name in RESERVED:
+        raise reader.error(
+            "name", f"{name!r} has a meaning of its own in clients; use another name"
+        )
     question = _parsed(KINDS[kind], reader, name)
     options = question.labels if "options" in question.fields() else ()
-    question = replace(question, display=read_labels(reader, kind, options, question.has_unit))
+    display = read_labels(reader, kind, options, question.has_unit)
+    question = replace(question, display=display, over=_over(reader, KINDS[kind], usual))
     integers = reader.optional("integers", list)
     reader.done()
     if not question.mechanism.is_private():
@@ -55,6 +65,7 @@ def what_is_asked(question: Question) -> dict[str, Any]:
     return {
         "name": question.name,
         "kind": question.kind,
+        "over": question.over,
         **question.fields(),
         "epsilon": str(question.epsilon),
         "mechanism": question.mechanism.name,
@@ -69,6 +80,16 @@ def read_labels(reader: Reader, kind: str, options: Sequence[str], has_unit: boo
     if unit and not has_unit:
         raise reader.error("unit", f"applies only to a number, not to a {kind}; remove it")
     return Labels(title, unit, _option_labels(reader, options))
+
+
+def _over(reader: Reader, kind: type[Question], usual: Over | None) -> Over:
+    if "over" not in reader:
+        return usual or kind.usual_over
+    named = reader.one_of("over", OVERS)
+    if named not in kind.overs:
+        problem = f"{named!r} applies only to bits; a {kind.kind} takes {' or '.join(kind.overs)}"
+        raise reader.error("over", problem)
+    return OVERS[named]
 
 
 def _line(reader: Reader, key: str, limit: int) -> str:

@@ -29,6 +29,9 @@ Statistic = Literal["share", "mean", "coordinate"]
 Estimation = Literal["shares", "mean", "coordinates", "texts"]
 ESTIMATIONS: tuple[Estimation, ...] = ("shares", "mean", "coordinates", "texts")
 
+# The part of a round that a question asks about: its first or last call, or any or all of its calls
+Over = Literal["first", "last", "any", "all"]
+
 # [place, weight]; a place is an answer's number or a position in the range
 Population = list[list[float]]
 
@@ -75,11 +78,14 @@ class Question(ABC):
     has_unit: ClassVar[bool] = False
     takes_optimal_table: ClassVar[bool] = False  # whether publishing searches for an optimal table
     in_javascript: ClassVar[bool] = False  # whether the JavaScript client supports it
+    overs: ClassVar[tuple[Over, ...]] = ("first", "last")  # what `over` may be
+    usual_over: ClassVar[Over] = "last"  # its default in surveys with several rounds
     assumed: ClassVar[str] = ""  # describes the default population of simulations
     name: str
     mechanism: Mechanism
     _: KW_ONLY
     display: Labels = NO_LABELS
+    over: Over = "first"
 
     @classmethod
     @abstractmethod
@@ -110,13 +116,33 @@ class Question(ABC):
 
     def report(self, answer: object, draw: Draw) -> tuple[int, bool]:
         """Return the symbol to report and, for the app only, whether the answer fits."""
+        placed, fits = self._placed(answer, draw)
+        return self.mechanism.randomize(placed, draw), fits
+
+    def redraw(self, kept: int, answer: object, draw: Draw) -> tuple[int, bool]:
+        """Return what `report` does after a later answer of the round, given the symbol kept.
+
+        A new symbol R(v) is drawn for every answer v. It replaces the one kept, except that `any`
+        keeps it on no, and `all` on yes. So the symbol is always R(s), with s the last answer, or
+        whether any or all were yes. The choice between the two symbols does not depend on noise, so
+        the report costs ε once, and the work is the same for every answer.
+        """
+        placed, fits = self._placed(answer, draw)
+        drawn = self.mechanism.randomize(placed, draw)
+        return (kept, drawn)[self.replaces(placed)], fits
+
+    def replaces(self, placed: Any) -> int:  # noqa: ARG002 # Any: the mechanism's type of answer
+        """Return 1 if a later answer replaces the report of the round, or 0."""
+        return 1
+
+    def _placed(self, answer: object, draw: Draw) -> tuple[Any, bool]:  # Any: as above
         try:
             placed = self.place(answer)
         except Exception:  # noqa: BLE001 # a value's own methods may raise anything
             placed = None
         anywhere = self.mechanism.answer_at(draw(64) * self.mechanism.answers >> 64)
         fits = placed is not None
-        return self.mechanism.randomize((anywhere, placed)[fits], draw), fits
+        return (anywhere, placed)[fits], fits
 
     @abstractmethod
     def answer_of(self, text: str) -> object:

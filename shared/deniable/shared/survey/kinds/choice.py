@@ -16,6 +16,7 @@ FILL = "\ud800"  # cannot occur in a document: UTF-8 has no lone surrogates
 MAX_OPTIONS = 65_536  # limit of any mechanism
 MAX_FILLED_CHARACTERS = 2**23  # limit on all options together, once they are padded to one length
 NUMBERS = {0: 0, 1: 1}
+REPLACES = {"any": (0, 1), "all": (1, 0)}  # whether no and yes replace the report
 TEXTS = {"1": True, "true": True, "yes": True, "0": False, "false": False, "no": False}
 
 
@@ -27,6 +28,7 @@ class Bit(ShareQuestion):
     example = True
     labels, first_label = ("yes",), 1  # estimates refer to the people who answer yes
     answer_labels = ("no", "yes")
+    overs, usual_over = ("first", "last", "any", "all"), "any"
     assumed = "10 % say yes"
 
     @classmethod
@@ -41,6 +43,9 @@ class Bit(ShareQuestion):
         value: Any = _plain(answer)  # Any: a whole number after the lookup
         number = (2, value)[issubclass(type(value), int)]
         return NUMBERS.get(number)
+
+    def replaces(self, placed: int) -> int:
+        return REPLACES.get(self.over, (1, 1))[placed]
 
     def answer_of(self, text: str) -> bool:
         if text.lower() not in TEXTS:
