@@ -34,6 +34,7 @@ from tests.client.scripted import (
     document,
 )
 from tests.eventually import PATIENCE
+from tests.survey_texts import bit as any_bit
 
 POLICY = Policy(keys=[public_hex(KEY)], max_epsilon="1")
 STATUSES = {"queued", "already-answered", "budget-spent", "refused", "no-survey", "closed",
@@ -235,7 +236,7 @@ def test_a_database_older_than_its_charges_means_no_report(
         "DELETE FROM ledgers",
         "UPDATE survey_keys SET key = 'x'",
         "UPDATE survey_keys SET key = x'00'",
-        "PRAGMA user_version = 2",
+        "PRAGMA user_version = 99",
         "PRAGMA application_id = 1",
     ],
 )
@@ -279,8 +280,9 @@ def test_every_table_is_emptied_or_states_why_it_is_kept(
     monkeypatch.setattr(schema, "TABLES", (*schema.TABLES, later))
     script.publish(document("over", questions=bit("crashed", "0.5")), state="closed")
     script.publish(document("latched", questions=bit("crashed", "0.5"), repeat_rounds=2))
-    client = client_of(policy=POLICY)
-    for name in ("app-health", "latched"):
+    script.publish(document("redrawn", questions=any_bit(epsilon="0.5", over="any")))
+    client = client_of(policy=Policy(keys=POLICY.keys, max_epsilon="2"))
+    for name in ("app-health", "latched", "redrawn"):
         assert client.answer(name, crashed=True).status == "queued"
     change_database(tmp_path / "state", "INSERT INTO later VALUES ('x')")
     before = rows_by_table(tmp_path / "state")
@@ -288,7 +290,7 @@ def test_every_table_is_emptied_or_states_why_it_is_kept(
     assert all(before.values()), "a table is empty before the erasure"
     assert client.forget()
     kept = {table.name for table in schema.TABLES if table.kept}
-    assert kept == {"charges", "ledgers", "people_key"}
+    assert kept == {"charges", "ledgers", "people_key", "slots"}
     assert rows_by_table(tmp_path / "state") == {
         name: rows if name in kept else 0 for name, rows in before.items()
     }

@@ -15,7 +15,7 @@ import pytest
 from deniable.client import Client, Policy
 from deniable.client.net import survey_list, surveys
 from deniable.client.net.survey_list import UNREADABLE
-from deniable.client.net.surveys import Found
+from deniable.client.net.surveys import Found, When
 from deniable.client.net.transport import Reply
 from deniable.client.state.database import DATABASE
 from deniable.client.state.survey_cache import KeptList, ListedSurvey, kept_pause
@@ -159,7 +159,7 @@ def test_a_list_that_came_meanwhile_is_not_fetched_again(
     with client._state.transaction() as db:
         seen = client._surveys.seen(db)
     assert client.answer("unheard-of").status == "no-survey"
-    found = client._surveys.find("app-health", TODAY.date(), seen, lambda _: None)
+    found = client._surveys.find("app-health", When(TODAY.date()), seen, lambda _: None)
     assert isinstance(found, Found)
     assert found.id == survey
     assert len(script.gets) == 1

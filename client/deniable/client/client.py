@@ -12,7 +12,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Self
 
 from deniable.client.environment import ephemeral_reason
-from deniable.client.net.surveys import Found, Seen, Surveys
+from deniable.client.net.surveys import Found, Seen, Surveys, When
 from deniable.client.net.transport import HttpTransport, Transport, checked_address
 from deniable.client.net.uploader import Uploader
 from deniable.client.outcome import Outcome
@@ -238,7 +238,7 @@ class Client(Person):
             seen = self._listed()
             if isinstance(seen, Outcome):
                 return seen
-            return self._surveys.on_disk(wanted, self._now().astimezone(UTC).date(), seen)
+            return self._surveys.on_disk(wanted, When(self._now().astimezone(UTC).date()), seen)
         except UNUSABLE as error:
             return Outcome("unavailable", str(error))
 
@@ -253,7 +253,7 @@ class Client(Person):
         with suppress(*UNUSABLE):
             if found is None and self._state.begun:
                 with self._state.read() as db:
-                    found = self._surveys.on_disk(wanted, today, self._surveys.seen(db))
+                    found = self._surveys.on_disk(wanted, When(today), self._surveys.seen(db))
         text = (
             example_text(found.id, found.survey, today, self._draw)
             if isinstance(found, Found)

@@ -25,6 +25,9 @@ if TYPE_CHECKING:
     from deniable.client.disclosure import Budget, Summary
 
 
+TODAY, ENDED = "today", "ended"  # the round that answers are about
+
+
 class Person:
     """One person's ledger, consent, keys, reports and history, in the state of a client.
 
@@ -95,7 +98,7 @@ class Person:
         self._state.consents.unwritten.discard(self._consent.identity)
         return True
 
-    def answer(self, survey: str, /, **answers: object) -> Outcome:
+    def answer(self, survey: str, /, *, of: object = TODAY, **answers: object) -> Outcome:
         """Randomize the answers to a survey, given by name or id, and queue the report.
 
         Call it for everyone, whatever the answers are: whether you call it must not depend on the
@@ -104,22 +107,25 @@ class Person:
 
         Waits at most 2 s for the network, and only if no fresh list is on disk. Raises only
         InvalidAnswer, for a name that the app's own policy does not declare.
+
+        With `of="ended"`, the answers are about the last round that is over, such as a total that
+        the app counted in it. They are charged to that round, and drawn once.
         """
         try:
-            self._refuse_undeclared(answers)
-            return self._answer(survey, GivenAnswers(answers))
+            self._refuse_undeclared(answers, of)
+            return self._answer(survey, GivenAnswers(answers), of == ENDED)
         except BaseException:
             answers.clear()  # a traceback may show the variables of this frame
             raise
 
     @signal_safe
-    def _answer(self, survey: str, given: GivenAnswers) -> Outcome:
+    def _answer(self, survey: str, given: GivenAnswers, ended: bool) -> Outcome:
         if is_on(SHOW):
             self._show_example(survey)
         if self._consent.withdrawn:
             return Outcome("no-consent", "consent was withdrawn")
         try:
-            outcome = self._pipeline.answer(self._consent, survey, given.values)
+            outcome = self._pipeline.answer(self._consent, survey, given.values, ended)
             if outcome.status == "queued":
                 self._report_queued()
         except StoreUnusable as error:
@@ -131,7 +137,7 @@ class Person:
             raise
         return outcome
 
-    async def aanswer(self, survey: str, /, **answers: object) -> Outcome:
+    async def aanswer(self, survey: str, /, *, of: object = TODAY, **answers: object) -> Outcome:
         """Run `answer` in a thread, so that the asyncio loop never waits for network or disk.
 
         A cancelled call may still queue its report. A second call in this round returns
@@ -140,8 +146,9 @@ class Person:
         import asyncio
 
         try:
-            self._refuse_undeclared(answers)
-            return await asyncio.to_thread(self._answer, survey, GivenAnswers(answers))
+            self._refuse_undeclared(answers, of)
+            given = GivenAnswers(answers)
+            return await asyncio.to_thread(self._answer, survey, given, of == ENDED)
         except RuntimeError:  # too many threads, or the loop is ending
             return Outcome("unavailable", "no thread could be started; nothing was sent")
         finally:
@@ -188,9 +195,13 @@ class Person:
         self._state.consents.unwritten.discard(self._consent.identity)
         return True
 
-    def _refuse_undeclared(self, answers: dict[str, object]) -> None:
+    def _refuse_undeclared(self, answers: dict[str, object], of: object) -> None:
         if (name := self._policy.undeclared(answers)) is not None:
             raise InvalidAnswer(name)
+        if of not in (TODAY, ENDED):
+            raise ValueError(
+                'of: write of="ended" for the last round that is over, or leave it out'
+            )
 
     def _withdraw(self) -> None:
         """Withdraw in memory. Until the withdrawal is on disk too, nothing is sent for anyone."""

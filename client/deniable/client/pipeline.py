@@ -6,26 +6,29 @@ Only the caller and this call hold the answers.
 
 Where a survey latches reports, only the first answer in a span of rounds is charged and randomized.
 Later calls send the kept report and do not examine the new values.
+
+Where a survey asks over `last`, `any` or `all`, the first call of a round charges it and draws the
+moment after the round at which the report leaves. Every call writes the draft (state/drafts.py).
+What is charged, written and returned, and when, does not depend on any of the answers.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, date
 from functools import partial
 from typing import TYPE_CHECKING
 
-from deniable.client.net.surveys import Found, Obstacle, Seen, Surveys
+from deniable.client.net.surveys import Found, Obstacle, Seen, Surveys, When
 from deniable.client.outcome import Outcome
 from deniable.client.policy import Settings
-from deniable.client.state import Transaction, ledger, outbox
+from deniable.client.state import Transaction, drafts, ledger, outbox
 from deniable.client.state.database import State, StateBlocked
 from deniable.client.state.ledger import NOT_GIVEN, Consent, overruled
 from deniable.shared.privacy.epsilon import decimal_text
 
 if TYPE_CHECKING:
-    from deniable.shared.envelope import Envelope
     from deniable.shared.survey.document import Report, Survey
 
 
@@ -40,6 +43,8 @@ class ChargedRound:
     charges: int  # number of charges of all people, including this one
     repeats: int | None  # the earlier round whose report is sent again
     kept: Report | None = field(repr=False)  # the report to send again
+    is_draft: bool = False  # the report waits for the end of its round
+    is_later: bool = False  # the round has a draft, which this call may replace
 
 
 class AnswerPipeline:
@@ -50,22 +55,28 @@ class AnswerPipeline:
         self._server, self._send_within = settings.server, settings.send_within
         self._now, self._draw, self._relayed = settings.now, settings.draw, settings.relayed
 
-    def answer(self, consent: Consent, wanted: str, answers: Mapping[str, object]) -> Outcome:
+    def answer(
+        self, consent: Consent, wanted: str, answers: Mapping[str, object], ended: bool = False
+    ) -> Outcome:
         """Charge, randomize and queue an answer.
 
         No step depends on a value until the noise is drawn. If the noise was drawn in an earlier
         round, no step does.
         """
-        today = self._now().astimezone(UTC).date()
-        charged = self._charged(consent, wanted, today, partial(self._obstacle, frozenset(answers)))
+        when = When(self._now().astimezone(UTC).date(), ended)
+        charged = self._charged(consent, wanted, when, partial(self._obstacle, frozenset(answers)))
         if isinstance(charged, Outcome):
             return charged
         self.state.note_charges(charged.charges)
+        if charged.is_later:
+            return self._redraw(consent, charged, answers)
         report = charged.kept or charged.survey.report(answers, self._draw)
-        return self._queue(consent, charged, today, report)
+        if charged.is_draft:
+            return self._write_draft(consent, charged, report)
+        return self._queue(consent, charged, when.today, report)
 
     def _charged(
-        self, consent: Consent, wanted: str, today: date, obstacle: Obstacle
+        self, consent: Consent, wanted: str, when: When, obstacle: Obstacle
     ) -> ChargedRound | Outcome:
         """Charge the round durably, in one transaction unless a list must be fetched first."""
         if consent.unkept:
@@ -77,28 +88,30 @@ class AnswerPipeline:
             if refusal := consent.obstacle(db):
                 return refusal
             seen = self._surveys.seen(db)
-            if known := self._surveys.known(wanted, today, seen, obstacle):
-                return self._charge(db, consent, known, today)
-        if refusal := self._spent(consent, wanted, today, seen, obstacle):
-            return refusal
-        found = self._surveys.find(wanted, today, seen, obstacle)
+            if known := self._surveys.known(wanted, when, seen, obstacle):
+                return self._charge(db, consent, known, when)
+        if settled := self._settled(consent, wanted, when, seen, obstacle):
+            return settled
+        found = self._surveys.find(wanted, when, seen, obstacle)
         if isinstance(found, Outcome):
             return found
         with self.state.transaction() as db:
-            return self._charge(db, consent, found, today)
+            return self._charge(db, consent, found, when)
 
-    def _spent(
-        self, consent: Consent, wanted: str, today: date, seen: Seen, obstacle: Obstacle
-    ) -> Outcome | None:
-        """Refuse by the list on disk, however old, a round that no fetch would make answerable.
+    def _settled(
+        self, consent: Consent, wanted: str, when: When, seen: Seen, obstacle: Obstacle
+    ) -> ChargedRound | Outcome | None:
+        """Decide by the list on disk, however old, about a round that is already charged or spent.
 
-        Otherwise, fetches would tell the server each day on which the app is used.
+        No fetch would change it, and each fetch would tell the server that the app is used.
         """
-        found = self._surveys.on_disk(wanted, today, seen, obstacle)
-        if isinstance(found, Outcome):
+        found = self._surveys.on_disk(wanted, when, seen, obstacle)
+        if isinstance(found, Outcome) or (round_ := when.round_of(found.survey)) is None:
             return None
         with self.state.read() as db:
-            return self._refusal(db, consent.identity.person(db), found, today)
+            person = consent.identity.person(db)
+            later = self._later(db, person, found, when)
+            return later or self._refusal(db, person, found, round_)
 
     def _obstacle(self, names: Collection[str], survey: Survey) -> str | None:
         """Return the reason to refuse a survey, from names, kinds and caps only."""
@@ -114,7 +127,7 @@ class AnswerPipeline:
         return survey.unasked(names) or self.policy.mismatch(kinds)
 
     def _charge(
-        self, db: Transaction, consent: Consent, found: Found, today: date
+        self, db: Transaction, consent: Consent, found: Found, when: When
     ) -> ChargedRound | Outcome:
         """Charge a round to the person. A span of rounds is charged under its first round.
 
@@ -126,11 +139,14 @@ class AnswerPipeline:
         and draw, and a crash after it loses the round and never repeats it.
         """
         survey, person = found.survey, consent.identity.person(db)
-        costs, total, round_ = survey.costs, survey.round_billionths, survey.round_of(today)
+        costs, total, round_ = survey.costs, survey.round_billionths, when.round_of(survey)
+        assert round_ is not None, "the survey was chosen because it has this round"
         span, again = survey.span_of(round_), None
         if not consent.is_given(db):
             return Outcome("no-consent", NOT_GIVEN)
-        if refusal := self._refusal(db, person, found, today):
+        if later := self._later(db, person, found, when):
+            return later
+        if refusal := self._refusal(db, person, found, round_):
             return refusal
         if not ledger.is_charged(db, person, found.id, span[0]):
             spent = ledger.read_ledger(db, person)
@@ -140,12 +156,104 @@ class AnswerPipeline:
         key = outbox.survey_key(db, person, found.id, survey.taken_until(survey.last_round))
         repeats, kept = (again.drawn_in, _decoded(survey, again.payload)) if again else (None, None)
         charges = ledger.count_charges(db)
-        return ChargedRound(found.id, survey, round_, key, charges, repeats, kept)
+        charged = ChargedRound(
+            found.id, survey, round_, key, charges, repeats, kept, _is_draft(survey, when)
+        )
+        if charged.is_draft:
+            self._put_draft(db, person, charged, when.today)
+        return charged
 
-    def _refusal(self, db: Transaction, person: bytes, found: Found, today: date) -> Outcome | None:
+    def _later(
+        self, db: Transaction, person: bytes, found: Found, when: When
+    ) -> ChargedRound | None:
+        """Return the round whose draft this call may replace, under the id of its first call."""
+        survey, round_ = found.survey, when.round_of(found.survey)
+        if round_ is None or not _is_draft(survey, when):
+            return None
+        for id_ in (found.id, *found.same):
+            row = outbox.waiting_row(db, person, id_, round_)
+            if row is not None and row.slot is not None:
+                charges = ledger.count_charges(db)
+                return ChargedRound(id_, survey, round_, b"", charges, None, None, True, True)
+        return None
+
+    def _put_draft(
+        self, db: Transaction, person: bytes, charged: ChargedRound, today: date
+    ) -> None:
+        """Queue an empty draft with the charge, so that noise is never drawn without its slot."""
+        from deniable.shared.envelope import Envelope, envelope_id
+
+        survey, round_ = charged.survey, charged.round
+        envelope = Envelope(
+            charged.id, round_, envelope_id(charged.key, charged.id, round_), 1, b""
+        )
+        entry = outbox.HistoryEntry(
+            *(charged.id, survey.name, round_, today.isoformat(), ()), detail=_leaves(charged)
+        )
+        due = drafts.due_after_round(survey, round_)
+        slot = drafts.take_slot(db, person, survey, charged.id)
+        until = survey.taken_until(round_)
+        outbox.put(db, person, envelope, b"", until, entry, self._server, due, slot)
+
+    def _write_draft(self, consent: Consent, charged: ChargedRound, report: Report) -> Outcome:
+        """Write the report of a round's first call into its slot."""
+        from deniable.shared.envelope import Envelope, encode_report, envelope_id
+
+        survey, round_ = charged.survey, charged.round
+        id_ = envelope_id(charged.key, charged.id, round_)
+        envelope = Envelope(charged.id, round_, id_, 1, encode_report(survey, report.symbols))
+
+        def write(db: Transaction) -> Outcome | None:
+            row = self._draft_row(db, consent, charged)
+            if isinstance(row, Outcome):
+                return row
+            assert row.slot is not None, "it is a draft"
+            self.state.drafts.write(row.slot, envelope)
+            return None
+
+        detail = _leaves(charged)
+        try:
+            with self.state.transaction(durable=False) as db:
+                if refusal := write(db):
+                    return refusal
+        except StateBlocked:
+            self.state.postpone(consent.identity, write)
+            detail = "a report is ready, and will be sent once it can be written to disk"
+        return Outcome("queued", detail, charged.id, round_, report.unfit)
+
+    def _redraw(
+        self, consent: Consent, charged: ChargedRound, answers: Mapping[str, object]
+    ) -> Outcome:
+        """Redraw the report of a round after a later call, and overwrite its slot."""
+        from deniable.shared.envelope import decode_report, encode_report
+
+        survey = charged.survey
+        with self.state.transaction(durable=False) as db:
+            row = self._draft_row(db, consent, charged)
+            if isinstance(row, Outcome):
+                return row
+            kept = drafts.draft_of(self.state.drafts, row)
+            if kept is None or row.slot is None:
+                return _lost(charged)
+            report = survey.redraw(decode_report(survey, kept.payload), answers, self._draw)
+            payload = encode_report(survey, report.symbols)
+            self.state.drafts.write(row.slot, replace(kept, payload=payload))
+        return Outcome("queued", _leaves(charged), charged.id, charged.round, report.unfit)
+
+    def _draft_row(
+        self, db: Transaction, consent: Consent, charged: ChargedRound
+    ) -> outbox.QueuedEnvelope | Outcome:
+        """Return the row of a draft. It may have been deleted or frozen since the charge."""
+        if not consent.is_given(db):
+            return Outcome("no-consent", NOT_GIVEN, charged.id, charged.round)
+        person = consent.identity.person(db)
+        row = outbox.waiting_row(db, person, charged.id, charged.round)
+        return _lost(charged) if row is None or row.slot is None else row
+
+    def _refusal(self, db: Transaction, person: bytes, found: Found, round_: int) -> Outcome | None:
         """Return the reason why the ledger allows no report of this round, or None."""
-        survey, round_ = found.survey, found.survey.round_of(today)
-        spent, span = ledger.read_ledger(db, person), survey.span_of(round_)
+        survey, spent = found.survey, ledger.read_ledger(db, person)
+        span = survey.span_of(round_)
         for id_ in found.same:
             if ledger.is_charged(db, person, id_, round_):
                 detail = f"{_already(survey, round_)}, under the id {id_}"
@@ -166,7 +274,7 @@ class AnswerPipeline:
         payload = encode_report(survey, report.symbols)
         id_ = envelope_id(charged.key, charged.id, round_)
         envelope = Envelope(charged.id, round_, id_, 1, payload)
-        packed = _packed(survey, envelope)
+        packed = drafts.pack_envelope(survey, envelope)
         symbols = outbox.describe_report(
             survey.questions, report.symbols, survey.drawn_from, charged.repeats
         )
@@ -194,13 +302,21 @@ class AnswerPipeline:
         return Outcome("queued", detail, charged.id, round_, report.unfit)
 
 
-def _packed(survey: Survey, envelope: Envelope) -> bytes:
-    """Return the bytes to send on every try, which are sealed if the survey has a key."""
-    if survey.sealed_to is None:
-        return envelope.pack()
-    from deniable.shared.sealed_envelope import seal
+def _is_draft(survey: Survey, when: When) -> bool:
+    """Return whether reports wait for the end of their round; that of an ended round does not."""
+    return survey.redraws and not when.ended
 
-    return seal(envelope, survey.sealed_to).pack()
+
+def _leaves(charged: ChargedRound) -> str:
+    from deniable.shared.survey.phrases import when_reports_leave
+
+    days = when_reports_leave(charged.survey, charged.round)
+    return f"a report is on disk and leaves between {days}; until then it may still change"
+
+
+def _lost(charged: ChargedRound) -> Outcome:
+    detail = _already(charged.survey, charged.round)
+    return Outcome("already-answered", detail, charged.id, charged.round)
 
 
 def _already(survey: Survey, round_: int) -> str:

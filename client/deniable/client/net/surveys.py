@@ -53,8 +53,25 @@ UNJUDGED = "too many surveys have this name; the others are judged later"
 
 
 @dataclass(frozen=True)
+class When:
+    """Round that answers are about: the one of today, or the last one that has ended."""
+
+    today: date
+    ended: bool = False
+
+    def round_of(self, survey: Survey) -> int | None:
+        return survey.round_to_answer(self.today, self.ended)
+
+    def obstacle(self, survey: Survey) -> str:
+        """Return why a survey has no such round."""
+        if self.ended:
+            return "has no ended round whose reports are still accepted"
+        return f"is open from {survey.opens} to {survey.closes}"
+
+
+@dataclass(frozen=True)
 class Found:
-    """Survey that is open today, according to its document."""
+    """Survey that may be answered now, according to its document."""
 
     id: str
     survey: Survey
@@ -88,23 +105,23 @@ class Surveys:
         kept = kept_list(db, self._server, self._policy.fingerprint)
         return Seen(kept, fetches, kept_pause(db, self._server))
 
-    def known(self, wanted: str, today: date, seen: Seen, obstacle: Obstacle) -> Found | None:
+    def known(self, wanted: str, when: When, seen: Seen, obstacle: Obstacle) -> Found | None:
         """Return the choice of `find` if it needs no network and no verification."""
         listed = self._wanted(seen.kept, wanted)
         if all(self._is_judged(entry) for entry in listed):
-            choice, fresh = self._choose(seen.kept, wanted, today, obstacle)
+            choice, fresh = self._choose(seen.kept, wanted, when, obstacle)
             if fresh and isinstance(choice, Found):
                 return choice
         return None
 
-    def find(self, wanted: str, today: date, seen: Seen, obstacle: Obstacle) -> Found | Outcome:
+    def find(self, wanted: str, when: When, seen: Seen, obstacle: Obstacle) -> Found | Outcome:
         """Return the newest open survey of this name without an obstacle, or the survey of this id.
 
         Return an Outcome with the reason if there is none. If the caller's list is stale or has no
         such survey, fetch a new list. After a failure, a stale list is used and refreshed behind
         the caller, so that no app waits again and again for a server that does not respond.
         """
-        choice, fresh = self._choose(seen.kept, wanted, today, obstacle)
+        choice, fresh = self._choose(seen.kept, wanted, when, obstacle)
         if fresh and isinstance(choice, Found):
             return choice
         self._fetcher.resume(seen.pause)
@@ -114,7 +131,7 @@ class Surveys:
         if self._fetcher.fetch(seen.fetches):
             with self._state.transaction(durable=False) as db:
                 seen = self.seen(db)
-            choice, fresh = self._choose(seen.kept, wanted, today, obstacle)
+            choice, fresh = self._choose(seen.kept, wanted, when, obstacle)
         self._pace(isinstance(choice, Found) and fresh)
         if isinstance(choice, Outcome) and choice.status == "no-survey" and not fresh:
             why = self._fetcher.failure or "the last attempt was a moment ago"
@@ -123,12 +140,12 @@ class Surveys:
         return choice
 
     def on_disk(
-        self, wanted: str, today: date, seen: Seen, obstacle: Obstacle = lambda _: None
+        self, wanted: str, when: When, seen: Seen, obstacle: Obstacle = lambda _: None
     ) -> Found | Outcome:
         """Return the choice of `find` without a network."""
         if seen.kept.fetched is None:
             return Outcome("unavailable", "no list of surveys is on disk; call prefetch() first")
-        return self._choose(seen.kept, wanted, today, obstacle)[0]
+        return self._choose(seen.kept, wanted, when, obstacle)[0]
 
     def prefetch(self, seen: Seen, timeout: float) -> bool:
         """Fetch a list unless a fresh one is on disk. Return whether a fresh one is there."""
@@ -156,18 +173,18 @@ class Surveys:
     # Choosing
 
     def _choose(
-        self, kept: KeptList, wanted: str, today: date, obstacle: Obstacle
+        self, kept: KeptList, wanted: str, when: When, obstacle: Obstacle
     ) -> tuple[Found | Outcome, bool]:
         """Return the choice from this list, and whether the list is fresh."""
         fresh = kept.is_fresh(self._now(), FRESH_SECONDS)
-        return self._newest(self._wanted(kept, wanted), wanted, today, obstacle), fresh
+        return self._newest(self._wanted(kept, wanted), wanted, when, obstacle), fresh
 
     def _wanted(self, kept: KeptList, wanted: str) -> list[ListedSurvey]:
         by_id = ID.fullmatch(wanted) is not None  # a name never looks like an id
         return [entry for entry in kept.surveys if wanted == (entry.id if by_id else entry.name)]
 
     def _newest(
-        self, listed: list[ListedSurvey], wanted: str, today: date, obstacle: Obstacle
+        self, listed: list[ListedSurvey], wanted: str, when: When, obstacle: Obstacle
     ) -> Found | Outcome:
         if not listed:
             detail = f"the server lists no survey with the name or id {wanted!r}"
@@ -176,7 +193,9 @@ class Surveys:
         if not sound:
             detail = escaped(self._refused.get(listed[-1]) or listed[-1].problem or UNJUDGED)
             return Outcome("refused", detail, listed[-1].id)
-        answerable = [(e, s) for e, s in sound if e.state == "open" and s.is_open(today)]
+        answerable = [
+            (e, s) for e, s in sound if e.state == "open" and when.round_of(s) is not None
+        ]
         fitting = [(e, s) for e, s in answerable if obstacle(s) is None]
         entry, survey = max(
             fitting or answerable or sound, key=lambda pair: (pair[1].opens, pair[0].position)
@@ -187,11 +206,7 @@ class Surveys:
             return Found(entry.id, survey, same)
         if answerable:
             return Outcome("refused", obstacle(survey) or "", entry.id)
-        closed = (
-            "was closed by its owner"
-            if entry.state != "open"
-            else f"is open from {survey.opens} to {survey.closes}"
-        )
+        closed = "was closed by its owner" if entry.state != "open" else when.obstacle(survey)
         return Outcome("closed", f"survey {survey.name!r} {closed}", entry.id)
 
     def _sound(self, listed: list[ListedSurvey]) -> list[tuple[ListedSurvey, Survey]]:

@@ -32,11 +32,13 @@ from deniable.client.net.transport import Transport, Unreachable
 from deniable.client.policy import Settings
 from deniable.client.state import outbox
 from deniable.client.state.database import UNUSABLE, State
+from deniable.client.state.drafts import freeze
 from deniable.client.state.outbox import QueuedEnvelope
 
 FIRST_PAUSE_SECONDS, MAX_PAUSE_SECONDS = 1.0, 3600.0
 MIN_SPREAD_SECONDS = 60.0
 MIN_REST_SECONDS = 0.01  # the thread rests at least this long before it checks again
+MAX_REST_SECONDS = 3600.0  # the monotonic clock may stand still while a machine sleeps
 MAX_DOUBLINGS = 20  # reaches every limit without overflow
 EXIT_SECONDS = 2.0  # time for all clients together when the process ends
 
@@ -250,20 +252,31 @@ class Uploader(ForkAware):
             return DeliveryResult(None, "the state cannot be used")
 
     def _take(self) -> QueuedEnvelope | float | None:
+        """Return an envelope whose try is counted, on disk if it is the first try.
+
+        A draft is frozen in the same transaction, and its slot is zeroed right after it.
+        """
         now, hurried = self._now(), self._hurried
+        limits = self._server, now, hurried, self._send_within
         with self._state.transaction(durable=False) as db:
             outbox.delete_expired(db, now)
-            taken, rest = None, None
+            tries, rest = None, None
             if not self._state.consents.obstacle(db):
                 if not self._rescheduled:
                     outbox.reschedule(db, self._server, now, self._send_within, hurried)
                     self._rescheduled = True
-                taken = outbox.take(db, self._server, now, hurried, self._send_within)
+                tries = outbox.fewest_tries(db, *limits)
                 rest = outbox.seconds_until_due(db, self._server, now)
+        taken = None
+        if tries is not None:
+            with self._state.transaction(durable=tries == 0) as db:
+                taken = outbox.take(db, *limits, tries)
+                if taken is not None and taken.slot is not None:
+                    return freeze(db, self._state.drafts, taken) or MIN_REST_SECONDS
         if taken is not None:
             return taken
         self._exhausted = hurried
-        return None if rest is None else max(rest, MIN_REST_SECONDS)
+        return None if rest is None else min(max(rest, MIN_REST_SECONDS), MAX_REST_SECONDS)
 
     def _send(self, envelope: QueuedEnvelope) -> DeliveryResult:
         from deniable.shared.envelope import CONTENT_TYPE

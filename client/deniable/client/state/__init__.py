@@ -2,7 +2,8 @@
 
 `database` opens the file and runs transactions; every other module takes the caller's transaction,
 so that the caller decides what is written together. A report passes through `ledger` (consent and
-charge) and `outbox`, which also schedules sending. `survey_cache` keeps lists.
+charge) and `outbox`, which also schedules sending. `drafts` keeps the reports that may still
+change, in a file of its own. `survey_cache` keeps lists.
 """
 
 from __future__ import annotations

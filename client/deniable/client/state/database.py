@@ -1,4 +1,4 @@
-"""The state on disk: one SQLite file that only its owner can read, and a marker file next to it.
+"""The state on disk: one SQLite file that only its owner can read, with a marker and the drafts.
 
 Every transaction that writes begins IMMEDIATE, so these run one at a time over all threads and
 processes. Reads have a connection of their own and wait for no writer. No transaction is open
@@ -43,6 +43,7 @@ from urllib.parse import quote
 
 from deniable.client.fork_safety import ForkAware
 from deniable.client.state import Transaction, schema
+from deniable.client.state.drafts import DraftFile, clear_released_slots
 from deniable.client.state.ledger import Consents, Identity, count_charges, has_gap
 from deniable.shared.errors import StoreUnusable
 
@@ -50,7 +51,7 @@ NEW_INSTALL = (
     "delete the folder to start as a new install, which also refills the privacy budget: the ε "
     "spent so far is forgotten, and the app can spend all of it again"
 )
-DATABASE, MARKER = "deniable.sqlite3", "deniable.used"
+DATABASE, MARKER, DRAFTS = "deniable.sqlite3", "deniable.used", "deniable.drafts"
 # total wait for other threads and processes, during which the app's own request waits too
 LOCK_WAIT_SECONDS = 0.25
 # a fork's wait for the disk; the running transaction then waits for no lock. Without this wait, a
@@ -113,6 +114,7 @@ class State(ForkAware):
         except (RuntimeError, OSError) as error:  # no home folder, or no current one
             self._problem = f"the folder {folder} cannot be found: {error}; nothing was sent"
         self.database, self.marker = self.folder / DATABASE, self.folder / MARKER
+        self.drafts = DraftFile(self.folder / DRAFTS)
         self._address = f"file:{quote(str(self.database))}?mode=rw"
         self.consents = Consents()
         self._postponed: list[tuple[Identity, Write]] = []
@@ -160,7 +162,7 @@ class State(ForkAware):
             except BaseException:
                 writer.close()
                 raise
-            if db.erased:
+            if db.erased and _clear_slots(db, self.drafts):
                 _fold(db)
             self._stays_open = self._stays_open or durable
             if not self._stays_open:
@@ -220,6 +222,7 @@ class State(ForkAware):
         """Delete an unreadable database but keep its marker, so that no budget is refilled."""
         try:
             self._make_marker()
+            self.drafts.destroy()
             for suffix in ("", "-journal", "-wal", "-shm"):
                 Path(f"{self.database}{suffix}").unlink(missing_ok=True)
         except OSError:
@@ -460,6 +463,17 @@ def _sync_folder(path: Path) -> None:
         os.fsync(folder)
     finally:
         os.close(folder)
+
+
+def _clear_slots(db: Transaction, drafts: DraftFile) -> bool:
+    """Zero the slots of deleted drafts. Where this fails, the next transaction tries again."""
+    try:
+        clear_released_slots(db, drafts)
+    except (sqlite3.Error, OSError):
+        if db.in_transaction:
+            db.execute("ROLLBACK")
+        return False
+    return True
 
 
 def _fold(db: Transaction) -> None:

@@ -48,10 +48,11 @@ SENDABLE = """server = :server AND EXISTS (SELECT 1 FROM settings
     WHERE settings.person = outbox.person AND name = 'consent' AND value = 'yes')"""
 
 # An envelope due after `latest` was scheduled before the clock was set back, so it may go now.
+# No report leaves before `earliest`, the moment after its round that was drawn with its first call.
 _READY = ("due <= :now", "due > :latest", f"tries < {MAX_TRIES} AND number <= :up_to")
 _CANDIDATES = " UNION ALL ".join(
     f"""SELECT * FROM (SELECT number FROM outbox
-        WHERE {SENDABLE} AND {ready} LIMIT {MAX_CANDIDATES})"""  # noqa: S608 - constants
+        WHERE {SENDABLE} AND earliest <= :now AND {ready} LIMIT {MAX_CANDIDATES})"""  # noqa: S608 - constants
     for ready in _READY
 )
 
@@ -94,8 +95,9 @@ class QueuedEnvelope:
     person: bytes
     survey: str
     round: int
-    packed: bytes
+    packed: bytes  # empty for a draft
     due: float
+    slot: int | None = None  # of a draft (drafts.py)
 
 
 def random_moment(now: datetime, within: float) -> float:
@@ -112,15 +114,21 @@ def put(
     entry: HistoryEntry,
     server: str,
     due: float = 0.0,
+    slot: int | None = None,
 ) -> None:
     """Queue an envelope for this server, with its entry in the history.
 
-    Beyond the limits, the oldest envelopes of the person, and then of all, are dropped and counted.
+    With a slot, it is a draft, which does not leave before it is due. Beyond the limits, the oldest
+    envelopes of the person, and then of all, are dropped and counted.
     """
     number = db.execute(
-        "INSERT INTO outbox (person, survey, round, envelope, until, server, due)"
-        " VALUES (?, ?, ?, ?, ?, ?, ?)",
-        (person, envelope.survey, envelope.round, packed, int(until.timestamp()), server, due),
+        "INSERT INTO outbox"
+        " (person, survey, round, envelope, until, server, due, earliest, slot)"
+        " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
+        (
+            *(person, envelope.survey, envelope.round, packed, int(until.timestamp())),
+            *(server, due, 0.0 if slot is None else due, slot),
+        ),
     ).lastrowid
     add_entry(db, entry, person)
     _drop(db, "WHERE person = ?", (person,), MAX_WAITING)
@@ -171,8 +179,7 @@ def delete_expired(db: Transaction, now: datetime) -> None:
     second = int(now.timestamp())
     late = db.execute("SELECT number FROM outbox WHERE until <= ?", (second,)).fetchall()
     _remove(db, [number for (number,) in late], "given-up", "it could not be sent in time")
-    db.erased |= bool(late)
-    for table in ("survey_keys", "kept_reports"):
+    for table in ("survey_keys", "kept_reports", "draft_surveys"):
         expired = db.execute(f"DELETE FROM {table} WHERE until <= ?", (second,))  # noqa: S608
         db.erased |= expired.rowcount > 0
 
@@ -185,18 +192,31 @@ def withdraw_all(db: Transaction, person: bytes) -> None:
     db.erased = True
 
 
-def take(
+def fewest_tries(
     db: Transaction, server: str, now: datetime, up_to: int, within: float
+) -> int | None:
+    """Return the least number of tries of the envelopes that `take` may return; None without one.
+
+    The first try must be durable before a connection is opened.
+    """
+    query = f"SELECT min(tries) FROM outbox WHERE number IN ({_CANDIDATES})"  # noqa: S608 - constants
+    row = db.execute(query, _bounds(server, now, up_to, within)).fetchone()
+    return None if row is None or row[0] is None else int(row[0])
+
+
+def take(
+    db: Transaction, server: str, now: datetime, up_to: int, within: float, least_tries: int = 0
 ) -> QueuedEnvelope | None:
     """Return an envelope that may be sent now, and count the try. A flush sets `up_to`."""
     query = f"""
-        SELECT number, person, survey, round, envelope, due, tries FROM outbox
-        WHERE number IN ({_CANDIDATES}) ORDER BY random() LIMIT 1"""  # noqa: S608 - constants
-    second = now.timestamp()
-    times = {"now": second, "latest": second + 2 * DAY_SECONDS + within}
-    row = db.execute(query, {"server": server, "up_to": up_to, **times}).fetchone()
+        SELECT number, person, survey, round, envelope, due, slot, tries FROM outbox
+        WHERE number IN ({_CANDIDATES}) AND tries >= :least
+        ORDER BY random() LIMIT 1"""  # noqa: S608 - constants
+    values = _bounds(server, now, up_to, within) | {"least": least_tries}
+    row = db.execute(query, values).fetchone()
     if row is None:
         return None
+    second = now.timestamp()
     *envelope, tries = row
     taken = QueuedEnvelope(*envelope)
     last = tries + 1 >= MAX_TRIES
@@ -205,6 +225,29 @@ def take(
         "UPDATE outbox SET tries = ?, due = ? WHERE number = ?", (tries + 1, due, taken.number)
     )
     return taken
+
+
+def waiting_row(db: Transaction, person: bytes, survey: str, round_: int) -> QueuedEnvelope | None:
+    """Return a person's row in the outbox for a round."""
+    row = db.execute(
+        "SELECT number, person, survey, round, envelope, due, slot FROM outbox"
+        " WHERE person = ? AND survey = ? AND round = ?",
+        (person, survey, round_),
+    ).fetchone()
+    return None if row is None else QueuedEnvelope(*row)
+
+
+def freeze(
+    db: Transaction, draft: QueuedEnvelope, packed: bytes, symbols: tuple[ReportedSymbol, ...]
+) -> None:
+    """Give a draft the bytes that are sent on every try, and release its slot."""
+    db.execute(
+        "UPDATE outbox SET envelope = ?, slot = NULL WHERE number = ?", (packed, draft.number)
+    )
+    db.execute(
+        "UPDATE history SET said = ?, detail = '' WHERE person = ? AND survey = ? AND round = ?",
+        (_described(symbols), draft.person, draft.survey, draft.round),
+    )
 
 
 def restore_try(db: Transaction, taken: QueuedEnvelope) -> None:
@@ -259,7 +302,7 @@ def describe_report(
 
 def add_entry(db: Transaction, entry: HistoryEntry, person: bytes = OWN) -> None:
     """Add a queued report to the history. The person's oldest entries make room."""
-    described = json.dumps([asdict(symbol) for symbol in entry.symbols], ensure_ascii=False)
+    described = _described(entry.symbols)
     row = (person, entry.survey, entry.name, entry.round, entry.day, described)
     db.execute(
         "INSERT OR REPLACE INTO history"
@@ -300,6 +343,17 @@ def settle(
     )
 
 
+def _described(symbols: Iterable[ReportedSymbol]) -> str:
+    return json.dumps([asdict(symbol) for symbol in symbols], ensure_ascii=False)
+
+
+def _bounds(server: str, now: datetime, up_to: int, within: float) -> dict[str, str | float]:
+    """Return the values in `_CANDIDATES`."""
+    second = now.timestamp()
+    times = {"now": second, "latest": second + 2 * DAY_SECONDS + within}
+    return {"server": server, "up_to": up_to, **times}
+
+
 def _drop(db: Transaction, where: str, values: tuple[bytes, ...], limit: int) -> None:
     (count,) = db.execute(f"SELECT count(*) FROM outbox {where}", values).fetchone()  # noqa: S608
     if count <= limit:
@@ -319,3 +373,4 @@ def _remove(db: Transaction, numbers: list[int], delivery: Delivery, detail: str
         for person, survey, round_ in db.execute(query, (number,)).fetchall():
             settle(db, person, survey, round_, delivery, detail)
         db.execute("DELETE FROM outbox WHERE number = ?", (number,))
+    db.erased |= bool(numbers)

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from deniable.client.state import Transaction
 from deniable.client.state.ledger import KEY_BYTES, OWN
 
-VERSION = 1
+VERSION = 2
 APPLICATION = 0x444E424C  # "DNBL": marks the file as ours
 
 
@@ -80,14 +80,29 @@ TABLES = (
     ),
     # Envelopes to send, until their round's grace is over. Numbers are never used twice.
     # server: the address they were made for; tries: how often the envelope was sent;
-    # due: it is not sent before (seconds since 1970), except by a flush.
+    # due: it is not sent before (seconds since 1970), except by a flush; earliest: not even then.
+    # A draft has an empty envelope and a slot (drafts.py) until it is frozen.
     Table(
         "outbox",
         """
         number INTEGER PRIMARY KEY AUTOINCREMENT, person BLOB NOT NULL, survey TEXT NOT NULL,
         round INTEGER NOT NULL, envelope BLOB NOT NULL, until INTEGER NOT NULL,
         server TEXT NOT NULL, due REAL NOT NULL, tries INTEGER NOT NULL DEFAULT 0,
-        UNIQUE (person, survey, round)""",
+        earliest REAL NOT NULL DEFAULT 0, slot INTEGER, UNIQUE (person, survey, round)""",
+        personal=True,
+    ),
+    # The slots of the file of drafts: the first byte, the number of bytes, and whether in use.
+    Table(
+        "slots",
+        "slot INTEGER PRIMARY KEY, size INTEGER NOT NULL, used INTEGER NOT NULL",
+        kept="a slot is zeroed after its report is deleted, and others hold the drafts of others",
+    ),
+    # The documents that a person's drafts are frozen with, until the survey's grace is over.
+    Table(
+        "draft_surveys",
+        """
+        person BLOB NOT NULL, survey TEXT NOT NULL, document BLOB NOT NULL, until INTEGER NOT NULL,
+        PRIMARY KEY (person, survey)""",
         personal=True,
     ),
     # The time of the last fetch from each server, and the policy that judged the list.
@@ -118,8 +133,11 @@ TABLES = (
 INDEXES = (
     "CREATE INDEX kept_reports_until ON kept_reports (until)",
     "CREATE INDEX survey_keys_until ON survey_keys (until)",
+    "CREATE INDEX draft_surveys_until ON draft_surveys (until)",
     "CREATE INDEX outbox_until ON outbox (until)",
     "CREATE INDEX outbox_due ON outbox (due)",
+    "CREATE INDEX outbox_slot ON outbox (slot) WHERE slot IS NOT NULL",
+    "CREATE INDEX slots_free ON slots (size) WHERE NOT used",
     "CREATE INDEX history_person ON history (person, number)",
 )
 
