@@ -98,9 +98,11 @@ export class Client {
   /**
    * Randomize the answers to a survey, given by name or id, and queue the report. Call it for everyone,
    * whatever the true answer is. Rejects only with InvalidAnswer, for a name that the policy does not declare.
-   * @param {string} survey @param {Record<string, unknown>} answers @returns {Promise<Outcome>}
+   * With `of: "ended"`, the answers are about the last round that is over, such as a total that the app counted in it.
+   * @param {string} survey @param {Record<string, unknown>} answers @param {{of?: "today" | "ended"}} [options] @returns {Promise<Outcome>}
    */
-  async answer(survey, answers) {
+  async answer(survey, answers, { of = "today" } = {}) {
+    if (of !== "today" && of !== "ended") throw new TypeError('of is "ended", or left out');
     const undeclared = Object.keys(answers).find((name) => !this.#policy.questions.has(name));
     if (undeclared !== undefined) {
       throw new InvalidAnswer(
@@ -108,7 +110,7 @@ export class Client {
       );
     }
     try {
-      return await this.#answer(survey, answers);
+      return await this.#answer(survey, answers, of === "ended");
     } catch (error) {
       return failure(error);
     }
@@ -171,15 +173,16 @@ export class Client {
   }
 
   /** Check consent, survey and policy, charge the ledger, randomize and queue. Nothing depends on a value before the noise is drawn.
-   * @param {string} wanted @param {Record<string, unknown>} answers @returns {Promise<Outcome>} */
-  async #answer(wanted, answers) {
+   * @param {string} wanted @param {Record<string, unknown>} answers @param {boolean} ended @returns {Promise<Outcome>} */
+  async #answer(wanted, answers, ended) {
     const consent = await this.#consent();
     if (consent === undefined) return { ...NO_CONSENT };
     await this.#expire();
     const names = Object.keys(answers),
-      found = await this.#surveys.find(wanted, (survey) => this.#obstacle(survey, names));
+      found = await this.#surveys.find(wanted, (survey) => this.#obstacle(survey, names), ended);
     if ("status" in found) return found;
-    const { id, survey } = found, now = this.#now(), round = survey.roundOf(now);
+    const { id, survey } = found, round = survey.roundAt(this.#now(), ended);
+    if (round === undefined) return { status: "closed", detail: "the round is over", survey: id };
     const costs = new Map(survey.questions.map((question) => [question.name, question.epsilon])),
       total = survey.epsilon; // not the cost of the drawn question: otherwise refusals would reveal the draw
     if ((await this.#consent()) !== consent) return { ...NO_CONSENT };

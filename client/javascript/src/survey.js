@@ -151,8 +151,16 @@ export function parseSurvey(text) {
     closes = day(survey.closes),
     { of, begins } = ROUNDS[survey.round];
   must(opens <= closes && of(closes) - of(opens) < 10_000, "opens and closes");
+  /** @param {number} round */
+  const ends = (round) => begins?.(round + 1) ?? closes + DAY;
   /** Return when a round's reports are no longer accepted. @param {number} round */
-  const takenUntil = (round) => (begins?.(round + 1) ?? closes + DAY) + survey.grace_days * DAY;
+  const takenUntil = (round) => ends(round) + survey.grace_days * DAY;
+  /** Return the round that answers given now are about, or undefined: the current one, or the last that is over and still accepted. @param {number} now @param {boolean} ended */
+  const roundAt = (now, ended) => {
+    if (!ended) return opens <= now && now < closes + DAY ? of(now) : undefined;
+    const round = now >= ends(of(closes)) ? of(closes) : of(now) - 1;
+    return round >= of(opens) && now < takenUntil(round) ? round : undefined;
+  };
   return {
     name: String(survey.name),
     title: String(survey.title),
@@ -166,6 +174,7 @@ export function parseSurvey(text) {
     closes: closes + DAY,
     questions,
     roundOf: of,
+    roundAt,
     takenUntil,
     keyUntil: takenUntil(of(closes)),
     /** The ε of one round. If one question is drawn, a report reveals nothing about the others. */
@@ -298,7 +307,8 @@ function parseQuestion(table) {
   checkOver(table);
   must(areWords(table), "title, unit, labels");
   must(
-    typeof table.name === "string" && /^[A-Za-z_][A-Za-z0-9_]{0,63}$/.test(table.name),
+    typeof table.name === "string" && table.name !== "of" &&
+      /^[A-Za-z_][A-Za-z0-9_]{0,63}$/.test(table.name),
     "question name",
   );
   const epsilon = billionths(table.epsilon);

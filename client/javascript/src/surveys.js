@@ -33,13 +33,13 @@ export class Surveys {
 
   /**
    * Return the newest open survey with this name and without an obstacle, or the survey with this id; otherwise the reason.
-   * @param {string} wanted @param {(survey: Survey) => string | undefined} obstacle
+   * @param {string} wanted @param {(survey: Survey) => string | undefined} obstacle @param {boolean} ended whether the last round that is over is answered
    */
-  async find(wanted, obstacle) {
+  async find(wanted, obstacle, ended) {
     const name = `list-${await sha256(this.#server)}`, now = this.#now();
     const kept = await this.#storage.get(name);
     const fresh = kept && kept.fetched <= now && now < kept.fetched + FRESH;
-    const choice = await this.#choose(kept?.surveys ?? [], wanted, obstacle);
+    const choice = await this.#choose(kept?.surveys ?? [], wanted, obstacle, ended);
     if (fresh && !("status" in choice)) return choice;
     const fetched = await this.#fetch();
     if (!fetched) {
@@ -48,7 +48,7 @@ export class Surveys {
     }
     this.#judged.clear();
     await this.#storage.put(name, { fetched: now, surveys: fetched });
-    const again = await this.#choose(fetched, wanted, obstacle);
+    const again = await this.#choose(fetched, wanted, obstacle, ended);
     this.#pace("status" in again);
     return again;
   }
@@ -57,7 +57,7 @@ export class Surveys {
   async kept(wanted) {
     const kept = await this.#storage.get(`list-${await sha256(this.#server)}`);
     return kept
-      ? this.#choose(kept.surveys, wanted, () => undefined)
+      ? this.#choose(kept.surveys, wanted, () => undefined, false)
       : { status: "unavailable", detail: "no list of surveys is stored yet" };
   }
 
@@ -116,8 +116,8 @@ export class Surveys {
     }
   }
 
-  /** @param {Entry[]} entries @param {string} wanted @param {(survey: Survey) => string | undefined} obstacle @returns {Promise<Choice>} */
-  async #choose(entries, wanted, obstacle) {
+  /** @param {Entry[]} entries @param {string} wanted @param {(survey: Survey) => string | undefined} obstacle @param {boolean} ended @returns {Promise<Choice>} */
+  async #choose(entries, wanted, obstacle, ended) {
     const byId = /^[0-9a-f]{64}$/.test(wanted), now = this.#now();
     let problem = "", refused;
     const sound = [];
@@ -132,7 +132,7 @@ export class Surveys {
       return { status: "no-survey", detail: "the server lists no survey with this name or id" };
     }
     const open = sound.filter(({ open, survey }) =>
-      open && survey.opens <= now && now < survey.closes
+      open && survey.roundAt(now, ended) !== undefined
     );
     const fitting = open.filter(({ survey }) => obstacle(survey) === undefined);
     const [newest] = [fitting, open, sound].find((group) => group.length)
@@ -143,7 +143,9 @@ export class Surveys {
     }
     return {
       status: "closed",
-      detail: "the survey is not open today, or was closed by its owner",
+      detail: ended
+        ? "the survey has no ended round whose reports are still accepted, or was closed by its owner"
+        : "the survey is not open today, or was closed by its owner",
       survey: newest.id,
     };
   }

@@ -37,6 +37,7 @@ from deniable.server.results.sentences import (
 )
 from deniable.shared.survey.document import Survey
 from deniable.shared.survey.kinds.base import Question
+from deniable.shared.survey.phrases import OVER
 
 MAX_TABLE_ROWS = 1_024  # maximum rows of a table on a page; the CSV has more
 MAX_TREND_ROUNDS = 60
@@ -81,6 +82,10 @@ class QuestionView:
     @property
     def style(self) -> Style:
         return STYLES[self.question.statistic]
+
+    @property
+    def over(self) -> str:
+        return OVER[self.question.over]
 
     @property
     def example_in_javascript(self) -> str:

@@ -40,7 +40,7 @@ from deniable.server.results.survey_estimates import (
 from deniable.server.store import PublishedSurvey
 from deniable.shared.errors import Refused
 from deniable.shared.privacy.epsilon import lifetime_promise, round_promise
-from deniable.shared.survey.phrases import repeated, when_sent
+from deniable.shared.survey.phrases import day_and_month, repeated, when_sent
 
 MAX_LINKS = 6  # shown in the row of rounds; the others are folded
 MAX_LISTED = 200  # including folded rounds; earlier rounds are on separate pages
@@ -101,6 +101,14 @@ class SurveyPage(PageContext):
         """Sentences about the privacy that the relay's shuffle adds."""
         facts = (self.period.shuffled or ()) if self.period else ()
         return list(shuffle_sentences(facts, self.estimates.header.epsilon))
+
+    @property
+    def arrival(self) -> str:
+        """Sentence on when the round's reports arrive; empty if they arrive during the round."""
+        if self.period is None or not self.survey.redraws:
+            return ""
+        first = day_and_month(self.survey.round_ends(self.period.round))
+        return f"Reports of this round arrive from {first}."
 
     @property
     def in_javascript(self) -> bool:
