@@ -144,6 +144,96 @@ def _die(bits: int) -> int:
     return 0
 
 
+# Kills of devices that keep drafts
+
+DRAFT_STEPS = {
+    *("transaction", "write_charge", "note_charges", "take_slot", "put", "write", "_overwrite"),
+    *("take", "freeze", "clear_released_slots", "clear", "request", "finish"),
+}
+ENDED = 29  # days after DAY: every report of December is due
+
+
+def draft_kills(url: str, state: str, key: str, caps: str) -> None:
+    """Devices are killed at each step of answering in turn, and then at each step of sending.
+
+    Prints, for each device, where it was killed, its report before it was sent, whether it answered
+    after the kill, and the ε that it spent.
+    """
+    import deniable.client.net.exchange  # noqa: F401 - loaded once, for all children
+    from deniable.shared.survey.document import parse_document  # noqa: F401 - the same
+
+    lines = []
+    for killed_in in ("answers", "sends"):
+        survived, step = False, 0
+        while not survived:
+            step += 1
+            folder, which = f"{state}-{killed_in}-{step}", (url, key, caps, killed_in, step)
+            answered = _draft_child(folder, _answers, *which)
+            before = _draft_child(folder, _answers, *which[:3], "", 0)
+            sent = _draft_child(folder, _sends, *which)
+            after = _draft_child(folder, _sends, *which[:3], "", 0)
+            survived = (answered if killed_in == "answers" else sent) != ""
+            lines.append([killed_in, folder, before, after])
+    print(json.dumps(lines))
+
+
+def _draft_child(
+    folder: str, act: Callable[[Client], str], url: str, key: str, caps: str, dies: str, step: int
+) -> str:
+    reading, writing = os.pipe()
+    child = os.fork()
+    if child == 0:
+        day = ENDED if act is _sends else 0
+        if f"_{dies}" == act.__name__:
+            tracer = _step_killer(step)
+            threading.settrace(tracer)
+            sys.settrace(tracer)
+        said = act(device(url, folder, key, caps, day))
+        sys.settrace(None)
+        os.write(writing, said.encode())
+        os._exit(0)
+    os.close(writing)
+    os.waitpid(child, 0)
+    with os.fdopen(reading) as pipe:
+        return pipe.read()
+
+
+def _answers(client: Client) -> str:
+    """Answer twice; the draft that is on disk then, or nothing."""
+    for option in ("option 1", "option 2"):
+        client.answer("app-health", set=option)
+    with client._state.transaction(durable=False):
+        draft = client._state.drafts.read(0)
+    return "lost" if draft is None else draft.payload.hex()
+
+
+def _sends(client: Client) -> str:
+    """Send, answer for the ended round once more, and send; the ε that was spent."""
+    client.flush(PATIENCE)
+    client.answer("app-health", of="ended", set="option 3")
+    client.flush(PATIENCE)
+    return str(client.budget().spent)  # type: ignore[union-attr] # a budget
+
+
+def _step_killer(step: int) -> Callable[[FrameType, str, Any], Any]:  # Any: as sys.settrace does
+    """A tracer that kills its process when the step begins or ends that many steps on."""
+    left = step
+
+    def count(frame: FrameType, event: str, arg: Any) -> Any:
+        nonlocal left
+        name, file = frame.f_code.co_name, frame.f_code.co_filename
+        if name not in DRAFT_STEPS or "/deniable/client/" not in file:
+            return None
+        if event in ("call", "return"):
+            left -= 1
+            if left == 0:
+                os.kill(os.getpid(), signal.SIGKILL)
+        frame.f_trace_lines = False
+        return count
+
+    return count
+
+
 # Forks
 
 
@@ -258,6 +348,7 @@ if __name__ == "__main__":
     programs: dict[str, Callable[..., None]] = {
         "crowd": crowd,
         "kills": kills,
+        "draft_kills": draft_kills,
         "forks": forks,
         "orphan": orphan,
         "resumed": resumed,

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import random
 import sqlite3
+import subprocess
+import sys
+from collections import Counter
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 from datetime import UTC, datetime, timedelta
 from itertools import pairwise, product
 from pathlib import Path
@@ -13,13 +18,16 @@ import pytest
 
 from deniable.client import Client, Outcome
 from deniable.client.disclosure import read_summary
-from deniable.client.state import outbox
+from deniable.client.state import Transaction, outbox
 from deniable.client.state.database import DATABASE, DRAFTS, MARKER
 from deniable.client.state.drafts import BLOCK_BYTES, DraftFile
+from deniable.client.state.outbox import QueuedEnvelope
 from deniable.shared.envelope import Envelope, parse_envelopes
-from deniable.shared.survey.document import parse_document
+from deniable.shared.privacy.mechanism import Draw
+from deniable.shared.survey.document import Report, Survey, Symbols, parse_document
+from deniable.shared.survey.keys import public_hex
 from tests.client.conftest import MakeClient
-from tests.client.scripted import LATER, Clock, Script, document
+from tests.client.scripted import KEY, LATER, Clock, Listing, Script, document
 from tests.eventually import PATIENCE
 from tests.survey_texts import bit, choice, question
 
@@ -380,8 +388,6 @@ def _told(outcome: Outcome) -> object:
 @pytest.mark.parametrize("over", OVERS)
 def test_two_histories_have_the_same_transcript(over: str, tmp_path: Path) -> None:
     """Status, charge, moment, sizes and the number of writes and draws are the same for all."""
-    from tests.client.scripted import Listing
-
     for length in (1, 2, 3):
         made = [
             transcript(tmp_path / f"{length}-{number}", over, history, Listing)
@@ -389,6 +395,53 @@ def test_two_histories_have_the_same_transcript(over: str, tmp_path: Path) -> No
         ]
         for one, other in pairwise(made):
             assert one == other
+
+
+def test_a_device_that_draws_only_for_a_yes_is_told_apart(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The twin of the test above."""
+    redraw = Survey.redraw
+
+    def hasty(asked: Survey, symbols: Symbols, answers: dict[str, object], draw: Draw) -> Report:
+        return redraw(asked, symbols, answers, draw) if answers["crashed"] else Report(symbols, ())
+
+    monkeypatch.setattr(Survey, "redraw", hasty)
+    one, other = (
+        transcript(tmp_path / str(history), "any", history, Listing)
+        for history in ((False, False), (False, True))
+    )
+    assert one != other
+
+
+@pytest.mark.parametrize("over", ["first", "any"])
+def test_the_first_try_is_durable_before_a_connection_is_opened(
+    over: str,
+    script: Script,
+    client_of: MakeClient,
+    clock: Clock,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    script.publish(asked(over))
+    client = client_of()
+    client.answer("app-health", crashed=True)
+    events: list[object] = []
+    transaction, send = client._state.transaction, client._uploader._send
+
+    def noted(durable: bool = True) -> AbstractContextManager[Transaction]:
+        events.append(durable)
+        return transaction(durable=durable)
+
+    def sent(envelope: QueuedEnvelope) -> object:
+        events.append("sends")
+        return send(envelope)
+
+    monkeypatch.setattr(client._state, "transaction", noted)
+    monkeypatch.setattr(client._uploader, "_send", sent)
+    script.always = LATER
+    clock.now = LEFT
+    client.flush(PATIENCE)
+    assert events[events.index("sends") - 1] is True
 
 
 # Answers about the round that has ended
@@ -434,6 +487,36 @@ def test_the_last_round_is_answered_after_the_survey_has_closed(
 def test_any_other_round_is_a_mistake_of_the_app(client_of: MakeClient) -> None:
     with pytest.raises(ValueError, match='of="ended"'):
         client_of().answer("app-health", of="yesterday", crashed=True)
+
+
+# Kills
+
+
+def test_a_killed_device_sends_one_payload_and_is_charged_once(
+    script: Script, tmp_path: Path
+) -> None:
+    """Killed in turn before and after each step of answering, and of sending."""
+    script.publish(document(questions=WIDE))
+    command = [sys.executable, "-m", "tests.client.children", "draft_kills", script.url]
+    options = [str(tmp_path / "device"), public_hex(KEY), "4"]
+    done = subprocess.run([*command, *options], capture_output=True, text=True, timeout=300)
+    assert (done.returncode, done.stderr) == (0, "")
+    bodies: dict[bytes, set[bytes]] = {}
+    for envelope in script.envelopes():
+        bodies.setdefault(envelope.id, set()).add(envelope.payload)
+    assert {len(payloads) for payloads in bodies.values()} == {1}, "no second payload"
+    sent = {payload.hex() for payloads in bodies.values() for payload in payloads}
+    devices = json.loads(done.stdout)
+    kills = Counter(killed_in for killed_in, *_ in devices)
+    assert min(kills["answers"], kills["sends"]) > 30
+    drafts_before = [draft for *_, draft, _ in devices]
+    assert sent == set(drafts_before) - {"lost"}, "what was on disk is what is sent"
+    assert len(sent) == len(bodies) == sum(draft != "lost" for draft in drafts_before)
+    assert all(draft != "lost" for killed_in, _, draft, _ in devices if killed_in == "sends")
+    for _, folder, _, spent in devices:
+        assert spent == "1", folder
+        file = Path(folder) / DRAFTS
+        assert not file.exists() or set(file.read_bytes()) == {0}, folder
 
 
 # Unbiased on simulated usage
