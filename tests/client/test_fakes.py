@@ -21,6 +21,7 @@ from deniable.shared.survey.document import render_document
 from tests.client.scripted import ANSWERS, document
 from tests.server.surveys import envelope, mixed
 from tests.server.world import NOON, world
+from tests.survey_texts import bit
 
 README = Path(__file__).resolve().parents[2] / "client" / "README.md"
 CRASHES = """
@@ -81,6 +82,20 @@ def test_every_outcome_an_app_must_handle_can_be_simulated(deniable_client: Make
     client.server.close("app-health")
     client.clock.move(days=1)
     assert client.answer("app-health", **ANSWERS).status == "closed"
+
+
+def test_a_whole_round_is_played_in_seconds(deniable_client: Make) -> None:
+    """At ε 20 hardly any report is a lie; a false alarm has a probability below 1e-8."""
+    policy = Policy(keys=["ab" * 32], max_epsilon_per_round="20", max_epsilon="40")
+    client = deniable_client(document(questions=bit(epsilon="20", over="any")), policy=policy)
+    client.consent(True)
+    for crashed in (False, True, False):
+        assert "leaves between" in client.answer("app-health", crashed=crashed).detail
+        client.clock.move(days=1)
+    assert client.reports == []
+    client.end_round()
+    (report,) = client.reports
+    assert (report.round, report.symbols) == (683, {"crashed": 1})
 
 
 def envelopes(made: Callable[..., Envelope]) -> dict[str, bytes]:

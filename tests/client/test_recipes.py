@@ -17,6 +17,7 @@ import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from http.client import HTTPConnection
 from pathlib import Path
@@ -28,8 +29,10 @@ from deniable.client import Budget, Client, InvalidPolicy, Policy
 from deniable.client.disclosure import read_summary
 from deniable.client.environment import KEPT
 from deniable.shared.privacy.epsilon import decimal_text
+from deniable.shared.survey.document import parse_toml, render_document
 from tests.client.scripted import ANSWERS, Script, document, entry
 from tests.eventually import PATIENCE, eventually
+from tests.survey_texts import number, survey_text
 
 CLIENT = Path(__file__).resolve().parents[2] / "client"
 README, RECIPES = CLIENT / "README.md", CLIENT / "RECIPES.md"
@@ -458,6 +461,33 @@ def test_a_serverless_function_works_only_with_persistent_state(
     assert different(script) == 1
     assert run(start) == "already-answered\n"
     finish(script, tmp_path / "my-app", "ann")
+
+
+# Totals
+
+
+def test_the_total_of_the_ended_month_is_answered_once(load: Load, script: Script) -> None:
+    """At ε 20 hardly any report is a lie; a false alarm has a probability below 1e-8."""
+    today = datetime.now(UTC).date()
+    asked = survey_text(
+        number(0, 10, "local-laplace", grid=1, epsilon="20"),
+        name="minutes-a-month",
+        opens=today - timedelta(days=80),
+        closes=today + timedelta(days=80),
+        grace_days=40,
+    )
+    script.publish(render_document(parse_toml(asked)))
+    app = load(recipe("Totals of a month"))
+    app.client._pipeline.policy = replace(app.policy, max_epsilon_per_round="20", max_epsilon="40")
+    app.client.consent(True)
+    last = f"{today.replace(day=1) - timedelta(days=1):%Y-%m}"
+    app.add(3)
+    totals = json.loads(app.COUNTER.read_text())
+    app.COUNTER.write_text(json.dumps(totals | {last: 600}))
+    assert [app.answer_last_month() for _ in range(2)] == ["queued", "already-answered"]
+    assert app.client.flush(PATIENCE) == 0
+    (envelope,) = script.envelopes()
+    assert envelope.payload == b"\1"
 
 
 def run(program: str, typed: str = "") -> str:

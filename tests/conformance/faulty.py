@@ -18,7 +18,7 @@ from typing import Any
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 
 from deniable.client import pipeline
-from deniable.client.net import delivery, exchange, survey_list, transport, uploader
+from deniable.client.net import delivery, exchange, survey_list, surveys, transport, uploader
 from deniable.client.policy import Policy
 from deniable.client.state import outbox, survey_cache
 from deniable.client.state.ledger import Ledger
@@ -28,6 +28,7 @@ from deniable.shared.privacy.mechanisms import OptimalTable, optimal_table
 from deniable.shared.survey import document, keys, questions
 from deniable.shared.survey.document import PERIODS, Report, Survey
 from deniable.shared.survey.kinds.base import NO_LABELS
+from deniable.shared.survey.kinds.choice import Bit
 from deniable.shared.survey.reader import Reader
 from tests.conformance.python_client import Adapter, Message, serve
 
@@ -197,13 +198,28 @@ def reopens() -> None:
     put(survey_cache, "_remember_closed", lambda *_: None)
 
 
+@fault("a_report_over_a_round_leaves_after_it")
+def sends_within_the_round() -> None:
+    put(Survey, "redraws", property(lambda _: False))
+
+
+@fault("a_report_over_a_round_leaves_after_it")
+def reports_the_last_answer_only() -> None:
+    put(Bit, "replaces", lambda *_: 1)
+
+
+@fault("the_ended_round_is_answered_once")
+def answers_for_today_only() -> None:
+    put(surveys.When, "round_of", lambda when, survey: survey.round_to_answer(when.today))
+
+
 @fault("only_the_complete_list_is_requested")
 def asks_for_the_one_it_means() -> Adapter:
     class Asking(Adapter):
-        def answer(self, survey: str, answers: Message) -> Message:
+        def answer(self, survey: str, answers: Message, of: str = "today") -> Message:
             carrier = transport.HttpTransport(self.client._server)
             carrier.request("GET", f"/v1/surveys/{survey}", None, None, 5)
-            return super().answer(survey, answers)
+            return super().answer(survey, answers, of)
 
     return Asking()
 
@@ -458,9 +474,9 @@ def reports_another_question_s_symbol() -> None:
 @fault("answers_reach_no_disk_and_no_log")
 def writes_a_log() -> Adapter:
     class Logging(Adapter):
-        def answer(self, survey: str, answers: Message) -> Message:
+        def answer(self, survey: str, answers: Message, of: str = "today") -> Message:
             print(answers, file=sys.stderr)
-            return super().answer(survey, answers)
+            return super().answer(survey, answers, of)
 
     return Logging()
 

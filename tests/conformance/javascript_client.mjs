@@ -39,8 +39,8 @@ const OPERATIONS = {
     return {};
   },
   consent: async ({ given }) => ({ kept: await client.consent(given) }),
-  answer: async ({ survey, answers }) => {
-    const { status, survey: id, round, unfit } = await client.answer(survey, answers);
+  answer: async ({ survey, answers, of }) => {
+    const { status, survey: id, round, unfit } = await client.answer(survey, answers, { of });
     return { status, survey: id, round, unfit };
   },
   flush: async () => ({ waiting: await client.flush(PATIENT) }),

@@ -55,8 +55,8 @@ class Adapter:
     def consent(self, given: bool) -> Message:
         return {"kept": self.client.consent(given)}
 
-    def answer(self, survey: str, answers: Message) -> Message:
-        outcome = self.client.answer(survey, **answers)
+    def answer(self, survey: str, answers: Message, of: str = "today") -> Message:
+        outcome = self.client.answer(survey, of=of, **answers)
         return {
             "status": outcome.status,
             "survey": outcome.survey,

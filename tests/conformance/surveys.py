@@ -22,6 +22,7 @@ from tests.conformance.claims import check, published, queued, same
 from tests.conformance.device import Broken, Stage
 from tests.conformance.vectors import read
 from tests.given_table import EACH
+from tests.survey_texts import bit
 
 Fields = dict[str, Any]  # keys of a question, as JSON
 
@@ -239,3 +240,37 @@ def only_the_complete_list_is_requested(stage: Stage) -> None:
     stage.start()
     queued(stage, id_)
     same("asked for", {get.path for get in stage.script.gets}, {"/v1/surveys"})
+
+
+@check
+def a_report_over_a_round_leaves_after_it(stage: Stage) -> None:
+    """A client may refuse such a survey. At ε 20 a lie has a probability of at most 1e-8."""
+    published(stage, questions=bit(epsilon="20", over="any"), period="day")
+    stage.policy |= {"max_epsilon": "40", "max_epsilon_per_round": "20"}
+    stage.start()
+    statuses = [stage.answer(crashed=crashed) for crashed in (False, True, False)]
+    if set(statuses) == {"refused"}:
+        return
+    same("answering", statuses, ["queued"] * 3)
+    stage.flush()
+    same("reports within the round", len(stage.script.posts), 0)
+    stage.later(days=9)
+    stage.flush()
+    same("reports after the round", [e.payload.hex() for e in stage.script.envelopes()], ["01"])
+
+
+@check
+def the_ended_round_is_answered_once(stage: Stage) -> None:
+    published(stage, questions=bit(), period="day")
+    stage.start()
+    stage.later(days=1)
+    about = {"survey": "app-health", "answers": {"crashed": True}}
+    rounds: list[int] = []
+    for of in ("ended", "today", "ended"):
+        reply = stage.ask("answer", **about, of=of)
+        wanted = "queued" if len(rounds) < 2 else "already-answered"
+        same(f"answering {of}", reply.get("status"), wanted)
+        rounds.append(reply["round"])
+    same("rounds", [rounds[1] - round_ for round_ in rounds], [1, 0, 1])
+    stage.flush()
+    same("reports", sorted(e.round for e in stage.script.envelopes()), sorted(rounds[:2]))

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from fractions import Fraction
 from itertools import product
 from math import prod
-from typing import get_args
+from pathlib import Path
+from typing import Any, get_args
 
 import pytest
 
@@ -214,3 +216,39 @@ def test_an_answer_that_does_not_fit_is_replaced_by_a_random_one() -> None:
         rolls = iter([replacement, 0])
         report = asked.redraw((1,), {"crashed": None}, lambda _: next(rolls))  # noqa: B023
         assert (report.symbols, report.unfit) == ((symbol,), ("crashed",))
+
+
+# Vectors
+
+
+VECTORS = json.loads((Path(__file__).parent.parent / "vectors" / "survey_over.json").read_text())
+
+
+def test_the_document_and_its_days_are_those_of_the_vectors() -> None:
+    asked = parse_toml(VECTORS["toml"])
+    assert render_document(asked).decode() == VECTORS["document"]
+    for vector in VECTORS["leaves"]:
+        leaves = asked.round_ends(vector["round"]), asked.leaves_until(vector["round"])
+        assert [int(day.timestamp()) for day in leaves] == [vector["from"], vector["until"]]
+
+
+@pytest.mark.parametrize("vector", VECTORS["redrawn"], ids=str)
+def test_later_answers_do_what_the_vectors_say(vector: dict[str, Any]) -> None:
+    (question,) = survey(texts.bit(over=vector["over"])).questions
+    lies = vector["answer"] != vector["drawn"]
+    rolls = iter([0, 0 if lies else ONE - 1])
+    symbol, _ = question.redraw(vector["kept"], vector["answer"], lambda _: next(rolls))
+    assert symbol == vector["symbol"]
+
+
+@pytest.mark.parametrize("vector", VECTORS["bad"], ids=lambda vector: str(vector["name"]))
+def test_broken_documents_of_the_vectors_are_refused(vector: dict[str, Any]) -> None:
+    table = json.loads(VECTORS["document"])
+    number = vector["question"]
+    changed = table["survey"] if number is None else table["question"][number]
+    changed |= vector["keys"]
+    text = {key: value for key, value in changed.items() if value is not None}
+    changed.clear()
+    changed |= text
+    with pytest.raises(InvalidSurvey):
+        parse_document(json.dumps(table).encode())

@@ -90,6 +90,10 @@ class FakeServer:
         self._listed[id_] = survey, {**entry, "key": self.key, "state": "open"}
         return survey
 
+    @property
+    def surveys(self) -> list[Survey]:
+        return [survey for survey, _ in self._listed.values()]
+
     def close(self, name: str) -> None:
         for survey, entry in self._listed.values():
             if survey.name == name:
@@ -195,6 +199,13 @@ class FakeClient(Client):
         """Flush, and return the reports that reached the server."""
         self.flush()
         return list(self.server.sent)
+
+    def end_round(self) -> None:
+        """Move the clock to when this round is over and all of its reports have left."""
+        today = self.clock.now.date()
+        rounds = [(s, s.round_to_answer(today)) for s in self.server.surveys]
+        ends = [survey.leaves_until(number) for survey, number in rounds if number is not None]
+        self.clock.now = max(ends, default=self.clock.now)
 
     def close(self) -> None:
         super().close()
