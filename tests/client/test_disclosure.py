@@ -27,6 +27,7 @@ from tests.client.scripted import (
 )
 from tests.command import asked_json, run
 from tests.eventually import PATIENCE
+from tests.survey_texts import bit as any_bit
 
 PUBLISHED = document()
 ALL_ROUNDS = (
@@ -75,6 +76,16 @@ def test_a_survey_that_ships_with_the_app_is_described_before_consent(
     )
     assert script.requests == []
     assert not (tmp_path / "state").exists()
+
+
+def test_a_report_over_a_round_is_described_with_the_days_on_which_it_leaves(
+    client_of: MakeClient,
+) -> None:
+    shipped = json.dumps(entry(document(questions=any_bit(over="any"))))
+    told = client_of(consent=False).describe("app-health", shipped=shipped)
+    assert isinstance(told, Description)
+    assert "Whether the answer was yes at least once in the month, among installs" in told.text
+    assert "Those of the first round leave between 1 and 8 January." in told.text
 
 
 @pytest.mark.parametrize(

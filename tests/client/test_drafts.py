@@ -376,7 +376,7 @@ def transcript(
         lines.append(client.flush(0.5))
         client._uploader.stop(PATIENCE)
         with client._state.transaction(durable=False) as db:
-            rows = db.execute("SELECT length(envelope), due, tries FROM outbox").fetchall()
+            rows = db.execute("SELECT length(envelope), slot, earliest FROM outbox").fetchall()
         client._state.close()
         return [*lines, *journal.lines, rows]
 

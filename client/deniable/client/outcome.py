@@ -19,8 +19,8 @@ Status = Literal[
 class Outcome:
     """Result of a call of `answer`. It contains no answer and no report, so it may be logged.
 
-    queued            a report is on disk, or waits in memory for a locked disk; `detail` gives the days if it leaves
-                      only after its round
+    queued            a report is on disk, or waits in memory for a locked disk; `detail` gives the
+                      days if it leaves only after its round
     already-answered  this install has already answered this survey, or the same questions under its
                       name, in this round; or the report that several rounds share is no longer kept
     budget-spent      too little is left of the app's caps over all surveys

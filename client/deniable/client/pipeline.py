@@ -29,6 +29,7 @@ from deniable.client.state.ledger import NOT_GIVEN, Consent, overruled
 from deniable.shared.privacy.epsilon import decimal_text
 
 if TYPE_CHECKING:
+    from deniable.shared.envelope import Envelope
     from deniable.shared.survey.document import Report, Survey
 
 
@@ -181,27 +182,20 @@ class AnswerPipeline:
         self, db: Transaction, person: bytes, charged: ChargedRound, today: date
     ) -> None:
         """Queue an empty draft with the charge, so that noise is never drawn without its slot."""
-        from deniable.shared.envelope import Envelope, envelope_id
-
         survey, round_ = charged.survey, charged.round
-        envelope = Envelope(
-            charged.id, round_, envelope_id(charged.key, charged.id, round_), 1, b""
-        )
         entry = outbox.HistoryEntry(
             *(charged.id, survey.name, round_, today.isoformat(), ()), detail=_leaves(charged)
         )
         due = drafts.due_after_round(survey, round_)
         slot = drafts.take_slot(db, person, survey, charged.id)
         until = survey.taken_until(round_)
-        outbox.put(db, person, envelope, b"", until, entry, self._server, due, slot)
+        outbox.put(db, person, _envelope(charged, b""), b"", until, entry, self._server, due, slot)
 
     def _write_draft(self, consent: Consent, charged: ChargedRound, report: Report) -> Outcome:
         """Write the report of a round's first call into its slot."""
-        from deniable.shared.envelope import Envelope, encode_report, envelope_id
+        from deniable.shared.envelope import encode_report
 
-        survey, round_ = charged.survey, charged.round
-        id_ = envelope_id(charged.key, charged.id, round_)
-        envelope = Envelope(charged.id, round_, id_, 1, encode_report(survey, report.symbols))
+        envelope = _envelope(charged, encode_report(charged.survey, report.symbols))
 
         def write(db: Transaction) -> Outcome | None:
             row = self._draft_row(db, consent, charged)
@@ -219,7 +213,7 @@ class AnswerPipeline:
         except StateBlocked:
             self.state.postpone(consent.identity, write)
             detail = "a report is ready, and will be sent once it can be written to disk"
-        return Outcome("queued", detail, charged.id, round_, report.unfit)
+        return Outcome("queued", detail, charged.id, charged.round, report.unfit)
 
     def _redraw(
         self, consent: Consent, charged: ChargedRound, answers: Mapping[str, object]
@@ -268,12 +262,10 @@ class AnswerPipeline:
     def _queue(
         self, consent: Consent, charged: ChargedRound, today: date, report: Report
     ) -> Outcome:
-        from deniable.shared.envelope import Envelope, encode_report, envelope_id
+        from deniable.shared.envelope import encode_report
 
         survey, round_ = charged.survey, charged.round
-        payload = encode_report(survey, report.symbols)
-        id_ = envelope_id(charged.key, charged.id, round_)
-        envelope = Envelope(charged.id, round_, id_, 1, payload)
+        envelope = _envelope(charged, encode_report(survey, report.symbols))
         packed = drafts.pack_envelope(survey, envelope)
         symbols = outbox.describe_report(
             survey.questions, report.symbols, survey.drawn_from, charged.repeats
@@ -300,6 +292,13 @@ class AnswerPipeline:
             self.state.postpone(consent.identity, write)
             detail = "a report is ready, and will be sent once it can be written to disk"
         return Outcome("queued", detail, charged.id, round_, report.unfit)
+
+
+def _envelope(charged: ChargedRound, payload: bytes) -> Envelope:
+    from deniable.shared.envelope import Envelope, envelope_id
+
+    id_ = envelope_id(charged.key, charged.id, charged.round)
+    return Envelope(charged.id, charged.round, id_, 1, payload)
 
 
 def _is_draft(survey: Survey, when: When) -> bool:
