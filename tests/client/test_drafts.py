@@ -499,7 +499,7 @@ def test_a_killed_device_sends_one_payload_and_is_charged_once(
     script.publish(document(questions=WIDE))
     command = [sys.executable, "-m", "tests.client.children", "draft_kills", script.url]
     options = [str(tmp_path / "device"), public_hex(KEY), "4"]
-    done = subprocess.run([*command, *options], capture_output=True, text=True, timeout=300)
+    done = subprocess.run([*command, *options], capture_output=True, text=True, timeout=900)
     assert (done.returncode, done.stderr) == (0, "")
     bodies: dict[bytes, set[bytes]] = {}
     for envelope in script.envelopes():
