@@ -185,7 +185,7 @@ def test_the_device_always_holds_one_report_of_the_state(over: Over) -> None:
 
 @pytest.mark.parametrize("over", STATES)
 def test_two_histories_differ_by_at_most_e_to_the_epsilon(over: Over) -> None:
-    """Of the report that is sent, and of the device's disk at any time."""
+    """Compare the report that is sent, and the device's disk at any time."""
     asked = survey(texts.bit(over=over, epsilon="1"))
     assert asked.questions[0].epsilon == Epsilon("1")
     for length in (1, 2, 3):
