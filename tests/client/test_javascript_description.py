@@ -55,7 +55,7 @@ def described(tmp_path: Path, **changes: Any) -> Any:  # Any: JSON
 ODD = {
     "odd numbers": survey_text(number(-1234567.5, 2.0) + number(0.25, 1000, name="b")),
     "escaped": survey_text(
-        '[[question]]\nname = "a"\nkind = "choice"\nepsilon = "1"\n'
+        '[[question]]\nname = "a"\nkind = "choice"\nover = "first"\nepsilon = "1"\n'
         'options = ["a\\nb", "\\u202e", "\\U0001F600", "x\\u0007"]\n'
     ),
 }

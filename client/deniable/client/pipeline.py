@@ -109,7 +109,7 @@ class AnswerPipeline:
         found = self._surveys.on_disk(wanted, when, seen, obstacle)
         if isinstance(found, Outcome) or (round_ := when.round_of(found.survey)) is None:
             return None
-        with self.state.read() as db:
+        with self.state.transaction(durable=False) as db:  # its connection has read the ledger
             person = consent.identity.person(db)
             later = self._later(db, person, found, when)
             return later or self._refusal(db, person, found, round_)
