@@ -35,6 +35,10 @@ def question(
     return _table("[[question]]", keys | more)
 
 
+def label(name: str, **kind: object) -> str:
+    return _table("[[label]]", {"name": name} | kind)
+
+
 def bit(name: str = "crashed", epsilon: str = "1", over: str | None = "first") -> str:
     return question(name, "bit", epsilon, over=over)
 

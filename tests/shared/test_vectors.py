@@ -11,6 +11,7 @@ import pytest
 from deniable.shared.envelope import (
     Envelope,
     NamedReports,
+    decode_labels,
     decode_reports,
     encode_report,
     envelope_id,
@@ -40,7 +41,8 @@ def vectors(name: str) -> Any:  # JSON has no type of its own
     return json.loads((FOLDER / name).read_text())
 
 
-FILES = [vectors("envelopes.json"), vectors("envelopes_ask_one.json")]
+NAMES = ("envelopes.json", "envelopes_ask_one.json", "envelopes_labels.json")
+FILES = [vectors(name) for name in NAMES]
 
 
 def messages(kind: str) -> list[dict[str, Any]]:
@@ -102,7 +104,11 @@ def test_valid_messages_are_written_as_they_were_read(
     table = {"envelopes": [json_envelope(survey, envelope) for envelope in envelopes]}
     assert table == json.loads(vector["json"])
     for envelope in envelopes:
-        reports = [encode_report(survey, symbols) for symbols in decode_reports(survey, envelope)]
+        size = survey.report_size
+        reports = [
+            encode_report(survey, symbols, decode_labels(survey, envelope.payload[number * size :]))
+            for number, symbols in enumerate(decode_reports(survey, envelope))
+        ]
         assert b"".join(reports) == envelope.payload
 
 

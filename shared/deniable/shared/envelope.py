@@ -3,8 +3,9 @@
     "DNB1" · survey id (32) · round (u32) · envelope id (16) · count (u32) · length (u32) · payload
 
 Numbers are little-endian, lengths are in bytes, and envelopes follow each other without gaps. A
-payload is `count` reports. A report has the symbols of the survey's questions in order; if each
-install is asked one question, it has that question's number, its symbol, and zeros as padding.
+payload is `count` reports. A report has the survey's labels, and the symbols of its questions, in
+order; if each install is asked one question, the labels are followed by that question's number, its
+symbol, and zeros as padding.
 PROTOCOL.md is normative; `tests/vectors/` has valid and invalid messages.
 """
 
@@ -22,6 +23,7 @@ from deniable.shared.errors import InvalidEnvelope
 from deniable.shared.privacy.encodings import is_hex
 from deniable.shared.survey.document import Survey, Symbols
 from deniable.shared.survey.kinds.base import Question
+from deniable.shared.survey.labels import RESERVED_NAME
 
 MAGIC = b"DNB1"
 HEADER = struct.Struct("<4s32sI16sII")
@@ -32,6 +34,7 @@ MAX_ENVELOPES = 4_096  # limit of one body with an app token; without a token it
 MAX_REPORTS = 65_536
 NO_QUESTION = "a report must begin with the number of one of the survey's questions, from 0"
 EMPTY = "the body is empty; send at least one envelope"
+NO_LABELS: Mapping[str, str | None] = {}
 NOT_ZERO = "the padding after its symbol must be zero"
 
 
@@ -60,7 +63,10 @@ class NamedReports:
     reports: list[Any]
 
     def envelope(self, survey: Survey) -> Envelope:
-        payload = b"".join(encode_report(survey, _symbols(survey, r)) for r in self.reports)
+        payload = b"".join(
+            encode_report(survey, _symbols(survey, report), _labels(survey, report))
+            for report in self.reports
+        )
         return Envelope(self.survey, self.round, self.id, len(self.reports), payload)
 
 
@@ -74,17 +80,20 @@ def envelope_id(key: bytes, survey: str, round_number: int) -> bytes:
     return hmac.digest(key, message, hashlib.sha256)[:16]
 
 
-def encode_report(survey: Survey, symbols: Sequence[int | None]) -> bytes:
-    """Return the bytes of one report, whose length depends on neither symbols nor question."""
+def encode_report(
+    survey: Survey, symbols: Sequence[int | None], labels: Mapping[str, str | None] = NO_LABELS
+) -> bytes:
+    """Return the bytes of one report, whose length depends on neither symbols nor labels."""
+    clear = b"".join(label.encode(labels.get(label.name)) for label in survey.labels)
     parts = [
         (number, symbol.to_bytes(question.mechanism.payload_size, "little"))
         for number, (question, symbol) in enumerate(zip(survey.questions, symbols, strict=True))
         if symbol is not None
     ]
     if not survey.asks_one:
-        return b"".join(payload for _, payload in parts)
+        return clear + b"".join(payload for _, payload in parts)
     ((number, payload),) = parts
-    return (bytes([number]) + payload).ljust(survey.report_size, b"\0")
+    return (clear + bytes([number]) + payload).ljust(survey.report_size, b"\0")
 
 
 def decode_reports(survey: Survey, envelope: Envelope) -> list[Symbols]:
@@ -108,6 +117,8 @@ def decode_report(survey: Survey, payload: bytes) -> Symbols:
         raise InvalidEnvelope(
             "bad-payload", f"a report has {survey.report_size} bytes, got {len(payload)}"
         )
+    decode_labels(survey, payload)
+    payload = payload[survey.labels_size :]
     if survey.asks_one:
         return _decode_one(survey, payload[0], payload[1:])
     symbols, start = [], 0
@@ -116,6 +127,15 @@ def decode_report(survey: Survey, payload: bytes) -> Symbols:
         symbols.append(_decode(question, payload[start:end]))
         start = end
     return tuple(symbols)
+
+
+def decode_labels(survey: Survey, payload: bytes) -> dict[str, str | None]:
+    """Return the labels in front of a report; refuse bytes that no client sends."""
+    labels, start = {}, 0
+    for label in survey.labels:
+        labels[label.name] = label.decode(payload[start : start + label.size])
+        start += label.size
+    return labels
 
 
 def _decode_one(survey: Survey, number: int, padded: bytes) -> Symbols:
@@ -206,10 +226,13 @@ def too_many(most: int) -> InvalidEnvelope:
 
 def json_envelope(survey: Survey, envelope: Envelope) -> dict[str, Any]:
     reports = []
-    for symbols in decode_reports(survey, envelope):
+    for number, symbols in enumerate(decode_reports(survey, envelope)):
         pairs = zip(survey.questions, symbols, strict=True)
         asked = ((q, symbol) for q, symbol in pairs if symbol is not None)
-        reports.append({q.name: q.mechanism.encoding.to_json(symbol) for q, symbol in asked})
+        labels = decode_labels(survey, envelope.payload[number * survey.report_size :])
+        clear = {RESERVED_NAME: labels} if labels else {}
+        named = {q.name: q.mechanism.encoding.to_json(symbol) for q, symbol in asked}
+        reports.append(clear | named)
     head = {"survey": envelope.survey, "round": envelope.round, "id": envelope.id.hex()}
     return {**head, "reports": reports}
 
@@ -217,12 +240,33 @@ def json_envelope(survey: Survey, envelope: Envelope) -> dict[str, Any]:
 def _symbols(survey: Survey, report: object) -> Symbols:
     names = [question.name for question in survey.questions]
     keys = set(report) if isinstance(report, dict) else set()
+    if survey.labels:
+        keys.discard(RESERVED_NAME)
     fits = len(keys) == 1 and keys <= set(names) if survey.asks_one else keys == set(names)
     if not fits:
         wanted = f"{'one of' if survey.asks_one else 'exactly'} the keys {', '.join(names)}"
         raise InvalidEnvelope("bad-payload", f"a report must have {wanted}")
     assert isinstance(report, dict), "its keys were checked"
     return tuple(_symbol(q, report[q.name]) if q.name in keys else None for q in survey.questions)
+
+
+def _labels(survey: Survey, report: Any) -> Mapping[str, str | None]:  # Any: its keys were checked
+    """Return the labels of a report in JSON: texts that its bytes hold, or null."""
+    labels = report.get(RESERVED_NAME) if survey.labels else NO_LABELS
+    names = [label.name for label in survey.labels]
+    if not isinstance(labels, Mapping) or set(labels) != set(names):
+        wanted = f"{RESERVED_NAME} must be an object with exactly the keys {', '.join(names)}"
+        raise InvalidEnvelope("bad-payload", wanted)
+    for label in survey.labels:
+        value = labels[label.name]
+        try:
+            fits = isinstance(value, str | None) and label.decode(label.encode(value)) == value
+        except ValueError:
+            fits = False
+        if not fits:
+            problem = "must be one of its values, or null if not given"
+            raise InvalidEnvelope("bad-payload", f"label {label.name!r} {problem}")
+    return labels
 
 
 def _symbol(question: Question, value: object) -> int:

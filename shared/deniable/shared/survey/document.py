@@ -20,7 +20,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime, timedelta
 from functools import cached_property
 from itertools import compress
@@ -30,6 +30,7 @@ from deniable.shared.errors import InvalidSurvey
 from deniable.shared.privacy.epsilon import decimal_text
 from deniable.shared.privacy.mechanism import Draw, random_pause
 from deniable.shared.survey.kinds.base import Question
+from deniable.shared.survey.labels import Label, read_labels
 from deniable.shared.survey.questions import (
     MAX_ROUNDS,
     Names,
@@ -134,6 +135,7 @@ class Survey:
     repeat_rounds: int = 1  # number of rounds that share one report; 1: each round has its own
     cross: tuple[Names, ...] = ()  # pairs of questions that are counted together
     sealed_to: str | None = None  # the public key to seal reports to, in hex
+    labels: tuple[Label, ...] = ()  # sent in clear in front of each report
 
     @property
     def calendar(self) -> Period:
@@ -216,10 +218,26 @@ class Survey:
         return len(self.questions) if self.asks_one else 1
 
     @property
+    def arms(self) -> Label | None:
+        """The label that devices draw, if there is one."""
+        return next((label for label in self.labels if label.is_drawn), None)
+
+    @property
+    def labels_size(self) -> int:
+        """Bytes of the labels in front of each report."""
+        return sum(label.size for label in self.labels)
+
+    @property
     def report_size(self) -> int:
-        """Bytes of one report on the wire, the same for every question."""
+        """Bytes of one report on the wire, the same for every label and question."""
         sizes = [question.mechanism.payload_size for question in self.questions]
-        return 1 + max(sizes) if self.asks_one else sum(sizes)
+        return self.labels_size + (1 + max(sizes) if self.asks_one else sum(sizes))
+
+    @property
+    def cells(self) -> int:
+        """Counts of one question after another; with `ask`, also each question's reports."""
+        cells = sum(question.mechanism.cells for question in self.questions)
+        return cells + (len(self.questions) if self.asks_one else 0)
 
     @cached_property
     def crossed(self) -> tuple[tuple[Question, Question], ...]:
@@ -278,7 +296,7 @@ class Survey:
         """Return True if both surveys ask the same; texts for people and days may differ."""
         # spans start at each survey's first round, so compare with 1
         rounds = (self.period, self.asks_one, self.repeat_rounds)
-        same_rounds = rounds == (other.period, other.asks_one, 1)
+        same_rounds = rounds == (other.period, other.asks_one, 1) and self.labels == other.labels
         own, others = (list(map(what_is_asked, survey.questions)) for survey in (self, other))
         return same_rounds and own == others
 
@@ -374,6 +392,7 @@ def render_document(survey: Survey) -> bytes:
             **({"sealed_to": survey.sealed_to} if survey.sealed_to else {}),
         },
         "question": [question_document(question) for question in survey.questions],
+        **({"label": [label.fields() for label in survey.labels]} if survey.labels else {}),
     }
     return (json.dumps(table, ensure_ascii=False, indent=1) + "\n").encode()
 
@@ -389,6 +408,7 @@ def _parse(table: object) -> Survey:
         raise InvalidSurvey("document.deniable", problem)
     reader = Reader("survey", top.take("survey", dict, "begin the file with [survey]"))
     tables = top.take("question", list, "add at least one [[question]]")
+    labels = top.optional("label", list) or []
     top.done()
     if not 1 <= len(tables) <= MAX_QUESTIONS:
         raise InvalidSurvey("question", f"a survey has 1 to {MAX_QUESTIONS} questions")
@@ -418,7 +438,7 @@ def _parse(table: object) -> Survey:
     )
     reader.done()
     _check_whole(survey)
-    return survey
+    return replace(survey, labels=read_labels(labels, [*survey.costs], survey.cells))
 
 
 def _check_whole(survey: Survey) -> None:

@@ -369,6 +369,17 @@ def repeated(survey: Survey, texts: Texts = ENGLISH) -> tuple[str, ...]:
     return kept, texts["late_change"], linked
 
 
+def sent_in_clear(survey: Survey) -> str:
+    """Return which labels a report carries, as one sentence; empty if there are none."""
+    drawn = {True: ", drawn on the device", False: ""}
+    labels = (
+        f"{label.name} ({', '.join(label.listed) or 'a short text'}{drawn[label.is_drawn]})"
+        for label in survey.labels
+    )
+    clear = "Sent in clear with each report, not randomized: "
+    return f"{clear}{'; '.join(labels)}." if survey.labels else ""
+
+
 def upper_first(text: str) -> str:
     """Capitalize the first letter of a sentence, unless it is ε.
 
