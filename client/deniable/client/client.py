@@ -5,14 +5,14 @@ from __future__ import annotations
 import math
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from datetime import UTC, datetime
 from functools import partial
 from typing import TYPE_CHECKING, Self
 
 from deniable.client.environment import ephemeral_reason
-from deniable.client.net.surveys import Found, Seen, Surveys, When
+from deniable.client.net.surveys import Found, Seen, Surveys, When, shipped_survey
 from deniable.client.net.transport import HttpTransport, Transport, checked_address
 from deniable.client.net.uploader import Uploader
 from deniable.client.outcome import Outcome
@@ -23,11 +23,13 @@ from deniable.client.signal_safety import signal_safe
 from deniable.client.state import outbox
 from deniable.client.state.database import UNUSABLE, State
 from deniable.client.state.ledger import NOT_GIVEN, Identity, overruled
-from deniable.shared.errors import InvalidPolicy, UntrustedSurvey
+from deniable.shared.errors import InvalidPolicy
 from deniable.shared.privacy.mechanism import Draw, kernel_draw
 
 CLOSE_SECONDS = 1.0
 MAX_TIMEOUT_SECONDS = 3600.0
+Labels = Mapping[str, str]  # values by name
+NO_LABELS: Labels = {}
 
 AnyPath = str | os.PathLike[str]
 
@@ -50,12 +52,13 @@ class Client(Person):
     relay        the address for sealed reports, and for nothing else; a survey that is not sealed
                  is then refused
     allow_ci     answer also in continuous integration, whose runs are not people
+    labels       public properties, like {"version": "3.0.1"}; never set one from an answer
 
     The other arguments replace clock, noise and network, and are for tests.
 
     No method raises an error because of a network, a disk, a server or a survey. A mistake in the
-    app's own code raises InvalidPolicy (a policy or an address), InvalidAnswer (a name that the
-    policy does not declare) or InvalidPerson (an id).
+    app's own code raises InvalidPolicy, InvalidAnswer (a name that the policy does not declare) or
+    InvalidPerson (an id).
     """
 
     def __init__(
@@ -74,6 +77,7 @@ class Client(Person):
         timeout: float = 10.0,
         relay: str | None = None,
         allow_ci: bool = False,
+        labels: Labels = NO_LABELS,
     ) -> None:
         if not 0 <= send_within < math.inf:
             raise InvalidPolicy(f"send_within: give seconds, 0 or more, got {send_within!r}")
@@ -81,6 +85,7 @@ class Client(Person):
             raise InvalidPolicy(f"timeout: give seconds above 0, up to an hour, got {timeout!r}")
         if not isinstance(policy, Policy):
             raise InvalidPolicy(f"policy: pass a client Policy, got {type(policy).__name__}")
+        labels = policy.checked_labels(labels)
         server = self._server = checked_address(server)
         folder, self._now = State(state), now
         folder.consents.allow_ci = allow_ci
@@ -96,7 +101,7 @@ class Client(Person):
         pipeline = AnswerPipeline(settings, folder, self._surveys)
         self._draw, self._described = draw, dict[str, Found]()
         super().__init__(
-            Identity(None), pipeline, self._uploader.report_queued, self._print_example
+            Identity(None, labels), pipeline, self._uploader.report_queued, self._print_example
         )
         self._resume()
 
@@ -109,15 +114,17 @@ class Client(Person):
     def __repr__(self) -> str:
         return f"Client({self._server!r}, state={str(self._state.folder)!r})"
 
-    def person(self, id: str, /) -> Person:  # noqa: A002 - positional
+    def person(self, id: str, /, *, labels: Labels = NO_LABELS) -> Person:  # noqa: A002 - positional
         """Return one person of the many who share this client, by the app's id for them.
 
         Each person has a ledger, consent, keys, reports and history of their own. Only a keyed hash
-        of the id is stored. The install's own person has no id: it is the client itself.
+        of the id is stored. The install's own person has no id: it is the client itself. `labels`
+        replace those of the client that have the same names.
         """
         if not isinstance(id, str):
             raise TypeError(f"a person's id must be text, got {type(id).__name__}")
-        return Person(Identity(id), self._pipeline, self._report_queued, self._show_example)
+        labels = {**self._consent.identity.labels, **self._policy.checked_labels(labels)}
+        return Person(Identity(id, labels), self._pipeline, self._report_queued, self._show_example)
 
     @signal_safe
     def prefetch(self, timeout: float = 10.0) -> bool:
@@ -148,7 +155,10 @@ class Client(Person):
         the reason. `texts` replaces sentences of `deniable.shared.survey.phrases.ENGLISH`, for
         another language.
         """
-        found = self._listed_survey(survey) if shipped is None else self._shipped(survey, shipped)
+        if shipped is None:
+            found = self._listed_survey(survey)
+        else:
+            found = shipped_survey(survey, shipped, self._policy)
         if isinstance(found, Outcome):
             return found
         self._described[survey] = found
@@ -261,17 +271,6 @@ class Client(Person):
         )
         with suppress(OSError, ValueError, AttributeError):  # the stream is closed, or missing
             sys.stderr.write(f"{text}\n")
-
-    def _shipped(self, wanted: str, entry: bytes | str) -> Found | Outcome:
-        from deniable.client.net.survey_list import read_shipped
-
-        try:
-            found = Found(*read_shipped(entry, self._policy))
-        except UntrustedSurvey as error:
-            return Outcome("refused", str(error))
-        if wanted not in (found.id, found.survey.name):
-            return Outcome("no-survey", f"the survey that ships with the app is not {wanted!r}")
-        return found
 
     @signal_safe
     def _resume(self) -> None:

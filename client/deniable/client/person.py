@@ -155,6 +155,17 @@ class Person:
             answers.clear()
 
     @signal_safe
+    def arm(self, survey: str, /, *, shipped: bytes | str | None = None) -> str | None:
+        """Return the arm of an experiment that this device has drawn for a survey.
+
+        Read it before you treat anyone differently, at each start. The arm is drawn with the
+        survey's key, kept until the survey has ended, and erased with the key. Without consent, or
+        while no survey is known, this is the first arm of the survey that ships with the app, or
+        None. Needs no network.
+        """
+        return self._pipeline.arm(self._consent, survey, shipped)
+
+    @signal_safe
     def sent(self) -> Summary | Outcome:
         """Return every report of this device, sent or waiting. Needs no network."""
         try:

@@ -15,18 +15,20 @@ What is charged, written and returned, and when, does not depend on any of the a
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import UTC, date
 from functools import partial
 from typing import TYPE_CHECKING
 
-from deniable.client.net.surveys import Found, Obstacle, Seen, Surveys, When
+from deniable.client.net.surveys import Found, Obstacle, Seen, Surveys, When, shipped_survey
 from deniable.client.outcome import Outcome
 from deniable.client.policy import Settings
 from deniable.client.state import Transaction, drafts, ledger, outbox
-from deniable.client.state.database import State, StateBlocked
+from deniable.client.state.database import UNUSABLE, State, StateBlocked
 from deniable.client.state.ledger import NOT_GIVEN, Consent, overruled
 from deniable.shared.privacy.epsilon import decimal_text
+from deniable.shared.survey.labels import drawn_arm
 
 if TYPE_CHECKING:
     from deniable.shared.envelope import Envelope
@@ -62,7 +64,7 @@ class AnswerPipeline:
         """Charge, randomize and queue an answer.
 
         No step depends on a value until the noise is drawn. If the noise was drawn in an earlier
-        round, no step does.
+        round, no step does. The labels were set before, and are fixed here for the round.
         """
         when = When(self._now().astimezone(UTC).date(), ended)
         charged = self._charged(consent, wanted, when, partial(self._obstacle, frozenset(answers)))
@@ -75,6 +77,27 @@ class AnswerPipeline:
         if charged.is_draft:
             return self._write_draft(consent, charged, report)
         return self._queue(consent, charged, when.today, report)
+
+    def arm(self, consent: Consent, wanted: str, shipped: bytes | str | None) -> str | None:
+        """Return the arm that the person's key for a survey draws, or else its first arm."""
+        found = None if shipped is None else shipped_survey(wanted, shipped, self.policy)
+        with suppress(*UNUSABLE):
+            if self.state.begun:
+                with self.state.transaction() as db:
+                    if consent.obstacle(db) is None:
+                        return self._drawn_arm(db, consent, wanted) or _first_arm(found)
+        return _first_arm(found)
+
+    def _drawn_arm(self, db: Transaction, consent: Consent, wanted: str) -> str | None:
+        when, seen = When(self._now().astimezone(UTC).date()), self._surveys.seen(db)
+        found = self._surveys.on_disk(wanted, when, seen, self._policy_obstacle)
+        if isinstance(found, Outcome) or found.survey.arms is None:
+            return None
+        person, until = (
+            consent.identity.person(db),
+            found.survey.taken_until(found.survey.last_round),
+        )
+        return drawn_arm(outbox.survey_key(db, person, found.id, until), found.survey.arms)
 
     def _charged(
         self, consent: Consent, wanted: str, when: When, obstacle: Obstacle
@@ -124,8 +147,12 @@ class AnswerPipeline:
             )
         if self._relayed and survey.sealed_to is None:
             return f"survey {survey.name!r} is not sealed, and this client sends through a relay"
+        return survey.unasked(names) or self._policy_obstacle(survey)
+
+    def _policy_obstacle(self, survey: Survey) -> str | None:
+        """Return the reason why the policy refuses a survey's questions or labels."""
         kinds = {question.name: question.kind for question in survey.questions}
-        return survey.unasked(names) or self.policy.mismatch(kinds)
+        return self.policy.mismatch(kinds) or self.policy.unlabelled(survey)
 
     def _charge(
         self, db: Transaction, consent: Consent, found: Found, when: When
@@ -189,13 +216,12 @@ class AnswerPipeline:
         due = drafts.due_after_round(survey, round_)
         slot = drafts.take_slot(db, person, survey, charged.id)
         until = survey.taken_until(round_)
-        outbox.put(db, person, _envelope(charged, b""), b"", until, entry, self._server, due, slot)
+        empty = _envelope(charged, b"")
+        outbox.put(db, person, empty, b"", until, entry, self._server, due, slot)
 
     def _write_draft(self, consent: Consent, charged: ChargedRound, report: Report) -> Outcome:
         """Write the report of a round's first call into its slot."""
-        from deniable.shared.envelope import encode_report
-
-        envelope = _envelope(charged, encode_report(charged.survey, report.symbols))
+        envelope = _envelope(charged, _payload(consent, charged, report))
 
         def write(db: Transaction) -> Outcome | None:
             row = self._draft_row(db, consent, charged)
@@ -219,7 +245,7 @@ class AnswerPipeline:
         self, consent: Consent, charged: ChargedRound, answers: Mapping[str, object]
     ) -> Outcome:
         """Redraw the report of a round after a later call, and overwrite its slot."""
-        from deniable.shared.envelope import decode_report, encode_report
+        from deniable.shared.envelope import decode_labels, decode_report, encode_report
 
         survey = charged.survey
         with self.state.transaction(durable=False) as db:
@@ -230,7 +256,8 @@ class AnswerPipeline:
             if kept is None or row.slot is None:
                 return _lost(charged)
             report = survey.redraw(decode_report(survey, kept.payload), answers, self._draw)
-            payload = encode_report(survey, report.symbols)
+            labels = decode_labels(survey, kept.payload)  # those of the round's first call
+            payload = encode_report(survey, report.symbols, labels)
             self.state.drafts.write(row.slot, replace(kept, payload=payload))
         return Outcome("queued", _leaves(charged), charged.id, charged.round, report.unfit)
 
@@ -262,13 +289,16 @@ class AnswerPipeline:
     def _queue(
         self, consent: Consent, charged: ChargedRound, today: date, report: Report
     ) -> Outcome:
-        from deniable.shared.envelope import encode_report
+        from deniable.shared.envelope import decode_labels
 
         survey, round_ = charged.survey, charged.round
-        envelope = _envelope(charged, encode_report(survey, report.symbols))
+        envelope = _envelope(charged, _payload(consent, charged, report))
         packed = drafts.pack_envelope(survey, envelope)
-        symbols = outbox.describe_report(
-            survey.questions, report.symbols, survey.drawn_from, charged.repeats
+        symbols = (
+            *outbox.describe_labels(decode_labels(survey, envelope.payload)),
+            *outbox.describe_report(
+                survey.questions, report.symbols, survey.drawn_from, charged.repeats
+            ),
         )
         entry = outbox.HistoryEntry(charged.id, survey.name, round_, today.isoformat(), symbols)
         until = survey.taken_until(round_)
@@ -292,6 +322,20 @@ class AnswerPipeline:
             self.state.postpone(consent.identity, write)
             detail = "a report is ready, and will be sent once it can be written to disk"
         return Outcome("queued", detail, charged.id, round_, report.unfit)
+
+
+def _first_arm(found: Found | Outcome | None) -> str | None:
+    arms = found.survey.arms if isinstance(found, Found) else None
+    return arms.arms[0] if arms else None
+
+
+def _payload(consent: Consent, charged: ChargedRound, report: Report) -> bytes:
+    """Return the bytes of a report, with the app's labels and the drawn arm."""
+    from deniable.shared.envelope import encode_report
+
+    arms = charged.survey.arms
+    drawn = {arms.name: drawn_arm(charged.key, arms)} if arms else {}
+    return encode_report(charged.survey, report.symbols, {**consent.identity.labels, **drawn})
 
 
 def _envelope(charged: ChargedRound, payload: bytes) -> Envelope:

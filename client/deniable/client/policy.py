@@ -17,9 +17,11 @@ from typing import TYPE_CHECKING
 from deniable.shared.errors import InvalidEpsilon, InvalidPolicy
 from deniable.shared.privacy.epsilon import parse_billionths
 from deniable.shared.survey.kinds import KINDS  # imports a kind only when it is used
+from deniable.shared.survey.labels import value_problem
 
 if TYPE_CHECKING:
     from deniable.shared.privacy.mechanism import Draw
+    from deniable.shared.survey.document import Survey
 
 _HEX = re.compile(r"[0-9a-f]{64}", re.ASCII)
 
@@ -37,6 +39,9 @@ class Policy:
     questions                 the questions that the app answers, by name, with the kind of each:
                               "bit", "number", "choice", "text" or "vector". A survey that asks for
                               one of them as another kind is refused before any value is examined
+    labels                    the names of the labels that may be sent in clear with a report. A
+                              survey that declares another one is refused, unless the device draws
+                              it (arms)
     surveys                   ids, if the app answers only those surveys: the only protection
                               against a server that shows different people different surveys
     """
@@ -47,6 +52,7 @@ class Policy:
     max_epsilon_per_question: str | None = None
     surveys: Collection[str] | None = None
     questions: Mapping[str, str] | None = None
+    labels: Collection[str] = ()
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "keys", _hex_texts("keys", self.keys, "deniable keys show FILE"))
@@ -55,6 +61,7 @@ class Policy:
             object.__setattr__(self, "surveys", pinned)
         if self.questions is not None:
             object.__setattr__(self, "questions", _kinds(self.questions))
+        object.__setattr__(self, "labels", _label_names(self.labels))
         _ = self.round_cap, self.total_cap, self.question_cap  # refuse mistakes here, not later
 
     @cached_property
@@ -92,6 +99,25 @@ class Policy:
                 return f"question {name!r} is asked as a {kind}, and the app {difference}"
         return None
 
+    def unlabelled(self, survey: Survey) -> str | None:
+        """Return why a survey's labels may not be sent, or None."""
+        for label in survey.labels:
+            if not label.is_drawn and label.name not in self.labels:
+                return (
+                    f"survey {survey.name!r} sends the label {label.name!r}, which the app forbids"
+                )
+        return None
+
+    def checked_labels(self, labels: Mapping[str, str]) -> Mapping[str, str]:
+        """Return the app's labels; raise InvalidPolicy for those that it may not send."""
+        if not isinstance(labels, Mapping):
+            raise InvalidPolicy('labels: give each label its value, like labels={"version": "3.0"}')
+        for name, value in labels.items():
+            problem = value_problem(value) if name in self.labels else "is not named in the policy"
+            if problem:
+                raise InvalidPolicy(f"labels: {name!r} {problem}")
+        return dict(labels)
+
     @cached_property
     def fingerprint(self) -> str:
         """Hash of the trusted keys and surveys: a list cached under another policy is not used."""
@@ -125,6 +151,13 @@ def _kinds(questions: Mapping[str, str]) -> Mapping[str, str]:
                 f"questions: the kind of {name!r} is one of {', '.join(KINDS)}; got {kind!r}"
             )
     return {str(name): str(kind) for name, kind in questions.items()}
+
+
+def _label_names(names: object) -> Collection[str]:
+    listed = names if isinstance(names, Collection) and not isinstance(names, str | bytes) else [""]
+    if not all(isinstance(name, str) and name for name in listed):
+        raise InvalidPolicy('labels: give a list of names, like labels=["version"]')
+    return tuple(map(str, listed))
 
 
 def _cap(name: str, text: object) -> int:

@@ -40,6 +40,7 @@ export const ENGLISH = {
   clear: "Sent in clear with each report: {names}.",
   clear_survey: "the survey",
   clear_round: "the round",
+  any_text: "a short text",
   address:
     "While a report arrives, the server sees the network address of this device. So it can tell that you take part.",
   one_day: "one day",

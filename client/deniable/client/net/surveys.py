@@ -23,10 +23,10 @@ from typing import TYPE_CHECKING
 
 from deniable.client.diagnostics import escaped, log_failure
 from deniable.client.fork_safety import ForkAware
-from deniable.client.net.survey_list import ID, read_list, verified
+from deniable.client.net.survey_list import ID, read_list, read_shipped, verified
 from deniable.client.net.transport import Reply, Transport, Unreachable
 from deniable.client.outcome import Outcome
-from deniable.client.policy import Settings
+from deniable.client.policy import Policy, Settings
 from deniable.client.state import Transaction
 from deniable.client.state.database import UNUSABLE, State
 from deniable.client.state.survey_cache import (
@@ -38,7 +38,7 @@ from deniable.client.state.survey_cache import (
     kept_list,
     kept_pause,
 )
-from deniable.shared.errors import DeniableError
+from deniable.shared.errors import DeniableError, UntrustedSurvey
 
 if TYPE_CHECKING:
     from deniable.shared.survey.document import Survey
@@ -238,6 +238,17 @@ class Surveys:
         with self._state.transaction() as db:
             if not self._state.consents.obstacle(db):
                 keep_list(db, self._server, listed, self._policy.fingerprint, self._now())
+
+
+def shipped_survey(wanted: str, entry: bytes | str, policy: Policy) -> Found | Outcome:
+    """Return the survey that ships with an app, if it is the wanted one."""
+    try:
+        found = Found(*read_shipped(entry, policy))
+    except UntrustedSurvey as error:
+        return Outcome("refused", str(error))
+    if wanted not in (found.id, found.survey.name):
+        return Outcome("no-survey", f"the survey that ships with the app is not {wanted!r}")
+    return found
 
 
 class _Fetch:

@@ -144,7 +144,7 @@ def freeze(db: Transaction, drafts: DraftFile, taken: QueuedEnvelope) -> QueuedE
 
     Return None, and give up the report, if its slot or its survey is damaged.
     """
-    from deniable.shared.envelope import decode_report
+    from deniable.shared.envelope import decode_labels, decode_report
     from deniable.shared.survey.document import parse_document
 
     envelope = draft_of(drafts, taken)
@@ -159,9 +159,11 @@ def freeze(db: Transaction, drafts: DraftFile, taken: QueuedEnvelope) -> QueuedE
     survey = parse_document(row[0])
     packed = pack_envelope(survey, envelope)
     symbols = decode_report(survey, envelope.payload)
-    outbox.freeze(
-        db, taken, packed, outbox.describe_report(survey.questions, symbols, survey.drawn_from)
+    described = (
+        *outbox.describe_labels(decode_labels(survey, envelope.payload)),
+        *outbox.describe_report(survey.questions, symbols, survey.drawn_from),
     )
+    outbox.freeze(db, taken, packed, described)
     return replace(taken, packed=packed, slot=None)
 
 

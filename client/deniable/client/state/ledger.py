@@ -96,11 +96,12 @@ Setting = Literal[
 
 
 class Identity:
-    """A person's id as the app gives it; None for the install's own person."""
+    """A person's id as the app gives it (None: the install's own person), and public labels."""
 
-    __slots__ = ("_text",)
+    __slots__ = ("_text", "labels")
 
-    def __init__(self, text: str | None) -> None:
+    def __init__(self, text: str | None, labels: Mapping[str, str] | None = None) -> None:
+        self.labels = labels or {}
         self._text = None if text is None else _checked(text)
 
     def __eq__(self, other: object) -> bool:

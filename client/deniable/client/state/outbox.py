@@ -300,6 +300,14 @@ def describe_report(
     return tuple(described)
 
 
+def describe_labels(labels: Mapping[str, str | None]) -> tuple[ReportedSymbol, ...]:
+    """Describe the labels of a report, which are neither randomized nor charged."""
+    return tuple(
+        ReportedSymbol(name, "0", "not given" if value is None else value, "sent in clear")
+        for name, value in labels.items()
+    )
+
+
 def add_entry(db: Transaction, entry: HistoryEntry, person: bytes = OWN) -> None:
     """Add a queued report to the history. The person's oldest entries make room."""
     described = _described(entry.symbols)

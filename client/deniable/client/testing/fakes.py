@@ -18,10 +18,10 @@ from typing import Literal
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-from deniable.client.client import Client
+from deniable.client.client import NO_LABELS, Client
 from deniable.client.net.transport import Reply, Unreachable
 from deniable.client.policy import Policy
-from deniable.shared.envelope import Envelope, decode_reports, parse_envelopes
+from deniable.shared.envelope import Envelope, decode_labels, decode_reports, parse_envelopes
 from deniable.shared.errors import InvalidEnvelope, WrongUse
 from deniable.shared.privacy.mechanism import kernel_draw
 from deniable.shared.survey.document import (
@@ -46,6 +46,7 @@ class SentReport:
     survey: str
     round: int
     symbols: Mapping[str, int]
+    labels: Mapping[str, str | None]  # sent in clear
 
 
 class Clock:
@@ -153,7 +154,8 @@ class FakeServer:
         self._taken.add(key)
         pairs = zip(survey.questions, symbols, strict=True)
         asked = {question.name: symbol for question, symbol in pairs if symbol is not None}
-        self.sent.append(SentReport(survey.name, envelope.round, asked))
+        labels = decode_labels(survey, envelope.payload)
+        self.sent.append(SentReport(survey.name, envelope.round, asked, labels))
         return True
 
 
@@ -174,7 +176,13 @@ class FakeClient(Client):
     `consent(True)`.
     """
 
-    def __init__(self, *surveys: Source, policy: Policy | None = None, seed: int | None = None):
+    def __init__(
+        self,
+        *surveys: Source,
+        policy: Policy | None = None,
+        seed: int | None = None,
+        labels: Mapping[str, str] = NO_LABELS,
+    ):
         _refuse_outside_tests()
         self.clock = Clock(datetime(1970, 1, 1, tzinfo=UTC))
         self.server = FakeServer(self.clock)
@@ -192,6 +200,7 @@ class FakeClient(Client):
             transport=self.server,
             send_within=0.0,
             allow_ci=True,  # where an app's tests run
+            labels=labels,
         )
 
     @property

@@ -69,6 +69,7 @@ ABOUT_SURVEYS: Texts = {
     "clear": "Sent in clear with each report: {names}.",
     "clear_survey": "the survey",
     "clear_round": "the round",
+    "any_text": "a short text",
     "address": "While a report arrives, the server sees the network address of this device. So it "
     "can tell that you take part.",
     "one_day": "one day",
@@ -179,7 +180,6 @@ def explain_survey(
         over = [f"  {upper_first(asked_about(survey, question))}."] if survey.redraws else []
         lines = (title, texts["answers"].format(asked=asked), *over, odds)
         questions.append(QuestionText(asked, odds.strip(), lines))
-    clear = ", ".join(texts[name] for name in ("clear_survey", "clear_round"))
     days = texts["one_day" if survey.retention_days == 1 else "days"]
     days = days.format(days=f"{survey.retention_days:,}")
     last = survey.taken_until(survey.last_round) + timedelta(days=survey.retention_days)
@@ -192,7 +192,7 @@ def explain_survey(
             *_growth_of_rounds(survey, texts),
             *repeated(survey, texts),
             *when_sent(survey),
-            texts["clear"].format(names=clear),
+            sent_in_clear(survey, texts, shown),
             texts["address"],
         ),
         kept=texts["kept"].format(days=days, until=last.date()),
@@ -369,15 +369,13 @@ def repeated(survey: Survey, texts: Texts = ENGLISH) -> tuple[str, ...]:
     return kept, texts["late_change"], linked
 
 
-def sent_in_clear(survey: Survey) -> str:
-    """Return which labels a report carries, as one sentence; empty if there are none."""
-    drawn = {True: ", drawn on the device", False: ""}
+def sent_in_clear(survey: Survey, texts: Texts = ENGLISH, shown: Callable[[str], str] = str) -> str:
+    """Return what is sent in clear with a report, labels included."""
     labels = (
-        f"{label.name} ({', '.join(label.listed) or 'a short text'}{drawn[label.is_drawn]})"
-        for label in survey.labels
+        f"{label.name} ({', '.join(label.listed) or texts['any_text']})" for label in survey.labels
     )
-    clear = "Sent in clear with each report, not randomized: "
-    return f"{clear}{'; '.join(labels)}." if survey.labels else ""
+    names = texts["clear_survey"], texts["clear_round"], *map(shown, labels)
+    return texts["clear"].format(names=", ".join(names))
 
 
 def upper_first(text: str) -> str:

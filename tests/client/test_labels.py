@@ -1,0 +1,228 @@
+"""Labels of a client: set once by the app, sent in clear, and never with an answer."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from deniable.client import Client, Policy
+from deniable.client.disclosure import Description, Summary
+from deniable.client.net.transport import Reply
+from deniable.client.testing import FakeClient
+from deniable.shared.envelope import parse_envelopes
+from deniable.shared.errors import InvalidPolicy
+from deniable.shared.survey.document import parse_toml, render_document
+from tests.client.scripted import entry
+from tests.survey_texts import bit, label, survey_text
+
+KEY = "ab" * 32
+LABELS = label("platform", values=["linux", "mac"]) + label("version", pattern=r"\d+\.\d+")
+ARMS = label("search", arms=["control", "new"])
+ALLOWED = Policy(keys=[KEY], labels=["platform", "version"])
+ANSWER = {"crashed": True}
+
+
+def toml(labels: str = LABELS, **changes: object) -> bytes:
+    return survey_text(bit() + labels, **changes).encode()
+
+
+def fake(source: bytes, labels: dict[str, str], policy: Policy = ALLOWED) -> FakeClient:
+    client = FakeClient(source, policy=policy, labels=labels)
+    client.consent(True)
+    return client
+
+
+def test_labels_travel_in_clear_in_front_of_the_report() -> None:
+    with fake(toml(), {"platform": "mac", "version": "3.0"}) as client:
+        assert client.answer("app-health", **ANSWER).status == "queued"
+        (sent,) = client.reports
+        assert sent.labels == {"platform": "mac", "version": "3.0"}
+        (envelope,) = parse_envelopes(client.server.posted[0])
+        assert envelope.payload[:4] == b"\x013.0"
+        summary = client.sent()
+        assert isinstance(summary, Summary)
+        assert summary.text.count("sent in clear") == 2
+
+
+def test_a_value_that_does_not_fit_is_sent_as_not_given() -> None:
+    with fake(toml(), {"platform": "beos", "version": "nightly"}) as client:
+        client.answer("app-health", **ANSWER)
+        assert client.reports[0].labels == {"platform": None, "version": None}
+
+
+def test_presence_and_size_are_the_same_whatever_the_labels() -> None:
+    sizes = set()
+    for labels in ({}, {"platform": "mac"}, {"version": "3.0"}, {"version": "no"}):
+        with fake(toml(), labels) as client:
+            client.answer("app-health", **ANSWER)
+            client.flush()
+            sizes.add(tuple(map(len, client.server.posted)))
+    assert len(sizes) == 1
+
+
+def test_each_person_may_have_labels_of_their_own() -> None:
+    with fake(toml(), {"platform": "mac", "version": "3.0"}) as client:
+        person = client.person("user-17", labels={"version": "4.1"})
+        person.consent(True)
+        person.answer("app-health", **ANSWER)
+        assert client.reports[0].labels == {"platform": "mac", "version": "4.1"}
+
+
+def test_labels_are_fixed_at_the_first_call_of_a_round() -> None:
+    """An update within a round changes nothing; the next round has the new version."""
+    with fake(toml(), {"version": "3.0"}) as client:
+        client.answer("app-health", **ANSWER)
+        client._consent.identity.labels = {"version": "4.0"}
+        assert client.answer("app-health", **ANSWER).status == "already-answered"
+        assert [sent.labels["version"] for sent in client.reports] == ["3.0"]
+        client.clock.move(days=31)
+        client.answer("app-health", **ANSWER)
+        assert [sent.labels["version"] for sent in client.reports] == ["3.0", "4.0"]
+
+
+@pytest.mark.parametrize("answer", [True, False, None, "wrong type"])
+def test_a_survey_with_a_label_that_the_policy_forbids_is_refused(answer: object) -> None:
+    """Before any value is examined, so the refusal is the same for every answer."""
+    policy = Policy(keys=[KEY], labels=["platform"])
+    with fake(toml(), {"platform": "mac"}, policy) as client:
+        outcome = client.answer("app-health", crashed=answer)
+        assert outcome.status == "refused"
+        assert "the label 'version', which the app forbids" in outcome.detail
+        assert client.reports == []
+
+
+def test_arms_need_no_permission() -> None:
+    with fake(toml(ARMS), {}, Policy(keys=[KEY])) as client:
+        assert client.answer("app-health", **ANSWER).status == "queued"
+
+
+MISTAKES: list[Any] = [
+    {"version": 3},
+    {"version": None},
+    {"version": ""},
+    {"version": "x" * 33},
+    {"version": "é" * 17},
+    {"version": "3\n"},
+    {"version": "3\0"},
+    {"version": "\ud800"},
+    {"country": "se"},
+    [("version", "3.0")],
+    None,
+]
+
+
+@pytest.mark.parametrize("labels", MISTAKES, ids=ascii)
+def test_a_mistake_in_the_app_s_labels_raises_at_construction(labels: Any, tmp_path: Path) -> None:
+    with pytest.raises(InvalidPolicy, match="labels"):
+        Client("https://stats.example.org", policy=ALLOWED, state=tmp_path, labels=labels)
+    with fake(toml(), {}) as client, pytest.raises(InvalidPolicy, match="labels"):
+        client.person("user-17", labels=labels)
+
+
+@pytest.mark.parametrize("labels", ["version", [3], [""], 7])
+def test_a_policy_names_labels_in_a_list(labels: Any) -> None:
+    with pytest.raises(InvalidPolicy, match="labels"):
+        Policy(keys=[KEY], labels=labels)
+
+
+# Arms
+
+
+def test_the_arm_that_the_app_reads_is_the_one_that_is_sent() -> None:
+    drawn = Counter[str | None]()
+    for _ in range(40):  # false alarm: 2 / 2^40
+        with fake(toml(ARMS), {}) as client:
+            client.prefetch()
+            before = client.arm("app-health")
+            client.answer("app-health", **ANSWER)
+            assert client.reports[0].labels == {"search": before}
+            assert client.arm("app-health") == before
+            drawn[before] += 1
+    assert drawn.keys() == {"control", "new"}
+
+
+def test_the_arm_lasts_for_the_survey_and_is_erased_with_its_key() -> None:
+    """Erased: forty devices that forget do not all draw their arm again; false alarm 2^-40."""
+    changed = False
+    for _ in range(40):
+        with fake(toml(ARMS), {}) as client:
+            client.prefetch()
+            before = client.arm("app-health")
+            client.clock.move(days=31)
+            assert client.arm("app-health") == before
+            client.forget()
+            client.consent(True)
+            client.prefetch()
+            changed |= client.arm("app-health") != before
+    assert changed
+
+
+def test_without_consent_or_a_survey_there_is_no_draw() -> None:
+    with FakeClient(toml(ARMS), policy=ALLOWED) as client:
+        listed = json.loads(client.server.request("GET", "/v1/surveys", None, None, 1).body)
+        shipped = json.dumps(listed["surveys"][0])
+        assert client.arm("app-health") is None
+        assert client.arm("app-health", shipped=shipped) == "control"
+        assert client.arm("other", shipped=shipped) is None
+        assert client.arm("app-health", shipped="{}") is None
+        client.consent(True)
+        assert client.arm("app-health") is None, "no list was fetched"
+        assert client.arm("no-such-survey") is None
+        assert [*client.server.requests] == [("GET", "/v1/surveys")]
+
+
+def test_a_survey_without_arms_has_none() -> None:
+    with fake(toml(), {}) as client:
+        client.prefetch()
+        assert client.arm("app-health") is None
+
+
+def test_unusable_state_gives_the_first_arm(tmp_path: Path) -> None:
+    class Network:
+        def request(self, *_: object) -> Reply:
+            return Reply(200, json.dumps({"surveys": [entry(document)]}).encode())
+
+    from deniable.shared.survey.keys import public_hex
+    from tests.client.scripted import KEY as SIGNING
+
+    document = render_document(parse_toml(toml(ARMS, opens="2020-01-01").decode()))
+    policy = Policy(keys=[public_hex(SIGNING)])
+    client = Client("https://x.example", policy=policy, state=tmp_path, transport=Network())
+    client.consent(True)
+    (tmp_path / "deniable.sqlite3").write_bytes(b"damaged" * 1000)
+    shipped = json.dumps(entry(document))
+    assert client.arm("app-health", shipped=shipped) == "control"
+    client.close()
+
+
+# What people are told
+
+
+def test_a_description_names_what_is_sent_in_clear() -> None:
+    with fake(toml(LABELS + ARMS), {}) as client:
+        client.prefetch()
+        described = client.describe("app-health")
+        assert isinstance(described, Description)
+        assert described.clear in described.text
+        for name in ("platform", "linux", "version", "search", "control"):
+            assert name in described.clear
+    with fake(toml(""), {}) as client:
+        client.prefetch()
+        plain = client.describe("app-health")
+        assert isinstance(plain, Description)
+        assert plain.clear == ""
+        assert "clear" not in plain.text
+
+
+def test_sent_lists_the_labels() -> None:
+    with fake(toml(), {"version": "3.0"}) as client:
+        client.answer("app-health", **ANSWER)
+        summary = client.sent()
+        assert isinstance(summary, Summary)
+        said = {line["question"]: line["says"] for line in summary.as_json()["reports"][0]["said"]}
+        assert said["version"] == "3.0"
+        assert said["platform"] == "not given"
