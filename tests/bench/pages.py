@@ -11,7 +11,7 @@ from tempfile import TemporaryDirectory
 import numpy as np
 
 from deniable.server.http.context import COOKIE
-from deniable.server.store import PublishedSurvey
+from deniable.server.store import PublishedSurvey, RoundTally
 from tests.bench.measure import ROUNDS, Measurement
 from tests.server.surveys import EACH_KIND, choice, survey
 from tests.server.world import World, world
@@ -65,5 +65,5 @@ def filled(here: World, questions: str, name: str) -> PublishedSurvey:
     with here.store.transaction() as transaction:
         for number in range(asked.first_round, asked.last_round + 1):
             cells = [random.multinomial(REPORTS, [1 / size] * size) for size in sizes]
-            transaction.add(published.sequence, number, REPORTS, np.concatenate(cells))
+            transaction.add(published.sequence, RoundTally(number, REPORTS, np.concatenate(cells)))
     return published

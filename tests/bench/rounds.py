@@ -17,7 +17,7 @@ import numpy as np
 
 from deniable.server.http.context import parts_of
 from deniable.server.results import EstimateCache, json_chunks, select_rounds, stored_estimates
-from deniable.server.store import PublishedSurvey
+from deniable.server.store import PublishedSurvey, RoundTally
 from tests.bench.measure import Measurement
 from tests.server.surveys import EACH_KIND, survey
 from tests.server.world import World, world
@@ -67,5 +67,5 @@ def filled(here: World, rounds: int) -> PublishedSurvey:
     with here.store.transaction() as transaction:
         for number in range(asked.first_round, asked.last_round + 1):
             cells = [generator.multinomial(REPORTS, [1 / size] * size) for size in sizes]
-            transaction.add(published.sequence, number, REPORTS, np.concatenate(cells))
+            transaction.add(published.sequence, RoundTally(number, REPORTS, np.concatenate(cells)))
     return published

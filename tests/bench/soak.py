@@ -21,7 +21,7 @@ from tempfile import TemporaryDirectory
 
 import numpy as np
 
-from deniable.server.store import PublishedSurvey, SqliteStore
+from deniable.server.store import PublishedSurvey, RoundTally, SqliteStore
 from deniable.server.surveys.catalogue import Catalogue
 from deniable.shared.envelope import CONTENT_TYPE
 from deniable.shared.survey.document import PERIODS
@@ -98,7 +98,9 @@ def crowded(data: Path) -> PublishedSurvey:
         for entry in asked:
             with store.transaction() as transaction:
                 for day in range(ROUNDS):
-                    transaction.add(entry.sequence, first + day, 2, np.ones(2, np.int64))
+                    transaction.add(
+                        entry.sequence, RoundTally(first + day, 2, np.ones(2, np.int64))
+                    )
     return asked[-1]
 
 

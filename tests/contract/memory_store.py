@@ -17,7 +17,6 @@ from typing import Self
 
 from deniable.server.store import (
     Annotation,
-    Cells,
     Event,
     Kept,
     PublicPage,
@@ -88,9 +87,9 @@ class MemoryTransaction:
                 new.add(upload.key)
         return new
 
-    def add(self, sequence: int, number: int, reports: int, cells: Cells) -> None:
-        before = self._now.counts.get((sequence, number), RoundTally(number, 0, 0 * cells))
-        self._now.counts[sequence, number] = before + RoundTally(number, reports, cells)
+    def add(self, sequence: int, tally: RoundTally) -> None:
+        before = self._now.counts.get((sequence, tally.round))
+        self._now.counts[sequence, tally.round] = before + tally if before else tally
 
 
 class MemoryReader:

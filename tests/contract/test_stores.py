@@ -26,6 +26,7 @@ from deniable.server.store import (
     Place,
     PublishedSurvey,
     Purged,
+    RoundTally,
     Store,
     Upload,
     create_store,
@@ -286,7 +287,7 @@ def test_a_purge_reads_only_rounds_that_still_have_envelopes(
     asked, rounds = published(sql_store, survey()), range(DECEMBER - 200, DECEMBER + 1)
     with sql_store.transaction() as transaction:
         for number in rounds[:-1]:
-            transaction.add(asked.sequence, number, 1, np.ones(2, np.int64))
+            transaction.add(asked.sequence, RoundTally(number, 1, np.ones(2, np.int64)))
     take(sql_store, asked, 1)
     sql_store.seal(asked.sequence, rounds)
     read, whole, statements = list[int](), records.is_whole, list[str]()
@@ -329,7 +330,25 @@ def listening(store: Store, statements: list[str]) -> Iterator[None]:
     assert statements
 
 
-@pytest.mark.parametrize("change", ["reports = reports + 1", "round = round - 1"])
+def test_counts_by_label_are_added_with_the_others_and_sealed(store: Store) -> None:
+    asked = published(store, survey())
+    groups = [{(0, b"a"): [1, 1, 0]}, {(0, b"a"): [1, 0, 1], (1, b"3.0"): [2, 2, 0]}]
+    for group in groups:
+        labels = {key: np.array(counts) for key, counts in group.items()}
+        with store.transaction() as transaction:
+            transaction.add(asked.sequence, RoundTally(DECEMBER, 2, np.ones(2, np.int64), labels))
+    undone = {(0, b"a"): np.ones(3, np.int64)}
+    with suppress(KeyError), store.transaction() as transaction:
+        transaction.add(asked.sequence, RoundTally(DECEMBER, 1, np.ones(2, np.int64), undone))
+        raise KeyError
+    store.seal(asked.sequence, [DECEMBER])
+    (tally,) = store.tallies(asked.sequence)
+    stored = {key: counts.tolist() for key, counts in tally.labels.items()}
+    assert stored == {(0, b"a"): [2, 1, 1], (1, b"3.0"): [2, 2, 0]}
+    assert (tally.reports, tally.cells.tolist()) == (4, [2, 2])
+
+
+@pytest.mark.parametrize("change", ["reports = reports + 1", "round = round - 1", "labels = cells"])
 def test_a_damaged_tally_is_neither_shown_nor_added_to_nor_purged(
     sql_store: Store, change: str
 ) -> None:
@@ -337,7 +356,7 @@ def test_a_damaged_tally_is_neither_shown_nor_added_to_nor_purged(
     take(sql_store, asked, 1)
     assert execute(sql_store, f"UPDATE tallies SET {change}") == 1
     with sql_store.transaction() as transaction:
-        transaction.add(asked.sequence, DECEMBER, 1, np.ones(2, np.int64))
+        transaction.add(asked.sequence, RoundTally(DECEMBER, 1, np.ones(2, np.int64)))
     sql_store.seal(asked.sequence, [DECEMBER, DECEMBER - 1])
     for read in (partial(sql_store.tallies, asked.sequence), sql_store.report_totals):
         with pytest.raises(StoreUnusable, match="is damaged"):

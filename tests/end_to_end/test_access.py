@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 from deniable.server.http.context import COOKIE
-from deniable.server.store import PublishedSurvey
+from deniable.server.store import PublishedSurvey, RoundTally
 from deniable.shared.cli.command import main
 from tests.end_to_end.axe import NoAxe, axe_core
 from tests.end_to_end.browser import CHROMIUM, NAMES, served
@@ -80,7 +80,7 @@ def add_many(here: World, asked: PublishedSurvey, number: int) -> None:
     drawn = [draw_cells(options, held, rng), draw_cells(bit, [3_000, 1_000], rng)]
     with here.store.transaction() as transaction:
         cells = np.concatenate([*drawn, np.array(asked_of)])
-        transaction.add(asked.sequence, number, sum(asked_of), cells)
+        transaction.add(asked.sequence, RoundTally(number, sum(asked_of), cells))
 
 
 def every_page(here: World, url: str) -> list[Page]:

@@ -15,7 +15,7 @@ from deniable.client import Client, Policy
 from deniable.client.disclosure import Description, Summary
 from deniable.server.results import survey_results
 from deniable.server.results.export import report_lines
-from deniable.server.store import PublishedSurvey
+from deniable.server.store import PublishedSurvey, RoundTally
 from deniable.shared.survey.document import parse_toml
 from deniable.shared.survey.kinds.text import Text
 from deniable.simulations.demo.server_process import running_server
@@ -99,7 +99,7 @@ def test_hostile_texts_are_shown_as_plain_text(here: World) -> None:
     assert isinstance(asked, Text)
     cells = text_tally(asked, {HOSTILE: 600}, 400, np.random.default_rng(1))
     with here.store.transaction() as transaction:
-        transaction.add(published.sequence, published.survey.first_round, 1_000, cells)
+        transaction.add(published.sequence, RoundTally(published.survey.first_round, 1_000, cells))
     page = here.client.get(f"/surveys/{published.id}", headers=analyst).text
     assert "=&lt;b&gt;" in page
     assert HOSTILE not in page
@@ -119,7 +119,7 @@ def test_the_page_states_that_no_text_stands_out(here: World) -> None:
     assert isinstance(asked, Text)
     cells = text_tally(asked, {}, 1_000, np.random.default_rng(1))
     with here.store.transaction() as transaction:
-        transaction.add(published.sequence, published.survey.first_round, 1_000, cells)
+        transaction.add(published.sequence, RoundTally(published.survey.first_round, 1_000, cells))
     page = here.client.get(f"/surveys/{published.id}", headers=here.bearer("analyst")).text
     assert "No answer is common enough to be found. A text that" in page
 

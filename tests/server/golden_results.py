@@ -14,7 +14,7 @@ from tempfile import TemporaryDirectory
 
 import numpy as np
 
-from deniable.server.store import PublishedSurvey
+from deniable.server.store import PublishedSurvey, RoundTally
 from deniable.shared.survey.kinds.base import Question
 from tests import survey_texts as texts
 from tests.server.surveys import choice, survey
@@ -63,7 +63,7 @@ def fill(here: World, name: str) -> PublishedSurvey:
         counts = [cells_of(question, reports) for question in published.survey.questions]
         cells = np.array([cell for part in counts for cell in part], np.int64)
         with here.store.transaction() as transaction:
-            transaction.add(published.sequence, number, reports, cells)
+            transaction.add(published.sequence, RoundTally(number, reports, cells))
     return here.catalogue.close(published) if case.closed else published
 
 

@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 import numpy as np
 import numpy.typing as npt
 
-from deniable.server.store import PublishedSurvey, Store
+from deniable.server.store import PublishedSurvey, RoundTally, Store
 from deniable.shared.privacy.epsilon import ONE
 from deniable.shared.privacy.families.support import SupportDesign
 from deniable.shared.survey.kinds.base import Question, ShareQuestion
@@ -31,7 +31,7 @@ def add_round(
     parts = zip(published.survey.questions, people, strict=True)
     cells = np.concatenate([draw_cells(question, held, rng) for question, held in parts])
     with store.transaction() as transaction:
-        transaction.add(published.sequence, number, sum(people[0]), cells)
+        transaction.add(published.sequence, RoundTally(number, sum(people[0]), cells))
 
 
 def draw_cells(

@@ -18,7 +18,7 @@ import numpy as np
 from deniable.server.app import create_app
 from deniable.server.http.context import Parts
 from deniable.server.intake.status import NO_STATUS
-from deniable.server.store import PublishedSurvey
+from deniable.server.store import PublishedSurvey, RoundTally
 from tests.server.surveys import choice, survey
 from tests.server.world import World, world
 
@@ -35,7 +35,7 @@ def fill(here: World, name: str, options: int, rounds: int) -> PublishedSurvey:
     with here.store.transaction() as transaction:
         for number in range(asked.first_round, asked.last_round + 1):
             cells = generator.binomial(REPORTS, 0.4, options)
-            transaction.add(published.sequence, number, REPORTS, cells)
+            transaction.add(published.sequence, RoundTally(number, REPORTS, cells))
     return published
 
 

@@ -25,7 +25,15 @@ from deniable.server.archive import (
 )
 from deniable.server.cli.archive import recounted
 from deniable.server.intake.commit import commit
-from deniable.server.store import Cells, Place, PublishedSurvey, Upload, create_store, open_store
+from deniable.server.store import (
+    Cells,
+    Place,
+    PublishedSurvey,
+    RoundTally,
+    Upload,
+    create_store,
+    open_store,
+)
 from deniable.shared.errors import Refused, Unfinished, WrongUse
 from tests.command import asked_json, run
 from tests.plausible import assert_plausible
@@ -299,7 +307,7 @@ def test_envelopes_that_contradict_the_tally_are_not_archived(
     data, archive = tmp_path / "data", tmp_path / "archive"
     asked = fill(data)
     with open_store(data) as store, store.transaction() as transaction:
-        transaction.add(asked.sequence, JANUARY + 1, 1, expected(asked, 1))
+        transaction.add(asked.sequence, RoundTally(JANUARY + 1, 1, expected(asked, 1)))
     said = refused_at_last(data, archive)
     assert "its tally (260) differ" in said
     assert [round_file.manifest.round for round_file in rounds_of(archive)] == [JANUARY]

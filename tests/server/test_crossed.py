@@ -74,7 +74,7 @@ def filled(here: World, people: int = PEOPLE, epsilon: str = "4") -> PublishedSu
     published = here.publish(until_spring(bit + browser, cross=[PAIR]))
     found = crowd(published.survey, people)
     with here.store.transaction() as transaction:
-        transaction.add(published.sequence, found.round, found.reports, found.cells)
+        transaction.add(published.sequence, RoundTally(found.round, found.reports, found.cells))
     return published
 
 

@@ -16,7 +16,7 @@ from deniable.server.http.context import COOKIE, parts_of
 from deniable.server.pages.charts import MIN_MARKS
 from deniable.server.pages.question_view import MAX_TABLE_ROWS, MAX_TREND_ROUNDS
 from deniable.server.pages.survey_page import MAX_LINKS
-from deniable.server.store import PublishedSurvey
+from deniable.server.store import PublishedSurvey, RoundTally
 from deniable.shared.privacy.epsilon import lifetime_promise, round_promise
 from tests import survey_texts
 from tests.server.results_data import (
@@ -322,9 +322,8 @@ def test_display_names_are_used_in_titles_figures_and_tables(
     ]
     with here.store.transaction() as transaction:
         transaction.add(
-            published.sequence, FIRST_ROUND, 900,
-            np.concatenate([*cells, np.array([400, 150, 250, 100])]),
-        )  # fmt: skip
+            published.sequence, RoundTally(FIRST_ROUND, 900,
+            np.concatenate([*cells, np.array([400, 150, 250, 100])])))  # fmt: skip
     text = pages.get(f"/surveys/{published.id}").text
     assert [f"<h3>{title}" in text for title in ("Did it crash?", "Which one?")] == [True] * 2
     assert "<h3>Did it crash? × Which one?</h3>" in text
@@ -423,7 +422,7 @@ def test_a_table_on_a_page_is_bounded(pages: FlaskClient, here: World) -> None:
     published = here.publish(until_spring(choice(options)))
     cells = np.full(options, 10)
     with here.store.transaction() as transaction:
-        transaction.add(published.sequence, FIRST_ROUND, 10 * options, cells)
+        transaction.add(published.sequence, RoundTally(FIRST_ROUND, 10 * options, cells))
     text = pages.get(f"/surveys/{published.id}").text
     assert text.count('<th scope="row">option') == MAX_TABLE_ROWS + MIN_MARKS
     assert ">1 more are in the CSV" in text
@@ -468,7 +467,7 @@ def test_the_page_of_many_options_and_rounds_is_small(pages: FlaskClient, here: 
     cells = np.full(1_024, 20)
     with here.store.transaction() as transaction:
         for number in range(published.survey.first_round, published.survey.first_round + 200):
-            transaction.add(published.sequence, number, 20 * 1_024, cells)
+            transaction.add(published.sequence, RoundTally(number, 20 * 1_024, cells))
     response = pages.get(f"/surveys/{published.id}")
     check_page(response)
     assert len(response.data) < 150_000

@@ -112,7 +112,7 @@ def test_a_tally_is_recounted_from_its_envelopes(data: Path, fault: str) -> None
     elif fault == "missing":
         change(data, "DELETE FROM tallies WHERE survey = 1")
     else:
-        digest = digest_of(1, 0, "", REPORTS, False, flip(before[1]))
+        digest = digest_of(1, 0, "", REPORTS, False, flip(before[1]), b"")
         change(
             data,
             "UPDATE tallies SET cells = ?, digest = ? WHERE survey = 1",
@@ -171,7 +171,7 @@ def test_a_round_that_may_be_purged_is_not_recounted(data: Path) -> None:
 
 def test_a_sealed_round_needs_no_envelopes(data: Path) -> None:
     reports, counts = cells(data)
-    digest = digest_of(1, 0, "", reports, True, counts)
+    digest = digest_of(1, 0, "", reports, True, counts, b"")
     change(data, "UPDATE tallies SET sealed = 1, digest = ? WHERE survey = 1", digest)
     change(data, "DELETE FROM envelopes WHERE survey = 1")
     assert doctor(data, "--repair") == (0, [])

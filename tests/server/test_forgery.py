@@ -35,7 +35,7 @@ def forge(here: World, name: str = "app-health") -> PublishedSurvey:
     add_round(here.store, published, FIRST_ROUND, [held])
     cells = draw_cells(question, held, np.random.default_rng(3)) + FORGED
     with here.store.transaction() as transaction:
-        transaction.add(published.sequence, FIRST_ROUND + 1, PEOPLE + FORGED, cells)
+        transaction.add(published.sequence, RoundTally(FIRST_ROUND + 1, PEOPLE + FORGED, cells))
     return published
 
 
@@ -130,7 +130,7 @@ def test_later_reports_are_checked_too(here: World) -> None:
     watch = parts_of(here.app).forgery
     watch.check()
     with here.store.transaction() as transaction:
-        transaction.add(published.sequence, FIRST_ROUND, FORGED, np.full(5, FORGED))
+        transaction.add(published.sequence, RoundTally(FIRST_ROUND, FORGED, np.full(5, FORGED)))
     watch.check()
     assert gauge(here, published, "open") == "1.0"
     assert gauge(here, published, "closed") == "1.0"

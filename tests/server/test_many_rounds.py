@@ -12,7 +12,7 @@ import pytest
 
 from deniable.server.results import survey_results
 from deniable.server.results.survey_estimates import MAX_ROUNDS, select_rounds
-from deniable.server.store import PublishedSurvey
+from deniable.server.store import PublishedSurvey, RoundTally
 from tests.server.surveys import survey
 from tests.server.world import World, world
 
@@ -30,7 +30,7 @@ def many(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[World, Publ
         asked = here.publish(survey(round="day", opens=FIRST, closes=LAST, minimum_reports=1))
         with here.store.transaction() as transaction:
             for number in range(asked.survey.first_round, NEWEST + 1):
-                transaction.add(asked.sequence, number, 100, np.array([40, 60]))
+                transaction.add(asked.sequence, RoundTally(number, 100, np.array([40, 60])))
         yield here, asked
 
 
@@ -93,7 +93,7 @@ def test_the_time_does_not_grow_with_rounds_that_were_not_requested(
     )  # fmt: skip
     with here.store.transaction() as transaction:
         for number in range(small.survey.first_round, NEWEST + 1):
-            transaction.add(small.sequence, number, 100, np.array([40, 60]))
+            transaction.add(small.sequence, RoundTally(number, 100, np.array([40, 60])))
 
     def cost(of: PublishedSurvey) -> float:
         best = float("inf")

@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 from deniable.server.http.tokens import new_token
-from deniable.server.store import FILE, Cells, PublishedSurvey, create_store, open_store
+from deniable.server.store import FILE, Cells, PublishedSurvey, RoundTally, create_store, open_store
 from deniable.server.store.sqlite.backup_file import restore
 from deniable.shared.envelope import CONTENT_TYPE
 from deniable.shared.errors import StoreUnusable
@@ -122,7 +122,7 @@ def test_a_backup_with_a_damaged_tally_is_not_restored(tmp_path: Path) -> None:
         asked = published(store, this_month())
         with store.transaction() as transaction:
             cells = backup_cells(asked)
-            transaction.add(asked.sequence, asked.survey.first_round, 1, cells)
+            transaction.add(asked.sequence, RoundTally(asked.survey.first_round, 1, cells))
     run("backup", "--data", data, "--to", copy)
     with closing(sqlite3.connect(copy)) as connection, connection:
         connection.execute("UPDATE tallies SET reports = reports + 1")

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from deniable.server.store import FILE, SqliteStore
+from deniable.server.store import FILE, RoundTally, SqliteStore
 from deniable.server.store.records import is_whole, tally_row
 from deniable.server.store.sqlite.backup_file import back_up, restore
 from deniable.server.store.sqlite.sqlite_database import SCHEMA, VERSION
@@ -75,7 +75,7 @@ def test_every_column_has_a_comment() -> None:
     ids=str,
 )  # fmt: skip
 def test_a_tally_that_differs_in_any_column_is_damaged(change: dict[str, Any]) -> None:
-    row = tally_row(1, DECEMBER, "a", 7, False, bytes(15) + b"\1")
+    row = tally_row(1, DECEMBER, "a", 7, False, bytes(15) + b"\1", b"")
     assert is_whole(row)
     assert not is_whole(row._replace(**change))
 
@@ -204,6 +204,7 @@ def damage(data: Path, statement: str) -> None:
         "cells = CAST(x'02' || substr(cells, 2) AS BLOB)",
         "reports = reports + 1",
         "sealed = 1",
+        "labels = cells",
         "round = round - 1",
         "digest = x'00'",
     ],
@@ -214,7 +215,7 @@ def test_a_damaged_tally_is_neither_shown_nor_added_to_nor_purged(here: World, c
     damage(here.store.data, f"UPDATE tallies SET {change}")
     assert here.send(envelope(asked, 3)).status_code == 200
     with here.store.transaction() as transaction:
-        transaction.add(asked.sequence, DECEMBER, 1, np.ones(2, np.int64))
+        transaction.add(asked.sequence, RoundTally(DECEMBER, 1, np.ones(2, np.int64)))
     here.store.seal(asked.sequence, [DECEMBER, DECEMBER - 1])
     for read in (partial(here.store.tallies, asked.sequence), here.store.report_totals):
         with pytest.raises(StoreUnusable, match="is damaged"):

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from deniable.server.store import PublishedSurvey
+from deniable.server.store import PublishedSurvey, RoundTally
 from deniable.server.surveys.survey_file import parse_survey_file
 from deniable.shared.cli.command import main
 from deniable.shared.errors import InvalidSurvey
@@ -37,7 +37,7 @@ def filled(tmp_path: Path) -> Iterator[tuple[World, PublishedSurvey]]:
         for number, people in ((FIRST_ROUND, PEOPLE), (FIRST_ROUND + 1, 99)):
             cells = vector_sums(question.mechanism, np.tile(0.5 * HELD, (people, 1)), 1, rng)[0]
             with here.store.transaction() as transaction:
-                transaction.add(published.sequence, number, people, cells)
+                transaction.add(published.sequence, RoundTally(number, people, cells))
         yield here, published
 
 

@@ -16,7 +16,15 @@ from deniable.server.intake import upkeep
 from deniable.server.intake import writer as writing
 from deniable.server.intake.commit import Outcome, commit
 from deniable.server.intake.writer import Unavailable, Writer
-from deniable.server.store import PublishedSurvey, Purged, SqliteStore, Store, StoreLost, Upload
+from deniable.server.store import (
+    PublishedSurvey,
+    Purged,
+    RoundTally,
+    SqliteStore,
+    Store,
+    StoreLost,
+    Upload,
+)
 from deniable.server.store.records import UploadKey
 from deniable.server.store.sqlite import bucket
 from deniable.server.store.sqlite.write_connection import SqliteTransaction
@@ -358,7 +366,7 @@ def test_the_bytes_of_purged_reports_are_gone_from_the_file(tmp_path: Path) -> N
             transaction.insert([Upload(asked, DECEMBER, bytes(16), len(mark), mark)])
         assert mark in b"".join(file.read_bytes() for file in store.data.iterdir())
         with store.transaction() as transaction:
-            transaction.add(asked.sequence, DECEMBER, 1, np.ones(2, np.int64))
+            transaction.add(asked.sequence, RoundTally(DECEMBER, 1, np.ones(2, np.int64)))
         store.seal(asked.sequence, [DECEMBER])
         assert store.purge(upkeep.ROWS_PER_SLICE).envelopes == 1
         assert store.forget_order()

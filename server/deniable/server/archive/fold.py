@@ -13,9 +13,9 @@ from typing import NamedTuple
 
 from deniable.server.archive.manifest import ArchivedRound, Part, digest_of
 from deniable.server.archive.round_files import payloads
-from deniable.server.intake.tally import empty_cells, tally
+from deniable.server.intake.tally import round_tally
 from deniable.server.parallel import map_merge
-from deniable.server.store import Cells, RoundTally
+from deniable.server.store import RoundTally
 from deniable.shared.errors import InvalidEnvelope, Refused
 from deniable.shared.survey.document import Survey, parse_document
 
@@ -28,8 +28,7 @@ class Fold(NamedTuple):
     """Counts of one part, or the fault that prevents counting it."""
 
     part: Part
-    reports: int
-    cells: Cells | None
+    tally: RoundTally | None
     fault: str = ""
 
 
@@ -37,15 +36,13 @@ def fold_part(part: Part) -> Fold:
     try:
         content = _content(part)
         survey = _survey(part.document)
-        reports, cells = 0, empty_cells(survey)
-        for payload, count in payloads(content, survey.report_size):
-            cells += tally(survey, payload, count)
-            reports += count
+        tally = round_tally(survey, part.round, payloads(content, survey.report_size))
     except (InvalidEnvelope, OSError) as error:
-        return Fold(part, 0, None, str(error))
-    if reports != part.file.reports:
-        return Fold(part, 0, None, f"the part holds {reports:,} reports, not {part.file.reports:,}")
-    return Fold(part, reports, cells)
+        return Fold(part, None, str(error))
+    if tally.reports != part.file.reports:
+        fault = f"the part holds {tally.reports:,} reports, not {part.file.reports:,}"
+        return Fold(part, None, fault)
+    return Fold(part, tally)
 
 
 def recount(
@@ -72,8 +69,7 @@ def recount(
 
 
 def _add(total: Totals, counts: Fold) -> Totals:
-    if counts.cells is not None:
-        tally = RoundTally(counts.part.round, counts.reports, counts.cells)
+    if (tally := counts.tally) is not None:
         key = (counts.part.folder, counts.part.round)
         total[key] = total[key] + tally if key in total else tally
     return total
@@ -84,8 +80,7 @@ def _checked(rounds: Sequence[ArchivedRound], total: Totals) -> dict[str, list[R
     tallies: dict[str, list[RoundTally]] = {}
     for archived in rounds:
         number, survey = archived.manifest.round, archived.published.survey
-        empty = RoundTally(number, 0, empty_cells(survey))
-        counts = total.get((str(archived.folder), number), empty)
+        counts = total.get((str(archived.folder), number)) or round_tally(survey, number, ())
         if digest_of(counts) != archived.manifest.tally:
             raise Refused(
                 f"round {number} of {archived.published.name} differs from its manifest: parts "

@@ -13,6 +13,7 @@ from msgspec import Meta, Struct
 
 from deniable.server.disk import sync, write_new
 from deniable.server.store import PublishedSurvey, RoundTally
+from deniable.server.store.label_counts import packed_labels
 from deniable.shared.errors import DeniableError, WrongUse
 from deniable.shared.survey.document import parse_document, survey_id
 from deniable.shared.survey.keys import verify
@@ -76,7 +77,8 @@ class ArchivedRound:
 
 def digest_of(tally: RoundTally) -> str:
     counts = [tally.round, tally.reports, *tally.cells.tolist()]
-    return hashlib.sha256(" ".join(map(str, counts)).encode()).hexdigest()
+    content = " ".join(map(str, counts)).encode() + packed_labels(tally.labels)
+    return hashlib.sha256(content).hexdigest()
 
 
 def round_folder(archive: Path, published: PublishedSurvey, number: int) -> Path:

@@ -31,7 +31,7 @@ from deniable.server.archive.manifest import (
     write_survey,
 )
 from deniable.server.disk import PRIVATE_FILE, PRIVATE_FOLDER, sync
-from deniable.server.intake.tally import empty_cells, joined, tally
+from deniable.server.intake.tally import joined, round_tally
 from deniable.server.store import PublishedSurvey, RoundTally, Store
 from deniable.shared.errors import InvalidEnvelope, Refused
 
@@ -107,12 +107,12 @@ def _write_parts(
     size = published.survey.report_size
     part_reports = max(1, min(MAX_PART_REPORTS, MAX_PART_BYTES // size))
     parts = max(1, -(-reports // part_reports))
-    cells, files = empty_cells(published.survey), list[PartFile]()
+    survey, files = published.survey, list[PartFile]()
+    counted = round_tally(survey, number, ())
     for rows in shuffled(chunks, size, parts, folder):
         if len(rows):
-            cells += tally(published.survey, rows.tobytes(), len(rows))
+            counted += round_tally(survey, number, [(rows.tobytes(), len(rows))])
             files.append(_part(folder / f"part-{len(files):05}.parquet", rows))
-    counted = RoundTally(number, sum(file.reports for file in files), cells)
     check(counted)
     return Manifest(
         survey=published.id,

@@ -151,7 +151,7 @@ def _rounds(data: Path, surveys: dict[int, PublishedSurvey], repair: bool) -> It
             if verdict in well:
                 well[verdict] += 1
             elif repair and verdict in REPAIRABLE and (counts := compared.recount) is not None:
-                inspection.count_as(compared.survey, compared.round, counts.reports, counts.cells)
+                inspection.count_as(compared.survey, counts)
                 yield Finding("round", True, f"{name}: recounted, {counts.reports:,} reports")
             else:
                 fix = REPAIR if verdict in REPAIRABLE else RESTORE

@@ -6,8 +6,17 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Literal
 
-from deniable.server.intake.tally import tally
-from deniable.server.store import Cells, Place, Store, Transaction, Upload, UploadKey, open_store
+from deniable.server.intake.tally import label_counts, tally
+from deniable.server.store import (
+    Cells,
+    Place,
+    RoundTally,
+    Store,
+    Transaction,
+    Upload,
+    UploadKey,
+    open_store,
+)
 from deniable.server.surveys.catalogue import Catalogue
 from deniable.shared.survey.document import Survey
 
@@ -68,8 +77,10 @@ def _commit_round(transaction: Transaction, uploads: list[Upload]) -> dict[Uploa
     new = transaction.insert(uploads)
     accepted = [upload for upload in uploads if upload.key in new]
     if accepted:
-        reports = sum(upload.count for upload in accepted)
-        transaction.add(published.sequence, number, reports, _cells(published.survey, accepted))
+        survey, reports = published.survey, sum(upload.count for upload in accepted)
+        labels = label_counts(survey, b"".join(up.payload for up in accepted), reports)
+        counts = RoundTally(number, reports, _cells(survey, accepted), labels)
+        transaction.add(published.sequence, counts)
     return {upload.key: "accepted" if upload.key in new else "duplicates" for upload in uploads}
 
 

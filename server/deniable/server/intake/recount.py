@@ -11,12 +11,10 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Literal
 
-import numpy as np
-
-from deniable.server.intake.tally import empty_cells, joined, tally
+from deniable.server.intake.tally import joined, round_tally
 from deniable.server.intake.upkeep import purged_from
 from deniable.server.store import Damaged, PublishedSurvey, RoundTally
-from deniable.server.store.records import TallyRow, is_whole, read_tally
+from deniable.server.store.records import TallyRow, is_whole, read_tally, row_of
 from deniable.server.store.sqlite.inspection import Inspection
 from deniable.shared.errors import InvalidEnvelope
 
@@ -68,18 +66,13 @@ def _verdict(before: TallyRow | None, recount: RoundTally | None) -> Verdict:
         return "damaged"
     if counts.reports > recount.reports:
         return "envelopes-lost"
-    same = counts.reports == recount.reports and np.array_equal(counts.cells, recount.cells)
-    return "equal" if same else "wrong"
+    return "equal" if before == row_of(before.survey, before.node, recount) else "wrong"
 
 
 def _recount(inspection: Inspection, published: PublishedSurvey, number: int) -> RoundTally | None:
     """Return the counts of a round's envelopes, or None if they are damaged."""
-    cells, reports = empty_cells(published.survey), 0
     try:
         envelopes = inspection.envelopes(published.sequence, number)
-        for payload, count in joined(envelopes, BYTES_PER_STEP):
-            cells += tally(published.survey, payload, count)
-            reports += count
+        return round_tally(published.survey, number, joined(envelopes, BYTES_PER_STEP))
     except (Damaged, InvalidEnvelope):
         return None
-    return RoundTally(number, reports, cells)

@@ -1,9 +1,9 @@
 """Tallies: validates and counts the reports of whole envelopes with numpy.
 
-A report holds its questions one after another, each in a whole number of bytes, so a payload is a
-matrix of bytes with one row per report. If each install is asked one question, the rows are split
-by their first byte, which is the question's number. All symbols are counted, even invalid ones; a
-count beyond the last cell reveals an invalid report.
+A report holds its labels and its questions one after another, each in a whole number of bytes, so a
+payload is a matrix of bytes with one row per report. If each install is asked one question, the
+rows are split by the first byte after the labels, which is the question's number. All symbols are
+counted, even invalid ones; a count beyond the last cell reveals an invalid report.
 
 The mechanism's encoding defines how symbols are transmitted. COUNTERS has a vectorised function for
 most encodings; any other encoding is counted by its own methods, report by report.
@@ -23,12 +23,14 @@ import numpy as np
 import numpy.typing as npt
 
 from deniable.server.intake.tally_kernels import codeword_sums, pair_counts
-from deniable.server.store import Cells, Kept
+from deniable.server.store import NO_LABELS, OTHER, Cells, Kept, LabelCounts, LabelValue, RoundTally
+from deniable.server.store.label_counts import added
 from deniable.shared.envelope import NO_QUESTION, NOT_ZERO, decode_report
 from deniable.shared.errors import InvalidEnvelope
 from deniable.shared.privacy.encodings import BitSet, Codeword, Encoding, Grouped, WholeNumber
 from deniable.shared.survey.document import Survey
 from deniable.shared.survey.kinds.base import Question
+from deniable.shared.survey.labels import Label
 
 Bytes = npt.NDArray[np.uint8]
 Counted = tuple[Cells, bool]  # the cells, and whether any report is invalid
@@ -50,19 +52,43 @@ def tally(survey: Survey, payload: bytes, count: int) -> Cells:
             f"{count} reports of {size} bytes need {count * size} bytes, got {len(payload)}",
         )
     rows = np.frombuffer(payload, np.uint8).reshape(count, size)
-    parts = list((_drawn if survey.asks_one else _all)(survey, rows))
-    counts = [_counts(question, columns) for question, columns in parts]
-    if survey.asks_one:
-        counts.append(np.array([len(columns) for _, columns in parts], np.int64))
+    for _, label, columns in _label_columns(survey, rows):
+        for value in np.unique(_values(label, columns)):
+            label.decode(value.tobytes())
+    parts = _parts(survey, rows)
+    counts = _question_counts(survey, parts)
     counts += pair_counts(survey, {question.name: columns for question, columns in parts})
     return counts[0] if len(counts) == 1 else np.concatenate(counts)
 
 
+def label_counts(survey: Survey, payload: bytes, count: int) -> LabelCounts:
+    """Return the counts of valid reports by label value: for each, its reports and its cells."""
+    if not survey.labels:
+        return NO_LABELS
+    rows, counts = np.frombuffer(payload, np.uint8).reshape(count, -1), dict[LabelValue, Cells]()
+    for number, label, columns in _label_columns(survey, rows):
+        values, which = np.unique(_values(label, columns), return_inverse=True)
+        ends = np.cumsum(np.bincount(which))[:-1]
+        groups = np.split(np.argsort(which, kind="stable"), ends)
+        for sent, members in zip(map(bytes, values), groups, strict=True):
+            value = sent if label.listed else sent.rstrip(b"\0") or OTHER
+            parts = _question_counts(survey, _parts(survey, rows[members]))
+            counts[number, value] = np.concatenate([np.array([len(members)]), *parts])
+    return added(NO_LABELS, counts)
+
+
+def round_tally(survey: Survey, number: int, parts: Iterable[tuple[bytes, int]]) -> RoundTally:
+    """Return the counts of a round, from payloads and their numbers of reports."""
+    total = RoundTally(number, 0, empty_cells(survey))
+    for payload, count in parts:
+        cells, labels = tally(survey, payload, count), label_counts(survey, payload, count)
+        total += RoundTally(number, count, cells, labels)
+    return total
+
+
 def empty_cells(survey: Survey) -> Cells:
-    asked = len(survey.questions) if survey.asks_one else 0
     pairs = sum(one.mechanism.cells * other.mechanism.cells for one, other in survey.crossed)
-    cells = sum(question.mechanism.cells for question in survey.questions)
-    return np.zeros(cells + pairs + asked, np.int64)
+    return np.zeros(survey.cells + pairs, np.int64)
 
 
 def joined(envelopes: Iterable[Kept], least_bytes: int) -> Iterator[tuple[bytes, int]]:
@@ -84,6 +110,31 @@ def check(survey: Survey, payload: bytes, count: int) -> None:
         decode_report(survey, payload)
     else:
         tally(survey, payload, count)
+
+
+def _label_columns(survey: Survey, rows: Bytes) -> Iterator[tuple[int, Label, Bytes]]:
+    start = 0
+    for number, label in enumerate(survey.labels):
+        yield number, label, rows[:, start : start + label.size]
+        start += label.size
+
+
+def _values(label: Label, columns: Bytes) -> npt.NDArray[np.void]:
+    """Return each row of a label's columns as one value, which numpy can sort."""
+    return np.ascontiguousarray(columns).view(f"V{label.size}")[:, 0]
+
+
+def _parts(survey: Survey, rows: Bytes) -> list[tuple[Question, Bytes]]:
+    """Return each question with the columns of its reports."""
+    split = _drawn if survey.asks_one else _all
+    return list(split(survey, rows[:, survey.labels_size :]))
+
+
+def _question_counts(survey: Survey, parts: list[tuple[Question, Bytes]]) -> list[Cells]:
+    counts = [_counts(question, columns) for question, columns in parts]
+    if survey.asks_one:
+        counts.append(np.array([len(columns) for _, columns in parts], np.int64))
+    return counts
 
 
 def _all(survey: Survey, rows: Bytes) -> Iterator[tuple[Question, Bytes]]:

@@ -8,6 +8,7 @@ Groups of envelopes enter through `Store.transaction`; `Store.tallies` returns t
 from importlib import import_module
 from pathlib import Path
 
+from deniable.server.store.label_counts import NO_LABELS, OTHER, LabelCounts, LabelValue
 from deniable.server.store.postgres.database_address import Database
 from deniable.server.store.protocol import (
     NO_SURVEY,
@@ -43,7 +44,9 @@ STORES: dict[type, str] = {  # import paths of the store classes, by type of pla
 
 __all__ = [
     "FILE",
+    "NO_LABELS",
     "NO_SURVEY",
+    "OTHER",
     "STORES",
     "Annotation",
     "Cells",
@@ -51,6 +54,8 @@ __all__ = [
     "Database",
     "Event",
     "Kept",
+    "LabelCounts",
+    "LabelValue",
     "Place",
     "PublicPage",
     "PublishedSurvey",

@@ -24,7 +24,6 @@ if TYPE_CHECKING:
 
     from deniable.server.store.records import (
         Annotation,
-        Cells,
         Kept,
         PublicPage,
         Purged,
@@ -57,8 +56,8 @@ class Transaction(Protocol):
     def insert(self, uploads: Sequence[Upload]) -> set[UploadKey]:
         """Store the uploads that are new, and return their keys. `uploads` repeats no key."""
 
-    def add(self, sequence: int, number: int, reports: int, cells: Cells) -> None:
-        """Add counts to the tally of a round."""
+    def add(self, sequence: int, tally: RoundTally) -> None:
+        """Add counts to the tally of a round, in one row with those by label value."""
 
 
 class StoreReader(Protocol):

@@ -10,10 +10,17 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import date, datetime
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol, TypeAlias
 
+from deniable.server.store.label_counts import (
+    CELL_TYPE,
+    LabelCounts,
+    added,
+    packed_labels,
+    read_labels,
+)
 from deniable.server.store.protocol import Damaged
 from deniable.shared.errors import UntrustedSurvey
 
@@ -108,15 +115,18 @@ class RoundTally:
 
     `cells` holds each question's cells, in the survey's order, followed by those of each pair that
     the survey crosses or, if each install is asked one question, each question's number of reports.
+    `labels` holds the same for each value of each label, without pairs.
     """
 
     round: int
     reports: int
     cells: Cells
+    labels: LabelCounts = field(default_factory=dict)
 
     def __add__(self, other: RoundTally) -> RoundTally:
         """Return the sum of two nodes' counts for the same round."""
-        return RoundTally(self.round, self.reports + other.reports, self.cells + other.cells)
+        reports, cells = self.reports + other.reports, self.cells + other.cells
+        return RoundTally(self.round, reports, cells, added(self.labels, other.labels))
 
     def of(self, survey: Survey, question: Question) -> tuple[int, Cells]:
         """Return the number of reports that answer a question, and the question's cells."""
@@ -200,14 +210,14 @@ class Token:
 
 Round = tuple[int, int]  # a survey's sequence, and the number of a round
 DIGEST_BYTES = 8  # damage goes unnoticed with probability 2**-64
-CELL_TYPE = "<i8"
 
-ROW = "survey, round, node, reports, sealed, cells, digest"
+ROW = "survey, round, node, reports, sealed, cells, labels, digest"
 OF_ROUND = f"SELECT {ROW} FROM tallies WHERE survey = ? AND round = ?"
 PUT = f"""
-INSERT INTO tallies ({ROW}) VALUES (?, ?, ?, ?, ?, ?, ?)
+INSERT INTO tallies ({ROW}) VALUES (?, ?, ?, ?, ?, ?, ?, ?)
 ON CONFLICT (survey, round, node) DO UPDATE SET reports = excluded.reports,
-sealed = excluded.sealed, cells = excluded.cells, digest = excluded.digest
+sealed = excluded.sealed, cells = excluded.cells, labels = excluded.labels,
+digest = excluded.digest
 """
 
 
@@ -235,6 +245,7 @@ class TallyRow(NamedTuple):
     reports: int
     sealed: bool
     cells: bytes
+    labels: bytes
     digest: bytes
 
 
@@ -248,15 +259,21 @@ def digest_of(*values: int | str | bytes) -> bytes:
 
 
 def tally_row(
-    survey: int, number: int, node: str, reports: int, sealed: bool, cells: bytes
+    survey: int, number: int, node: str, reports: int, sealed: bool, cells: bytes, by_label: bytes
 ) -> TallyRow:
     sealed = bool(sealed)  # SQLite returns an integer
-    digest = digest_of(survey, number, node, reports, sealed, cells)
-    return TallyRow(survey, number, node, reports, sealed, cells, digest)
+    digest = digest_of(survey, number, node, reports, sealed, cells, by_label)
+    return TallyRow(survey, number, node, reports, sealed, cells, by_label, digest)
+
+
+def row_of(survey: int, node: str, tally: RoundTally) -> TallyRow:
+    """Return the row of a tally that still grows."""
+    cells, labels = packed_cells(tally.cells), packed_labels(tally.labels)
+    return tally_row(survey, tally.round, node, tally.reports, False, cells, labels)
 
 
 def is_whole(row: TallyRow) -> bool:
-    return tally_row(*row[:6]).digest == row.digest
+    return tally_row(*row[:7]).digest == row.digest
 
 
 def read_tally(row: TallyRow) -> RoundTally | None:
@@ -266,7 +283,7 @@ def read_tally(row: TallyRow) -> RoundTally | None:
     if not is_whole(row):
         return None
     cells = np.frombuffer(row.cells, CELL_TYPE).astype(np.int64)
-    return RoundTally(row.round, row.reports, cells)
+    return RoundTally(row.round, row.reports, cells, read_labels(row.labels))
 
 
 def checked_tally(row: TallyRow) -> RoundTally:
@@ -284,7 +301,7 @@ def seal_rounds(connection: Connection, sequence: int, numbers: Sequence[int]) -
     for number in numbers:
         for row in map(TallyRow._make, connection.execute(OF_ROUND, (sequence, number)).fetchall()):
             if is_whole(row):
-                connection.execute(PUT, tally_row(*row[:4], True, row.cells))
+                connection.execute(PUT, tally_row(*row[:4], True, row.cells, row.labels))
 
 
 def rounds_to_purge(connection: Connection, tables: Sequence[str]) -> Iterator[Round]:

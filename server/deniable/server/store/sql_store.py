@@ -23,7 +23,6 @@ from deniable.server.store.records import (
     PUT,
     ROW,
     Annotation,
-    Cells,
     Connection,
     PublicPage,
     Round,
@@ -34,10 +33,9 @@ from deniable.server.store.records import (
     Upload,
     UploadKey,
     checked_tally,
-    packed_cells,
     read_tally,
+    row_of,
     seal_rounds,
-    tally_row,
 )
 from deniable.server.store.register_chain import Event, RegisterEntry, next_entry
 from deniable.shared.errors import Refused, StoreUnusable
@@ -75,6 +73,7 @@ CREATE TABLE tallies (
     reports BIGINT NOT NULL,        -- number of counted reports
     sealed BOOLEAN NOT NULL,        -- whether counting has ended; envelopes may then be purged
     cells {bytes} NOT NULL,         -- the counts, int64 little-endian, in the order of RoundTally
+    labels {bytes} NOT NULL,        -- the counts by label value, as in label_counts
     digest {bytes} NOT NULL,        -- of the other columns, to detect damage
     PRIMARY KEY (survey, round, node)
 );
@@ -176,16 +175,16 @@ class SqlTransaction(ABC, Generic[Driver]):
             new |= {(*of, identifier) for identifier in self._insert_round(of, list(members))}
         return new
 
-    def add(self, sequence: int, number: int, reports: int, cells: Cells) -> None:
+    def add(self, sequence: int, tally: RoundTally) -> None:
         """Add counts to this node's row. A damaged row is left as it is, for a recount."""
-        key = (sequence, number, self._node)
+        key = (sequence, tally.round, self._node)
         row = self._connection.execute(f"{OF_ROUND} AND node = ?", key).fetchone()
         if row is not None:
             before = read_tally(TallyRow(*row))
             if before is None:
                 return
-            reports, cells = before.reports + reports, before.cells + cells
-        self._connection.execute(PUT, tally_row(*key, reports, False, packed_cells(cells)))
+            tally = before + tally
+        self._connection.execute(PUT, row_of(sequence, self._node, tally))
 
 
 class SqlReader(ABC):

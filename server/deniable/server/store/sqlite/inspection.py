@@ -6,17 +6,17 @@ import sqlite3
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Self
+from typing import Self
 
 from deniable.server.store.protocol import Damaged
 from deniable.server.store.records import (
     PUT,
     ROW,
     Kept,
+    RoundTally,
     TallyRow,
     checked_tally,
-    packed_cells,
-    tally_row,
+    row_of,
 )
 from deniable.server.store.sql_store import SURVEY, survey_row
 from deniable.server.store.sqlite.envelope_rows import unpacked, whole
@@ -28,9 +28,6 @@ from deniable.server.store.sqlite.sqlite_database import (
     transaction,
 )
 from deniable.server.store.sqlite.write_connection import HERE
-
-if TYPE_CHECKING:
-    from deniable.server.store.records import Cells
 
 OF_ROUND = "SELECT * FROM envelopes WHERE survey = ? AND round = ? AND kind <= 1"
 TABLE_NAMES = "SELECT name FROM sqlite_schema WHERE type = 'table' AND name NOT LIKE 'sqlite_%'"
@@ -77,10 +74,9 @@ class Inspection:
         for row in self._driver.execute(OF_ROUND, (survey, number)):
             yield from unpacked(self._driver, row)
 
-    def count_as(self, survey: int, number: int, reports: int, cells: Cells) -> None:
+    def count_as(self, survey: int, tally: RoundTally) -> None:
         """Replace the tally of a round that is not sealed."""
-        row = tally_row(survey, number, HERE, reports, False, packed_cells(cells))
-        self._driver.execute(PUT, row)
+        self._driver.execute(PUT, row_of(survey, HERE, tally))
 
 
 def check_tables(data: Path) -> None:

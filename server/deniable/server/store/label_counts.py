@@ -1,0 +1,72 @@
+"""Counts of a round by label value, kept in the row of the round's tally.
+
+Each value of a label has an array: its number of reports, and then the questions' cells in the
+order of RoundTally. OTHER stands for values that are not given, not listed, or folded.
+
+Devices choose the values of an open set, so only the KEPT_VALUES with the smallest hashes are kept
+apart. The largest hash that is kept only decreases, so a value that was folded into OTHER stays
+there. So the counts are exact, bounded, and the same in whatever order reports arrive, for recounts
+and for sums of nodes. Keeping the first or the most common values would reveal the order.
+
+As bytes, sorted: number of the label (u8), length of the value (u8), length of the array (u32), the
+value, and the array as int64, all little-endian.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Mapping
+from hashlib import blake2b
+from typing import TYPE_CHECKING, TypeAlias
+
+from deniable.shared.survey.labels import KEPT_VALUES
+
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
+
+LabelValue = tuple[int, bytes]  # the label's number, and the value as sent, without padding
+LabelCounts: TypeAlias = "Mapping[LabelValue, npt.NDArray[np.int64]]"
+
+OTHER = b"\xff"  # of listed values, the byte for "not given"; no text of an open set begins so
+NO_LABELS: LabelCounts = {}
+CELL_TYPE = "<i8"
+_HEAD = struct.Struct("<BBI")
+
+
+def added(one: LabelCounts, other: LabelCounts, limit: int = KEPT_VALUES) -> LabelCounts:
+    """Return the sum of two rounds' counts, with at most `limit` values of each label apart."""
+    total = dict(one)
+    for key, counts in other.items():
+        total[key] = total[key] + counts if key in total else counts
+    for label in {label for label, _ in other} if len(total) > limit else ():
+        values = sorted((key for key in total if key[0] == label and key[1] != OTHER), key=_rank)
+        rest = (label, OTHER)
+        for key in values[limit:]:
+            counts = total.pop(key)
+            total[rest] = total[rest] + counts if rest in total else counts
+    return total
+
+
+def packed_labels(labels: LabelCounts) -> bytes:
+    parts: list[bytes] = []
+    for (label, value), counts in sorted(labels.items(), key=lambda item: item[0]):
+        content = counts.astype(CELL_TYPE).tobytes()
+        parts += (_HEAD.pack(label, len(value), len(content)), value, content)
+    return b"".join(parts)
+
+
+def read_labels(packed: bytes) -> LabelCounts:
+    import numpy as np
+
+    labels, start = dict[LabelValue, "npt.NDArray[np.int64]"](), 0
+    while start < len(packed):
+        label, size, length = _HEAD.unpack_from(packed, start)
+        middle = start + _HEAD.size + size
+        value, start = packed[start + _HEAD.size : middle], middle + length
+        labels[label, value] = np.frombuffer(packed[middle:start], CELL_TYPE).astype(np.int64)
+    return labels
+
+
+def _rank(key: LabelValue) -> bytes:
+    return blake2b(key[1], digest_size=8).digest()
