@@ -198,11 +198,12 @@ class Estimator(ABC):
     def floor(self, confidence: float) -> Array:  # noqa: ARG002 # only shares need it
         return np.full(self.points.estimate.shape[:-1], np.nan)
 
-    def statements(self, confidence: float) -> Statements:
+    def statements(self, confidence: float, values: int = 1) -> Statements:
+        """Return the statements; those of `every` hold jointly for this many values of a label."""
         points, like, these = self.points, self.like(confidence), self.these(confidence)
         labels = points.estimate.shape[-1]
-        joint = joint_confidence(labels, confidence)
-        every = like if labels == 1 else self.like(joint)
+        joint = joint_confidence(labels * values, confidence)
+        every = like if labels * values == 1 else self.like(joint)
         arrays = (
             *(points.estimate, *like, *these, *every),
             *(points.standard_error, points.consistent, self.noise(these), self.step),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import product
@@ -26,7 +26,14 @@ from deniable.server.results.display import (
     quantile_places,
     whole_text,
 )
-from deniable.server.results.document import Change, Crossed, Difference, QuestionResult, Row
+from deniable.server.results.document import (
+    ByLabel,
+    Change,
+    Crossed,
+    Difference,
+    QuestionResult,
+    Row,
+)
 from deniable.server.results.round_details import TIMES
 from deniable.server.results.sentences import (
     change,
@@ -337,6 +344,24 @@ def crossed_view(survey: Survey, crossed: Crossed) -> CrossedView:
         left_out=max(0, len(known) - MAX_TABLE_ROWS),
         joint=joint,
     )
+
+
+def label_views(survey: Survey, parts: Sequence[ByLabel]) -> Iterator[CrossedView]:
+    """Yield a table for each label and each question; a row is one value and one option."""
+    for name, question in product(dict.fromkeys(part.name for part in parts), survey.questions):
+        options = dict(
+            zip(question.labels, question.display.options or question.labels, strict=True)
+        )
+        rows = [
+            msgspec.structs.replace(row, label=TIMES.join(filter(None, (part.value, option))))
+            for part in parts
+            if part.name == name
+            for row in part.questions[question.name]
+            for option in [options.get(row.label, row.label) if len(options) > 1 else ""]
+        ]
+        known = known_figures(rows, question.statistic, question.unit, joint=True)
+        title, left_out = f"{question.title} – by {name}", max(0, len(known) - MAX_TABLE_ROWS)
+        yield CrossedView(title, known[:MAX_TABLE_ROWS], left_out, True)
 
 
 def _records(listed: Iterable[Any]) -> Iterable[Record]:

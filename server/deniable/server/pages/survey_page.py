@@ -25,6 +25,7 @@ from deniable.server.pages.question_view import (
     PageContext,
     QuestionView,
     crossed_view,
+    label_views,
 )
 from deniable.server.results import select_rounds, stored_estimates
 from deniable.server.results.annotations import events_by_round
@@ -40,7 +41,7 @@ from deniable.server.results.survey_estimates import (
 from deniable.server.store import PublishedSurvey
 from deniable.shared.errors import Refused
 from deniable.shared.privacy.epsilon import lifetime_promise, round_promise
-from deniable.shared.survey.phrases import day_and_month, repeated, when_sent
+from deniable.shared.survey.phrases import day_and_month, repeated, sent_in_clear, when_sent
 
 MAX_LINKS = 6  # shown in the row of rounds; the others are folded
 MAX_LISTED = 200  # including folded rounds; earlier rounds are on separate pages
@@ -85,6 +86,7 @@ class SurveyPage(PageContext):
             f"{lifetime_promise(survey.round_billionths, survey.rounds, survey.repeat_rounds)}.",
             *repeated(survey),
             *when_sent(survey),
+            *([sent_in_clear(survey)] if survey.labels else []),
         ]
 
     @cached_property
@@ -95,6 +97,11 @@ class SurveyPage(PageContext):
     def crossed(self) -> Sequence[CrossedView]:
         tables = (self.period.cross or ()) if self.period else ()
         return [crossed_view(self.survey, table) for table in tables]
+
+    @property
+    def by_label(self) -> Sequence[CrossedView]:
+        parts = (self.period.labels or ()) if self.period else ()
+        return list(label_views(self.survey, parts))
 
     @property
     def shuffled(self) -> Sequence[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from datetime import date
 from typing import Any
@@ -19,6 +20,7 @@ from deniable.shared.survey.phrases import (
     gives_away,
     repeated,
     report_bits,
+    sent_in_clear,
     when_sent,
 )
 
@@ -31,6 +33,8 @@ ONE_OF = (
     "Each install answers one of the {} questions, drawn at random on the device: a round costs "
     "the largest ε, not the sum."
 )
+SINGLING_BITS = 10  # of all labels: a thousand combinations
+LONG_PERIODS = ("once", "month")
 WIDE = 0.1  # margin of error with 10,000 people: a tenth of the range, or 10 points
 
 
@@ -48,10 +52,12 @@ def facts(survey: Survey) -> dict[str, Any]:
         **({"ask": 1} if survey.asks_one else {}),
         **({"repeat_rounds": survey.repeat_rounds} if survey.repeats else {}),
         **({"sealed_to": survey.sealed_to} if survey.sealed_to else {}),
+        **({"label": [label.fields() for label in survey.labels]} if survey.labels else {}),
         "policy": {
             "max_epsilon_per_round": survey.round_epsilon,
             "max_epsilon": survey.lifetime_epsilon,
             "questions": {question.name: question.kind for question in survey.questions},
+            **({"labels": _given(survey)} if _given(survey) else {}),
         },
         "questions": [
             {
@@ -71,10 +77,17 @@ def facts(survey: Survey) -> dict[str, Any]:
 def policy_line(survey: Survey) -> str:
     """Return Python code for the smallest policy that allows an app to answer all rounds."""
     kinds = ", ".join(f'"{asked.name}": "{asked.kind}"' for asked in survey.questions)
+    given = ", ".join(f'"{name}"' for name in _given(survey))
+    labels = f"labels=[{given}], " if given else ""
     return (
-        f'Policy(keys=["..."], questions={{{kinds}}}, '
+        f'Policy(keys=["..."], questions={{{kinds}}}, {labels}'
         f'max_epsilon_per_round="{survey.round_epsilon}", max_epsilon="{survey.lifetime_epsilon}")'
     )
+
+
+def _given(survey: Survey) -> list[str]:
+    """Return the names of the labels that the app must allow."""
+    return [label.name for label in survey.labels if not label.is_drawn]
 
 
 def describe(survey: Survey) -> list[str]:
@@ -92,6 +105,7 @@ def describe(survey: Survey) -> list[str]:
             for pair in survey.cross
         ),
         *([f"reports are sealed to {survey.sealed_to}"] if survey.sealed_to else []),
+        *([sent_in_clear(survey)] if survey.labels else []),
         f"expected margin of error (95 %) with {crowds} people a round:",
     ]
     width = max(len(question.name) for question in survey.questions)
@@ -125,6 +139,7 @@ def _about_survey(survey: Survey, today: date) -> Iterator[str]:
         yield f'there is only one round: write round = "once" instead of "{survey.period}"'
     if survey.repeats:
         yield from _about_repetition(survey)
+    yield from _about_labels(survey)
     if survey.sealed_to and survey.grace_days < RELAY_DAYS:
         yield (
             f"a relay may hold a report for a day, and reports are accepted for {survey.grace_days}"
@@ -171,6 +186,22 @@ def _about_repetition(survey: Survey) -> Iterator[str]:
             f"the last report is sent in only {last} of {rounds} rounds, and costs as much as the "
             "others"
         )
+
+
+def _about_labels(survey: Survey) -> Iterator[str]:
+    bits = sum(math.log2(label.value_limit) for label in survey.labels)
+    if survey.repeats and bits > SINGLING_BITS:
+        yield (
+            f"the labels have up to 2^{bits:.0f} combinations, and latched reports repeat: they "
+            "can single out a device over several rounds; declare fewer values, or remove repeat"
+        )
+    if _given(survey) and survey.period in LONG_PERIODS:
+        yield (
+            "labels are fixed at a round's first call, so a new version appears only in the next "
+            'round; to compare versions, use short rounds, such as round = "week"'
+        )
+    if survey.labels and survey.sealed_to:
+        yield "labels divide a relay's crowds, so results state no (ε, δ) for shuffled reports"
 
 
 def _less_leverage(question: Question) -> str:

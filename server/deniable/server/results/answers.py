@@ -76,18 +76,26 @@ def question_rounds(
     question: Question,
     rounds: Sequence[Counts],
     max_rows: int | None = None,
+    fewest: int = 0,
+    values: int = 1,
 ) -> list[QuestionResult]:
-    """Return one question's result in each round, with at most `max_rows` rows each."""
+    """Return one question's result in each round, with at most `max_rows` rows each.
+
+    `fewest` is the number of reports that an estimate needs, if the survey asks for fewer. The
+    joint intervals hold for this many `values` of a label.
+    """
     facts, labels = about(question), question.labels or ("",)
 
     def make(enough: Sequence[Counts]) -> Iterable[QuestionResult]:
         if question.labels:
-            return _labelled(cache, question, facts, enough, max_rows)
+            return _labelled(cache, question, facts, enough, max_rows, values)
         return _texts(cache, question, facts, enough)
 
     return [
         result
-        or QuestionResult(question.name, facts, too_few(survey, labels, counts.reports), None)
+        or QuestionResult(
+            question.name, facts, too_few(survey, labels, counts.reports, fewest), None
+        )
         for result, counts in zip(where_enough(rounds, make), rounds, strict=True)
     ]
 
@@ -114,10 +122,11 @@ def _labelled(
     facts: About,
     rounds: Sequence[Counts],
     max_rows: int | None,
+    values: int,
 ) -> Iterator[QuestionResult]:
     """Yield each round's result, with only the `max_rows` highest estimates."""
     all_labels = question.labels
-    for made, counts in zip(cache.statements(question, rounds), rounds, strict=True):
+    for made, counts in zip(cache.statements(question, rounds, values=values), rounds, strict=True):
         labels, columns = all_labels, made.columns
         if max_rows is not None and len(all_labels) > max_rows:
             kept = np.sort(np.argsort(-made.estimate, kind="stable")[:max_rows])
@@ -164,8 +173,10 @@ def _without_estimate(labels: Sequence[str], reports: int, note: str) -> tuple[R
     return tuple(map(Row, labels, *[unknown] * 8, repeat(reports), unknown, repeat(note)))
 
 
-def too_few(survey: Survey, labels: Sequence[str], reports: int) -> tuple[Row, ...]:
-    note = f"no estimate below {survey.minimum_reports:,} reports"
+def too_few(
+    survey: Survey, labels: Sequence[str], reports: int, fewest: int = 0
+) -> tuple[Row, ...]:
+    note = f"no estimate below {max(survey.minimum_reports, fewest):,} reports"
     return _without_estimate(labels, reports, note)
 
 

@@ -151,6 +151,18 @@ class Crossed(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     rows: tuple[Row, ...]
 
 
+class ByLabel(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Estimates from the reports that carry one value of a label.
+
+    `low_all` to `high_all` holds jointly for all values of the label and all options of a question.
+    """
+
+    name: str  # of the label
+    value: str  # “other”: values that are not given, not listed, or folded
+    reports: Count
+    questions: dict[str, tuple[Row, ...]]
+
+
 class Shuffled(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """The (ε, δ) of one report if the relay and `people` people are honest."""
 
@@ -221,6 +233,7 @@ class Round(RoundFacts, frozen=True, kw_only=True, forbid_unknown_fields=True):
     change: Change | None  # null if no earlier round in the response has reports
     shuffled: tuple[Shuffled, ...] | UnsetType = UNSET  # only if reports are sealed for a relay
     vectors: dict[str, WholeVector] | UnsetType = UNSET  # only for vectors with an estimate
+    labels: tuple[ByLabel, ...] | UnsetType = UNSET  # only if the survey declares labels
 
 
 class Event(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -244,6 +257,7 @@ class Results(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     about: dict[str, About]
     ask: Count | UnsetType = UNSET  # number of questions that each install is asked; unset: all
     repeat_rounds: Count | UnsetType = UNSET  # number of rounds that share one report; unset: 1
+    by: tuple[str, ...] | UnsetType = UNSET  # names of the labels that reports carry
     left_out: Count | UnsetType = UNSET  # number of requested earlier rounds that are not included
     notes: tuple[str, ...]
     annotations: tuple[Event, ...] | UnsetType = UNSET

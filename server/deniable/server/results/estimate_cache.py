@@ -96,14 +96,18 @@ class EstimateCache:
         return self.get([(key, counts.key) for counts in rounds], make_missing, rows)
 
     def statements(
-        self, question: Question, rounds: Sequence[Counts], confidence: float = CONFIDENCE
+        self,
+        question: Question,
+        rounds: Sequence[Counts],
+        confidence: float = CONFIDENCE,
+        values: int = 1,
     ) -> list[Statements]:
-        """Return the estimates and intervals of each round."""
+        """Return the estimates and intervals of each round; `values` as for an estimator."""
         return self.per_round(
-            ("statements", confidence, question),
+            ("statements", confidence, values, question),
             question.mechanism.cells,
             rounds,
-            lambda batch: _estimator(question, batch).statements(confidence).rounds(),
+            lambda batch: _estimator(question, batch).statements(confidence, values).rounds(),
             lambda made: len(made.estimate),
         )
 

@@ -28,13 +28,13 @@ from deniable.server.results.document import (
 )
 from deniable.server.results.round_details import TIMES
 from deniable.server.results.sentences import shuffle_sentences
-from deniable.shared.survey.kinds.base import Statistic
 
 COLUMNS = (
     "survey", "name", "round", "from", "until", "open", "question", "kind", "label", "estimate",
     "low", "high", "standard_error", "consistent", "reports", "confidence", "epsilon", "mechanism",
     "leverage", "note", "low_these", "high_these", "low_all", "high_all", "floor",
 )  # fmt: skip
+BY_LABEL = ("by", "value")  # only where a survey declares labels
 FORGED = "some of these reports cannot be honest"
 FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n")
 
@@ -65,17 +65,18 @@ Record = dict[str, Cell]
 
 def csv_chunks(header: Results, rounds: Iterable[Round]) -> Iterator[str]:
     """Yield a row for each label of each question and pair in each round, then notes."""
-    yield csv_text([COLUMNS])
+    columns = (*COLUMNS, *(BY_LABEL if header.by else ()))
+    yield csv_text([columns])
     source: Record = {"survey": header.survey, "name": header.name}
     for period in rounds:
-        yield _rows_text(_records(header, period, source))
+        yield _rows_text(_records(header, period, source), columns)
     if header.left_out:
         words = f"only the newest rounds; earlier rounds left out: {header.left_out:,}"
-        yield _rows_text([source | {"note": words}])
+        yield _rows_text([source | {"note": words}], columns)
 
 
-def _rows_text(records: Iterable[Record]) -> str:
-    return csv_text([record.get(column) for column in COLUMNS] for record in records)
+def _rows_text(records: Iterable[Record], columns: Sequence[str]) -> str:
+    return csv_text([record.get(column) for column in columns] for record in records)
 
 
 def records_csv(records: Iterable[Mapping[str, Cell]]) -> str:
@@ -102,20 +103,28 @@ def _records(results: Results, period: Round, source: Record) -> Iterator[Record
         "round": period.round, "from": period.first_day, "until": period.last_day,
         "open": "yes" if period.open else "no", "confidence": results.confidence,
     }  # fmt: skip
+    by_question = {name: common | _facts(name, about) for name, about in results.about.items()}
     for question in results.of(period):
-        about = question.about
-        facts = common | {
-            "question": question.name, "kind": about.kind, "epsilon": about.epsilon,
-            "mechanism": about.mechanism, "leverage": about.leverage, "floor": question.floor,
-        }  # fmt: skip
+        facts = by_question[question.name] | {"floor": question.floor}
         yield from _row_records(period, facts, question.rows, [question.name])
     for crossed in period.cross or ():
         facts = common | {"question": TIMES.join(crossed.questions), "kind": "cross"}
         yield from _row_records(period, facts, crossed.rows, crossed.questions)
+    for part in period.labels or ():
+        for name, rows in part.questions.items():
+            facts = by_question[name] | {"by": part.name, "value": part.value}
+            yield from _row_records(period, facts, rows, [name])
     if period.rows_left_out:
         listed = (f"{count:,} of {name}" for name, count in period.rows_left_out.items())
         words = f"rows with the lowest estimates left out: {', '.join(listed)}"
         yield source | {"round": period.round, "note": words}
+
+
+def _facts(name: str, about: About) -> Record:
+    return {
+        "question": name, "kind": about.kind, "epsilon": about.epsilon,
+        "mechanism": about.mechanism, "leverage": about.leverage,
+    }  # fmt: skip
 
 
 def _row_records(
@@ -149,6 +158,8 @@ def report_lines(results: Results, rounds: Iterable[Round] | None = None) -> Ite
         yield f"Each install was asked one of the {len(results.about)} questions, drawn at random."
         yield "A question's results describe all who reported; only the interval for “these people”"
         yield "refers to those who were asked the question."
+    if results.by:
+        yield f"Intervals by {' and by '.join(results.by)} hold jointly for all values of a label."
     if period is not None and period.cross:
         yield "Pairs of questions (×) are counted from the same reports, which adds no ε."
     if results.repeat_rounds:
@@ -180,10 +191,14 @@ def _round_lines(results: Results, period: Round) -> Iterator[str]:
         yield from _wrapped(sentence)
     rows = list[tuple[str, ...]]()
     for question in results.of(period):
-        about, title = question.about, f"{question.name} (ε {question.about.epsilon})"
-        rows += _table(title, question.rows, about.statistic, about.unit, _floor(question))
+        title = f"{question.name} (ε {question.about.epsilon})"
+        rows += _table(title, question.rows, question.about, _floor(question))
     for crossed in period.cross or ():
-        rows += _table(TIMES.join(crossed.questions), crossed.rows, "share", "", "--csv")
+        rows += _table(TIMES.join(crossed.questions), crossed.rows, None, "--csv")
+    for part in period.labels or ():
+        for name, part_rows in part.questions.items():
+            title = f"{name}, {part.name} {part.value}"
+            rows += _table(title, part_rows, results.about[name], "--csv", joint=True)
     widths = [max(map(len, column)) for column in zip(HEADINGS, *rows, strict=True)]
     for cells in (HEADINGS, *rows):
         texts = [cell.ljust(width) for cell, width in zip(cells, widths, strict=True)]
@@ -238,11 +253,12 @@ def _difference_lines(title: str, about: About, differences: Sequence[Difference
 
 
 def _table(
-    title: str, rows: Sequence[Row], statistic: Statistic, unit: str, others: str
+    title: str, rows: Sequence[Row], about: About | None, others: str, joint: bool = False
 ) -> Iterator[tuple[str, ...]]:
     """Yield a line per row, the first with the title. Intervals of a long table hold jointly."""
-    joint = len(rows) > MAX_IN_ORDER
-    listed = _clear(rows) if joint else rows
+    statistic, unit = (about.statistic, about.unit) if about else ("share", "")
+    is_long = len(rows) > MAX_IN_ORDER
+    joint, listed = joint or is_long, _clear(rows) if is_long else rows
     for number, row in enumerate(listed[:MAX_ROWS_SHOWN]):
         cells = _cells(figures(row, statistic, unit, joint), row.note)
         yield "" if number else title, row.label, *cells, f"{row.reports:,}"

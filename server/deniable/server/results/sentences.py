@@ -69,6 +69,12 @@ rounds, so a change is visible in the next {0} rounds at the earliest.
 Such rounds contain the same reports: do not average them, and do not judge a difference between
 them by their intervals.
 """
+BY_LABEL = """
+Labels are sent in clear next to the randomized answers. A value with fewer than 20 reports counts
+as “other”, and so does each value that an app did not give. The joint intervals of a label hold for
+all of its values. Values may differ because different people have them: only arms, which devices
+draw at random, show effects.
+"""
 CROSSED = """
 `cross` gives the share of people who gave two answers, counted from the same reports: it adds no ε.
 """
@@ -178,6 +184,7 @@ def notes(survey: Survey) -> tuple[str, ...]:
         ONE_OF.format(len(survey.questions)) if survey.asks_one else "",
         LATCHED.format(survey.repeat_rounds) if survey.repeats else "",
         CROSSED if survey.cross else "",
+        BY_LABEL if survey.labels else "",
     )
     paragraphs = (paragraph for text in texts for paragraph in text.strip().split("\n\n"))
     return tuple(" ".join(paragraph.split()) for paragraph in paragraphs if paragraph)
@@ -188,8 +195,8 @@ def notes(survey: Survey) -> tuple[str, ...]:
 
 def shuffled(survey: Survey, reports: int) -> tuple[Shuffled, ...]:
     """Return the (ε, δ) of one report within its batch, and within its round."""
-    # an observer sees repeated reports several times
-    if survey.sealed_to is None or reports < 2 or survey.repeats:
+    # an observer sees repeated reports several times, and labels divide the people of a batch
+    if survey.sealed_to is None or reports < 2 or survey.repeats or survey.labels:
         return ()
     batch = _shuffled(survey.round_billionths, "batch", min(reports, BATCH))
     if reports <= BATCH:

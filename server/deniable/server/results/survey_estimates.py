@@ -24,7 +24,9 @@ from deniable.server.results.answers import (
     round_fits,
     warning,
 )
+from deniable.server.results.breakdown import label_rounds, rows_by_label
 from deniable.server.results.document import (
+    ByLabel,
     Change,
     Crossed,
     Distribution,
@@ -38,6 +40,7 @@ from deniable.server.results.estimate_cache import Counts, EstimateCache, is_ope
 from deniable.server.results.round_details import crossed_rounds, distribution_rounds
 from deniable.server.results.sentences import notes, shuffled
 from deniable.server.store import Annotation, PublishedSurvey, RoundTally, Store
+from deniable.server.store.label_counts import packed_labels
 from deniable.shared.errors import Refused
 from deniable.shared.survey.document import Survey
 from deniable.shared.survey.kinds.base import Question
@@ -109,14 +112,15 @@ def rounds_per_response(survey: Survey) -> int:
 
 def rounds_in_memory(survey: Survey) -> int:
     """Return the number of rounds whose tallies may be in memory together."""
-    cells = sum(question.mechanism.cells for question in survey.questions)
+    cells = survey.cells * (1 + sum(label.value_limit + 1 for label in survey.labels))
     cells += sum(one.mechanism.cells * other.mechanism.cells for one, other in survey.crossed)
     return max(1, MAX_CELLS // cells)
 
 
 def rows_per_round(survey: Survey) -> int:
     crossed = (len(one.answer_labels) * len(other.answer_labels) for one, other in survey.crossed)
-    return sum(len(q.labels) or ROWS_OF_A_TEXT for q in survey.questions) + sum(crossed)
+    rows = sum(len(q.labels) or ROWS_OF_A_TEXT for q in survey.questions)
+    return rows + sum(crossed) + rows_by_label(survey)
 
 
 def rows_per_question(survey: Survey, max_rows: int) -> dict[str, int]:
@@ -177,6 +181,7 @@ class SurveyEstimates:
             about={question.name: about(question) for question in survey.questions},
             ask=1 if survey.asks_one else UNSET,
             repeat_rounds=survey.repeat_rounds if survey.repeats else UNSET,
+            by=tuple(label.name for label in survey.labels) or UNSET,
             left_out=self.selection.left_out or UNSET,
             notes=notes(survey),
             annotations=events(survey, self._annotations) if self._annotations else UNSET,
@@ -227,6 +232,9 @@ class SurveyEstimates:
         crossed: list[tuple[Crossed, ...]] = [()] * len(numbers)
         if survey.crossed:
             crossed = crossed_rounds(cache, survey, tallies, [*map(self._is_open, numbers)])
+        by_label: list[tuple[ByLabel, ...]] = [()] * len(numbers)
+        if survey.labels:
+            by_label = label_rounds(cache, survey, tallies, [*map(self._is_open, numbers)])
         before = changes(cache, survey, self._before(numbers), self._counts)
         answers, curves = [], []
         for question in survey.questions:
@@ -238,7 +246,7 @@ class SurveyEstimates:
             curves.append(curve or [None] * len(numbers))
         by_round = zip(*answers, strict=True), zip(*curves, strict=True)
         fits, since = round_fits(survey, tallies, cache), map(before.get, numbers)
-        columns = zip(numbers, tallies, *by_round, fits, crossed, since, strict=True)
+        columns = zip(numbers, tallies, *by_round, fits, crossed, by_label, since, strict=True)
         return [self._round(*column) for column in columns]
 
     def _round(
@@ -249,6 +257,7 @@ class SurveyEstimates:
         curves: Sequence[Distribution | None],
         fits: dict[str, Fit],
         crossed: tuple[Crossed, ...],
+        by_label: tuple[ByLabel, ...],
         change: Change | None,
     ) -> Round:
         facts, named = self._facts(number), zip(answers, curves, strict=True)
@@ -265,12 +274,14 @@ class SurveyEstimates:
             change=change and _within(change, answers),
             shuffled=shuffled(self.survey, facts.reports) or UNSET,
             vectors={answer.name: answer.whole for answer in answers if answer.whole} or UNSET,
+            labels=by_label or UNSET,
         )
 
     def _state(self, number: int | None) -> Hashable:
         """Return everything that a round's results depend on."""
         tally = None if number is None else self._tallies.get(number)
-        counts = tally and (tally.reports, blake2b(tally.cells.tobytes()).digest())
+        content = tally and tally.cells.tobytes() + packed_labels(tally.labels)
+        counts = tally and (tally.reports, blake2b(content or b"").digest())
         return number, number is not None and self._is_open(number), counts
 
     def _facts(self, number: int) -> RoundFacts:
@@ -345,7 +356,9 @@ def json_chunks(header: Results, rounds: Iterable[Round]) -> Iterator[bytes]:
 def _rows(period: Round) -> float:
     """Return the size of a round in the cache. Of long rounds, only the estimates are cached."""
     crossed = sum(len(table.rows) for table in period.cross or ())
-    rows = crossed + sum(len(rows) for rows in period.questions.values())
+    by_label = (part.questions.values() for part in period.labels or ())
+    listed = [*period.questions.values(), *(rows for part in by_label for rows in part)]
+    rows = crossed + sum(map(len, listed))
     points = sum(len(curve.points) for curve in (period.distributions or {}).values())
     return ROWS_PER_ROW * (rows + points) if rows <= MAX_CACHED_ROUND_ROWS else math.inf
 
