@@ -1,9 +1,11 @@
 /** The client: an app calls it to let its users answer surveys without revealing their answers. */
 
 import { describe } from "./description.js";
-import { envelopeId, packEnvelope } from "./envelope.js";
+import { envelopeId, hmac, packEnvelope } from "./envelope.js";
+import { drawnArm, encodeLabel } from "./labels.js";
 import { charge, overspent, readLedger } from "./ledger.js";
 import { Outbox } from "./outbox.js";
+import { checkedLabels } from "./policy.js";
 import { hex, unhex, Unusable } from "./survey.js";
 import { Surveys } from "./surveys.js";
 import { checkedAddress } from "./transport.js";
@@ -40,19 +42,30 @@ export class Client {
   #surveys;
   #outbox;
   #allowCi;
+  #labels;
   #withdrawn = false; // through this object; holds even if the disk fails
 
   /**
    * @param {string} server
-   * @param {{policy: import("./policy.js").Policy, storage: import("./ledger.js").Storage, now?: () => number, draw?: import("./mechanisms.js").Draw, sendWithin?: number, allowCi?: boolean}} options
+   * @param {{policy: import("./policy.js").Policy, storage: import("./ledger.js").Storage, now?: () => number, draw?: import("./mechanisms.js").Draw, sendWithin?: number, allowCi?: boolean, labels?: Record<string, string>}} options
    *   `sendWithin`: a report is sent at a random moment within this many seconds;
-   *   `allowCi`: answer also in continuous integration, whose runs are not people
+   *   `allowCi`: answer also in continuous integration, whose runs are not people;
+   *   `labels`: public properties, like { version: "3.0.1" }; never set one from an answer
    */
   constructor(
     server,
-    { policy, storage, now = Date.now, draw = kernelDraw, sendWithin = 60, allowCi = false },
+    {
+      policy,
+      storage,
+      now = Date.now,
+      draw = kernelDraw,
+      sendWithin = 60,
+      allowCi = false,
+      labels = {},
+    },
   ) {
     this.#allowCi = allowCi;
+    this.#labels = checkedLabels(policy, labels);
     this.#server = checkedAddress(server);
     this.#policy = policy;
     this.#storage = storage;
@@ -136,6 +149,27 @@ export class Client {
     }
   }
 
+  /**
+   * Return the arm of an experiment that this device has drawn for a survey. Read it before you treat
+   * anyone differently. Without consent or a list on disk, it is the first arm of the `shipped` survey.
+   * @param {string} survey @param {unknown} [shipped] @returns {Promise<string | undefined>}
+   */
+  async arm(survey, shipped) {
+    try {
+      const found = await this.#consent() === undefined
+        ? undefined
+        : await this.#surveys.kept(survey, (listed) => this.#refusal(listed));
+      if (found && !("status" in found)) return await this.#arm(found.id, found.survey);
+    } catch {
+      // the state is unusable: the first arm
+    }
+    const known = shipped === undefined
+      ? undefined
+      : await this.#surveys.shipped(survey, shipped).catch(() => undefined);
+    if (!known || "status" in known) return undefined;
+    return known.survey.labels.find((label) => label.drawn)?.listed[0];
+  }
+
   /** Send the waiting reports, for at most this many seconds. Return how many still wait. */
   async flush(seconds = 2) {
     if (!(await this.#consent().catch(() => undefined))) return 0;
@@ -200,11 +234,16 @@ export class Client {
       if (over) return { status: "budget-spent", detail: over, survey: id, round };
       if (await charge(this.#storage, ledger, id, round, costs, total)) break;
     }
-    await this.#storage.create(`key-${id}`, { key: hex(random(32)), until: survey.keyUntil });
-    const key = unhex((await this.#storage.get(`key-${id}`)).key);
+    const key = await this.#key(id, survey), arm = await this.#arm(id, survey);
+    const clear = survey.labels.map((label) =>
+      encodeLabel(label, label.drawn ? arm : this.#labels.get(label.name))
+    );
     const values = survey.questions.map((question) => valueOf(answers, question.name));
     const { payloads, unfit } = await survey.report(values, this.#draw);
-    const envelope = packEnvelope(id, round, await envelopeId(key, id, round), payloads);
+    const envelope = packEnvelope(id, round, await envelopeId(key, id, round), [
+      ...clear,
+      ...payloads,
+    ]);
     if ((await this.#consent()) !== consent) { // withdrawn in the meantime: discard the report
       return { ...NO_CONSENT, survey: id, round };
     }
@@ -219,6 +258,20 @@ export class Client {
     return Object.defineProperty(outcome, "unfit", { value: unfit });
   }
 
+  /** Return the key of a survey, which is created on first use. @param {string} id @param {import("./surveys.js").Survey} survey */
+  async #key(id, survey) {
+    await this.#storage.create(`key-${id}`, { key: hex(random(32)), until: survey.keyUntil });
+    return unhex((await this.#storage.get(`key-${id}`)).key);
+  }
+
+  /** Return the arm that the key of a survey draws. @param {string} id @param {import("./surveys.js").Survey} survey */
+  async #arm(id, survey) {
+    const label = survey.labels.find((label) => label.drawn);
+    if (!label) return undefined;
+    const key = await this.#key(id, survey);
+    return await drawnArm(label, (text) => hmac(key, text));
+  }
+
   /** Return why the app must not answer a survey, from names, kinds and caps alone. @param {import("./surveys.js").Survey} survey @param {string[]} names */
   #obstacle(survey, names) {
     if (survey.epsilon > this.#policy.roundCap) {
@@ -228,6 +281,15 @@ export class Client {
     if (asked.length !== names.length || !asked.every((name) => names.includes(name))) {
       return `the survey needs an answer to each of its questions: ${asked.join(", ")}`;
     }
+    return this.#refusal(survey);
+  }
+
+  /** Return why the policy refuses a survey's questions or labels. @param {import("./surveys.js").Survey} survey */
+  #refusal(survey) {
+    const label = survey.labels.find(({ name, drawn }) =>
+      !drawn && !this.#policy.labels.includes(name)
+    );
+    if (label) return `the survey sends the label ${label.name}, which the app forbids`;
     const other = survey.questions.find((question) =>
       this.#policy.questions.get(question.name) !== question.kind
     );

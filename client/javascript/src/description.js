@@ -30,11 +30,14 @@ export function describe(id, survey, policy, replaced = {}) {
   const growth = [survey.epsilon, survey.epsilon * BigInt(rounds)].map((epsilon) =>
     growthOf(epsilon, texts)
   );
+  const labels = survey.labels.map(({ name, listed }) =>
+    shown(`${name} (${listed.join(", ") || texts.any_text})`)
+  );
   const privacy = [
     texts.noise,
     fill(texts.round, { growth: growth[0] }),
     ...(several ? [fill(texts.survey, { rounds: grouped(rounds), growth: growth[1] })] : []),
-    fill(texts.clear, { names: [texts.clear_survey, texts.clear_round].join(", ") }),
+    fill(texts.clear, { names: [texts.clear_survey, texts.clear_round, ...labels].join(", ") }),
     texts.address,
   ];
   const days = survey.retentionDays;

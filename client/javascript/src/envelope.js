@@ -25,11 +25,19 @@ function u32(number) {
  * @param {Uint8Array<ArrayBuffer>} key this device's random key for this survey @param {string} survey @param {number} round
  */
 export async function envelopeId(key, survey, round) {
-  const hmac = await crypto.subtle.importKey("raw", key, { name: "HMAC", hash: "SHA-256" }, false, [
-    "sign",
-  ]);
-  const mac = await crypto.subtle.sign("HMAC", hmac, joined("id\0", unhex(survey), u32(round)));
-  return new Uint8Array(mac, 0, 16);
+  return (await hmac(key, "id\0", unhex(survey), u32(round))).slice(0, 16);
+}
+
+/** Return an HMAC-SHA256. @param {Uint8Array<ArrayBuffer>} key @param {...(Uint8Array | string)} parts */
+export async function hmac(key, ...parts) {
+  const imported = await crypto.subtle.importKey(
+    "raw",
+    key,
+    { name: "HMAC", hash: "SHA-256" },
+    false,
+    ["sign"],
+  );
+  return new Uint8Array(await crypto.subtle.sign("HMAC", imported, joined(...parts)));
 }
 
 /** @param {string} survey @param {number} round @param {Uint8Array} id @param {Uint8Array[]} payloads of one report, in order */

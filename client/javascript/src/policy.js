@@ -1,5 +1,6 @@
 /** The app's own limits, which ship with its code: a survey may ask for less, and no server can change them. */
 
+import { isLabelValue } from "./labels.js";
 import { billionths } from "./survey.js";
 
 const KINDS = ["bit", "number", "choice", "text"];
@@ -11,14 +12,27 @@ const KINDS = ["bit", "number", "choice", "text"];
  * @property {string} [maxEpsilonPerRound] the maximum ε of one survey in one round, as exact decimal text
  * @property {string} [maxEpsilon] the maximum ε that this install ever spends, over all surveys and rounds
  * @property {string} [maxEpsilonPerQuestion] the same for each question name, so that republishing a question does not refill its budget
+ * @property {string[]} [labels] the names of the labels that may be sent in clear with a report
  * @property {string[]} [surveys] ids of surveys, if the app answers only these
  */
 
 export class Policy {
   /** @param {PolicyOptions} options */
   constructor(
-    { keys, questions, maxEpsilonPerRound = "2", maxEpsilon = "6", maxEpsilonPerQuestion, surveys },
+    {
+      keys,
+      questions,
+      maxEpsilonPerRound = "2",
+      maxEpsilon = "6",
+      maxEpsilonPerQuestion,
+      surveys,
+      labels = [],
+    },
   ) {
+    if (!Array.isArray(labels) || !labels.every((name) => typeof name === "string" && name)) {
+      throw new TypeError('labels: give a list of names, like ["version"]');
+    }
+    this.labels = /** @type {readonly string[]} */ (labels);
     this.keys = ids("keys", keys);
     this.surveys = surveys && ids("surveys", surveys);
     this.questions = new Map(Object.entries(questions ?? {}));
@@ -35,6 +49,25 @@ export class Policy {
       ? this.totalCap
       : cap("maxEpsilonPerQuestion", maxEpsilonPerQuestion);
   }
+}
+
+/** Return the app's labels; throw for those that it may not send. @param {Policy} policy @param {unknown} labels */
+export function checkedLabels(policy, labels) {
+  if (!labels || typeof labels !== "object" || Array.isArray(labels)) {
+    throw new TypeError('labels: give each label its value, like { version: "3.0" }');
+  }
+  const given = new Map(Object.entries(labels));
+  for (const [name, value] of given) {
+    if (!policy.labels.includes(name)) {
+      throw new TypeError(`labels: ${name} is not named in the policy`);
+    }
+    if (!isLabelValue(value)) {
+      throw new TypeError(
+        `labels: ${name} must be text of 1 to 32 bytes without control characters`,
+      );
+    }
+  }
+  return /** @type {Map<string, string>} */ (given);
 }
 
 /** @param {string} name @param {unknown} texts */

@@ -2,6 +2,7 @@
 
 import { grouped } from "./description.js";
 import { BILLION } from "./exact.js";
+import { parseLabels } from "./labels.js";
 import { MECHANISMS } from "./mechanisms.js";
 import { digitsOf, isLine, placeText } from "./text.js";
 
@@ -106,7 +107,14 @@ function areCrossed(pairs, questions) {
 export function parseSurvey(text) {
   must(utf8.encode(text).length <= 2 ** 22, "at most 4 MiB");
   const table = parseJson(text);
-  exactly(table, "document", "deniable", "survey", "question");
+  exactly(
+    table,
+    "document",
+    "deniable",
+    "survey",
+    "question",
+    ...["label"].filter((key) => Object.hasOwn(table ?? {}, key)),
+  );
   const { survey, question: tables } = table;
   if (Object.hasOwn(survey ?? {}, "sealed_to")) {
     throw new Refused("the survey requires sealed reports, which this client cannot make");
@@ -144,6 +152,10 @@ export function parseSurvey(text) {
     new Set(questions.map((question) => question.name)).size === questions.length,
     "question names",
   );
+  const labels = "label" in table
+    ? parseLabels(table.label, questions.map((question) => question.name))
+    : [];
+  must(labels, "label");
   const asksOne = "ask" in survey;
   must(!asksOne || (survey.ask === 1 && questions.length > 1), "ask");
   must(!("cross" in survey) || (!asksOne && areCrossed(survey.cross, questions)), "cross");
@@ -173,6 +185,7 @@ export function parseSurvey(text) {
     opens,
     closes: closes + DAY,
     questions,
+    labels: labels ?? [],
     roundOf: of,
     roundAt,
     takenUntil,

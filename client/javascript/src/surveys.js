@@ -53,11 +53,11 @@ export class Surveys {
     return again;
   }
 
-  /** Return a survey of the kept list, without a network; otherwise the reason. @param {string} wanted @returns {Promise<Choice | Unknown>} */
-  async kept(wanted) {
+  /** Return a survey of the kept list, without a network; otherwise the reason. @param {string} wanted @returns {Promise<Choice | Unknown>} @param {(survey: Survey) => string | undefined} [obstacle] */
+  async kept(wanted, obstacle = () => undefined) {
     const kept = await this.#storage.get(`list-${await sha256(this.#server)}`);
     return kept
-      ? this.#choose(kept.surveys, wanted, () => undefined, false)
+      ? this.#choose(kept.surveys, wanted, obstacle, false)
       : { status: "unavailable", detail: "no list of surveys is stored yet" };
   }
 
