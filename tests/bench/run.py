@@ -34,6 +34,7 @@ SHORT = (
     "sealed",
     "surveys",
     "rounds",
+    "by_label",
     "pages",
     "population",
     "tables",

@@ -91,6 +91,10 @@ def test_the_story_has_a_wave_and_a_day_of_forged_reports(tmp_path: Path) -> Non
     assert [bool(day["warning"]) for day in days] == [bool(day["forged"]) for day in days]
     assert sum(day["forged"] for day in days) == 210
     assert days[6]["estimate"] - days[0]["estimate"] > 0.08
+    by_version = {part["version"]: part["estimate"] for part in days[6]["versions"]}
+    assert by_version.keys() == {"2.3", "2.4"}
+    # 36 points apart; of 1,000 and 3,000 reports, a standard error of 4 points
+    assert by_version["2.4"] - by_version["2.3"] > 0.08
     assert picture.read_text("utf-8") == draw_picture(days)
     assert picture_numbers(draw_picture(days)) == days
 

@@ -2,9 +2,9 @@
 
 Everyone answers one survey: some people with a complete `Client`, the others through a backend that
 puts many reports into an envelope. A second survey covers twelve days of an app, with a round per
-day: a bad release, its fix, and a day with forged reports. In both, the survey's own mechanisms
-randomize each answer with randomness from the kernel, and envelopes travel over HTTP. People behind
-the backend lack only a ledger and an outbox.
+day: a bad release, its fix, and a day with forged reports. Its reports carry the app's version as a
+label. In both, the survey's own mechanisms randomize each answer with randomness from the kernel,
+and envelopes travel over HTTP. People behind the backend lack only a ledger and an outbox.
 """
 
 from __future__ import annotations
@@ -38,6 +38,7 @@ FLUSH_SECONDS = 10.0
 CRASHED_BY_DAY = (0.04, 0.04, 0.05, 0.04, 0.11, 0.24, 0.31, 0.27, 0.12, 0.05, 0.04, 0.04)
 RELEASE_DAY, FIX_DAY, FORGERY_DAY = 4, 8, 10  # days are counted from 0
 ANNOTATIONS = {RELEASE_DAY: "2.4 released", FIX_DAY: "2.4.1 fixes it"}
+BAD_RELEASE, CRASHED_ON_IT, CRASHED_ELSEWHERE = "2.4", 0.40, 0.04
 REPORTS_PER_FORGERY = 20  # one report in 20 is forged on that day
 MIN_PEOPLE_PER_DAY = 100
 SCREENS = (0.38, 0.22, 0.18, 0.07, 0.06, 0.03, 0.04, 0.02)
@@ -45,6 +46,7 @@ ALL_SCREENS = 2 ** len(SCREENS) - 1  # a valid symbol that claims every screen
 
 Done = Callable[[int], None]  # called with the number of people who have just answered
 Truths = Mapping[str, Mapping[str, float]]
+NO_LABELS: Mapping[str, str] = {}
 
 
 @dataclass(frozen=True)
@@ -114,10 +116,12 @@ def play_devices(published: Published, people: Sequence[Person], folder: Path, d
         list(pool.map(play, enumerate(people)))
 
 
-def encoded(survey: Survey, answers: Mapping[str, object]) -> bytes:
+def encoded(
+    survey: Survey, answers: Mapping[str, object], labels: Mapping[str, str] = NO_LABELS
+) -> bytes:
     """Return a report like `Survey.report`, but without the pause that hides its timing."""
     symbols = [q.report(answers[q.name], kernel_draw)[0] for q in survey.questions]
-    return encode_report(survey, symbols)
+    return encode_report(survey, symbols, labels)
 
 
 def send(published: Published, number: int, reports: Sequence[bytes]) -> None:
@@ -143,6 +147,15 @@ class Day:
     people: int
     forged: int  # number of forged reports
     truths: Truths
+    by_version: Mapping[str, float]  # share of people whose app crashed
+
+
+def versions_of(number: int, share: float) -> tuple[str, float]:
+    """Return the other version that people have on a day, and the share with the bad release."""
+    if number < RELEASE_DAY:
+        return "2.3", 0.0
+    bad = (share - CRASHED_ELSEWHERE) / (CRASHED_ON_IT - CRASHED_ELSEWHERE)
+    return "2.3" if number < FIX_DAY else "2.4.1", bad
 
 
 def people_a_day(people: int) -> int:
@@ -155,14 +168,18 @@ def play_story(published: Published, people: int, seed: int, done: Done) -> Iter
     survey, random = published.survey, np.random.default_rng([seed, 1])
     options = survey.questions[1].labels
     for number, share in enumerate(CRASHED_BY_DAY):
-        crashed = random.random(people) < share
+        other, bad = versions_of(number, share)
+        versions = np.where(random.random(people) < bad, BAD_RELEASE, other)
+        elsewhere = CRASHED_ELSEWHERE if bad else share
+        chances = np.where(versions == BAD_RELEASE, CRASHED_ON_IT, elsewhere)
+        crashed = random.random(people) < chances
         screens = random.choice(options, size=people, p=SCREENS).tolist()
         reports = [
-            encoded(survey, {"crashed": bool(c), "screen": s})
-            for c, s in zip(crashed, screens, strict=True)
+            encoded(survey, {"crashed": bool(c), "screen": s}, {"version": str(v)})
+            for c, s, v in zip(crashed, screens, versions, strict=True)
         ]
         forged = people // (REPORTS_PER_FORGERY - 1) if number == FORGERY_DAY else 0
-        reports += [encode_report(survey, (1, ALL_SCREENS))] * forged
+        reports += [encode_report(survey, (1, ALL_SCREENS), {"version": other})] * forged
         send(published, survey.first_round + number, reports)
         done(people)
         yield Day(
@@ -171,4 +188,5 @@ def play_story(published: Published, people: int, seed: int, done: Done) -> Iter
             people,
             forged,
             {"crashed": {"yes": float(crashed.mean())}, "screen": shares_of(screens, options)},
+            {str(v): float(crashed[versions == v].mean()) for v in np.unique(versions)},
         )

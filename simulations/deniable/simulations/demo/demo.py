@@ -147,7 +147,7 @@ def _compare(results: Results, true: Truths) -> dict[str, list[dict[str, Any]]]:
 
 
 def _story(results: Results, days: Sequence[Day]) -> list[dict[str, Any]]:
-    """Return the crashes of each day, and whether the server detected forged reports."""
+    """Return each day's crashes, also by version, and whether forged reports were detected."""
     rounds = {result.round: result for result in results.rounds}
     return [
         {
@@ -155,6 +155,12 @@ def _story(results: Results, days: Sequence[Day]) -> list[dict[str, Any]]:
             **_with_truth(rounds[day.round].questions["crashed"][0], day.truths["crashed"]["yes"]),
             "forged": day.forged,
             "warning": rounds[day.round].warning,
+            "versions": [
+                {"version": part.value}
+                | _with_truth(part.questions["crashed"][0], day.by_version[part.value])
+                for part in rounds[day.round].labels or ()
+                if part.value in day.by_version
+            ],
         }
         for day in days
     ]

@@ -45,6 +45,10 @@ def report_lines(answer: Mapping[str, Any], survey: Survey, devices: int) -> Ite
     for day in answer["story"]:
         flag = "   forged reports detected" if day["warning"] else ""
         yield f"{day['day']:<20}{_numbers(day, _as_share)}{flag}"
+    worst = max(answer["story"], key=lambda day: float(day["truth"]))
+    yield f"\n{worst['day']}, by version{'truth':>6}{'estimate':>10}   95 % interval"
+    for part in worst["versions"]:
+        yield f"{part['version']:<22}{_numbers(part, _as_share)[2:]}"
     yield f"\nWhat a report can reveal: {round_promise(survey.round_billionths)}."
     yield "Confidence intervals are about the people who reported; about 1 in 20 misses the truth."
 
