@@ -45,7 +45,7 @@ def test_labels_travel_in_clear_in_front_of_the_report() -> None:
         assert envelope.payload[:4] == b"\x013.0"
         summary = client.sent()
         assert isinstance(summary, Summary)
-        assert summary.text.count("sent in clear") == 2
+        assert summary.text.count("Sent in clear") == 2
 
 
 def test_a_value_that_does_not_fit_is_sent_as_not_given() -> None:
@@ -207,15 +207,15 @@ def test_a_description_names_what_is_sent_in_clear() -> None:
         client.prefetch()
         described = client.describe("app-health")
         assert isinstance(described, Description)
-        assert described.clear in described.text
-        for name in ("platform", "linux", "version", "search", "control"):
-            assert name in described.clear
+        (clear,) = [line for line in described.privacy if line.startswith("Sent in clear")]
+        assert clear in described.text
+        for words in ("platform (linux, mac)", "version (a short text)", "search (control, new)"):
+            assert words in clear
     with fake(toml(""), {}) as client:
         client.prefetch()
         plain = client.describe("app-health")
         assert isinstance(plain, Description)
-        assert plain.clear == ""
-        assert "clear" not in plain.text
+        assert "Sent in clear with each report: the survey, the round." in plain.text
 
 
 def test_sent_lists_the_labels() -> None:

@@ -28,10 +28,11 @@ from deniable.shared.privacy.mechanism import Draw, kernel_draw
 
 CLOSE_SECONDS = 1.0
 MAX_TIMEOUT_SECONDS = 3600.0
-Labels = Mapping[str, str]  # values by name
-NO_LABELS: Labels = {}
+NO_LABELS: Mapping[str, str] = {}
 
+Labels = Mapping[str, str]  # values by name
 AnyPath = str | os.PathLike[str]
+Address = str | None
 
 if TYPE_CHECKING:
     from deniable.client.disclosure import Description
@@ -73,9 +74,9 @@ class Client(Person):
         monotonic: Callable[[], float] = time.monotonic,
         send_within: float = 60.0,
         ca: AnyPath | None = None,
-        proxy: str | None = None,
+        proxy: Address = None,
         timeout: float = 10.0,
-        relay: str | None = None,
+        relay: Address = None,
         allow_ci: bool = False,
         labels: Labels = NO_LABELS,
     ) -> None:
