@@ -78,7 +78,8 @@ def _commit_round(transaction: Transaction, uploads: list[Upload]) -> dict[Uploa
     accepted = [upload for upload in uploads if upload.key in new]
     if accepted:
         survey, reports = published.survey, sum(upload.count for upload in accepted)
-        labels = label_counts(survey, b"".join(up.payload for up in accepted), reports)
+        payload = b"".join(upload.payload for upload in accepted if survey.labels)
+        labels = label_counts(survey, payload, reports)
         counts = RoundTally(number, reports, _cells(survey, accepted), labels)
         transaction.add(published.sequence, counts)
     return {upload.key: "accepted" if upload.key in new else "duplicates" for upload in uploads}
