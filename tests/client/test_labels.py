@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -20,6 +21,7 @@ from tests.client.scripted import entry
 from tests.survey_texts import bit, label, survey_text
 
 KEY = "ab" * 32
+README = Path(__file__).resolve().parents[2] / "client" / "README.md"
 LABELS = label("platform", values=["linux", "mac"]) + label("version", pattern=r"\d+\.\d+")
 ARMS = label("search", arms=["control", "new"])
 ALLOWED = Policy(keys=[KEY], labels=["platform", "version"])
@@ -127,6 +129,16 @@ def test_a_mistake_in_the_app_s_labels_raises_at_construction(labels: Any, tmp_p
 def test_a_policy_names_labels_in_a_list(labels: Any) -> None:
     with pytest.raises(InvalidPolicy, match="labels"):
         Policy(keys=[KEY], labels=labels)
+
+
+def test_the_example_of_the_readme_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    section = README.read_text("utf-8").partition("## Results by version")[2]
+    (example,) = re.findall(r"```python\n(.*?)```", section.partition("\n## ")[0], re.DOTALL)
+    names: dict[str, Any] = {"Client": Client, "Policy": Policy}
+    exec(example.replace("<public key>", KEY), names)
+    assert names["client"].person("user-17", labels={"version": "2.9"}).consented is None
+    names["client"].close()
 
 
 # Arms

@@ -35,6 +35,7 @@ RUN = {
     ("client/README.md", "Networks"): "tests/end_to_end/test_shown_clients.py",
     ("client/README.md", "Examples"): "tests/end_to_end/test_examples.py",
     ("client/README.md", "In your own tests"): "tests/client/test_fakes.py",
+    ("client/README.md", "Results by version"): "tests/client/test_labels.py",
     ("client/RECIPES.md", "FastAPI"): RECIPES,
     ("client/RECIPES.md", "Django"): RECIPES,
     ("client/RECIPES.md", "Celery"): RECIPES,
