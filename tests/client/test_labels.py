@@ -86,6 +86,21 @@ def test_labels_are_fixed_at_the_first_call_of_a_round() -> None:
         assert [sent.labels["version"] for sent in client.reports] == ["3.0", "4.0"]
 
 
+def test_a_redrawn_report_keeps_the_labels_of_the_first_call() -> None:
+    """The draft leaves after its round with the first version, whichever call drew its noise."""
+    source = survey_text(bit(over="any") + LABELS, round="month").encode()
+    with fake(source, {"version": "3.0"}) as client:
+        assert client.answer("app-health", **ANSWER).status == "queued"
+        client._consent.identity.labels = {"version": "4.0"}
+        assert client.answer("app-health", **ANSWER).status == "queued"
+        client.end_round()
+        client.flush()
+        assert [sent.labels["version"] for sent in client.reports] == ["3.0"]
+        summary = client.sent()
+        assert isinstance(summary, Summary)
+        assert summary.text.count("Sent in clear") == 2
+
+
 @pytest.mark.parametrize("answer", [True, False, None, "wrong type"])
 def test_a_survey_with_a_label_that_the_policy_forbids_is_refused(answer: object) -> None:
     """Before any value is examined, so the refusal is the same for every answer."""
