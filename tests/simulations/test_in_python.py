@@ -1,5 +1,6 @@
 """Studies run from Python: same rows as the command; custom studies and mechanisms."""
 
+import io
 import json
 import re
 import subprocess
@@ -10,6 +11,7 @@ from typing import Any
 from zipfile import ZipFile
 
 import pytest
+from matplotlib.figure import Figure
 
 from deniable.shared.cli.command import main
 from deniable.shared.errors import WrongUse
@@ -57,6 +59,20 @@ def test_results_have_a_frame_a_figure_sentences_and_a_page(tmp_path: Path) -> N
     assert found.findings[0] in page
     assert "simulate(\n    &#x27;bit&#x27;,\n    epsilon=[&#x27;0.5&#x27;, &#x27;1&#x27;]" in page
     assert found._repr_html_().count("<svg ") == 2
+
+
+def pdf(figure: Figure) -> bytes:
+    file = io.BytesIO()
+    figure.savefig(file, format="pdf")
+    return file.getvalue()
+
+
+def test_figures_embed_whole_fonts_as_journals_require() -> None:
+    """Twin: matplotlib's own figures have Type 3 fonts."""
+    plain = Figure()
+    plain.suptitle("a title")
+    assert b"/Type3" in pdf(plain)
+    assert b"/CIDFontType2" in pdf(simulate("bit", **FEW).figure())
 
 
 def test_nothing_loads_matplotlib_before_a_figure_is_drawn() -> None:
@@ -125,6 +141,35 @@ def test_custom_mechanisms_are_compared_with_built_in_ones() -> None:
     shares = simulate("histogram", **FEW, options=16, mechanisms=["subset-selection", Sets]).rows
     names = ("subset-selection", f"{Sets.__module__}:Sets")
     assert pick(shares, names[0])["exact"] == pick(shares, names[1])["exact"]
+
+
+@pytest.mark.parametrize("defined_here", [False, True])
+def test_a_script_without_a_main_guard_uses_all_processors(
+    tmp_path: Path, defined_here: bool
+) -> None:
+    """Workers do not run the script again. Twin: they do if it defines the work, under a guard."""
+    script, runs = tmp_path / "script.py", tmp_path / "runs"
+    lines = [
+        "from deniable.simulations import Study, simulate",
+        f"open({str(runs)!r}, 'a').write('x')",
+    ]
+    if defined_here:
+        lines += [
+            "from tests.simulations.own_study import OPTIONS, grid, report",
+            "def run(cell, generator): return [{**cell, 'exact': 0.5, 'measured': 0.5}]",
+            "study = Study('own', 'Own?', OPTIONS, grid('epsilon', 'people'), run, report)",
+            "if __name__ == '__main__': print(len(simulate(study, on='pool').rows))",
+        ]
+    else:
+        lines.append("print(len(simulate('median', epsilon=1, people=1000, repetitions=10).rows))")
+    script.write_text("\n".join(lines), "utf-8")
+    made = subprocess.run(
+        [sys.executable, script], capture_output=True, cwd=ROOT, text=True,
+        env={"PYTHONPATH": str(ROOT)},
+    )  # fmt: skip
+    assert (made.returncode, made.stderr) == (0, "")
+    assert made.stdout == ("4\n" if defined_here else "10\n")
+    assert (len(runs.read_text("utf-8")) > 1) == defined_here
 
 
 def pick(rows: object, mechanism: str) -> Mapping[str, float]:

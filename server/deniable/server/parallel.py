@@ -11,12 +11,16 @@ that it may have been working on is retried alone. If a retry fails, the other i
 then an error names the failed ones, and no partial result is returned. An exception of the function
 ends the work.
 
+Processes started here import the user's script only if the work was defined in it, so that a script
+needs no main guard to call a function of a library.
+
 `progress` shows on standard error how many items are done.
 """
 
 from __future__ import annotations
 
 import os
+import pickle
 import signal
 import sys
 import time
@@ -28,6 +32,7 @@ from contextlib import contextmanager
 from importlib import import_module
 from importlib.util import find_spec
 from multiprocessing import get_context
+from types import ModuleType
 from typing import Any, TypeVar
 
 from deniable.shared.errors import Unfinished, WrongUse
@@ -108,12 +113,14 @@ def _until_broken(
     suspects: list[int],
 ) -> Iterator[tuple[int, Result]]:
     """Yield results until all items are done or a worker dies; add its items to `suspects`."""
+    defined_in_script = b"__main__" in pickle.dumps((function, list(left)))
     running: dict[Future[Result], int] = {}
     broken = False
     while running or (left and not broken):
         while left and not broken and len(running) < 2 * processors():
             try:
-                running[pool.submit(function, left[0][1])] = left[0][0]
+                with _script_hidden(not defined_in_script):  # `submit` starts processes
+                    running[pool.submit(function, left[0][1])] = left[0][0]
                 left.popleft()
             except BrokenProcessPool:
                 broken = True
@@ -126,6 +133,18 @@ def _until_broken(
                 broken = True
             else:
                 yield number, result
+
+
+@contextmanager
+def _script_hidden(hidden: bool = True) -> Iterator[None]:
+    """Hide `__main__` from the processes that start meanwhile; they would run it again."""
+    script = sys.modules["__main__"]
+    if hidden:
+        sys.modules["__main__"] = ModuleType("__main__")
+    try:
+        yield
+    finally:
+        sys.modules["__main__"] = script
 
 
 def _on_dask(

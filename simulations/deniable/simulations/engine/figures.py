@@ -15,6 +15,7 @@ import math
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import cache
 from typing import TYPE_CHECKING, Any, Literal
 
 from deniable.simulations.engine.estimators import (
@@ -91,6 +92,8 @@ ON_DARK = {  # replacement of each colour on a dark page
 }
 MATPLOTLIB_STYLE: dict[Any, Any] = {  # Any: the type of its keys has 300 literals
     "svg.hashsalt": "deniable",
+    "pdf.fonttype": 42,  # embeds TrueType fonts, as journals require; the default is Type 3
+    "ps.fonttype": 42,
     "font.size": 10,
     "axes.spines.top": False,
     "axes.spines.right": False,
@@ -117,14 +120,26 @@ def styled() -> Iterator[None]:
         yield
 
 
+@cache
+def _figure_class() -> type[matplotlib.figure.Figure]:
+    from matplotlib.figure import Figure as Base
+
+    class StyledFigure(Base):
+        """Figure that is also saved in the style, which decides how fonts are embedded."""
+
+        def savefig(self, *arguments: Any, **more: Any) -> None:  # Any: matplotlib's
+            with styled():
+                super().savefig(*arguments, **more)
+
+    return StyledFigure
+
+
 def new_figure(width: float = 7.0, height: float = 4.6) -> matplotlib.figure.Figure:
     """Return an empty figure of this size in inches; add axes with `figure.subplots()`.
 
     Create and draw it inside `with styled():`. The engine does so when it calls `Figure.draw`.
     """
-    from matplotlib.figure import Figure as Canvas
-
-    return Canvas(figsize=(width, height), layout="constrained")
+    return _figure_class()(figsize=(width, height), layout="constrained")
 
 
 # Curves and panels
