@@ -13,7 +13,7 @@ from deniable.shared.privacy.epsilon import Epsilon
 from deniable.simulations import simulate
 from deniable.simulations.central.discrete_laplace import DiscreteLaplace
 from deniable.simulations.central.vector_noise import CubeNoise
-from deniable.simulations.studies.counts import limit
+from deniable.simulations.studies.counts import reach
 
 
 def test_a_price_agrees_with_independent_figures() -> None:
@@ -56,11 +56,17 @@ def test_no_report_reveals_more_about_all_counts_than_the_limit(
     """
     corners = np.array(list(itertools.product((-1.0, 1.0), repeat=counts)))
     told = np.array(list(itertools.product((1.0, math.exp(epsilon)), repeat=2**counts)))
-    reach = float((np.linalg.norm(told @ corners, axis=1) / told.sum(axis=1)).max())
-    assert counts / (4 * reach**2) >= limit(epsilon, counts) * (1 - 1e-12)
+    largest = float((np.linalg.norm(told @ corners, axis=1) / told.sum(axis=1)).max())
+    assert largest == pytest.approx(reach(epsilon, counts), rel=1e-12)
     if epsilon <= math.log(3) or counts == 1:
-        assert reach == pytest.approx(math.tanh(epsilon / 2), rel=1e-12)
-        assert counts / (4 * reach**2) < limit(epsilon * 0.9, counts)
+        assert largest == pytest.approx(math.tanh(epsilon / 2), rel=1e-12)
+    assert largest > reach(epsilon * 0.9, counts)
+
+
+def test_the_reach_of_four_and_of_many_counts() -> None:
+    """Computed elsewhere: M^2 = 2.37 for 4 counts at ε 4, where the bound for many is larger."""
+    assert reach(4.0, 4) ** 2 == pytest.approx(2.37, abs=5e-3)
+    assert reach(4.0, 4) < reach(4.0, 5) == math.sqrt(math.expm1(4.0) / 8)
 
 
 def test_a_cube_is_private_and_has_the_stated_size() -> None:
@@ -111,8 +117,8 @@ def test_the_radii_of_a_cube_have_the_stated_probabilities(counts: int) -> None:
 
 def test_the_limit_is_continuous_where_e_to_epsilon_is_three() -> None:
     edge = math.log(3)
-    assert limit(edge, 5) == pytest.approx(limit(edge + 1e-9, 5), rel=1e-6)
-    assert limit(2.0, 1) < limit(2.0, 5) / 3  # above it, several counts matter more
+    assert reach(edge, 5) == pytest.approx(reach(edge + 1e-9, 5), rel=1e-6)
+    assert reach(2.0, 1) < reach(2.0, 5) < reach(2.0, 1) * math.sqrt(5 / 3)  # several are more
 
 
 def test_every_question_must_be_asked(capsys: pytest.CaptureFixture[str]) -> None:

@@ -17,7 +17,7 @@ from deniable.shared.cli.command import main
 from deniable.shared.errors import WrongUse
 from deniable.simulations import Study, simulate
 from deniable.simulations.engine.study_result import csv_bytes
-from tests.simulations.own_mechanism import HalfBit, Sets
+from tests.simulations.own_mechanism import Cheating, HalfBit, Sets
 from tests.simulations.own_study import STUDY
 
 FEW: dict[str, Any] = {"epsilon": ["0.5", 1], "people": [1e4, 1e6], "repetitions": 50}
@@ -170,6 +170,13 @@ def test_a_script_without_a_main_guard_uses_all_processors(
     assert (made.returncode, made.stderr) == (0, "")
     assert made.stdout == ("4\n" if defined_here else "10\n")
     assert (len(runs.read_text("utf-8")) > 1) == defined_here
+
+
+def test_a_mechanism_that_exceeds_its_epsilon_is_refused_before_the_run() -> None:
+    """The excess is stated. Twin: half a bit keeps its ε."""
+    simulate("mean", epsilon=1, people=100, repetitions=2, mechanisms=HalfBit)
+    with pytest.raises(WrongUse, match=r"spends 2\.00 times its ε of 1.* must not exceed its ε"):
+        simulate("mean", epsilon=1, people=100, repetitions=2, mechanisms=Cheating)
 
 
 def pick(rows: object, mechanism: str) -> Mapping[str, float]:

@@ -2,12 +2,12 @@
 
 import json
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 import pytest
-from scipy import optimize, stats
+from scipy import integrate, optimize, stats
 
 from deniable.server.planning.forecast import (
     largest_information,
@@ -20,6 +20,7 @@ from deniable.shared.privacy.mechanisms import RandomizedResponse, mechanisms, s
 from deniable.simulations import simulate
 from deniable.simulations.central.discrete_laplace import DiscreteLaplace
 from deniable.simulations.engine.estimators import mean_square
+from deniable.simulations.engine.limits import ball_prior, options_prior, unit_vector_limits
 from deniable.simulations.studies.bit import count_limit, drawn_price, share_limits
 from deniable.simulations.studies.histogram import ADD, BEST, with_best
 from tests.simulations.small_studies import SMALL
@@ -252,6 +253,64 @@ def test_a_mean_lists_its_largest_and_its_smallest_error(
     words = ["--epsilon", "1", "--people", "1000", "--repetitions", "20", "--json"]
     assert main(["simulate", "mean", *words]) == 0
     cells = json.loads(capsys.readouterr().out)["rows"]
-    worst = {c["estimator"]: c["worst"] / c["limit_worst"] for c in cells if c["limit_worst"]}
+    worst = {c["estimator"]: c["worst"] / c["least_worst"] for c in cells if c["least_worst"]}
     assert worst["optimal-table"] == pytest.approx(1, abs=0.02)
     assert min(worst.values()) >= 1
+    assert all(c["worst"] >= c["limit_worst"] for c in cells)
+
+
+# Means of unit vectors
+
+
+@pytest.mark.parametrize("dimension", [1, 3])
+def test_the_prior_of_unit_vectors_has_the_stated_information(dimension: int) -> None:
+    """The trace of E grad p grad p' / p^2 on a unit ball, by quadrature over the radius. Twin: the
+    least of any prior is smaller."""
+
+    def radial(of: Callable[[float], float]) -> float:
+        return float(integrate.quad(lambda r: of(r) * r ** (dimension - 1), 0, 1)[0])
+
+    slopes = radial(lambda r: 16 * r * r)  # of (1 - r^2)^2: its squared slope, divided by it
+    found = slopes / radial(lambda r: (1 - r * r) ** 2)
+    assert ball_prior(dimension) == pytest.approx(found, rel=1e-9)
+    assert {1: 1, 3: 4}[dimension] * math.pi**2 < ball_prior(dimension) * (1 - 1e-3)
+
+
+def test_limits_of_unit_vectors_hold_for_every_estimator_of_few_people() -> None:
+    """The least Bayes risk of eight people with x = ±1, from the exact posterior, with the prior of
+    the proof on all shares. Twin: a fifth of the prior's information."""
+    keep, people = 0.6, 8
+    epsilon = math.log(keep / (1 - keep))
+    means = np.linspace(-1, 1, 4001)[1:-1]
+    prior = (1 - means**2) ** 2
+    reports = np.arange(people + 1)
+    rates = (1 + (2 * keep - 1) * means) / 2
+    chances = stats.binom.pmf(reports[:, None], people, rates) * prior / prior.sum()
+    total = chances.sum(axis=1)
+    guess = chances @ means / total
+    risk = float((chances * (means - guess[:, None]) ** 2).sum())
+    held = [((1 + means) / 2 * p / r) for p, r in ((keep, rates), (1 - keep, 1 - rates))]
+    own = [2 * share - 1 for share in held]  # the posterior mean of one person, by report
+    kept = (reports[:, None] * own[0] + (people - reports[:, None]) * own[1]) / people
+    spread = (reports[:, None] * (1 - own[0] ** 2) + (people - reports[:, None]) * (
+        1 - own[1] ** 2)) / people**2  # fmt: skip
+    centre = (chances * kept).sum(axis=1) / total
+    these = float((chances * (spread + (kept - centre[:, None]) ** 2)).sum())
+
+    def limits(prior: float) -> tuple[float, float]:
+        return unit_vector_limits(people, prior, lambda e: math.tanh(e / 2), epsilon)
+
+    assert limits(ball_prior(1))[0] <= these
+    assert limits(ball_prior(1))[1] <= risk
+    assert limits(ball_prior(1) / 5)[1] > risk
+
+
+@pytest.mark.parametrize("prior", [ball_prior(3), options_prior(4)])
+def test_limits_of_unit_vectors_are_reached_by_many_people(prior: float) -> None:
+    """With the gain 0.3: 1 / (n m^2) about the population, and 1 / n less about these people."""
+    people, gain = 10**14, 0.3
+    these, population = unit_vector_limits(
+        people, prior, lambda e: math.tanh(e / 2), 2 * math.atanh(gain)
+    )
+    assert 0.999 < population * people * gain**2 <= 1
+    assert 0.99 < these * people / (1 / gain**2 - 1) <= 1

@@ -58,7 +58,7 @@ def test_objective_perturbation_is_private(epsilon: float) -> None:
         logs, tails = [], []
         for position in (one, other):
             found = crowd(rest, position)
-            noise = found.noise_at_minimum(THETA, epsilon)[0]
+            noise = (-found.gradient(THETA) - found.ridge(epsilon) * THETA)[0]
             steep = found.curvature(THETA)[0] + found.ridge(epsilon)
             logs.append(-np.abs(noise) / scale + np.log(steep))
             tails.append([laplace_tail(sign * noise[end] / scale) for sign, end in ENDS])

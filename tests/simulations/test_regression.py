@@ -71,7 +71,7 @@ def test_objective_perturbation_is_private(epsilon: float) -> None:
         logs, tails = [], []
         for x, y in (one, other):
             found = sums(xx, xy, x, y)
-            noise = found.noise_at_minimum(THETA, epsilon)
+            noise = -found.gradient(THETA) - found.ridge(epsilon) * THETA
             steep = 2 * float(found.xx[0]) + found.ridge(epsilon)
             logs.append(-np.abs(noise) / scale + math.log(steep))
             tails.append(

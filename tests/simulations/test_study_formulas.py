@@ -8,15 +8,23 @@ import math
 import numpy as np
 import pytest
 from scipy.integrate import quad
+from scipy.stats import binom
 
 from deniable.shared.privacy.epsilon import Epsilon
 from deniable.simulations import simulate
 from deniable.simulations.central.discrete_laplace import DiscreteLaplace
 from deniable.simulations.studies.bit import drawn_price
-from deniable.simulations.studies.median.quantile_search import HALF, NONE, TRUSTED, choose
+from deniable.simulations.studies.median.quantile_search import (
+    HALF,
+    NONE,
+    SEARCH,
+    TRUSTED,
+    Target,
+    choose,
+    least_of_a_centre,
+)
 from deniable.simulations.studies.regression import logistic_slope as logistic
 from deniable.simulations.studies.regression.slope_questions import van_trees
-from deniable.simulations.studies.subsample_aggregate import least
 
 
 @pytest.mark.parametrize("h", [0.01, 0.3])
@@ -111,7 +119,46 @@ def test_the_trusted_median_adds_the_variance_of_its_choice() -> None:
 def test_the_limit_of_a_centre_depends_on_range_and_people() -> None:
     """Expect the variance of a cos^2 prior on 20 deviations for few people, and 1 / n for many."""
     prior = 10**2 * (1 / 3 - 2 / math.pi**2)
-    assert least(0) == pytest.approx(10**2 / math.pi**2, rel=1e-12)
-    assert least(0) <= prior
-    assert (20 / math.pi) ** 2 > prior  # twin: the whole width instead of half of it
-    assert least(10**9) == pytest.approx(1e-9, rel=1e-6)
+    assert least_of_a_centre(0, None) == pytest.approx(10**2 / math.pi**2, rel=1e-12)
+    assert least_of_a_centre(0, None) <= prior
+    assert (20 / math.pi) ** 2 > prior  # twin: the whole width in place of its half
+    assert least_of_a_centre(10**9, None) == pytest.approx(1e-9, rel=1e-6)
+
+
+@pytest.mark.parametrize("share", [0.5, 0.02])
+def test_the_limit_of_a_quantile_holds_for_few_people(share: float) -> None:
+    """The least Bayes risk of 20 people who each report on which side of the quantile they are, by
+    randomized response, if the share below is tilted by a cosine prior; each report about the
+    tilted distribution is a function of that one. Twin: the variance for many people exceeds it."""
+    target, people, epsilon = Target("quantile", share), 20, "1"
+    h = 0.9 * min(share, 1 - share)
+    moves = np.linspace(-h, h, 4001)[1:-1]
+    prior = np.cos(np.pi * moves / (2 * h)) ** 2
+    below = share - moves
+    level = np.where(
+        moves > 0,
+        1 - (1 - share) ** 2 / (1 - below),  # rank in F of the tilted distribution's quantile
+        share**2 / below,
+    )
+    places = target.quantile(level)
+    keep = math.e / (1 + math.e)
+    chances = binom.pmf(
+        np.arange(people + 1)[:, None], people, (1 - keep) + (2 * keep - 1) * below
+    ) * (prior / prior.sum())  # fmt: skip
+    guess = chances @ places / chances.sum(axis=1)
+    risk = float((chances * (places - guess[:, None]) ** 2).sum())
+    slope = quad(
+        lambda t: np.interp(t, moves, places) * math.pi * math.sin(math.pi * t / h) / (2 * h * h),
+        -h, h, limit=500,
+    )[0]  # fmt: skip
+    spread = 1 / (4 * math.sinh(0.5) ** 2)
+    least = min(spread + (share - t) * (1 - share + t) for t in (-h, h))
+    direct = slope**2 / (people / least + (math.pi / h) ** 2)
+    limit = target.limit("local", Epsilon(epsilon), people)
+    assert direct <= risk * (1 + 1e-9)
+    assert direct * (1 - 1e-3) <= limit
+    assert target.limit("none", Epsilon(epsilon), people) < limit
+    assert target.limit("local", Epsilon(epsilon), 10**10) == pytest.approx(
+        target.variance(SEARCH, Epsilon(epsilon), 10**10), rel=0.05
+    )
+    assert target.variance(SEARCH, Epsilon(epsilon), people) > risk

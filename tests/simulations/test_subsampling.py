@@ -159,12 +159,19 @@ def test_no_report_reveals_more_about_a_centre_than_the_limit(epsilon: float) ->
 
 @pytest.mark.parametrize("epsilon", ["0.5", "1", "1.2", "2", "4", "20"])
 def test_both_studies_state_the_same_limit_of_a_centre(epsilon: str) -> None:
-    """The limit is at most the variance of the search, and at least that of the people's mean."""
+    """Both studies state it; it is at most the variance of the search, and at least the limit
+    without privacy. Van Trees' inequality: the information of n people and of a cosine prior on a
+    range of 20 deviations. Twin: the limit for many people is above an estimate without data."""
     centre, e = Target("location", 0.5), float(epsilon)
     least = centre.limit("local", Epsilon(epsilon), 10**6)
-    assert least == pytest.approx(SIGMA**2 * centre_limit(e) / 1e6, rel=1e-12)
+    known = 1 / (1e6 / centre_limit(e) + (math.pi / 10) ** 2)
+    assert least == pytest.approx(SIGMA**2 * known, rel=1e-12)
+    assert (
+        centre.limit("local", Epsilon("0.001"), 100) < 0.25 < SIGMA**2 * centre_limit(0.001) / 100
+    )
     variances = [centre.variance(series, Epsilon(epsilon), 10**6) for series in (NONE, SEARCH)]
-    assert variances[0] <= least <= variances[1] * (1 + 1e-12)
+    assert centre.limit("none", Epsilon(epsilon), 10**6) <= least <= variances[1]
+    assert least > variances[0] * (1 - 1e-6)
     rows = simulate("subsample", epsilon=epsilon, people=1e6, repetitions=2).rows
     (limit,) = {row["limit"] for row in rows if row["model"] == "local"}
-    assert limit == pytest.approx(centre_limit(e) / 1e6, rel=1e-12)
+    assert limit == pytest.approx(known, rel=1e-12)

@@ -11,8 +11,7 @@ that it may have been working on is retried alone. If a retry fails, the other i
 then an error names the failed ones, and no partial result is returned. An exception of the function
 ends the work.
 
-Processes started here import the user's script only if the work was defined in it, so that a script
-needs no main guard to call a function of a library.
+Processes import the user's script only if it defines the work, so it needs no main guard otherwise.
 
 `progress` shows on standard error how many items are done.
 """

@@ -1,11 +1,10 @@
-"""Private choices of a trusted server: exponential mechanism, permute and flip, and quantiles.
+"""Private choices of a trusted server: the exponential mechanism, and quantiles.
 
-All three choose among candidates by exact coins and whole weights, so no float depends on the data.
+Both choose among candidates by exact coins and whole weights, so no float depends on the data.
 """
 
 from __future__ import annotations
 
-import math
 from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -14,7 +13,7 @@ from itertools import accumulate
 
 from deniable.shared.errors import WrongUse
 from deniable.shared.privacy.epsilon import BILLION, ONE, PROOF_PRECISION, Epsilon, exp_interval
-from deniable.simulations.central.discrete_laplace import Below, bernoulli_exp
+from deniable.simulations.central.discrete_laplace import Below
 
 
 @dataclass(frozen=True)
@@ -71,39 +70,6 @@ class ExponentialMechanism:
         """Return the number of the chosen candidate."""
         cumulative = list(accumulate(self.weights(distances, widths)))
         return bisect_right(cumulative, uniform(cumulative[-1]))
-
-
-@dataclass(frozen=True)
-class PermuteAndFlip:
-    """Choice among candidates that is never worse than that of the exponential mechanism.
-
-    Candidates are tried in random order. A candidate that is d whole units worse than the best is
-    accepted with probability e^(-ε d / (2 Δ)), so the best is always accepted. The first accepted
-    candidate is released. One person can move a candidate's count by at most Δ units.
-
-    Privacy: as for the exponential mechanism, a candidate's own distance adds a factor of e^(ε/2),
-    and the distances of all others add e^(ε/2). The coins are exact ratios of whole numbers. The
-    best candidate is at least as likely as with the exponential mechanism. With k - 1 others d
-    behind, it has (1 - (1 - x)^k) / (k x), not 1 / (1 + (k - 1) x), x = e^(-ε d / (2 Δ)).
-
-    Source: McKenna, Sheldon 2020, "Permute-and-flip: a new mechanism for differentially private
-    selection", NeurIPS.
-    """
-
-    epsilon: Epsilon
-    sensitivity: int = 1
-
-    def choose(self, counts: Sequence[int], uniform: Below) -> int:
-        """Return the number of the chosen candidate."""
-        waiting, best = list(range(len(counts))), max(counts)
-        numerator, denominator = self.epsilon.ratio
-        shared = math.gcd(numerator, 2 * denominator * self.sensitivity)
-        step, whole = numerator // shared, 2 * denominator * self.sensitivity // shared
-        while True:
-            candidate = waiting.pop(uniform(len(waiting)))
-            behind = best - counts[candidate]
-            if bernoulli_exp(step * behind, whole, uniform):
-                return candidate
 
 
 @dataclass(frozen=True)

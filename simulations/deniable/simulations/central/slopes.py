@@ -93,10 +93,6 @@ class Crowd(ABC):
         """Return Λ."""
         return cls.max_curvature / math.expm1((1 - NOISE_SHARE) * epsilon)
 
-    def noise_at_minimum(self, theta: Array, epsilon: float) -> Array:
-        """Return the noise b that puts the minimum of the objective at θ."""
-        return np.asarray(-self.gradient(theta) - self.ridge(epsilon) * theta)
-
     def objective(self, epsilon: float, generator: Generator) -> Array:
         noise = generator.laplace(0, self.noise_scale(epsilon), len(self.sums[0]))
         return self.minimum(noise, self.ridge(epsilon))

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from deniable.shared.privacy.epsilon import Epsilon
 
 SPREAD = 40.0  # in scales and deviations of the radius: less than 1e-16 lies beyond
+MAX_SIDES = 10**6  # of cubes
 MAX_MOVE = 2.0  # length of the change when one of several added unit vectors is replaced
 
 Array = NDArray[np.float64]
@@ -41,24 +42,29 @@ class CubeNoise:
     counts: int
 
     @cached_property
+    def sides(self) -> NDArray[np.int64]:
+        """Half sides 0, 1, ..., or in steps that are small against 1 / ε if there are many."""
+        last = int((self.counts + SPREAD * (1 + self.counts**0.5)) / float(self.epsilon)) + 2
+        return np.arange(0, last + 1, max(1, last // MAX_SIDES))
+
+    @cached_property
     def radii(self) -> NDArray[np.float64]:
-        """Probability of each half side 0, 1, ..., except for a tail below 1e-16."""
+        """Probability of each half side in `sides`, except for a tail below 1e-16."""
         e, m = float(self.epsilon), self.counts
-        last = int((m + SPREAD * (1 + m**0.5)) / e) + 2
-        logs = m * np.log1p(2 * np.arange(last + 1)) - e * np.arange(last + 1)
+        logs = m * np.log1p(2 * self.sides) - e * self.sides
         weights = np.exp(logs - logs.max())
         return np.asarray(weights / weights.sum())
 
     @cached_property
     def variance(self) -> float:
         """Variance of each count."""
-        r = np.arange(len(self.radii))
-        return float(self.radii @ (r * (r + 1.0)) / 3)
+        return float(self.radii @ (self.sides * (self.sides + 1.0)) / 3)
 
     def drawn(self, times: int, generator: np.random.Generator) -> NDArray[np.int64]:
         """Draw one row of noise for each repetition, in doubles."""
         below = np.cumsum(self.radii)
-        r = np.searchsorted(below, generator.uniform(0, below[-1], times), side="right")
+        chosen = np.searchsorted(below, generator.uniform(0, below[-1], times), side="right")
+        r = self.sides[chosen]
         return generator.integers(-r[:, None], r[:, None] + 1, (times, self.counts))
 
 

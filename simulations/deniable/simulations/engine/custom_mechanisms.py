@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from importlib import import_module
 from typing import Any
 
+from deniable.server.surveys.optimal_table import NoTable
 from deniable.server.surveys.survey_file import best_table
 from deniable.shared.errors import WrongUse
 from deniable.shared.privacy.epsilon import Epsilon
@@ -82,7 +83,12 @@ def local_estimators(kind: str, names: Sequence[str], taken: Sequence[Look]) -> 
 def number_mechanism(text: str, epsilon: Epsilon) -> NumberTable:
     """Return the mechanism on the grid that minimizes its error."""
     if text in mechanisms("number"):
-        return best_table(epsilon, name=text)
+        try:
+            return best_table(epsilon, name=text)
+        except NoTable:
+            raise WrongUse(
+                f"mechanisms: no table of {text} is found at ε {epsilon}; leave {text} out"
+            ) from None
     mechanism = find("number", text)
     made: NumberTable = _proved(mechanism(epsilon, mechanism.best_size(epsilon)), text)
     return made

@@ -8,7 +8,7 @@ includes the sampling error.
     exact, exact_drawn          mean squared error by formula, for these people and the population
     measured, measured_drawn    mean squared simulated error, with its Monte-Carlo standard error
                                 (`error`, `error_drawn`); null if nothing is simulated
-    limit, limit_drawn          least possible error of any estimator of the model; null if unknown
+    limit, limit_drawn          lower bound of the largest error of any estimator; null if unknown
 
 `Case.generator` seeds a generator from the cell and the estimator's name, so an estimator's numbers
 do not change when a study gets another estimator. Estimators that must see the same people share
@@ -119,7 +119,9 @@ class Case:
         rows += [
             {**row, "model": "central", **curator}
             for row in rows
-            if row["model"] == "local" and row["exact"] is not None and row["exact"] < min(trusted)
+            if row["model"] == "local"
+            and row["exact"] is not None
+            and row["exact"] < min(trusted, default=0.0)
         ]
         columns = dict.fromkeys(key for row in rows for key in row)
         return [{key: row.get(key) for key in columns} for row in rows]

@@ -17,25 +17,26 @@ people are split at random into m groups; the first formula is for groups of equ
 noise it is six times as large. With a δ, the standard deviation of the noise grows with √m instead
 of m, so that the price does not depend on m.
 
-The limit for many people and shares of one half is m / (4 M^2 n). M is the largest |E f x| / E f of
-an f with values in [1, e^ε] over the corners x of {-1, 1}^m, because reports have information of
-trace at most M^2 about the m means (density 1 + <ϑ, x>). In any direction u, <u, x> is symmetric
-with variance 1, so a half-space of probability q <= 1/2 adds at most √(q / 2) to its mean, and
+The limits are those of unit vectors (`engine/limits.py`) with the gain M / √m, for many people
+m / (4 M^2 n) about the population. M is the largest |E f x| / E f of an f with values in [1, e^ε]
+over the corners x of {-1, 1}^m. The best f has only these two values. For up to 4 counts, M is the
+largest over all sets where f is e^ε. For more, <u, x> is symmetric with variance 1 for any unit
+vector u, so its part of the mean in a set of probability q <= 1/2 is at most √(q / 2), and
 
-    M = tanh(ε / 2)  for e^ε <= 3,   M^2 <= (e^ε - 1) / 8  beyond;   tanh(ε / 2) for one count
+    M = tanh(ε / 2)  for e^ε <= 3,   M^2 <= (e^ε - 1) / 8  beyond
 
-Up to ε = ln 3 = 1.10, no local protocol is better than one random question. The central limit is
-the sampling error about the population; about these people it is known for one count, where
-geometric noise is optimal for many people [1]. With few people, a trusted server does better with
-the local mechanism, which then has a row in the model `central`.
+Up to ε = ln 3 = 1.10, no local protocol is better than one random question.
 
-[1] Gupte, Sundararajan 2010, "Universally optimal privacy mechanisms for minimax agents", PODS.
+The central limit is the one without privacy, with the gain 1. About these people it is known for
+one count (`bit.py`). With few people, a trusted server does better with the local mechanism, which
+then gets a row in the model `central`.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from functools import cache, lru_cache
 from typing import Any
 
 import numpy as np
@@ -50,10 +51,13 @@ from deniable.simulations.central.vector_noise import CubeNoise
 from deniable.simulations.engine import estimators, figures, option, sentences
 from deniable.simulations.engine.estimators import Case, Estimator, Risk, Rows, middle, number
 from deniable.simulations.engine.figures import LOOKS
+from deniable.simulations.engine.limits import ball_prior, unit_vector_limits
 from deniable.simulations.engine.sentences import figure, paragraphs, plus_minus
 from deniable.simulations.engine.study import Cell, Options, Report, Row, Study
+from deniable.simulations.studies.bit import count_limit
 from deniable.simulations.studies.composition import gaussian_mu
 
+MAX_ENUMERATED_COUNTS = 4  # whose 2^16 sets of corners are compared
 OPTIONS = (
     option.epsilons("0.5,1,2,4"),
     option.people("1e3,1e4,1e5,1e6,1e7,1e8"),
@@ -106,20 +110,37 @@ def run(cell: Cell, generator: Generator) -> Sequence[Row]:
         one: Risk(*risk, drawn.get(one), columns=columns.get(one, {"delta": 0.0}))
         for one, risk in exact.items()
     }
+    these, population = unit_vector_limits(
+        n, ball_prior(m), lambda e: min(1.0, reach(e, m) / math.sqrt(m)), float(epsilon)
+    )
+    sampled = unit_vector_limits(n, ball_prior(m), lambda _: 1.0, float(epsilon))[1] / 4
+    counted = count_limit(float(epsilon), n) / n**2 if m == 1 else None
     limits: dict[str, estimators.Columns] = {
-        "local": {"limit_drawn": limit(float(epsilon), m) / n},
-        "central": {"limit": noise.variance / n**2 if m == 1 else None, "limit_drawn": sampling},
-        "none": {"limit_drawn": sampling},
+        "local": {"limit": these / 4, "limit_drawn": population / 4},
+        "central": {"limit": counted, "limit_drawn": sampled},
+        "none": {"limit_drawn": sampled},
     }
     return case.rows(("epsilon", "delta", "counts", "people"), risks, limits, sampling)
 
 
-def limit(epsilon: float, counts: int) -> float:
-    """Return m / (4 M^2): n times the least mean squared error that any local protocol can have."""
-    reach = math.tanh(epsilon / 2) ** 2
-    if counts > 1 and epsilon > math.log(3):
-        reach = math.expm1(epsilon) / 8
-    return counts / (4 * reach)
+@lru_cache(maxsize=4096)
+def reach(epsilon: float, counts: int) -> float:
+    """Return M, or a number that is at least M."""
+    if counts == 1 or epsilon <= math.log(3):
+        return math.tanh(epsilon / 2)
+    if counts > MAX_ENUMERATED_COUNTS:
+        return math.sqrt(math.expm1(epsilon) / 8)
+    q, longest = _sets_of_corners(counts)
+    return float((math.expm1(epsilon) * longest / (1 + math.expm1(epsilon) * q)).max())
+
+
+@cache
+def _sets_of_corners(counts: int) -> tuple[estimators.Array, estimators.Array]:
+    """Return the probability q and the length of E[x; set] of every set of corners."""
+    corners = 2**counts
+    bits = np.arange(2**corners)[:, None] >> np.arange(corners) & 1
+    signs = 2.0 * (np.arange(corners)[:, None] >> np.arange(counts) & 1) - 1
+    return bits.mean(axis=1), np.linalg.norm(bits @ signs, axis=1) / corners
 
 
 def _estimates(

@@ -13,16 +13,17 @@ for adding or removing a person, where the number of people is private; for anot
 ε. A trusted server can also run a local mechanism, which is better for few people and large ε. With
 many options, the price of unary against the first central line is (n / 2) / cosh(ε / 4)^2.
 
-The limit is the least sum of squared errors of any local mechanism for many people whose shares are
-equal: (k - 1)^2 / (n T) about the population (`planning/forecast.py` of the server). The sum over
-the options does not depend on the shares for these mechanisms. For finite n, van Trees' inequality
-proves the limit to within 25 to 40 % from n of about 40 V k^2, with V = e^ε / (e^ε - 1)^2.
+The limit is that of unit vectors (`engine/limits.py`), the corners of a simplex in k - 1
+dimensions, with the gain √(T / (k (k - 1))). For many people it is the least sum of squared errors
+if shares are equal, (k - 1)^2 / (n T) about the population (`planning/forecast.py` of the server),
+to which `limit_ratio` compares. For these mechanisms the sum does not depend on the shares.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from functools import lru_cache
 
 import numpy as np
 from numpy.random import Generator
@@ -33,7 +34,6 @@ from deniable.server.planning.forecast import (
     ADD_OR_DELETE,
     REPLACE_ONE,
     largest_information,
-    least_of_a_share,
 )
 from deniable.shared.privacy.families.support import SupportDesign
 from deniable.shared.privacy.mechanisms import support_design
@@ -41,6 +41,7 @@ from deniable.simulations.central.discrete_laplace import GeometricCounts, discr
 from deniable.simulations.engine import custom_mechanisms, estimators, figures, option, sentences
 from deniable.simulations.engine.estimators import Case, Estimator, Risk, Rows, middle, number
 from deniable.simulations.engine.figures import LOOKS, SHUFFLED_LOOK
+from deniable.simulations.engine.limits import options_prior, unit_vector_limits
 from deniable.simulations.engine.sentences import TRUST, figure, listed, paragraphs, plus_minus
 from deniable.simulations.engine.study import Cell, Options, Report, Row, Study
 from deniable.simulations.population import drawn, fixed, whole_people
@@ -104,15 +105,21 @@ def run(cell: Cell, generator: Generator) -> Sequence[Row]:
         for one in local_estimators(case.mechanisms.split(","))
         if k in custom_mechanisms.find("choice", one.name).sizes
     }
+    unit = unit_vector_limits(n, options_prior(k), lambda e: choice_gain(e, k), float(epsilon))[0]
     mixed = support_design("choice", report_epsilon(epsilon, n, case.delta), k)
     return case.rows(
         ("options", "epsilon", "people"),
         risks
         | {REPLACE: bins(REPLACE, REPLACE_ONE), ADD: bins(ADD, ADD_OR_DELETE)}
         | {SHUFFLED: devices(SHUFFLED, mixed)},
-        {"local": {"limit": estimators.BELOW * least_of_a_share(float(epsilon), k) / n}},
+        {"local": {"limit": unit * (k - 1) / k**2}},
         sampling=float(np.mean(shares * (1 - shares)) / n),
     )
+
+
+@lru_cache(maxsize=4096)
+def choice_gain(epsilon: float, options: int) -> float:
+    return math.sqrt(largest_information(epsilon, options) / (options * (options - 1)))
 
 
 def _root_mean(errors: estimators.Array) -> estimators.Array:

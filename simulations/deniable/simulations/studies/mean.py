@@ -6,9 +6,9 @@
 The variances are those for the people who are asked, with the range as 1. V depends on where in the
 range people are, so there are several populations to choose from. Errors about the population also
 include the sampling error σ^2 / n. Both models protect one person's answer with ε; the number of
-people is public. The local limit is the least worst-case variance of any local mechanism
-(`server/planning/forecast.py`). For people at the two ends of the range, the mean is a share of
-yes, so the central limit is that of a count (`bit.py`), for any number of people.
+people is public. For people at the two ends of the range, the mean is a share of yes, so the limits
+are those of `bit.py`, for any number of people. `least_worst` is the least worst-case variance of
+any unbiased local mechanism (`server/planning/forecast.py`).
 
 Callers can pass their own numbers, as shares of the range from 0 to 1. They are redacted: only
 their digest is written.
@@ -21,6 +21,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -29,7 +30,9 @@ from numpy.typing import NDArray
 
 from deniable.server.planning.forecast import least_of_a_number
 from deniable.shared.errors import WrongUse
+from deniable.shared.privacy.epsilon import ONE, Epsilon
 from deniable.shared.privacy.families.number_table import RANGE
+from deniable.shared.privacy.mechanisms import RandomizedResponse
 from deniable.simulations.central.discrete_laplace import BoundedMean, discrete_laplace
 from deniable.simulations.engine import custom_mechanisms, estimators, figures, option, sentences
 from deniable.simulations.engine.estimators import Case, Estimator, Risk, Rows, middle, number
@@ -37,7 +40,7 @@ from deniable.simulations.engine.option import Redacted, content, digest
 from deniable.simulations.engine.sentences import figure, paragraphs, plus_minus
 from deniable.simulations.engine.study import Cell, Options, Report, Row, Study
 from deniable.simulations.population import drawn, fixed, grid_distribution, on_grid, whole_people
-from deniable.simulations.studies.bit import count_limit
+from deniable.simulations.studies.bit import count_limit, share_limits
 
 Array = NDArray[np.float64]
 CENTRAL_STEPS = 1_000
@@ -72,6 +75,13 @@ OPTIONS = (
     option.Option("population", "low", _population,
                   f"{', '.join(POPULATIONS)}; in Python also your own numbers", "NAME"),
 )  # fmt: skip
+
+
+def _check(options: dict[str, Any]) -> Options:  # Any: JSON values
+    """Make every mechanism once, which refuses one that fails or exceeds its ε."""
+    for mechanism, epsilon in product(options["mechanisms"], options["epsilon"]):
+        custom_mechanisms.number_mechanism(mechanism, Epsilon(epsilon))
+    return options
 
 
 @dataclass(frozen=True)
@@ -116,18 +126,19 @@ def run(cell: Cell, generator: Generator) -> Sequence[Row]:
     n, crowd = case.people, crowd_of(case.population, case.people)
     local, least = local_estimators(case.mechanisms.split(",")), least_of_a_number(case.epsilon)
     limits = {
-        "local": None if least is None else estimators.BELOW * least / RANGE**2 / n,
+        "local": share_limits(RandomizedResponse(case.epsilon).keep / ONE, 0.5, n)[0],
         "central": count_limit(float(case.epsilon), n) / n**2,
     }
+    best = {"least_worst": None if least is None else estimators.BELOW * least / RANGE**2 / n}
     return case.rows(
         ("epsilon", "people", "population"),
-        {one: _local(one, case, crowd) for one in local} | {CENTRAL: _central(case, crowd)},
+        {one: _local(one, case, crowd, best) for one in local} | {CENTRAL: _central(case, crowd)},
         {model: {"limit_worst": limit} for model, limit in limits.items()},
         crowd.sampling,
     )
 
 
-def _local(one: Estimator, case: Case, crowd: Crowd) -> Risk:
+def _local(one: Estimator, case: Case, crowd: Crowd, best: estimators.Columns) -> Risk:
     table = custom_mechanisms.number_mechanism(one.name, case.epsilon)
     n, steps, places = case.people, len(table.rows) - 1, crowd.places.tolist()
     times, generator = case.repetitions, case.generator(one)
@@ -138,7 +149,7 @@ def _local(one: Estimator, case: Case, crowd: Crowd) -> Risk:
     these, others = (tally.counts @ values / n - crowd.mean for tally in tallies)
     exact = float(np.array([table.variance(n, x) for x in places]) @ crowd.held / n)
     worst = {"worst": table.worst_variance(n)}
-    return Risk(exact, these, errors_drawn=others, columns=worst)
+    return Risk(exact, these, errors_drawn=others, columns={**worst, **best})
 
 
 def _central(case: Case, crowd: Crowd) -> Risk:
@@ -198,7 +209,7 @@ def report(options: Options, found: Sequence[Row]) -> Report:
 
 
 def _over_limit(key: str, row: Row) -> float | None:
-    return None if row["limit_worst"] is None else number(row, key) / number(row, "limit_worst")
+    return None if row["least_worst"] is None else number(row, key) / number(row, "least_worst")
 
 
 def _sentence_about(population: str) -> str:
@@ -241,6 +252,7 @@ STUDY = Study(
     question="What does it cost to learn a mean without trusting the server?",
     options=OPTIONS,
     cells=estimators.grid("epsilon", "people"),
+    check=_check,
     run=run,
     report=report,
     formulas=(

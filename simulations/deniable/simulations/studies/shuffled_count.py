@@ -7,7 +7,7 @@
 The mean squared errors are in people, with V = e^ε / (e^ε - 1)^2. ε₀ is the largest value at which
 n shuffled reports are (ε, δ)-private. e^ε₀ grows in proportion to n, so the shuffled error tends to
 a constant, as the central error is, and a price of n / 2 becomes a constant. The guarantee needs n
-honest people and an honest shuffler. A single report only has ε₀.
+honest people and an honest shuffler. A single report only has ε₀. The limits are those of `bit.py`.
 
 Sources: see `deniable.server.estimation.amplification`.
 """
@@ -28,6 +28,7 @@ from deniable.simulations.engine.figures import LOOKS
 from deniable.simulations.engine.sentences import TRUST, column, figure
 from deniable.simulations.engine.study import Cell, Figure, Options, Report, Row, Study
 from deniable.simulations.population import fixed
+from deniable.simulations.studies.bit import count_limit, share_limits
 
 OPTIONS = (
     option.epsilons("0.1,0.5,1,2"),
@@ -62,7 +63,11 @@ def run(cell: Cell, generator: Generator) -> Sequence[Row]:
         MIXED: devices(MIXED, report_epsilon(case.epsilon, n, case.delta), case.delta),
         CENTRAL: Risk(noise.variance, errors, columns={"delta": 0.0, "report_epsilon": None}),
     }
-    limits = {one.model: {"limit": risks[one].exact} for one in (LOCAL, CENTRAL)}
+    keep = RandomizedResponse(case.epsilon).keep / ONE
+    limits = {
+        "local": {"limit": n**2 * share_limits(keep, case.share, n)[0]},
+        "central": {"limit": count_limit(float(case.epsilon), n)},
+    }
     return case.rows(("epsilon", "people"), risks, limits)
 
 

@@ -14,11 +14,10 @@ tanh(ε / 2):
     local      clipped at 3 deviations        9 C^2, if the centre is known
 
 With many blocks, aggregation adds no error. A device has no block: it can only be asked on which
-side of a point its number is. `centre_limit` is the limit for local protocols for many people.
+side of a point its number is.
 
 The formulas are exact without privacy, with a known range (except for people 10 deviations away)
-and for clipped numbers. By van Trees' inequality with a prior on the whole range, no estimator has
-an error below 1 / (n + (π / 10)^2) for every centre.
+and for clipped numbers. The limits are those of `quantile_search.least_of_a_centre`.
 """
 
 from __future__ import annotations
@@ -36,7 +35,13 @@ from deniable.simulations.engine.figures import LOOKS
 from deniable.simulations.engine.sentences import figure
 from deniable.simulations.engine.study import Cell, Figure, Options, Report, Row, Study
 from deniable.simulations.studies.median import quantile_search as quantiles
-from deniable.simulations.studies.median.quantile_search import CENTRE, SEARCH, SIGMA, centre_limit
+from deniable.simulations.studies.median.quantile_search import (
+    CENTRE,
+    SEARCH,
+    SIGMA,
+    centre_limit,
+    least_of_a_centre,
+)
 
 NONE = Estimator("none", "mean", "no privacy", LOOKS[2])
 RANGE = Estimator("central", "known-range", "trusted, range known", LOOKS[4])
@@ -61,11 +66,6 @@ def formulas(epsilon: float, people: int) -> dict[Estimator, float]:
     }
 
 
-def least(people: int) -> float:
-    """Return the least error that any estimator can have, private or not."""
-    return 1 / (people + (math.pi / (WIDTH / 2)) ** 2)
-
-
 def run(cell: Cell, generator: Generator) -> Sequence[Row]:
     case = Case(cell, generator)
     n, times, e, k = case.people, case.repetitions, float(case.epsilon), math.isqrt(case.people)
@@ -81,7 +81,6 @@ def run(cell: Cell, generator: Generator) -> Sequence[Row]:
         SEARCH: quantiles.search(response, n, times, ask),
         CLIP: clipped,
     }
-    local = max(least(n), centre_limit(e) / n)
     return [
         estimators.row_of(
             one,
@@ -90,7 +89,7 @@ def run(cell: Cell, generator: Generator) -> Sequence[Row]:
                 "people": n,
                 "blocks": k if one in (WINSORIZED, BLOCK_MEDIAN) else None,
             },
-            {"limit": local if one.model == "local" else least(n)},
+            {"limit": least_of_a_centre(n, e if one.model == "local" else None)},
             Risk(
                 once / n if one in EXACT else None,
                 (estimates[one] - CENTRE) / SIGMA,

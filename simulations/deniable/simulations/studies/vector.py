@@ -10,15 +10,13 @@ Every person has a vector of length one in d dimensions. Errors are expected squ
     none       the mean              0                       1 / n
 
 m is the largest mean that a report with ε can have along the person's vector; a cap attains it
-(`deniable.shared.privacy.codewords`). For many people, no local protocol has a smaller error about
-the population: the density 1 + <ϑ, x> on the sphere has the mean ϑ / d, and |E f x| / E f <= m for
-every f with values in [1, e^ε], so reports have information of trace at most m^2 about the mean.
-About these people, the error is the least among unbiased randomizers [1].
+(`deniable.shared.privacy.codewords`). So for many people the limits (`engine/limits.py`) are the
+errors of PrivUnit, which are the least of unbiased randomizers for any number [1].
 
 For small ε, 1 / m^2 -> 2 π d / ε^2. The price then tends to n π / (2 (d + 1)) against pure noise,
 and to about n π / (4 ln(1.25 / δ)) against Gaussian noise in every dimension. Where the price is
 below 1, a trusted server does better with the local mechanism, which then gets a row in the model
-`central`. About the population, the central limit for many people is the sampling error 1 / n.
+`central`. Its limit about the population is that without privacy, where m = 1.
 
 The simulations draw single reports of PrivUnit and lengths of noise vectors. Devices of deniable
 send k-closest, a mechanism with exact probabilities (`shared`).
@@ -40,6 +38,7 @@ from deniable.simulations.central import vector_noise
 from deniable.simulations.engine import estimators, figures, option, sentences
 from deniable.simulations.engine.estimators import Case, Estimator, Risk, Rows, middle, number
 from deniable.simulations.engine.figures import LOOKS
+from deniable.simulations.engine.limits import ball_prior, unit_vector_limits
 from deniable.simulations.engine.sentences import column, figure, paragraphs
 from deniable.simulations.engine.study import Cell, Options, Report, Row, Study
 from deniable.simulations.population.vectors import cosines
@@ -83,11 +82,10 @@ def run(cell: Cell, generator: Generator) -> Sequence[Row]:
         one: Risk(*risk, columns={"delta": case.delta if one is GAUSSIAN else 0.0})
         for one, risk in exact.items()
     }
-    limits = {
-        "local": {"limit": least - 1 / n, "limit_drawn": least},
-        "central": {"limit_drawn": 1 / n},
-        "none": {"limit_drawn": 1 / n},
-    }
+    these, population = unit_vector_limits(n, ball_prior(d), lambda e: best_cap(d, e)[0], e)
+    sampled = {"limit_drawn": unit_vector_limits(n, ball_prior(d), lambda _: 1.0, e)[1]}
+    local = {"limit": these, "limit_drawn": population}
+    limits = {"local": local, "central": sampled, "none": sampled}
     return case.rows(("epsilon", "delta", "dimension", "people"), risks, limits, sampling=1 / n)
 
 

@@ -67,20 +67,18 @@ def cells(options: Options) -> Sequence[Cell]:
 def run(cell: Cell, generator: Generator) -> Sequence[Row]:
     case = Case(cell, generator)
     target = Target(case.question, case.share)
-    return [
-        estimators.row_of(
-            one,
-            {key: cell[key] for key in ("question", "share", "epsilon", "people")},
-            {"limit": target.limit(one.model, case.epsilon, case.people)},
-            Risk(
-                None
-                if one in (TWO_GROUPS, ONCE)
-                else target.variance(one, case.epsilon, case.people),
-                drawn - target.truth,
-            ),
+    risks = {
+        one: Risk(
+            None if one in (TWO_GROUPS, ONCE) else target.variance(one, case.epsilon, case.people),
+            drawn - target.truth,
         )
         for one, drawn in _estimates(case, target, generator).items()
-    ]
+    }
+    limits = {
+        model: {"limit": target.limit(model, case.epsilon, case.people)}
+        for model in ("none", "central", "local")
+    }
+    return case.rows(("question", "share", "epsilon", "people"), risks, limits)
 
 
 def _estimates(case: Case, target: Target, generator: Generator) -> dict[Estimator, Array]:

@@ -114,13 +114,39 @@ class Target:
         return float(spread / (people * self.density**2) + more)
 
     def limit(self, model: str, epsilon: Epsilon, people: int) -> float:
-        """Return the least variance of a model for many people."""
-        if self.is_centre and model == "local":
-            return SIGMA**2 * centre_limit(float(epsilon)) / people
-        return self.variance(SEARCH if model == "local" else NONE, epsilon, people)
+        """Return the least error of a model, in the largest case near this distribution."""
+        private = float(epsilon) if model == "local" else None
+        if self.is_centre:
+            return SIGMA**2 * least_of_a_centre(people, private)
+        many = self.variance(SEARCH if private else NONE, epsilon, people)
+        return min(many, self._least_of_a_tilt(people, noise(private) if private else 0.0))
+
+    def _least_of_a_tilt(self, people: int, spread: float) -> float:
+        """Return van Trees' bound if `share` - t of the people are below the quantile, |t| < h.
+
+        One person gives the information 1 / (spread + x (1 - x)) about t, x being the share below.
+        """
+        a, v = self.share, np.linspace(-1, 1, 401)
+        h = np.geomspace(1e-6, 0.99 * min(a, 1 - a), 60)[:, None]
+        t = h * v
+        above, below = np.maximum(t, 0), np.maximum(-t, 0)
+        moved = self.quantile(a + above * (1 - a) / (1 - a + above) - below * a / (a + below))
+        slope = np.trapezoid(moved * np.pi * np.sin(np.pi * v), v, axis=1) / (2 * h[:, 0])
+        least = (spread + (a - t) * (1 - a + t)).min(axis=1)
+        bounds = slope**2 / (people / least + (np.pi / h[:, 0]) ** 2)
+        return float(bounds.max())
 
 
 HALF, CENTRE_TARGET = Target("quantile", 0.5), Target("location", 0.5)
+
+
+def least_of_a_centre(people: int, epsilon: float | None) -> float:
+    """Return the least error of a normal centre with σ = 1, if it may be anywhere in the range.
+
+    Van Trees' inequality, with a prior on the whole range. Without an ε, nothing is private.
+    """
+    once = 1.0 if epsilon is None else centre_limit(epsilon)
+    return 1 / (people / once + (2 * math.pi * SIGMA) ** 2)
 
 
 def centre_limit(epsilon: float) -> float:

@@ -17,6 +17,7 @@ from numpy.random import Generator
 from scipy.optimize import brentq
 
 from deniable.shared.errors import WrongUse
+from deniable.shared.privacy.epsilon import Epsilon
 from deniable.shared.privacy.mechanisms import RandomizedResponse, Unary
 from deniable.simulations.engine import figures, option
 from deniable.simulations.engine.estimators import Case, Estimator, Rows, middle, number, sweep
@@ -32,9 +33,9 @@ FLIP = Estimator("central", "permute-and-flip", "permute and flip", LOOKS[3])
 UNARY = Estimator("local", "unary", "devices, unary votes", LOOKS[0])
 VOTES = (EXPONENTIAL, FLIP, UNARY)
 MEAN = Estimator("none", "mean", "no privacy", LOOKS[2])
-GUMBEL = Estimator("central", "gumbel", "trusted, Gumbel noise", LOOKS[1])
+NOISY = Estimator("central", "permute-and-flip", "trusted, permute and flip", LOOKS[1])
 ONE_EACH = Estimator("local", "randomized-response", "devices, one condition each", LOOKS[0])
-CONDITIONS = (MEAN, GUMBEL, ONE_EACH)
+CONDITIONS = (MEAN, NOISY, ONE_EACH)
 MAX_PEOPLE = 10**12  # the search for the people needed ends here
 
 
@@ -46,7 +47,7 @@ def cells(options: Options) -> Sequence[Cell]:
 def check(options: dict[str, Any]) -> Options:  # Any: what JSON can hold
     delta, right = options["delta"], options["right"]
     for epsilon, k in product(options["epsilon"], options["options"]):
-        if chances.normal(k, MAX_PEOPLE, delta, 1 / math.tanh(float(epsilon) / 2), k) < right:
+        if _one_each(k, delta, Epsilon(epsilon), MAX_PEOPLE // k) < right:
             raise WrongUse(
                 f"{k:,} conditions at ε {epsilon} take more than {MAX_PEOPLE:,} people on devices "
                 f"for a mean of {delta:g}; choose a larger ε or delta, or fewer options"
@@ -132,37 +133,39 @@ def _local_votes(case: Case, generator: Generator) -> Row:
 
 def _conditions(case: Case, generator: Generator) -> Sequence[Row]:
     k, right, delta, e = case.options, case.right, case.delta, float(case.epsilon)
+    rate, decay = (1 + delta) / 2, math.exp(-e / 2)
     models: dict[Estimator, Callable[[int], float]] = {
-        MEAN: lambda n: chances.normal(k, n, delta, 1, 1),
-        GUMBEL: lambda n: chances.trusted(k, n, delta, e),
-        ONE_EACH: lambda n: chances.normal(k, n, delta, 1 / math.tanh(e / 2), k),
+        MEAN: lambda n: chances.largest(k, n, rate, 0.5),
+        NOISY: lambda n: chances.largest(k, n, rate, 0.5, decay),
+        ONE_EACH: partial(_one_each, k, delta, case.epsilon),
     }
-    rows = []
+    rows, limit = [], 0.0
     for one, chance in models.items():
-        limit = chances.fano(k, e, delta, right) or None if one is ONE_EACH else None
-        needed = least_enough(partial(_enough, chance, right), MAX_PEOPLE, first=2)
-        assert needed is not None, "`check` refuses options that need more people"
-        chosen = _choose(one, case, needed, generator)
+        groups = k if one is ONE_EACH else 1
+        size = least_enough(lambda n: chance(n) >= right, MAX_PEOPLE // groups)  # noqa: B023 - called here
+        assert size is not None, "`check` refuses options that need more people"
+        chosen, needed = _choose(one, case, size, generator), size * groups
+        limit = max(limit or needed, chances.fano(k, e, delta, right) if groups > 1 else 0.0)
         more = {"people": needed, "people_needed": needed, "limit": limit}
-        rows.append(_row(case, one, chance(needed), chosen, **more))
+        rows.append(_row(case, one, chance(size), chosen, **more))
     return rows
 
 
-def _enough(chance: Callable[[int], float], right: float, people: int) -> bool:
-    return chance(people) >= right
+def _one_each(k: int, delta: float, epsilon: Epsilon, size: int) -> float:
+    """Return the probability that devices are right, in groups of this size."""
+    right, other = reported_rate(RandomizedResponse(epsilon), np.array([(1 + delta) / 2, 0.5]))
+    return chances.largest(k, size, float(right), float(other))
 
 
-def _choose(one: Estimator, case: Case, people: int, generator: Generator) -> Array:
-    """Return whether the counts of +1, or of reports, select the right condition (the first)."""
+def _choose(one: Estimator, case: Case, size: int, generator: Generator) -> Array:
+    """Return whether the right condition, the first, was chosen: by counts of +1, or of reports."""
     k, times, rates = case.options, case.repetitions, np.full(case.options, 0.5)
     rates[0] += case.delta / 2
     if one is ONE_EACH:
-        asked = generator.multinomial(people, np.full(k, 1 / k), times)
-        reports = generator.binomial(asked, reported_rate(RandomizedResponse(case.epsilon), rates))
-        return _first_is_largest(reports / np.maximum(asked, 1) * people, generator)
-    counts = generator.binomial(people, rates, (times, k)).astype(float)
-    if one is GUMBEL:
-        counts += generator.gumbel(scale=2 / float(case.epsilon), size=counts.shape)
+        rates = reported_rate(RandomizedResponse(case.epsilon), rates)
+    counts = generator.binomial(size, rates, (times, k)).astype(float)
+    if one is NOISY:
+        counts += generator.exponential(scale=2 / float(case.epsilon), size=counts.shape)
     return _first_is_largest(counts, generator)
 
 
@@ -175,7 +178,7 @@ def report(options: Options, found: Sequence[Row]) -> Report:
     off = max(
         abs(number(row, "measured") - number(row, "exact")) / number(row, "error")
         for row in rows
-        if row["measured"] is not None
+        if row["error"]  # none if nothing is drawn, and 0 if the choice is surely right
     )
     likely = f"right with probability {right:g}, ε {epsilon}"
     people = f"{options['people']:,} people"
@@ -214,7 +217,7 @@ def report(options: Options, found: Sequence[Row]) -> Report:
                 {"ε": "epsilon", "conditions": "options"},
                 {
                     "no privacy": column(MEAN, _people),
-                    "trusted": column(GUMBEL, _people),
+                    "trusted": column(NOISY, _people),
                     "devices": column(ONE_EACH, _people),
                     "limit of devices": column(ONE_EACH, _fewest),
                     "price": _price,
@@ -234,8 +237,9 @@ def report(options: Options, found: Sequence[Row]) -> Report:
             and an exact sum over the leader's count for unary votes.
 
             Conditions: one of them has the mean {options["delta"]:g}, all others 0. On devices each
-            person answers one condition, drawn at random, by randomized response. The formulas take
-            means to be normally distributed; the measured choices are drawn from binomials.
+            person is in one of k equal groups, and answers the group's condition by randomized
+            response. A trusted server uses permute and flip. The formulas are exact sums over
+            binomial counts; only large counts are taken to be normally distributed.
 
             Each probability is checked with {options["repetitions"]:,} simulated choices: the
             largest distance is {off:.1f} Monte-Carlo errors."""
@@ -267,7 +271,7 @@ def _people(row: Row) -> str:
 
 
 def _fewest(row: Row) -> str:
-    return f"{row['limit']:,.0f}" if row["limit"] else ""
+    return f"{number(row, 'limit'):,.0f}"
 
 
 def _gap(row: Row) -> str:
@@ -277,7 +281,7 @@ def _gap(row: Row) -> str:
 
 
 def _price(cell: Rows) -> str:
-    return figure(cell.price(ONE_EACH, GUMBEL, "people_needed"))
+    return figure(cell.price(ONE_EACH, NOISY, "people_needed"))
 
 
 def _findings(options: Options, rows: Rows) -> list[str]:
@@ -293,8 +297,8 @@ def _findings(options: Options, rows: Rows) -> list[str]:
     exponential, flip = (number(votes.one(one), "gap_needed") for one in (EXPONENTIAL, FLIP))
     return paragraphs(
         f"""Finding the right one of {k:,} conditions at ε {epsilon} takes {needed[MEAN]} people
-        without privacy, {needed[GUMBEL]} with a trusted server and {needed[ONE_EACH]}
-        devices{f"; no local protocol needs fewer than {fewest}" if fewest else ""}. The price grows
+        without privacy, {needed[NOISY]} with a trusted server and {needed[ONE_EACH]}
+        devices; no local protocol needs fewer than {fewest}. The price grows
         with the number of conditions, not with the number of people: from {_price(first)} times at
         {sizes[0]:,} conditions to {_price(last)} times at {sizes[-1]:,}.
 

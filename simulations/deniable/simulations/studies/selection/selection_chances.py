@@ -14,17 +14,27 @@ least e^(-ε g) as often (packing).
 
 Conditions: each person has k values of +1 or -1. One of them has the mean δ, all others 0.
 
-    none, devices    normal, with deviation s = c √(m / n), and s1 with c^2 - δ^2 for the right one:
-                     c = 1, m = 1 without privacy; c = 1 / tanh(ε / 2), m = k on devices, which
-                     answer one drawn condition by randomized response
-    trusted          the same counts with Gumbel noise of scale 2 / ε: the exponential mechanism
+    none       the largest count of +1; a coin decides a tie
+    devices    the same for reports: each of k equal groups answers one condition by randomized
+               response
+    trusted    the largest count of +1 plus exponential noise of mean 2 / ε: permute and flip [2]
 
-Devices need at least n = 4 V k ((1 - err) ln k - ln 2) / δ^2, V = e^ε / (e^ε - 1)^2. It follows
-from Fano's inequality and a report's information about all k hypotheses jointly [2], also for
-sequential interaction.
+With y = e^(-ε / 2), or 0 without noise, the probability of being right is, for all three,
+
+    Σ_c K(c) ((B(c) - y H(c))^k - (B(c) - H(c))^k) / (k H(c))      H(c) = Σ_{j <= c} b(j) y^(c - j)
+
+where a and b are the probabilities of c for the right condition and for another, B the sum of b,
+and K is H with a in place of b. Beyond about 10^5 people, counts are grouped in steps that are
+small against their deviation, with normal probabilities.
+
+Nobody selects better than without privacy. Devices also need at least
+n = 4 V k ((1 - err) ln k - ln 2) / δ^2, V = e^ε / (e^ε - 1)^2. It follows from Fano's inequality
+and a report's information about all k hypotheses jointly [3], also for sequential interaction.
 
 [1] McKenna, Sheldon 2020, "Permute-and-flip", NeurIPS.
-[2] Duchi, Jordan, Wainwright 2018, JASA 113(521); for one round, Ullman 2018, arXiv:1802.02638.
+[2] Ding, Kifer, Steinke and others 2021, "The permute-and-flip mechanism is identical to
+    report-noisy-max with exponential noise", arXiv:2105.07260.
+[3] Duchi, Jordan, Wainwright 2018, JASA 113(521); for one round, Ullman 2018, arXiv:1802.02638.
 """
 
 from __future__ import annotations
@@ -32,14 +42,15 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from scipy.special import log_ndtr
+from scipy.signal import lfilter
+from scipy.special import ndtr
 
 from deniable.shared.privacy.epsilon import ONE, Epsilon
 from deniable.shared.privacy.mechanisms import Unary
 from deniable.simulations.studies.bit_reports import Array, binomial, noise
 
-NODES, LIMIT = 4_001, 9.0  # grid of a normal distribution; less than 1e-18 lies beyond it
-LEAST = 1e-300
+LIMIT, NOISE_SCALES = 9.0, 40.0  # deviations of a count and scales of noise: less than 1e-17 beyond
+MAX_COUNTS = 4_000
 
 
 def exponential(options: int, epsilon: float, gap: float) -> float:
@@ -73,47 +84,50 @@ def unary(options: int, epsilon: Epsilon, people: int, gap: int) -> float:
     mechanism = Unary(epsilon, options)
     leader, other = votes(options, people, gap)
     voting = leader + (options - 1) * other
-    start_a, a = _supports(mechanism, leader, voting)
-    start_b, b = _supports(mechanism, other, voting)
-    upto = np.concatenate([[0.0], np.minimum(1.0, np.cumsum(b))])
-    counts = start_a + np.arange(len(a)) - start_b  # indices into b
-    above = np.clip(counts + 1, 0, len(b))
-    below = np.clip(counts, 0, len(b))
-    tied = np.where((counts >= 0) & (counts < len(b)), b[np.clip(counts, 0, len(b) - 1)], 0.0)
-    high, low = upto[above], upto[below]
-    # Σ_j high^j low^(k-1-j) / k is (high^k - low^k) / (k (high - low)), which loses all digits
-    # where high and low are near: there it is high^(k-1)
-    far = tied > 1e-9
+    (start_a, a), (start_b, b) = (_supports(mechanism, held, voting) for held in (leader, other))
+    start, end = min(start_a, start_b), max(start_a + len(a), start_b + len(b))
+    a, b = (np.pad(p, (at - start, end - at - len(p))) for at, p in ((start_a, a), (start_b, b)))
+    return _chance_of_first(a, b, options)
+
+
+def largest(options: int, people: int, right: float, other: float, decay: float = 0.0) -> float:
+    """Return the probability that the right condition has the largest count.
+
+    Counts are of `people` people, who say yes to the right condition at the rate `right`, and to
+    each other one at the rate `other`. `decay` is y = e^(-ε / 2), or 0 without noise.
+    """
+    mean, deviation = people * right, math.sqrt(people) / 2
+    scale = -1 / math.log(decay) if decay else 0.0
+    low = max(-1, math.floor(people * other - LIMIT * deviation) - 1)
+    high = math.ceil(mean + LIMIT * deviation + NOISE_SCALES * scale)
+    step = math.ceil((high - low) / MAX_COUNTS)
+    ends = low + step * np.arange(-(-(high - low) // step) + 1)
+    a, b = (np.diff(_binomial_below(ends.astype(float), people, rate)) for rate in (right, other))
+    y = math.exp(-step / scale) if scale else 0.0
+    return _chance_of_first(a, b, options, y)
+
+
+def _chance_of_first(a: Array, b: Array, options: int, y: float = 0.0) -> float:
+    """Return Σ_c K(c) ((B(c) - y H(c))^k - (B(c) - H(c))^k) / (k H(c))."""
+    near_a, near_b, upto = (lfilter([1], [1, -rate], p) for p, rate in ((a, y), (b, y), (b, 1)))
+    high, low = np.minimum(upto, 1.0) - y * near_b, np.maximum(np.minimum(upto, 1.0) - near_b, 0.0)
+    wide = near_b > 1e-9  # elsewhere the difference loses all digits, and high is near low
     with np.errstate(divide="ignore", invalid="ignore"):
         ways = np.where(
-            far, (high**options - low**options) / (options * tied), high ** (options - 1)
+            wide,
+            (high**options - low**options) / (options * near_b),
+            (1 - y) * high ** (options - 1),
         )
-    return float(a @ ways)
+    return float(near_a @ ways)
 
 
-def normal(options: int, people: float, delta: float, spread: float, asked: int) -> float:
-    """Return the probability for counts with spread c, if each person gets one of `asked`."""
-    s = spread * math.sqrt(asked / people)
-    s1 = math.sqrt((spread**2 - delta**2) * asked / people)
-    x, weights = _normal_nodes()
-    return float(weights @ np.exp((options - 1) * log_ndtr((delta + x * s1) / s)))
+def _binomial_below(ends: Array, people: int, rate: float) -> Array:
+    """Return the probability of at most `ends`, by a normal distribution where steps are wide."""
+    if ends[1] - ends[0] == 1:
+        from scipy.stats import binom
 
-
-def trusted(options: int, people: float, delta: float, epsilon: float) -> float:
-    """Return the probability that the right condition has the largest noisy count.
-
-    The distribution function of a noisy count is an average of exp(-e^((count - x) / scale)) over
-    counts; the integral is over the right condition's noisy count.
-    """
-    scale = 2 / epsilon
-    s, s1 = math.sqrt(people) / 2, math.sqrt(people * (1 - delta**2)) / 2
-    u, weights = _normal_nodes(121)
-    mean = people * delta / 2
-    x = np.linspace(-LIMIT * s - 6 * scale, mean + LIMIT * s + 40 * scale, 1_501)
-    other = np.exp(-np.exp(np.minimum((s * u - x[:, None]) / scale, 700.0))) @ weights
-    right = np.exp(-np.exp(np.minimum((mean + s1 * u - x[:, None]) / scale, 700.0))) @ weights
-    others = np.exp((options - 1) * np.log(np.maximum(other, LEAST)))
-    return float(np.sum(np.diff(right) * (others[1:] + others[:-1]) / 2))
+        return np.asarray(binom.cdf(ends, people, rate))
+    return np.asarray(ndtr((ends + 0.5 - people * rate) / math.sqrt(people * rate * (1 - rate))))
 
 
 def fano(options: int, epsilon: float, delta: float, right: float) -> float:
@@ -130,9 +144,3 @@ def _supports(mechanism: Unary, votes: int, people: int) -> tuple[int, Array]:
     false, q = binomial(people - votes, mechanism.lie / ONE)
     both = np.maximum(fftconvolve(p, q), 0.0)
     return int(true[0] + false[0]), np.asarray(both / both.sum())
-
-
-def _normal_nodes(count: int = NODES) -> tuple[Array, Array]:
-    x = np.linspace(-LIMIT, LIMIT, count)
-    density = np.exp(-(x**2) / 2)
-    return x, np.asarray(density / density.sum())

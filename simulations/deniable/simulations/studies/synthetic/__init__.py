@@ -18,11 +18,12 @@ With probability 1 - β no cell of BLR's people has an error above √(ln(2 K) /
 set plus (2 / (ε n)) (m d ln 2 + ln(1 / β)) for choosing among 2^(d m) sets, with K = 2 d (d - 1)
 cells and the best m. It is infeasible to enumerate all these sets.
 
-Local limit, for many people among whom all x are equally frequent: characters are uncorrelated
-there, and |E f χ|^2 / (E f)^2 <= (e^ε - 1)^2 / (4 e^ε) = 1 / (4 V) for f with values in [1, e^ε].
-So errors weighted by w_S add up to at least 4 V (Σ √w_S)^2 / n. A curator's limit is the sampling
-error. With few people a curator gains by running the devices' mechanism, which then has a row with
-the model `central`.
+The limits are about populations where all x are nearly equally frequent: the vector of characters,
+divided by √T, is a unit vector there (`engine/limits.py`). Its squared gain is at most 1, and at
+most 1 / (4 V T), as |E f χ|^2 / (E f)^2 <= (e^ε - 1)^2 / (4 e^ε) = 1 / (4 V) for f with values in
+[1, e^ε]. Errors weighted by w_S add up to at least (Σ √w_S)^2 / T times the limit of the unit
+vector, for many people to 4 V (Σ √w_S)^2 / n. With few people a curator gains by running the
+devices' mechanism, which then has a row with the model `central`.
 
 Sources: Blum, Ligett, Roth 2008, "A learning theory approach to non-interactive database privacy",
 STOC; Barak, Chaudhuri, Dwork, Kale, McSherry, Talwar 2007, PODS, for characters.
@@ -30,6 +31,7 @@ STOC; Barak, Chaudhuri, Dwork, Kale, McSherry, Talwar 2007, PODS, for characters
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -113,8 +115,9 @@ def run(cell: Cell, generator: Generator) -> Sequence[Row]:
         BLR: unlimited(Risk(None, columns={"largest": guarantee})),
         NONE: risk(0.0, spread, sampling),
     }
-    least = {"local": limit(case.epsilon, people) / n, "central": sampling, "none": sampling}
-    limits = {model: {"limit_drawn": value} for model, value in least.items()}
+    sampled = {"limit_drawn": min(sampling, limit(math.inf, people, n))}
+    of_devices = {"limit_drawn": limit(float(case.epsilon), people, n)}
+    limits = {"local": of_devices, "central": sampled, "none": sampled}
     return case.rows(("epsilon", "attributes", "people"), risks, limits)
 
 

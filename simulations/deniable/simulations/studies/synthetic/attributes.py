@@ -25,7 +25,7 @@ from itertools import combinations
 import numpy as np
 from numpy.typing import NDArray
 
-from deniable.shared.privacy.epsilon import Epsilon
+from deniable.simulations.engine.limits import ball_prior, unit_vector_limits
 from deniable.simulations.studies.bit_reports import noise
 
 Array = NDArray[np.floating]
@@ -102,9 +102,15 @@ class Attributes:
         return np.asarray(weights / weights.sum(axis=-1, keepdims=True))
 
 
-def limit(epsilon: Epsilon, people: Attributes) -> float:
-    """Return n times the least mean squared error per cell that any local protocol can have."""
-    return noise(float(epsilon)) * float(np.sqrt(people.weights).sum()) ** 2 / 4
+def limit(epsilon: float, people: Attributes, number: int) -> float:
+    """Return the least mean squared error of a cell about the population; an infinite ε is none."""
+    characters = len(people.weights)
+
+    def gain(epsilon: float) -> float:
+        return min(1.0, 1 / math.sqrt(4 * noise(epsilon) * characters)) if epsilon < 40 else 1.0
+
+    unit = unit_vector_limits(number, ball_prior(characters), gain, epsilon)[1]
+    return unit * float(np.sqrt(people.weights).sum()) ** 2 / (16 * characters)
 
 
 def blr(epsilon: float, attributes: int, people: int) -> float:

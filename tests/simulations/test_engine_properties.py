@@ -1,0 +1,174 @@
+"""Guarantees of the engine for every study, ε and number of people, and the faults that it catches.
+
+    limit(local) >= limit(none)      risk >= limit      trusted <= devices
+    no limit is above the risk of an estimate that ignores all data      nothing raises
+
+An option that cannot be computed is refused in one sentence before the run.
+"""
+
+import math
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import pytest
+
+from deniable.shared.errors import WrongUse
+from deniable.simulations import simulate
+from deniable.simulations.engine.study import STUDIES, load
+from deniable.simulations.studies.median.quantile_search import SIGMA
+from tests.simulations.small_studies import SMALL
+
+Row = Mapping[str, Any]  # Any: what rows hold
+
+EPSILONS = [f"{value:.6f}" for value in np.geomspace(1e-6, 20, 40)]
+PEOPLE = [10**power for power in range(13)]
+FEW_EPSILONS = [EPSILONS[0], EPSILONS[27], EPSILONS[-1]]
+FEW_PEOPLE = [1, 100, 10**6, 10**12]
+EXACT = (("exact", "limit"), ("exact_drawn", "limit_drawn"), ("worst", "limit_worst"),
+         ("predicted_n_variance", "limit"), ("worst", "least_worst"))  # fmt: skip
+ROUNDING = 1 + 1e-9
+CELL = (
+    *("question", "share", "epsilon", "people", "options", "counts", "dimension", "attributes"),
+    *("response", "moments", "kind"),
+)
+MORE_IS_BETTER = ("test",)  # its exact values are powers
+WITHOUT_DATA: dict[str, Callable[[Row], float]] = {  # the largest risk of the best constant
+    "bit": lambda row: 1 / 4,
+    "shuffle": lambda row: row["people"] ** 2 / 4,
+    "mean": lambda row: 1 / 4,
+    "histogram": lambda row: (row["options"] - 1) / row["options"] ** 2,
+    "counts": lambda row: 1 / 4,
+    "vector": lambda row: 1.0,
+    "synthetic": lambda row: 3 / 16,
+    "median": lambda row: 1 / 4,
+    "subsample": lambda row: 1 / (4 * SIGMA**2),
+    "regression": lambda row: 1.0,
+}
+WEAKER_PROMISES = ("geometric-add-or-delete", "gaussian")
+
+
+def faults(name: str, rows: Sequence[Row]) -> Iterator[str]:
+    """Yield what contradicts the guarantees."""
+    cells: dict[tuple[Any, ...], list[Row]] = {}
+    for row in rows:
+        cells.setdefault(tuple(row.get(key) for key in CELL if key != "people"), []).append(row)
+        yield from _row_faults(name, row)
+    if name == "select":
+        return
+    for cell in cells.values():
+        for exact, limit in EXACT:
+            if exact in cell[0] and limit in cell[0]:
+                yield from _order_faults(name, cell, exact, limit)
+
+
+def _row_faults(name: str, row: Row) -> Iterator[str]:
+    if any(isinstance(value, float) and not math.isfinite(value) for value in row.values()):
+        yield f"not a number: {row}"
+    for exact, limit in EXACT:
+        if row.get(limit) is None:
+            continue
+        best = (
+            row.get("gap_needed") or row.get("people_needed")
+            if name == "select"
+            else row.get(exact)
+        )
+        if best is not None and name not in MORE_IS_BETTER and best * ROUNDING < row[limit]:
+            yield f"risk below the limit: {row}"
+        if (
+            limit != "least_worst"
+            and name in WITHOUT_DATA
+            and row[limit] > WITHOUT_DATA[name](row) * ROUNDING
+        ):
+            yield f"limit above the risk without data: {row}"
+
+
+def _order_faults(name: str, cell: Sequence[Row], exact: str, limit: str) -> Iterator[str]:
+    sign = -1 if name in MORE_IS_BETTER else 1
+
+    def best(model: str, key: str) -> float | None:
+        kept = (r for r in cell if r["model"] == model and r["estimator"] not in WEAKER_PROMISES)
+        known = [sign * r[key] for r in kept if r.get(key) is not None]
+        return min(known) if known else None
+
+    for weak, strong, key in (
+        ("local", "none", limit), ("central", "none", limit),
+        ("local", "central", exact),
+    ):  # fmt: skip
+        more, less = best(weak, key), best(strong, key)
+        if more is not None and less is not None and more + abs(more) * 1e-9 < less:
+            yield f"{key}: {weak} {more:g} is below {strong} {less:g}: {cell[0]}"
+
+
+def rows_of(name: str, epsilon: str, people: int) -> Sequence[Row]:
+    """Run a study and its report; return no rows if it is refused, which must be one sentence."""
+    options = {option.name for option in load(name).options}
+    least = {"minimax": 200, "mechanisms": 100}.get(name, 4)
+    asked = {**SMALL[name], "repetitions": least, "epsilon": epsilon, "people": people}
+    if size := {"histogram": "options", "counts": "counts", "vector": "dimension"}.get(name):
+        asked[size] = 4
+    asked = {key: value for key, value in asked.items() if key in options}
+    try:
+        found = simulate(name, on="local", **asked)
+    except WrongUse as error:
+        refusal = str(error)
+    else:
+        assert found.findings
+        return found.rows
+    assert "\n" not in refusal
+    return []
+
+
+def found_faults(name: str, epsilon: str, people: int) -> list[str]:
+    return list(faults(name, rows_of(name, epsilon, people)))
+
+
+def has_people(name: str) -> bool:
+    return "people" in {option.name for option in load(name).options}
+
+
+@pytest.mark.parametrize("epsilon", FEW_EPSILONS)
+@pytest.mark.parametrize("name", STUDIES)
+def test_guarantees_hold_at_the_ends(name: str, epsilon: str) -> None:
+    for people in FEW_PEOPLE if has_people(name) else FEW_PEOPLE[:1]:
+        assert found_faults(name, epsilon, people) == []
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("epsilon", EPSILONS)
+@pytest.mark.parametrize("name", STUDIES)
+def test_guarantees_hold_everywhere(name: str, epsilon: str) -> None:
+    for people in PEOPLE if has_people(name) else PEOPLE[:1]:
+        assert found_faults(name, epsilon, people) == []
+
+
+# Planted faults
+
+
+def planted(name: str, model: str, **changed: float) -> list[str]:
+    """Return the faults of a study after the rows of a model have been changed."""
+    rows = simulate(name, on="local", epsilon="0.5", people=1000, repetitions=4).rows
+    assert list(faults(name, rows)) == []
+    return list(faults(name, [{**r, **(changed if r["model"] == model else {})} for r in rows]))
+
+
+@pytest.mark.parametrize(("name", "model", "changed", "words"), [
+    ("bit", "local", {"limit": 0.999}, "limit above the risk without data"),
+    ("shuffle", "local", {"limit": 1e9}, "limit above the risk without data"),
+    ("subsample", "local", {"limit": 1e-9}, "limit: local .* is below none"),
+    ("counts", "local", {"limit_drawn": 0.0}, "limit_drawn: local .* is below none"),
+    ("median", "central", {"exact": 1.0}, "exact: local .* is below central"),
+    ("mean", "central", {"worst": 0.0}, "risk below the limit"),
+    ("bit", "local", {"exact": math.nan}, "not a number"),
+])  # fmt: skip
+def test_planted_faults_are_found(
+    name: str, model: str, changed: dict[str, float], words: str
+) -> None:
+    assert any(re.match(words, fault) for fault in planted(name, model, **changed))
+
+
+@pytest.mark.parametrize("name", STUDIES)
+def test_every_study_runs_in_some_of_these_cases(name: str) -> None:
+    """A refusal is no fault, so a study that refused everything would pass."""
+    assert any(rows_of(name, FEW_EPSILONS[1], people) for people in (10, 1000))
