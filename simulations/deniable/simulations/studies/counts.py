@@ -205,6 +205,7 @@ def _findings(options: Options, rows: Rows, epsilon: str, people: int) -> list[s
     many = rows.at(counts=most)
     drawn = many.one(ONE_QUESTION)
     prices = [figure(people / many.price(ONE_QUESTION, other)) for other in (CUBE, GAUSSIAN)]
+    over = number(drawn, "exact_drawn") * people * 4 * reach(float(epsilon), most) ** 2 / most
     return paragraphs(
         f"""With {people:,} people at ε {epsilon}, devices that answer one random question of {m}
         estimate each share to {one} points. If they answer all questions, each at ε / {m}, the
@@ -215,8 +216,7 @@ def _findings(options: Options, rows: Rows, epsilon: str, people: int) -> list[s
         {figure(many.price(ALL, ONE_QUESTION))} times the variance of answering one random question.
         The price of one random question is n / {prices[0]} against cube noise and n / {prices[1]}
         against Gaussian noise. About the population, its squared error is
-        {number(drawn, "exact_drawn") / number(drawn, "limit_drawn"):.2f} times the least possible
-        on devices."""
+        {over:.2f} times the least possible on devices for many people."""
     )
 
 

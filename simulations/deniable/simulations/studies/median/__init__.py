@@ -206,7 +206,7 @@ def _findings(every: Rows, options: Options, target: Target) -> list[str]:
 
         The price of locality at ε {epsilon} is {cell.price(SEARCH, NONE):.2f} times as many people,
         however many there are; no local protocol has a lower price. The measured squared errors of
-        the search are {min(ratios):.2f} to {max(ratios):.2f} times that limit, those of two groups
+        the search are {min(ratios):.2f} to {max(ratios):.2f} times the limit, those of two groups
         {_ratio(cell.one(TWO_GROUPS)):.3g} times, and those of one round
         {_ratio(cell.one(ONCE)):.3g} times.
 
