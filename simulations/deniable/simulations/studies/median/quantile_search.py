@@ -141,10 +141,7 @@ HALF, CENTRE_TARGET = Target("quantile", 0.5), Target("location", 0.5)
 
 
 def least_of_a_centre(people: int, epsilon: float | None) -> float:
-    """Return the least error of a normal centre with σ = 1, if it may be anywhere in the range.
-
-    Van Trees' inequality, with a prior on the whole range. Without an ε, nothing is private.
-    """
+    """Return the least error of a centre anywhere in the range, by van Trees' inequality, σ = 1."""
     once = 1.0 if epsilon is None else centre_limit(epsilon)
     return 1 / (people / once + (2 * math.pi * SIGMA) ** 2)
 
