@@ -41,6 +41,7 @@ RUN = {
     ("client/RECIPES.md", "Celery"): RECIPES,
     ("client/RECIPES.md", "Serverless functions"): RECIPES,
     ("client/RECIPES.md", "A command to switch reports on and off"): RECIPES,
+    ("client/RECIPES.md", "Totals of a month"): RECIPES,
     ("client/RECIPES.md", "Phones"): "tests/end_to_end/test_shown_clients.py",
     ("client/javascript/README.md", "The JavaScript client: for Node and browsers"): (
         "tests/end_to_end/test_shown_clients.py"

@@ -144,7 +144,7 @@ def test_a_client_describes_a_text_question_and_its_report(here: World, tmp_path
     device.prefetch()
     description = device.describe(published.name)
     assert isinstance(description, Description)
-    assert "colour: a text, of which the first 4 bytes count" in description.text
+    assert "a short text, of which the first 4 bytes count" in description.text
     assert device.answer(published.name, colour="blue").status == "queued"
     sent = device.sent()
     assert isinstance(sent, Summary)

@@ -60,7 +60,7 @@ def test_results_of_a_fresh_survey_do_not_mention_it(here: World) -> None:
 def test_check_states_the_privacy_cost() -> None:
     asked = latched()
     text = "\n".join(describe(asked))
-    assert "keeps that report and sends it again" in text
+    assert "keeps that report. It sends it again" in text
     assert "do not reveal whether or when an answer changed" in text
     assert facts(asked)["repeat_rounds"] == 2
     assert facts(asked)["epsilon"] == {"round": "1", "survey": "2"}
@@ -104,7 +104,7 @@ def test_a_page_names_rounds_that_share_reports(here: World) -> None:
     """The trend names them too, and a snippet that the JavaScript client refuses is not shown."""
     published, analyst = reported(here), here.bearer("analyst")
     page = here.client.get(f"/surveys/{published.id}", headers=analyst).text
-    assert "keeps that report and sends it again" in page
+    assert "keeps that report. It sends it again" in page
     assert "because they contain the same reports" in page
     empty = here.publish(latched(repeat_rounds=3))
     page = here.client.get(f"/surveys/{empty.id}", headers=analyst).text

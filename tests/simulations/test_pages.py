@@ -142,18 +142,17 @@ def test_an_index_has_a_card_for_each_study() -> None:
     )
 
 
-def test_the_figure_about_the_population_has_the_limit() -> None:
-    """The limit is drawn at the values of the rows.
-
-    Twin: the figure about these people has none.
-    """
+def test_each_panel_of_a_figure_has_the_limit_of_its_target() -> None:
+    """Each limit is drawn at the values of the rows. Twin: the two limits differ."""
     found = simulate("counts", epsilon=1, people=100, repetitions=9, counts=[1, 4])
-    these, population = found.figure("counts").axes
-    drawn = {line.get_label(): line for line in population.lines}
-    limits = [row["limit_drawn"] for row in found.rows if row["estimator"] == "one-question"]
-    values = (np.asarray(drawn["local limit"].get_ydata(), float) / POINTS.factor) ** 2
-    assert sorted(values) == pytest.approx(sorted(map(float, limits)))  # type: ignore[arg-type]  # numbers
-    assert "local limit" not in {line.get_label() for line in these.lines}
+    drawn = []
+    for axes, column in zip(found.figure("counts").axes, ("limit", "limit_drawn"), strict=True):
+        lines = {line.get_label(): line for line in axes.lines}
+        limits = [row[column] for row in found.rows if row["estimator"] == "one-question"]
+        values = (np.asarray(lines["local limit"].get_ydata(), float) / POINTS.factor) ** 2
+        assert sorted(values) == pytest.approx(sorted(map(float, limits)))  # type: ignore[arg-type]  # numbers
+        drawn.append(sorted(values))
+    assert drawn[0] != pytest.approx(drawn[1])
 
 
 # Colours

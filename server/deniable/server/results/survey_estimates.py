@@ -120,7 +120,7 @@ def rounds_in_memory(survey: Survey) -> int:
 def rows_per_round(survey: Survey) -> int:
     crossed = (len(one.answer_labels) * len(other.answer_labels) for one, other in survey.crossed)
     rows = sum(len(q.labels) or ROWS_OF_A_TEXT for q in survey.questions)
-    return rows + sum(crossed) + rows_by_label(survey)
+    return rows + sum(crossed) + (rows_by_label(survey) if survey.labels else 0)
 
 
 def rows_per_question(survey: Survey, max_rows: int) -> dict[str, int]:
@@ -280,7 +280,8 @@ class SurveyEstimates:
     def _state(self, number: int | None) -> Hashable:
         """Return everything that a round's results depend on."""
         tally = None if number is None else self._tallies.get(number)
-        content = tally and tally.cells.tobytes() + packed_labels(tally.labels)
+        labels = packed_labels(tally.labels) if tally and tally.labels else b""
+        content = tally and tally.cells.tobytes() + labels
         counts = tally and (tally.reports, blake2b(content or b"").digest())
         return number, number is not None and self._is_open(number), counts
 

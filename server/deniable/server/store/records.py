@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol, TypeAlias
 
 from deniable.server.store.label_counts import (
     CELL_TYPE,
+    NO_LABELS,
     LabelCounts,
     added,
     packed_labels,
@@ -283,7 +284,8 @@ def read_tally(row: TallyRow) -> RoundTally | None:
     if not is_whole(row):
         return None
     cells = np.frombuffer(row.cells, CELL_TYPE).astype(np.int64)
-    return RoundTally(row.round, row.reports, cells, read_labels(row.labels))
+    labels = read_labels(row.labels) if row.labels else NO_LABELS
+    return RoundTally(row.round, row.reports, cells, labels)
 
 
 def checked_tally(row: TallyRow) -> RoundTally:
