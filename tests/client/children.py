@@ -153,8 +153,8 @@ DRAFT_STEPS = {
 ENDED = 29  # days after DAY: every report of December is due
 
 
-def draft_kills(url: str, state: str, key: str, caps: str) -> None:
-    """Devices are killed at each step of answering in turn, and then at each step of sending.
+def draft_kills(url: str, state: str, key: str, caps: str, stride: str) -> None:
+    """Devices are killed at each step of answering in turn, and then of sending, or at every nth.
 
     Prints, for each device, where it was killed, its report before it was sent, whether it answered
     after the kill, and the ε that it spent.
@@ -164,9 +164,9 @@ def draft_kills(url: str, state: str, key: str, caps: str) -> None:
 
     lines = []
     for killed_in in ("answers", "sends"):
-        survived, step = False, 0
+        survived, step = False, 1 - int(stride)
         while not survived:
-            step += 1
+            step += int(stride)
             folder, which = f"{state}-{killed_in}-{step}", (url, key, caps, killed_in, step)
             answered = _draft_child(folder, _answers, *which)
             before = _draft_child(folder, _answers, *which[:3], "", 0)
