@@ -17,10 +17,10 @@ from pathlib import Path
 
 import pytest
 
-from deniable.client import Client, Outcome
-from deniable.client.disclosure import read_summary
+from deniable.client import Client, Outcome, Policy
+from deniable.client.disclosure import Budget, read_summary
 from deniable.client.state import Transaction, outbox
-from deniable.client.state.database import DATABASE, DRAFTS, MARKER
+from deniable.client.state.database import DATABASE, DRAFTS, MARKER, StateBlocked
 from deniable.client.state.drafts import BLOCK_BYTES, DraftFile
 from deniable.client.state.outbox import QueuedEnvelope
 from deniable.shared.envelope import Envelope, parse_envelopes
@@ -37,6 +37,9 @@ YES_OR_NO = (False, True)
 JANUARY = datetime(2027, 1, 1, tzinfo=UTC)
 LEFT = datetime(2027, 1, 8, tzinfo=UTC)  # every report of December is due
 OPTIONS = [f"option {number}" for number in range(400)]
+GENEROUS = Policy(
+    [public_hex(KEY)], max_epsilon_per_round="20", max_epsilon="60", labels=["version"]
+)
 WIDE = question("set", "choice", options=OPTIONS, mechanism="unary", over="last")
 
 
@@ -424,8 +427,8 @@ def test_the_first_try_is_durable_before_a_connection_is_opened(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     script.publish(asked(over))
+    script.always = LATER
     client = client_of()
-    client.answer("app-health", crashed=True)
     events: list[object] = []
     transaction, send = client._state.transaction, client._uploader._send
 
@@ -440,10 +443,53 @@ def test_the_first_try_is_durable_before_a_connection_is_opened(
 
     monkeypatch.setattr(client._state, "transaction", noted)
     monkeypatch.setattr(client._uploader, "_send", sent)
-    script.always = LATER
+    client.answer("app-health", crashed=True)
     clock.now = LEFT
     client.flush(PATIENCE)
     assert events[events.index("sends") - 1] is True
+
+
+def test_a_postponed_first_draft_does_not_undo_a_later_call(
+    script: Script, client_of: MakeClient, clock: Clock
+) -> None:
+    """At ε 20 a report hardly lies: the later yes stays, though the first write comes after it."""
+    script.publish(document(questions=bit(epsilon="20", over="any")))
+    client = client_of(policy=GENEROUS)
+    write, writes = client._state.drafts.write, list[Envelope]()
+
+    def blocked(slot: int, envelope: Envelope) -> None:
+        writes.append(envelope)
+        write(slot, envelope)
+        if len(writes) == 1:
+            raise StateBlocked("the disk is slow")
+
+    client._state.drafts.write = blocked  # type: ignore[method-assign]
+    assert client.answer("app-health", crashed=False).status == "queued"
+    assert client.answer("app-health", crashed=True).status == "queued"
+    client._state.write_postponed()
+    assert [envelope.payload for envelope in writes] == [b"\0", b"\1"]
+    clock.now = LEFT
+    assert client.flush(PATIENCE) == 0
+    assert [envelope.payload for envelope in script.envelopes()] == [b"\1"]
+
+
+@pytest.mark.parametrize("listed", ['["1"]', '["1", "2"]'])
+def test_a_release_that_adds_a_version_asks_for_no_second_report(
+    listed: str, script: Script, client_of: MakeClient, clock: Clock
+) -> None:
+    """With the same labels the draft is redrawn; with others the round is answered already."""
+    client = client_of(policy=GENEROUS)
+    label, statuses = '[[label]]\nname = "version"\nvalues = ', list[str]()
+    for opens, values in (("2026-11-01", '["1"]'), ("2026-12-01", listed)):
+        questions = bit(over="any") + label + values + "\n"
+        script.publish(document(questions=questions, opens=opens))
+        clock.now += timedelta(hours=2)
+        assert client.prefetch(PATIENCE)
+        statuses.append(client.answer("app-health", crashed=True).status)
+    assert statuses == ["queued", "queued" if listed == '["1"]' else "already-answered"]
+    spent = client.budget()
+    assert isinstance(spent, Budget)
+    assert spent.spent == "1"
 
 
 # Answers about the round that has ended

@@ -16,10 +16,11 @@ from pathlib import Path
 import pytest
 
 from deniable.client.disclosure import example_text, read_summary
-from deniable.shared.survey.document import parse_document
+from deniable.shared.survey.document import parse_document, parse_toml
 from tests.client.conftest import MakeClient
 from tests.client.scripted import ANSWERS, LATER, Script, document, entry
 from tests.eventually import PATIENCE
+from tests.survey_texts import bit, survey_text
 
 PROGRAM = """
 import sys
@@ -191,6 +192,18 @@ def test_what_is_shown_is_a_report_of_the_example() -> None:
         for question, symbol in zip(survey.questions, symbols, strict=True):
             assert symbol is not None
             assert f"  {question.name}: {question.describe(symbol)}\n" in text
+
+
+def test_labels_are_shown_with_their_sizes() -> None:
+    """The sizes of all fields make up the whole report, also with drawn arms."""
+    labels = '[[label]]\nname = "version"\npattern = "[0-9.]+"\n[[label]]\nname = "arm"\n'
+    text = survey_text(bit() + labels + 'arms = ["control", "new"]\n')
+    shown = example_text(
+        "5a" * 32, parse_toml(text), date(2026, 12, 10), random.Random(1).getrandbits
+    )
+    sizes = [int(line[:5]) for line in shown.splitlines()[1:] if line[:5].strip().isdigit()]
+    assert sum(sizes) == int(re.search(r"is (\d+) bytes", shown)[1])  # type: ignore[index]
+    assert "   32  version, in clear\n    1  arm, in clear" in shown
 
 
 def test_a_survey_that_is_not_known_is_not_shown(

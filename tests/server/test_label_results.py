@@ -137,6 +137,25 @@ def test_a_value_with_fewer_than_twenty_reports_is_folded_with_its_name(here: Wo
     assert shown(groups, here) == [("2.0", 300), ("1.0", 20), ("other", 20)]
 
 
+@pytest.mark.parametrize(
+    ("rare", "shown"),
+    [
+        (0, ["linux", "mac"]),
+        (1, ["linux", "other"]),
+        (19, ["linux", "other"]),
+        (20, ["linux", "mac", "windows"]),
+    ],
+)
+def test_a_small_remainder_is_folded_with_the_rarest_value(
+    here: World, rare: int, shown: list[str]
+) -> None:
+    """Otherwise the counts of a few reports would be the overall counts without all shown ones."""
+    groups = {(0, b"\0"): 1_000, (0, b"\1"): 300} | ({(0, b"\2"): rare} if rare else {})
+    found = by_value(results_of(here, fill(here, survey(BIT + PLATFORM), groups)), "platform")
+    assert [*found] == shown
+    assert sum(part.reports for part in found.values()) == 1_300 + rare
+
+
 def test_the_two_hundred_most_common_values_are_shown(here: World) -> None:
     groups = {(0, b"%d" % n): 30 + n for n in range(210)}
     parts = shown(groups, here)
@@ -146,12 +165,9 @@ def test_the_two_hundred_most_common_values_are_shown(here: World) -> None:
 
 
 def test_too_few_reports_have_no_estimate(here: World) -> None:
-    """A survey may ask for a single report; a value still needs twenty."""
+    """A survey may ask for a single report; a row of a label still needs twenty."""
     published = fill(here, until_spring(BIT + VERSION, minimum_reports=1), {(0, OTHER): 19})
-    (part,) = by_value(results_of(here, published), "version").values()
-    assert (part.value, part.reports) == ("other", 19)
-    (row,) = part.questions["crashed"]
-    assert (row.estimate, row.note) == (None, "no estimate below 20 reports")
+    assert by_value(results_of(here, published), "version") == {}
 
 
 def test_a_listed_value_named_other_takes_the_rest(here: World) -> None:

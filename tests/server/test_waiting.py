@@ -16,7 +16,7 @@ from flask.testing import FlaskClient
 
 from deniable.server.store import FILE, PublishedSurvey, create_store
 from deniable.shared.survey.keys import mark_of
-from tests.server.surveys import EACH_KIND, envelope, published, survey, until_spring
+from tests.server.surveys import BIT, EACH_KIND, envelope, published, survey, until_spring
 from tests.server.test_dashboard import check_page
 from tests.server.test_kills import this_month
 from tests.server.test_operating import form_token, signed_in
@@ -24,7 +24,7 @@ from tests.server.test_sealed import KEY, PUBLIC
 from tests.server.test_shown_commands import shell, snippets
 from tests.server.test_shown_commands import signed_in as read_page
 from tests.server.world import World, serving, world
-from tests.survey_texts import choice, vector
+from tests.survey_texts import choice, label, vector
 
 
 @pytest.fixture
@@ -234,6 +234,17 @@ def test_the_shell_command_sends_a_report_that_counts(tmp_path: Path) -> None:
             assert once.items() <= json.loads(shell(line, tmp_path)).items()
         turned = json.loads(read_page(server.dashboard, f"{path}/waiting.json", server.token))
         assert turned["reports"] == 1
+
+
+def test_the_page_of_a_survey_with_labels_shows_and_tries_an_example(tmp_path: Path) -> None:
+    labels = label("arm", arms=["control", "new"]) + label("version", pattern="[0-9.]+")
+    with world(tmp_path / "data") as here:
+        asked = here.publish(until_spring(BIT + labels))
+        operator = signed_in(here, "operator")
+        page = operator.get(f"/surveys/{asked.id}").text
+        assert "curl " in page
+        assert "control" in page
+        assert "It has 98 bytes" in tried(operator, asked)  # 64 + 1 + 32 + 1
 
 
 def test_sealed_and_long_reports_are_not_shown_for_a_shell(tmp_path: Path) -> None:

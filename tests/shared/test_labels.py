@@ -209,9 +209,12 @@ def test_patterns_match_printable_ascii_of_at_most_32_bytes() -> None:
     assert not any(anything.matches(text) for text in ("a" * 33, "é", "\n", "\0", "", "a\n"))
 
 
-def test_surveys_with_other_labels_do_not_ask_the_same() -> None:
+def test_other_labels_ask_the_same_but_share_no_drafts() -> None:
+    """A release that adds a version must not ask for a second report of a round."""
     assert labelled().asks_the_same(labelled(title="Another title"))
-    assert not labelled().asks_the_same(labelled(PLATFORM))
+    assert labelled().asks_the_same(labelled(PLATFORM))
+    assert labelled().shares_drafts_with(labelled(title="Another title"))
+    assert not labelled().shares_drafts_with(labelled(PLATFORM))
 
 
 def test_read_labels_refuses_what_is_no_table() -> None:

@@ -182,7 +182,8 @@ def example_text(id_: str, survey: Survey, today: date, draw: Draw) -> str:
 
     answers = {question.name: question.example for question in survey.questions}
     report = survey.report(answers, draw)
-    payload, round_ = encode_report(survey, report.symbols), survey.round_of(today)
+    labels, round_ = survey.example_labels, survey.round_of(today)
+    payload = encode_report(survey, report.symbols, labels)
     envelope = Envelope(id_, round_, os.urandom(16), 1, payload)
     packed = (
         envelope.pack() if survey.sealed_to is None else seal(envelope, survey.sealed_to).pack()
@@ -195,7 +196,8 @@ def example_text(id_: str, survey: Survey, today: date, draw: Draw) -> str:
         (16, f"random id of the envelope: {envelope.id.hex()}"),
         (4, "number of reports: 1"),
         (4, f"length of the report: {len(payload)}"),
-        *_example_fields(survey, report, payload),
+        *((label.size, f"{label.name}, in clear") for label in survey.labels),
+        *_example_fields(survey, report, len(payload) - survey.labels_size),
     ]
     sealed = ", sealed: only the holder of the survey's key can read its fields"
     sealed = sealed if survey.sealed_to else ""
@@ -209,13 +211,13 @@ def example_text(id_: str, survey: Survey, today: date, draw: Draw) -> str:
     )
 
 
-def _example_fields(survey: Survey, report: Report, payload: bytes) -> list[tuple[int, str]]:
+def _example_fields(survey: Survey, report: Report, size: int) -> list[tuple[int, str]]:
     symbols = zip(survey.questions, report.symbols, strict=True)
     drawn = [(q, symbol) for q, symbol in symbols if symbol is not None]
     if survey.asks_one:
         ((question, symbol),) = drawn
         text = f"{question.name}: {question.describe(symbol)}, padded to the size of every question"
-        return [(1, "number of the question"), (len(payload) - 1, text)]
+        return [(1, "number of the question"), (size - 1, text)]
     return [(q.mechanism.payload_size, f"{q.name}: {q.describe(symbol)}") for q, symbol in drawn]
 
 

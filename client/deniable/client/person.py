@@ -120,11 +120,11 @@ class Person:
 
     @signal_safe
     def _answer(self, survey: str, given: GivenAnswers, ended: bool) -> Outcome:
-        if is_on(SHOW):
-            self._show_example(survey)
-        if self._consent.withdrawn:
-            return Outcome("no-consent", "consent was withdrawn")
         try:
+            if is_on(SHOW):
+                self._show_example(survey)
+            if self._consent.withdrawn:
+                return Outcome("no-consent", "consent was withdrawn")
             outcome = self._pipeline.answer(self._consent, survey, given.values, ended)
             if outcome.status == "queued":
                 self._report_queued()

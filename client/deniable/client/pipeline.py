@@ -198,7 +198,7 @@ class AnswerPipeline:
         survey, round_ = found.survey, when.round_of(found.survey)
         if round_ is None or not _is_draft(survey, when):
             return None
-        for id_ in (found.id, *found.same):
+        for id_ in (found.id, *found.shared):
             row = outbox.waiting_row(db, person, id_, round_)
             if row is not None and row.slot is not None:
                 charges = ledger.count_charges(db)
@@ -228,7 +228,8 @@ class AnswerPipeline:
             if isinstance(row, Outcome):
                 return row
             assert row.slot is not None, "it is a draft"
-            self.state.drafts.write(row.slot, envelope)
+            if drafts.draft_of(self.state.drafts, row) is None:  # else a later call was faster
+                self.state.drafts.write(row.slot, envelope)
             return None
 
         detail = _leaves(charged)

@@ -76,6 +76,7 @@ class Found:
     id: str
     survey: Survey
     same: tuple[str, ...] = ()  # ids of other surveys of this name with the same questions
+    shared: tuple[str, ...] = ()  # those of them whose drafts this survey may redraw
 
 
 @dataclass(frozen=True)
@@ -203,7 +204,8 @@ class Surveys:
         if fitting:
             others = [(e.id, s) for e, s in sound if e.id != entry.id]
             same = tuple(id_ for id_, other in others if survey.asks_the_same(other))
-            return Found(entry.id, survey, same)
+            shared = tuple(id_ for id_, other in others if survey.shares_drafts_with(other))
+            return Found(entry.id, survey, same, shared)
         if answerable:
             return Outcome("refused", obstacle(survey) or "", entry.id)
         closed = "was closed by its owner" if entry.state != "open" else when.obstacle(survey)

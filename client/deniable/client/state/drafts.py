@@ -33,7 +33,7 @@ from typing import TYPE_CHECKING
 
 from deniable.client.state import Transaction, outbox
 from deniable.client.state.outbox import QueuedEnvelope
-from deniable.shared.errors import InvalidEnvelope
+from deniable.shared.errors import InvalidEnvelope, InvalidSurvey
 
 if TYPE_CHECKING:
     from deniable.shared.envelope import Envelope
@@ -153,12 +153,15 @@ def freeze(db: Transaction, drafts: DraftFile, taken: QueuedEnvelope) -> QueuedE
         (taken.person, taken.survey),
     ).fetchone()
     db.erased = True  # the slot is released
-    if envelope is None or row is None:
+    try:
+        if envelope is None or row is None:
+            raise InvalidEnvelope("bad-payload", DAMAGED)
+        survey = parse_document(row[0])
+        symbols = decode_report(survey, envelope.payload)
+    except (InvalidEnvelope, InvalidSurvey):
         outbox.finish(db, taken, "given-up", DAMAGED)
         return None
-    survey = parse_document(row[0])
     packed = pack_envelope(survey, envelope)
-    symbols = decode_report(survey, envelope.payload)
     described = (
         *outbox.describe_labels(decode_labels(survey, envelope.payload)),
         *outbox.describe_report(survey.questions, symbols, survey.drawn_from),

@@ -132,5 +132,5 @@ def _drawn(published: PublishedSurvey, here: Parts) -> tuple[Sequence[int | None
     symbols = survey.report(answers, kernel_draw).symbols
     today = survey.round_of(here.clock.now().date())
     number = min(max(today, survey.first_round), survey.last_round)
-    payload = encode_report(survey, symbols)
+    payload = encode_report(survey, symbols, survey.example_labels)
     return symbols, Envelope(published.id, number, secrets.token_bytes(ID_BYTES), 1, payload)

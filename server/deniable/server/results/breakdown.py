@@ -92,9 +92,12 @@ def _slices(survey: Survey, number: int, tally: RoundTally, looks: bool) -> Iter
                 rest.append(part)
             else:
                 named[name] = part
+        while named and 0 < sum(part.reports for part in rest) < FEWEST:
+            # the overall counts would reveal so small a remainder: fold the rarest value, too
+            rest.append(named.pop(min(named, key=lambda name: named[name].reports)))
         ordered = [value for value in label.listed if value in named] or [*named]
         members = [(name, named[name]) for name in ordered]
-        if rest:
+        if rest and members:
             members.append((OTHER_NAME, sum(rest[1:], rest[0])))
         for name, part in members:
             yield Slice(number, label.name, name, part, len(members), looks)

@@ -223,6 +223,11 @@ class Survey:
         return next((label for label in self.labels if label.is_drawn), None)
 
     @property
+    def example_labels(self) -> dict[str, str | None]:
+        """Labels of an example report: first values, and no text of an open set."""
+        return {label.name: next(iter(label.listed), None) for label in self.labels}
+
+    @property
     def labels_size(self) -> int:
         """Bytes of the labels in front of each report."""
         return sum(label.size for label in self.labels)
@@ -293,12 +298,20 @@ class Survey:
         return self.round_ends(number) + spread
 
     def asks_the_same(self, other: Survey) -> bool:
-        """Return True if both surveys ask the same; texts for people and days may differ."""
+        """Return True if both surveys ask the same; texts, labels and days may differ."""
         # spans start at each survey's first round, so compare with 1
         rounds = (self.period, self.asks_one, self.repeat_rounds)
-        same_rounds = rounds == (other.period, other.asks_one, 1) and self.labels == other.labels
+        same_rounds = rounds == (other.period, other.asks_one, 1)
         own, others = (list(map(what_is_asked, survey.questions)) for survey in (self, other))
         return same_rounds and own == others
+
+    def shares_drafts_with(self, other: Survey) -> bool:
+        """Return True if a report of the other survey may be redrawn for an answer to this one.
+
+        It leaves after the other's round, with the other's labels.
+        """
+        same_ends = self.calendar.first_day is not None or self.closes == other.closes
+        return self.asks_the_same(other) and self.labels == other.labels and same_ends
 
     def unasked(self, names: Collection[str]) -> str | None:
         """Return the reason why answers with these names do not fit the survey, or None."""
