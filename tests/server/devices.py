@@ -70,8 +70,10 @@ class Loop:
 
     def __init__(self, front: Front) -> None:
         self.front, self._loop = front, asyncio.new_event_loop()
+        self._has_begun = threading.Event()
         self._thread = threading.Thread(target=self._run, daemon=True)
         self._thread.start()
+        assert self._has_begun.wait(PATIENCE)
 
     def ask(self, environ: dict[str, Any]) -> Reply:
         # A socket does not end, so a request without a length has no body to wait for.
@@ -95,6 +97,7 @@ class Loop:
     def _run(self) -> None:
         asyncio.set_event_loop(self._loop)
         self.front.__rsgi_init__(self._loop)
+        self._has_begun.set()
         self._loop.run_forever()
 
 

@@ -110,6 +110,7 @@ def test_tulap_noise_is_drawn_from_its_distribution() -> None:
     assert_implausible(int((drawn <= -2.3).sum()), n, float(tulap_below(np.array(-2.3), 1.2)))
 
 
+@pytest.mark.long
 def test_the_study_prints_people_needed(capsys: pytest.CaptureFixture[str]) -> None:
     words = ["--epsilon", "1,20", "--people", "100,1e9", "--repetitions", "500", "--json"]
     assert main(["simulate", "test", *words]) == 0

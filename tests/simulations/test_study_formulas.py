@@ -98,6 +98,7 @@ def test_the_price_of_a_small_share_includes_its_sampling_error() -> None:
     assert drawn_price(1.0, share) != pytest.approx(drawn_price(1.0, 0.5), rel=0.1)
 
 
+@pytest.mark.long
 def test_the_trusted_median_adds_the_variance_of_its_choice() -> None:
     """Compare 8 / (ε n f)^2 with the exponential mechanism, simulated on a fine, even grid.
 
