@@ -109,6 +109,16 @@ def test_it_is_described_in_words() -> None:
     assert asked_about(once, once.questions[0]) == "the answer at the first call in the survey"
 
 
+def test_drafts_are_shared_only_by_surveys_whose_rounds_end_together() -> None:
+    """The one round of `once` has the same number in every survey, but another end."""
+    once, daily = {"round": "once"}, {"round": "day"}
+    for period, is_shared in ((once, False), (daily, True)):
+        first = survey(texts.bit(over="any"), **period, closes="2026-12-31")
+        later = survey(texts.bit(over="any"), **period, closes="2027-01-31")
+        assert later.asks_the_same(first)
+        assert later.shares_drafts_with(first) is is_shared
+
+
 def test_reports_leave_within_a_week_after_their_round_and_half_the_grace() -> None:
     asked = survey(texts.bit(over="any"))
     december = asked.first_round

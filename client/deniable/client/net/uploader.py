@@ -1,11 +1,11 @@
 """The uploader: a background thread that sends waiting envelopes, one in each request.
 
-The thread starts when there is something to send and ends when nothing is left, so no thread idles
-through a fork, an exit or a quiet day. Failures are retried with exponential backoff and full
-jitter [1]: after n failures in a row the pause is uniform between 0 and a limit that doubles with
-n, so that devices that fail together do not return together. A pause that the server asks for is a
-minimum, which no flush shortens. Random time is added to it, up to its own length or a minute;
-otherwise the server could recognize a device by the time of its return.
+The thread starts when there is something to send and ends when nothing is left. While a draft waits
+for the end of its round, the thread looks once an hour. Failures are retried with exponential
+backoff and full jitter [1]: after n failures in a row the pause is uniform between 0 and a limit
+that doubles with n, so that devices that fail together do not return together. A pause that the
+server asks for is a minimum, which no flush shortens. Random time is added to it, up to its own
+length or a minute; otherwise the server could recognize a device by the time of its return.
 
 Each envelope waits for a random moment, which a flush overrides, and is sent a few times only
 (state/outbox.py). Retries send the same bytes, and the server deduplicates them by id. No

@@ -14,9 +14,9 @@ one would be a second draw of noise for one state.
 1. The charge, the empty row and its slot are durable before noise is drawn.
 2. A draft is frozen when it is due, after its round: one durable transaction writes the bytes to
    send into its row, counts the first try and releases the slot. After that nothing is redrawn.
-3. A slot that no row names is zeroed before any connection is opened. Rows are deleted by many
-   (a withdrawal, an expiry, a crash), so this is done after each transaction that deletes private
-   rows, and by the first transaction of each connection.
+3. A slot that no row names is zeroed after each transaction that deletes private rows, and by the
+   first transaction of each connection: a withdrawal, an expiry or a crash leaves such slots. If
+   the disk refuses that, the next transaction tries again.
 
 A file system that copies on write, a snapshot or a flash disk may keep old blocks, which no program
 can prevent.
