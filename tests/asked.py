@@ -1,4 +1,4 @@
-"""Questions in TOML, one for each mechanism, with answers, for tests that use every mechanism."""
+"""Question in TOML and some answers for each mechanism, for tests that use every mechanism."""
 
 import json
 import math
@@ -13,7 +13,8 @@ from deniable.shared.survey.kinds.text import MIN_BUCKETS, MIN_TEXT_BYTES
 from tests.survey_texts import bit, choice, number, survey_text, vector
 from tests.survey_texts import question as asked_as
 
-# Sets take two bytes with five bits of padding; subsets have 3 options.
+# With eleven options, a set takes two bytes, five bits of which are padding; a subset has three
+# options.
 OPTIONS = [chr(97 + n) for n in range(11)]
 ANSWERS: dict[str, list[Any]] = {  # most people give the first answer
     "bit": [True, False],
@@ -59,8 +60,8 @@ def survey(names: list[str], period: str = "month") -> str:
 
 
 def position(share: str, mechanism: Mechanism) -> int:
-    """Return a coordinate, a share of the range, in whole units of 2^-64 of a step.
+    """Return the coordinate at this share of the range, in whole units of 2^-64 of a step.
 
-    It is rounded up, which no coin can distinguish.
+    It is rounded up, by less than any coin can show.
     """
     return math.ceil(Fraction(share) * int(mechanism.answer_at(mechanism.size)))

@@ -1,7 +1,7 @@
-"""`deniable` command for the tests: in this process or in a separate one.
+"""Runs of the `deniable` command, in this process or in a separate one.
 
-This process saves the start time, which is longer than most verbs take. A command that would serve
-if it failed to refuse needs a separate process.
+A run in this process saves the start of a new one, which takes longer than most verbs. Use a
+separate process for a command that must refuse to serve: if it served instead, it would not return.
 """
 
 import io

@@ -1,9 +1,9 @@
-"""Settings of all tests, and a note of how many long tests were not selected.
+"""Settings for all tests, and a final line with the number of long tests that were left out.
 
 Hypothesis has no deadline, because the machine may be busy. Temporary folders are in memory.
 
-A call of `pytest_deselected` has a single reason. Tests deselected by the default -m `not long` are
-long. Tests deselected by -k are the user's choice and are not counted. With xdist the workers know
+Each call of `pytest_deselected` has one cause. If all its tests are long, the cause is the default
+-m `not long`. Tests that the user deselects by -k are not counted. With xdist only the workers know
 the number, so this process asks them.
 """
 
@@ -21,7 +21,7 @@ from deniable.client.state.ledger import ROBOTS
 settings.register_profile("unhurried", deadline=None)
 settings.load_profile("unhurried")
 
-collect_ignore = ["bench/peers_theirs.py"]  # needs libraries of another environment
+collect_ignore = ["bench/peers_theirs.py"]  # its libraries are in another environment
 LEFT = pytest.StashKey[int]()
 NAME = "long tests left"
 # Only Linux has this folder. In a container it may be small, or forbid running programs.
@@ -34,7 +34,8 @@ def pytest_configure() -> None:
     Stores wait for the disk at each commit, but no test here cuts the power, and a killed process
     leaves the same files in memory as on a disk.
     """
-    # Clients of the tests stand for people and keep their folders, even in CI and containers.
+    # The tests' clients stand for people's devices, so their folders count as permanent, even in CI
+    # and containers.
     for name in ROBOTS:
         os.environ.pop(name, None)
     os.environ[KEPT] = "1"
@@ -63,7 +64,7 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_testnodedown(node: Any) -> None:
-    """Take the count of one worker, because all have collected and deselected the same tests."""
+    """Use the count of one worker, because all workers collect and deselect the same tests."""
     keep(node.config, getattr(node, "workeroutput", {}).get(NAME, 0))
 
 

@@ -1,4 +1,4 @@
-"""Product files that one piece of work passes through, by tracing."""
+"""Tracing of the product files that one piece of work passes through."""
 
 from __future__ import annotations
 

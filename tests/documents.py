@@ -15,7 +15,7 @@ GENERATED = ("CHANGELOG.md", "REFERENCE.md")  # history, and text generated from
 
 @dataclass(frozen=True)
 class Block:
-    """Fenced or indented block of a document, for typing or reading."""
+    """Fenced or indented block of a document: commands to type, or text to read."""
 
     document: str
     section: str

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from typing import TypeVar
 
 Value = TypeVar("Value")
-PATIENCE = 60.0  # allows for a machine with eight times its capacity of work; waits rarely last
+PATIENCE = 60.0  # allows for a machine that is overloaded eightfold; waits are rarely this long
 
 
 def eventually(claim: Callable[[], Value], what: str = "", patience: float = PATIENCE) -> Value:

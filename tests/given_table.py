@@ -1,4 +1,4 @@
-"""Published survey with a table in its document, and variants with one change."""
+"""Published survey whose document contains a mechanism's table, and variants with one change."""
 
 import json
 from collections.abc import Callable
@@ -42,7 +42,7 @@ def columns(integers: Integers) -> list[Integers]:
 
 
 def one_unit_to_the_truth(integers: Integers) -> Integers:
-    """Move one unit from the first symbol's least likely answer to the next symbol."""
+    """Move one unit of the first symbol's probability for its least likely answer to the next."""
     first = columns(integers)[0][1:]
     least = 1 + first.index(min(first))
     return [
@@ -56,7 +56,7 @@ def at(place: int, more: int) -> Callable[[Integers], Integers]:
 
 
 def with_a_zero(integers: Integers) -> Integers:
-    """Move a probability to the next symbol, so that only the zero is wrong."""
+    """Move a probability to the next symbol, so that nothing but the remaining zero is wrong."""
     return [
         integer - (index == 1) * integers[1] + (index == EACH + 1) * integers[1]
         for index, integer in enumerate(integers)

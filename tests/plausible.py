@@ -1,4 +1,4 @@
-"""Statistical assertion of all tests, with a bound on its false alarms.
+"""Statistical assertion that all tests use, with a bound on its false alarms.
 
 An assertion at alpha = 1e-9 fails a correct program at most once in 1e9 runs, for every number of
 trials and every rate, because each tail of a binomial obeys
@@ -26,12 +26,12 @@ def assert_plausible(successes: int, trials: int, rate: float, alpha: float = AL
 
 
 def assert_implausible(successes: int, trials: int, rate: float) -> None:
-    """Check, for a twin, that `assert_plausible` rejects these successes."""
+    """Check, in a negative control, that `assert_plausible` rejects these successes."""
     with pytest.raises(AssertionError, match="probability below"):
         assert_plausible(successes, trials, rate)
 
 
 def _divergence(observed: float, rate: float) -> float:
-    """Return KL(observed || rate) of two coins."""
+    """Return KL(observed || rate), the divergence of two coins with these rates."""
     parts = ((observed, rate), (1 - observed, 1 - rate))
     return sum(a * math.log(a / b) if b > 0 else math.inf for a, b in parts if a > 0)

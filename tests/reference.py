@@ -124,9 +124,10 @@ def _of(each: Name, known: set[str]) -> Iterator[str]:
 
 
 def _call(each: Name) -> str | None:
-    """Return the signature of a class's `__init__`, or None.
+    """Return the signature of a function or of a class's `__init__`, or None.
 
-    The fields of a class describe it, and an error needs no signature.
+    None stands for an error, which users do not construct, and for a class that its fields
+    describe.
     """
     if isinstance(each.node, FUNCTIONS):
         return _head(each.node)
@@ -181,7 +182,7 @@ def _field(node: ast.AnnAssign, source: str) -> str:
 
 
 def prose(docstring: str) -> str:
-    """Return a docstring with its paragraphs unchanged and its columns and sessions as blocks."""
+    """Return a docstring as Markdown: paragraphs unchanged, columns and doctests as code blocks."""
     return (
         "".join(
             f"{_block(paragraph)}\n\n" for paragraph in re.split(r"\n\s*\n", docstring)

@@ -1,7 +1,8 @@
-"""Checks of language and size that no linter has; `./run check` runs them as "style".
+"""Checks of language and size that no linter offers; `./run check` runs them as "style".
 
-Each rule counts faults in each part of the tree. LIMITS, in `tests/style_limits.json`, has the
-largest allowed counts, which may only go down. A rule over its limit prints all its faults.
+Each rule counts faults in each part of the tree. The largest allowed counts are in
+`tests/style_limits.json` and may only go down. If a rule exceeds its limit, all its faults are
+printed.
 
     .venv/bin/python tests/style.py             check; print the rules that are over their limits
     .venv/bin/python tests/style.py --all       print every fault, or only those under PATH ...
@@ -201,7 +202,7 @@ def sizes(root: Path, paths: list[str]) -> Iterator[Fault]:
 
 
 def docstyle(root: Path) -> Iterator[Fault]:
-    """Find the faults of pydocstyle's rules that the tree does not pass yet, by ruff."""
+    """Run ruff for the pydocstyle rules that the tree does not pass yet."""
     ruff = Path(sys.executable).with_name("ruff")
     command = [str(ruff), "check", "--select", ",".join(DOCSTYLE), "--output-format", "json"]
     listed = subprocess.run([*command, "--exit-zero", *PRODUCT], cwd=root, capture_output=True)

@@ -23,7 +23,7 @@ ALWAYS: dict[str, object] = {"opens": date(2020, 1, 1), "closes": date(2099, 12,
 
 
 def survey_text(questions: str, **changes: object) -> str:
-    """Return a monthly survey of this winter, unless arguments change it."""
+    """Return the TOML of a monthly survey for one winter; arguments change its settings."""
     return _table("[survey]", SETTINGS | changes) + questions
 
 
@@ -63,7 +63,7 @@ def choice(
     epsilon: str = "1",
     other: str | None = None,
 ) -> str:
-    """Return a choice among these options, or among this many."""
+    """Return a choice among these options, or among this number of generated options."""
     named = [f"option {n}" for n in range(options)] if isinstance(options, int) else list(options)
     return question(name, "choice", epsilon, options=named, mechanism=mechanism, other=other)
 
@@ -80,5 +80,5 @@ def _table(head: str, keys: dict[str, object]) -> str:
 
 
 def _toml(value: object) -> str:
-    """Return a value as TOML: strings and lists are those of JSON, and a day is written plainly."""
+    """Return a value as TOML: strings and lists look as in JSON, and dates are unquoted."""
     return str(value) if isinstance(value, date) else json.dumps(value, ensure_ascii=False)

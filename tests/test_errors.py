@@ -96,7 +96,7 @@ def depth(error: type[BaseException]) -> int:
 
 @pytest.mark.parametrize("mistake", MISTAKES)
 def test_a_mistake_gets_one_sentence_and_exit_code_2(mistake: str, tmp_path: Path) -> None:
-    """Include a path that cannot be written, and a number out of range."""
+    """The mistakes include a path that cannot be written and a number out of range."""
     survey = tmp_path / "survey.toml"
     assert run("survey", "new", survey).returncode == 0
     done = run(*shlex.split(mistake.format(folder=tmp_path, survey=survey)))
@@ -108,7 +108,7 @@ def test_a_mistake_gets_one_sentence_and_exit_code_2(mistake: str, tmp_path: Pat
 
 
 def test_a_bug_still_shows_its_traceback(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Twin: only errors that name the fix become a sentence."""
+    """Twin: an error outside the tree is a bug, and is not reduced to a sentence."""
     monkeypatch.setattr("deniable.shared.cli.odds.odds", lambda _: 1 // 0)
     with pytest.raises(ZeroDivisionError):
         run("odds", "1")

@@ -1,7 +1,8 @@
 """Number of files that a reader opens to follow one piece of work from start to end.
 
-Stacks are short here, so breadth is what makes code hard to follow. Each limit counts the product
-files whose functions run in the thread that does the work, once everything is imported.
+Call stacks are short here, so code is hard to follow only if it crosses many files. Each limit
+counts the product files whose functions run in the thread that does the work, once everything is
+imported.
 """
 
 from __future__ import annotations
@@ -59,7 +60,7 @@ def test_an_answer_on_the_device_crosses_few_files(tmp_path: Path) -> None:
 def crossed_by(
     place: Path, ask: Callable[[World], Callable[[], Any]], *, by_intake: bool = False
 ) -> set[str]:
-    """Count the files of one request to a server without cached answers."""
+    """Return the files that one request crosses, on a server that has nothing cached."""
     with world(place, NOW) as here:
         published = here.publish(until_spring(BIT))
         for number in (683, 684, 685):

@@ -185,7 +185,7 @@ ALLOWED = {
 }
 
 
-def test_the_import_rules_allow_the_path_of_the_data(tmp_path: Path) -> None:
+def test_the_import_rules_allow_the_intended_imports(tmp_path: Path) -> None:
     checked = imports_of_skeleton(tmp_path)
     assert checked.returncode == 0, checked.stdout
 
@@ -200,7 +200,7 @@ def test_each_forbidden_import_breaks_its_rule_only(breach: str, tmp_path: Path)
 
 
 def test_mechanisms_need_only_the_standard_library() -> None:
-    """Mechanisms import only these modules and shared, which import-linter cannot express."""
+    """They import only the standard library and `shared`; import-linter cannot check this."""
     for path in sorted((ROOT / "shared/deniable/shared/privacy/mechanisms").rglob("*.py")):
         for module in imported(path):
             top = module.split(".")[0]
@@ -261,7 +261,7 @@ def imported(path: Path) -> list[str]:
 def imports_of_skeleton(
     folder: Path, module: str = "shared/errors.py", line: str = ""
 ) -> "subprocess.CompletedProcess[str]":
-    """Check the contracts on a small tree that keeps them, plus one line that may violate one."""
+    """Check the contracts on a small tree that satisfies them, plus one line that may not."""
     contents = dict.fromkeys((path for _, path, _ in BREACHES.values()), "") | ALLOWED
     for part in PARTS:
         contents.setdefault(f"{part}/__init__.py", "")

@@ -1,4 +1,4 @@
-"""Codes by which a server refuses: one list, the same wherever they are written."""
+"""Refusal codes: the server, the protocol, the API document, pages and clients agree on them."""
 
 from __future__ import annotations
 

@@ -91,7 +91,7 @@ def test_an_older_python_gets_the_requirement(checkout: Path) -> None:
 
 
 def test_the_version_is_checked_before_anything_an_older_python_lacks() -> None:
-    """Before the check: the docstring, `import os`, `import sys`, and nothing else."""
+    """Only the docstring, `import os` and `import sys` precede the check."""
     body = ast.parse((ROOT / "run").read_text("utf-8")).body
     before = [ast.unparse(node) for node in body[1:4]]
     assert before[:2] == ["import os", "import sys"]
@@ -107,7 +107,7 @@ def test_run_uses_the_standard_library_only() -> None:
 
 @pytest.mark.long
 def test_a_failed_setup_names_the_fix_on_standard_error_only(checkout: Path) -> None:
-    """The lock requires an impossible package: no index is reachable, or none has it."""
+    """The lock requires a package that does not exist, so setup fails with or without a network."""
     (checkout / "requirements.lock").write_text(
         "deniable-has-no-such-package==0 --hash=sha256:" + "0" * 64 + "\n", "utf-8"
     )
@@ -118,7 +118,7 @@ def test_a_failed_setup_names_the_fix_on_standard_error_only(checkout: Path) -> 
     assert not (checkout / ".venv" / "deniable-stamp").exists()
 
 
-# Simultaneous starts: a uv that waits replaces one that installs
+# Simultaneous starts, with a fake uv that waits instead of installing
 
 WAITING_UV = """\
 #!{python}
@@ -224,7 +224,7 @@ def test_arguments_of_run_test_are_added_to_the_default_ones(
     assert bool(left) == ("left to ./run bench" in output)
 
 
-# Installation: a folder of two small wheels replaces the index
+# Installation from a folder of two small wheels instead of an index
 
 
 @pytest.fixture
@@ -296,7 +296,7 @@ def test_the_locked_uv_is_fetched_and_gets_the_settings_of_pip(checkout: Path, s
         "the user's own setting of uv takes precedence"
     )
 
-    # uv failed, which is printed, and pip has installed the rest into an empty .venv.
+    # The failure of uv is printed, and pip has installed the rest into an empty .venv.
     assert "strange uv was here" in done.stderr
     assert installed(checkout, "sample"), done.stderr
     assert not (checkout / ".venv" / "bin" / "uv").exists()
@@ -350,7 +350,9 @@ def run_itself() -> dict[str, Any]:
 
 
 def wheel(shelf: Path, name: str, script: str = "") -> str:
-    """Put a small package into the folder, perhaps with a command of its name; return its hash."""
+    """Put a small package into the folder, optionally with a command of the same name; return its
+    hash.
+    """
     about = f"{name}-1.0.dist-info"
     contents = {
         f"{name}/__init__.py": "",
@@ -375,7 +377,7 @@ def lock(checkout: Path, hashes: dict[str, str]) -> None:
 
 
 def set_up(checkout: Path, **environment: str) -> "subprocess.CompletedProcess[str]":
-    """Run ./run setup without network, uv and user settings; without hatchling it fails at last."""
+    """Run ./run setup without network, uv or user settings. Its last step fails: no hatchling."""
     own = {name: value for name, value in os.environ.items() if name[:3] not in ("PIP", "UV_")}
     own.pop("SSL_CERT_FILE", None)
     own |= {"PATH": str(checkout / "nothing"), "NOTES": str(checkout / "notes")}

@@ -1,4 +1,4 @@
-"""Checks of tests/style.py: each finds its fault, and accepts plain text."""
+"""Checks of tests/style.py: each finds its own kind of fault and accepts plain text."""
 
 from __future__ import annotations
 

@@ -14,7 +14,7 @@ from tests.server.world import NOON, World, world
 
 @pytest.fixture
 def here(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[World]:
-    """Return the real application, at noon of 15 December 2026 or at the test's marked time."""
+    """Return the real application, at noon on 15 December 2026 or at the time in the `at` mark."""
     marked = request.node.get_closest_marker("at")
     with world(tmp_path / "data", marked.args[0] if marked else NOON) as made:
         yield made
@@ -22,7 +22,7 @@ def here(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[World]:
 
 @pytest.fixture
 def published(here: World) -> PublishedSurvey:
-    """Publish a survey, which has results if the test is marked with their time."""
+    """Publish a survey with three rounds of reports; its results are ready at the time NOW."""
     return fill(here)
 
 
@@ -35,7 +35,7 @@ def cluster() -> Iterator[postgres.Cluster]:
 
 @pytest.fixture
 def eager(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let stores settle whenever they are asked to, without a pause."""
+    """Remove the pauses of PostgreSQL's clean-up, so that each request runs it immediately."""
     monkeypatch.setattr(scrub, "PAUSE_SECONDS", 0)
     monkeypatch.setattr(scrub, "SHARE", 0)
 

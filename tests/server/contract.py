@@ -1,4 +1,4 @@
-"""Check of answers against the OpenAPI document: the status and every key."""
+"""Check of responses against the OpenAPI document: the status and every key."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ WORDS = {
     "pattern",
     "minimum",
     "maximum",
-}  # documented next to the form, or checked below
+}  # keywords that need no check, or are checked below
 KINDS: dict[str, tuple[type, ...]] = {
     "string": (str,),
     "integer": (int,),
@@ -34,7 +34,7 @@ made = cache(document)
 
 
 def fault_of(method: str, path: str, response: Response) -> str | None:
-    """Return the fault of an answer, or None. Addresses that are not for programs have no fault."""
+    """Return the fault of a response, or None. Undocumented addresses are not checked."""
     path = re.sub(r"<identifier>", "{id}", path)
     operation = made()["paths"].get(path, {}).get(method.lower())
     if operation is None:
@@ -64,7 +64,7 @@ def problem() -> Schema:
 def unlike(value: Any, schema: Schema, place: str = "") -> str | None:  # Any: JSON
     """Describe where a value departs from the schema, which must name every key.
 
-    An unknown word in a schema is an error, since nothing would check it.
+    An unknown keyword in a schema is an error, because it would go unchecked.
     """
     if "$ref" in schema:
         return unlike(value, made()["components"]["schemas"][schema["$ref"].split("/")[-1]], place)

@@ -24,7 +24,7 @@ SENDER = "tests.sender"  # key in `environ_overrides`: the address of the sender
 
 
 class HeaderMap(dict[str, str]):
-    """Headers of a request by lower-case name, as granian gives them; only text."""
+    """Request headers by lower-case name, as granian passes them; non-ASCII values are hidden."""
 
     def get(self, name: str, default: Any = None) -> Any:  # Any: as in granian
         value = super().get(name, default)
@@ -32,7 +32,7 @@ class HeaderMap(dict[str, str]):
 
 
 class RequestHead:
-    """The head of a request, as granian gives it (`granian.rsgi.Scope`)."""
+    """Head of a request, as granian passes it (`granian.rsgi.Scope`)."""
 
     def __init__(self, environ: dict[str, Any]) -> None:
         self.proto, self.http_version, self.scheme = "http", "1.1", "http"
@@ -76,7 +76,7 @@ class Loop:
         assert self._has_begun.wait(PATIENCE)
 
     def ask(self, environ: dict[str, Any]) -> Reply:
-        # A socket does not end, so a request without a length has no body to wait for.
+        # A socket has no end of file, so a request without a length has no body to wait for.
         length = environ.get("CONTENT_LENGTH")
         body = environ["wsgi.input"].read(int(length)) if length else b""
         head, exchange = RequestHead(environ), Exchange(body)
@@ -120,7 +120,7 @@ class DeviceClient(FlaskClient):
     """Client that sends everything to intake."""
 
     class Tests(NamedTuple):
-        """State that the application of a test carries along."""
+        """State attached to the application under test."""
 
         loop: Loop
         check: Callable[[str, str, Response], None]  # called with each answer

@@ -1,6 +1,7 @@
-"""Flood of one address, in a closed loop over many connections and in a separate process.
+"""Flood of requests to one address, over many connections, from a separate process.
 
-python -m tests.server.flood PORT CONNECTIONS < REQUEST until it is stopped
+`python -m tests.server.flood PORT CONNECTIONS < REQUEST` runs until it is stopped. Each connection
+sends its next request after the response.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ async def flood(port: int, connections: int, request: bytes) -> None:
                     head = await reader.readuntil(b"\r\n\r\n")
                     length = head.lower().partition(b"content-length: ")[2].partition(b"\r\n")[0]
                     if not length:
-                        break  # the answer came in parts, so connect again
+                        break  # the response came in parts, so connect again
                     await reader.readexactly(int(length))
             except (OSError, asyncio.IncompleteReadError):
                 await asyncio.sleep(0.01)

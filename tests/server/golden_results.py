@@ -1,6 +1,6 @@
-"""Results documents as they were first sent, with their surveys and tallies.
+"""Results documents in their published form, with the surveys and tallies behind them.
 
-python -m tests.server.golden_results rewrites tests/server/golden: review the difference
+`python -m tests.server.golden_results` rewrites tests/server/golden. Review the difference.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from tests.server.surveys import choice, survey
 from tests.server.world import World, world
 
 FOLDER = Path(__file__).with_name("golden")
-NOW = datetime(2027, 2, 10, 12, tzinfo=UTC)  # within the grace of round 684, in round 685
+NOW = datetime(2027, 2, 10, 12, tzinfo=UTC)  # within the grace period of round 684, in round 685
 
 HALF_BIT = texts.bit(epsilon="0.5")
 NUMBER = texts.number(-10, 120.5, "local-laplace", grid=4)
@@ -47,7 +47,7 @@ CASES = {
 
 
 def cells_of(question: Question, reports: int) -> list[int]:
-    """Return rising counts that this many reports could have, without any randomness."""
+    """Return rising counts that this number of reports could have, without randomness."""
     cells = question.mechanism.cells
     if question.mechanism.name == "unary":
         return [reports * (cell + 1) // (cells + 1) for cell in range(cells)]
@@ -68,7 +68,7 @@ def fill(here: World, name: str) -> PublishedSurvey:
 
 
 def answers(data: Path) -> Iterator[tuple[str, str]]:
-    """Return the current answer for each golden file, without ids, which change more often."""
+    """Yield the current response for each golden file, without ids, which change more often."""
     with world(data, NOW) as here:
         filled = [fill(here, name) for name in CASES]
         analyst = here.bearer("analyst")

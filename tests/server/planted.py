@@ -1,10 +1,11 @@
 """`deniable` with a planted bug in the server, which the kill tests must find.
 
-python planted.py late-commit serve ... answers first and commits a moment later python planted.py
-no-deduplication serve ... counts an envelope every time that it arrives python planted.py unwritten
-serve ... keeps pending envelopes in memory only python planted.py none serve ... has no bug
+    python planted.py late-commit serve ...        acknowledges first, and commits a moment later
+    python planted.py no-deduplication serve ...   counts an envelope every time that it arrives
+    python planted.py unwritten serve ...          keeps pending envelopes in memory only
+    python planted.py none serve ...               has no bug
 
-In PostgreSQL, all of them settle without a pause.
+With PostgreSQL, clean-up never pauses, whichever bug is planted.
 """
 
 import sys

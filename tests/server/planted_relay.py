@@ -1,8 +1,10 @@
 """`deniable relay` with a planted bug, which the kill test must find.
 
-python planted_relay.py acknowledges-first relay ... acknowledges, and writes a moment later python
-planted_relay.py forwarder-dies relay ... loses its forwarder before the first batch python
-planted_relay.py none relay ... has no bug
+The first argument names the bug:
+
+    python planted_relay.py acknowledges-first relay ...   acknowledges, and writes a moment later
+    python planted_relay.py forwarder-dies relay ...       loses its forwarder before a batch
+    python planted_relay.py none relay ...                 has no bug
 """
 
 import multiprocessing

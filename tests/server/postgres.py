@@ -1,6 +1,6 @@
-"""PostgreSQL for the tests: a cluster in a temporary folder that ends with the test run.
+"""PostgreSQL for the tests: a cluster in a temporary folder, stopped at the end of the test run.
 
-Its programs come from a wheel of the lock, from PATH, or from the folder that Debian uses.
+Its programs come from a locked wheel, from PATH, or from the folder that Debian uses.
 """
 
 from __future__ import annotations
@@ -43,20 +43,20 @@ SETTINGS = tuple(
 
 @dataclass
 class Cluster:
-    """PostgreSQL cluster that trusts anyone on its socket and asks for a password over TCP."""
+    """PostgreSQL cluster that needs no password on its socket and asks for one over TCP."""
 
     folder: Path
     programs: Path
     port: int
     password: str
-    user: str | None  # the user that runs it, if not the present one
+    user: str | None  # the user that runs it, if not the current one
 
     @property
     def data(self) -> Path:
         return self.folder / "data"
 
     def program(self, name: str, *arguments: str) -> str:
-        """Return the program's output."""
+        """Run the program and return its output."""
         done = subprocess.run(
             [self.programs / name, *arguments],
             capture_output=True, text=True, timeout=PATIENCE, user=self.user, cwd=self.folder,
@@ -76,7 +76,7 @@ class Cluster:
         return self.database(name)
 
     def new_schema(self) -> Database:
-        """Create a schema: faster than a database, and equivalent if files do not matter."""
+        """Create a schema: faster than a database, and as good unless a test examines files."""
         name = f"test_{secrets.token_hex(6)}"
         self.say(f"CREATE SCHEMA {name}")
         return Database(f"{self.database('postgres').url}&options=-csearch_path%3D{name}")
@@ -86,7 +86,7 @@ class Cluster:
         return psycopg.connect(self.database("postgres").url, autocommit=True)
 
     def cut(self, database: Database) -> int:
-        """End every connection of a store to it, and return their number."""
+        """Close every connection of a store to this database, and return their number."""
         found = self.connection.execute(CUT, [database.parameters()["dbname"]])
         return len(found.fetchall())
 
@@ -151,12 +151,13 @@ def _answers(made: Cluster) -> bool:
 
 
 def _copied(used: Path, folder: Path) -> Path:
-    """Copy the programs with the libraries that lie next to a wheel's package."""
+    """Copy the programs, together with the libraries next to a wheel's package."""
     if (libraries := used.parents[2] / f"{WHEEL}.libs").is_dir():
         shutil.copytree(libraries, folder / libraries.name)
         shutil.copytree(used.parent, folder / WHEEL / VERSION)
         return folder / WHEEL / VERSION / "bin"
-    return used  # installed by the system, so every user may read it
+    # installed by the system, so every user may read it
+    return used
 
 
 def _free_port() -> int:

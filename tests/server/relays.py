@@ -21,7 +21,7 @@ def start_relay(
     command: Sequence[str] | None = None,
     more: Sequence[str] = (),
 ) -> Server:
-    """Start a relay that stores its reports in a subfolder."""
+    """Start a relay that stores its reports in a subfolder of `folder`."""
     where = ["--to", to, "--token", token, "--data", str(folder / "held"), "--port", str(port)]
     when = ["--batch", str(batch), "--hours", str(hours), "--json"]
     return begun([*(command or [*DENIABLE, "relay"]), *where, *when, *more])

@@ -26,7 +26,7 @@ FIRST_ROUND = 683  # December 2026
 def add_round(
     store: Store, published: PublishedSurvey, number: int, people: Sequence[Sequence[int]]
 ) -> None:
-    """Add a round's tally, drawn exactly; `held` has the people per answer for each question."""
+    """Add a round's tally, drawn exactly. For each question, `people` has the number per answer."""
     rng = np.random.default_rng(number)
     parts = zip(published.survey.questions, people, strict=True)
     cells = np.concatenate([draw_cells(question, held, rng) for question, held in parts])
@@ -39,7 +39,7 @@ def draw_cells(
 ) -> npt.NDArray[np.int64]:
     """Draw counts with the distribution of reports.
 
-    They are multinomials for each answer, and binomials for unary encoding.
+    Each answer adds a multinomial; unary encoding adds binomials.
     """
     mechanism = question.mechanism
     assert not isinstance(question, Vector), "a vector has sums instead of counts"
@@ -72,7 +72,7 @@ def _unary(
 
 
 def grid_steps(published: PublishedSurvey) -> int:
-    """Return the grid steps of the question about minutes."""
+    """Return the grid steps of the question `minutes`."""
     question = published.survey.questions[1]
     assert isinstance(question, Number)
     return question.mechanism.steps
@@ -87,7 +87,7 @@ def spread(people: int, steps: int, centre: float) -> list[int]:
 
 
 def fill(here: World) -> PublishedSurvey:
-    """Add three rounds, the two newest of which are still open."""
+    """Add three rounds. At NOW, the two newest still accept reports."""
     published = here.publish(until_spring())
     steps = grid_steps(published)
     for number, people, yes in ((683, 20_000, 0.2), (684, 25_000, 0.15), (685, 4_000, 0.1)):

@@ -2,8 +2,8 @@
 
     python -m tests.server.results_memory PATH OPTIONS ROUNDS
 
-The survey asks one choice with this many options each day, in unary encoding, and every round has
-reports. PATH is an address below the survey's, such as `/results` or `/results.csv`.
+The survey asks one choice with OPTIONS options each day, in unary encoding, and all ROUNDS rounds
+have reports. PATH is a path below the survey's, such as `/results` or `/results.csv`.
 """
 
 from __future__ import annotations
@@ -48,10 +48,10 @@ def peak_bytes(*, reset: bool = False) -> int:
 
 
 def growth(path: str, options: int, rounds: int) -> tuple[int, int]:
-    """Return the growth in bytes, and the size of the answer."""
+    """Return the growth in bytes, and the size of the response."""
     with TemporaryDirectory() as folder, world(Path(folder) / "data", NOW) as here:
         small, large = fill(here, "small", 5, 3), fill(here, "large", options, rounds)
-        # Remove the tests' hook, which would hold every answer in memory.
+        # Remove the tests' hook, which would keep every response in memory.
         app = create_app(Parts(here.store, here.catalogue, lambda: NO_STATUS, here.clock))
         client, headers = app.test_client(), here.bearer("analyst")
         for _ in range(2):  # the first pass imports everything

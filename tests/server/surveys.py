@@ -1,4 +1,4 @@
-"""Surveys of the server's tests, and reports as a client might send them."""
+"""Surveys for the server's tests, and reports as a client might send them."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ MIXED = (  # questions of every width on the wire
 
 
 def survey(questions: str = BIT, **changes: object) -> Survey:
-    """Return a monthly survey of this winter, with the given changes."""
+    """Return a monthly survey for one winter, with the given changes."""
     return parse_toml(texts.survey_text(questions, **changes))
 
 
@@ -39,7 +39,7 @@ def mixed(**changes: object) -> Survey:
 
 
 def until_spring(questions: str = EACH_KIND, **changes: object) -> Survey:
-    """Return a survey with five rounds, and estimates from 100 reports on."""
+    """Return a survey of five rounds whose estimates are shown from 100 reports on."""
     changes = {"closes": date(2027, 4, 30), "minimum_reports": 100} | changes
     return survey(questions, **changes)
 
@@ -51,7 +51,7 @@ def published(store: Store, asked: Survey, catalogue: Catalogue | None = None) -
 
 
 def symbols(asked: Survey, number: int) -> tuple[int | None, ...]:
-    """Return a possible report of all questions, or of one question."""
+    """Return the symbols of a possible report, for all questions or for the one that it answers."""
     return tuple(
         None
         if asked.asks_one and number % asked.drawn_from != index

@@ -1,4 +1,4 @@
-"""Results in Python, as the README shows them, from a folder and from a server."""
+"""Results in Python, as the README shows: from a folder and from a server."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def results(here: World) -> SurveyResults:
     return SurveyResults(survey_results(published, here.store.tallies(published.sequence), NOW))
 
 
-def test_the_readme_s_lines_run_unchanged(
+def test_the_lines_of_the_readme_run_unchanged(
     here: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     fill(here)
@@ -41,7 +41,7 @@ def test_the_readme_s_lines_run_unchanged(
     assert int(rows) == 3 * 7
 
 
-def test_results_are_those_of_the_newest_or_the_named_round(
+def test_results_describe_the_newest_or_the_named_round(
     results: SurveyResults,
 ) -> None:
     assert results.estimate("crashed").round.round == 685
@@ -76,7 +76,7 @@ def test_missing_rounds_and_questions_are_reported(results: SurveyResults) -> No
 
 
 def test_a_table_has_a_row_for_each_label(results: SurveyResults) -> None:
-    """If pandas, an optional library, is missing, the error says so."""
+    """If the optional library pandas is missing, the error says so."""
     if importlib.util.find_spec("pandas") is None:
         with pytest.raises(WrongUse, match="pip install pandas"):
             results.to_pandas()

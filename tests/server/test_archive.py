@@ -1,4 +1,4 @@
-"""Archives: every back-end recounts exactly what the server counted, or publishes nothing."""
+"""Archives: every back-end recounts exactly the server's tallies, or publishes nothing."""
 
 from __future__ import annotations
 
@@ -51,11 +51,11 @@ from tests.server.test_verbs import refused
 
 OVER = {"opens": date(2025, 1, 1), "closes": date(2025, 3, 31), "minimum_reports": 1}
 JANUARY = (2025 - 1970) * 12
-SENT = (1, 50, 1, 200, 7)  # reports of each envelope
+SENT = (1, 50, 1, 200, 7)  # reports in each envelope
 
 
 def fill(place: Place, questions: str = EACH_KIND, **changes: object) -> PublishedSurvey:
-    """Store three ended rounds, with envelopes of one report and of many."""
+    """Store three ended rounds, with envelopes of one report and of several."""
     with create_store(place) as store:
         asked = published(store, survey(questions, **(OVER | changes)))
         for number in range(3):
@@ -76,7 +76,7 @@ def take(store: object, asked: PublishedSurvey, number: int) -> None:
 
 @pytest.fixture
 def small_parts(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Make parts small, so that a few reports need many."""
+    """Limit parts to 20 reports, so that a few reports need several parts."""
     monkeypatch.setattr(round_files, "MAX_PART_REPORTS", 20)
 
 
@@ -124,7 +124,8 @@ def test_the_results_of_an_archive_are_those_of_the_store(tmp_path: Path, archiv
     (again,) = json.loads(run("recount", archive, "--json").stdout)["surveys"]
     assert again["rounds"] == results["rounds"]
     (one,) = json.loads(run("recount", rounds_of(archive)[1].folder, "--json").stdout)["surveys"]
-    (alone,) = one["rounds"]  # the round before is not in the archive
+    # the previous round is not in the archive
+    (alone,) = one["rounds"]
     assert alone == results["rounds"][1] | {"change": None}
     assert "Round 660" in run("recount", archive).stdout
     assert run("recount", archive, "--csv").stdout.startswith("survey,name,round")
@@ -145,7 +146,7 @@ def shown(archive: Path, where: str, fold: Callable[[Part], Fold] = fold_part) -
 def test_every_back_end_gives_the_same_bytes_even_if_a_worker_is_killed(
     archive: Path, where: str, request: pytest.FixtureRequest
 ) -> None:
-    """Every back-end also names a poisoned part."""
+    """Every back-end also names a corrupted part."""
     place = request.getfixturevalue("scheduler") if where == "dask" else where
     assert shown(archive, place, die_once) == shown(archive, "local")
     (died,) = archive.glob("*/661/died")
@@ -165,7 +166,7 @@ def test_a_part_that_kills_every_worker_is_named_and_nothing_is_published(archiv
         recount(rounds_of(archive)[1:2], "pool", fold=die_always)
 
 
-# Poisoned parts
+# Corrupted parts
 
 
 def cut(path: Path) -> None:
@@ -179,12 +180,12 @@ def flip(path: Path) -> None:
 
 
 def other(path: Path) -> None:
-    """Return another part of the same round."""
+    """Replace the part by another part of the same round."""
     path.write_bytes(path.with_name("part-00001.parquet").read_bytes())
 
 
 @pytest.mark.parametrize("poison", [cut, flip, other, Path.unlink])
-def test_a_poisoned_part_is_named_and_nothing_is_published(
+def test_a_corrupted_part_is_named_and_nothing_is_published(
     archive: Path, poison: Callable[[Path], None]
 ) -> None:
     (path,) = archive.glob("*/661/part-00003.parquet")
@@ -196,7 +197,7 @@ def test_a_poisoned_part_is_named_and_nothing_is_published(
     assert "part-00002" not in done.stderr
 
 
-def test_all_poisoned_parts_are_named_together(archive: Path) -> None:
+def test_all_corrupted_parts_are_named_together(archive: Path) -> None:
     for path in archive.glob("*/66?/part-00003.parquet"):
         cut(path)
     said = refused_by_recount(archive)
@@ -210,7 +211,7 @@ def refused_by_recount(archive: Path) -> str:
 
 
 def rewritten(archive: Path, change: Callable[[bytes], object]) -> Path:
-    """Replace a part's reports and update its digest in the manifest.
+    """Replace the reports of a part and update the part's digest in the manifest.
 
     Only a recount reveals the change.
     """
@@ -252,7 +253,7 @@ def rows(content: bytes) -> list[bytes | None]:
         (lambda content: pa.array(rows(content), pa.binary()), "single column of 3"),
     ],
 )
-def test_an_impossible_report_is_a_poisoned_part(
+def test_an_impossible_report_is_a_corrupted_part(
     archive: Path, change: Callable[[bytes], object], says: str
 ) -> None:
     rewritten(archive, change)
@@ -261,7 +262,7 @@ def test_an_impossible_report_is_a_poisoned_part(
     assert says in said
 
 
-def test_a_file_that_is_not_parquet_is_a_poisoned_part(archive: Path) -> None:
+def test_a_file_that_is_not_parquet_is_a_corrupted_part(archive: Path) -> None:
     (path,) = archive.glob("*/661/part-00003.parquet")
     path.write_bytes(b"PAR1" + bytes(100) + b"PAR1")
     digest(path)
@@ -392,7 +393,7 @@ def test_archives_are_readable_by_their_owner_only(archive: Path) -> None:
 
 
 def test_a_part_holds_reports_and_nothing_else(archive: Path) -> None:
-    """A part has one column and no id, time or statistics; reports sent together are apart."""
+    """A part has one column, without ids, times or statistics, and separates joint reports."""
     (path, *_) = sorted(archive.glob("*/661/*.parquet"))
     file = ParquetFile(path)
     assert (file.schema_arrow.names, str(file.schema_arrow.types[0])) == (
@@ -422,7 +423,7 @@ def in_new_order(tmp_path: Path, count: int, parts: int) -> list[list[int]]:
 
 
 def test_the_order_of_reports_is_uniformly_random(tmp_path: Path) -> None:
-    """Pairs are independent, and each ascends with probability 1/2; false alarms are below 3e-9.
+    """Pairs are independent, and each ascends with probability 1/2; the false-alarm bound is 3e-9.
 
     The test fails if a tenth of the pairs keep their order (see the twin below).
     """
@@ -438,7 +439,7 @@ def test_the_order_of_reports_is_uniformly_random(tmp_path: Path) -> None:
 
 
 def test_the_test_above_can_fail(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Without a permutation, all pairs of a part are in order of arrival."""
+    """Twin: without a permutation, all pairs of a part are in order of arrival."""
     monkeypatch.setattr(round_files, "permuted", lambda rows: rows)
     order = [number for part in in_new_order(tmp_path, 40_000, 4) for number in part]
     with pytest.raises(AssertionError, match="below"):
@@ -446,7 +447,7 @@ def test_the_test_above_can_fail(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 
 
 def test_a_report_can_go_to_any_part(tmp_path: Path) -> None:
-    """Send a whole round in one envelope: 16 parts of 1,000 reports."""
+    """1,000 reports that arrived in one envelope are spread over most of the 16 parts."""
     found = in_new_order(tmp_path, 1_000, 16)
     assert sum(map(len, found)) == 1_000
     assert sum(bool(part) for part in found) > 10

@@ -67,7 +67,7 @@ def test_a_question_counts_only_the_people_who_were_asked_it(here: World) -> Non
 
 
 def test_the_minimum_applies_to_each_question(here: World) -> None:
-    """Set it to one more than the reports of the least asked question, which has no estimate."""
+    """With the minimum just above the smallest number of reports, that question has no estimate."""
     _, asked = reported(here)
     published, _ = reported(here, min(asked) + 1)
     rows = results_of(here, published).rounds[0].questions.values()
@@ -80,7 +80,7 @@ def test_the_minimum_applies_to_each_question(here: World) -> None:
         assert f"{count} reports for this question" in page
 
 
-def test_the_page_states_that_one_was_drawn_and_the_leverage(here: World) -> None:
+def test_the_page_states_that_one_question_was_drawn_and_the_leverage(here: World) -> None:
     published, _ = reported(here)
     page = here.client.get(f"/surveys/{published.id}", headers=here.bearer("analyst")).text
     assert "Each install is asked one of these 3 questions" in page
@@ -94,8 +94,8 @@ def test_the_page_states_that_one_was_drawn_and_the_leverage(here: World) -> Non
 def test_the_page_states_how_many_people_a_smaller_error_needs(here: World) -> None:
     """At ε 1/2 the noise of one bit has the variance e^ε / (e^ε - 1)².
 
-    An error of ± m points for one of three questions needs 3 (1.96 / m)² times as many people.
-    Twin: without the 3.
+    If one of three questions is asked, an error of ± m points needs 3 (1.96 / m)² times that
+    variance in people. Twin: without the factor 3.
     """
     published, _ = reported(here)
     page = here.client.get(f"/surveys/{published.id}", headers=here.bearer("analyst")).text
@@ -108,8 +108,8 @@ def test_the_page_states_how_many_people_a_smaller_error_needs(here: World) -> N
     assert len(sentences) == 3
 
 
-def test_single_reports_count_like_those_of_an_app(here: World) -> None:
-    """Send both encodings, each report in its own envelope."""
+def test_single_reports_count_like_batches_from_an_app(here: World) -> None:
+    """Send reports in both encodings, each report in its own envelope."""
     published = here.publish(survey(HALF, ask=1))
     for number, payload in enumerate([b"\0\1", b"\1\0", b"\2\4"]):
         sent = Envelope(published.id, DECEMBER, bytes([number] * 16), 1, payload)
@@ -131,7 +131,7 @@ def test_check_states_the_largest_epsilon_and_the_error_of_the_people_asked() ->
 
 
 def test_check_remarks_on_an_epsilon_below_the_largest() -> None:
-    """The round costs the largest ε in any case."""
+    """Each round costs the largest ε, whichever question is asked."""
     uneven = texts.bit("a", "0.5") + texts.bit("b", "1")
     (found,) = (w for w in warnings(survey(uneven, ask=1), date(2026, 12, 1)) if "costs" in w)
     assert found.startswith("a: ε 0.5 is less than the 1 that each round costs")

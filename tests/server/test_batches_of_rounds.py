@@ -1,4 +1,4 @@
-"""Results of a round: identical to the last bit, whichever rounds are estimated with it."""
+"""Results of a round: identical to the last bit, whichever rounds share its batch."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def asked(name: str) -> tuple[PublishedSurvey, Mapping[int, RoundTally]]:
 
 
 def tallied(of: Survey, size: int, rng: np.random.Generator) -> npt.NDArray[np.int64]:
-    """Draw people's answers and then the noise; crossed questions get arbitrary counts."""
+    """Draw people's answers, then the noise; crossed questions get random counts."""
     if of.cross:
         both = rng.multinomial(size, rng.dirichlet([1] * 10)).reshape(2, 5)
         return np.concatenate([both.sum(1), both.sum(0), both.ravel()])
@@ -70,7 +70,9 @@ def tallied(of: Survey, size: int, rng: np.random.Generator) -> npt.NDArray[np.i
 def encoded(
     name: str, numbers: Sequence[int], cells: int = estimate_cache.MAX_CELLS_PER_BATCH
 ) -> dict[int, bytes]:
-    """Return each round as JSON, estimated in batches of this many cells, with an empty cache."""
+    """Return each round as JSON, estimated in batches of at most `cells` cells, with an empty
+    cache.
+    """
     published, tallies = asked(name)
     estimates = SurveyEstimates(published, tallies.values(), NOW)
     with pytest.MonkeyPatch.context() as patch:
@@ -101,7 +103,7 @@ def test_results_do_not_depend_on_the_order_of_rounds(
 
 
 @pytest.mark.parametrize("name", SURVEYS)
-def test_a_round_alone_has_the_same_results(name: str) -> None:
+def test_a_round_estimated_alone_has_the_same_results(name: str) -> None:
     alone = [encoded(name, [number]) for number in all_of_them(name)]
     assert {
         number: encoded_round for one in alone for number, encoded_round in one.items()
@@ -111,7 +113,7 @@ def test_a_round_alone_has_the_same_results(name: str) -> None:
 def test_a_search_that_depends_on_its_batch_fails_the_same_check(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Twin: the more means are searched for together, the less exact each one is."""
+    """Twin: a search whose precision drops as more means share it."""
 
     def searched(function: Search, low: Array, high: Array, width: float) -> Array:
         return brent(function, low, high, width * len(low))

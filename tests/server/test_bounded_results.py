@@ -41,7 +41,7 @@ LATER = datetime(2040, 3, 1, tzinfo=UTC)
     "path", ["/v1/surveys/{}/results", "/v1/surveys/{}/results.csv", "/surveys/{}"]
 )
 def test_a_request_for_400_rounds_of_8000_options_stays_bounded(path: str) -> None:
-    """Allow 64 MB in a separate process; the whole document would have 1.4 GB."""
+    """Allow 64 MB of growth in a separate process; the complete document would have 1.4 GB."""
     command = [sys.executable, "-m", "tests.server.results_memory", path, "8000", "400"]
     done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, timeout=300)
     assert done.returncode == 0, done.stderr
@@ -60,7 +60,7 @@ def test_a_response_has_at_most_50000_rows_of_the_newest_rounds() -> None:
 
 
 def test_a_response_reads_at_most_16_mb_of_counts() -> None:
-    """A text question has few rows and many counts."""
+    """A text question has few rows but many counts."""
     text = '[[question]]\nname = "it"\nkind = "text"\nover = "first"\nlength = 16\nepsilon = "1"\n'
     asked = survey(text, **DAILY)
     (question,) = asked.questions

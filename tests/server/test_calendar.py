@@ -1,4 +1,4 @@
-"""Jumps of the clock: they cause no permanent refusal and no deletion."""
+"""Clock jumps: they cause no permanent refusal and no deletion."""
 
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -14,7 +14,7 @@ from tests.server.world import NOON, Hands, World, serving, world
 
 
 class Leaping(Hands):
-    """Clock whose calendar can jump while its seconds continue."""
+    """Clock whose date can jump while its seconds count on."""
 
     def __init__(self, time: datetime = NOON) -> None:
         super().__init__(time)
@@ -30,7 +30,7 @@ def sent_again(here: World) -> int:
 
 @pytest.mark.parametrize("days", [120, 9, -2, -120])
 def test_a_start_with_a_wrong_clock_accepts_and_deletes_nothing(tmp_path: Path, days: int) -> None:
-    """At 120 days ahead, the open round and the retention of its reports would be long over."""
+    """At 120 days ahead, both the open round and the retention of its reports would have ended."""
     with world(tmp_path / "data") as here:
         asked = here.publish(survey())
         assert here.send(envelope(asked, 1)).json["accepted"] == 1
@@ -76,7 +76,10 @@ def test_a_clock_that_jumps_while_the_server_runs_is_distrusted(tmp_path: Path) 
 
 
 def test_a_start_in_doubt_trusts_a_clock_that_is_corrected_days_later(tmp_path: Path) -> None:
-    """The server may have been off for a week before the start; afterwards, a day is too much."""
+    """The server may have been off for days before the start.
+
+    Once it runs, a two-day jump is too long.
+    """
     with SqliteStore.create(tmp_path / "data") as store:
         store.keep_day(NOON.date())
         clock = Leaping(NOON + timedelta(days=120))

@@ -1,4 +1,4 @@
-"""Catalogue: parsed documents, the queries it needs, and how soon it sees a change."""
+"""Catalogue: the documents it parses, its queries, and the delay until it sees a change."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def test_each_survey_is_parsed_once(store: Watched, parsed: list[bytes]) -> None
     assert len(parsed) == 20
     other = Catalogue(store, clock)
     assert len(parsed) == 40
-    fill(store, catalogue, 1)  # already published, so reads are only checks
+    fill(store, catalogue, 1)  # already published, so only checks the mark
     published(store, survey(title="One more"), catalogue)
     catalogue.close(catalogue.surveys()[3])
     clock.pass_(seconds=1)
@@ -79,7 +79,7 @@ def test_each_survey_is_parsed_once(store: Watched, parsed: list[bytes]) -> None
     assert len(parsed) == 40 + 2 + 1
 
 
-def test_publishing_among_many_reads_one_row(
+def test_publishing_one_of_many_surveys_reads_one_row(
     store: Watched, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     catalogue = Catalogue(store)

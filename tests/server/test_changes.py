@@ -46,7 +46,7 @@ def test_each_round_has_its_change_since_the_previous_one(here: World) -> None:
                 assert difference.low < difference.estimate < difference.high
 
 
-def test_two_closed_rounds_differ_by_less_about_these_people(here: World) -> None:
+def test_between_closed_rounds_the_interval_about_these_people_is_narrower(here: World) -> None:
     after = datetime(2028, 1, 1, tzinfo=UTC)
     _, second, *_ = rounds(here, fill(here), after)
     assert second.change is not None
@@ -77,8 +77,8 @@ def test_rounds_below_the_minimum_are_not_compared(here: World) -> None:
 def test_a_difference_with_an_open_round_holds_at_every_look() -> None:
     """Subtract one round's limit from the other's, each with half of the error probability.
 
-    Between two closed rounds the noise adds up instead, which is narrower. Intervals are about the
-    people who reported.
+    Between two closed rounds, the noise of both is combined instead, which is narrower. All
+    intervals describe the people who reported.
     """
     (asked,) = survey(BIT, minimum_reports=1).questions
     kinds = [

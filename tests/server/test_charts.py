@@ -56,7 +56,7 @@ def row(
 
 
 def over(*rows: Figures) -> list[RoundFigures]:
-    """Return one label's rounds."""
+    """Return the rounds of one label."""
     return [RoundFigures(number, f"round {number}", row) for number, row in enumerate(rows)]
 
 
@@ -115,7 +115,7 @@ def test_ticks_are_round_numbers_in_the_unit_of_the_statistic() -> None:
 
 
 def test_a_long_list_shows_only_options_clearly_above_zero() -> None:
-    """A few of the highest options are always drawn."""
+    """At least `MIN_MARKS` options are drawn."""
     few = [row(f"{n}", n / 100 - 0.01, n / 100, n / 100 + 0.01) for n in range(MAX_MARKS)]
     assert charts.picked(few) == (few, ())
     for clear, drawn in ((0, MIN_MARKS), (7, 7), (30, MAX_MARKS)):
@@ -155,7 +155,7 @@ def test_without_an_estimate_nothing_is_drawn() -> None:
 def test_the_axis_of_a_trend_fits_its_intervals_and_for_shares_includes_zero(
     statistic: Statistic, bottom: float
 ) -> None:
-    """The axis ends above the intervals, by a tenth of their reach.
+    """The axis ends a tenth of the intervals' reach above them.
 
     The axis of a mean also begins a tenth below them.
     """
@@ -276,7 +276,7 @@ def test_the_headline_names_the_leader_if_the_intervals_allow(
 
 
 def test_overlapping_intervals_leave_the_lead_open() -> None:
-    """The second estimate is clearly below the leader's interval, but its upper end decides.
+    """The second estimate is clearly below the leader's interval, but its interval overlaps.
 
     Twin: an interval that ends at the estimate.
     """
@@ -323,9 +323,9 @@ def test_every_statistic_has_a_style() -> None:
 
 @pytest.mark.parametrize("asked_one_of", [1, 3])
 def test_the_privacy_cost_is_one_sentence(asked_one_of: int) -> None:
-    """At ε 1/2 the noise of n answers is n times e^ε / (e^ε - 1)^2 = 3.917.
+    """At ε 1/2 the noise of n answers has n times the variance e^ε / (e^ε - 1)^2 = 3.917.
 
-    They are worth 0.25 / (0.25 + 3.917) times as many direct answers.
+    The answers are worth 0.25 / (0.25 + 3.917) times as many direct answers.
     """
     question = read({"name": "crashed", "kind": "bit", "epsilon": "0.5"})
     words = privacy_cost(question, 20_000, asked_one_of)

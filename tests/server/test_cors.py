@@ -24,7 +24,7 @@ def allowed(response: Any) -> list[str]:  # Any: a test response
 
 
 def addresses(here: World) -> set[str]:
-    """Return the addresses of intake and reader, with names for variable parts."""
+    """Return the paths of intake and reader, with their variable parts named."""
     reader = {re.sub(r"<(?:[a-z]+:)?([a-z]+)>", r"{\1}", rule.rule) for rule in rules(here)}
     return reader | {*ROUTES}
 

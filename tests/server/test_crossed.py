@@ -54,7 +54,7 @@ PEOPLE = 4_000
 
 
 def crowd(asked: Survey, people: int) -> RoundTally:
-    """Make a round of reports with the client's code and count them with the server's."""
+    """Make a round of reports with the client's code, and count it with the server's code."""
     payload = b"".join(
         encode_report(
             asked,
@@ -69,7 +69,7 @@ def crowd(asked: Survey, people: int) -> RoundTally:
 
 
 def filled(here: World, people: int = PEOPLE, epsilon: str = "4") -> PublishedSurvey:
-    """Fill the round of December, which is over."""
+    """Fill the December round, which is over."""
     bit, browser = BIT.replace('"1"', f'"{epsilon}"'), choice(BROWSERS, epsilon=epsilon)
     published = here.publish(until_spring(bit + browser, cross=[PAIR]))
     found = crowd(published.survey, people)

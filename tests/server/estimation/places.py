@@ -1,4 +1,4 @@
-"""Populations of numbers, and how often the band of their distribution misses the truth."""
+"""Populations of numbers, and a count of the distribution bands that miss the truth."""
 
 from __future__ import annotations
 
@@ -41,12 +41,12 @@ def smooth(parts: int) -> Places:
 
 
 def at_the_points(parts: int) -> Places:
-    """Put people at the points, so that the band's upper end has no slack beyond its limits."""
+    """Put everyone exactly on a point, so that the band's upper limits have no slack."""
     return np.linspace(0, 1, parts + 1), np.full(parts + 1, 1 / (parts + 1))
 
 
 def just_below_the_points(parts: int) -> Places:
-    """Put people just below the points, so that the lower end has no slack."""
+    """Put everyone just below a point, so that the band's lower limits have no slack."""
     return np.linspace(0, 1, parts + 1)[1:] - JUST, np.full(parts, 1 / parts)
 
 

@@ -1,4 +1,4 @@
-"""Estimates of one round or question, from estimators that take many of them together."""
+"""Estimates for one round or question, by estimators that handle many of them together."""
 
 from __future__ import annotations
 
@@ -29,5 +29,5 @@ def statements(
     confidence: float = CONFIDENCE,
     looks: bool = False,
 ) -> Statements:
-    """Return the statements for at least one report, in one round or in several."""
+    """Return the statements for one round or several; each needs at least one report."""
     return counted(question, cells, reports, looks).statements(confidence)

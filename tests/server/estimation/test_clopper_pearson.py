@@ -66,7 +66,7 @@ def test_the_normal_interval_fails_the_same_check() -> None:
 def asked_of(rates: list[float], asked: int) -> np.ndarray:
     """Return the exact distribution of successes among `asked` of these fixed people.
 
-    Every set of `asked` people is equally likely. The sum goes person by person.
+    Every set of `asked` people is equally likely. The sum adds one person at a time.
     """
     sets = np.zeros((asked + 1, asked + 1))  # [people chosen so far, their successes]
     sets[0, 0] = 1
@@ -143,8 +143,8 @@ def test_the_expansion_lies_just_outside_the_exact_quantile(probability: float) 
 def test_the_expansion_uses_the_moments_of_a_beta_distribution(probability: float) -> None:
     """Check the expansion at small shapes, where every moment matters.
 
-    The moments equal scipy's, and the expansion is Cornish and Fisher's to the fourth moment, moved
-    outward.
+    The moments equal scipy's. The expansion is that of Cornish and Fisher up to the fourth moment,
+    shifted outward.
     """
     a, b = (grid.ravel() for grid in np.meshgrid([1.5, 4.0, 30.0], [2.0, 11.0]))
     z = NormalDist().inv_cdf(probability)

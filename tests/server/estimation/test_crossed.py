@@ -1,4 +1,4 @@
-"""Joint estimates of two questions: exactly unbiased, with intervals that cover, and twins."""
+"""Joint estimates of two questions: they are exactly unbiased, and their intervals hold."""
 
 from __future__ import annotations
 
@@ -98,7 +98,8 @@ def probabilities(
 ) -> list[float]:
     """Return the probabilities that a report supports both, the first, the second or neither.
 
-    `held` lists the shares of people who hold both values, one, the other, or neither.
+    `held` lists the shares of people who hold both values, only the first, only the second, or
+    neither.
     """
 
     def support(design: SupportDesign, holds: int, says: int) -> float:
@@ -124,7 +125,7 @@ HELD = [
 def coverages(
     first: SupportDesign, second: SupportDesign, n: int, confidence: float
 ) -> Iterator[float]:
-    """Compute exactly the total probability of the outcomes whose interval contains the truth."""
+    """Yield, for each population, the exact probability that the interval contains the truth."""
     counts = np.array(outcomes(n))
     values = _values(first, second)
     order = np.argsort(values)
@@ -159,7 +160,7 @@ def test_intervals_have_at_least_their_stated_coverage(
 
 
 def test_intervals_of_lower_confidence_fail_the_coverage_check() -> None:
-    """Twin: the intervals are not so wide that any confidence would pass."""
+    """Twin: intervals with a confidence of 50 % are too narrow to pass."""
     assert min(coverages(*PAIRS[2], 9, 0.5)) < 0.95
 
 
@@ -176,7 +177,7 @@ def test_intervals_for_repeated_looks_contain_the_fixed_ones(
         assert other[0] <= high
 
 
-def test_joint_shares_are_of_the_people_who_were_asked() -> None:
+def test_joint_shares_describe_the_people_who_were_asked() -> None:
     """Estimates for a whole crowd lie within their own simultaneous intervals and add up."""
     first, second = DESIGNS[0], DESIGNS[1]
     both = np.array([[40, 20, 10], [5, 15, 30]]) * 20
@@ -200,7 +201,7 @@ def test_a_single_report_has_a_standard_error() -> None:
 def measured(
     first: SupportDesign, second: SupportDesign, n: int, runs: int, confidence: float = 0.95
 ) -> int:
-    """Count the intervals that cover, over several drawn crowds, for a few pairs of shares."""
+    """Count the intervals that contain the truth, over several simulated crowds per population."""
     values, rng = _values(first, second), np.random.default_rng(n)
     order, covered = np.argsort(values), 0
     for held in SOME_HELD:
@@ -218,7 +219,10 @@ def measured(
 def test_intervals_of_many_reports_cover(
     first: SupportDesign, second: SupportDesign, n: int
 ) -> None:
-    """Check measured coverage: false alarm 1e-9 at 95 %; coverage 4 points lower is caught."""
+    """Measure the coverage.
+
+    False alarms have probability 1e-9; a coverage 4 points too low is caught.
+    """
     trials = RUNS * len(SOME_HELD)
     covered = measured(first, second, n, RUNS)
     print(f"{n:,} reports, ε {first.epsilon} and {second.epsilon}: {covered / trials:.2%}")

@@ -24,7 +24,10 @@ SHARES = [(0, 0), (0.02, 0), (0.5, 0), (0.5, 0.5), (0.3, 0.1), (1, 1), (0.95, 0.
 
 
 def found(question: Question, now: tuple[int, int], then: tuple[int, int]) -> Differences:
-    """Return the estimated differences for these counts of the last option and of reports."""
+    """Return the estimated differences.
+
+    Each pair counts reports of the last option, and all reports.
+    """
     later, earlier = (
         Side(
             Statements.of_rounds([statements(question, cells, reports)]),
@@ -38,9 +41,9 @@ def found(question: Question, now: tuple[int, int], then: tuple[int, int]) -> Di
 
 
 def coverage(now: int, then: int, shares: tuple[float, float], epsilon: str, scale: float) -> float:
-    """Return the lowest coverage over all designs, for the difference about these people.
+    """Return the lowest coverage over all designs, for the difference between exactly these people.
 
-    Intervals are made `scale` times as wide.
+    Each interval is first made `scale` times as wide.
     """
     worst = 1.0
     for design in designs(epsilon):
@@ -74,7 +77,7 @@ def test_an_interval_a_tenth_narrower_fails_the_same_check() -> None:
 
 
 def test_the_population_interval_holds_under_any_dependence() -> None:
-    """Two intervals that each miss in at most 2.5 % both hold in 95 %, however they depend."""
+    """If each of two intervals misses in at most 2.5 % of cases, both hold in at least 95 %."""
     question = Bit("crashed", RandomizedResponse(Epsilon("1")))
     both = found(question, (600, 1_000), (500, 1_000))
     now, then = (

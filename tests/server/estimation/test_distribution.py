@@ -72,10 +72,10 @@ def test_limits_widen_by_the_bias_of_the_values(looks: bool) -> None:
 def test_the_expectation_lies_between_the_shares_just_below_and_at_a_point(
     table: NumberTable, parts: int
 ) -> None:
-    """Check exactly for one person at any position, and so for any population.
+    """The check is exact for one person at any position, and therefore for any population.
 
-    The expectation is at most 1 if the position is below the next point, and at least 1 if it is at
-    the point or below.
+    The expectation at a point is between 0 and 1. It is 1 if the position is at most the point, and
+    0 if the position is at least the next point.
     """
     values, misfit = cumulative_values(table, parts)
     points = np.linspace(0, 1, parts + 1)
@@ -128,9 +128,10 @@ def test_square_wave_has_less_variance_than_local_laplace(epsilon: str) -> None:
 def test_the_band_covers_the_whole_distribution(
     people: int, shape: Callable[[int], Places]
 ) -> None:
-    """Check measured coverage: false alarm 1e-9 for each shape if the band covers in 95 %.
+    """Measure the coverage.
 
-    No quantile's interval misses in a run whose band holds.
+    False alarms have probability 1e-9 per shape if the band covers in 95 %. In a run whose band
+    holds, the intervals of all quantiles hold too.
     """
     bands, quantiles = misses(SquareWave(Epsilon("1"), 32), 8, people, shape, RUNS)
     assert bands <= ALLOWED
@@ -141,9 +142,9 @@ def test_the_band_covers_the_whole_distribution(
 def test_a_band_of_too_low_confidence_fails_the_check(
     shape: Callable[[int], Places],
 ) -> None:
-    """Twin: these two shapes leave the band no slack.
+    """Twin: for these two shapes the band has no slack.
 
-    Each limit of the band has a confidence of 1/2.
+    At `confidence=-3`, each limit of the band has a confidence of 1/2.
     """
     bands, _ = misses(SquareWave(Epsilon("1"), 32), 8, 20_000, shape, RUNS, confidence=-3)
     assert bands > ALLOWED
@@ -181,7 +182,10 @@ def test_an_open_round_has_a_wider_band() -> None:
 
 
 def test_the_consistent_version_is_a_distribution_near_the_truth() -> None:
-    """Raw estimates from expected counts are exact; the likeliest distribution stops early."""
+    """Raw estimates from expected counts are exact.
+
+    The consistent version is close, but stops early.
+    """
     table = SquareWave(Epsilon("2"), 64)
     places, shares = smooth(0)
     fine = on_grid(table, places, shares)

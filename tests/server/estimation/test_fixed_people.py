@@ -1,4 +1,4 @@
-"""Limits about these people: coverage summed exactly, and no wider than necessary."""
+"""Limits for exactly the people who answered: they cover, and are no wider than necessary."""
 
 from collections.abc import Callable
 from itertools import product
@@ -62,9 +62,9 @@ def test_limits_a_twentieth_narrower_fail_the_same_check() -> None:
 
 
 def least(count: int, people: int, design: SupportDesign) -> int:
-    """Return the fewest holders who reach this count with a probability above 2.5 %.
+    """Return the smallest number of holders for which this count has an upper tail above 2.5 %.
 
-    Bisection on the exact sum.
+    It is found by bisection on the exact sum.
     """
     low, high = 0, people
     while low < high:
@@ -80,7 +80,7 @@ def least(count: int, people: int, design: SupportDesign) -> int:
 @pytest.mark.parametrize("epsilon", EPSILONS)
 @pytest.mark.parametrize("people", [1_000, 10_000])
 def test_a_limit_is_close_to_the_exact_one(people: int, epsilon: str) -> None:
-    """Allow 1 in 40 of the distance from the estimate to the limit, plus one person."""
+    """Allow a fortieth of the distance from the estimate to the limit, plus one person."""
     for design, share in product(designs(epsilon)[:5:2], (0.02, 0.5)):
         counts, probabilities = law(round(share * people), people, design)
         seen = counts[[int(np.searchsorted(np.cumsum(probabilities), at)) for at in (0.1, 0.9)]]
@@ -103,7 +103,7 @@ FEW: list[SupportDesign] = [
 def test_limits_are_summed_exactly_if_the_noise_is_only_a_few_people(
     design: SupportDesign, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Every count agrees to within 0.1 person; the saddlepoint alone is off by a whole person."""
+    """Limits are within 0.1 person of the exact sum; the saddlepoint alone errs by a person."""
     people = 300
     assert people > MAX_SUMMED_REPORTS
     ends = found(people, design)
@@ -149,7 +149,7 @@ def test_every_limit_is_finite_ordered_and_rises_with_the_count(people: int) -> 
 def test_limits_about_these_people_are_narrower_by_the_expected_factor(
     epsilon: str, narrower: float
 ) -> None:
-    """Half of many people hold the value: only the noise varies, √(4 p (1 - p)) of the width."""
+    """If half of many people hold the value, only the noise varies: √(4 p (1 - p)) of the width."""
     design, people = RandomizedResponse(Epsilon(epsilon)), 10_000
     counts = np.array([people // 2])
     low, high = share_limits(counts, people, design, 0.95)

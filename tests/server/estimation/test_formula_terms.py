@@ -1,4 +1,4 @@
-"""Formula terms that are easily lost, each checked against a value computed in another way.
+"""Formula terms that are easily lost, each checked against an independently computed value.
 
 Each test has a twin: the same formula without the term, which is measurably wrong.
 """
@@ -30,9 +30,9 @@ Z95 = NormalDist().inv_cdf(0.975)
 
 
 def test_a_difference_allows_for_half_a_report_on_each_side() -> None:
-    """Check the continuity correction with 50 and 400 reports, keep and lie from `math`.
+    """Check the continuity correction for 50 and 400 reports, with keep and lie from `math`.
 
-    The two halves differ, so neither can replace the other.
+    The two sides have different corrections, so using one of them twice would fail.
     """
     keep = math.e / (math.e + 1)
     lie = 1 - keep
@@ -77,9 +77,9 @@ def growth(table: NumberTable, tilt: float, place: float) -> float:
 
 @pytest.mark.parametrize("table", [Ternary(Epsilon("4")), LocalLaplace(Epsilon("6"), 3)])
 def test_the_growth_of_a_capital_is_never_above_its_bound(table: NumberTable) -> None:
-    """Check also between the positions that the code examines.
+    """Check positions between those that the code examines.
 
-    Twin: with a tenth of the slack it is.
+    Twin: with a tenth of the slack, the bound is exceeded.
     """
     values = [float(value) / table.steps for value in table.values]
     tilts = share_limits.TILTS / (values[-1] - values[0])
@@ -97,9 +97,9 @@ def test_the_growth_of_a_capital_is_never_above_its_bound(table: NumberTable) ->
 
 @pytest.mark.parametrize("table", [Ternary(Epsilon("2")), LocalLaplace(Epsilon("6"), 8)])
 def test_the_largest_noise_bounds_the_noise_at_every_position(table: NumberTable) -> None:
-    """Check a thousand positions between those that the code examines.
+    """Check positions between those that the code examines.
 
-    Twin: a hull without its rise is too low at some of them.
+    Twin: a hull without its rise is too low at some positions.
     """
     places = mean_limits.places_of(table)
     between = np.concatenate([np.linspace(a, b, 5)[1:-1] for a, b in pairwise(places)])
@@ -110,7 +110,10 @@ def test_the_largest_noise_bounds_the_noise_at_every_position(table: NumberTable
 
 
 def test_limits_of_a_mean_allow_for_one_more_report() -> None:
-    """Check 50 reports of the middle symbol, from its row of the table. Twin: the noise alone."""
+    """Check 50 reports of the middle symbol against its row of the table.
+
+    Twin: limits from noise alone.
+    """
     table, reports = Ternary(Epsilon("4")), 50
     low_value, middle, high_value = table.values
     noise = sum(
@@ -128,10 +131,11 @@ def test_limits_of_a_mean_allow_for_one_more_report() -> None:
 
 
 @pytest.mark.parametrize(("count", "reports"), [(3, 10), (60, 200), (25_000, 50_000)])
-def test_each_side_of_a_capital_errs_with_half_of_the_error(count: int, reports: int) -> None:
-    """Add up all forty bets at the lower limit in plain Python.
+def test_each_side_of_a_betting_interval_gets_half_of_the_error(count: int, reports: int) -> None:
+    """Compute the capital of all forty bets at each limit, in plain Python.
 
-    The limit is wider by what the distant bets add. Twin: each side gets the whole error.
+    It is at most 1.1 times the threshold; the excess comes from the distant bets. Twin: each side
+    gets the whole error.
     """
     low, high = share_limits.anytime_rates(np.array([count]), reports, CONFIDENCE)
     for rate, seen in ((float(low[0]), count), (1 - float(high[0]), reports - count)):
@@ -145,9 +149,9 @@ def test_each_side_of_a_capital_errs_with_half_of_the_error(count: int, reports:
 
 @pytest.mark.parametrize("reports", [1, 4])
 def test_equal_reports_give_a_vector_its_minimum_variance(reports: int) -> None:
-    """All reports lie along one axis, so their own spread is 0 and no estimate.
+    """All reports lie along one axis, so their spread is 0 and cannot estimate the variance.
 
-    Twin: variance 0.
+    Twin: a variance of 0.
     """
     design = KClosest(Epsilon("2"), 4)
     cells = np.zeros(8, np.int64)
@@ -163,9 +167,9 @@ def test_equal_reports_give_a_vector_its_minimum_variance(reports: int) -> None:
 
 
 def test_the_standard_error_of_a_joint_share_is_centred_on_its_mean() -> None:
-    """Compute it from every single report in rational numbers.
+    """The expected value is computed report by report, in rational numbers.
 
-    Twin: taken around 0, it is a tenth larger.
+    Twin: a standard error centred on 0 is a tenth larger.
     """
     design = RandomizedResponse(Epsilon("3"))
     keep, lie = Fraction(design.keep, ONE), Fraction(design.lie, ONE)
@@ -185,7 +189,7 @@ def test_the_standard_error_of_a_joint_share_is_centred_on_its_mean() -> None:
 def test_intervals_of_found_texts_allow_for_their_selection() -> None:
     """Each of R texts found among m tested has a confidence of 1 - R / 20 m.
 
-    Twin: 95 %, which is a narrower interval.
+    Twin: a confidence of 95 %, which gives a narrower interval.
     """
     question = asking()
     cells = tally(question, WORDS)
@@ -210,7 +214,7 @@ def test_intervals_of_found_texts_allow_for_their_selection() -> None:
 
 
 def test_a_p_value_is_corrected_for_every_text_and_every_look() -> None:
-    """Every bucket of one text reaches a count that 1 in 16 buckets reach: (1/16)^6.
+    """Every bucket of one text has the highest of 16 counts; chance alone gives (1/16)^6.
 
     The p-value is multiplied by the four texts and the three looks. Twin: by the four texts only.
     """

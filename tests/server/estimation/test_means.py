@@ -34,7 +34,7 @@ CELLS = [
 
 @pytest.mark.parametrize("epsilon", ["0.1", "2", "16"])
 @pytest.mark.parametrize("mechanism", [OneBitMean, Ternary, SplitSign])
-def test_expected_counts_give_back_the_mean_exactly(
+def test_expected_counts_reproduce_the_mean_exactly(
     epsilon: str, mechanism: type[OneBitMean | Ternary | SplitSign]
 ) -> None:
     table = mechanism(Epsilon(epsilon))
@@ -43,7 +43,7 @@ def test_expected_counts_give_back_the_mean_exactly(
 
 
 @pytest.mark.parametrize(("epsilon", "steps"), [("0.1", 2), ("1", 64), ("4", 255), ("16", 8)])
-def test_expected_counts_of_local_laplace_give_back_the_mean(epsilon: str, steps: int) -> None:
+def test_expected_counts_of_local_laplace_reproduce_the_mean(epsilon: str, steps: int) -> None:
     """Values are whole multiples of 2^-96 of a step: not exact, but far finer than needed."""
     table = LocalLaplace(Epsilon(epsilon), steps)
     for answer, row in enumerate(table.rows):
@@ -61,7 +61,7 @@ def test_a_mean_is_in_the_units_of_its_question() -> None:
 
 
 def test_the_standard_error_is_that_of_the_values_and_at_least_that_of_the_noise() -> None:
-    """Check 30 and 70 reports, a single report and two equal ones, for a range of 100 units."""
+    """Check 30 and 70 reports at the ends, a single report, and two equal ones; range 100 units."""
     table = Ternary(Epsilon("1"))
     question = Number("degrees", table, -40, 60)
     reach = float(table.values[-1] - table.values[0]) / 2 * 100
@@ -110,14 +110,14 @@ def test_the_saddlepoint_errs_outward_and_by_little(
 
 @pytest.mark.parametrize("cell", CELLS, ids=str)
 def test_the_interval_covers_the_truth(cell: Cell) -> None:
-    """Keep false alarms at 1e-9 each; coverage below about 92 % is caught."""
+    """Each cell has a false-alarm probability of 1e-9; a coverage below about 92 % is caught."""
     outcome = measure(cell, RUNS, np.random.default_rng(2027))
     hits = round(outcome.coverage * RUNS)
     assert_plausible(min(hits, math.ceil(0.95 * RUNS)), RUNS, 0.95)
 
 
 def test_the_normal_interval_fails_the_same_check() -> None:
-    """Twin: lies are so rare that two samples of five contain none, and so show no spread."""
+    """Twin: lies are so rare that two in five samples contain none and therefore show no spread."""
     table, counts, truth = _drawn(Cell("8", 2, 50, "all low"), RUNS)
     values = np.array([float(value) for value in table.values]) / table.steps
     rates = counts / counts.sum(1, keepdims=True)

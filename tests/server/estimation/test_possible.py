@@ -1,4 +1,4 @@
-"""Counts that honest reports cannot produce are flagged, and honest counts never are.
+"""Forgery test: it flags counts that honest reports cannot produce, and never honest counts.
 
 Every assertion about honest counts is either exact or fails with probability below 1e-9: no p-value
 may be below 1e-9 / CHECKS.
@@ -66,7 +66,7 @@ def honest(mechanism: Mechanism, held: list[int], rng: np.random.Generator) -> C
 
 @for_each(small_mechanisms())
 def test_honest_rounds_are_never_flagged(mechanism: Mechanism) -> None:
-    """Include people who all answer the same, on the border of what is possible, and mixed ones."""
+    """People all give the same answer, which is the extreme case, or they have mixed answers."""
     rng = np.random.default_rng(5)
     for people in (1, 10, 1_000, 100_000):
         alike = [
@@ -88,8 +88,8 @@ def test_large_honest_rounds_are_never_flagged(mechanism: Mechanism) -> None:
             assert fit(mechanism, counts, REPORTS).p_value > 1e-9 / CHECKS
 
 
-def test_all_questions_of_a_round_share_one_false_alarm() -> None:
-    """A p-value of one in ten million alarms in a round of one question, not of a hundred."""
+def test_all_questions_of_a_round_share_one_false_alarm_rate() -> None:
+    """A p-value of 1e-7 raises an alarm in a round with one question, but not with a hundred."""
     mechanism, reports = RandomizedResponse(ONE_EPSILON, 2), 1_000
     p_values = {
         yes: fit(mechanism, np.array([reports - yes, yes]), reports).p_value
@@ -107,7 +107,7 @@ def test_all_questions_of_a_round_share_one_false_alarm() -> None:
 @pytest.mark.parametrize("level", [0.5, 0.1, 0.001])
 @pytest.mark.parametrize("answer", [0, 1])
 def test_looking_after_every_report_keeps_the_false_alarm_rate(answer: int, level: float) -> None:
-    """Sum exactly over the paths of the number of ones: at most `level` of them are flagged."""
+    """Sum exactly over all sequences of reports: at most a share `level` is ever flagged."""
     mechanism = RandomizedResponse(ONE_EPSILON, 2)
     rate = float(mechanism.weight(1, answer))
     unflagged = np.array([1.0])
@@ -125,9 +125,9 @@ def test_looking_after_every_report_keeps_the_false_alarm_rate(answer: int, leve
 def test_the_bound_for_repeated_looks_holds_and_is_not_loose(
     mechanism: Mechanism, side: int
 ) -> None:
-    """Compare with the exact tail times the cost of all looks, a lower bound on the p-value.
+    """The p-value is at least the exact tail times the correction for all looks.
 
-    The upper bound is 40 times that for each of the compared bounds.
+    It is at most 40 times that, for each bound in the comparison.
     """
     reports, rate = 1_000, float(mechanism.weight(side, side))
     for count in range(int(reports * rate) + 30, int(reports * rate) + 120, 10):
@@ -141,7 +141,7 @@ def test_the_bound_for_repeated_looks_holds_and_is_not_loose(
 
 
 def with_forged(mechanism: Mechanism, symbol: int, rng: np.random.Generator) -> Cells:
-    """Draw people of whom few give the same answer, and forge a fifth of all reports alike."""
+    """Draw people with mixed answers, and make a fifth of all reports identical forgeries."""
     held = rng.multinomial(REPORTS - FORGED, np.full(mechanism.answers, 1 / mechanism.answers))
     held[0] += held[1]
     held[1] = 0
@@ -182,7 +182,7 @@ def test_reports_that_name_everything_are_nearly_all_counted(mechanism: Unary) -
 
 @pytest.mark.parametrize("mechanism", BIG, ids=named)
 def test_forgers_who_report_by_the_mechanism_are_not_noticed(mechanism: Mechanism) -> None:
-    """A forger who reports any answer by the mechanism counts as one more person.
+    """A forger who randomizes an answer with the mechanism counts as one more person.
 
     In a round whose people answer differently, such forgers shift the result by at most their share
     of reports.
@@ -195,7 +195,7 @@ def test_forgers_who_report_by_the_mechanism_are_not_noticed(mechanism: Mechanis
 
 
 def test_bits_forged_within_bounds_shift_the_share_by_their_leverage() -> None:
-    """All forged reports are yes: a fifth of them shifts the share by a fifth of the leverage."""
+    """All forged reports, a fifth of all, are yes: they shift the share by leverage / 5."""
     mechanism, rng = RandomizedResponse(ONE_EPSILON, 2), np.random.default_rng(10)
     counts = fixed(mechanism, [64_000, 16_000], 1, rng).counts[0] + np.array([0, FORGED])
     assert fit(mechanism, counts, REPORTS) == forgery_test.Fit(1.0, 0)
@@ -222,7 +222,7 @@ def test_both_ends_of_a_range_are_checked() -> None:
 
 
 def test_a_biased_coin_is_noticed() -> None:
-    """Split-sign has four symbols for three answers; the check includes what no answer changes."""
+    """Split-sign has four symbols for three answers; one of their contrasts never varies."""
     mechanism = SplitSign(ONE_EPSILON, 2)
     counts = np.array([float(units) for units in mechanism.rows[1]]) * REPORTS / 2**64
     tilt = np.array([1, -1, 1, -1]) * 0.02 * REPORTS

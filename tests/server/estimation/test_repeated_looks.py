@@ -146,7 +146,7 @@ PLACES = {"low": (1.0, 0.0), "ends": (0.5, 0.5), "most low": (0.95, 0.05)}
 
 
 def missed(table: NumberTable, shares: tuple[float, float], runs: int, looks: int) -> float:
-    """Return the share of runs in which some look misses these people or the population."""
+    """Return the share of runs in which the interval for people or population ever misses."""
     rng = np.random.default_rng(20270101)
     rows = np.array([table.rows[0], table.rows[-1]], dtype=np.float64) / ONE
     rows /= rows.sum(1, keepdims=True)
@@ -176,17 +176,17 @@ def missed(table: NumberTable, shares: tuple[float, float], runs: int, looks: in
 @pytest.mark.parametrize("table", TABLES, ids=lambda table: f"{table.name}-{table.epsilon}")
 @pytest.mark.parametrize("places", PLACES)
 def test_means_are_covered_at_every_look(table: NumberTable, places: str) -> None:
-    """Tie the code to the proof of coverage by sampling.
+    """Test by sampling that the code agrees with the proof of coverage.
 
-    At most 10 % of runs miss these people or the population; more than 21 of 60 runs would miss
-    with probability below 1e-7.
+    In at most 10 % of runs, some interval misses. More than 21 of 60 runs would then miss with
+    probability below 1e-7.
     """
     assert missed(table, PLACES[places], 60, 300) <= 21 / 60
 
 
 @pytest.mark.parametrize("table", TABLES, ids=lambda table: f"{table.name}-{table.epsilon}")
 def test_the_growth_bound_holds_for_every_population(table: NumberTable) -> None:
-    """At every tilt the concave function is above the growth of every mixture of positions."""
+    """At every tilt, the concave bound is above the growth of every mixture of positions."""
     rng = np.random.default_rng(3)
     values = positions(table)
     tilts = share_limits.TILTS / (values[-1] - values[0])

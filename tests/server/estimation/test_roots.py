@@ -1,4 +1,4 @@
-"""Roots of many functions: equal to scipy's, and independent of the other functions."""
+"""Root finding for many functions: results equal scipy's and do not depend on each other."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def test_each_root_is_independent_of_the_other_functions(find: Find) -> None:
 
 
 def test_functions_of_one_column_iterate_until_the_last_converges() -> None:
-    """Functions of other columns do not affect it."""
+    """Functions of other columns do not affect the iteration."""
     a = PLACES.reshape(10, 4)
 
     def tied(a: Array) -> Array:

@@ -1,4 +1,4 @@
-"""Shares: exactly unbiased, never clipped, with a consistent version next to them."""
+"""Shares: exactly unbiased and never clipped, with a consistent version next to each."""
 
 import math
 from fractions import Fraction
@@ -26,7 +26,7 @@ DESIGNS = [
 
 @pytest.mark.parametrize("design", DESIGNS)
 @pytest.mark.parametrize("share", [Fraction(0), Fraction(1, 3), Fraction(1)])
-def test_expected_rates_give_back_the_truth_exactly(design: SupportDesign, share: Fraction) -> None:
+def test_expected_rates_reproduce_the_truth_exactly(design: SupportDesign, share: Fraction) -> None:
     rate = share * Fraction(design.keep, ONE) + (1 - share) * Fraction(design.lie, ONE)
     assert unbiased_share(rate, design) == share
 
@@ -47,7 +47,7 @@ def test_an_estimate_is_not_clipped_and_has_a_possible_version() -> None:
 def test_the_standard_error_is_binomial_at_the_nearest_possible_share(
     design: SupportDesign, reports: int
 ) -> None:
-    """Check no report, all reports and half of them: the rates are q, p and the observed rate."""
+    """Check no reports, all reports and half of them: the rates are q, p and the observed rate."""
     keep, lie = design.keep / ONE, design.lie / ONE
     found = shares(np.array([0, reports]), reports, design)
     for error, rate in zip(found.standard_error, (lie, keep), strict=True):
@@ -60,7 +60,7 @@ def test_the_standard_error_is_binomial_at_the_nearest_possible_share(
     assert error == pytest.approx(expected, rel=1e-9)
 
 
-def test_a_bit_counts_those_who_say_yes() -> None:
+def test_a_bit_estimates_the_share_who_say_yes() -> None:
     question = Bit("crashed", RandomizedResponse(Epsilon("2")))
     (low,), (high,) = (estimates(question, np.array(cells), 100) for cells in ([80, 20], [20, 80]))
     assert low.estimate < 0.5 < high.estimate
@@ -99,9 +99,9 @@ def test_estimates_of_all_options_can_be_zero(reports: int) -> None:
 
 @given(st.lists(st.floats(-3, 3), min_size=2, max_size=40))
 def test_the_possible_shares_are_the_nearest_ones(raw: list[float]) -> None:
-    """p projects x on a convex set if and only if (x - p)(y - p) <= 0 for every y in it.
+    """p is the projection of x on a convex set if and only if (x - p)(y - p) <= 0 for all y in it.
 
-    Here the corners, which are the single options, are enough.
+    It is enough to check the corners, which are the single options.
     """
     x = np.array(raw)
     p = nearest_shares(x)

@@ -1,4 +1,4 @@
-"""Amplification by shuffling, against published values and a direct sum over all outcomes."""
+"""Amplification by shuffling, compared with published values and an exact sum over outcomes."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ PUBLISHED = [
     (1_000_000, 0.5, 0.001431), (1_000_000, 1, 0.003514), (1_000_000, 2, 0.009517),
     (1_000_000, 4, 0.034280),
 ]  # fmt: skip
-# ε₀, n, ε: four shuffled rounds of randomized response, ε₀ to two digits
+# ε₀, n, ε: four shuffled rounds of randomized response, with ε₀ to two digits
 SHUFFLED_RESPONSE = [(0.73, 1_000, 0.1), (1.83, 10_000, 0.1), (3.27, 1_000, 1.0), (5.47, 10_000, 1)]
 
 
@@ -39,7 +39,7 @@ def test_amplification_equals_published_values(people: int, local: float, epsilo
 def test_the_stated_epsilon_is_never_below_the_realised_one(
     people: int, local: float, epsilon: float
 ) -> None:
-    """Rounding favours privacy: the ε of all reports goes up, the ε of each report goes down."""
+    """Rounding favours privacy: up for the ε of all reports, down for the ε of each report."""
     assert shuffled_delta(local, people, shuffled_epsilon(local, people, 1e-6)) <= 1e-6
     whole = Epsilon(f"{epsilon:.6f}")
     alone = float(report_epsilon(whole, people))
@@ -69,7 +69,7 @@ def test_delta_is_the_divergence_of_the_pair_summed_exactly(
 
 
 def pair(odds: Fraction, people: int) -> dict[tuple[int, int], Fraction]:
-    """Return the distribution of (A + D, C - A + 1 - D); 1/odds gives that of the other answer."""
+    """Return the distribution of (A + D, C - A + 1 - D); 1/odds gives it for the other answer."""
     q = odds / (odds + 1)
     blanket = 2 / (max(odds, 1 / odds) + 1)
     law: dict[tuple[int, int], Fraction] = {}
@@ -103,9 +103,9 @@ def test_a_delta_that_allows_everything_gives_epsilon_zero() -> None:
 
 
 def test_a_shuffled_randomized_response_is_no_worse() -> None:
-    """Compare with the true ε if everyone else answers the same, a lower bound for any formula.
+    """If everyone else answers the same, the true ε is a lower bound for every formula.
 
-    The same exact sum over the counts of ones gives .126614 for 1,000 people at ε 1.
+    For 1,000 people at ε 1, the exact sum over the counts of ones gives an ε of .126614.
     """
     people, odds = 1_000, math.e
     q, least = odds / (odds + 1), 0.126614

@@ -1,4 +1,4 @@
-"""Statements about a question: joint confidence, the floor, and means about these people."""
+"""Statements about a question: joint confidence, the floor, and means for exactly these people."""
 
 from itertools import product
 
@@ -60,11 +60,11 @@ def picked_are_covered(found: Statements, shares: npt.NDArray[np.float64], kind:
 
 
 @pytest.mark.parametrize("design", DESIGNS, ids=lambda design: design.name)
-def test_the_highest_of_a_list_are_covered(design: SupportDesign) -> None:
-    """Bonferroni proves that they all hold with 95 %.
+def test_the_highest_options_of_a_list_are_covered(design: SupportDesign) -> None:
+    """Bonferroni's inequality: the intervals of a list all hold with a probability of 95 %.
 
-    Of 200 lists, more than 31 would miss with probability below 1e-7. Twin: far more lists miss if
-    each interval holds only individually.
+    More than 31 of 200 lists would then miss with probability below 1e-7. Twin: far more lists miss
+    if each interval has its confidence only individually.
     """
     held = zipf()
     found = [statements(choice(design), drawn(design, held, run), PEOPLE) for run in range(RUNS)]
@@ -78,7 +78,7 @@ def test_the_highest_of_a_list_are_covered(design: SupportDesign) -> None:
 
 @pytest.mark.parametrize("epsilon", ["0.5", "2", "8"])
 def test_the_error_probabilities_of_all_labels_add_up_to_five_percent(epsilon: str) -> None:
-    """The sum is exact, for people drawn at random."""
+    """The probabilities are summed exactly, for people drawn at random."""
     people, options = 1_000, 1_001
     design, counts = Unary(Epsilon(epsilon), options), np.arange(people + 1)
     low, high = statements(choice(design), counts, people).every
@@ -106,7 +106,7 @@ def test_the_floor_separates_options_above_zero_from_the_rest(
 @pytest.mark.parametrize("epsilon", ["0.1", "2", "8"])
 @pytest.mark.parametrize("looks", [False, True])
 def test_the_floor_is_the_lowest_estimate_clearly_above_zero(epsilon: str, looks: bool) -> None:
-    """Check every count. If even a count of all reports is not above zero, there is no floor."""
+    """Check every count. If even the largest count is not clearly above zero, there is no floor."""
     told = []
     for reports in (1, 2, 10, 60, 500, 5_000):
         counts, design = np.arange(reports + 1), Unary(Epsilon(epsilon), reports + 1)
@@ -120,7 +120,7 @@ def test_the_floor_is_the_lowest_estimate_clearly_above_zero(epsilon: str, looks
 
 @pytest.mark.parametrize("design", DESIGNS, ids=lambda design: design.name)
 def test_options_that_nobody_holds_hardly_ever_pass_the_floor(design: SupportDesign) -> None:
-    """Bound the exact probability that any of them reaches the floor."""
+    """Bound the exact probability that any unheld option reaches the floor."""
     held = np.array([PEOPLE, *[0] * (OPTIONS - 1)])
     floor = float(statements(choice(design), drawn(design, held, 1), PEOPLE).floor)
     rate = design.lie / ONE
@@ -171,7 +171,7 @@ def missed(table: NumberTable, high: float, people: int, runs: int, scale: float
 @pytest.mark.parametrize("table", TABLES, ids=lambda table: f"{table.name}-{table.epsilon}")
 @pytest.mark.parametrize("high", [0.0, 0.02, 0.5])
 def test_the_mean_of_these_people_is_covered(table: NumberTable, high: float) -> None:
-    """If 5 % of runs miss, more than 31 of 200 miss with probability below 1e-7."""
+    """If 5 % of runs miss, more than 31 of 200 runs miss with probability below 1e-7."""
     assert missed(table, high, 100, 200, 1) <= 31
     assert missed(table, high, 100, 200, 0.4) > 31  # the twin
 

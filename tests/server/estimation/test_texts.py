@@ -1,4 +1,4 @@
-"""Texts found without a list: all above the floor, and none that nobody wrote."""
+"""Texts found without a list: all that are above the floor, and none that nobody wrote."""
 
 from __future__ import annotations
 
@@ -117,8 +117,8 @@ CROWD, NEAR, OFTEN = 30_000_000, 816, 150
 def shown_and_missed(*, apart: bool, monkeypatch: pytest.MonkeyPatch) -> tuple[int, int]:
     """Count the shown texts and the intervals that miss, over four seeds.
 
-    150 texts are far above the floor and 816 at .3 of it. With `apart`, the intervals ignore shared
-    buckets and cover the noise alone.
+    Of the texts, 150 are far above the floor and 816 are at .3 of it. With `apart`, the intervals
+    ignore shared buckets and allow for the noise alone.
     """
     if apart:
         monkeypatch.setattr(frequent_texts, "reach", lambda *_: (0.0, 0.0))
@@ -137,7 +137,7 @@ def shown_and_missed(*, apart: bool, monkeypatch: pytest.MonkeyPatch) -> tuple[i
 
 
 def test_intervals_allow_for_texts_that_share_a_bucket(monkeypatch: pytest.MonkeyPatch) -> None:
-    """At most 5 % miss."""
+    """At most 5 % of the intervals miss."""
     shown, missed = shown_and_missed(apart=False, monkeypatch=monkeypatch)
     assert shown > 150
     assert missed <= 0.05 * shown
@@ -146,7 +146,7 @@ def test_intervals_allow_for_texts_that_share_a_bucket(monkeypatch: pytest.Monke
 def test_intervals_that_ignore_shared_buckets_fail_the_same_check(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Twin: nearly half of the intervals for the noise alone miss."""
+    """Twin: nearly half of the intervals miss if they allow for the noise alone."""
     shown, missed = shown_and_missed(apart=True, monkeypatch=monkeypatch)
     assert missed > 0.05 * shown
     assert_implausible(missed, shown, 0.05)
@@ -169,7 +169,7 @@ def test_without_shared_texts_buckets_vary_no_more_than_their_noise() -> None:
 
 
 def random_scores(crowded: int) -> npt.NDArray[np.float64]:
-    """Return scores of buckets that hold noise, a few of which hold many people."""
+    """Return bucket scores that are noise, except for a few buckets that hold many people."""
     rng = np.random.default_rng(3)
     scores = rng.normal(size=(FINAL, 4_096))
     scores[:, :crowded] += 11.0
@@ -178,7 +178,7 @@ def random_scores(crowded: int) -> npt.NDArray[np.float64]:
 
 @pytest.mark.parametrize("crowded", [0, 3, 40])
 def test_p_values_of_texts_that_nobody_wrote_are_uniform_or_larger(crowded: int) -> None:
-    """Draw buckets as the hash would. False alarm at most 1e-9 for each level."""
+    """Draw buckets as the hash would. The false-alarm probability is at most 1e-9 per level."""
     scores, rng, drawn = random_scores(crowded), np.random.default_rng(4), 200_000
     p = frequent_texts.p_values(scores, rng.integers(0, 4_096, (FINAL, drawn)))
     for level in (0.5, 0.1, 1e-2, 1e-3, 1e-4):
@@ -194,7 +194,7 @@ def test_p_values_are_not_far_above_uniform() -> None:
 
 
 def test_the_test_of_p_values_can_fail() -> None:
-    """If a score is compared with noise alone, crowded buckets give too many small p-values."""
+    """Compared with noise alone, crowded buckets would give too many small p-values."""
     scores, rng, drawn = random_scores(40), np.random.default_rng(4), 200_000
     buckets = rng.integers(0, 4_096, (FINAL, drawn))
     without = frequent_texts.p_values(random_scores(0), buckets)

@@ -1,7 +1,7 @@
-"""Number of people above which a text is certainly found: a bound on every way to miss it.
+"""Number of people above which a text is almost certainly found: a bound on all ways to miss it.
 
 A text with a share of at least TIMES the stated floor is found with probability 99 % if everybody
-else answers with a text of their own. (test_texts_long.py measures the same at the floor itself.)
+else writes a text that is unique. (test_texts_long.py measures the same at the floor itself.)
 
 z is the standard score of a bucket. The count of the text's own bucket is a binomial of n reports
 at the rate that its share gives; any other bucket has the rate of an empty one. The text is found
@@ -17,7 +17,7 @@ unless one of these happens:
 
 The probability of a miss is at most the sum of these probabilities. SHA-256 is taken to be random,
 so beginnings fall into buckets independently. The bound treats buckets as independent. In fact, a
-report that supports one bucket supports fewer of the others.
+report that supports one bucket is less likely to support another.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ def asking(epsilon: str, length: int, buckets: int = 4_096) -> Text:
 
 
 def missed(question: Text, people: int, times: float) -> float:
-    """Return the bound on the probability of a miss, for the t that minimizes it."""
+    """Return the bound on the probability of a miss, minimized over t."""
     floor = question.mechanism.floor(people)
     return min(missed_at(t / 10, question, people, times * floor) for t in range(30, 56))
 
@@ -79,7 +79,7 @@ def missed_at(t: float, question: Text, people: int, share: float) -> float:
 
     on_the_way, last = groups - FINAL - 1, below(t)
     return (
-        groups * 3e-7  # a binomial's five deviations
+        groups * 3e-7  # a binomial that is five deviations too low
         + on_the_way * (below(BIAS) + crowded(KEPT, buckets, above(BIAS)))
         + last
         + crowded(TESTED, buckets, above(t))
@@ -92,7 +92,8 @@ def missed_at(t: float, question: Text, people: int, share: float) -> float:
 def crowded(room: int, buckets: int, likely: float) -> float:
     """Return the probability that `room` other beginnings rank above the text.
 
-    Either too many buckets score high, or too many beginnings fall into those that do.
+    This happens if too many buckets score high, or if too many beginnings fall into the buckets
+    that do.
     """
     few = max(1, int(0.78 * room / AHEAD * buckets))
     return float(binom.sf(few - 1, buckets, likely) + binom.sf(room - 2, AHEAD, few / buckets))

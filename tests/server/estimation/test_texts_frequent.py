@@ -1,4 +1,4 @@
-"""Estimates next to a very frequent text: shares are unbiased and intervals hold."""
+"""Estimates for texts next to a very frequent one: shares are unbiased, and intervals hold."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ Cells = npt.NDArray[np.int64]
 # With expected counts
 
 
-EACH = 2**32  # minimum reports per group: rounding its counts moves a share by less than 7e-10
+EACH = 2**32  # minimum reports per group, so that rounding moves a share by less than 7e-10
 MIXED = {
     "one that most answer": (0.8, 0.06, 0.05),
     "hardly anybody else": (0.5, 0.499),
@@ -38,7 +38,7 @@ MIXED = {
 @pytest.mark.parametrize("shared", [False, True], ids=["apart", "in one bucket"])
 @pytest.mark.parametrize("shares", MIXED.values(), ids=MIXED)
 @pytest.mark.parametrize(("epsilon", "buckets"), [("1", 1_024), ("4", 4_096)])
-def test_expected_counts_give_back_each_share(
+def test_expected_counts_reproduce_each_share(
     epsilon: str, buckets: int, shares: tuple[float, ...], *, shared: bool
 ) -> None:
     """Shares are exact for every set of found texts, with and without shared buckets."""
@@ -68,7 +68,7 @@ def test_two_texts_with_the_same_buckets_share_their_count_equally() -> None:
 
 
 def final(question: Text, people: dict[str, float]) -> tuple[Counts, Cells]:
-    """Return expected counts of the final groups, and the buckets of these texts in them."""
+    """Return the expected counts of the final groups, and the buckets of these texts there."""
     counts = counts_of(question.mechanism, expected(question, people))
     own = np.array([question.place(text) for text in people])
     counted = counts.supports[-FINAL:], counts.reports[-FINAL:]
@@ -76,7 +76,7 @@ def final(question: Text, people: dict[str, float]) -> tuple[Counts, Cells]:
 
 
 def meeting(texts: dict[str, float], epsilon: str, buckets: int, *, shared: bool) -> Text:
-    """Return a question in which these texts share a bucket of a final group, or do not."""
+    """Return a question in which some of these texts share a final bucket, or none do."""
     for salt in count():
         question = asking(epsilon, salt=f"{salt}", buckets=buckets)
         own = np.array([question.place(text) for text in texts])
@@ -86,7 +86,7 @@ def meeting(texts: dict[str, float], epsilon: str, buckets: int, *, shared: bool
 
 
 def expected(question: Text, people: dict[str, float]) -> Cells:
-    """Return expected counts of groups of two sizes; other texts are spread evenly over buckets."""
+    """Return expected counts for groups of two sizes; other texts are spread evenly."""
     design, groups = question.mechanism.each, np.arange(question.mechanism.groups)
     sizes = EACH + groups % 2 * EACH // 2
     held = np.full((len(groups), design.options), (1 - sum(people.values())) / design.options)
@@ -103,9 +103,9 @@ CROWDS = (30_000_000, 1_000_000_000)
 
 
 def shown_and_missed(buckets: int, crowd: int) -> tuple[int, int]:
-    """Count shown texts and intervals that miss, at three ε with four hashes each.
+    """Count the texts shown and the intervals that miss, at three ε with four hashes each.
 
-    Three texts are frequent, and thirty are rarer and rarer.
+    Three texts are frequent; thirty others have shares that fall as 1 / n.
     """
     shown = missed = 0
     for epsilon in ("1", "2", "4"):
@@ -138,8 +138,8 @@ def all_spread(buckets: int) -> Iterator[None]:
 
 @pytest.mark.parametrize("crowd", CROWDS)
 @pytest.mark.parametrize("buckets", [1_024, 4_096])
-def test_intervals_next_to_a_very_frequent_text_hold(buckets: int, crowd: int) -> None:
-    """Check that at most 5 % miss; false alarm at most 1e-9 where 95 % hold."""
+def test_intervals_hold_next_to_a_very_frequent_text(buckets: int, crowd: int) -> None:
+    """At most 5 % of the intervals miss. The false-alarm probability is at most 1e-9."""
     shown, missed = shown_and_missed(buckets, crowd)
     assert shown >= 3 * 3 * 4
     if missed > 0.05 * shown:

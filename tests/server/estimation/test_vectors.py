@@ -43,7 +43,7 @@ def asked(dimension: int, epsilon: str = "1") -> Survey:
 def reported() -> npt.NDArray[np.int64]:
     """Return a seed and a codeword per report, for people who all hold the same vector.
 
-    The mechanism's probabilities apply.
+    They are drawn with the mechanism's probabilities.
     """
     rng, pairs = np.random.default_rng(20261118), DESIGN.codewords // 2
     seeds = np.arange(ROUNDS * REPORTS)
@@ -79,7 +79,7 @@ def rounds() -> list[Cells]:
 
 @pytest.mark.parametrize(("dimension", "epsilon"), [(2, "1"), (3, "8"), (1_024, "0.5")])
 def test_vectorized_sums_equal_those_of_single_reports(dimension: int, epsilon: str) -> None:
-    """Sums of all reports, of parts, and of the encoded reports are the same whole numbers."""
+    """Sums of all reports, of parts of them, and of the encoded reports are the same integers."""
     survey, rng = asked(dimension, epsilon), np.random.default_rng(1)
     encoding = survey.questions[0].mechanism.encoding
     numbers = rng.integers(0, encoding.limit >> 64, 300).tolist()
@@ -103,7 +103,7 @@ def test_an_unknown_codeword_rejects_the_whole_batch() -> None:
         tally(survey, good + good[:-1] + b"\x40", 2)
 
 
-def test_expected_sums_give_back_the_truth() -> None:
+def test_expected_sums_reproduce_the_truth() -> None:
     shares = np.array([0.3, 0.1, 0.2, 0.0, 0.0, 0.25, 0.1, 0.05])
     cells = np.rint(rates(DESIGN, shares.tolist()) * 10**6).astype(np.int64)
     found = estimates(QUESTION, cells, 10**6)
@@ -113,7 +113,10 @@ def test_expected_sums_give_back_the_truth() -> None:
 
 
 def test_intervals_cover_and_narrower_ones_fail_the_check() -> None:
-    """Keep false alarms at 1e-9 per coordinate; at two thirds of the width every one is caught."""
+    """False alarms have probability 1e-9 per coordinate.
+
+    At two thirds of the width, each coordinate fails.
+    """
     for coordinate, truth in enumerate(HELD):
         found = [estimates(QUESTION, cells, REPORTS)[coordinate] for cells in rounds()]
         off = np.array([abs(row.estimate - truth) / (row.high - row.estimate) for row in found])
@@ -122,7 +125,7 @@ def test_intervals_cover_and_narrower_ones_fail_the_check() -> None:
 
 
 def test_estimates_about_the_whole_vector_are_unbiased() -> None:
-    """Check squared errors and squared lengths to within seven standard errors."""
+    """Squared errors and squared lengths agree to within seven standard errors."""
     raw = np.array([cells[:4] / (UNIT * REPORTS * DESIGN.gain) for cells in rounds()])
     said = [whole(cells, REPORTS, DESIGN) for cells in rounds()]
     squares = ((raw - HELD) ** 2).sum(axis=1)
@@ -133,7 +136,7 @@ def test_estimates_about_the_whole_vector_are_unbiased() -> None:
 
 
 def test_a_vectorized_population_has_the_moments_of_single_people() -> None:
-    """Compare means, variances and covariances of the sums within seven standard errors.
+    """Means, variances and covariances of the sums agree to within seven standard errors.
 
     At twice the ε they differ.
     """
@@ -170,7 +173,7 @@ def test_people_along_the_axes_are_counted_like_any_vector() -> None:
 
 
 def test_honest_reports_fit_and_reports_of_one_direction_do_not() -> None:
-    """Even if everybody holds the same vector of length one, honest reports fit."""
+    """Honest reports fit even if everybody holds the same vector of length one."""
     draws = fixed(DESIGN, [5_000, *[0] * 7], 200, np.random.default_rng(2)).counts
     assert all(fit(DESIGN, cells, 5_000).p_value > FALSE_ALARM for cells in draws)
     forged = np.array([UNIT, 0, 0, 0, UNIT, 0, 0, 0])

@@ -1,8 +1,8 @@
 """Disk after a power cut: synced data is there; unsynced data may be in any state.
 
 Each operation after a file's last sync is kept, dropped, or torn at sectors of 512 bytes or at
-pages, independently of others. So a later operation may survive without an earlier one. File names
-that were added to or removed from a folder are equally uncertain until the folder is synced.
+pages, independently of the others. A later operation may therefore survive without an earlier one.
+An added or removed file name is equally uncertain until its folder is synced.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class File:
         self.since.clear()
 
     def after(self, loss: Loss, chance: random.Random) -> bytes:
-        """Return its content if the power is cut now."""
+        """Return the file's content after a power cut at this moment."""
         content = bytearray(self.synced)
         for number, operation in enumerate(self.since):
             for part in kept(operation, loss, chance, last=number == len(self.since) - 1):
@@ -60,7 +60,7 @@ class File:
 
 
 class Disk:
-    """Disk of one folder whose files are complete."""
+    """Disk that holds one folder, initially completely synced."""
 
     def __init__(self, folder: Path) -> None:
         self.files = {path.name: File(bytearray(path.read_bytes())) for path in folder.iterdir()}
@@ -121,7 +121,7 @@ def kept(
 
 
 def torn(operation: Operation, size: int) -> Iterator[Operation]:
-    """Split an operation where units of this size meet on the disk."""
+    """Split an operation at the boundaries of units of this size on the disk."""
     start, end = operation.offset, operation.offset + len(operation.data)
     while start < end:
         stop = min(end, start // size * size + size)

@@ -1,8 +1,10 @@
 """Workload to record: several clients send envelopes to the real store and writer concurrently.
 
-python -m tests.server.power.recorded DATA ENVELOPES [FULL | OFF | TABLES] what is synced
+`python -m tests.server.power.recorded DATA ENVELOPES [FULL | OFF | TABLES]` runs it. The last
+argument selects the files that are synced.
 
-Acknowledged envelopes are written to a file in the folder, so the recording keeps their order.
+Ids of acknowledged envelopes are written to a file in the folder, so that the recording contains
+them in order.
 """
 
 from __future__ import annotations
@@ -51,7 +53,7 @@ def main(data: Path, envelopes: int, syncs: str = "FULL") -> None:
 
 
 class Unsynced:
-    """Calls of the module `os`, except for one."""
+    """The module `os` with an `fdatasync` that does nothing."""
 
     def __getattr__(self, name: str) -> object:
         return getattr(os, name)
@@ -60,7 +62,7 @@ class Unsynced:
 
 
 def send(writer: Writer, asked: PublishedSurvey, log: int, envelopes: int, seed: int) -> None:
-    """Send envelopes alone or in groups, some larger than a bucket and some a second time."""
+    """Send envelopes alone or in groups. Some are larger than a bucket, and some are sent twice."""
     chance = random.Random(seed)
     while envelopes > 0:
         group = [upload(asked, chance) for _ in range(min(envelopes, chance.choice((1, 1, 9))))]

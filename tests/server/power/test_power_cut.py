@@ -1,8 +1,8 @@
 """Power cuts at any moment: acknowledged reports are stored, and counted once.
 
-The real store and writer run above a recorder. From its record, a folder is created as a power cut
-may leave it, opened by the real store, and compared with the acknowledgements. SIGKILL cannot test
-this, because the kernel still writes the data of a dead process.
+The real store and writer run above a recorder. From the recording, each test creates a folder as a
+power cut may leave it, opens it with the real store, and compares it with the acknowledgements.
+SIGKILL cannot test this, because the kernel still writes the data of a dead process.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from tests.server.world import NOON
 
 RECORDER, FULL = (Path(__file__).with_name(f"{name}.c") for name in ("recorder", "full"))
 ROOT = Path(__file__).resolve().parents[3]
-SHARED = "deniable.sqlite3-shm"  # mapped, so not recorded: SQLite recreates it
+SHARED = "deniable.sqlite3-shm"  # memory-mapped, so not recorded: SQLite recreates it
 
 pytestmark = pytest.mark.skipif(
     shutil.which("cc") is None, reason="compiling the recorder needs cc"
@@ -60,7 +60,7 @@ def run_beneath(shared_object: Path, data: Path, envelopes: int, syncs: str, **m
 
 
 class Run:
-    """Recorded run, in a folder that has a survey."""
+    """Recorded run, starting from a folder with one survey."""
 
     def __init__(self, folder: Path, recorder: Path, envelopes: int, syncs: str = "FULL") -> None:
         data, log = folder / "data", folder / "log"
@@ -76,7 +76,7 @@ class Run:
         """Return the faults after this many cuts.
 
         Half of the cuts are spread over the run. The other half come just after an acknowledgement,
-        when most could be lost.
+        the worst moment.
         """
         chance, places = random.Random(20261118), range(len(self.operations))
         worst = [index + 1 for index in places if self.operations[index].name == ACKNOWLEDGED]
@@ -105,7 +105,7 @@ def ids(content: bytes | bytearray) -> set[bytes]:
 
 
 def fault(data: Path, acknowledged: set[bytes]) -> str | None:
-    """Return the fault of a folder that must have each of these ids once, or None."""
+    """Return the fault of a folder that must contain each of these ids once, or None."""
     with open_recovered(data) as store, Inspection.of(data) as inspection:
         if (damage := inspection.damage()) is not None:
             return damage
@@ -153,7 +153,7 @@ def test_a_thousand_power_cuts_lose_nothing(tmp_path: Path, recorder: Path) -> N
 
 @pytest.mark.parametrize("syncs", ["OFF", "TABLES"])
 def test_without_syncs_the_same_cuts_lose_much(tmp_path: Path, recorder: Path, syncs: str) -> None:
-    """Cuts lose acknowledged envelopes, or the file itself, even if the tables are synced.
+    """If nothing or only the tables are synced, cuts lose acknowledged envelopes or the whole file.
 
     The first loss comes after some 23 cuts, or earlier if a busy machine makes groups larger.
     """
@@ -179,7 +179,7 @@ def test_a_store_continues_after_a_cut_and_counts_nothing_twice(
 
 
 def fill_up(tmp_path: Path, envelopes: int) -> int:
-    """Return how often the disk was full while clients retried this many envelopes."""
+    """Return how often the disk was full while clients sent `envelopes`, with retries."""
     data, log = tmp_path / "data", tmp_path / "log"
     with SqliteStore.create(data) as store:
         published(store, survey())
@@ -192,10 +192,10 @@ def fill_up(tmp_path: Path, envelopes: int) -> int:
 
 
 def times_full(tmp_path: Path, folders: int) -> int:
-    """Fill up the disks of several folders, and return how often they were full.
+    """Run on an often full disk for several folders, and return how often the disk was full.
 
-    With more envelopes in one folder, a commit writes more pages, and hardly any commit succeeds
-    while every twentieth write fails.
+    One folder would not do: a large folder needs more writes per commit, and while every twentieth
+    write fails, hardly any such commit succeeds.
     """
     paths = [tmp_path / str(number) for number in range(folders)]
     for path in paths:
