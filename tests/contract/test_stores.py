@@ -144,7 +144,7 @@ def test_creating_an_existing_store_keeps_its_contents(place: Place) -> None:
 
 
 @pytest.mark.parametrize("version", ["99", "1", "0", "x"])
-def test_another_version_is_refused(sql_place: Place, version: str) -> None:
+def test_a_store_of_another_version_is_refused(sql_place: Place, version: str) -> None:
     with create_store(sql_place) as store:
         execute(store, f"UPDATE about SET value = '{version}' WHERE key = 'schema'")
     for opening in (open_store, create_store):
@@ -389,7 +389,7 @@ def test_any_order_of_groups_repeats_and_faults_counts_each_envelope_once(
     store.close()
 
 
-def test_the_same_envelope_from_many_threads_at_once_counts_once(store: Store) -> None:
+def test_an_envelope_sent_simultaneously_by_many_threads_counts_once(store: Store) -> None:
     asked = published(store, survey())
     writer = Writer(store, Catalogue(store), Hands())
     writer.start()

@@ -115,7 +115,7 @@ def test_ticks_are_round_numbers_in_the_unit_of_the_statistic() -> None:
 
 
 def test_a_long_list_shows_only_options_clearly_above_zero() -> None:
-    """At least `MIN_MARKS` options are drawn."""
+    """At least `MIN_MARKS` of the highest options are drawn."""
     few = [row(f"{n}", n / 100 - 0.01, n / 100, n / 100 + 0.01) for n in range(MAX_MARKS)]
     assert charts.picked(few) == (few, ())
     for clear, drawn in ((0, MIN_MARKS), (7, 7), (30, MAX_MARKS)):

@@ -93,8 +93,8 @@ def results(here: World, published: PublishedSurvey) -> Results:
     return survey_results(published, here.store.tallies(published.sequence), NOW, DECEMBER)
 
 
-def test_joint_shares_estimate_those_of_the_crowd(here: World) -> None:
-    """Allow seven standard errors: a false alarm in 4e-11 of all runs, if errors are normal."""
+def test_joint_shares_estimate_the_shares_of_the_crowd(here: World) -> None:
+    """Allow seven standard errors. If errors are normal, a false alarm has probability 4e-11."""
     found = results(here, filled(here))
     (each,) = found.rounds[0].cross or ()
     assert each.questions == ("crashed", "browser")
@@ -110,7 +110,7 @@ def test_joint_shares_estimate_those_of_the_crowd(here: World) -> None:
         assert (row.low_these, row.reports) == (None, PEOPLE)
 
 
-def test_crossing_changes_no_count_of_a_question() -> None:
+def test_crossing_changes_no_counts_of_single_questions() -> None:
     questions = EACH_KIND + BIT.replace("crashed", "rebooted")
     plain = survey(questions)
     crossed = survey(questions, cross=[PAIR, ["browser", "rebooted"], ["rebooted", "crashed"]])
@@ -146,7 +146,7 @@ def test_a_survey_that_crosses_nothing_keeps_its_layout_and_its_document() -> No
     assert render_document(survey(EACH_KIND, cross=[])) == render_document(plain)
 
 
-def test_a_document_reads_back_and_crossing_costs_no_epsilon() -> None:
+def test_a_document_survives_a_round_trip_and_crossing_costs_no_epsilon() -> None:
     plain, crossed = survey(EACH_KIND), survey(EACH_KIND, cross=[PAIR])
     assert parse_document(render_document(crossed)).cross == crossed.cross == (tuple(PAIR),)
     assert crossed.round_epsilon == plain.round_epsilon
@@ -184,7 +184,7 @@ def test_questions_that_cannot_be_crossed_are_refused_with_a_sentence(
 
 def test_an_encoding_without_its_own_counter_is_counted_report_by_report() -> None:
     class Sets(BitSet):
-        """Bit set without any properties of its own."""
+        """Bit set that inherits everything."""
 
     class Other(Encoding):
         cells, limit, max_cells = 4, 16, 4
@@ -246,7 +246,10 @@ def test_a_page_and_its_figures_estimate_each_cross_table_once(
 
 
 def test_the_cache_distinguishes_surveys_and_counts() -> None:
-    """Two surveys share their names, and each differs in one kind of count."""
+    """The two surveys have equal names but different ε.
+
+    Each variant of the counts changes one kind.
+    """
     one, other = (
         survey(BIT + choice(BROWSERS, epsilon=epsilon), cross=[PAIR]) for epsilon in ("1", "2")
     )
@@ -264,7 +267,7 @@ def test_the_cache_distinguishes_surveys_and_counts() -> None:
     assert len(set(cached)) == len(asked)
 
 
-def test_numbers_have_no_key_for_crossing() -> None:
+def test_numbers_have_no_answer_labels_to_cross() -> None:
     assert all(not question.answer_labels for question in survey(NUMBER).questions)
 
 

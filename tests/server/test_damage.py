@@ -1,7 +1,4 @@
-"""Flipped bits in the data folder of a killed server.
-
-Either results stay as they were, or the damage is reported.
-"""
+"""Flipped bits in the data folder of a killed server: results stay equal, or damage is reported."""
 
 from __future__ import annotations
 
@@ -25,13 +22,13 @@ from tests.server.surveys import BIT, DECEMBER, choice, envelope, published, sur
 
 LOG = f"{FILE}-wal"
 FILES = (FILE, LOG, redo_file.FILE)
-GROUPS, EACH = 10, 3  # of each survey
+GROUPS, EACH = 10, 3  # per survey
 
 Counts = dict[tuple[str, bytes, int], list[int]]  # by survey name, document and round
 
 
 class Left(NamedTuple):
-    """Folder of a killed server, and the reports that it had acknowledged."""
+    """Data folder of a killed server, and the counts of all reports that it had acknowledged."""
 
     data: Path
     counts: Counts
@@ -94,20 +91,20 @@ def turned(left: Left, target: Path, file: str, place: int, bit: int) -> Path:
 
 
 def served(data: Path) -> Counts:
-    """Return the counts that a server would show after a start."""
+    """Return the counts that a server shows after it starts on this folder."""
     _prepare(data)
     with open_recovered(data) as store:
         return shown(store, Catalogue(store))
 
 
 def fault(data: Path, counts: Counts, log: pytest.LogCaptureFixture) -> str | None:
-    """Return what is wrong in the reported and shown state of a folder, or None."""
+    """Describe a traceback, or a wrong result without a warning; return None if neither occurs."""
     log.clear()
     try:
         found = served(data)
     except DeniableError:
         return None  # the folder is refused with a reason
-    except Exception as error:  # noqa: BLE001  # of whatever kind: it would be a traceback
+    except Exception as error:  # noqa: BLE001  # of any kind: the user would see a traceback
         return f"{type(error).__name__}: {error} {traceback.extract_tb(error.__traceback__)[-1]}"
     said = any(record.levelno >= logging.WARNING for record in log.records)
     if found == counts or (said and found.items() <= counts.items()):
@@ -145,7 +142,7 @@ def test_one_flipped_bit_never_changes_results(
 
 @pytest.mark.parametrize("place", ["'text'", "17"])
 def test_a_bucket_without_a_valid_key_is_damage(left: Left, tmp_path: Path, place: str) -> None:
-    """One flipped bit in a row's head changes the types of its columns."""
+    """A flipped bit in a row's header can change the types of its columns."""
     data = Path(shutil.copytree(left.data, tmp_path / "data"))
     with open_recovered(data) as store:
         assert isinstance(store, SqliteStore)

@@ -1,4 +1,4 @@
-"""Damaged files are refused, named and set aside; intact ones are kept."""
+"""Damaged files are refused, named and set aside; intact files are kept."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from tests.server.world import serving
 __all__ = ["left"]  # a fixture
 
 FRAME = 24 + 1_024
-MANY = 64  # bytes, too many for one flipped bit to explain
+MANY = 64  # bytes, too many to be explained by one flipped bit
 
 
 def ruined(data: Path, file: str, place: int) -> None:
@@ -80,7 +80,7 @@ def test_a_file_with_a_flipped_bit_is_refused_and_set_aside(
     assert all(kept[key][0] <= left.counts[key][0] for key in kept)
 
 
-def test_commits_before_the_damage_in_a_log_are_kept(left: Left, tmp_path: Path) -> None:
+def test_commits_before_damage_in_a_log_are_kept(left: Left, tmp_path: Path) -> None:
     data = Path(shutil.copytree(left.data, tmp_path / "data"))
     frames = ((data / LOG).stat().st_size - 32) // FRAME
     ruined(data, LOG, 32 + frames // 2 * FRAME + 200)
@@ -113,7 +113,7 @@ def test_damaged_pending_reports_are_dropped_and_reported(left: Left, tmp_path: 
 def test_an_interrupted_last_write_is_not_damage(
     left: Left, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Accept a log whose last commit is torn by a power cut; if damage did it, report that."""
+    """A power cut explains a torn last commit, so the server starts and only logs what it found."""
     data = Path(shutil.copytree(left.data, tmp_path / "data"))
     size = (data / LOG).stat().st_size
     ruined(data, LOG, size - FRAME + 100)
@@ -147,7 +147,7 @@ def test_only_a_damaged_survey_is_withheld(left: Left, tmp_path: Path) -> None:
         sent = envelope(two, 1).pack()
         headers = {"Content-Type": CONTENT_TYPE}
         reports = urllib.request.Request(f"{server.url}/v1/envelopes", sent, headers)
-        for refused in (page, reports, reports):  # one of them takes the fast path
+        for refused in (page, reports, reports):  # one of the requests takes the fast path
             with pytest.raises(urllib.error.HTTPError, match="503"):
                 urllib.request.urlopen(refused, timeout=PATIENCE)
         _, said = server.stop()
@@ -196,8 +196,8 @@ def test_damaged_files_are_neither_backed_up_nor_restored(
     assert not (tmp_path / "restored").exists()
 
 
-def test_a_tally_that_an_index_misses_is_noticed_at_the_start(left: Left, tmp_path: Path) -> None:
-    """Without this check, its round would be missing without a message."""
+def test_a_tally_missing_from_an_index_is_noticed_at_the_start(left: Left, tmp_path: Path) -> None:
+    """Without this check, a round would disappear without a message."""
     data = Path(shutil.copytree(left.data, tmp_path / "data"))
     with open_recovered(data):
         pass

@@ -1,4 +1,4 @@
-"""Pages of the real application: access, content, and what they must never contain."""
+"""Pages of the real application: access, contents, and protection against hostile content."""
 
 import re
 from datetime import date, datetime, timedelta
@@ -49,7 +49,7 @@ def pages(here: World, analyst: str) -> FlaskClient:
 
 
 class Page(HTMLParser):
-    """Parser that collects the addresses a browser would fetch or follow, and scripts."""
+    """Parser that collects scripts, and the addresses that a browser would fetch or follow."""
 
     def __init__(self, html: str) -> None:
         super().__init__()
@@ -65,7 +65,7 @@ class Page(HTMLParser):
 
 
 def check_page(response: TestResponse) -> None:
-    """Check the rules for every page: its policy, links and markup."""
+    """Check the rules for every page: its security policy, links and markup."""
     policy = response.headers["Content-Security-Policy"]
     assert policy.startswith("default-src 'none'; style-src 'self'")
     assert "unsafe" not in policy
@@ -173,7 +173,7 @@ ELSEWHERE = [
 def test_another_site_cannot_sign_anyone_in(
     here: World, analyst: str, headers: dict[str, str]
 ) -> None:
-    """Otherwise the other site could sign its visitors in to its own account and watch them."""
+    """Otherwise a site could sign its visitors in to the site's own account and watch them."""
     for response in (
         here.client.post("/sign-in", data={"token": analyst}, headers=headers),
         here.client.get(f"/?token={analyst}", headers=headers),
@@ -194,7 +194,7 @@ def test_the_server_s_own_page_can_sign_in(
     assert response.status_code == 303
 
 
-def test_a_copied_cookie_is_worth_nothing_after_signing_out(here: World, analyst: str) -> None:
+def test_a_copied_cookie_is_invalid_after_signing_out(here: World, analyst: str) -> None:
     client, thief = here.client, here.client
     cookie = client.get(f"/?token={analyst}").headers["Set-Cookie"]
     thief.set_cookie(COOKIE, cookie.split(";")[0].partition("=")[2])
@@ -261,7 +261,7 @@ def test_a_survey_s_page_states_the_questions_and_the_privacy_cost(
 def test_the_results_come_before_the_details(
     pages: FlaskClient, published: PublishedSurvey
 ) -> None:
-    """Each question has its title, a sentence and a figure; the asker and the cost follow."""
+    """Each question has its title, a sentence and a figure; the asker and the cost come later."""
     text = pages.get(f"/surveys/{published.id}?round=683").text
     order = ("<h1>", '<p class="answer">', "<svg", "How to read this", "Questions and purpose")
     places = [text.index(name) for name in order]
@@ -273,7 +273,7 @@ def test_the_results_come_before_the_details(
 
 
 def test_each_question_has_labelled_figures(pages: FlaskClient, published: PublishedSurvey) -> None:
-    """A bit and a number have a trend; a choice has its options, and a trend for each."""
+    """A bit and a number have a trend; a choice has its options, and a trend for each option."""
     text = pages.get(f"/surveys/{published.id}?round=684").text
     assert text.count('role="img"') == 2 + 1 + 5 + 1  # plus the choice's change
     assert text.count("<title id=") == text.count("<desc id=") == 9
@@ -390,7 +390,7 @@ def hostile(word: str) -> str:
 
 
 def test_the_texts_of_a_survey_are_escaped_on_its_page(pages: FlaskClient, here: World) -> None:
-    """Check every text of a survey's author on every page that shows it."""
+    """Every text by the survey's author is checked on every page that shows it."""
     title, purpose, owner, *options = map(hostile, WORDS)
     questions = EACH_KIND.replace(choice(BROWSERS), choice([*options, "other"]))
     published = here.publish(until_spring(questions, title=title, purpose=purpose, owner=owner))
@@ -443,7 +443,7 @@ def test_a_page_s_links_and_trends_to_rounds_are_bounded(pages: FlaskClient, her
 
 
 def test_trends_use_the_current_tallies(pages: FlaskClient, here: World) -> None:
-    """Distinguish rounds with equal numbers of reports, and open rounds from ended ones."""
+    """Rounds with equal numbers of reports are distinguished, and so are open and ended rounds."""
     published = here.publish(until_spring(BIT))
     for number, yes in ((684, 100), (685, 900)):
         add_round(here.store, published, number, [[1_000 - yes, yes]])
@@ -461,7 +461,7 @@ def test_trends_use_the_current_tallies(pages: FlaskClient, here: World) -> None
 
 
 def test_the_page_of_many_options_and_rounds_is_small(pages: FlaskClient, here: World) -> None:
-    """The page is complete without a script: every option is on it."""
+    """The page is complete without scripts: it contains every option."""
     first = NOW.date() - timedelta(days=199)
     published = here.publish(until_spring(choice(1_024), round="day", opens=first))
     cells = np.full(1_024, 20)
@@ -541,7 +541,7 @@ def test_style_and_icon_are_served_by_the_server(pages: FlaskClient) -> None:
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_text_has_enough_contrast(pages: FlaskClient, scheme: str) -> None:
-    """WCAG 2.1 AA: a contrast of 4.5 for text, in both schemes."""
+    """WCAG 2.1 AA requires a contrast of 4.5 for text, in the light and the dark scheme."""
     blocks = re.findall(r":root \{(.*?)\}", _static(pages, "/static/style.css"), re.DOTALL)
     colours = dict(re.findall(r"--([\w-]+): (#[0-9a-f]{6})", blocks[scheme == "dark"]))
     pairs = [(text, back) for text in ("ink", "soft", "accent") for back in ("page", "paper")]

@@ -1,4 +1,4 @@
-"""`deniable survey delete`: removes one whole survey and nothing else; its id stays known."""
+"""`deniable survey delete`: it removes one whole survey and nothing else, and keeps the id."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def test_a_survey_is_deleted_with_all_its_data_and_the_other_stays(place: Place)
         assert store.counters(stays.sequence) == {"accepted": 300}
         events = [(e.event, e.survey) for e in store.register()]
         assert events[2:] == [("closed", gone.id), ("deleted", gone.id)]
-        store.add_counters({(gone.sequence, "late"): 1})  # flushed by a server a moment later
+        store.add_counters({(gone.sequence, "late"): 1})  # written by a server a moment later
         assert store.counters(gone.sequence) == {}
 
 
@@ -150,7 +150,7 @@ def test_an_ended_survey_needs_no_closing(tmp_path: Path) -> None:
 def test_no_trace_of_a_deleted_survey_is_left_in_a_database(
     cluster: Cluster, database: Database
 ) -> None:
-    """Exclude the write-ahead log, which keeps its contents until it is recycled."""
+    """The write-ahead log is excluded, because its contents stay until it is recycled."""
     gone, last = fill(database)
     assert in_tables(cluster, database, gone.signature)
     for deleted in (gone, last):
@@ -162,7 +162,7 @@ def test_no_trace_of_a_deleted_survey_is_left_in_a_database(
 
 
 def in_tables(cluster: Cluster, database: Database, words: str) -> bool:
-    """Return whether the tables of this database contain the bytes.
+    """Return True if the tables of this database contain the words.
 
     Other databases of the cluster may contain them too.
     """
@@ -172,12 +172,12 @@ def in_tables(cluster: Cluster, database: Database, words: str) -> bool:
     cluster.say("CHECKPOINT")
     found = []
     for path in (cluster.data / "base" / str(number)).iterdir():
-        with suppress(FileNotFoundError):  # the file of a table that was just rewritten
+        with suppress(FileNotFoundError):  # the file of a table that has just been rewritten
             found.append(words.encode() in path.read_bytes())
     return any(found)
 
 
-READERS = {  # long reads: one that has locked the tables, as a dump does, and one that has not yet
+READERS = {  # long reads: one has locked the tables, as a dump does, and one has only a snapshot
     "locks": [f"SELECT count(*) FROM {table}" for table in scrub.REWRITTEN],
     "sees": ["SET TRANSACTION ISOLATION LEVEL REPEATABLE READ", "SELECT count(*) FROM tokens"],
 }
@@ -208,7 +208,7 @@ def test_a_long_read_delays_neither_deletion_nor_other_nodes(
                 slowest = max(slowest, time.monotonic() - began)
             assert slowest < 2
             assert done.result(0) is False  # the data still exist, and the command says so
-            # While a table is being rewritten, neither of its two files is complete.
+            # Neither of a table's two files is complete while the table is being rewritten.
             eventually(
                 lambda: in_tables(cluster, database, gone.signature), "its rows are still there"
             )

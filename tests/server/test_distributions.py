@@ -1,4 +1,4 @@
-"""Distribution of a number, end to end: tally, document, text, page, Python."""
+"""Distribution of a number, end to end: tally, results document, text, page and Python."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ ASKED = number(LOW, HIGH, "square-wave", grid=64, epsilon="2", name="degrees") +
 
 
 def fill(here: World, asked: str = ASKED, minimum: int = 100) -> PublishedSurvey:
-    """Add a round with half of the people around 4 degrees and half around 24."""
+    """Add two rounds of people near 4 degrees and near 24, and a round of few people."""
     published = here.publish(until_spring(asked, minimum_reports=minimum))
     steps = published.survey.questions[0].mechanism.answers
     held = [0] * steps
@@ -115,9 +115,10 @@ def test_text_page_and_python_show_the_distribution_and_the_means(here: World) -
 
 
 def test_the_curve_s_band_holds_between_its_points() -> None:
-    """The curve rises.
+    """The band is made of steps, and the curve rises.
 
-    Between two points, the lower limit is that of the first and the upper limit that of the second.
+    Between two points, the lower limit is that of the first point and the upper limit that of the
+    second.
     """
     points = [
         Point(at, 0.5, 0.4, 0.6, 0.5, 0.5, low, high, middle)

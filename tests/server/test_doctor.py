@@ -1,4 +1,4 @@
-"""`deniable doctor --data`: names damage, and recounts damaged tallies."""
+"""`deniable doctor --data`: it names damage, and recounts damaged tallies."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ LANGUAGES = choice(20, "unary", name="languages")
 
 @pytest.fixture(scope="module")
 def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return a folder as a server leaves it: two surveys, one of which asks one question of two."""
+    """Return a folder as a server leaves it, with two surveys, one of which has `ask = 1`."""
     data = tmp_path_factory.mktemp("doctor") / "data"
     days = {"opens": NOW.date() - timedelta(days=1), "closes": NOW.date() + timedelta(days=1)}
     with world(data, NOW) as here:
@@ -46,7 +46,7 @@ def send(here: Any, asked: PublishedSurvey, number: int) -> Any:
 
 @pytest.fixture
 def data(whole: Path, tmp_path: Path) -> Path:
-    """Return a copy to damage."""
+    """Return a copy of the folder for the test to damage."""
     return Path(shutil.copytree(whole, tmp_path / "data"))
 
 
@@ -65,14 +65,14 @@ def flip(content: bytes, place: int = 0) -> bytes:
 
 
 def run(*arguments: object) -> tuple[int, str, str]:
-    """Run in this process, where numpy is already loaded; return the exit code and the output."""
+    """Run the verb in this process, where numpy is already loaded; return exit code and output."""
     with redirect_stdout(io.StringIO()) as output, redirect_stderr(io.StringIO()) as errors:
         code = main(["doctor", *map(str, arguments)])
     return code, output.getvalue(), errors.getvalue()
 
 
 def doctor(data: Path, *more: str) -> tuple[int, list[dict[str, Any]]]:
-    """Return the exit code, and the faults that were found or repaired."""
+    """Return the exit code and the faults found or repaired; standard error must be empty."""
     code, text, errors = run("--data", data, "--json", *more)
     assert errors == ""
     said = json.loads(text)
@@ -86,7 +86,7 @@ def cells(data: Path) -> tuple[Any, ...]:
     return row_of(data, "SELECT reports, cells FROM tallies WHERE survey = 1")
 
 
-def test_an_undamaged_folder_passes_even_while_it_is_served(data: Path) -> None:
+def test_an_undamaged_folder_passes_even_while_a_server_uses_it(data: Path) -> None:
     handle = take_lock(data)
     try:
         assert doctor(data) == (0, [])
@@ -197,7 +197,7 @@ def test_a_damaged_file_is_named(data: Path) -> None:
 
 
 def test_one_verb_checks_servers_and_devices(data: Path, tmp_path: Path) -> None:
-    """Each part adds its own options; a command with neither or both is refused with a sentence."""
+    """Each part adds its options. A command with options of both parts or of neither is refused."""
     _, text, _ = run("--state", tmp_path / "state", "--json")
     assert json.loads(text)["checks"]
     code, _, errors = run("--state", tmp_path / "state", "--data", data)

@@ -1,4 +1,4 @@
-"""Cache of estimates: never returns an entry for other counts, and stays within its size."""
+"""Estimate cache: it never returns an entry for other counts, and its size is bounded."""
 
 from collections.abc import Sequence
 from datetime import UTC, datetime
@@ -30,7 +30,7 @@ def values(made: Statements) -> list[list[float]]:
 
 
 def test_the_cache_distinguishes_everything_that_estimates_depend_on() -> None:
-    """Even two mechanisms of the same name under the same question are distinguished."""
+    """It distinguishes even two mechanisms with the same name under the same question."""
     cache = EstimateCache()
     (one,) = survey(bit(epsilon="1")).questions
     (other,) = survey(bit(epsilon="2")).questions
@@ -77,7 +77,7 @@ def test_open_and_closed_rounds_with_the_same_counts_differ() -> None:
 
 
 def test_an_open_round_without_an_estimate_does_not_change_another() -> None:
-    """Even if the only report names an option, the option cannot be distinguished from zero."""
+    """Even if the only report names an option, its share cannot be distinguished from zero."""
     (question,) = survey(choice(3, "k-randomized-response")).questions
     counts = [np.array([1, 0, 0]), np.array([50, 30, 20])]
     rounds = [Counts(cells, int(cells.sum()), looks=True) for cells in counts]
@@ -116,7 +116,7 @@ def test_the_cache_is_bounded_and_evicts_the_least_recently_used() -> None:
     cache.get(["kept", 995], lambda missing: pytest.fail(f"{missing} are not in the cache"), float)
 
 
-def test_a_round_is_estimated_again_only_when_its_counts_or_its_state_change(
+def test_a_round_is_estimated_again_only_if_its_counts_or_state_change(
     here: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     estimated: list[int] = []

@@ -1,4 +1,4 @@
-"""Refusals: the OpenAPI document lists every one, also those in front of the application."""
+"""Refusals: the OpenAPI document lists all of them, including those before the application."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from tests.server.test_slow_bodies import post_as_granian
 from tests.server.world import World, serving
 
 FOLDER = Path(messages.__file__).parent
-BUSY = ("front.py", "rate_limit.py")  # slow and crowded bodies: tested above and elsewhere
+BUSY = ("front.py", "rate_limit.py")  # slow bodies and overload: tested above and in other files
 Line = tuple[str, int]  # file and line number
 
 
@@ -45,7 +45,7 @@ def test_refusals_before_the_application_are_listed(tmp_path: Path, status: str)
         serving(tmp_path, command=altered(BEFORE[status])) as server,
         ThreadPoolExecutor(len(operations)) as pool,
     ):
-        list(pool.map(answered, operations))  # the first of a rate-limited kind is always accepted
+        list(pool.map(answered, operations))  # the first request of a kind is always accepted
         found = dict(zip(operations, pool.map(answered, operations), strict=True))
     said = {address for address, answer in found.items() if answer == status}
     assert said == {address for address in found if status in ALWAYS | SLOW.get(address, set())}
@@ -54,7 +54,7 @@ def test_refusals_before_the_application_are_listed(tmp_path: Path, status: str)
 
 
 def test_every_refusal_in_the_source_is_exercised(here: World) -> None:
-    """Without this, `sent` and so the document would be incomplete."""
+    """If one were missing, `sent` and therefore the document would be incomplete."""
     reached = set[Line]()
 
     def trace(frame: FrameType, event: str, _: object) -> Any:  # Any: as in sys.settrace
@@ -77,7 +77,7 @@ def test_every_refusal_in_the_source_is_exercised(here: World) -> None:
 
 
 def others(here: World) -> None:
-    """Send requests that the document does not list: pages, and the rest of intake."""
+    """Send requests that are not in the document: for pages, and for the rest of intake."""
     assert post_as_granian(here, "/sign-in", "", b"token=", 9) == 400
     for path in ("/nothing", "/problems/none", "/public/none"):
         assert here.devices.get(path).status_code == 404
@@ -89,7 +89,7 @@ def others(here: World) -> None:
 
 
 def refusals() -> set[Line]:
-    """Return the source lines that refuse a request."""
+    """Return the source lines that refuse requests."""
     return {
         (str(file), node.lineno)
         for file in FOLDER.glob("*.py")

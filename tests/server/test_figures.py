@@ -1,4 +1,4 @@
-"""Figures as files: SVG, CSV, and Python that reads the same numbers."""
+"""Figures as files: SVG, CSV, and a Python snippet that reads the same numbers."""
 
 from __future__ import annotations
 
@@ -47,10 +47,10 @@ def test_a_page_links_to_each_of_its_figures(here: World, published: PublishedSu
 
 
 @pytest.mark.parametrize("question", FIGURES)
-def test_a_figure_file_is_complete_without_other_files(
+def test_a_figure_file_needs_no_other_files(
     here: World, published: PublishedSurvey, question: str
 ) -> None:
-    """The file is well-formed and has its style inside, allowed by its hash.
+    """The file is well-formed SVG with an inline style, which the policy allows by its hash.
 
     It fetches nothing and runs nothing.
     """
@@ -136,7 +136,7 @@ def test_the_texts_of_a_survey_are_escaped_in_a_figure(here: World) -> None:
 
 
 def test_the_python_snippet_reads_the_same_numbers(tmp_path: Path) -> None:
-    """Run the lines from the page of a real server, in a new Python process."""
+    """Run the lines shown by a real server's page, in a new Python process."""
     today = datetime.now(UTC).date()
     asked = survey(
         BIT + choice(BROWSERS), round="day", opens=today - timedelta(days=2), closes=today

@@ -1,4 +1,4 @@
-"""Forged reports: a round that has them is marked everywhere; an honest one never is."""
+"""Forged reports: a round with forgeries is marked everywhere; an honest round never is."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ LANGUAGES = choice(["de", "en", "fr", "it", "es"], "unary", name="languages", ep
 
 
 def forge(here: World, name: str = "app-health") -> PublishedSurvey:
-    """Store one honest round, and one in which a fifth of the reports name every language."""
+    """Store an honest round, and a round in which a fifth of the reports name every language."""
     published = here.publish(until_spring(LANGUAGES, name=name))
     (question,) = published.survey.questions
     held = [PEOPLE // 2, PEOPLE // 2, 0, 0, 0]
@@ -43,7 +43,7 @@ def results_of(here: World, published: PublishedSurvey) -> Results:
     return survey_results(published, here.store.tallies(published.sequence), NOW)
 
 
-def test_the_document_states_the_least_number_forged_and_their_leverage(here: World) -> None:
+def test_the_document_states_a_lower_bound_on_forgeries_and_their_leverage(here: World) -> None:
     honest, forged, *_ = results_of(here, forge(here)).rounds
     assert (honest.warning, honest.fit["languages"].forged) == (None, 0)
     assert honest.fit["languages"].p_value == 1
@@ -87,7 +87,7 @@ def test_table_command_and_page_warn_before_the_figures(here: World) -> None:
 def test_one_check_logs_all_its_rounds_in_one_record(
     here: World, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """The log drops a second record of the same line of code within a minute."""
+    """Within a minute, the log drops further records from the same line of code."""
     first, second = forge(here), forge(here, name="next")
     with caplog.at_level(logging.WARNING, "deniable.server"):
         parts_of(here.app).forgery.check()
@@ -104,7 +104,7 @@ def gauge(here: World, published: PublishedSurvey, state: str) -> str | None:
     return found[0].removeprefix(start) if found else None
 
 
-def test_metrics_count_such_rounds_and_the_log_names_each_once_a_day(
+def test_metrics_count_forged_rounds_and_the_log_names_each_once_a_day(
     here: World, caplog: pytest.LogCaptureFixture
 ) -> None:
     published, honest = forge(here), fill(here)
@@ -125,7 +125,7 @@ def test_metrics_count_such_rounds_and_the_log_names_each_once_a_day(
     assert (gauge(here, published, "open"), gauge(here, published, "closed")) == ("0.0", "1.0")
 
 
-def test_later_reports_are_checked_too(here: World) -> None:
+def test_reports_that_arrive_later_are_checked_too(here: World) -> None:
     published = forge(here)
     watch = parts_of(here.app).forgery
     watch.check()
@@ -157,7 +157,7 @@ def test_metrics_no_longer_name_a_survey_whose_rounds_are_all_sealed(here: World
 def test_a_failed_check_stops_neither_others_nor_later_ones(
     here: World, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch, error: Exception
 ) -> None:
-    """A check may fail for any reason, at one survey or before the first."""
+    """A check may fail for any reason, for one survey or before it reads the first."""
     monkeypatch.setattr(forgery_monitor, "CHECK_INTERVAL_SECONDS", 0.01)
     monkeypatch.setattr("threading.excepthook", lambda _: None)
     ours, theirs = here.publish(until_spring(LANGUAGES)), forge(here, name="next")

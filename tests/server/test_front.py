@@ -73,7 +73,7 @@ def sent(server: Server, body: bytes, kind: str = CONTENT_TYPE, more: str = "") 
 
 
 def bodies(asked: PublishedSurvey) -> dict[str, tuple[bytes, str]]:
-    """Return bodies by their fault; each is sent once before, so a second one is a duplicate."""
+    """Return bodies by their fault; each is sent twice, so that the second is a duplicate."""
     number = this_round(asked)
     good, two = (envelope(asked, n, round_number=number) for n in (1, 2))
     many = envelope(asked, 3, round_number=number, count=100)
@@ -100,7 +100,7 @@ def bodies(asked: PublishedSurvey) -> dict[str, tuple[bytes, str]]:
 def test_small_and_large_uploads_get_the_same_answers(
     here: World, monkeypatch: pytest.MonkeyPatch, who: str
 ) -> None:
-    """Large uploads are validated in parts; here every upload is treated as large."""
+    """Large uploads are validated in parts. In the second pass, each upload is treated as large."""
     asked = here.publish(this_month())
     headers = {}
     if who:
@@ -113,7 +113,8 @@ def test_small_and_large_uploads_get_the_same_answers(
         return answer.status_code, dict(answer.headers) | {"Content-Length": ""}, document
 
     for name, (body, kind) in bodies(asked).items():
-        answered(body, kind)  # the next one is a duplicate
+        # the next request is a duplicate
+        answered(body, kind)
         whole = answered(body, kind)
         with monkeypatch.context() as patch:
             patch.setattr(intake_front, "is_cheap", lambda _: False)
@@ -124,7 +125,7 @@ def test_small_and_large_uploads_get_the_same_answers(
 
 
 def test_a_content_length_next_to_chunks_is_ignored() -> None:
-    """The HTTP server drops the length now; earlier versions used whichever header came first."""
+    """The HTTP server now drops the length; earlier versions used the header that came first."""
     headers = {"content-length": "9"}
     assert declared_length(cast(Scope, SimpleNamespace(headers=headers))) == 9
     headers["transfer-encoding"] = "chunked"
@@ -143,7 +144,7 @@ async def once(self):
 pace.Pace.has_turn = once
 front.MAX_UPLOADS_WAITING = 0
 """
-REFUSED = {503: (BUSY, ""), 408: (SLOW, "x")}  # with the beginning of a body that does not end
+REFUSED = {503: (BUSY, ""), 408: (SLOW, "x")}  # with the beginning of a body that never ends
 CLOSED = {
     503: ["GET /v1/surveys", "POST /v1/surveys", "GET /v1/envelopes", "GET /", "GET /nowhere"],
     408: [],  # no other address reads a body
@@ -152,7 +153,7 @@ BROWSER = f"Host: x\r\nOrigin: https://app.example.org\r\nContent-Type: {CONTENT
 
 
 @pytest.mark.parametrize("status", REFUSED)
-def test_pages_may_read_the_front_s_refusals_of_reports_and_no_others(
+def test_pages_may_read_only_those_refusals_of_the_front_that_concern_reports(
     tmp_path: Path, status: int
 ) -> None:
     limits, begun = REFUSED[status]
@@ -161,7 +162,7 @@ def test_pages_may_read_the_front_s_refusals_of_reports_and_no_others(
         def opened(asked: str) -> list[str]:
             head = f"{asked} HTTP/1.1\r\n{BROWSER}Content-Length: {len(begun) * 9}\r\n"
             answer = ""
-            for _ in range(2):  # the first of a rate-limited kind is always accepted
+            for _ in range(2):  # the first request of a rate-limited kind is always accepted
                 with connections(server, 1, f"{head}\r\n{begun}".encode()) as made:
                     answer = made[0].recv(4_096).decode().lower()
             assert answer.startswith(f"http/1.1 {status}"), asked
@@ -183,7 +184,7 @@ def test_other_origins_cannot_read_the_health_check(server: Server) -> None:
 def test_a_revoked_app_token_is_soon_refused(
     server: Server, folder: Path, asked: PublishedSurvey
 ) -> None:
-    """Another process revokes it while the app keeps sending."""
+    """Another process revokes the token while the app keeps sending."""
     made = json.loads(run("token", "create", "--role", "app", "--data", folder, "--json").stdout)
     authorization = f"Authorization: Bearer {made['token']}\r\n"
     body = envelope(asked, 9, round_number=this_round(asked)).pack()
@@ -217,7 +218,7 @@ def test_the_log_names_the_problem_document_of_each_mistake(
 def test_an_authorization_that_is_not_text_is_refused(
     server: Server, asked: PublishedSurvey
 ) -> None:
-    """An invalid token is refused, and must not be treated as missing."""
+    """An unreadable token is refused as invalid. It must not be treated as missing."""
     body = envelope(asked, 1, round_number=this_round(asked)).pack()
     head = f"POST /v1/envelopes HTTP/1.1\r\nHost: x\r\nContent-Type: {CONTENT_TYPE}\r\n"
     length = f"Content-Length: {len(body)}\r\n\r\n"

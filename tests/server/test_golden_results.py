@@ -1,4 +1,4 @@
-"""Results documents: equal to those first sent, except for keys that were added later."""
+"""Results documents: equal to the stored golden files, except for keys that were added later."""
 
 import csv
 import io
@@ -22,7 +22,10 @@ def sent(tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, str]:
 
 
 def same(now: Any, then: Any, place: str = "") -> None:  # Any: JSON
-    """Check that every key keeps its value; floats to nine digits, because libraries differ."""
+    """Check that every key keeps its value.
+
+    Floats are compared to nine digits, since libraries differ.
+    """
     match then:
         case dict():
             assert then.keys() <= now.keys(), f"{place}: {then.keys() - now.keys()} left out"

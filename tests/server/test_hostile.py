@@ -1,8 +1,8 @@
-"""Thousands of malformed bodies: none breaks the server, and a refused body counts nothing.
+"""Thousands of malformed bodies: none breaks the server, and none that is refused is counted.
 
-Each body is a valid one changed at random: bits flipped, bytes set, removed or doubled, lengths and
-numbers set to extremes, two bodies joined. If a changed body is still valid, it must be counted as
-the reference decoder counts it.
+Each body is a valid body with random changes: flipped bits, bytes set, removed or doubled, lengths
+and numbers set to extremes, two bodies joined. If a changed body is still valid, it must be counted
+as the reference decoder counts it.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from tests.server.world import JSON, Server, World, serving
 
 ENDS = (0, 1, 2**16, 2**31, 2**32 - 1)
 FIELDS = (36, 56, 60)  # offsets of round, count and length
-TOGETHER = 500  # bodies whose uploads are written in one transaction
+TOGETHER = 500  # number of bodies whose uploads are written in one transaction
 REFUSED_IN_SECONDS = 0.1
 MAX_GROWTH_BYTES = 16 * 2**20
 
@@ -87,7 +87,7 @@ def hostile(
 
 
 def decided(here: Intake, token: str | None, kind: str, body: bytes) -> list[Upload]:
-    """Return the uploads that would be counted; a body without any must be refused."""
+    """Return the uploads that would be counted. If there are none, the body must be refused."""
     try:
         sent = Sent(kind, token, body)
         decisions = decide(here, sent, parse(sent))
@@ -99,7 +99,7 @@ def decided(here: Intake, token: str | None, kind: str, body: bytes) -> list[Upl
 
 
 def attack(here: World, asked: PublishedSurvey, how_many: int) -> tuple[int, int]:
-    """Return how many bodies were accepted and reports counted, which must be the valid ones."""
+    """Return the numbers of bodies accepted and of reports counted, after checking them."""
     parts, app = here.front.intake, here.bearer("app")["Authorization"]
     taken, waiting, expected = 0, list[Upload](), dict[bytes, Upload]()
     for number, (kind, body) in enumerate(hostile(asked, DECEMBER, how_many, 1)):
@@ -246,14 +246,14 @@ def refused_after(server: Server, start: bytes, rest: bytes, expected: int) -> f
             connection.sendall(start)
             connection.sendall(rest)
         except OSError:
-            pass  # the server has answered and stopped reading
+            pass  # the server has responded and stopped reading
         assert status(connection) == expected
         return time.perf_counter() - began
 
 
 @pytest.mark.parametrize("what", TOO_MUCH)
 def test_oversized_bodies_are_refused_fast_and_use_no_memory(server: Server, what: str) -> None:
-    """Take the median of nine, because other processes share this machine."""
+    """Take the median of nine runs, because other processes share this machine."""
     assert refused_after(server, *TOO_MUCH[what]) < PATIENCE
     before = peak_rss(server)
     times = [refused_after(server, *TOO_MUCH[what]) for _ in range(9)]

@@ -1,4 +1,4 @@
-"""HTTP interface other than intake: roles, surveys, and operations."""
+"""HTTP interface except intake: roles, surveys, and operations."""
 
 from __future__ import annotations
 
@@ -88,14 +88,14 @@ def test_tokens_are_stored_hashed(here: World) -> None:
 
 
 def test_a_token_cannot_be_an_option_of_a_command() -> None:
-    """The parser refuses `--token -x` before the token is looked up."""
+    """The parser refuses `--token -x` before any token is looked up."""
     assert all(re.fullmatch("[0-9a-f]{64}", new_token()) for _ in range(100))
 
 
 def test_a_session_cookie_allows_reading_but_no_changes(
     here: World, asked: PublishedSurvey
 ) -> None:
-    """A browser attaches it to any site's request, so it must not publish or close."""
+    """A browser attaches the cookie to requests from any site, so it must not publish or close."""
     token = here.token("operator")
     client = here.client
     client.set_cookie("deniable_session", here.session(token))
@@ -144,7 +144,7 @@ def test_an_operator_publishes_over_http(here: World, asked: PublishedSurvey) ->
     assert len(here.client.get("/v1/surveys").json["surveys"]) == 2
 
 
-def test_the_server_publishes_only_what_an_enrolled_key_has_signed(
+def test_the_server_publishes_only_surveys_signed_by_an_enrolled_key(
     here: World, asked: PublishedSurvey
 ) -> None:
     stranger = Ed25519PrivateKey.generate()
@@ -161,7 +161,7 @@ def test_the_server_publishes_only_what_an_enrolled_key_has_signed(
 def test_other_questions_under_a_name_in_use_need_confirmation(
     here: World, asked: PublishedSurvey
 ) -> None:
-    """The same holds for the verb; a name whose survey has ended or closed is free."""
+    """The same holds for the verb. The name of a closed or ended survey is free."""
     operator = here.bearer("operator")
     text = render_document(survey(BIT.replace('"crashed"', '"froze"')))
     other = {"document": text.decode(), "signature": sign(text, KEY), "key": PUBLIC}
@@ -224,7 +224,7 @@ def test_a_server_is_alive_and_ready(here: World) -> None:
 def test_a_store_that_cannot_be_written_is_not_ready(
     here: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Let another process hold the write lock, with a short timeout."""
+    """Another process holds the write lock, and the timeout is short."""
     import sqlite3
     from contextlib import closing
 
@@ -291,7 +291,7 @@ def test_a_wrong_method_lists_the_allowed_ones(here: World) -> None:
     assert "POST" in answer.headers["Allow"]
 
 
-def test_an_internal_error_reveals_nothing_of_the_request(
+def test_an_internal_error_reveals_nothing_about_the_request(
     here: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def mistake(*_: object) -> None:

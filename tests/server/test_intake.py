@@ -1,4 +1,4 @@
-"""Uploads: accepted and refused ones, and proof that a refusal changes nothing."""
+"""Uploads: accepted ones are counted, and refused ones change nothing."""
 
 import json
 from itertools import count
@@ -79,7 +79,7 @@ def test_an_app_token_sends_65536_reports_in_one_envelope(here: World) -> None:
     assert refusal(here.send(more, app=True)) == "too-many"
 
 
-def test_good_envelopes_are_accepted_next_to_refused_ones(here: World) -> None:
+def test_valid_envelopes_are_accepted_next_to_refused_ones(here: World) -> None:
     asked = here.publish(survey())
     late = envelope(asked, 1, round_number=DECEMBER - 1)
     answer = here.send(
@@ -97,7 +97,7 @@ def test_good_envelopes_are_accepted_next_to_refused_ones(here: World) -> None:
 def test_any_order_and_repetition_gives_the_exact_tallies(
     here: World, bodies: list[list[int]]
 ) -> None:
-    """Each distinct envelope counts once, however often it comes and however it is bundled."""
+    """Each distinct envelope counts once, however often it arrives and however it is bundled."""
     asked = here.publish(survey(BIT + choice(5, "unary"), title=f"Survey {next(FRESH)}"))
     accepted = duplicates = 0
     for numbers in bodies:
@@ -114,7 +114,7 @@ def test_any_order_and_repetition_gives_the_exact_tallies(
 
 
 def counted_payloads(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """Record the number of reports of each payload that admission or a group commit counts."""
+    """Record the number of reports in each payload that admission or a group commit counts."""
     counts: list[int] = []
 
     def watched(asked: Survey, payload: bytes, count: int) -> Cells:
@@ -256,7 +256,7 @@ def test_a_payload_must_be_count_times_the_size_of_a_report(
 # Refused bodies
 
 
-def test_every_truncation_is_refused_whole(here: World, asked: PublishedSurvey) -> None:
+def test_every_truncated_body_is_refused_whole(here: World, asked: PublishedSurvey) -> None:
     whole = envelope(asked, 1).pack() + envelope(asked, 2).pack()
     middle = len(whole) // 2
     for length in range(len(whole)):
@@ -280,7 +280,7 @@ def test_a_body_without_envelopes_is_refused(
     unchanged(here, asked)
 
 
-def test_bytes_after_the_last_envelope_refuse_the_first_too(
+def test_trailing_bytes_cause_all_envelopes_to_be_refused(
     here: World, asked: PublishedSurvey
 ) -> None:
     problem(here.post(envelope(asked, 1).pack() + b"\0", headers=here.bearer("app")), 400)
@@ -382,17 +382,17 @@ def test_a_body_of_json_has_at_most_64_kibibytes(here: World, app: bool) -> None
 
 
 def test_a_body_has_at_most_a_mebibyte(here: World) -> None:
-    """A longer body is refused after reading, or unread."""
+    """A longer body is refused, whether its length is declared or only found while reading."""
     assert MAX_BODY_BYTES == 2**20
     assert here.post(bytes(MAX_BODY_BYTES)).status_code == 400
     assert here.post(bytes(MAX_BODY_BYTES + 1)).status_code == 413
 
 
 @pytest.mark.parametrize(("role", "status"), [("analyst", 403), ("operator", 403), (None, 401)])
-def test_a_token_that_is_sent_must_be_an_app_s(
+def test_an_upload_with_a_token_needs_an_app_token(
     here: World, asked: PublishedSurvey, role: str | None, status: int
 ) -> None:
-    """If a wrong token were treated as none, its sender would believe that it works."""
+    """If a wrong token were ignored, its sender would believe that it works."""
     headers = here.bearer(role) if role else {"Authorization": "Bearer " + "x" * 43}
     problem(here.post(envelope(asked, 1).pack(), headers=headers), status)
     unchanged(here, asked)
@@ -410,8 +410,8 @@ def test_a_revoked_app_token_is_trusted_for_a_quarter_of_a_second(
     problem(here.post(envelope(asked, 3).pack(), headers=headers), 401)
 
 
-def test_no_answer_repeats_a_payload(here: World, asked: PublishedSurvey) -> None:
-    """No refusal, binary or JSON, contains the marked payload in any form."""
+def test_no_response_repeats_a_payload(here: World, asked: PublishedSurvey) -> None:
+    """No refusal, binary or JSON, contains the payload's marker in any form."""
     mark = "5ca1ab1e"
     sent = json_envelope(asked.survey, envelope(asked, 1))
     sent["reports"][0]["languages"] = mark

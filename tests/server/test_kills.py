@@ -1,9 +1,9 @@
 """Kills at any moment: no acknowledged report is lost, and none is counted twice.
 
 Clients send batches and repeat each one, under the same id, until it is acknowledged. A tenth of
-the batches is sent once more after that. Meanwhile the server is killed: all of it, its worker, or
-its main process. At the end, the tally must be exactly that of the batches. The same check must
-find planted bugs.
+the batches is then sent once more. Meanwhile tests kill the whole server, its worker, or its main
+process. At the end, the tally must equal that of the batches. The same check must find planted
+bugs.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ BATCH = 200
 
 @dataclass
 class Trial:
-    """Trial with a crowd of clients, a server that is killed, and the result."""
+    """Trial: a crowd of clients, a server that is killed, and the resulting tally."""
 
     data: Place
     batches: int
@@ -98,9 +98,9 @@ class Trial:
         if whom == "worker" and (workers := self.server.workers()):
             os.kill(workers[0], signal.SIGKILL)
             if self.server.process.poll() is None:
-                return  # its parent starts a new worker
+                return  # the main process starts a new worker
         if whom == "main":
-            os.kill(self.server.process.pid, signal.SIGKILL)  # its worker must end unaided
+            os.kill(self.server.process.pid, signal.SIGKILL)  # its worker must exit without help
             self.server.process.wait(PATIENCE)
             self.server.close()
         else:
@@ -159,7 +159,7 @@ def planted(bug: str) -> list[str]:
     return [sys.executable, str(PLANTED), bug, "serve"]
 
 
-def test_ten_kills_lose_nothing_and_double_nothing(tmp_path: Path) -> None:
+def test_ten_kills_lose_and_duplicate_nothing(tmp_path: Path) -> None:
     """The clients send 100,000 reports in 500 batches."""
     trial = Trial(tmp_path / "data", batches=500, kills=10)
     assert trial.run() == trial.truth()
@@ -168,7 +168,7 @@ def test_ten_kills_lose_nothing_and_double_nothing(tmp_path: Path) -> None:
 
 @pytest.mark.long
 @pytest.mark.parametrize("store", ["folder", "database"])
-def test_fifty_kills_among_a_million_lose_nothing_and_double_nothing(
+def test_fifty_kills_among_a_million_reports_lose_and_duplicate_nothing(
     tmp_path: Path, request: pytest.FixtureRequest, store: str
 ) -> None:
     """The clients send 1,000,000 reports in 5,000 batches."""
@@ -178,7 +178,7 @@ def test_fifty_kills_among_a_million_lose_nothing_and_double_nothing(
     print(f"{store}: 1,000,000 acknowledged, 50 kills, {trial.retries:,} sent again, 0 lost")
 
 
-def test_the_trial_detects_answers_before_the_commit(tmp_path: Path) -> None:
+def test_the_trial_detects_acknowledgements_before_the_commit(tmp_path: Path) -> None:
     trial = Trial(tmp_path / "data", batches=60, kills=1, command=planted("late-commit"))
     assert trial.run()[0] < trial.truth()[0]
 

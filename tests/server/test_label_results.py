@@ -1,4 +1,4 @@
-"""Results by label: those of the label's own reports, with intervals that hold jointly."""
+"""Results by label: computed from the label's own reports, with intervals that hold jointly."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def drawn(asked: Survey, people: int, seed: int) -> np.ndarray[Any, Any]:
 
 
 def fill(here: World, asked: Survey, groups: Groups, number: int = FIRST_ROUND) -> PublishedSurvey:
-    """Publish a survey, and add a round whose first label divides all people."""
+    """Publish a survey, and add a round in which the first label divides all people."""
     published = here.publish(asked)
     labels = {
         key: np.concatenate([[people], drawn(asked, people, seed)])
@@ -114,7 +114,7 @@ def test_joint_intervals_are_at_a_level_over_values_and_options(here: World) -> 
 
 
 def test_labels_change_nothing_else(here: World) -> None:
-    """The overall estimate is that of the pooled counts, to the last bit."""
+    """The overall estimate equals that of the pooled counts, to the last bit."""
     published = fill(here, until_spring(EACH_KIND + PLATFORM), PEOPLE)
     (tally,) = here.store.tallies(published.sequence)
     plain = replace(published, survey=until_spring(EACH_KIND))
@@ -149,7 +149,7 @@ def test_a_value_with_fewer_than_twenty_reports_is_folded_with_its_name(here: Wo
 def test_a_small_remainder_is_folded_with_the_rarest_value(
     here: World, rare: int, shown: list[str]
 ) -> None:
-    """Otherwise the counts of a few reports would be the overall counts without all shown ones."""
+    """Otherwise the overall counts minus all shown counts would be the counts of a few reports."""
     groups = {(0, b"\0"): 1_000, (0, b"\1"): 300} | ({(0, b"\2"): rare} if rare else {})
     found = by_value(results_of(here, fill(here, survey(BIT + PLATFORM), groups)), "platform")
     assert [*found] == shown
@@ -164,8 +164,8 @@ def test_the_two_hundred_most_common_values_are_shown(here: World) -> None:
     assert parts[-1] == ("other", sum(range(30, 40)))
 
 
-def test_too_few_reports_have_no_estimate(here: World) -> None:
-    """A survey may ask for a single report; a row of a label still needs twenty."""
+def test_a_label_with_too_few_reports_has_no_estimate(here: World) -> None:
+    """A survey may ask for a minimum of one report; a row of a label still needs twenty."""
     published = fill(here, until_spring(BIT + VERSION, minimum_reports=1), {(0, OTHER): 19})
     assert by_value(results_of(here, published), "version") == {}
 
@@ -176,7 +176,7 @@ def test_a_listed_value_named_other_takes_the_rest(here: World) -> None:
     assert shown(groups, here, asked) == [("mac", 50), ("other", 130)]
 
 
-def test_a_value_needs_as_many_reports_as_the_survey_says(here: World) -> None:
+def test_a_value_needs_the_minimum_of_reports_that_the_survey_states(here: World) -> None:
     published = fill(here, until_spring(BIT + VERSION), {(0, b"1.0"): 99, (0, b"2.0"): 100})
     parts = by_value(results_of(here, published), "version")
     assert parts["1.0"].questions["crashed"][0].estimate is None
@@ -235,7 +235,7 @@ def test_json_csv_command_and_page_show_the_breakdown(here: World) -> None:
     assert "Sent in clear" in page
 
 
-def test_a_survey_without_labels_has_no_trace_of_them(here: World) -> None:
+def test_results_without_labels_do_not_mention_labels(here: World) -> None:
     published = fill(here, until_spring(EACH_KIND), {(0, b"\0"): 4_000})
     (tally,) = here.store.tallies(published.sequence)
     results = survey_results(published, [replace(tally, labels={})], NOW)
@@ -246,7 +246,7 @@ def test_a_survey_without_labels_has_no_trace_of_them(here: World) -> None:
     assert "clear" not in page
 
 
-def test_a_shuffle_promises_nothing_where_labels_divide_the_crowd(here: World) -> None:
+def test_no_shuffled_epsilon_is_stated_if_labels_divide_the_crowd(here: World) -> None:
     sealed = {"sealed_to": "8520f0098930a754748b7ddcb43ef75a0dbf3a0d26381af4eba4a98eaa9b4e6a"}
     published = fill(here, until_spring(BIT + PLATFORM, **sealed), PEOPLE)
     assert results_of(here, published).rounds[0].shuffled is msgspec.UNSET
@@ -259,7 +259,7 @@ def test_a_shuffle_promises_nothing_where_labels_divide_the_crowd(here: World) -
 TODAY = date(2026, 11, 1)
 
 
-def test_check_says_what_is_sent_in_clear() -> None:
+def test_check_states_which_data_are_sent_in_clear() -> None:
     asked = survey(BIT + PLATFORM + VERSION)
     assert any(line.startswith("Sent in clear") for line in describe(asked))
     assert 'labels=["platform", "version"], ' in policy_line(asked)
@@ -280,12 +280,12 @@ def test_check_warns_of_labels_that_single_out_devices() -> None:
 
 
 @pytest.mark.parametrize(("period", "long"), [("once", True), ("month", True), ("week", False)])
-def test_check_says_that_labels_are_fixed_at_the_first_call(period: str, long: bool) -> None:
+def test_check_states_that_labels_are_fixed_at_the_first_call(period: str, long: bool) -> None:
     assert warned(survey(BIT + VERSION, round=period), "fixed at a round's first call") is long
     assert not warned(survey(BIT, round=period), "fixed at a round's first call")
 
 
-def test_the_public_page_says_what_is_sent_in_clear(tmp_path: Path) -> None:
+def test_the_public_page_states_which_data_are_sent_in_clear(tmp_path: Path) -> None:
     with world(tmp_path / "public", NOW, public_pages=True) as here:
         for questions, labelled in ((BIT + PLATFORM, True), (BIT, False)):
             published = here.publish(until_spring(questions, name=f"is-{labelled}"))

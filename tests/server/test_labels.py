@@ -1,4 +1,4 @@
-"""Counts by label value: exact, bounded, the same in any order, and kept wherever tallies are."""
+"""Counts by label value: exact, bounded, independent of order, and kept wherever tallies are."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def survey(questions: str = BIT, of: str = LABELS, **changes: object) -> Survey:
 
 
 def labels_of(number: int) -> Labels:
-    """Return some labels; every third report gives no version."""
+    """Return some labels; every third report has no version."""
     return {
         "platform": ("linux", "mac", None, "beos")[number % 4],
         "version": f"{number % 7}.0" if number % 3 else None,
@@ -60,7 +60,7 @@ def envelope(asked: PublishedSurvey, number: int, count: int = 1) -> Envelope:
 
 
 def expected(asked: Survey, numbers: Sequence[int]) -> dict[tuple[int, bytes], list[int]]:
-    """Return the counts by label value by other means: a tally of each value's own reports."""
+    """Return the counts by label value, computed as a separate tally of each value's reports."""
     members: dict[tuple[int, bytes], list[int]] = {}
     for number in numbers:
         labels = labels_of(number)
@@ -137,7 +137,7 @@ def of_values(values: Sequence[bytes]) -> LabelCounts:
 def test_which_values_are_kept_does_not_depend_on_the_order(
     values: list[bytes], chance: random.Random
 ) -> None:
-    """And what is kept is counted exactly; all others are in OTHER."""
+    """The kept values are counted exactly; all others are counted as OTHER."""
     totals = []
     for _ in range(3):
         chance.shuffle(values)
@@ -152,7 +152,7 @@ def test_which_values_are_kept_does_not_depend_on_the_order(
     assert len(set(totals)) == 1
 
 
-def test_nodes_add_up_to_what_one_node_counts() -> None:
+def test_the_counts_of_several_nodes_add_up_to_those_of_one_node() -> None:
     values = [b"%d" % n for n in range(12)]
     halves = [added({}, of_values(half), 4) for half in (values[:6], values[6:])]
     whole = added({}, of_values(values), 4)
@@ -176,7 +176,7 @@ def test_a_round_keeps_at_most_a_thousand_values_of_an_open_set() -> None:
         st.lists(st.integers(0, 2**62), min_size=1, max_size=4).map(np.array),
     )
 )
-def test_counts_are_read_as_they_were_packed(labels: LabelCounts) -> None:
+def test_packed_counts_survive_a_round_trip(labels: LabelCounts) -> None:
     assert listed(read_labels(packed_labels(labels))) == listed(labels)
 
 
@@ -243,7 +243,7 @@ def test_an_archive_counts_labels_too(tmp_path: Path) -> None:
     assert again.labels
 
 
-def test_deleting_a_survey_and_its_retention_leave_no_label(tmp_path: Path) -> None:
+def test_deletion_and_the_end_of_retention_leave_no_label(tmp_path: Path) -> None:
     with asked_world(tmp_path) as (here, asked):
         here.send(envelope(asked, 0, 300), app=True)
         before = stored(here, asked)

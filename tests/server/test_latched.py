@@ -1,4 +1,4 @@
-"""Latched surveys: counts per round, statements and warnings if reports are sent again."""
+"""Latched surveys: counts per round, statements, and warnings about reports sent again."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def latched(questions: str = BIT, repeat_rounds: int = 2, **changes: object) -> 
 
 
 def reported(here: World) -> PublishedSurvey:
-    """Send the same report in two rounds, under two ids."""
+    """Send the same report in two rounds, under two envelope ids."""
     published = here.publish(latched(minimum_reports=1))
     for number in range(2):
         here.clock.pass_(days=20 * number)
@@ -51,7 +51,7 @@ def test_each_round_is_counted_separately_and_results_name_shared_rounds(here: W
     assert published.survey.repeats
 
 
-def test_results_of_a_fresh_survey_do_not_mention_it(here: World) -> None:
+def test_results_of_a_fresh_survey_mention_no_shared_reports(here: World) -> None:
     results = results_of(here, here.publish(survey(BIT)))
     assert "contain the same reports" not in " ".join(results.notes)
     assert b"repeat_rounds" not in msgspec.json.encode(results)
@@ -69,7 +69,7 @@ def test_check_states_the_privacy_cost() -> None:
     assert "repeat_rounds" not in facts(survey(BIT))
 
 
-def test_a_report_of_many_bits_is_warned_of_as_a_fingerprint() -> None:
+def test_check_warns_that_a_report_of_many_bits_is_a_fingerprint() -> None:
     wide = texts.choice(20, "unary")
     assert "20 bits and is the same in 3 rounds, so anyone" in warned(latched(wide, 3))
     assert "fingerprint" not in warned(survey(wide))
@@ -79,7 +79,7 @@ def test_a_report_of_many_bits_is_warned_of_as_a_fingerprint() -> None:
     assert "fingerprint" not in warned(latched(ten, 3, ask=1))
 
 
-def test_a_last_report_sent_in_fewer_rounds_is_warned_of() -> None:
+def test_check_warns_of_a_last_report_sent_in_fewer_rounds() -> None:
     assert "the last report is sent in only 1 of 2 rounds" in warned(latched())
     assert "the last report" not in warned(latched(repeat_rounds=3))
 
@@ -101,7 +101,7 @@ def test_publishing_under_the_same_name_shows_the_change() -> None:
 
 
 def test_a_page_names_rounds_that_share_reports(here: World) -> None:
-    """The trend names them too, and a snippet that the JavaScript client refuses is not shown."""
+    """The trend names them too. A snippet that the JavaScript client would refuse is not shown."""
     published, analyst = reported(here), here.bearer("analyst")
     page = here.client.get(f"/surveys/{published.id}", headers=analyst).text
     assert "keeps that report. It sends it again" in page

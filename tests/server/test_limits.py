@@ -1,4 +1,4 @@
-"""Rate limits on reports without a token: per address neighbourhood, without storing addresses."""
+"""Rate limits for reports without a token: per address neighbourhood, without storing addresses."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def send(
 
 @pytest.fixture
 def limited(here: World) -> World:
-    """Return a limit of three reports an hour."""
+    """Return a server with a limit of three reports an hour."""
     from dataclasses import replace
 
     here.front.intake = replace(here.front.intake, limits=Limits(3, here.clock))
@@ -84,7 +84,7 @@ def test_a_neighbourhood_has_an_hourly_quota_per_survey(limited: World) -> None:
 
 
 def test_every_hour_has_its_own_quota() -> None:
-    """Each quota is used up, refuses until its hour is over, and states the remaining seconds."""
+    """A used-up quota refuses reports until its hour is over, and states the remaining seconds."""
     quota = Limits(3, clock := Hands())
     for _ in range(5):
         assert [quota.wait(NEAR, "a") for _ in range(5)] == [0, 0, 0, 3_600, 3_600]
@@ -95,7 +95,7 @@ def test_every_hour_has_its_own_quota() -> None:
 
 
 def test_an_hour_begins_with_its_first_report() -> None:
-    """Earlier idle hours do not count."""
+    """Idle hours before the first report do not count."""
     quota = Limits(1, clock := Hands())
     for hours in (1, 2, 7.5):
         assert [quota.wait(NEAR, "a") for _ in range(2)] == [0, 3_600]
@@ -116,15 +116,15 @@ def test_refused_reports_use_up_no_quota(limited: World) -> None:
     assert send(limited, asked, 10).status_code == 200
 
 
-def test_no_header_changes_the_sender_s_address(limited: World) -> None:
+def test_no_header_changes_the_address_of_the_sender(limited: World) -> None:
     asked = limited.publish(survey())
     forged = {"tests.sender": "x", "X-Forwarded-For": "203.0.113.9"}
     sent = [send(limited, asked, number, headers=forged).status_code for number in range(4)]
     assert sent == [200, 200, 200, 429]
 
 
-def test_the_table_has_one_size_and_keeps_no_address(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Its size is fixed for any number of senders, and an address has a new slot every hour."""
+def test_the_table_has_a_fixed_size_and_stores_no_address(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The size is the same for any number of senders, and an address gets a new slot every hour."""
     monkeypatch.setattr(limits, "COUNTERS", 64)
     made = Limits(10, clock := Hands())
     taken = sum(made.wait(number.to_bytes(8), "a") == 0 for number in range(10_000))
@@ -135,7 +135,7 @@ def test_the_table_has_one_size_and_keeps_no_address(monkeypatch: pytest.MonkeyP
         made.wait(NEAR, "a")
         places.add(next(bucket for bucket, count in enumerate(made._counts) if count))
         assert len(made._counts) == 64
-    assert len(places) > 1  # one slot for all: probability 64**-31
+    assert len(places) > 1  # if all slots were equal by chance: probability 64**-31
 
 
 def post(server: Server, body: bytes, **headers: str) -> int:

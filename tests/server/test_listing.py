@@ -1,4 +1,4 @@
-"""Public list of surveys: its entries, how long they stay, and its maximum size."""
+"""Public list of surveys: its entries, how long they stay, and the maximum size."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from tests.command import run
 from tests.server.surveys import KEY, PUBLIC, choice, published, survey
 from tests.server.world import World
 
-OVER = datetime(2027, 3, 15, tzinfo=UTC)  # the usual survey: its last day plus 14 days of grace
+OVER = datetime(2027, 3, 15, tzinfo=UTC)  # the default survey's last day plus 14 days of grace
 
 
 def listed(here: World) -> list[str]:
@@ -71,7 +71,7 @@ def test_a_finished_survey_is_still_served_by_its_id(here: World) -> None:
 
 
 def test_a_distrusted_clock_empties_no_list(here: World) -> None:
-    """Every device would trust an empty list."""
+    """An empty list would be wrong, and every device would trust it."""
     here.publish(survey())
     assert len(listed(here)) == 1
     here.clock.pass_(days=400)
@@ -80,7 +80,7 @@ def test_a_distrusted_clock_empties_no_list(here: World) -> None:
 
 
 def test_a_document_has_at_most_256_kib_when_it_is_published(here: World) -> None:
-    """Clients still read larger documents, which older servers published."""
+    """Clients can still read larger documents, which older servers published."""
     largest, larger = sized(MAX_PUBLISHED_BYTES), sized(MAX_PUBLISHED_BYTES + 1)
     assert len(render_document(largest)) == MAX_PUBLISHED_BYTES == 2**18 < MAX_DOCUMENT_BYTES
     assert here.publish(largest).id in listed(here)
@@ -97,10 +97,10 @@ def post(here: World, asked: Survey) -> Any:  # Any: a test response
     return here.client.post("/v1/surveys", json=body, headers=here.bearer("operator"))
 
 
-def test_publishing_refuses_before_the_list_is_too_large(
+def test_publishing_is_refused_before_the_list_is_too_large(
     here: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It is not refused to publish the same survey again, or one that fits after others ended."""
+    """Publishing the same survey again is allowed, or one that fits after others have ended."""
     monkeypatch.setattr(module, "MAX_LIST_BYTES", 100_000)
     first, second = sized(60_000), another(60_000)
     made = here.publish(first)
@@ -114,7 +114,7 @@ def test_publishing_refuses_before_the_list_is_too_large(
     assert listed(here) == [] != [here.publish(second)]
 
 
-def test_publishing_refuses_before_the_list_has_too_many(
+def test_publishing_is_refused_before_the_list_has_too_many_surveys(
     here: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(module, "MAX_LISTED", 2)
@@ -124,7 +124,7 @@ def test_publishing_refuses_before_the_list_has_too_many(
         here.publish(survey(title="Survey 2"))
 
 
-def test_clients_read_every_list_that_may_be_published(here: World) -> None:
+def test_clients_can_read_every_list_that_may_be_published(here: World) -> None:
     """Fill the list with as many of the largest or of small documents as may be published."""
     assert MAX_LIST_BYTES <= CLIENTS_BYTES // 4
     assert MAX_LISTED <= reading.MAX_LISTED

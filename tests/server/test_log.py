@@ -1,4 +1,4 @@
-"""Damage in the write-ahead log: only what no power cut can explain."""
+"""Damage in the write-ahead log: a fault is certain only if no power cut can explain it."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ FRAME = 24 + 1_024
 TABLE = "CREATE TABLE rows (number INTEGER PRIMARY KEY, content BLOB)"
 
 
-def test_a_first_start_after_a_power_cut_begins_again(tmp_path: Path) -> None:
-    """The log lacks one page of the transaction that creates the tables, so none of them exists."""
+def test_a_first_start_cut_short_by_a_power_cut_is_repeated(tmp_path: Path) -> None:
+    """The log lacks one page of the transaction that creates the tables, so no table exists."""
     made = tmp_path / "made" / FILE
     made.parent.mkdir()
     driver = connect(made)
@@ -47,7 +47,7 @@ def file(tmp_path: Path) -> Path:
 
 
 def written(file: Path, *transactions: int, covers: int = 0) -> None:
-    """Commit transactions of this many one-page rows, and leave the folder as a kill does."""
+    """Commit transactions of these numbers of one-page rows; leave the folder as a kill does."""
     alive = Path(shutil.copytree(file.parent, file.parent / "alive"))
     driver = connect(alive / FILE)
     for statement in COVER * covers:
@@ -101,15 +101,15 @@ def test_the_last_commit_may_be_torn_in_any_order(file: Path) -> None:
     assert is_certain(file) is False
 
 
-def test_commits_that_are_not_synced_prove_nothing(file: Path) -> None:
+def test_unsynced_commits_prove_nothing(file: Path) -> None:
     """Two processes emptied the log; neither's marker reached the disk before the next commit."""
     written(file, 3, covers=2)
     put(file, 0, bytes(FRAME))
     assert is_certain(file) is False
 
 
-def test_remains_of_an_earlier_cut_prove_nothing(file: Path) -> None:
-    """The remains have the log's own salts and a commit, and later writes lie behind them."""
+def test_remains_of_an_earlier_power_cut_prove_nothing(file: Path) -> None:
+    """The remains have the log's own salts and a commit, and are followed by later writes."""
     written(file, 2, 4)
     first = next(n for n in range(frames(file)) if frame(file, n)[4:8] != bytes(4)) + 1
     torn, commit = frames(file), frame(file, frames(file) - 1)

@@ -1,4 +1,4 @@
-"""Log of the server: one line for thousands of similar events, and nothing about senders."""
+"""Log of the server: one line for thousands of similar events, and no data about senders."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ from tests.server.world import World
 
 @pytest.fixture(params=[False, True], ids=["lines", "JSON"])
 def log(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[StringIO]:
-    """Return the log that a server with these settings writes."""
+    """Yield the log of a server with these settings."""
     monkeypatch.setattr(sys, "stderr", written := StringIO())
-    monkeypatch.setattr(logging, "_handlerList", [])  # those of other libraries are closed here
+    monkeypatch.setattr(logging, "_handlerList", [])  # dictConfig closes those in the list
     before = {name: logging.getLogger(name).__dict__.copy() for name in ("_granian", "deniable")}
     config = logging_config("serve", as_json=request.param)
     logging.config.dictConfig({"version": 1, "disable_existing_loggers": False, **config})
@@ -59,11 +59,11 @@ def test_omitted_log_lines_are_counted() -> None:
     assert said("full") == "full (repeated 2 times)"
 
 
-def test_the_log_in_json_names_the_problem_document_and_no_more(
+def test_the_json_log_names_the_problem_document_and_nothing_else(
     here: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(sys, "stderr", written := StringIO())
-    monkeypatch.setattr(logging, "_handlerList", [])  # those of other libraries are closed here
+    monkeypatch.setattr(logging, "_handlerList", [])  # dictConfig closes those in the list
     app = here.bearer("app")
     asked = here.publish(survey())
     config = logging_config("serve", as_json=True)

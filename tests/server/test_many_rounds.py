@@ -1,4 +1,4 @@
-"""Surveys with thousands of rounds: cost does not grow with rounds that were not requested."""
+"""Surveys with thousands of rounds: the cost does not depend on rounds that were not requested."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ NOW = datetime(2040, 1, 1, tzinfo=UTC)
 
 @pytest.fixture(scope="module")
 def many(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[World, PublishedSurvey]]:
-    """Publish a survey with reports in each round."""
+    """Publish a survey, and add reports to each of its rounds."""
     with world(tmp_path_factory.mktemp("many") / "data", NOW) as here:
         asked = here.publish(survey(round="day", opens=FIRST, closes=LAST, minimum_reports=1))
         with here.store.transaction() as transaction:
@@ -39,7 +39,7 @@ def get(here: World, path: str) -> Any:
 
 
 @pytest.mark.long
-def test_an_answer_has_the_newest_rounds_and_counts_the_others(
+def test_a_response_has_the_newest_rounds_and_counts_the_others(
     many: tuple[World, PublishedSurvey],
 ) -> None:
     here, asked = many
@@ -63,7 +63,7 @@ def test_an_answer_has_the_newest_rounds_and_counts_the_others(
 def test_a_page_lists_some_rounds_and_links_to_the_others(
     many: tuple[World, PublishedSurvey],
 ) -> None:
-    """Following only the page's links leads to the first round."""
+    """Following only the page's links leads back to the first round."""
     here, asked = many
     path, pages, seen = f"/surveys/{asked.id}", 0, set[int]()
     while path:
@@ -85,7 +85,7 @@ def test_a_page_lists_some_rounds_and_links_to_the_others(
 def test_the_time_does_not_grow_with_rounds_that_were_not_requested(
     many: tuple[World, PublishedSurvey],
 ) -> None:
-    """Compare CPU time with a survey of only as many rounds as an answer holds."""
+    """Compare CPU time with that of a survey whose rounds all fit into one response."""
     here, asked = many
     small = here.publish(
         survey(name="small", round="day", opens=LAST - timedelta(days=399), closes=LAST,

@@ -1,4 +1,4 @@
-"""map_merge: processes every item once, with the same result even when workers die."""
+"""`map_merge`: it processes every item once, with the same result even if workers die."""
 
 import os
 import signal
@@ -96,7 +96,7 @@ def test_an_error_in_the_function_reaches_the_caller(where: str) -> None:
 def test_workers_of_our_own_cluster_keep_their_memory(monkeypatch: pytest.MonkeyPatch) -> None:
     """Check the environment that the kernel shows for a started worker.
 
-    A change after its start would have no effect. This process keeps its own environment.
+    A change after the start would have no effect. This process keeps its own environment.
     """
     monkeypatch.setenv("MALLOC_TRIM_THRESHOLD_", "65536")
     before = dict(os.environ)

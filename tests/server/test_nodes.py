@@ -1,8 +1,8 @@
 """Several nodes on one PostgreSQL: no acknowledged report is lost, and none is counted twice.
 
 Clients send each batch to one of two servers, or to both simultaneously, and repeat it until one
-acknowledges it. Meanwhile every connection to the database is cut repeatedly, and both nodes settle
-all the time. The same check must find planted bugs.
+acknowledges it. Meanwhile every connection to the database is cut repeatedly, and both nodes keep
+settling (removing the order of arrival). The same check must find planted bugs.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ TO_BOTH = 0.2
 
 @dataclass
 class Nodes(Trial):
-    """Trial that cuts all connections to the database instead of killing."""
+    """Trial that cuts all database connections instead of killing servers."""
 
     cluster: Cluster | None = None
     servers: list[Server] = field(default_factory=list)
@@ -91,7 +91,7 @@ def trial(
     return Nodes(database, batches, cuts, command(bug), cluster=cluster)
 
 
-def test_fifty_cuts_lose_nothing_and_double_nothing(cluster: Cluster, database: Database) -> None:
+def test_fifty_cuts_lose_and_duplicate_nothing(cluster: Cluster, database: Database) -> None:
     """The clients send 80,000 reports in 400 batches."""
     nodes = trial(cluster, database, batches=400, cuts=50)
     assert nodes.run() == nodes.truth()
@@ -103,9 +103,7 @@ def test_fifty_cuts_lose_nothing_and_double_nothing(cluster: Cluster, database: 
 
 
 @pytest.mark.long
-def test_five_hundred_cuts_lose_nothing_and_double_nothing(
-    cluster: Cluster, database: Database
-) -> None:
+def test_five_hundred_cuts_lose_and_duplicate_nothing(cluster: Cluster, database: Database) -> None:
     """The clients send 1,600,000 reports in 8,000 batches."""
     nodes = trial(cluster, database, batches=8_000, cuts=500)
     assert nodes.run() == nodes.truth()
@@ -116,7 +114,7 @@ def test_the_trial_detects_counted_duplicates(cluster: Cluster, database: Databa
     assert nodes.run()[0] > nodes.truth()[0]
 
 
-# One node acts while the other is within a group
+# One node acts while the other is between its write and its commit
 
 
 @dataclass
@@ -179,7 +177,7 @@ def test_nodes_never_wait_for_each_other(pair: Pair) -> None:
 
 
 @pytest.mark.parametrize(("ends", "outcome"), [(True, "duplicates"), (False, "accepted")])
-def test_an_envelope_at_two_nodes_simultaneously_counts_once(
+def test_an_envelope_sent_to_two_nodes_simultaneously_counts_once(
     pair: Pair, ends: bool, outcome: str
 ) -> None:
     with pair.halfway(1, ends=ends):
@@ -193,7 +191,7 @@ def test_an_envelope_at_two_nodes_simultaneously_counts_once(
 def test_nodes_count_once_at_every_default_isolation_level(
     cluster: Cluster, database: Database, level: str
 ) -> None:
-    """A node that waits for another must then see the other's rows, even after settling."""
+    """A node that waits for another must see the other's rows afterwards, even after settling."""
     name = database.parameters()["dbname"]
     cluster.say(f"ALTER DATABASE {name} SET default_transaction_isolation TO '{level}'")
     with (
@@ -230,7 +228,7 @@ def test_sealing_a_round_waits_for_an_uncommitted_group(pair: Pair) -> None:
 
 
 def test_a_round_whose_tally_is_damaged_at_one_node_keeps_its_envelopes(pair: Pair) -> None:
-    """Only the envelopes allow a recount."""
+    """Only the envelopes make a recount possible."""
     pair.take(1)
     pair.one, pair.other = pair.other, pair.one
     pair.take(2)
@@ -265,10 +263,10 @@ def test_two_servers_with_the_same_node_name_wait_for_each_other_and_lose_nothin
     assert pair.counted() == 2
 
 
-def test_surveys_become_visible_in_the_order_of_their_sequence(
+def test_surveys_become_visible_in_the_order_of_their_sequence_numbers(
     pair: Pair, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A node that has seen a higher sequence number would never read a lower one."""
+    """Otherwise a node that has seen a higher sequence number would never read a lower one."""
     known: list[list[int]] = []
 
     add_entry = PostgresStore._add_entry

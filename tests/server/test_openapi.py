@@ -1,6 +1,6 @@
-"""OpenAPI document: describes exactly what is sent, with each address, status and key.
+"""OpenAPI document: it describes exactly what the server sends: addresses, statuses and keys.
 
-In all other tests, the fixture `here` compares every answer with it.
+In all other tests, the fixture `here` compares every response with it.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ Headers = dict[str, str]
 PROBLEM_CONTENT = document()["components"]["responses"]["problem"]["content"]
 
 
-# Changes to a server that make intake answer each status: a body that does not arrive, an internal
+# Changes that make a server's intake give each status: a body that does not arrive, an internal
 # error, and overload. test_every_refusal.py sends the requests to a real server.
 FRONT = "import deniable.server.http.intake_front as front, dataclasses\n"
 BEFORE = {
@@ -53,14 +53,14 @@ BEFORE = {
     "    for path, route in front.ROUTES.items()}\n"
     "import deniable.server.http.rate_limit as pace\npace.PATIENCE_SECONDS = 0.0",
 }
-ALWAYS = {"500", "503"}  # an internal error; an unreadable store or overload
+ALWAYS = {"500", "503"}  # an internal error; an unreadable store, or overload
 LISTED = "/v1/surveys"
 TOO_LONG, CUT_OFF = {"CONTENT_LENGTH": "10000000"}, {"CONTENT_LENGTH": "100"}
 SLOW = {("/v1/envelopes", "post"): {"408"}}  # intake addresses that read a body
 
 
 class Broken:
-    """Object whose every attribute raises this error."""
+    """Object that raises this error for every attribute."""
 
     def __init__(self, error: Exception) -> None:
         self._error = error
@@ -71,7 +71,7 @@ class Broken:
 
 @contextmanager
 def broken(here: World, error: Exception) -> Iterator[None]:
-    """Make the store and the catalogue of intake and reader fail."""
+    """Make the store and the catalogue fail, for intake and reader."""
     reader, intake = here.app.extensions["deniable"], here.front.intake
     failing: Any = Broken(error)
     here.app.extensions["deniable"] = replace(reader, store=failing, catalogue=failing)
@@ -83,7 +83,7 @@ def broken(here: World, error: Exception) -> Iterator[None]:
 
 
 def limited(here: World, sent: Envelope) -> Any:
-    """Return the answer to a sender whose quota is zero."""
+    """Return the response to a sender whose quota is zero."""
     intake = here.front.intake
     here.front.intake = replace(intake, limits=Limits(0))
     try:
@@ -93,7 +93,7 @@ def limited(here: World, sent: Envelope) -> Any:
 
 
 def statuses_of(here: World, ask: Ask, role: str | None, *others: Any) -> dict[str, Any]:
-    """Return an address's statuses for its role, for others, and when everything is broken."""
+    """Return an address's responses by status: to its role, to others, and if everything fails."""
     headers = here.bearer(role) if role else {}
     answers = [ask(headers=headers), *others]
     if role:
@@ -153,7 +153,7 @@ class Api:
         )  # fmt: skip
 
     def refused_for_its_content(self) -> list[Any]:
-        """Return refusals of documents; the last refusal is that of a full list."""
+        """Return refusals of documents; the last one is the refusal by a full list."""
         other = Ed25519PrivateKey.generate()
         strange = {"signature": sign(self.text, other), "key": public_hex(other)}
         with pytest.MonkeyPatch.context() as patch:
@@ -183,7 +183,7 @@ class Api:
         )  # fmt: skip
 
     def in_doubt(self) -> list[Any]:
-        """Return answers while the clock is distrusted, and without a survey's key."""
+        """Return responses while the clock is distrusted, and for a survey whose key is missing."""
         here, lost = self.here, public_hex(X25519PrivateKey.generate())
         sealed = here.publish(survey(name="sealed", sealed_to=lost))
         missing = here.post(seal(envelope(sealed, 1), lost).pack(), SEALED_TYPE)
@@ -194,7 +194,7 @@ class Api:
 
 
 def sent(here: World) -> dict[tuple[str, str], dict[str, Any]]:
-    """Return every answer that the API can give, by address and method."""
+    """Return every response that the API can give, by address and method."""
     api, http = Api(here), here.client
     answers = {
         ("/v1/envelopes", "post"): api.envelopes(),
@@ -228,7 +228,7 @@ def listed(made: Any) -> Iterator[tuple[str, str, Any]]:
                 yield path, method, operation
 
 
-def test_every_status_that_is_answered_is_listed_and_no_other(here: World) -> None:
+def test_every_status_that_is_sent_is_listed_and_no_other(here: World) -> None:
     answers = sent(here)
     statuses = {(p, m): set(operation["responses"]) for p, m, operation in listed(document())}
     assert statuses == {
@@ -251,7 +251,7 @@ def test_every_key_that_is_sent_is_described(here: World) -> None:
 
 
 def paths_served(here: World) -> set[tuple[str, str]]:
-    """Return every address and method of intake and reader that is meant for programs."""
+    """Return every address and method of intake and reader that programs use."""
     reader = {
         (re.sub(r"<identifier>", "{id}", rule.rule), method.lower())
         for rule in here.app.url_map.iter_rules()

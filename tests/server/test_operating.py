@@ -1,4 +1,4 @@
-"""Operator pages: roles, and protection of their forms from other pages."""
+"""Operator pages: roles, and protection of the forms against other sites."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def form_token(client: FlaskClient, path: str = "/operate") -> str:
 
 
 def acts(published: PublishedSurvey, here: World) -> list[tuple[str, dict[str, str]]]:
-    """Return every form with filled-in fields."""
+    """Return every form with its fields filled in."""
     token = here.store.tokens()[0].id
     return [
         ("/operate/tokens", {"role": "analyst", "days": "7"}),

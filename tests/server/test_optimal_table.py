@@ -1,4 +1,4 @@
-"""Tables made for a survey: verified from their document, with the least variance."""
+"""Tables computed for a survey: verified from the document alone, with minimum variance."""
 
 import json
 from fractions import Fraction
@@ -24,7 +24,7 @@ GRID = [
     *((epsilon, None) for epsilon in ("4.000000001", "6", "8", "12", "20")),
     *((epsilon, steps) for epsilon in ("0.3", "1", "9", "20") for steps in (2, 4, 10)),
 ]
-BEST = {  # n times the worst variance on [-1, 1], and the limit of any equally fine grid
+BEST = {  # n times the worst variance on [-1, 1], and a lower bound for every grid of this size
     "0.5": (16.005, 15.9),
     "1": (3.994, 3.990),
     "2": (0.8688, 0.8649),
@@ -37,7 +37,7 @@ BEST = {  # n times the worst variance on [-1, 1], and the limit of any equally 
 
 @cache
 def question(epsilon: str, steps: int | None = None) -> dict[str, Any]:
-    """Return the question in its published form."""
+    """Return the question as it is published."""
     text = survey_text(number(-3, 9, "optimal-table", epsilon=epsilon, grid=steps))
     (published,) = json.loads(render_document(parse_survey_file(text)))["question"]
     assert isinstance(published, dict)
@@ -45,7 +45,7 @@ def question(epsilon: str, steps: int | None = None) -> dict[str, Any]:
 
 
 def symbols(published: dict[str, Any]) -> list[tuple[Fraction, list[int]]]:
-    """Return value and column of every symbol, parsed from the protocol's description."""
+    """Return the value and the column of every symbol, parsed as the protocol describes."""
     each, integers = published["grid"] + 2, [int(text) for text in published["integers"]]
     half = [integers[at : at + each] for at in range(0, len(integers), each)]
     lower = [(Fraction(value, ONE), column) for value, *column in half]
@@ -54,8 +54,8 @@ def symbols(published: dict[str, Any]) -> list[tuple[Fraction, list[int]]]:
 
 
 @pytest.mark.parametrize(("epsilon", "steps"), GRID)
-def test_every_table_is_private_whole_and_unbiased(epsilon: str, steps: int | None) -> None:
-    """Check in rational arithmetic, with a lower bound on e^ε from another library."""
+def test_every_table_is_private_complete_and_unbiased(epsilon: str, steps: int | None) -> None:
+    """Checked in rational arithmetic, with a lower bound on e^ε from another library."""
     published = question(epsilon, steps)
     table = symbols(published)
     with mpmath.workprec(400):
@@ -71,10 +71,10 @@ def test_every_table_is_private_whole_and_unbiased(epsilon: str, steps: int | No
 
 @pytest.mark.parametrize("epsilon", BEST)
 def test_the_worst_answer_has_the_least_possible_variance(epsilon: str) -> None:
-    """Compare the document alone with independent figures, within one per cent.
+    """The document alone must match independent figures, within one per cent.
 
-    Between two points the variance is a parabola, so the maximum is sought at many positions, to
-    1e-6.
+    Between two points the variance is a parabola, so the maximum is taken over many positions and
+    is accurate to 1e-6.
     """
     published = question(epsilon)
     steps, table = published["grid"], symbols(published)
@@ -99,7 +99,7 @@ def document(*questions: dict[str, Any]) -> bytes:
 
 
 def test_a_survey_without_a_mechanism_gets_the_table_if_it_gains_enough() -> None:
-    """The table must beat every formula's variance by two per cent; otherwise nothing changes."""
+    """The table must beat every formula's variance by two per cent; otherwise a formula is used."""
     chosen = {}
     for text in ("0.1", "0.3", "0.5", "1", "4", "12"):
         asked = parse_survey_file(survey_text(number(epsilon=text))).questions[0].mechanism
@@ -111,8 +111,8 @@ def test_a_survey_without_a_mechanism_gets_the_table_if_it_gains_enough() -> Non
     assert list(chosen.values()) == ["one-bit-mean"] * 2 + ["optimal-table"] * 4
 
 
-def test_a_stated_mechanism_stays() -> None:
-    """A stated mechanism stays, even with a grid that no table has; so does a stated grid."""
+def test_a_stated_mechanism_is_kept() -> None:
+    """A stated mechanism is kept even with a grid that no table has; so is a stated grid."""
     for name in mechanisms("number"):
         (asked,) = parse_survey_file(survey_text(number(0, 1, name))).questions
         assert asked.mechanism.name == name
@@ -185,7 +185,7 @@ def test_without_a_table_a_formula_is_used_or_the_fix_is_named(
 
 
 def test_a_failed_search_gives_no_table(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The proof rejects any wrong result, here one in which half of each column is missing."""
+    """The proof rejects every wrong result. Here the search returns only half of the table."""
     found = optimal_table.search(1.0, 4)
     monkeypatch.setattr(optimal_table, "search", lambda epsilon, steps: found[: len(found) // 2])
     with pytest.raises(NoTable, match="ε 1 with 4 steps"):

@@ -1,10 +1,10 @@
-"""Order of arrival is not stored: a stolen data folder does not link reports of one install.
+"""Order of arrival is not stored: a stolen data folder does not link the reports of an install.
 
 Each install sends one report to each of two surveys in succession, so the installs arrive in the
-same order at both. The attacker copies the folder, sorts each survey's ids by a trace of time, and
-links the ids at equal positions. If the traces reveal nothing, the links are a random permutation:
-P[k or more of n are correct] <= 1 / k!. With at most 60 traces in at most 10 copies, 17 or more
-correct links have probability below 600 / 17! < 2e-12.
+same order at both. The attacker copies the folder, sorts each survey's ids by some trace of time,
+and links the ids at equal positions. If the traces reveal nothing, the links are a random
+permutation: P[k or more of n are correct] <= 1 / k!. With at most 60 traces in at most 10 copies,
+17 or more correct links have probability below 600 / 17! < 2e-12.
 """
 
 import random
@@ -31,7 +31,7 @@ INSTALLS, COPIES = 120, 10
 TOO_MANY = 17
 PAGES = 1_024, 4_096  # our page size, and SQLite's default
 WAL_HEAD, FRAME_HEAD = 32, 24
-Install = tuple[bytes, bytes]  # its id in either survey
+Install = tuple[bytes, bytes]  # the ids of its envelopes in the two surveys
 Trace = Callable[[bytes, bytes], tuple[int, ...]]
 
 
@@ -47,7 +47,7 @@ def _last_position(content: bytes, identifier: bytes) -> tuple[int, ...]:
 
 
 def _from_the_page_s_end(page: int, content: bytes, identifier: bytes) -> tuple[int, ...]:
-    """Return the cells of a page from its end to its beginning, as SQLite adds them."""
+    """Order by page, and within a page from its end to its beginning, as SQLite adds cells."""
     place = content.find(identifier)
     return place // page, -place
 
@@ -57,7 +57,7 @@ def _in_any_page(page: int, content: bytes, identifier: bytes) -> tuple[int, ...
 
 
 def _frames(content: bytes, identifier: bytes) -> tuple[int, ...]:
-    """Return how many versions of each page the write-ahead log contains."""
+    """Return how many versions of the page the write-ahead log contains."""
     return (content.count(identifier),)
 
 
@@ -71,7 +71,7 @@ TRACES: tuple[Trace, ...] = (
 
 
 def max_links(copy: Path, installs: Sequence[Install]) -> int:
-    """Return the installs that the best attack links, in a copy of a folder or a backup."""
+    """Return how many installs the best attack links, in a copy of a folder or a backup."""
     files = copy.iterdir() if copy.is_dir() else [copy]
     found = [_links(ranks, installs) for file in files for ranks in _rankings(file, installs)]
     return max(found, default=0)
@@ -83,7 +83,7 @@ def _rankings(file: Path, installs: Sequence[Install]) -> Iterator[list[list[byt
     there = [[one[side] for one in installs if one[side] in content] for side in (0, 1)]
     for trace, backwards in product(TRACES, (False, True)):
         yield [
-            # Equal traces reveal nothing, so their ids are sorted by themselves.
+            # Equal traces reveal nothing, so ids with equal traces are sorted by id.
             sorted(
                 ids, key=lambda each: (trace(content, each), each), reverse=backwards
             )  # in one sort
@@ -113,7 +113,7 @@ def copied(data: Path, target: Path) -> Path:
 
 
 class Watched(SqliteStore):
-    """Store that copies its folder whenever it forgets the order, if asked to."""
+    """Store that copies its folder after chosen calls of `forget_order`."""
 
     copies: list[Path]
     wanted: set[int]
@@ -145,7 +145,7 @@ def sent_one_by_one(store: SqliteStore, installs: Sequence[Install]) -> None:
     writer.stop()
 
 
-@pytest.mark.parametrize("number", [30, INSTALLS])  # fills one bucket, or several
+@pytest.mark.parametrize("number", [30, INSTALLS])  # fill one bucket, or several
 def test_no_copy_of_the_folder_links_two_surveys(
     store: Watched, tmp_path: Path, number: int
 ) -> None:
@@ -196,7 +196,7 @@ def test_the_attack_finds_the_order_of_commits_in_a_log(
 
 
 def test_a_log_contains_at_most_one_group(store: Watched) -> None:
-    """Copy the folder at the worst moment, between a group's commit and the next step."""
+    """The folder is copied at the worst moment, between a group's commit and the next step."""
     sent_one_by_one(store, crowd(4, 40))
     asked = Catalogue(store).surveys()[0]
     for group in (crowd(5, 20), crowd(6, 20)):
@@ -248,7 +248,7 @@ def test_a_reader_delays_forgetting_but_the_store_does_not_wait(store: Watched) 
 
 @pytest.mark.parametrize("seed", range(3))
 def test_stored_bytes_depend_only_on_the_set_of_envelopes(tmp_path: Path, seed: int) -> None:
-    """Backups of two servers that get the same 400 envelopes in different orders are equal.
+    """Two servers get the same 400 envelopes in different orders; their backups are equal.
 
     The groups differ as well. A few envelopes are larger than a bucket.
     """
@@ -274,7 +274,7 @@ def test_stored_bytes_depend_only_on_the_set_of_envelopes(tmp_path: Path, seed: 
     assert backups[0] == backups[1]
 
 
-def test_a_bucket_returns_its_contents() -> None:
+def test_a_bucket_survives_a_round_trip() -> None:
     chance = random.Random(4)
     kept = sorted(
         Kept(chance.randbytes(16), count, chance.randbytes(size))
@@ -288,7 +288,7 @@ def test_a_bucket_returns_its_contents() -> None:
 def test_an_id_counts_once_for_every_size_of_envelope(
     store: Watched, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Mix sizes, send some ids again with another size, and let bucket numbers collide."""
+    """Sizes are mixed, some ids are sent again with another size, and bucket numbers collide."""
     number = envelope_rows._number
     monkeypatch.setattr(envelope_rows, "_number", lambda *of: number(*of) % 400)
     asked, chance = published(store, survey()), random.Random(9)
@@ -322,7 +322,7 @@ def test_envelopes_of_any_size_are_read_when_ids_differ_in_the_last_bit(
 
 @pytest.mark.parametrize("size", [700, 1_000, 3_000, 8_000])
 def test_the_position_of_a_large_envelope_reveals_no_time(store: Watched, size: int) -> None:
-    """Use the size of a unary report of 8,000 options; its last bytes reveal no time either."""
+    """The size is that of a unary report of 8,000 options; the last bytes reveal no time either."""
     installs = crowd(size)
     surveys = [published(store, survey(name=name)) for name in ("one", "other")]
     for install in installs:
@@ -338,7 +338,7 @@ def test_the_position_of_a_large_envelope_reveals_no_time(store: Watched, size: 
 
 @pytest.mark.parametrize("seed", range(5))
 def test_the_last_envelope_added_to_a_bucket_leaves_no_trace(seed: int) -> None:
-    """Adding it gives the same bytes as packing all of them, in any order."""
+    """Adding it gives the same bytes as packing all envelopes in any order."""
     chance = random.Random(seed)
     kept, grown = list[Kept](), bucket.EMPTY
     while True:
@@ -357,7 +357,7 @@ def test_the_last_envelope_added_to_a_bucket_leaves_no_trace(seed: int) -> None:
 
 
 def test_chosen_ids_are_stored_without_empty_buckets(store: Watched) -> None:
-    """Choose ids that differ only in their last bits, and one that is far away."""
+    """The ids differ only in their last bits, except for one that is far away."""
     ids = [number.to_bytes(16, "big") for number in (*range(1_000), 2**127)]
     asked = published(store, survey())
     for start in (7, 0):
@@ -372,7 +372,7 @@ def test_chosen_ids_are_stored_without_empty_buckets(store: Watched) -> None:
 def test_buckets_whose_numbers_collide_stay_separate(
     store: Watched, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Chosen ids can make two places share a hash; here 40 values serve 30 places."""
+    """Chosen ids can give two buckets the same number; here 40 numbers serve 30 buckets."""
     number = envelope_rows._number
     monkeypatch.setattr(envelope_rows, "_number", lambda *of: number(*of) % 40)
     asked = published(store, survey())

@@ -1,6 +1,6 @@
-"""Order of arrival in PostgreSQL: the attack of test_order.py on everything a database reveals.
+"""Order of arrival in PostgreSQL: the attack of test_order.py on all that a database reveals.
 
-Besides positions in a dump and in the database's files, these are ctid, the position of a row, and
+Besides positions in a dump and in the database's files, it uses ctid, the position of a row, and
 xmin, the transaction that wrote it. With 10 traces of at most 20 lists each, 17 or more links have
 probability below 200 / 17! < 6e-13 if the lists reveal nothing.
 """
@@ -28,7 +28,7 @@ ROWS = "SELECT id, ctid::text, xmin::text::bigint FROM {} ORDER BY id"
 
 @dataclass
 class Attacked:
-    """Store to which each install sends a report for both surveys, each in a separate group."""
+    """Store that gets a report from each install for each of two surveys, in separate groups."""
 
     store: PostgresStore
     cluster: Cluster
@@ -46,7 +46,7 @@ class Attacked:
         eventually(lambda: settle(self.store._pool), "settled")
 
     def links(self, installs: Sequence[Install]) -> int:
-        """Return the links of the best attack on a dump, on hidden columns and on files."""
+        """Return the number of links by the best attack on a dump, hidden columns and files."""
         digits = [(one.hex().encode(), other.hex().encode()) for one, other in installs]
         self.cluster.say("CHECKPOINT")
         return max(
@@ -60,7 +60,7 @@ class Attacked:
         return target
 
     def hidden(self) -> Iterator[Path]:
-        """Return lists of ids by position and by transaction; ties are sorted by id."""
+        """Yield lists of ids by position and by transaction; ties are sorted by id."""
         for table in ENVELOPES:
             with psycopg.connect(self.database.url) as connection:
                 query = sql.SQL(ROWS).format(sql.Identifier(table))
@@ -102,7 +102,7 @@ def attacked(cluster: Cluster, database: Database, tmp_path: Path) -> Iterator[A
 def test_no_copy_of_the_database_links_two_surveys(
     attacked: Attacked, number: int, at_once: int
 ) -> None:
-    """Settle often with a few installs, and rarely with many."""
+    """The store settles often with a few installs, or rarely with many."""
     installs = crowd(number, number)
     for start in range(0, number, at_once):
         attacked.send(installs[start : start + at_once])
@@ -112,7 +112,7 @@ def test_no_copy_of_the_database_links_two_surveys(
 
 
 def test_the_attack_links_unsettled_reports(attacked: Attacked) -> None:
-    """Each trace alone reveals them: dump, ctid, xmin and files."""
+    """Each trace alone reveals the order: dump, ctid, xmin and files."""
     installs = crowd(2, 30)
     attacked.send(installs)
     digits = [(one.hex().encode(), other.hex().encode()) for one, other in installs]
@@ -125,7 +125,7 @@ def test_the_attack_links_unsettled_reports(attacked: Attacked) -> None:
 
 @pytest.mark.long
 def test_the_write_ahead_log_still_reveals_the_order(attacked: Attacked) -> None:
-    """DEPLOYING.md states this, and the settings that limit how long: until a checkpoint."""
+    """DEPLOYING.md states this, and the settings that limit the duration: until a checkpoint."""
     installs = crowd(3, 60)
     attacked.send(installs)
     attacked.settle()
@@ -140,7 +140,7 @@ def test_the_write_ahead_log_still_reveals_the_order(attacked: Attacked) -> None
 
 
 def test_old_versions_of_tallies_are_removed_too(attacked: Attacked) -> None:
-    """Each version differs from the previous one by the reports of a group."""
+    """Consecutive versions differ by the reports of a group."""
     digests = []
     for install in crowd(4, 5):
         attacked.send([install])
@@ -152,7 +152,7 @@ def test_old_versions_of_tallies_are_removed_too(attacked: Attacked) -> None:
     assert [digest for digest in digests if attacked.has(digest)] == digests[-2:]
 
 
-def test_purged_reports_are_gone_from_the_files(attacked: Attacked) -> None:
+def test_purged_reports_are_removed_from_the_files(attacked: Attacked) -> None:
     old, new = crowd(5, 20), crowd(6, 1)
     attacked.send(old)
     attacked.settle()

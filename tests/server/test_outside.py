@@ -1,4 +1,4 @@
-"""Servers behind a proxy: public addresses, from headers that the operator trusts."""
+"""Servers behind a proxy: their public addresses come from headers that the operator trusts."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def servers(folder: Path, *more: str) -> Iterator[tuple[Server, PublishedSurvey]
 
 @pytest.fixture(scope="module")
 def behind(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Server, PublishedSurvey]]:
-    """Treat requests from loopback as those of a proxy that serves the pages below /stats."""
+    """Yield a server that treats loopback as a proxy, which serves the pages below /stats."""
     folder = tmp_path_factory.mktemp("behind")
     yield from servers(folder, "--proxy", "127.0.0.1", "--base-path", "/stats/")
 
@@ -58,7 +58,7 @@ def page(server: Server, path: str, headers: dict[str, str]) -> str:
 
 
 def url_root(environ: dict[str, Any], proxies: Sequence[str]) -> str:  # Any: as in WSGI
-    """Return the root address that an application sees."""
+    """Return the root address that the application sees."""
     seen = list[str]()
 
     def application(environ: Any, _: Any) -> Iterable[bytes]:
@@ -71,7 +71,7 @@ def url_root(environ: dict[str, Any], proxies: Sequence[str]) -> str:  # Any: as
 
 
 @pytest.mark.parametrize(("headers", "expected"), PAIRS, ids=range(len(PAIRS)))
-def test_an_address_is_the_public_one(headers: dict[str, str], expected: str) -> None:
+def test_the_application_sees_its_public_address(headers: dict[str, str], expected: str) -> None:
     builder = EnvironBuilder("/", "http://127.0.0.1:8001", headers=Headers(headers))
     builder.environ_overrides = {"REMOTE_ADDR": "192.0.2.7", "REMOTE_PORT": "9"}
     assert url_root(builder.get_environ(), ["192.0.2.7"]).startswith(expected)
@@ -94,7 +94,7 @@ def test_every_link_stays_below_the_base_path(behind: tuple[Server, PublishedSur
         assert [address for address in found if not address.startswith("/stats/")] == []
 
 
-def test_signing_in_and_its_cookie_stay_below_the_base_path(
+def test_sign_in_and_session_cookie_stay_below_the_base_path(
     behind: tuple[Server, PublishedSurvey],
 ) -> None:
     server, asked = behind
@@ -112,7 +112,7 @@ def test_signing_in_and_its_cookie_stay_below_the_base_path(
 def test_a_real_proxy_s_headers_reach_the_pages(
     behind: tuple[Server, PublishedSurvey], tmp_path: Path
 ) -> None:
-    """The proxy alone determines whether a session's cookie is restricted to https."""
+    """The proxy alone determines whether a session cookie is restricted to https."""
 
     def is_secure(server: Server) -> bool:
         signed = requests.get(

@@ -1,4 +1,4 @@
-"""Overload: the server refuses early, stays alive, and bounds its memory."""
+"""Overload: the server refuses early, stays alive, and limits its memory."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ PROGRAM = "from deniable.shared.cli.command import main\n{}\nraise SystemExit(ma
 
 
 def altered(*lines: str) -> list[str]:
-    """Return the command with small values for some of its limits."""
+    """Return the command, with some limits set to small values."""
     return [sys.executable, "-c", PROGRAM.format("\n".join(lines)), "serve"]
 
 
@@ -55,7 +55,7 @@ def head(length: int, kind: str = CONTENT_TYPE, path: str = "/v1/envelopes") -> 
 
 @contextmanager
 def connections(server: Server, number: int, send: bytes) -> Iterator[list[socket.socket]]:
-    """Open this many connections, and send the same bytes over each."""
+    """Open this number of connections, and send the same bytes over each."""
     made = []
     try:
         for _ in range(number):
@@ -85,7 +85,7 @@ def processor_seconds(server: Server) -> float:
 
 
 def test_the_memory_of_bodies_is_bounded(tmp_path: Path) -> None:
-    """Send hundreds of JSON bodies that would be large in memory, then hundreds that never end."""
+    """Hundreds of JSON bodies would be large in memory; then hundreds of bodies never end."""
     many = b'{"envelopes":[{"survey":"","round":0,"id":"","reports":[' + b"{}," * 349_000
     with serving(tmp_path / "data") as server:
 
@@ -199,7 +199,7 @@ def test_uploads_waiting_for_the_disk_are_bounded(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("path", ["/healthz", "/v1/register", "/readyz", "/nothing"])
 def test_health_checks_are_rate_limited(tmp_path: Path, path: str) -> None:
-    """16 connections in a closed loop would otherwise get thousands of answers.
+    """Without a limit, 16 connections in a closed loop would get thousands of responses.
 
     Unknown paths are limited too.
     """
@@ -238,7 +238,10 @@ def test_too_many_health_checks_do_not_block_readiness_checks(
 
 
 def test_readiness_checks_do_not_slow_intake(tmp_path: Path) -> None:
-    """A check takes the writer's lock; one check per request would take ten times as long."""
+    """A check takes the writer's lock.
+
+    With one check per request, intake would be ten times slower.
+    """
     with create_store(tmp_path) as store:
         asked = published(store, this_month())
     numbers = count()

@@ -1,4 +1,4 @@
-"""Pages as JSON: the same facts for the same roles."""
+"""Pages as JSON: the same facts as on the page, for the same roles."""
 
 from __future__ import annotations
 
@@ -42,14 +42,14 @@ def test_the_list_as_json_has_the_facts_of_its_page(
     }  # fmt: skip
 
 
-def test_a_survey_s_data_are_its_results(here: World, published: PublishedSurvey) -> None:
+def test_the_data_of_a_survey_page_are_its_results(here: World, published: PublishedSurvey) -> None:
     for asked in ("", "?round=683"):
         ours = here.client.get(f"/surveys/app-health.json{asked}", headers=here.bearer("analyst"))
         path = f"/v1/surveys/{published.id}/results{asked}"
         assert ours.data == here.client.get(path, headers=here.bearer("analyst")).data
 
 
-def test_operators_have_their_data_and_no_secret(here: World, published: PublishedSurvey) -> None:
+def test_the_data_for_operators_contain_no_secret(here: World, published: PublishedSurvey) -> None:
     here.store.add_counters({(published.sequence, "late"): 17})
     secret = here.token("analyst")
     found = read(here, "/operate.json")

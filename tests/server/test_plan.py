@@ -1,4 +1,4 @@
-"""Forecasts of a question, compared with formulas from other sources."""
+"""Forecasts for a question, compared with formulas from other sources."""
 
 import json
 import math
@@ -30,7 +30,7 @@ def planned(arguments: str) -> dict[str, Any]:
     return found
 
 
-def test_a_bit_has_the_least_possible_variance() -> None:
+def test_a_bit_has_the_minimum_variance() -> None:
     """Expect e^ε / (e^ε - 1)^2 exactly; at ε 1, 4.68 answers are worth one."""
     found = planned("--kind bit --epsilon 1 --people 10000")
     assert found["n_variance"] == pytest.approx(0.92067, rel=1e-5)
@@ -46,7 +46,7 @@ def test_a_bit_has_the_least_possible_variance() -> None:
 def test_a_number_comes_near_the_least_variance_of_any_table(
     epsilon: str, worst: float, limit: float
 ) -> None:
-    """Compare with independent limits, for the mechanism that a survey would use."""
+    """Compare with independently computed limits, for the mechanism that a survey would use."""
     found = plan({**NUMBER, "epsilon": epsilon}, 1_000, None)
     assert found["mechanism"] == "optimal-table"
     assert found["n_variance"] == pytest.approx(worst, rel=0.01)
@@ -60,10 +60,10 @@ def test_a_number_comes_near_the_least_variance_of_any_table(
 def test_a_vector_comes_within_two_per_cent_of_the_least_error(
     dimension: int, limit: float
 ) -> None:
-    """Compare with independent limits.
+    """Compare with independently computed limits.
 
-    The noise of a trusted server on all coordinates together is 4 d (d + 1) / (n ε)^2; one
-    coordinate has a d-th of it.
+    The noise of a trusted server, summed over all coordinates, is 4 d (d + 1) / (n ε)^2; each of
+    the d coordinates has an equal part.
     """
     found = plan({**VECTOR, "dimension": dimension}, 10_000, None)
     assert found["mechanism"] == "k-closest"
@@ -83,7 +83,7 @@ def test_a_vector_comes_within_two_per_cent_of_the_least_error(
 def test_a_shuffled_bit_has_independently_computed_figures(
     epsilon: str, people: int, deviation: float, alone: float
 ) -> None:
-    """Check standard deviations of a count, in people, at δ 1e-6.
+    """Compare standard deviations of a count, in people, at δ 1e-6.
 
     With fewer people, δ would be 1e-5 or more.
     """
@@ -113,8 +113,8 @@ def test_shuffled_lies_between_devices_and_a_trusted_server(asked: dict[str, obj
     assert order[0] < order[1] < order[2]
 
 
-def test_only_reports_that_fit_are_planned() -> None:
-    """With 1,024 options, subset selection takes 128 bytes; up to 3 bytes, one of 2 is chosen."""
+def test_only_mechanisms_whose_reports_fit_are_planned() -> None:
+    """Subset selection of 1,024 options takes 128 bytes; a limit of 3 excludes it."""
     wide = "--kind choice --options 1024 --epsilon 3 --people 10000"
     best, short = planned(wide), planned(f"{wide} --bytes 3")
     assert best["payload_bytes"] == 128
@@ -151,7 +151,7 @@ def test_no_mechanism_for_a_choice_is_below_the_limit_and_subset_selection_reach
 
 @pytest.mark.parametrize("epsilon", ["0.5", "3"])
 def test_the_stated_number_of_people_is_enough(epsilon: str) -> None:
-    """One person fewer is not enough."""
+    """One person fewer would not be enough."""
     asked = {**NUMBER, "epsilon": epsilon}
     enough = plan(asked, None, 0.75)["people_for_error"]
     assert plan(asked, enough, None)["half_width_95"] <= 0.75
@@ -159,7 +159,7 @@ def test_the_stated_number_of_people_is_enough(epsilon: str) -> None:
     assert plan(asked, 10, 0.75)["people_for_error"] == enough
 
 
-def test_the_planned_question_is_the_one_that_would_be_published() -> None:
+def test_the_planned_question_equals_the_published_one() -> None:
     question = question_document(read({**NUMBER, "epsilon": "2"}))
     assert (question["mechanism"], question["grid"]) == ("optimal-table", 16)
 

@@ -1,4 +1,4 @@
-"""Page of the planner: a plain form, the command's figures, a sentence for each mistake."""
+"""Page of the planner: a plain form, the figures of the command, and a sentence per mistake."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def found(pages: FlaskClient, query: str) -> dict[str, Any]:
 
 
 def lines(text: str) -> dict[str, list[float]]:
-    """Return the heights at which the line of each model begins and ends."""
+    """Return the heights at which each model's line begins and ends."""
     drawn: dict[str, list[float]] = {}
     for model, start, end in re.findall(
         r'class="path (\w+)" x1="[\d.]+%" y1="([\d.]+)" x2="[\d.]+%" y2="([\d.]+)"', text
@@ -57,7 +57,7 @@ def test_the_planner_requires_signing_in(here: World) -> None:
 
 @pytest.mark.parametrize("kind", ["bit", "choice", "text", "vector", "number"])
 def test_every_kind_has_a_chart_and_sentences(pages: FlaskClient, kind: str) -> None:
-    """Lower is better: the line of a trusted server ends lowest, that of devices highest."""
+    """Lower is better: a trusted server's line ends lowest on the page, that of devices highest."""
     answer = pages.get(f"/plan?kind={kind}&people=1000000&epsilon=1")
     assert answer.status_code == 200
     check_page(answer)
@@ -89,7 +89,7 @@ def test_sliders_apply_until_a_field_is_filled_in(pages: FlaskClient) -> None:
     assert (typed["epsilon"], typed["people"]) == ("0.123", 31_415)
 
 
-def test_a_wanted_error_gives_a_number_of_people(pages: FlaskClient) -> None:
+def test_a_target_error_gives_a_number_of_people(pages: FlaskClient) -> None:
     by_slider = found(pages, "kind=number&low=0&high=10&by=error&error_slider=-2")
     assert by_slider["half_width_95"] <= 0.1
     assert found(pages, "kind=number&low=0&high=10&error=0.1") == by_slider
@@ -143,7 +143,7 @@ def test_typed_values_are_escaped(pages: FlaskClient) -> None:
 
 
 @pytest.mark.parametrize("name", SLIDERS)
-def test_a_slider_is_at_its_value(name: str) -> None:
+def test_a_slider_shows_its_value(name: str) -> None:
     slider, steps = SLIDERS[name], 20
     for step in range(steps + 1):
         wanted = slider.low + round(step / steps * (slider.high - slider.low), 1)

@@ -1,4 +1,4 @@
-"""PostgreSQL only: addresses with passwords, roles, standbys, and its own tools."""
+"""PostgreSQL only: addresses with passwords, roles, standbys, and PostgreSQL's own tools."""
 
 import json
 import socket
@@ -36,7 +36,7 @@ def command(capsys: pytest.CaptureFixture[str], *arguments: object) -> tuple[int
 
 
 def refusal(place: Database) -> str:
-    """Return the single sentence of a refusal."""
+    """Return the message of a refusal, which must be one line."""
     with pytest.raises(StoreUnusable) as caught:
         create_store(place)
     assert "\n" not in str(caught.value)
@@ -57,7 +57,7 @@ ODD_PASSWORDS = (
 def test_no_message_contains_part_of_a_password(
     capsys: pytest.CaptureFixture[str], password: str
 ) -> None:
-    """Include addresses that parse the password as host, port or database."""
+    """Some of the addresses parse the password as a host, port or database name."""
     for url in (
         f"postgresql://deniable:{password}@127.0.0.1:1/name",
         f"postgresql://deniable:{password}@/name?host=/nowhere",
@@ -124,10 +124,10 @@ def test_a_missing_database_is_one_sentence(cluster: Cluster) -> None:
     assert 'database "nowhere" does not exist' in said
 
 
-def test_a_standby_is_refused_at_the_start_and_not_ready_later(
+def test_a_standby_is_refused_at_the_start_and_is_not_ready_later(
     cluster: Cluster, database: Database
 ) -> None:
-    """A standby is read-only to its sessions."""
+    """A standby is read-only, which the test imitates with a setting."""
     name = database.parameters()["dbname"]
     with world(database) as here:
         asked = here.publish(survey())
@@ -241,10 +241,10 @@ def test_data_and_store_exclude_each_other(capsys: pytest.CaptureFixture[str]) -
         Database("data")
 
 
-def test_a_restored_dump_resumes_where_it_was(
+def test_a_restored_dump_resumes_where_it_stopped(
     cluster: Cluster, database: Database, tmp_path: Path
 ) -> None:
-    """Use the commands that `deniable backup` names, with settled and unsettled envelopes."""
+    """Run the commands that `deniable backup` names, with settled and unsettled envelopes."""
     with PostgresStore.create(database) as store:
         asked = published(store, survey())
         with store.transaction() as transaction:

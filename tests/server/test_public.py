@@ -1,4 +1,4 @@
-"""Public page for respondents: optional, and the same for everyone."""
+"""Public page for respondents: optional, and identical for everyone."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def here(tmp_path: Path) -> Iterator[World]:
 
 @pytest.fixture
 def asked(here: World) -> PublishedSurvey:
-    """Return a survey with results."""
+    """Return a survey that has results."""
     return fill(here)
 
 
@@ -120,7 +120,7 @@ def test_an_unknown_survey_has_no_public_page(
 
 
 def test_public_pages_exist_only_with_the_option(tmp_path: Path) -> None:
-    """With the option, they are served over HTTP."""
+    """With the option, the pages are served over HTTP."""
     with world(tmp_path / "data", NOW) as here:
         asked = fill(here)
         signed: Any = here.client

@@ -1,4 +1,4 @@
-"""Listing verbs: show the contents of the store without loading a heavy library."""
+"""Listing verbs: they show the contents of the store without loading any heavy library."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ HEAVY = ("numpy", "scipy", "flask", "msgspec", "cryptography", "psycopg")
 
 @pytest.fixture
 def filled(tmp_path: Path) -> Path:
-    """Store open and closed surveys, enrolled and retired keys, and tokens."""
+    """Return a folder with open and closed surveys, enrolled and retired keys, and tokens."""
     with world(tmp_path / "data") as here:
         fill(here)
     return tmp_path / "data"
@@ -61,7 +61,7 @@ def test_lists_show_what_is_stored_while_the_server_runs_and_after(tmp_path: Pat
     ]
 
 
-def test_another_version_is_refused(filled: Path) -> None:
+def test_a_store_of_another_version_is_refused(filled: Path) -> None:
     with closing(sqlite3.connect(filled / FILE)) as db, db:
         db.execute("UPDATE about SET value = '999' WHERE key = 'schema'")
     assert "schema version 999" in run("survey", "list", "--data", filled).stderr
@@ -76,7 +76,7 @@ def test_a_file_that_is_not_a_database_is_refused_in_one_sentence(tmp_path: Path
     assert not (tmp_path / "none").exists()
 
 
-def test_a_database_elsewhere_is_listed(database: Database) -> None:
+def test_the_contents_of_a_postgresql_database_are_listed(database: Database) -> None:
     with create_store(database) as store:
         store.enrol_key("cd" * 32)
     listed = json.loads(run("keys", "list", "--store", database.url, "--json").stdout)
@@ -86,7 +86,7 @@ def test_a_database_elsewhere_is_listed(database: Database) -> None:
 @pytest.mark.parametrize("verb", [*LISTS, ("--help",), ("survey", "--help"), ("plan", "--help")])
 @pytest.mark.parametrize("serves", [False, True])
 def test_lists_and_help_load_no_library(filled: Path, verb: tuple[str, ...], serves: bool) -> None:
-    """Loading none keeps them fast; `./run bench --only start` measures how fast."""
+    """Without those libraries the verbs stay fast; `./run bench --only start` measures the time."""
     where = ["--data", str(filled)] if verb[-1] == "list" else []
     code = DENIABLE[2].replace("raise SystemExit(main())", "import sys, atexit")
     code += (

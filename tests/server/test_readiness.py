@@ -1,4 +1,4 @@
-"""Readiness: simultaneous checks share one look at the store."""
+"""Readiness: simultaneous checks share one test of the store."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def held(case: Case, look: Callable[[], str | None]) -> None:
 
 
 @pytest.mark.parametrize("reason", [None, "the disk is full"])
-def test_simultaneous_readiness_checks_share_one_look(
+def test_simultaneous_readiness_checks_share_one_test_of_the_store(
     monkeypatch: pytest.MonkeyPatch, reason: str | None
 ) -> None:
     looks = list[None]()
@@ -64,7 +64,7 @@ def test_a_slow_readiness_check_is_answered_and_its_result_is_used_later(
     held(case, look)
 
 
-def test_a_failed_look_is_not_an_answer() -> None:
+def test_a_failed_check_is_not_cached() -> None:
     failing = [True]
 
     def look() -> None:

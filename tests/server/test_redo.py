@@ -1,4 +1,4 @@
-"""Redo file: under load, groups are on disk before they reach the tables together, in no order."""
+"""Redo file: under load, groups are stored in it, in no order, before they reach the tables."""
 
 import os
 import random
@@ -52,12 +52,12 @@ def in_tables(data: Path) -> int:
 
 
 def copied(store: SqliteStore, name: str) -> Path:
-    """Copy the folder as a killed process leaves it."""
+    """Copy the folder in the state in which a killed process leaves it."""
     return Path(shutil.copytree(store.data, store.data.with_name(name)))
 
 
-def test_pending_reports_of_a_damaged_survey_block_no_other(store: SqliteStore) -> None:
-    """The reports are dropped with their survey, which only a backup can restore."""
+def test_pending_reports_of_a_damaged_survey_block_no_other_survey(store: SqliteStore) -> None:
+    """The reports are dropped together with their survey, which only a backup can restore."""
     damaged, other = published(store, survey(name="first")), published(store, survey(name="other"))
     assert write(store, some(damaged, 1, 3) + some(other, 2, 4)) == ["accepted"] * 7
     data = copied(store, "left")
@@ -90,7 +90,7 @@ def test_reports_that_a_killed_server_left_are_counted_once(store: SqliteStore) 
                 assert write(again, groups[4], later=False) == ["duplicates"] * 7
 
 
-def test_a_failed_group_affects_no_other(store: SqliteStore) -> None:
+def test_a_failed_group_affects_no_other_group(store: SqliteStore) -> None:
     asked = published(store, survey())
     write(store, some(asked, 1, 3))
     with pytest.MonkeyPatch.context() as patched:
@@ -105,7 +105,7 @@ def test_a_failed_group_affects_no_other(store: SqliteStore) -> None:
 def test_a_commit_that_fails_loses_nothing(
     store: SqliteStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Groups that were acknowledged before reach the tables with the next group."""
+    """Groups that were acknowledged earlier reach the tables together with the next group."""
     asked = published(store, survey())
     write(store, some(asked, 1, 3))
     with monkeypatch.context() as patched:
@@ -122,7 +122,7 @@ def test_a_commit_that_fails_loses_nothing(
 def test_repeated_failures_keep_each_report_once(
     store: SqliteStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The disk stays full, so each group also tries to write all groups that failed before it."""
+    """The disk stays full, so each group also tries to write all earlier groups that failed."""
     asked = published(store, survey())
     monkeypatch.setattr(store._writer, "_commit", _full)
     for failures in range(1, 5):
@@ -151,7 +151,7 @@ def test_a_group_too_large_for_the_file_goes_straight_to_the_tables(store: Sqlit
 
 
 def test_one_half_stays_intact_when_the_other_is_torn(tmp_path: Path) -> None:
-    """A write torn at any sector leaves the previous contents, and is not damage."""
+    """A write that is torn at any sector leaves the previous contents, and is not damage."""
     chance, file = random.Random(5), tmp_path / redo_file.FILE
     with SqliteStore.create(tmp_path / "data") as store:
         asked = published(store, survey())
@@ -177,8 +177,8 @@ def test_one_half_stays_intact_when_the_other_is_torn(tmp_path: Path) -> None:
     kept.close()
 
 
-def test_one_half_is_all_zeros_after_each_write_and_both_at_the_end(store: SqliteStore) -> None:
-    """The file must not reveal which reports came with the last group."""
+def test_one_half_is_zeros_after_each_write_and_both_are_at_the_end(store: SqliteStore) -> None:
+    """The file must not reveal which reports arrived with the last group."""
     asked, file = published(store, survey()), store.data / redo_file.FILE
     for seed in range(6):
         write(store, some(asked, seed, 9 - seed))
@@ -192,7 +192,7 @@ def test_one_half_is_all_zeros_after_each_write_and_both_at_the_end(store: Sqlit
 
 
 def test_no_copy_links_two_surveys_under_load(store: SqliteStore, tmp_path: Path) -> None:
-    """The reports of each install come in separate groups, without a pause."""
+    """The two reports of each install arrive in separate groups, without a pause."""
     installs, copies = crowd(11), []
     surveys = [published(store, survey(name=name)) for name in ("one", "other")]
     for number, install in enumerate(installs):
@@ -248,7 +248,7 @@ def test_a_new_writer_moves_pending_reports_into_the_tables(
 def test_other_processes_can_write_while_groups_arrive_continuously(
     store: SqliteStore,
 ) -> None:
-    """Otherwise the writer would hold its transaction ten times longer than they wait."""
+    """If the writer kept its transaction open, others would wait ten times longer than they can."""
     asked, stopped = published(store, survey()), threading.Event()
 
     def crowd() -> None:
@@ -281,7 +281,7 @@ def test_pending_reports_of_a_deleted_survey_are_dropped(store: SqliteStore) -> 
 
 
 def test_a_writer_that_stops_leaves_nothing_to_recover(store: SqliteStore) -> None:
-    """A group that arrived while another was written may not be in the tables yet."""
+    """A group that arrives while another is being written may not be in the tables yet."""
     asked, answers = published(store, survey()), list[object]()
     writer = Writer(store, Catalogue(store))
     writer.start()
@@ -310,7 +310,7 @@ def test_no_trace_of_a_deleted_survey_is_left_after_a_start(store: SqliteStore) 
 
 
 def test_a_round_is_not_sealed_before_pending_reports_are_counted(store: SqliteStore) -> None:
-    """The server was killed, and started again after the end of the round."""
+    """The server is killed, and starts again after the end of the round."""
     asked = published(store, survey())
     write(store, some(asked, 1, 3), later=False)
     write(store, some(asked, 2, 4))
@@ -328,7 +328,8 @@ def test_the_file_is_created_page_by_page(
 ) -> None:
     """Otherwise the kernel may rewrite the whole file for each group.
 
-    A file system in memory shows no such writes; `tests/bench/written.py` measures them on a disk.
+    A file system in memory does not show such writes; `tests/bench/written.py` measures them on a
+    disk.
     """
     sizes = list[int]()
     put = redo_file._put

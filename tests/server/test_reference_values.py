@@ -1,4 +1,4 @@
-"""Reference values: read strictly, drawn next to the estimates, never stored."""
+"""Reference values: read strictly, drawn next to the estimates, and never stored."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ TRUE = [
 
 @pytest.fixture
 def file(here: World, tmp_path: Path) -> Path:
-    """Return the file that the application reads, as `serve --known` names it."""
+    """Return the file that the application reads, as with `serve --known`."""
     made = tmp_path / "known.csv"
     made.write_text(reference_values_text(TRUE), "utf-8")
     parts_of(here.app).references.path = made

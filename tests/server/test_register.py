@@ -1,6 +1,6 @@
 """Register: every published survey stays in it, and readers notice changes.
 
-A reader who has an earlier head can compare it with the present one.
+A reader who has an earlier head can compare it with the current register.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ def test_a_missing_or_moved_entry_breaks_the_chain() -> None:
 
 
 def test_a_head_covers_all_earlier_entries() -> None:
-    """A reader who kept only the last head notices a change of the first entry."""
+    """A reader who kept only the last head notices a change to the first entry."""
     entries = [next_entry(None, "published", "f" * 64, PUBLIC)]
     for entry in chain(5)[1:]:
         entries.append(next_entry(entries[-1], entry.event, entry.survey, entry.key))
@@ -95,7 +95,7 @@ def test_anyone_can_read_the_register_over_http_in_parts(
 
 
 def test_a_mirror_notices_a_rewritten_history(tmp_path: Path) -> None:
-    """A consistent chain alone proves nothing; a comparison with an earlier copy does."""
+    """A consistent chain proves nothing; a comparison with an earlier copy does."""
     data, again, mirror = tmp_path / "data", tmp_path / "again", tmp_path / "mirror.json"
     for folder, names in ((data, ("one", "two")), (again, ("two", "three", "four"))):
         with create_store(folder) as store:
@@ -140,7 +140,7 @@ def test_a_server_shows_the_register_of_its_folder(tmp_path: Path) -> None:
 def test_an_endless_register_is_refused(
     numbers: Sequence[int] | None, more: bool, says: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """`numbers` are the entries of each page; None stands for a server that invents entries."""
+    """`numbers` are the entries of each page. None stands for a server that invents entries."""
 
     def page(_: str, address: str, *__: object) -> Register:
         after = int(address.rpartition("=")[2])
@@ -158,7 +158,7 @@ def test_an_endless_register_is_refused(
 
 
 def test_a_deleted_survey_leaves_every_catalogue(place: Place) -> None:
-    """The survey may be older than others, and deleted together with a close and a publication."""
+    """The deleted survey may be the oldest; another is closed and a third published meanwhile."""
     with create_store(place) as store:
         one, two = (published(store, survey(name=name)) for name in ("one", "two"))
         catalogue = Catalogue(store)

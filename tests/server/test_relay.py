@@ -1,4 +1,4 @@
-"""Relay: stores on disk, shuffles, forwards whole batches, and learns only counts."""
+"""Relay: it stores reports on disk, shuffles them, forwards whole batches, and sees only counts."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def test_the_same_bytes_are_held_once_even_after_a_restart(held: Holding, tmp_pa
 
 
 def test_a_batch_stays_the_same_until_all_of_it_is_accepted(held: Holding, tmp_path: Path) -> None:
-    """Later arrivals would stand out in a batch that was partly sent before."""
+    """In a batch that was partly sent before, later arrivals would stand out."""
     first, later = sealed(3), sealed(2, 3)
     held.keep(first)
     held.close_batch()
@@ -98,11 +98,11 @@ def test_a_half_written_group_is_dropped_and_never_acknowledged(
     assert not list(tmp_path.rglob("*.part"))
 
 
-@pytest.mark.parametrize("step", range(10))  # the last one kills nothing
+@pytest.mark.parametrize("step", range(10))  # in the last case, nothing is killed
 def test_a_kill_at_any_step_loses_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, step: int
 ) -> None:
-    """Kill the process after each call that changes the folder, in turn."""
+    """The process is killed after each call that changes the folder, in turn."""
     some = sealed(4)
     held = Holding(tmp_path / "held", MIB)
     held.keep(some)
@@ -163,7 +163,7 @@ def test_a_full_relay_accepts_nothing_until_a_batch_has_left(tmp_path: Path) -> 
 
 
 def test_files_reveal_neither_time_nor_order_of_arrival(held: Holding, tmp_path: Path) -> None:
-    """A group of 40 keeps its order of arrival with probability 1 / 40!."""
+    """A group of 40 is in the order of its arrival with probability 1 / 40!."""
     some = sealed(40)
     held.keep(some)
     folder = tmp_path / "held/gathering"
@@ -176,7 +176,7 @@ def test_files_reveal_neither_time_nor_order_of_arrival(held: Holding, tmp_path:
 
 
 def test_groups_are_mixed_within_a_batch(held: Holding) -> None:
-    """Envelopes that arrived together are separated, except in 2 of C(40, 20) cases."""
+    """The two groups are mixed; two of the C(40, 20) arrangements would fail."""
     first, second = sealed(20), sealed(20, 20)
     held.keep(first)
     held.keep(second)
@@ -190,12 +190,12 @@ def test_groups_are_mixed_within_a_batch(held: Holding) -> None:
 
 @dataclass
 class Played:
-    """Forwarder with a scripted aggregator; its pauses take no time."""
+    """Forwarder that talks to a scripted aggregator, with pauses that take no time."""
 
     script: Script
     settings: Settings
     pauses: list[float] = field(default_factory=list)
-    kept: list[int] = field(default_factory=list)  # envelopes of the batch, in each pause
+    kept: list[int] = field(default_factory=list)  # envelopes of the batch, at each pause
 
     def __post_init__(self) -> None:
         self.clock = Hands()
@@ -239,7 +239,7 @@ def test_an_incomplete_batch_waits_and_a_complete_one_leaves_shuffled(played: Pl
 
 
 def test_a_small_batch_leaves_after_a_day(played: Played) -> None:
-    """The day starts with the first envelope, not with the previous batch."""
+    """The day starts with the first envelope, not at the end of the previous batch."""
     played.script.always = taken(1)
     played.clock.pass_(days=60)
     assert not played.forwarder.turn()
@@ -325,7 +325,7 @@ def ask(server: Server, method: str, path: str, body: bytes = b"", **headers: st
         connection.close()
 
 
-def test_one_sealed_envelope_is_held(relay: Server) -> None:
+def test_a_sealed_envelope_is_held_once(relay: Server) -> None:
     body = sealed(1)[0].pack()
     for _ in range(2):
         status, said, _ = ask(relay, "POST", "/v1/envelopes", body)
@@ -355,16 +355,16 @@ def test_anything_but_one_sealed_envelope_is_refused(
     assert told["content-type"] == "application/problem+json"
 
 
-def test_a_relay_has_no_other_address(relay: Server) -> None:
+def test_a_relay_serves_no_other_address(relay: Server) -> None:
     assert ask(relay, "GET", "/v1/surveys")[0] == 404
     assert ask(relay, "GET", "/v1/envelopes")[0] == 405
 
 
 def test_a_full_relay_keeps_its_envelopes_and_states_when_to_retry(tmp_path: Path) -> None:
-    """A flood stops at the quota and displaces no acknowledged envelope."""
+    """A flood is stopped by the quota and displaces no acknowledged envelope."""
     with relaying(tmp_path, "http://127.0.0.1:9", batch=10**6, more=["--most", "1"]) as server:
         wide = [SealedEnvelope(n.to_bytes(8, "big"), bytes(262_144 + 48)) for n in range(5)]
-        # Envelopes differ, because equal ones are held once
+        # Make the envelopes differ, because equal ones are held once
         bodies = [envelope.pack()[:-8] + bytes([n]) * 8 for n, envelope in enumerate(wide)]
         answers = [ask(server, "POST", "/v1/envelopes", body) for body in bodies]
         assert Counter(status for status, _, _ in answers) == {202: 3, 503: 2}
@@ -374,7 +374,7 @@ def test_a_full_relay_keeps_its_envelopes_and_states_when_to_retry(tmp_path: Pat
 
 @dataclass
 class Arriving:
-    """Request that arrives in parts, and may never end."""
+    """Request whose body arrives in parts and may never end."""
 
     parts: Sequence[bytes]
     stuck: bool = False
@@ -445,7 +445,7 @@ def test_bodies_waiting_for_a_slow_disk_count_towards_the_memory_limit(
 
     monkeypatch.setattr(held, "keep", slow)
     relay = RelayFront(held)
-    for _ in range(2):  # refused and accepted bodies free their memory
+    for _ in range(2):  # refused and accepted bodies both free their memory
         assert Counter(played_to(relay, *(Arriving([envelope.pack()]) for envelope in some))) == {
             202: 10,
             503: 20,

@@ -1,6 +1,6 @@
-"""Answers of an aggregator or proxy: whatever they contain, the relay keeps its batch and retries.
+"""Responses of an aggregator or proxy: whatever they are, the relay keeps its batch and retries.
 
-The answers come from a real socket, byte for byte.
+The responses come from a real socket, byte for byte.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ def good(accepted: int, duplicates: int = 0) -> bytes:
 
 @dataclass
 class Aggregator:
-    """Server that accepts each envelope once, but first answers with the bytes in `says`."""
+    """Server that accepts each envelope once, but first responds with the bytes in `says`."""
 
     listener: socket.socket
     says: list[bytes] = field(default_factory=list)
@@ -139,7 +139,7 @@ def some(count: int) -> list[SealedEnvelope]:
 
 @dataclass
 class Trying:
-    """Forwarder with its own batch and without pauses."""
+    """Forwarder that has its own batch and makes no pauses."""
 
     folder: Path
     url: str
@@ -163,7 +163,7 @@ class Trying:
 
 
 @pytest.mark.parametrize("what", GARBAGE)
-def test_garbage_is_never_taken_for_an_answer(
+def test_garbage_is_never_mistaken_for_a_response(
     aggregator: Aggregator, tmp_path: Path, caplog: pytest.LogCaptureFixture, what: str
 ) -> None:
     aggregator.says = [GARBAGE[what]] * 2
@@ -197,10 +197,10 @@ def trying(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Aggregato
 
 
 @given(answers=st.lists(ANSWERS, min_size=1, max_size=3))
-def test_any_bytes_are_an_answer_or_a_reason_to_retry(
+def test_any_bytes_are_a_response_or_a_reason_to_retry(
     trying: tuple[Aggregator, Trying], answers: list[bytes]
 ) -> None:
-    """A valid answer ends the batch; after any other, the same batch is sent again."""
+    """A valid response ends the batch. After any other response, the same batch is sent again."""
     aggregator, tried = trying
     aggregator.says, aggregator.posts = list(answers), []
     aggregator.taken.clear()
@@ -214,7 +214,7 @@ def test_any_bytes_are_an_answer_or_a_reason_to_retry(
 def test_a_token_that_cannot_be_a_header_is_not_logged(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """The server that refuses the token quotes it in its answer."""
+    """The exception that refuses the token quotes it."""
     tried = Trying(tmp_path, "http://127.0.0.1:9")
     tried.held.keep(some(3))
 
@@ -268,7 +268,7 @@ def test_a_forwarder_that_waits_for_reports_counts_as_alive(
 
 
 def altered(line: str) -> list[str]:
-    """Return the command with small values for some of the forwarder's limits."""
+    """Return the command, with some limits of the forwarder set to small values."""
     return [sys.executable, "-c", PROGRAM.format(f"{FORWARDING}; {line}"), "relay"]
 
 
@@ -279,7 +279,7 @@ def sent(relay: Server, count: int) -> set[bytes]:
     return batch
 
 
-def test_after_garbage_answers_everything_is_forwarded_once(
+def test_after_garbage_responses_everything_is_forwarded_once(
     aggregator: Aggregator, tmp_path: Path
 ) -> None:
     aggregator.says = [GARBAGE["no HTTP"], GARBAGE["a chunk cut short"]]
@@ -294,7 +294,7 @@ def test_after_garbage_answers_everything_is_forwarded_once(
     assert len(aggregator.posts) == 4
 
 
-def test_an_endless_answer_is_cut_off_and_retried(aggregator: Aggregator, tmp_path: Path) -> None:
+def test_an_endless_response_is_cut_off_and_retried(aggregator: Aggregator, tmp_path: Path) -> None:
     """Each wait for a byte is short, but the bytes never end."""
     aggregator.says = [ENDLESS]
     command = altered("f.MAX_RESPONSE_SECONDS = f.POLL_INTERVAL_SECONDS = 0.2")
@@ -305,10 +305,8 @@ def test_an_endless_answer_is_cut_off_and_retried(aggregator: Aggregator, tmp_pa
     assert aggregator.receipts == [(0, 3)]
 
 
-def test_a_relay_restarts_when_its_forwarder_has_ended(
-    aggregator: Aggregator, tmp_path: Path
-) -> None:
-    """The relay must not continue to accept reports that it would never forward."""
+def test_a_relay_restarts_if_its_forwarder_has_died(aggregator: Aggregator, tmp_path: Path) -> None:
+    """The relay must not continue to accept reports that it could never forward."""
     command = [sys.executable, str(PLANTED), "forwarder-dies", "relay"]
     with relaying(tmp_path, aggregator.url, batch=3, command=command) as relay:
         (worker,) = relay.workers()

@@ -1,7 +1,7 @@
-"""Malformed bodies sent to a real relay: none breaks it, is stored, or takes much memory.
+"""Malformed bodies sent to a real relay: none breaks it, is stored, or uses much memory.
 
-A relay checks only the shape of a body. Each body is a valid one changed at random: if it is still
-one sealed envelope it must be held, and otherwise refused.
+A relay checks only the shape of a body. Each body is a valid body with random changes. If it is
+still one sealed envelope it must be held, and otherwise refused.
 """
 
 from __future__ import annotations
@@ -43,7 +43,8 @@ def hostile(how_many: int, seed: int) -> Iterator[bytes]:
     good += [SealedEnvelope(bytes(8), chance.randbytes(size)).pack() for size in sorted(LENGTHS)]
     for _ in range(how_many):
         body, other = chance.choice(good), chance.choice(good)
-        end = chance.choice((len(body), len(body), HEADER.size))  # a third ends within the header
+        # a third have changes only in the header
+        end = chance.choice((len(body), len(body), HEADER.size))
         whole = mutated(body[:end], other, chance, FIELDS) + body[end:]
         yield whole if chance.random() < 0.9 else body + other
 
@@ -54,7 +55,7 @@ def is_one(body: bytes) -> bool:
 
 
 def framed(body: bytes, chance: random.Random) -> bytes:
-    """Frame a body with its length, or in chunks."""
+    """Frame a body with its length, or split it into chunks."""
     if chance.random() < 0.5:
         return head(len(body), SEALED_TYPE) + body
     step = max(chance.choice((1, 16, 1_000, 100_000)), len(body) // 20)
@@ -64,12 +65,12 @@ def framed(body: bytes, chance: random.Random) -> bytes:
 
 
 def typed(start: bytes) -> bytes:
-    """Return a request head with the type of sealed envelopes."""
+    """Return a request head with the content type of sealed envelopes."""
     return start.replace(b".envelopes", b".sealed")
 
 
 def answered(relay: Server, request: bytes) -> tuple[int, bytes]:
-    """Return the status and the whole answer."""
+    """Return the status and the whole response."""
     with socket.create_connection(("127.0.0.1", relay.port), timeout=PATIENCE) as connection:
         with suppress(OSError):  # refused before all bytes were sent
             connection.sendall(request)

@@ -1,9 +1,9 @@
 """Kills of a relay in mid-batch: a real server counts every acknowledged report once.
 
 Devices send sealed reports to the relay and repeat each one until it is acknowledged. A tenth of
-them is sent once more after that. Meanwhile the relay is killed repeatedly, while batches gather
-and while they leave. At the end, the server's tally must be exactly that of the reports. The same
-check must find planted bugs.
+the reports are then sent once more. Meanwhile the relay is killed repeatedly, while batches gather
+and while they leave. At the end, the server's tally must equal that of the reports. The same check
+must find planted bugs.
 """
 
 from __future__ import annotations
@@ -51,8 +51,8 @@ class Trial:
     acknowledged: int = 0
     retries: int = 0
     sent_again: int = 0
-    gathering: int = 0  # kills while a batch gathered,
-    leaving: int = 0  # and while one left
+    gathering: int = 0  # kills while a batch was gathering
+    leaving: int = 0  # kills while a batch was leaving
     lock: threading.Lock = field(default_factory=threading.Lock)
 
     def run(self) -> list[int]:
@@ -164,7 +164,7 @@ class Trial:
         return answer.status == 202
 
 
-def test_three_kills_lose_nothing_and_double_nothing(tmp_path: Path) -> None:
+def test_three_kills_lose_and_duplicate_nothing(tmp_path: Path) -> None:
     trial = Trial(tmp_path, reports=800, kills=3)
     assert trial.run() == trial.truth()
     assert trial.retries > 0, "no kill interrupted a request"
@@ -172,7 +172,7 @@ def test_three_kills_lose_nothing_and_double_nothing(tmp_path: Path) -> None:
 
 
 @pytest.mark.long
-def test_twenty_kills_in_mid_batch_lose_nothing_and_double_nothing(tmp_path: Path) -> None:
+def test_twenty_kills_in_mid_batch_lose_and_duplicate_nothing(tmp_path: Path) -> None:
     trial = Trial(tmp_path, reports=8_000, kills=20)
     assert trial.run() == trial.truth()
     print(
@@ -190,7 +190,7 @@ def test_the_trial_detects_acknowledgements_before_the_write(tmp_path: Path) -> 
 
 
 def test_a_real_client_s_report_passes_through_a_relay(tmp_path: Path) -> None:
-    """The client gets the list of surveys from the server and sends its report to the relay."""
+    """The client gets the list of surveys from the server, and sends its report to the relay."""
     key, data = tmp_path / "sealing.pem", tmp_path / "data"
     public, today = public_hex(create_sealing_key(str(key))), datetime.now(UTC).date()
     asked = survey(choice(3), opens=today, closes=today, round="day", sealed_to=public)

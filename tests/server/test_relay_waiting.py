@@ -1,4 +1,4 @@
-"""A small batch leaves after its time, despite restarts and changes of the relay's calendar."""
+"""A small batch leaves after a fixed wait, despite restarts and jumps of the relay's calendar."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ BATCH = sealed(1)
 
 @dataclass
 class Relay:
-    """Folder of a relay, and the clocks of its machine; the calendar may be wrong by any offset."""
+    """Folder of a relay, and the clocks of its machine; the calendar may be wrong by any amount."""
 
     folder: Path
     seconds: float = 5_000_000.0
@@ -45,7 +45,7 @@ class Relay:
         self.held = Holding(self.folder / "held", MIB, self.clock)
 
     def run(self, seconds: float) -> None:
-        """Run a forwarder's checks, but less often than every second."""
+        """Run the forwarder's checks for some time, though less often than every second."""
         end = self.seconds + seconds
         while self.seconds < end:
             self.held.waited()
@@ -90,10 +90,10 @@ def test_a_relay_that_starts_every_20_hours_forwards_after_24(relay: Relay) -> N
     first=st.integers(0, HOUR - 1),
     spans=st.lists(st.tuples(st.integers(0, 9_000), st.integers(0, 9_000)), max_size=12),
 )
-def test_restarts_never_make_it_early_and_at_most_an_hour_late(
+def test_restarts_never_make_a_batch_early_and_at_most_an_hour_late(
     first: int, spans: list[tuple[int, int]]
 ) -> None:
-    """Each pair has the hours that the relay runs and is off, on a correct calendar."""
+    """Each pair has the times for which the relay runs and is off, with a correct calendar."""
     with TemporaryDirectory() as folder:
         relay = Relay(Path(folder), seconds=5_000_000.0 + first)
         relay.held.keep(BATCH)
@@ -121,10 +121,10 @@ def test_a_calendar_that_jumps_while_the_relay_runs_changes_nothing(
     wrong=st.lists(st.integers(-50 * 365, 50 * 365), min_size=5, max_size=5),
     first=st.integers(-50 * 365, 50 * 365),
 )
-def test_no_wrong_calendar_at_a_start_delays_a_batch_indefinitely(
+def test_wrong_calendars_at_starts_never_delay_a_batch_indefinitely(
     first: int, wrong: list[int]
 ) -> None:
-    """Each run loses at most two hours: those not yet recorded at its end."""
+    """Each run loses at most two hours, those that are not yet recorded at its end."""
     with TemporaryDirectory() as folder:
         relay = Relay(Path(folder), wrong=float(DAY * first))
         relay.held.keep(BATCH)
@@ -156,7 +156,7 @@ def test_an_unreadable_wait_restarts_once(relay: Relay, kept: bytes) -> None:
     assert 19 * HOUR <= relay.held.waited() <= 20 * HOUR
 
 
-def test_a_folder_without_a_recorded_wait_starts_one(relay: Relay) -> None:
+def test_a_folder_without_a_recorded_wait_starts_a_new_one(relay: Relay) -> None:
     relay.held.keep(BATCH)
     relay.run(20 * HOUR)
     relay.file.unlink()
@@ -182,7 +182,7 @@ def test_a_wait_that_cannot_be_written_delays_nothing(
 
 
 def test_the_file_reveals_only_the_hour(tmp_path: Path) -> None:
-    """The bytes and the times of writing are the same, whenever in that hour the first came."""
+    """Bytes and times of writing do not depend on when in the hour the first envelope came."""
     seen = set[tuple[bytes, ...]]()
     for minute in (1, 30, 59):
         relay = Relay(tmp_path / str(minute), seconds=36_000.0 * HOUR)
@@ -211,7 +211,7 @@ def test_the_wait_is_neither_sent_nor_left_behind(relay: Relay) -> None:
     assert not list(relay.folder.rglob("waiting"))
 
 
-def test_a_real_relay_forwards_what_its_predecessor_held_too_long(
+def test_a_real_relay_forwards_a_batch_that_its_predecessor_held_too_long(
     aggregator: Aggregator, tmp_path: Path
 ) -> None:
     file = tmp_path / "held/gathering/waiting"

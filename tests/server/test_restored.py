@@ -1,4 +1,4 @@
-"""Backup of a running server, and a server that resumes from it."""
+"""Backup of a running server, and a server that is restored from the backup."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ EACH = 50  # reports per envelope
 
 
 class Device(threading.Thread):
-    """Device that sends envelopes until it is stopped, and records acknowledged ones."""
+    """Device that sends envelopes until it is stopped, and records the acknowledged ones."""
 
     def __init__(self, port: int, asked: PublishedSurvey, token: str) -> None:
         super().__init__()
@@ -64,7 +64,7 @@ def test_a_restored_server_lacks_only_reports_after_the_backup(
 ) -> None:
     """Exactly the reports acknowledged after the backup began are lost.
 
-    Sent again, they count once, and reports in the backup do not count again.
+    If they are sent again, they count once, and reports in the backup do not count again.
     """
     data, copy, again = tmp_path / "data", tmp_path / "copy", tmp_path / "again"
     token, now = new_token(), datetime.now(UTC)
@@ -116,7 +116,7 @@ def test_a_restore_reads_the_file_in_small_pieces(
 
 
 def test_a_backup_with_a_damaged_tally_is_not_restored(tmp_path: Path) -> None:
-    """The file is a valid database; only its digests reveal the damage."""
+    """The file is a valid database; only the digests in it reveal the damage."""
     data, copy, again = tmp_path / "data", tmp_path / "copy", tmp_path / "again"
     with create_store(data) as store:
         asked = published(store, this_month())
@@ -135,9 +135,7 @@ def backup_cells(asked: PublishedSurvey) -> Cells:
     return np.array(expected_cells(asked.survey, [1]), np.int64)
 
 
-def test_a_restore_that_fails_leaves_nothing(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_failed_restore_leaves_no_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     data, again = tmp_path / "data", tmp_path / "again"
     create_store(data).close()
     run("backup", "--data", data, "--to", tmp_path / "copy")

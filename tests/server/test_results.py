@@ -1,4 +1,4 @@
-"""Results as JSON, as CSV and as text: over HTTP and by the command, from a real store."""
+"""Results as JSON, CSV and text, over HTTP and by the command, from a real store."""
 
 import csv
 import io
@@ -32,7 +32,7 @@ def filled(tmp_path: Path) -> Iterator[Filled]:
 
 
 def small(here: World, minimum: int, people: int) -> PublishedSurvey:
-    """Publish a survey of one bit, with these people in its first round."""
+    """Publish a survey of one bit, with this number of people in its first round."""
     published = here.publish(until_spring(BIT, name="small", minimum_reports=minimum))
     if people:
         add_round(here.store, published, FIRST_ROUND, [[people, 0]])
@@ -78,7 +78,7 @@ def test_a_document_describes_each_question(filled: Filled) -> None:
     assert not {"low", "high", "options"} & sent["crashed"].keys()
 
 
-def test_a_document_is_read_back_as_it_was_written(filled: Filled) -> None:
+def test_a_results_document_survives_a_round_trip(filled: Filled) -> None:
     here, published = filled
     results = results_of(here, published)
     assert msgspec.json.decode(msgspec.json.encode(results), type=Results) == results
@@ -102,7 +102,7 @@ def test_a_round_is_open_until_its_grace_is_over(filled: Filled) -> None:
 def test_results_show_one_snapshot_of_the_store(
     filled: Filled, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
-    """Write reports, an annotation or the end of the survey after one of the reads."""
+    """After one of the reads, the test adds reports or an annotation, or closes the survey."""
     here, _ = filled
     published, read = small(here, 100, 150), getattr(SqlReader, name)
     path, headers = f"/v1/surveys/{published.id}/results", here.bearer("analyst")
@@ -153,7 +153,7 @@ def test_json_never_contains_nan_or_infinity(filled: Filled, people: int) -> Non
     assert (row.estimate is None) == (people == 0)
 
 
-def test_one_round_can_be_asked_for_and_an_unknown_one_is_refused(filled: Filled) -> None:
+def test_one_round_can_be_requested_and_an_unknown_one_is_refused(filled: Filled) -> None:
     here, published = filled
     assert len(results_of(here, published, 684).rounds) == 1
     with pytest.raises(Refused, match="its rounds so far are 683 to 685"):
@@ -213,7 +213,7 @@ def test_csv_leaves_unknown_values_empty_and_quotes_where_needed(filled: Filled)
 
 @pytest.mark.parametrize("label", ["=1+1", "+1", "-1", "@SUM(A1)", "=cmd|' /C calc'!A0"])
 def test_csv_contains_no_formula(filled: Filled, label: str) -> None:
-    """A spreadsheet would run a formula. Negative numbers stay numbers."""
+    """A spreadsheet would run a formula. Negative numbers remain numbers."""
     here, _ = filled
     here.publish(until_spring(EACH_KIND.replace('"firefox"', f'"{label}"'), name="formula"))
     response = here.client.get(

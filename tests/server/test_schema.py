@@ -1,4 +1,4 @@
-"""OpenAPI document against a real server, by schemathesis: it describes every answer."""
+"""OpenAPI document, compared with a real server by schemathesis: it describes every response."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def server(folder: Path, asked: PublishedSurvey, tokens: dict[str, str]) -> Iter
 
 
 def base_url(server: Server, case: schemathesis.Case[Any]) -> str:  # Any: every operation
-    """Return the address of the process that has this operation."""
+    """Return the address of the process that serves this operation."""
     return server.url if is_for_intake(case.path, case.method.upper()) else server.dashboard
 
 
@@ -91,7 +91,7 @@ def base_url(server: Server, case: schemathesis.Case[Any]) -> str:  # Any: every
     suppress_health_check=list(HealthCheck),
     database=None,
 )
-def test_every_address_answers_as_described(
+def test_every_address_responds_as_described(
     case: schemathesis.Case[Any],  # Any: every operation
     server: Server,
     asked: PublishedSurvey,
@@ -111,7 +111,7 @@ def test_the_check_changes_neither_counts_nor_surveys(folder: Path, asked: Publi
         assert [(survey.id, survey.state) for survey in store.surveys()] == [(asked.id, "open")]
 
 
-def test_the_check_finds_an_answer_that_is_not_described(
+def test_the_check_finds_an_undescribed_response(
     server: Server, asked: PublishedSurvey, tokens: dict[str, str]
 ) -> None:
     wrong = document()

@@ -1,4 +1,4 @@
-"""Sealed reports at the server: opened, admitted like others, or refused with nothing counted."""
+"""Sealed reports at the server: opened and admitted like others, or refused and not counted."""
 
 import json
 import logging
@@ -47,10 +47,10 @@ def refusals(answer: Any) -> list[str]:
     return [refusal["code"] for refusal in answer.get_json()["refused"]]
 
 
-def test_a_sealed_report_is_counted_once_however_it_is_sealed(
+def test_a_sealed_report_is_counted_once_even_if_sealed_again(
     opened: World, asked: PublishedSurvey
 ) -> None:
-    """The id inside the seal identifies the report, even if it is sealed again."""
+    """The id inside the seal identifies the report, even if the report is sealed a second time."""
     sent = envelope(asked, 1)
     first = send(opened, seal(sent, PUBLIC).pack(), app=False).get_json()
     again = send(opened, seal(sent, PUBLIC).pack(), app=False).get_json()
@@ -59,7 +59,7 @@ def test_a_sealed_report_is_counted_once_however_it_is_sealed(
 
 
 @pytest.mark.parametrize("vector", VECTORS["bad_body"], ids=lambda v: str(v["name"]))
-def test_a_bad_body_is_a_problem_document(
+def test_a_malformed_body_gets_a_problem_document(
     opened: World, asked: PublishedSurvey, vector: dict[str, str]
 ) -> None:
     assert send(opened, bytes.fromhex(vector["sealed"])).status_code == 400
@@ -112,7 +112,7 @@ def test_a_missing_key_is_a_server_error_and_the_sender_keeps_its_report(
 
 
 def test_a_key_that_no_survey_needs_may_be_absent(tmp_path: Path) -> None:
-    """An invented key id cannot block a relay's batch either."""
+    """An invented key id cannot block the batch of a relay either."""
     with world(tmp_path / "data") as here:
         asked = here.publish(survey(sealed_to=PUBLIC))
         body = seal(envelope(asked), PUBLIC).pack()
@@ -126,7 +126,7 @@ def test_a_key_that_no_survey_needs_may_be_absent(tmp_path: Path) -> None:
 def test_the_sealing_key_is_in_a_file_and_in_no_backup(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Follow the commands that the tool prints, with a real server, up to a counted report."""
+    """Run the commands that the tool prints, with a real server, up to a counted report."""
     caplog.set_level(logging.DEBUG)
     file, data = tmp_path / "sealing.pem", tmp_path / "data"
     made = json.loads(run("keys", "new", "--sealing", file, "--json").stdout)

@@ -1,11 +1,12 @@
-"""Separation of reader and intake: memory and the rate of honest uploads under any request.
+"""Separation of reader and intake: memory, and the rate of honest uploads during other requests.
 
-No request of any role, on any address, grows memory by more than 64 MB, or cuts honest intake below
-half of its rate.
+No request by any role to any address may increase memory by more than 64 MB, or cut honest intake
+to less than half of its rate.
 
-Both tests walk the address maps of both processes. Rates are compared within one run: the flood is
-stopped and continued, and each round measures the honest rate without and with it. The median round
-counts. If other work on the machine makes it too low, more rounds follow, and all of them count.
+The tests go through all addresses of both processes. Rates are compared within one run: the flood
+is stopped and continued, and each round measures the honest rate without and with it. The median
+over the rounds decides. If other work on the machine makes the median too low, more rounds are
+added.
 """
 
 from __future__ import annotations
@@ -46,8 +47,8 @@ from tests.server.world import JSON, Server, serving
 MAX_GROWTH_BYTES = 64 * 2**20
 LEAST_SHARE = 0.5
 ATTACKERS, DEVICES, REPORTS_EACH = 16, 16, 20
-ROUNDS, MAX_ROUNDS = 5, 25  # odd numbers, so the median is one round
-SETTLE_SECONDS = 0.05  # time to answer requests that a stopped flood has sent
+ROUNDS, MAX_ROUNDS = 5, 25  # odd numbers, so that the median is one of the rounds
+SETTLE_SECONDS = 0.05  # time to respond to requests that a stopped flood has sent
 WARM_SECONDS = IMPORT_DELAY_SECONDS + 4.0  # time for the reader to import its slow libraries
 COSTLY_JSON = b'{"envelopes":[{"survey":"","round":0,"id":"","reports":[' + b"{}," * 21_000
 COSTLY = [
@@ -99,7 +100,7 @@ def scene(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scene]:
     ]
     with serving(folder, more=["--public"]) as server:
         made = Scene(server, asked, tokens, count(), addresses)
-        for _ in range(10):  # fills the pages
+        for _ in range(10):  # fill the pages
             made.honest_seconds()
         time.sleep(WARM_SECONDS)
         yield made
@@ -121,7 +122,7 @@ def test_no_request_of_any_role_grows_memory_by_more_than_64_mb(scene: Scene) ->
     grown = {}
     for method, path, process in scene.addresses:
         if path.endswith("/close"):
-            continue  # closing has no output, and other requests need the survey
+            continue  # closing has no output, and later requests need the survey
         for role in (None, *scene.tokens):
             headers = {"Authorization": f"Bearer {scene.tokens[role]}"} if role else {}
             before = resident_bytes(scene, process)
@@ -138,7 +139,7 @@ def test_no_request_of_any_role_grows_memory_by_more_than_64_mb(scene: Scene) ->
 def flooded(
     scene: Scene, method: str, path: str, process: str
 ) -> Iterator[subprocess.Popen[bytes]]:
-    """Flood one address in a closed loop over 16 connections, as an operator if needed."""
+    """Flood one address over 16 connections, with an operator's token where a role is needed."""
     body = COSTLY_JSON if method == "POST" else b""
     token = "" if process == "intake" else f"Authorization: Bearer {scene.tokens['operator']}\r\n"
     request = (
@@ -162,7 +163,7 @@ def flooded(
 
 
 def check_share(scene: Scene, method: str, path: str, process: str) -> None:
-    """Check the honest rate during a flood, in units of the rate without it."""
+    """Check the honest rate during a flood, relative to the rate without it."""
     shares = list[float]()
     with flooded(scene, method, path, process) as attacker:
         while len(shares) < ROUNDS or (median(shares) < LEAST_SHARE and len(shares) < MAX_ROUNDS):

@@ -1,4 +1,4 @@
-"""Real servers: start, stop, kills, and files that they do not share."""
+"""Real servers: start, stop, kills, and protection of their files."""
 
 import json
 import os
@@ -34,7 +34,7 @@ def data(tmp_path: Path) -> Path:
 
 @pytest.fixture(scope="module")
 def served(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return the folder of the server that read-only tests share."""
+    """Return the folder of the server that is shared by all read-only tests."""
     return tmp_path_factory.mktemp("served") / "data"
 
 
@@ -97,8 +97,8 @@ def test_the_data_folder_is_readable_by_its_owner_only(server: Server, served: P
     assert all(stat.S_IMODE(file.stat().st_mode) & 0o077 == 0 for file in served.iterdir())
 
 
-def test_a_folder_that_is_in_use_keeps_its_mode(data: Path) -> None:
-    """The folder may be shared or a home, named by mistake; new files in it are private."""
+def test_an_existing_folder_with_files_keeps_its_mode(data: Path) -> None:
+    """It may be a shared folder or a home folder, named by mistake; new files in it are private."""
     data.mkdir()
     data.chmod(0o755)
     (data / "something else").touch()
@@ -109,7 +109,7 @@ def test_a_folder_that_is_in_use_keeps_its_mode(data: Path) -> None:
 
 
 @pytest.mark.parametrize(("host", "warned"), [("0.0.0.0", True), ("127.0.0.1", False)])
-def test_listening_to_other_machines_without_tls_is_warned_of(
+def test_listening_to_other_machines_without_tls_gives_a_warning(
     data: Path, host: str, warned: bool
 ) -> None:
     with serving(data, command=[*DENIABLE, "serve", "--host", host]) as server:
@@ -157,7 +157,7 @@ def test_stopping_flushes_the_counters(data: Path) -> None:
 
 
 def test_a_killed_main_process_leaves_no_orphan_and_the_next_start_works(data: Path) -> None:
-    """The worker notices the death unaided and releases the port and the folder."""
+    """The worker notices the death without help, and releases the port and the folder."""
     with serving(data) as server:
         (worker,) = server.workers()
         server.process.kill()
@@ -187,7 +187,7 @@ def test_a_server_starts_after_its_process_group_was_killed(data: Path) -> None:
 def test_surveys_published_and_closed_by_verbs_are_served(
     server: Server, served: Path, tmp_path: Path
 ) -> None:
-    """Another process opens the same folder; test_catalogue states the delay."""
+    """Another process opens the same folder; test_catalogue tests the delay."""
     file = tmp_path / "survey.toml"
     assert run("survey", "new", file).returncode == 0
 
@@ -260,7 +260,7 @@ def test_a_backup_is_taken_while_the_server_runs(
 
 
 def test_a_chunked_body_is_bounded(server: Server) -> None:
-    """Send 10 MB without a length: they are refused, and not read to the end."""
+    """A body of 10 MB without a declared length is refused, and is not read to the end."""
     head = (
         "POST /v1/envelopes HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n"
         "Content-Type: application/vnd.deniable.envelopes\r\n\r\n"
@@ -328,7 +328,7 @@ def test_no_address_and_no_time_of_arrival_is_stored_or_logged(data: Path) -> No
     }  # fmt: skip
 
 
-def test_the_greeting_shows_the_dashboard_s_address_once(data: Path) -> None:
+def test_the_startup_message_shows_the_address_of_the_dashboard_once(data: Path) -> None:
     import subprocess
 
     process = subprocess.Popen(
@@ -365,8 +365,8 @@ def test_a_start_recognizes_the_contents_of_its_folder(data: Path) -> None:
 
 
 @pytest.mark.parametrize("begun", ["", "PRAGMA journal_mode = WAL"])
-def test_a_first_start_that_was_killed_begins_again(data: Path, begun: str) -> None:
-    """The database has no tables yet, or no bytes."""
+def test_a_first_start_that_was_killed_is_repeated(data: Path, begun: str) -> None:
+    """The database may have no tables yet, or no bytes."""
     data.mkdir()
     with closing(sqlite3.connect(data / "deniable.sqlite3")) as driver:
         driver.execute(begun)
@@ -377,7 +377,7 @@ def test_a_first_start_that_was_killed_begins_again(data: Path, begun: str) -> N
 
 
 def test_a_failed_write_ends_the_worker_and_the_next_one_continues(data: Path) -> None:
-    """Limit the file size, so that the kernel fails writes as a quota or a broken disk does."""
+    """A limit on the file size makes the kernel fail writes, like a quota or a broken disk."""
     with SqliteStore.create(data) as store:
         asked = published(store, this_month())
     report = envelope(asked, 1, round_number=this_round(asked)).pack()
@@ -402,12 +402,12 @@ def test_a_failed_write_ends_the_worker_and_the_next_one_continues(data: Path) -
 
 
 def test_a_disk_that_keeps_failing_ends_the_server(data: Path) -> None:
-    """The supervisor then notices, instead of keeping a process that refuses everything."""
+    """A supervisor can then notice the failure; a process that refuses everything would hide it."""
     with SqliteStore.create(data) as store:
         asked = published(store, this_month())
     report = envelope(asked, 1, round_number=this_round(asked)).pack()
     with serving(data) as server:
-        for process in (server.process.pid, *server.workers()):  # also inherited by future workers
+        for process in (server.process.pid, *server.workers()):  # future workers inherit the limit
             resource.prlimit(process, resource.RLIMIT_FSIZE, (0, 0))
 
         def ended() -> bool:

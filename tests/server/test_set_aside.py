@@ -1,4 +1,4 @@
-"""`doctor --repair`: sets changed files aside, invents nothing, and requires enough space."""
+"""`doctor --repair`: it sets changed files aside, invents no reports, and requires enough space."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def half_of(data: Path) -> int:
 
 
 def emptied(data: Path, sector: int) -> None:
-    """Fill a sector with zeros, as a power cut leaves a sector that was never written."""
+    """Fill a sector with zeros, as if a power cut had prevented its write."""
     content = bytearray((data / redo_file.FILE).read_bytes())
     place = half_of(data) + sector * redo_file.SECTOR_BYTES
     content[place : place + redo_file.SECTOR_BYTES] = bytes(redo_file.SECTOR_BYTES)
@@ -96,7 +96,7 @@ def test_a_truncated_redo_file_is_damaged(tmp_path: Path, size: int) -> None:
 
 
 def test_two_writes_in_one_half_invent_no_envelope(tmp_path: Path) -> None:
-    """A power cut mixes sectors of an older write with newer ones, each with its checksum."""
+    """A power cut mixes sectors of an older write with newer ones, each with a valid checksum."""
     with SqliteStore.create(tmp_path / "data") as store:
         asked = published(store, survey())
     uploads, chance, file = some(asked, 1, 600), random.Random(3), tmp_path / redo_file.FILE
@@ -134,7 +134,7 @@ def test_two_writes_in_one_half_invent_no_envelope(tmp_path: Path) -> None:
 def test_the_rest_of_a_log_is_set_aside_with_its_database(
     left: Left, tmp_path: Path, checkpointed: bool
 ) -> None:
-    """The remaining beginning may belong to a database that no longer exists."""
+    """The intact start of the log may belong to a state of the database that no longer exists."""
     data = Path(shutil.copytree(left.data, tmp_path / "data"))
     if checkpointed:
         bring_into_the_database(data, pages=20)
@@ -154,7 +154,7 @@ def test_the_rest_of_a_log_is_set_aside_with_its_database(
 
 
 def bring_into_the_database(data: Path, pages: int) -> None:
-    """Copy the log's latest version of the first pages, as a killed checkpoint does."""
+    """Copy the latest version of the first pages from the log, as a killed checkpoint does."""
     log, content = (data / LOG).read_bytes(), bytearray((data / FILE).read_bytes())
     for start in range(32, len(log), FRAME):
         page = int.from_bytes(log[start : start + 4], "big")
@@ -164,7 +164,7 @@ def bring_into_the_database(data: Path, pages: int) -> None:
 
 
 def limited(data: Path, limit: int) -> tuple[int, list[dict[str, Any]]]:
-    """Run a repair with a limit on the file size."""
+    """Run a repair with a limit on the size of files."""
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (limit, hard))
     try:
@@ -178,7 +178,7 @@ def limited(data: Path, limit: int) -> tuple[int, list[dict[str, Any]]]:
 def test_a_repair_without_space_changes_nothing_and_reports_it(
     left: Left, tmp_path: Path, damaged: str, limit: int
 ) -> None:
-    """Limit the file size, so that the copy fails, or its replacement."""
+    """A limit on the file size makes either the copy or the replacement fail."""
     data = Path(shutil.copytree(left.data, tmp_path / "data"))
     ruined(
         data, damaged, redo_file.HALF_BYTES if damaged == redo_file.FILE else 32 + 9 * FRAME + 200

@@ -1,4 +1,4 @@
-"""Commands shown on pages and in READMEs: run unchanged from there."""
+"""Commands shown on pages and in READMEs, run unchanged from there."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def signed_in(url: str, path: str, token: str | None) -> str:
 
 
 def snippets(text: str) -> list[str]:
-    """Return the snippets that a page offers for copying."""
+    """Return the code blocks of a page."""
     return [
         html.unescape(snippet)
         for snippet in re.findall(r"<pre[^>]*><code>(.*?)</code>", text, re.DOTALL)
@@ -59,7 +59,7 @@ def blocks(file: str, section: str) -> list[str]:
 
 
 def shell(line: str, folder: Path) -> str:
-    """Run a line in a shell whose `deniable` is this one; it must not fail."""
+    """Run a line in a shell in which `deniable` is this version; the line must not fail."""
     script = folder / "deniable"
     if not script.exists():
         python, option, code = DENIABLE
@@ -74,13 +74,13 @@ def shell(line: str, folder: Path) -> str:
 
 
 def published(folder: Path, data: Path) -> str:
-    """Return the id of a survey in this data folder; its draft stays in the other one."""
+    """Publish a survey into this data folder and return its id; the draft is in `folder`."""
     assert run("survey", "new", folder / "survey.toml").returncode == 0
     made = run("survey", "publish", folder / "survey.toml", "--data", data, "--json")
     return str(json.loads(made.stdout)["id"])
 
 
-def test_the_pages_lead_from_nothing_to_a_report(tmp_path: Path) -> None:
+def test_the_commands_on_pages_lead_from_an_empty_server_to_a_report(tmp_path: Path) -> None:
     data = tmp_path / "data"
     with serving(data) as server:
         (commands,) = snippets(signed_in(server.dashboard, "/", server.token))
@@ -160,7 +160,7 @@ def test_the_example_of_an_open_question_works_as_shown() -> None:
 
 @pytest.mark.long
 def test_closing_and_deleting_a_survey_work_as_shown(tmp_path: Path) -> None:
-    """Run "Begin" in README.md and "Deleting a survey" in DEPLOYING.md."""
+    """Run the sections "Begin" of README.md and "Deleting a survey" of DEPLOYING.md."""
     shell("deniable survey new s.toml && deniable survey publish s.toml --data data", tmp_path)
     shell(blocks("README.md", "Begin")[0], tmp_path)
     assert "closed" in shell("deniable survey list --data data", tmp_path)
@@ -168,15 +168,15 @@ def test_closing_and_deleting_a_survey_work_as_shown(tmp_path: Path) -> None:
     listed = json.loads(shell("deniable survey list --data data --json", tmp_path))
     id_ = listed["surveys"][0]["id"]
     _, delete = block.replace("DIR", "data").replace(" ID ", f" {id_} ").splitlines()
-    shell(delete.replace("  #", " --yes  #"), tmp_path)  # replaces typing the id
+    shell(delete.replace("  #", " --yes  #"), tmp_path)  # instead of typing the id
     assert json.loads(shell("deniable survey list --data data --json", tmp_path))["surveys"] == []
 
 
 @pytest.mark.long
 def test_limits_the_register_and_the_doctor_work_as_shown(tmp_path: Path) -> None:
-    """Run "Limits on forged reports", "The register" and "Damaged files" in DEPLOYING.md.
+    """Run "Limits on forged reports", "The register" and "Damaged files" of DEPLOYING.md.
 
-    The first line of the doctor also runs while the server serves.
+    The first line about the doctor also runs while a server uses the folder.
     """
     shell("deniable survey new s.toml && deniable survey publish s.toml --data data", tmp_path)
     (serve,) = blocks("DEPLOYING.md", "Limits on forged reports")
@@ -195,7 +195,7 @@ def test_limits_the_register_and_the_doctor_work_as_shown(tmp_path: Path) -> Non
 
 @pytest.mark.long
 def test_archives_work_as_shown(tmp_path: Path) -> None:
-    """Run "Archives" in DEPLOYING.md, except pip, for three ended rounds."""
+    """Run "Archives" of DEPLOYING.md, except pip, for three ended rounds."""
     asked = fill(tmp_path / "data")
     (block,) = blocks("DEPLOYING.md", "Archives")
     _, *lines = block.replace("/var/lib/deniable", "data").replace("DIR", "data").splitlines()
@@ -208,7 +208,7 @@ def test_archives_work_as_shown(tmp_path: Path) -> None:
 
 @pytest.mark.long
 def test_a_relay_works_as_shown(tmp_path: Path) -> None:
-    """Run "A relay" in DEPLOYING.md: both servers answer, and the token is accepted."""
+    """Run "A relay" of DEPLOYING.md: both servers respond, and the token is accepted."""
     (block,) = blocks("DEPLOYING.md", "A relay")
     new, serve, create, relay = block.replace("DIR", "data").splitlines()
     shell(new, tmp_path)

@@ -1,4 +1,4 @@
-"""Results through a relay: amplification is stated only where it can be true."""
+"""Results through a relay: amplification is stated only if it holds."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tests.server.world import World
 from tests.shared.test_sealing import PUBLIC
 
 
-def test_amplification_is_that_of_a_batch_not_of_a_round() -> None:
+def test_amplification_is_computed_for_a_batch_not_for_a_round() -> None:
     """The server sees batches arrive, so a report hides only within its batch."""
     batch, whole = shuffled(survey(sealed_to=PUBLIC), 54_321)
     assert (batch.among, batch.people, batch.epsilon) == ("batch", 1_000, "0.149")
@@ -33,7 +33,7 @@ def test_a_small_round_is_one_batch() -> None:
 
 
 def test_a_report_spends_the_sum_of_its_questions() -> None:
-    """One report spends ε 0.5 + 2 + 1, more than any single question."""
+    """The questions of one report spend ε 0.5 + 2 + 1, more than any single question."""
     few = float(shuffled(survey(EACH_KIND, sealed_to=PUBLIC), 1_000)[0].epsilon)
     assert 0.397 < few < 1.853
 

@@ -1,4 +1,4 @@
-"""Slow bodies, truncated ones and idle connections: none blocks the reader for others."""
+"""Slow bodies, truncated bodies and idle connections: none blocks the reader for others."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from tests.server.world import Server, World, serving
 
 FORM = "application/x-www-form-urlencoded"
 MANY = 40  # more than the reader has threads
-SECONDS = 5.0  # allowed for an answer
+SECONDS = 5.0  # allowed for a response
 
 
 def slow_bodies(server: Server, number: int, path: str, headers: str = "") -> list[socket.socket]:
@@ -55,7 +55,8 @@ def test_slow_bodies_leave_threads_for_everyone_else(tmp_path: Path, path: str) 
         base = f"http://127.0.0.1:{server.dashboard_port}"
         assert requests.get(f"{base}/healthz", timeout=SECONDS).status_code == 200
         bearer = {"Authorization": f"Bearer {token}"}
-        if path == "/sign-in":  # needs no role, and publishing still works
+        # /sign-in needs no role; also check that publishing still works
+        if path == "/sign-in":
             refused = requests.post(f"{base}/v1/surveys", "{}", headers=bearer, timeout=SECONDS)
             assert refused.status_code == 400
         one_more = requests.post(f"{base}{path}", {"token": "x"}, headers=bearer, timeout=SECONDS)
@@ -63,20 +64,20 @@ def test_slow_bodies_leave_threads_for_everyone_else(tmp_path: Path, path: str) 
 
 
 def post_as_granian(here: World, path: str, cookie: str, body: bytes, length: int) -> int:
-    """Return the status of a form whose body ends before its declared length."""
+    """Return the status for a form whose body ends before its declared length."""
     builder = EnvironBuilder(path, method="POST", content_type=FORM, headers=[("Cookie", cookie)])
     environ: dict[str, Any] = {
         **builder.get_environ(),
         "CONTENT_LENGTH": str(length),
         "wsgi.input": BytesIO(body),
-        "wsgi.input_terminated": True,  # so the framework does not count the bytes
+        "wsgi.input_terminated": True,  # so that the framework does not count the bytes
     }
     _, status, _ = run_wsgi_app(BoundedBodies(here.app), environ, buffered=True)
     return int(status.split()[0])
 
 
 def test_a_form_that_ends_early_does_nothing(here: World) -> None:
-    """Part of a form may be a valid form; here it has fewer days."""
+    """Part of a form may be a valid form; here its number of days is smaller."""
     browser, session = FlaskClient(here.app), here.session(here.token("operator"))
     browser.set_cookie(COOKIE, session)
     (sent,) = set(re.findall('name="form_token" value="([0-9a-f]+)"', browser.get("/operate").text))
@@ -89,7 +90,7 @@ def test_a_form_that_ends_early_does_nothing(here: World) -> None:
 
 
 def test_idle_connections_delay_others_only_briefly(tmp_path: Path) -> None:
-    """Open more connections than the reader serves; silent ones are soon closed."""
+    """More connections are opened than the reader can serve; silent ones are soon closed."""
     with serving(tmp_path / "data") as server, ExitStack() as stack:
         place = ("127.0.0.1", server.dashboard_port)
         for _ in range(READER_CONNECTIONS + 50):

@@ -1,4 +1,4 @@
-"""Starts: all succeed, because each process is forked by one that has no other thread."""
+"""Starts: all succeed, because no process forks while it has another thread."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ THREADED = "threading.Thread(target=threading.Event().wait, name='other', daemon
 
 
 def forks(data: Path, planted: str = "") -> list[str]:
-    """Return the threads alive at each fork of a start, for two roles and their workers."""
+    """Return the threads alive at each fork of a start; two roles and their workers are forked."""
     program = f"{WATCHED}{planted}raise SystemExit(main())"
     server = start(data, command=[sys.executable, "-c", program, "serve"])
     code, errors = server.stop()
@@ -33,8 +33,8 @@ def forks(data: Path, planted: str = "") -> list[str]:
     return [line for line in errors.splitlines() if line.startswith("forked among")]
 
 
-def test_no_other_thread_is_alive_when_the_worker_is_forked(tmp_path: Path) -> None:
-    """A lock that another thread holds then, such as an import's, stays locked in the child."""
+def test_no_other_thread_is_alive_at_a_fork(tmp_path: Path) -> None:
+    """Locks that another thread holds at a fork, such as an import's, stay locked in the child."""
     assert forks(tmp_path / "data") == ["forked among MainThread"] * 4
 
 

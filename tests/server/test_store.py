@@ -1,4 +1,4 @@
-"""Store: its version, its surveys, and its backups."""
+"""Store: its version, surveys, and backups."""
 
 import re
 import sqlite3
@@ -60,7 +60,7 @@ def test_reading_a_missing_folder_does_not_create_it(tmp_path: Path) -> None:
 
 
 def test_every_column_has_a_comment() -> None:
-    """The comments are in the schema, which the database stores."""
+    """The comments are part of the schema, which the database stores."""
     for table in re.findall(r"CREATE TABLE \w+ \(\n(.*?)\n\)", SCHEMA, re.DOTALL):
         for line in table.splitlines():
             if line.strip().startswith(("PRIMARY KEY", "GENERATED")):
@@ -81,7 +81,7 @@ def test_a_tally_that_differs_in_any_column_is_damaged(change: dict[str, Any]) -
 
 
 def test_commits_reach_the_disk(data: Path) -> None:
-    """WAL with synchronous FULL (2): a commit survives a power cut."""
+    """With WAL and synchronous FULL (2), a commit survives a power cut."""
     with (
         SqliteStore.open(data) as store,
         store._reading() as reader,
@@ -168,7 +168,7 @@ def test_a_backup_of_another_version_is_not_restored(data: Path, tmp_path: Path)
         restore(tmp_path / "copy", tmp_path / "again")
 
 
-def test_two_surveys_have_separate_tallies(here: World) -> None:
+def test_each_survey_has_its_own_tallies(here: World) -> None:
     one, other = here.publish(survey(name="one")), here.publish(survey(name="other"))
     here.send(envelope(one, 1), envelope(other, 1), envelope(other, 2), app=True)
     assert [here.tallies(published)[683][0] for published in (one, other)] == [1, 2]
@@ -193,7 +193,7 @@ def test_a_survey_signed_by_another_key_does_not_replace_the_first(here: World) 
 
 
 def damage(data: Path, statement: str) -> None:
-    """Damage the data as flipped bits on a disk would: the file stays a valid database."""
+    """Damage the data as a disk's flipped bits would: the file stays a valid database."""
     with closing(sqlite3.connect(data / FILE)) as connection, connection:
         assert connection.execute(statement).rowcount == 1
 

@@ -1,4 +1,4 @@
-"""Counting: exact for every kind of question, rejecting what no client sends."""
+"""Counting: exact for every kind of question, and strict about input that no client sends."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def payload(asked: Survey, reports: int) -> bytes:
 
 @pytest.mark.parametrize("shape", SURVEYS)
 @pytest.mark.parametrize("reports", [1, 2, ROWS - 1, ROWS, ROWS + 1, 1_025])
-def test_counts_equal_counting_one_by_one(shape: str, reports: int) -> None:
+def test_counts_equal_those_of_reports_counted_one_by_one(shape: str, reports: int) -> None:
     asked = SURVEYS[shape]
     cells = tally(asked, payload(asked, reports), reports)
     assert cells.dtype == np.int64
@@ -75,8 +75,8 @@ def test_a_bit_that_every_report_sets_is_counted_in_all_of_them(reports: int) ->
 
 
 @pytest.mark.parametrize("shape", SURVEYS)
-def test_one_report_is_checked_as_strictly_as_many(shape: str) -> None:
-    """The fast path for one report and the counting path agree on every value of each byte."""
+def test_a_single_report_is_checked_as_strictly_as_several(shape: str) -> None:
+    """The fast path for one report and the counting path agree for every value of each byte."""
     asked = SURVEYS[shape]
     good = payload(asked, 1)
     for index in range(len(good)):
@@ -110,9 +110,9 @@ def test_an_encoding_without_a_vectorized_counter_is_counted_by_its_own_method(
 @pytest.mark.parametrize("more", [-1, 0, 1, 300])
 @pytest.mark.parametrize("width", [1, 5, 16])
 def test_many_rows_are_added_up_bit_by_bit(width: int, more: int) -> None:
-    """Count random bits and all-one bits, for row numbers around the size of a block.
+    """Count random bits and set bits, for numbers of rows around the block size.
 
-    The rows are cut from a wider payload, as for one of several questions.
+    The rows are cut from a wider payload, as if the survey had several questions.
     """
     rows = np.random.default_rng(width).integers(
         0, 256, (2 * BLOCKS * ROWS + more, width + 3), dtype=np.uint8
@@ -165,7 +165,7 @@ def test_an_impossible_symbol_of_three_bytes_is_found_among_many() -> None:
 
 
 def test_sets_of_a_fixed_size_are_counted_and_others_rejected() -> None:
-    """Use every set of this size out of 13 options, then one with an option more or less."""
+    """Count all sets of the right size from 13 options; reject sets with an option more or less."""
     asked = survey(choice(13, "subset-selection"))
     encoding = asked.questions[0].mechanism.encoding
     sets = list(encoding.symbols())
@@ -208,7 +208,7 @@ def test_a_payload_has_the_length_of_its_reports(size: int, reports: int) -> Non
         )
 
 
-def test_tallies_add() -> None:
+def test_tallies_of_parts_add_up() -> None:
     asked = SURVEYS["together"]
     whole, size = payload(asked, 500), asked.report_size
     parts = tally(asked, whole[: 200 * size], 200) + tally(asked, whole[200 * size :], 300)

@@ -1,4 +1,4 @@
-"""Mean vectors as JSON, CSV, page and command output."""
+"""Mean vectors as JSON, as CSV, on the page and in the command's output."""
 
 import csv
 import io
@@ -27,7 +27,7 @@ HELD = np.linspace(-1, 0.9, DIMENSION) / np.linalg.norm(np.linspace(-1, 0.9, DIM
 
 @pytest.fixture
 def filled(tmp_path: Path) -> Iterator[tuple[World, PublishedSurvey]]:
-    """Fill one round with enough people, and one with too few."""
+    """Yield a survey with one round of enough people and one round of too few."""
     with world(tmp_path / "data", NOW) as here:
         asked = survey_text(vector(DIMENSION), closes=date(2027, 2, 28), minimum_reports=100)
         published = here.publish(parse_toml(asked))
@@ -41,7 +41,9 @@ def filled(tmp_path: Path) -> Iterator[tuple[World, PublishedSurvey]]:
         yield here, published
 
 
-def test_the_document_has_the_vector_as_a_whole(filled: tuple[World, PublishedSurvey]) -> None:
+def test_the_document_describes_the_whole_vector(
+    filled: tuple[World, PublishedSurvey],
+) -> None:
     here, published = filled
     address = f"/v1/surveys/{published.id}/results"
     found = here.client.get(address, headers=here.bearer("analyst")).json
@@ -73,7 +75,7 @@ def test_the_page_draws_the_largest_clear_coordinates_and_lists_the_others(
 ) -> None:
     """Large negative coordinates count as large.
 
-    A survey that the JavaScript client cannot answer shows no JavaScript example.
+    If the JavaScript client cannot answer a survey, no JavaScript example is shown.
     """
     here, published = filled
     headers = here.bearer("analyst")
@@ -119,7 +121,7 @@ def test_an_impossible_vector_question_is_refused(old: str, new: str, what: str)
 
 
 def test_the_document_states_the_number_of_codewords() -> None:
-    """The device uses this number, whatever it would choose itself."""
+    """The device uses the document's number, even if it would choose another."""
     document = render_document(parse_survey_file(survey_text(vector(300))))
     (question,) = parse_document(document).questions
     other = document.replace(b'"64"', b'"128"').replace(b'"22"', b'"40"')

@@ -1,4 +1,4 @@
-"""Commands of the operator, as people and programs run them."""
+"""Operator commands, run as people and programs run them."""
 
 import json
 import re
@@ -55,7 +55,7 @@ def test_a_survey_is_published_counted_closed_and_shown(file: Path, data: Path) 
 
 
 def test_publishing_other_questions_under_a_name_in_use_shows_them_first(file: Path) -> None:
-    """Deployed apps answer by name, so the command shows the change and asks for confirmation."""
+    """Deployed apps answer by name, so the command shows the changes and asks for confirmation."""
     data, text = file.parent / "data", file.read_text()
     assert run("survey", "publish", file, "--data", data).returncode == 0
     again = run("survey", "publish", file, "--data", data, "--json")
@@ -150,7 +150,7 @@ def test_missing_files_and_surveys_are_reported_with_the_fix(
 
 
 def test_a_user_s_own_key_signs_and_stays_in_place(file: Path, data: Path, tmp_path: Path) -> None:
-    """The server's folder gets only the public half."""
+    """The server's folder contains only the public key."""
     key = tmp_path / "key.pem"
     public = asked_json("keys", "new", key)["key"]
     assert key.stat().st_mode & 0o077 == 0
@@ -171,7 +171,7 @@ def test_a_missing_signing_key_is_created_and_reported(file: Path, data: Path) -
     assert (data / "signing-key.pem").stat().st_mode & 0o077 == 0
 
 
-def test_tokens_are_made_listed_and_revoked(file: Path, data: Path) -> None:
+def test_tokens_are_created_listed_and_revoked(file: Path, data: Path) -> None:
     run("survey", "publish", file, "--data", data)
     made = asked_json("token", "create", "--role", "analyst", "--data", data, "--days", 7)
     assert set(made) == {"token", "role", "expires"}
@@ -208,7 +208,7 @@ def test_a_script_gets_only_the_token(file: Path, data: Path) -> None:
     assert "not shown again" in done.stderr
 
 
-def test_the_store_is_found_in_the_environment(
+def test_the_store_can_be_set_in_the_environment(
     file: Path, data: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("DENIABLE_DATA", str(data))
@@ -223,7 +223,7 @@ def test_the_store_is_found_in_the_environment(
 
 
 @pytest.mark.parametrize("address", ["http://127.0.0.1:8000", "postgresql://u:secret@h/d"])
-def test_an_address_is_refused_as_a_folder(
+def test_an_address_is_refused_where_a_folder_is_expected(
     file: Path, tmp_path: Path, address: str, monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:  # fmt: skip

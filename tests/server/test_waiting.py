@@ -1,4 +1,4 @@
-"""Page before the first report: refreshes, shows how to answer, and makes test reports."""
+"""Page before the first report: it refreshes, shows how to answer, and makes test reports."""
 
 from __future__ import annotations
 
@@ -84,10 +84,10 @@ def test_a_page_without_reports_refreshes_with_and_without_a_script(
         (date(2026, 12, 1), 100, False, "copy.js png.js"),
     ],
 )
-def test_a_page_loads_only_the_scripts_it_uses(
+def test_a_page_loads_only_the_scripts_that_it_uses(
     here: World, operator: FlaskClient, opens: date, reports: int, closed: bool, needed: str
 ) -> None:
-    """The scripts are the planner, copied snippets, the refresh, and figures as PNG."""
+    """The possible scripts are the planner, copying of snippets, the refresh, and PNG export."""
     asked = here.publish(until_spring(opens=opens))
     if reports:
         here.send(envelope(asked, 1, count=reports), app=True)
@@ -116,9 +116,9 @@ def test_the_refresh_check_needs_the_same_role_as_the_page(
 
 
 def test_the_refresh_check_reads_no_other_survey(here: World, asked: PublishedSurvey) -> None:
-    """Pages repeat it often.
+    """Pages send it often, so it must be cheap.
 
-    Here the counts of the other survey are damaged, so reading them fails.
+    In this test, the counts of another survey are damaged, so reading them would fail.
     """
     other = here.publish(survey(name="other"))
     assert here.send(envelope(other, 1)).json["accepted"] == 1
@@ -144,7 +144,7 @@ def test_a_closed_survey_s_page_does_not_refresh(
 def test_the_waiting_page_plans_the_survey_s_own_questions(
     here: World, operator: FlaskClient, opens: date
 ) -> None:
-    """The page does so before the survey opens, and while there are no reports."""
+    """The page does so before the survey opens, and as long as there are no reports."""
     asked = here.publish(until_spring(opens=opens))
     for question in asked.survey.questions:
         query = f"?question={question.name}&people=50000"
@@ -177,7 +177,7 @@ def test_a_test_report_is_validated_and_not_stored(
     assert everything(here) != before  # a stored report changes what `everything` returns
 
 
-def test_the_id_of_a_test_report_makes_no_duplicate(
+def test_the_id_of_a_test_report_can_still_be_counted(
     here: World, operator: FlaskClient, asked: PublishedSurvey, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     sent = envelope(asked, 1)
@@ -236,7 +236,7 @@ def test_the_shell_command_sends_a_report_that_counts(tmp_path: Path) -> None:
         assert turned["reports"] == 1
 
 
-def test_the_page_of_a_survey_with_labels_shows_and_tries_an_example(tmp_path: Path) -> None:
+def test_the_page_of_a_survey_with_labels_shows_and_sends_an_example(tmp_path: Path) -> None:
     labels = label("arm", arms=["control", "new"]) + label("version", pattern="[0-9.]+")
     with world(tmp_path / "data") as here:
         asked = here.publish(until_spring(BIT + labels))

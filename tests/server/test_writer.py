@@ -1,4 +1,4 @@
-"""Writer: acknowledged envelopes are on disk, and nothing is counted twice."""
+"""Writer: acknowledged envelopes are on disk, and none is counted twice."""
 
 import sqlite3
 import threading
@@ -41,7 +41,7 @@ def upload(asked: PublishedSurvey, number: int) -> Upload:
 
 
 class Faulty(SqliteStore):
-    """Real store whose next transactions fail as planned, complete but uncommitted."""
+    """Real store whose next transactions are complete, but fail to commit as planned."""
 
     faults: list[Exception]
     gate: threading.Event | None = None
@@ -61,7 +61,7 @@ class Faulty(SqliteStore):
 def test_a_group_is_written_in_the_order_of_its_rounds(
     store: Faulty, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Otherwise rows would be in the order of arrival."""
+    """Otherwise rows would be in the order of their arrival."""
     asked, written = published(store, survey(opens=date(2026, 9, 1))), list[int]()
     sent = [envelope(asked, n, round_number=n) for n in (DECEMBER, DECEMBER - 2, DECEMBER - 1)]
     with store.transaction() as transaction:
@@ -96,7 +96,7 @@ def writer_of(store: Store, clock: Hands | None = None) -> Iterator[Writer]:
 def hold(
     store: Faulty, writer: Writer, pool: ThreadPoolExecutor, first: Upload
 ) -> Future[list[Outcome]]:
-    """Keep the writer in a transaction with only this upload, until the gate is set."""
+    """Keep the writer in a transaction with only this upload until the gate opens."""
     store.gate = threading.Event()
     answer = pool.submit(writer.write, [first])
     eventually(lambda: store.held, "the first is being written")
@@ -129,10 +129,10 @@ def test_many_requests_share_one_commit(store: Faulty) -> None:
 
 
 @pytest.mark.parametrize(("seconds", "commits"), [(PATIENCE, 3), (0.0, 5)])
-def test_a_group_waits_for_as_many_requests_as_the_last_one_had(
+def test_a_group_waits_for_the_number_of_requests_of_the_previous_group(
     store: Faulty, monkeypatch: pytest.MonkeyPatch, seconds: float, commits: int
 ) -> None:
-    """Send one request alone, then three together, and then three one by one."""
+    """One request is sent alone, then three together, and then three one by one."""
     monkeypatch.setattr(writing, "GATHER_SECONDS", seconds)
     asked, taken = published(store, survey()), list[float]()
     with writer_of(store) as writer, ThreadPoolExecutor(7) as pool:
@@ -174,7 +174,7 @@ def test_a_single_request_waits_briefly_or_until_the_writer_stops(
         assert time.monotonic() - begin < PATIENCE / 2
 
 
-def test_the_same_envelope_from_many_threads_at_once_counts_once(store: Faulty) -> None:
+def test_an_envelope_sent_simultaneously_by_many_threads_counts_once(store: Faulty) -> None:
     asked = published(store, survey())
     with writer_of(store) as writer, ThreadPoolExecutor(32) as pool:
         answers = list(pool.map(lambda _: writer.write([upload(asked, 1)]), range(64)))
@@ -200,7 +200,7 @@ def test_a_failed_group_is_refused_whole_and_the_next_is_accepted(
     assert counted(store, asked) == [20, *expected_cells(asked.survey, range(20))]
 
 
-def test_a_failing_disk_ends_the_acknowledgements(here: World) -> None:
+def test_after_a_disk_error_nothing_is_acknowledged(here: World) -> None:
     """After an I/O error the state of the disk is unknown; only a restart accepts reports again."""
     asked = here.publish(survey())
     failing = Faulty(here.store.data)
@@ -238,7 +238,7 @@ def test_the_queue_is_bounded_in_bytes(store: Faulty, monkeypatch: pytest.Monkey
         writer.write([upload(asked, 1)])
 
 
-def test_the_limits_equal_the_documented_ones() -> None:
+def test_the_limits_equal_those_in_the_documents() -> None:
     assert (writing.MAX_REQUESTS, writing.MAX_UPLOADS) == (1_024, 16_384)
     assert (writing.MAX_WAITING, writing.MAX_WAITING_BYTES) == (4_096, 64 * 2**20)
     assert writing.GATHER_SECONDS == 0.0005
@@ -246,7 +246,7 @@ def test_the_limits_equal_the_documented_ones() -> None:
 
 @pytest.mark.parametrize("limit", ["MAX_REQUESTS", "MAX_UPLOADS"])
 def test_a_group_has_a_limit(store: Faulty, monkeypatch: pytest.MonkeyPatch, limit: str) -> None:
-    """Send one request alone, then eight more, which go into groups of at most four."""
+    """One request is sent alone, then eight more, which are split into groups of at most four."""
     monkeypatch.setattr(writing, limit, 4)
     asked, commits = published(store, survey()), list[float]()
     with writer_of(store) as writer, ThreadPoolExecutor(9) as pool:
@@ -317,7 +317,7 @@ def rows(data: Path) -> int:
 
 
 def test_envelopes_are_deleted_after_their_time_and_tallies_stay(store: Faulty) -> None:
-    """December's reports are accepted for 14 days after the 31st, and kept 90 days after that."""
+    """December's reports are accepted until 14 days after the 31st, and kept 90 days longer."""
     asked = published(store, survey())
     end = datetime(2027, 1, 1, tzinfo=UTC) + timedelta(days=14 + 90)
     with writer_of(store) as writer:
@@ -332,8 +332,8 @@ def test_envelopes_are_deleted_after_their_time_and_tallies_stay(store: Faulty) 
 
 
 @pytest.mark.parametrize("by", ["command", "server"])
-def test_a_slice_that_ends_no_envelope_is_not_the_last(store: Faulty, by: str) -> None:
-    """Each envelope fills some seventy rows, and only its first row counts as an envelope."""
+def test_a_slice_that_completes_no_envelope_is_not_the_last(store: Faulty, by: str) -> None:
+    """Each envelope fills some seventy rows; only the first of them counts as an envelope."""
     asked, large = published(store, survey()), bytes(60_000)
     envelopes = [Upload(asked, DECEMBER, bytes([n]) * 16, len(large), large) for n in range(8)]
     with store.transaction() as transaction:
@@ -347,8 +347,8 @@ def test_a_slice_that_ends_no_envelope_is_not_the_last(store: Faulty, by: str) -
     assert rows_of_envelopes(store.data) == 0
 
 
-def test_a_purged_round_counts_nothing_more_even_if_the_clock_goes_back(store: Faulty) -> None:
-    """Its ids are gone, so an envelope that is sent again would count twice."""
+def test_a_purged_round_accepts_nothing_even_if_the_clock_goes_back(store: Faulty) -> None:
+    """The ids are deleted, so an envelope that is sent again would count twice."""
     asked = published(store, survey())
     with writer_of(store) as writer:
         assert writer.write([upload(asked, 1)]) == ["accepted"]
@@ -375,11 +375,11 @@ def test_the_bytes_of_purged_reports_are_gone_from_the_file(tmp_path: Path) -> N
 
 
 def test_uploads_never_wait_for_more_than_a_slice_of_a_purge(tmp_path: Path) -> None:
-    """Delete 30,000 envelopes; an upload that arrives meanwhile is the next to be committed."""
+    """While 30,000 envelopes are deleted, each upload that arrives is the next to be committed."""
     events: list[str] = []
 
     class Purging(SqliteStore):
-        """Store in which each slice of a purge ends with one more upload waiting."""
+        """Store in which another upload is waiting at the end of each slice of a purge."""
 
         def purge(self, most: int) -> Purged:
             answers.append(pool.submit(writer.write, [upload(now, len(answers))]))

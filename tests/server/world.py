@@ -1,4 +1,4 @@
-"""Server for the tests: a real application in this process, and real processes."""
+"""Server for the tests: a real application in this process, or real processes."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ PROBLEM = "application/problem+json"
 
 
 class Hands(Clock):
-    """Clock that tests set; its `seconds` advance with it."""
+    """Clock that tests set; its `seconds` advance with its time."""
 
     def __init__(self, time: datetime = NOON) -> None:
         super().__init__(now=lambda: self.time, seconds=lambda: datetime.timestamp(self.time))
@@ -55,7 +55,7 @@ class Hands(Clock):
 
 @dataclass
 class World:
-    """Intake and reader around a real store and a real writer, in this process."""
+    """Intake and reader with a real store and a real writer, in this process."""
 
     store: SqliteStore  # a PostgresStore in tests of both stores
     catalogue: Catalogue
@@ -184,11 +184,11 @@ class Server:
         return int(self.dashboard.rpartition(":")[2])
 
     def url_of(self, path: str) -> str:
-        """Return the whole address of a path, at the process that serves it."""
+        """Return the full address of a path, at the process that serves it."""
         return (self.url if is_for_intake(path, "GET") else self.dashboard) + path
 
     def workers(self, role: str = "(intake|relay)") -> list[int]:
-        """Return the pids of a role's workers: children of a process with the role's name."""
+        """Return the pids of a role's workers, the children of the process with the role's name."""
         listed = subprocess.run(
             ["ps", "-eo", "pid=,ppid=,comm="], capture_output=True, text=True
         ).stdout.splitlines()
