@@ -1,11 +1,11 @@
-"""Cost of `answer` to the caller, compared with one SQLite commit that waits for the same disk.
+"""Cost of `answer` to the caller, compared with an SQLite commit that waits for the same disk.
 
 The baseline is SQLite with its defaults: rollback journal, synchronous FULL, one row per
 transaction. Answers and commits alternate. The list of surveys is already on disk, because the
-client fetches it at most once an hour. The clock advances by a day before each answer, so each
+client fetches it at most once an hour. The clock advances by a day before each answer, so that each
 answer is charged. The uploader runs as usual.
 
-A preloaded shared object makes syncs slow: it sleeps before each one. Building it needs `cc`. Files
+A preloaded shared object slows syncs down: it sleeps before each one. Building it needs `cc`. Files
 are on the disk of the system's temporary folder, because a file system in memory never waits.
 
     python -m tests.bench.answer        prints one answer's median milliseconds; its own process
@@ -84,7 +84,7 @@ def measurements() -> Iterator[Measurement]:
 def install(
     server: str = "https://stats.example.org", transport: Transport | None = LISTING
 ) -> Iterator[tuple[Client, Clock]]:
-    """Return a client on a real disk that has answered once."""
+    """Yield a client on a real disk that has already answered once."""
     with TemporaryDirectory() as folder:
         clock, policy = Clock(), Policy(keys=[public_hex(KEY)], max_epsilon="1000000")
         client = Client(server, policy=policy, state=folder, now=clock, transport=transport)
@@ -169,7 +169,7 @@ def slow_syncs() -> Measurement:
 
 
 def slow_sync(folder: Path) -> Path:
-    """Build the shared object that makes syncs slow; it is preloaded."""
+    """Build the shared object that slows syncs down, for preloading."""
     source, shim = folder / "slow.c", folder / "slow.so"
     source.write_text(SLOW_SYNC)
     subprocess.run(["cc", "-shared", "-fPIC", "-o", shim, source, "-ldl"], check=True)
@@ -188,7 +188,7 @@ def percentile(times: list[float], share: int) -> float:
 def memory(code: str) -> float:
     """Return the peak memory, in megabytes, of a process that runs this code.
 
-    Linux only: getrusage there includes the time before exec.
+    It works on Linux only, where getrusage would include the time before exec.
     """
     told = f"{code}\nprint(open('/proc/self/status').read())"
     ran = subprocess.run([sys.executable, "-c", told], capture_output=True, text=True, check=True)

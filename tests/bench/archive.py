@@ -1,7 +1,8 @@
-"""Archive of 100 million reports: written, then recounted in one process and by Dask's workers.
+"""Archive of 100 million reports: written, then recounted in one process and by workers of Dask.
 
 The population generators draw the symbols of a million people at a time. The archive's own writer
-shuffles and writes them. Each step runs in its own process, so that its memory can be measured.
+shuffles and writes them. Each step runs in a process of its own, so that its memory can be
+measured.
 """
 
 from __future__ import annotations
@@ -58,7 +59,7 @@ def measurements() -> Iterator[Measurement]:
 
 
 def speed(what: str, run: Ran, limit: float, baseline: Ran | None = None) -> Measurement:
-    """Compare with another run of the same work, if one is given."""
+    """Return the time per report, compared with another run of the same work if one is given."""
     theirs = None if baseline is None else 1e9 * baseline.seconds / REPORTS
     note = f"{REPORTS / run.seconds:,.0f} reports a second, {run.seconds:.1f} s with its start"
     ours = 1e9 * run.seconds / REPORTS

@@ -1,4 +1,4 @@
-"""Accuracy of asking each person one of three questions, compared with asking all three at ε / 3.
+"""Error from asking each person one of three questions, compared with asking all three at ε / 3.
 
 Both surveys spend ε 0.5 in a round. The same fixed people answer both, with fresh noise in each
 round. Their answers go through the survey's own randomizers, in real envelopes, to a real server;
@@ -60,7 +60,7 @@ def measurements() -> Iterator[Measurement]:
 
 
 def text(name: str, epsilons: Sequence[str], **more: object) -> str:
-    """Return a survey in which each day of a year is a round that still accepts reports."""
+    """Return a survey with a round for each day of a year, all of which still accept reports."""
     questions = "".join(
         bit(*share_and_epsilon) for share_and_epsilon in zip(SHARES, epsilons, strict=True)
     )
@@ -114,7 +114,7 @@ def play_devices(server: RunningServer, survey: Survey, key: str, folder: Path) 
 
 
 def answers(person: int) -> dict[str, object]:
-    """Return answers of which the first are yes; one question's estimate ignores their order."""
+    """Return answers in which the first people say yes; the order does not affect an estimate."""
     return {name: person < round(share * PEOPLE) for name, share in SHARES.items()}
 
 

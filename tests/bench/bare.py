@@ -1,6 +1,6 @@
 """Bare Flask route on granian with threads: the baseline for durable uploads.
 
-python -m tests.bench.bare prints its port and serves until it is stopped.
+`python -m tests.bench.bare` prints its port and serves until it is stopped.
 """
 
 from __future__ import annotations

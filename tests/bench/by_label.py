@@ -1,6 +1,6 @@
-"""Results of a million reports with 64 label values, as a multiple of those without labels.
+"""Time for results of a million reports with 64 label values, relative to the time without labels.
 
-By the command, from its start to its end; the limit is on the ratio in one run.
+The time is that of the whole command. The limit applies to the ratio within one run.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Coverage of the interval for a mean, over the whole range of its use.
+"""Coverage of the interval for a mean, over all conditions in which it is used.
 
     python tests/bench/coverage.py [--runs 4000] [--seed 1]
 
@@ -119,9 +119,9 @@ def measure(cell: Cell, runs: int, rng: np.random.Generator) -> Outcome:
 
 
 def beyond(values: Array, counts: Array, truth: float) -> npt.NDArray[np.bool_]:
-    """Return which runs have their truth above the upper limit.
+    """Return True for each run whose truth is above the upper limit.
 
-    All runs are tested together, without computing the limit of each.
+    All runs are tested together, without computing each limit.
     """
     few = (counts[:, :-1] > 0).sum(1) <= 1
     result = np.zeros(len(counts), dtype=bool)
@@ -164,7 +164,7 @@ def cells() -> Iterator[Cell]:
 
 
 def measurements(runs: int = 2_000) -> Iterator[Measurement]:
-    """Measure the worst cell for `./run bench --long`; the limit allows five deviations."""
+    """Measure the worst cell for `./run bench --long`. The limit allows five standard errors."""
     outcomes = [
         measure(cell, runs, np.random.default_rng(np.random.SeedSequence(1, spawn_key=(number,))))
         for number, cell in enumerate(cells())

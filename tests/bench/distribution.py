@@ -1,8 +1,8 @@
 """Accuracy of a number's estimated distribution: coverage, and error by table and by window.
 
 Coverage: people are drawn at random from shapes that leave a band no slack, and reports are drawn
-exactly. In the worst cell, neither bands nor quantiles' intervals may miss more often than 5 % plus
-five deviations.
+exactly. In the worst cell, neither bands nor intervals of quantiles may miss more often than 5 %
+plus five standard deviations.
 
 Error: the mean over the points of the absolute error of the share below each point, for 20,000
 people, raw and consistent. Each error is compared with that of another table or another window at

@@ -1,7 +1,7 @@
-"""Cost of a durable upload over HTTP, compared with a bare Flask route that touches no disk.
+"""Cost of a durable upload over HTTP, compared with a bare Flask route that does not use the disk.
 
-A second measurement is the throughput that remains while other clients request the server's health
-as fast as they can.
+A second measurement gives the throughput that remains while other clients request the server's
+health as fast as they can.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ def measurements() -> Iterator[Measurement]:
 
 @contextmanager
 def served(place: Place, folder: Path) -> Iterator[tuple[int, str, str]]:
-    """Yield the port, the survey and an app token of a server with this store."""
+    """Yield the port, the survey and an app token of a server that uses this store."""
     file, key = folder / "survey.toml", folder / "key.pem"
     file.write_text(SURVEY)
     if not key.exists():
@@ -134,7 +134,7 @@ def asking(port: int, path: str) -> Iterator[None]:
 
 @contextmanager
 def bare() -> Iterator[int]:
-    """Yield the port of the bare route, which runs in a separate process."""
+    """Yield the port of the bare route, which runs in a process of its own."""
     command = [sys.executable, "-m", "tests.bench.bare"]
     server = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
     assert server.stdout is not None

@@ -1,6 +1,6 @@
-"""Limits that a server keeps under load: slowest answers, memory, cost of a token, slow syncs.
+"""Limits that a server keeps under load: slowest responses, memory, cost of a token, slow syncs.
 
-A preloaded shared object makes syncs slow, as in answer.py; building it needs `cc`.
+A preloaded shared object slows syncs down, as in answer.py; building it needs `cc`.
 """
 
 from __future__ import annotations

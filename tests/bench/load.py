@@ -10,12 +10,12 @@ Make = Callable[[], bytes]  # returns the next request
 
 
 def ask(port: int, connections: int, each: int, make: Make) -> None:
-    """Send this many requests over each connection; every answer must be 200 or 202."""
+    """Send this number of requests over each connection; every response must be 200 or 202."""
     latencies(port, connections, each, make)
 
 
 def latencies(port: int, connections: int, each: int, make: Make) -> list[float]:
-    """Send requests as `ask` does, and return the milliseconds that each answer took."""
+    """Send requests as `ask` does, and return the milliseconds until each response."""
     times = list[float]()
     asyncio.run(_all(port, connections, each, make, times))
     return times

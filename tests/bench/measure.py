@@ -1,4 +1,4 @@
-"""Measurements: comparing two sides and printing the result."""
+"""Measurements: comparison of two sides, and printing of the result."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ ROUNDS = 9
 
 @dataclass(frozen=True)
 class Measurement:
-    """Measured `ours` and `baseline` in one unit.
+    """Measured value `ours` and its `baseline`, in the same unit.
 
     `limit` applies to their ratio, or to `ours` if there is no baseline.
     """
@@ -54,7 +54,7 @@ def compare(
     limit: float,
     note: str = "",
 ) -> Measurement:
-    """Return the best of alternating rounds of both sides.
+    """Compare the best of several rounds of each side; the rounds alternate.
 
     `per` converts the seconds of one call to the unit.
     """

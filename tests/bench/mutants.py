@@ -2,7 +2,7 @@
 
 A fault shifts or reverses a comparison, changes a number by one, swaps + and - or `and` and `or`,
 negates a condition, or removes a statement. It never touches type annotations and docstrings, which
-do not run, or assertions, which state what cannot happen.
+do not run, or assertions, which rule out states that never occur.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ SWAPPED: dict[type[ast.AST], type[ast.AST]] = {
 }  # fmt: skip
 LEFT_ALONE = ("annotation", "returns", "type_params")
 
-# Mutants that no test can detect, because the program is equivalent: the reason and the lines.
+# Mutants that no test can detect, because they are equivalent: the reason, and the changed lines.
 EQUIVALENT = {
     "a search begins there, and continues until it is certain": (
         "FIRST_PRECISION = (191)",
@@ -86,7 +86,7 @@ EQUIVALENT = {
 
 @dataclass(frozen=True)
 class Mutant:
-    """Changed lines from `line` on, joined; `source` is the whole text with the fault."""
+    """Fault: its first line, the affected lines before and after, and the whole faulty text."""
 
     line: int
     before: str

@@ -3,14 +3,13 @@
     python tests/bench/mutate.py [--most N] [--seed S] [--only WORD]
     python tests/bench/mutate.py --listed [--only WORD]
 
-Each fault is planted alone, in a copy of the sources and never in the work tree. The tests that
-belong to its file run until one fails or time is up. A fault that passes all of them is a survivor,
-and the exit code is 1 if there is one. Faults without any effect are not planted; `mutants.py`
-lists them with the reason.
+Each fault is planted alone, in a copy of the sources and never in the work tree. The tests of its
+file run until one fails or the time is up. A fault that passes all of them is a survivor, and the
+exit code is 1 if there is one. Faults without any effect are not planted; `mutants.py` lists them
+with the reason.
 
---most selects that many faults at random, always the same ones for the same seed and sources. On
-two processors that were also busy otherwise, 150 faults took nine minutes, so all 1,800 take an
-hour and three quarters.
+--most selects N faults at random, always the same for the same seed and sources. On two busy
+processors, 150 faults took nine minutes, so all 1,800 take an hour and three quarters.
 
 --listed plants the faults of `faults.toml` instead, in every part and in JavaScript; 140 took half
 an hour. A listed fault that gives a reason in `survives` is planted too, and must survive.
@@ -51,8 +50,8 @@ MAX_IN_BENCH = 100  # in `./run bench --long`
 LISTED = {line for lines in EQUIVALENT.values() for line in lines}
 Result = TypeVar("Result")
 
-# Sources, and the tests that belong to them: folders, files, patterns. The run ends with an error
-# if a pattern no longer matches anything.
+# Sources, and the tests of each: folders, files, patterns. The run ends with an error if a pattern
+# no longer matches anything.
 SHARED = ("tests/shared",)
 TARGETS = {
     "shared/deniable/shared/privacy/**/*.py": SHARED,
@@ -64,7 +63,7 @@ TARGETS = {
     "server/deniable/server/intake/commit.py": ("tests/server/test_tally*", "tests/server/test_w*"),
 }
 
-# For the listed faults: all tests of each part.
+# For the listed faults: all tests of a part.
 LIST = Path(__file__).with_name("faults.toml")
 PACKAGES = {
     "client": ("tests/client", "tests/contract", "tests/conformance"),
@@ -79,13 +78,13 @@ FAILED = re.compile(rb"^(?:FAILED|ERROR) (.+?)(?: - .*)?$", re.MULTILINE)
 
 @dataclass(frozen=True)
 class Listed:
-    """Fault of `faults.toml`: a text that occurs once in the sources of one part."""
+    """Fault of `faults.toml`: a text that occurs exactly once in the sources of one part."""
 
     area: str
     part: str
     before: str
     after: str
-    tests: tuple[str, ...]  # expected to notice it
+    tests: tuple[str, ...]  # expected to notice the fault
     survives: str = ""  # the reason why no test can notice it
 
     def __str__(self) -> str:
@@ -94,7 +93,10 @@ class Listed:
 
     @property
     def file(self) -> str:
-        """Return the file that contains the text, so that code may move between files."""
+        """Return the file that contains the text.
+
+        It is searched for, because code may move between files.
+        """
         pattern = (
             "client/javascript/src/*.js" if self.part == "javascript" else f"{self.part}/**/*.py"
         )
@@ -125,7 +127,7 @@ def faults(only: str = "") -> Iterator[Fault]:
 
 
 def stale() -> set[str]:
-    """Return listed lines that no longer are faults, because the code has changed.
+    """Return the listed lines that are no longer mutants, because the code has changed.
 
     >>> stale()
     set()
@@ -171,7 +173,8 @@ class Copy:
         for file in ROOT.iterdir():
             if file.is_file():
                 shutil.copy(file, folder)
-        self._time = 10**9  # of the last change; each differs, as Python compares whole seconds
+        # modification time; each write gets another one, since Python compares whole seconds
+        self._time = 10**9
 
     def patience_with(self, tests: tuple[str, ...]) -> float:
         """Return a time limit in seconds, after checking that these tests pass without a fault."""
@@ -190,7 +193,7 @@ class Copy:
             self._write(file, whole)
 
     def caught_by(self, fault: Listed) -> str:
-        """Return the first test that notices a listed fault; "" if none does."""
+        """Return the first test that notices a listed fault, or "" if none does."""
         file = self._folder / fault.file
         whole = file.read_text("utf-8")
         self._write(file, whole.replace(fault.before, fault.after))
@@ -215,10 +218,10 @@ class Copy:
         return not self._failure(tests, patience)
 
     def _failure(self, tests: tuple[str, ...], patience: float) -> str:
-        """Return the first test that fails; "" if all pass.
+        """Return the first test that fails, or "" if all pass.
 
-        The copy's folders come before the work tree's, which an editable install has on the path.
-        The test that failed last time runs first.
+        The copy's folders come before those of the work tree, which an editable install puts on the
+        path. The test that failed last time runs first.
         """
         path = os.pathsep.join(str(self._folder / part) for part in PARTS)
         command = [
@@ -245,7 +248,8 @@ class Copy:
                 return f"a time limit of {patience:.0f} s"
             finally:
                 with suppress(ProcessLookupError):
-                    os.killpg(running.pid, signal.SIGKILL)  # with all processes of its tests
+                    # including all processes that its tests started
+                    os.killpg(running.pid, signal.SIGKILL)
                 running.wait()
             output.seek(0)
             failed = FAILED.findall(output.read())
@@ -253,7 +257,7 @@ class Copy:
 
 
 def listed_faults(only: str = "") -> list[Listed]:
-    """Return the listed faults; end with those whose text no longer stands once in the sources."""
+    """Return the listed faults; exit if the text of any is not in the sources exactly once."""
     tables = tomllib.loads(LIST.read_text("utf-8"))["fault"]
     listed = [Listed(**{**table, "tests": tuple(table["tests"])}) for table in tables]
     files = [fault.file for fault in listed]
@@ -264,7 +268,7 @@ def listed_faults(only: str = "") -> list[Listed]:
 
 
 def plant_listed(only: str = "") -> int:
-    """Plant the listed faults, one at a time; return how many had another outcome than stated."""
+    """Plant the listed faults one at a time; return the number of unexpected outcomes."""
     listed, unexpected = listed_faults(only), 0
     with tempfile.TemporaryDirectory() as folder:
         copy = Copy(Path(folder) / "copy")
@@ -293,7 +297,7 @@ def chosen_faults(most: int | None, seed: int, only: str = "") -> tuple[list[Fau
 
 
 def measurements() -> Iterator[Measurement]:
-    """Measure a different sample each day, so that every fault is tried eventually."""
+    """Measure another sample each day, so that every fault is tried eventually."""
     begin, seed = time.monotonic(), datetime.now(UTC).toordinal()
     chosen, every = chosen_faults(MAX_IN_BENCH, seed)
     alive = list(survivors(chosen))

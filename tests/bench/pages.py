@@ -1,4 +1,4 @@
-"""CPU time of a survey's page, from request to bytes, with many options and with many rounds."""
+"""CPU time of a survey's page, from request to response, with many options and with many rounds."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ ASKED = {  # pages, and their limits in milliseconds
 
 def measurements() -> Iterator[Measurement]:
     with TemporaryDirectory() as name, world(Path(name) / "data", NOW) as here:
-        here.client.get("/")  # compiles the templates
+        here.client.get("/")  # compile the templates
         for words, (questions, limit) in ASKED.items():
             published = filled(here, questions, f"of-{len(questions)}")
             yield from page(here, published, words, limit)

@@ -1,6 +1,6 @@
-"""Errors compared with those of other libraries, each running its own code.
+"""Errors compared with those of other libraries, which run their own code.
 
-Shares of 128 options with a Zipf distribution.
+Shares of 128 options are estimated; the true shares follow Zipf's law.
 
     ./run bench --long --only peers
 
@@ -79,7 +79,7 @@ def installed(folder: Path) -> str:
 
 
 def ours(epsilon: str, held: npt.NDArray[np.int64]) -> Errors:
-    """Return the errors of our default mechanism, from device to estimate."""
+    """Return the errors of our default mechanism, from the device to the estimate."""
     survey = parse_toml(survey_text(choice(OPTIONS, None, epsilon=epsilon)))
     design = support_design("choice", Epsilon(epsilon), OPTIONS)
     truth, answers = held / PEOPLE, np.repeat(np.arange(OPTIONS), held).tolist()

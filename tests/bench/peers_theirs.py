@@ -1,4 +1,4 @@
-"""Other side of `peers.py`: runs in the environment of those libraries, without deniable.
+"""Counterpart of `peers.py`: it runs in the environment of those libraries, without deniable.
 
 Reads {"epsilon", "held", "trials"} and prints {name: {"unbiased": [...], "as shown": [...]}}: mean
 squared errors, one per trial. If a library has no unbiased estimates, they are computed from its
@@ -41,7 +41,7 @@ def k_ary(answers, k, epsilon):
 
 
 def pure_unary(answers, k, epsilon):
-    """Return errors of pure-ldp, whose results are counts and are unbiased by default."""
+    """Return the errors of pure-ldp, whose results are counts and are unbiased by default."""
 
     def itself(option):
         return option

@@ -1,7 +1,7 @@
-"""Generators of whole populations, compared with drawing people one by one.
+"""Generators for whole populations, compared with drawing people one by one.
 
-The limits apply to one cell of a study: 1,000 repetitions of a billion people, or one of a million.
-Drawing one by one, as a device does, is measured with few people and scaled up.
+The limits apply to one cell of a study: 1,000 repetitions of a billion people, or one repetition of
+a million people. Drawing one by one, as devices do, is measured with few people and extrapolated.
 """
 
 from __future__ import annotations
@@ -85,7 +85,7 @@ def measurement(
 
 
 def one_by_one(mechanism: Mechanism, people: int = 500) -> float:
-    """Return the seconds for one person's report, drawn as on a device; best of a few rounds."""
+    """Return the seconds for one person's report, drawn as on a device; the best of some rounds."""
     given = [mechanism.answer_at(answer) for answer in range(mechanism.answers)]
     held = list(islice(cycle(given), people))
     return min(

@@ -1,6 +1,6 @@
-"""Impact on others while a server deletes the raw reports of a round past its retention.
+"""Delay of other requests while a server deletes the reports of a round past its retention.
 
-python -m tests.bench.purging [REPORTS]
+`python -m tests.bench.purging [REPORTS]` runs only this measurement.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from tests.survey_texts import ALWAYS, bit, survey_text
 
 REPORTS, FILL, OVER = 5_000_000, 65_536, date(2024, 1, 31)
 CONNECTIONS, EACH = 8, 200
-SLOWEST = 500  # ms for an answer that waits for one slice of a purge and for the disk
+SLOWEST = 500  # ms for a response that waits for one slice of a purge and for the disk
 
 
 def measurements(reports: int = REPORTS) -> Iterator[Measurement]:

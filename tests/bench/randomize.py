@@ -32,7 +32,7 @@ def measurements() -> Iterator[Measurement]:
         yield against_kernel(f"randomize 1 of {k} options, k-ary", choice.randomize, 7, 5)
     for k in (1_024, 65_536):
         geometry = ProjectiveGeometry(one, k)
-        geometry.randomize(7, kernel_draw)  # builds its sets once
+        geometry.randomize(7, kernel_draw)  # build its sets once
         yield against_kernel(
             f"randomize 1 of {k} options, {geometry.label}", geometry.randomize, 7, 8
         )
@@ -58,7 +58,10 @@ def against_kernel(
     limit: float,
     calls: int = CALLS,
 ) -> Measurement:
-    """Compare with the kernel's generator; one loop calls both, so its overhead is in both."""
+    """Compare with the kernel's generator.
+
+    Both are called in the same loop, so its overhead is in both.
+    """
 
     def ours() -> None:
         for _ in range(calls):

@@ -1,7 +1,7 @@
 """CPU time of the results of a survey with many rounds, for the first and for a repeated request.
 
-As in a server that has been running: its first search for forged reports has loaded what the
-estimates need, and the garbage collector ignores these objects.
+The process is in the state of a server that has been running: its first search for forged reports
+has loaded what the estimates need, and the garbage collector ignores these objects.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def measurements() -> Iterator[Measurement]:
 def asked(
     here: World, published: PublishedSurvey, when: str, times: int, limit: float
 ) -> Measurement:
-    """Measure the time from the store to the bytes that are sent."""
+    """Measure the time from reading the store to the bytes of the response."""
     size, cache = 0, EstimateCache()
 
     def milliseconds() -> float:
@@ -56,7 +56,7 @@ def asked(
 
 
 def filled(here: World, rounds: int) -> PublishedSurvey:
-    """Fill the store with reports in each round."""
+    """Publish a survey with reports in each round."""
     opens = LAST - timedelta(days=rounds - 1)
     published = here.publish(
         survey(EACH_KIND, name=f"of-{rounds}", round="day", opens=opens, closes=LAST,

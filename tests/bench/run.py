@@ -4,8 +4,9 @@
     ./run bench --long     also those that take minutes, after the long tests
     ./run bench --only W   only measurements with W in their name
 
-Numbers from one machine are noisy; read the ratios. Each figure is the best of several alternating
-rounds, with the spread of the rounds next to it. Exit code 1 if a limit is exceeded.
+Numbers from one machine are noisy, so read the ratios. Each figure is the best of several
+alternating rounds; the spread of the rounds is next to it. The exit code is 1 if a limit is
+exceeded.
 """
 
 from __future__ import annotations

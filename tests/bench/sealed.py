@@ -1,4 +1,4 @@
-"""Cost of sealing: on the device, on the server, and per request to a server and to a relay.
+"""Cost of sealing: on the device, on the server, and per request to a server or a relay.
 
 HPKE needs at least two curve operations to seal and one to open.
 """
@@ -59,8 +59,8 @@ def alone(
 def requests(folder: Path) -> Iterator[Measurement]:
     """Measure requests to a server and to a relay.
 
-    The server's survey is sealed and is compared with an unsealed one. The relay is compared with a
-    bare route that touches no disk.
+    The server's sealed survey is compared with an unsealed one. The relay is compared with a bare
+    route that does not use the disk.
     """
     data, key = folder / "data", folder / "sealing.pem"
     public = public_hex(create_sealing_key(str(key)))
@@ -103,7 +103,7 @@ def published(folder: Path, data: Path, **changes: object) -> str:
 
 
 def sealed_upload(survey: str, public: str) -> Make:
-    """Return an upload sealed in advance, because sealing is the devices' work."""
+    """Return an upload that was sealed in advance, because devices do the sealing."""
     made = [
         seal(Envelope(survey, 0, os.urandom(16), 1, b"\1"), public).pack()
         for _ in range(ROUNDS * REQUESTS)

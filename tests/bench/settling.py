@@ -1,4 +1,4 @@
-"""Cost in PostgreSQL of moving one new envelope into key order among many others."""
+"""Cost of settling in PostgreSQL: moving one new envelope into key order among many others."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Soak test: twenty minutes at half load among 1,000 surveys with 10,000 rounds.
+"""Soak test: twenty minutes at half load, with 1,000 surveys of 10,000 rounds in all.
 
-Memory, handles and times must not grow. A second part measures how many reports the server accepts
-at twice the load that it has room for.
+Memory, handles and response times must not grow. A second part measures how many reports the server
+accepts at twice its maximum load.
 
     python -m tests.bench.soak [SECONDS]
 """
@@ -77,7 +77,7 @@ def measurements(seconds: float = SECONDS) -> Iterator[Measurement]:
 
 
 def crowded(data: Path) -> PublishedSurvey:
-    """Publish all surveys with their rounds, and return the one that people answer."""
+    """Publish all surveys with their rounds, and return the survey that people answer."""
     today = datetime.now(UTC).date()
     first = PERIODS["day"].round_of(today) - ROUNDS
     with SqliteStore.create(data) as store:
@@ -158,7 +158,7 @@ def growth(samples: list[Sample], seconds: float) -> float:
 
 
 def at_twice_the_load() -> Measurement:
-    """Send about twice the load that the server has room for; refused clients retry immediately."""
+    """Send about twice the maximum load; refused clients retry immediately."""
     limit = f"import deniable.server.http.intake_front as front\nfront.MAX_UPLOADS_WAITING = {ROOM}"
     with TemporaryDirectory() as name:
         asked = crowd_of_one(Path(name))
@@ -184,7 +184,7 @@ def crowd_of_one(data: Path) -> PublishedSurvey:
 
 
 def accepted(port: int, connections: int, requests: int, make: Make) -> None:
-    """Send until this many are accepted."""
+    """Send requests until this number of them is accepted."""
     asyncio.run(_accepted(port, connections, requests, make))
 
 

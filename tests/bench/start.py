@@ -1,4 +1,4 @@
-"""Waiting times for an import, help and lists, compared with the bare interpreter."""
+"""Start-up times of an import, help and lists, compared with the bare interpreter."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Coverage, width and cost of the intervals.
+"""Coverage, width and computing time of the intervals.
 
     python tests/bench/statements.py
 
@@ -71,7 +71,7 @@ def widths_of_bits() -> Iterator[tuple[str, float]]:
 
 
 def widths_over_exact() -> Iterator[tuple[str, float]]:
-    """Yield the expected width relative to exact inversion, for each decile of the count."""
+    """Yield the largest ratio of the expected width to that of exact inversion."""
     for people in (1_000, 10_000):
         worst = 0.0
         for epsilon in EPSILONS:
@@ -98,7 +98,7 @@ def _over_exact(people: int, design: SupportDesign, share: float) -> float:
 
 
 class _Mirrored:
-    """Complement of a design: people without the option, and reports that do not support it."""
+    """Complement of a design: its holders lack the option, and its reports do not support it."""
 
     def __init__(self, design: SupportDesign) -> None:
         self.keep, self.lie = ONE - design.lie, ONE - design.keep

@@ -1,4 +1,4 @@
-"""Cost of hundreds of surveys to the server, compared with ten: pages, publishing, the listing."""
+"""Cost of hundreds of surveys to the server, compared with ten: pages, publishing and the list."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ Document = tuple[bytes, str]  # with its signature
 
 
 def measurements() -> Iterator[Measurement]:
-    vars(api)["FRESH_SECONDS"] = 0.0  # excludes the wait for every intake
+    vars(api)["FRESH_SECONDS"] = 0.0  # exclude the wait for every intake
     with filled(MANY) as many, filled(FEW) as few:
         for name, (path, limit) in PAGES.items():
             yield compared(name, partial(get, many, path), partial(get, few, path), limit)
@@ -49,7 +49,7 @@ def compared(
 ) -> Measurement:
     whole = f"{name} with {MANY:,} surveys"
     note = f"compared with {FEW} surveys"
-    ours()  # imports libraries that are loaded on first use
+    ours()  # import libraries that are loaded on first use
     return compare(whole, ours, baseline, unit="ms", per=1e3, limit=limit, note=note)
 
 

@@ -1,4 +1,4 @@
-"""Cost of a table that a survey contains: making, sending, and verifying it on a device."""
+"""Cost of a table in a survey: making it, sending it, and verifying it on a device."""
 
 from __future__ import annotations
 

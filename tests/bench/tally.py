@@ -1,4 +1,4 @@
-"""Server's cost of one report between socket and disk, and of the estimates."""
+"""The server's cost of one report between socket and disk, and of the estimates."""
 
 from __future__ import annotations
 
@@ -57,9 +57,9 @@ def measurements() -> Iterator[Measurement]:
 
 
 def counting_of(design: SupportDesign, most: float) -> Measurement:
-    """Measure counting a million reports of one question, in batches of a full envelope.
+    """Measure how long a million reports of one question take to count, in full envelopes.
 
-    Devices draw a thousand reports, which are repeated.
+    Devices draw a thousand reports, which are then repeated.
     """
     toml = survey_text(choice(design.options, design.name, epsilon=str(design.epsilon)))
     survey = parse_toml(toml)
@@ -77,7 +77,7 @@ def counting_of(design: SupportDesign, most: float) -> Measurement:
 
 
 def estimates_of(design: SupportDesign) -> Measurement:
-    """Measure the estimates of a choice with the most options, almost all with different counts."""
+    """Measure the estimates of a choice with the most options, nearly all with different counts."""
     counts = np.random.default_rng(1).multinomial(10**12, np.full(design.cells, 1 / design.cells))
     question = Choice("it", design, tuple(map(str, range(design.options))), None)
 
@@ -91,7 +91,7 @@ def estimates_of(design: SupportDesign) -> Measurement:
 
 
 def of(name: str, toml: str, symbols: int, limit: float) -> Measurement:
-    """Compare with numpy counting the same bytes in an array of its preferred type."""
+    """Compare with numpy counting the same bytes, in an array of the type that numpy prefers."""
     survey = parse_toml(toml)
     payload = bytes(byte % symbols for byte in os.urandom(REPORTS))
     body = Envelope("00" * 32, 683, bytes(16), REPORTS, payload).pack()

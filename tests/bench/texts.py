@@ -1,9 +1,9 @@
-"""Open questions at full size: texts found, texts found wrongly, and the time that results take.
+"""Open questions at full size: texts found, false texts, and the time until results are ready.
 
 A million people at ε 2 answer with texts of eight characters, 2^48 of them, by Zipf's distribution:
 half as many people hold the second most frequent text as hold the first, and so on. Every run uses
-the same seeds. The tests in tests/server/estimation/test_texts_long.py check what is found; this
-benchmark measures how long the results take, at this length and at the longest.
+the same seeds. The tests in tests/server/estimation/test_texts_long.py check the texts; this
+benchmark measures the time, at this length and at the maximum length.
 """
 
 from __future__ import annotations

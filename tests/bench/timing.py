@@ -1,14 +1,15 @@
-"""Test that the time of a report reveals neither the answer nor whether the report is a lie.
+"""Check that the time of a report reveals neither the answer nor whether the report is a lie.
 
 Single calls are timed, with answers of all kinds in random order. The measure is Spearman's rank
-correlation, among reports of one symbol, of the time with the size of an answer, with one form of a
-value compared with another, and with a lie. The bound is .05. If time reveals nothing, every order
-of the times is equally probable, and the correlation of n calls is nearly normal with deviation 1 /
-sqrt(n). With n >= 20,000 the bound is seven deviations, so a false alarm has a probability below
-2e-12. A busy machine affects all calls alike.
+correlation, among reports of one symbol, between the time and one of these: the size of the answer,
+one form of a value as opposed to another, or a lie. The bound is .05. If time reveals nothing,
+every order of the times is equally probable, and the correlation of n calls is nearly normal with
+standard deviation 1 / sqrt(n). With n >= 20,000 the bound is seven standard deviations, so a false
+alarm has a probability below 2e-12. A busy machine affects all calls alike.
 
 Two twins without the random pause must exceed the bound, which shows that the test can fail: an
-early return for the truth, and a number placed with arithmetic that depends on its length.
+early return for the truth, and a number placed by arithmetic whose cost depends on the number's
+length.
 """
 
 from __future__ import annotations
@@ -181,7 +182,7 @@ def bounded(name: str, figure: float) -> Measurement:
 
 
 def twin(name: str, figure: float) -> Measurement:
-    """Return a measurement that passes if the measure exceeds its limit, as it should."""
+    """Return a measurement that passes if the correlation exceeds its limit, as it should."""
     return Measurement(f"twin, {name}: limit / measured", LIMIT / abs(figure), None, "", 1)
 
 
@@ -189,7 +190,7 @@ def twin(name: str, figure: float) -> Measurement:
 
 
 def listed(question: Question) -> list[tuple[str, Any]]:
-    """Return answers from the whole list, with a new text object for each."""
+    """Return answers drawn from the whole list, with a new text object for each."""
     most = question.mechanism.answers
     numbers = [random.randrange(most) for _ in range(CALLS)]
     if isinstance(question, Choice):
@@ -207,7 +208,7 @@ def of_forms(forms: Mapping[str, object]) -> list[tuple[str, Any]]:
 def calls(question: Question, asked: list[tuple[str, Any]], pause: bool = True) -> list[Timed]:
     """Time calls of `Survey.report`, with or without its random pause."""
     survey, random_order = asking(question), random.sample(asked, len(asked))
-    for _, answer in random_order[:1_000]:  # fills caches of the code and of the machine
+    for _, answer in random_order[:1_000]:  # fill the caches of the code and of the machine
         survey.report({"asked": answer}, kernel_draw)
     timed = []
     gc.disable()
@@ -244,8 +245,8 @@ def correlation(numbers: Sequence[Any], seen: Sequence[Timed]) -> float:
     """Return Spearman's correlation of the times with these numbers, among reports of one symbol.
 
     A report is not secret, and neither is anything that depends on it alone. If nearly every report
-    has a symbol of its own (a unary report is many bits), equal symbols give nothing to compare.
-    All reports are then ranked together, which is the stricter test.
+    has a different symbol (a unary report has many bits), groups of one symbol are too small to
+    compare. All reports are then ranked together, which is the stricter test.
     """
     values = np.asarray(numbers, dtype=float)
     times = np.array([timed.nanoseconds for timed in seen])
@@ -279,7 +280,7 @@ def between(seen: list[Timed], one: str, other: str) -> float:
 
 
 class OldPlacing(Number):
-    """Placing that is equally exact but uses fractions of unlimited length."""
+    """Placing that is equally exact, but uses fractions of unlimited length."""
 
     def place(self, answer: Any) -> int:
         clamped = min(max(answer, self.low), self.high)

@@ -2,8 +2,8 @@
 
 Squared errors are those of whole reports, drawn by the device's code for a vector of length 1; the
 limit is printed with three standard errors. The bias is the mean report along the vector divided by
-the gain, minus one. It is measured for a dense vector and for a single coordinate, with the pick
-averaged exactly.
+the gain, minus one. It is measured for a dense vector and for a single coordinate; the random pick
+is averaged exactly.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from tests.bench.measure import Measurement
 
 DIMENSIONS, EPSILONS = (10, 100, 1_000), ("0.5", "1", "2", "4")
 COUNTED = 100_000
-COORDINATES = 2**22  # maximum number expanded for one error
+COORDINATES = 2**22  # maximum number of coordinates expanded for one error
 
 
 def measurements() -> Iterator[Measurement]:
@@ -43,7 +43,7 @@ def measurements() -> Iterator[Measurement]:
 
 
 def error(made: KClosest) -> Measurement:
-    """Return the error relative to PrivUnit's formula, from a few seconds of reports."""
+    """Return the squared error relative to PrivUnit's formula, from a few seconds of reports."""
     question, vector = Vector("v", made), np.linspace(1, 2, made.dimension)
     vector /= np.linalg.norm(vector)
     answer, squares = vector.tolist(), []
@@ -71,7 +71,7 @@ def reported(made: KClosest, symbol: int) -> np.ndarray[tuple[int], np.dtype[np.
 def bias(
     made: KClosest, name: str, vector: np.ndarray[tuple[int], np.dtype[np.float64]]
 ) -> Measurement:
-    """Measure the bias of the mean report along the vector, over seeds."""
+    """Measure the bias of the mean report along the vector, averaged over seeds."""
     pairs, means = made.codewords // 2, []
     direction = np.rint(AXIS * vector / np.linalg.norm(vector)).tolist()
     for seed in range(max(2_000, 8 * COORDINATES // (made.codewords * made.dimension))):

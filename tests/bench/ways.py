@@ -3,9 +3,10 @@
     .venv/bin/python -m tests.bench.ways            figures and files
     .venv/bin/python -m tests.bench.ways --calls    also each call from one file into another
 
-It counts calls, not time. Only files of deniable.* count, and a generator counts once. Modules are
-imported before the run. Each operation runs twice, and the second run is traced, after lists have
-been fetched, signatures verified and tables built. For an answer, only the app's thread is traced.
+It counts calls and measures no time. Only files of deniable.* count, and a generator counts once.
+Modules are imported before the run. Each operation runs twice, and the second run is traced, after
+lists have been fetched, signatures verified and tables built. For an answer, only the app's thread
+is traced.
 """
 
 from __future__ import annotations
@@ -100,7 +101,7 @@ def following(calls: Calls, threads: bool) -> Iterator[None]:
 
 
 class Switch:
-    """Tracer for threads that start before tracing begins."""
+    """Tracer for threads that start before the tracing begins."""
 
     calls: Calls | None = None
 
@@ -137,7 +138,7 @@ def asked() -> Survey:
 
 @contextmanager
 def answer(folder: Path) -> Iterator[Callable[[], object]]:
-    """Answer on two days, in two rounds, within an hour, so that the list is not fetched again."""
+    """Answer on two days, in two rounds, but within an hour, so that the list is fetched once."""
     clock = Hands(NOON.replace(hour=23, minute=50))
     client = Client(
         "https://stats.example.org",

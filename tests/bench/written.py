@@ -1,4 +1,4 @@
-"""Bytes written to disk per report, if each report eventually changes a separate page.
+"""Bytes written to disk per report, if nearly every report changes a separate page.
 
 The bytes that remain stored are measured too.
 """
@@ -18,10 +18,11 @@ from tests.server.surveys import DECEMBER, published, survey
 
 GROUP, GROUPS = 64, 64
 # Number of groups that enter the tables together, and its limit. At 5,000 reports per second, 8
-# groups arrive in a tenth of a second, which is the actual setting; 32 would take four tenths.
+# groups arrive in a tenth of a second, which is the production setting; 32 groups would take four
+# tenths.
 TOGETHER = {1: 8_000, 8: 5_800, 32: 3_800}
 FILL = 8_192
-BEFORE = 100_000  # reports already stored: far more pages than one group changes
+BEFORE = 100_000  # reports already stored; they fill far more pages than one group changes
 
 
 def measurements() -> Iterator[Measurement]:

@@ -53,7 +53,7 @@ def test_labels_have_the_bytes_of_the_vectors() -> None:
     assert asked("bytes", document=survey["document"], reports=given) == sent
 
 
-def test_arms_are_those_of_the_vectors() -> None:
+def test_arms_agree_with_the_vectors() -> None:
     survey = vectors("survey_labels.json")
     keys = [vector["key"] for vector in survey["arms"]]
     arms = [vector["arm"] for vector in survey["arms"]]

@@ -31,7 +31,7 @@ def planned(arguments: str) -> dict[str, Any]:
 
 
 def test_a_bit_has_the_minimum_variance() -> None:
-    """Expect e^ε / (e^ε - 1)^2 exactly; at ε 1, 4.68 answers are worth one."""
+    """The variance is exactly e^ε / (e^ε - 1)^2. At ε 1, 4.68 answers are worth a direct one."""
     found = planned("--kind bit --epsilon 1 --people 10000")
     assert found["n_variance"] == pytest.approx(0.92067, rel=1e-5)
     assert found["limit_ratio"] == pytest.approx(1, rel=1e-9)

@@ -201,7 +201,7 @@ def test_a_failed_group_is_refused_whole_and_the_next_is_accepted(
 
 
 def test_after_a_disk_error_nothing_is_acknowledged(here: World) -> None:
-    """After an I/O error the state of the disk is unknown; only a restart accepts reports again."""
+    """After an I/O error the disk's state is unknown, so only a restart accepts reports again."""
     asked = here.publish(survey())
     failing = Faulty(here.store.data)
     failing.faults = [StoreLost("the store could not record reports: disk I/O error")]

@@ -1,4 +1,4 @@
-"""Small mechanisms of every kind in the table, whose rows can be enumerated."""
+"""Small mechanisms of every class in the table, with rows that can be enumerated."""
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator
@@ -16,7 +16,7 @@ from deniable.shared.privacy.mechanisms import mechanisms
 EPSILONS = ("0.01", "0.5", "1", "2", "8", "20")
 SIZES = (1, 2, 3, 6, 8, 33)
 MAX_SYMBOLS, MAX_ANSWERS = 256, 64
-SEEDS = 0, 1, 2**64 - 1  # public bits of a symbol, if it has any
+SEEDS = 0, 1, 2**64 - 1  # values for a symbol's public bits, if it has any
 MAX_GROUP_SYMBOLS = 64
 
 
@@ -32,7 +32,7 @@ def small_mechanisms(listed: Iterable[type[Mechanism]] = ()) -> Iterator[Mechani
 
 
 def _is_small(mechanism: Mechanism) -> bool:
-    """Return True if there are few enough symbols to enumerate."""
+    """Return True if the mechanism has few enough symbols to enumerate."""
     if isinstance(mechanism, GroupedDesign):
         return mechanism.each.symbols <= MAX_GROUP_SYMBOLS
     return given_a_seed(mechanism) <= MAX_SYMBOLS and mechanism.answers <= MAX_ANSWERS
@@ -41,10 +41,10 @@ def _is_small(mechanism: Mechanism) -> bool:
 def for_each(
     mechanisms: Iterable[Mechanism],
 ) -> Callable[[Callable[[Any], None]], Callable[[str], None]]:
-    """Parametrize one test over all mechanisms of a name.
+    """Parametrize one test over all mechanisms, grouped by name.
 
-    Thousands of separate tests would cost more than the checks themselves. A failure names the
-    mechanism.
+    Thousands of separate tests would cost more than the checks themselves. The note on a failure
+    names the mechanism.
     """
     by_name = defaultdict[str, list[Mechanism]](list)
     for mechanism in mechanisms:
@@ -75,7 +75,7 @@ def given_a_seed(mechanism: Mechanism) -> int:
 
 
 def seeds(mechanism: Mechanism) -> tuple[int, ...]:
-    """Return sample values of a symbol's public bits, or a single one if there are none."""
+    """Return sample values for a symbol's public bits, or a single value if it has none."""
     return SEEDS if mechanism.encoding.public_bits else SEEDS[:1]
 
 

@@ -1,4 +1,4 @@
-"""Surveys that ask each install one question: exact privacy loss, unbiased estimates, document."""
+"""Surveys that ask each install one question: their exact privacy loss, estimates and document."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def drawn(asked: Survey, first: int) -> int:
 
 
 def shares(asked: Survey) -> list[int]:
-    """Return how many of the 2^64 numbers select each question, from the ends of their ranges."""
+    """Return how many of the 2^64 numbers select each question, found by the ends of each range."""
     d = asked.drawn_from
     ends = [-(-question * ONE // d) for question in range(d + 1)]
     for index in range(d):
@@ -71,7 +71,7 @@ def distribution(asked: Survey, shares: list[int], answers: tuple[int, ...]) -> 
 
 
 def largest_ratio(asked: Survey) -> Fraction:
-    """Return the largest ratio between the probabilities of a report for two people."""
+    """Return the largest ratio between two people's probabilities of sending the same report."""
     everyone = product(*(range(question.mechanism.answers) for question in asked.questions))
     drawn = shares(asked)
     people = [distribution(asked, drawn, answers) for answers in everyone]
@@ -87,9 +87,9 @@ def exp_below(billionths: int) -> Fraction:
 def test_privacy_loss_is_exactly_the_largest_epsilon(
     epsilons: tuple[str, str, str],
 ) -> None:
-    """Enumerate all answers to all questions and all reports.
+    """Enumerate all answers to all questions, and all reports.
 
-    Charging the sum of the ε would be far too much; charging less than the largest would be too
+    Charging the sum of all ε would be far too much. Charging less than the largest ε would be too
     little.
     """
     one, two, three = epsilons
@@ -101,7 +101,7 @@ def test_privacy_loss_is_exactly_the_largest_epsilon(
 
 
 def test_the_real_report_has_the_enumerated_distribution() -> None:
-    """Count the results of `Survey.report` over each number of a coarse grid, and compare."""
+    """Run `Survey.report` on a coarse grid of random numbers, and compare the counts."""
     asked = asking(bit("a") + bit("b", "2"))
     counts: dict[tuple[int, int | None], int] = defaultdict(int)
     steps = 32
@@ -116,7 +116,7 @@ def test_the_real_report_has_the_enumerated_distribution() -> None:
 
 
 def test_randomness_size_and_outcome_do_not_depend_on_question_or_answer() -> None:
-    """Try every mechanism, every drawn question, and answers that fit or do not."""
+    """Try every mechanism, every drawn question, and answers that fit or do not fit."""
     asked = parse_toml(
         survey(list(mechanisms())).replace('round = "month"', 'round = "month"\nask = 1')
     )
@@ -140,7 +140,7 @@ def test_randomness_size_and_outcome_do_not_depend_on_question_or_answer() -> No
 
 
 def test_every_report_is_decoded_and_every_other_payload_refused() -> None:
-    """Try all 2^16 payloads of a small survey."""
+    """Try all 2^16 payloads for a small survey."""
     asked = asking(bit("a") + choice(3, name="b"))
     reports: list[Symbols] = [(symbol, None) for symbol in range(2)]
     reports += [(None, symbol) for symbol in range(3)]
@@ -165,8 +165,7 @@ def test_a_shorter_symbol_is_padded_and_the_padding_is_checked() -> None:
 def test_estimates_are_unbiased_over_sampling_and_noise() -> None:
     """Enumerate three fixed people, two questions, every draw and every report.
 
-    For each number of people who were asked, the mean of the estimates is the truth about all
-    three.
+    For each number of people asked, the mean of the estimates is the truth about all three.
     """
     asked = asking(bit("a") + bit("b"))
     table, people = asked.questions[0].mechanism, (1, 0, 0)
@@ -182,7 +181,7 @@ def test_estimates_are_unbiased_over_sampling_and_noise() -> None:
 
 
 def unbiased(rate: Fraction, asked: Survey) -> Fraction:
-    """Return the unbiased estimate, from the mechanism's own two rates."""
+    """Return the unbiased estimate, from the two rates of the mechanism itself."""
     table = asked.questions[0].mechanism
     keep, lie = (table.weight(1, answer) for answer in (1, 0))
     return (rate - lie) / (keep - lie)
@@ -199,7 +198,7 @@ def test_a_report_has_exactly_the_length_of_its_survey(ask: int | None) -> None:
 # The document
 
 
-def test_the_document_states_ask_and_reads_back_the_same() -> None:
+def test_a_document_with_ask_survives_a_round_trip() -> None:
     asked = asking()
     document = render_document(asked)
     assert json.loads(document)["survey"]["ask"] == 1
@@ -208,7 +207,7 @@ def test_the_document_states_ask_and_reads_back_the_same() -> None:
     assert (asked.drawn_from, asked.reports_of(10_000)) == (3, 3_333)
 
 
-def test_asking_one_of_one_question_is_a_plain_survey() -> None:
+def test_ask_has_no_effect_with_a_single_question() -> None:
     one, plain = asking(bit()), parse_toml(survey_text(bit()))
     assert not one.asks_one
     assert render_document(one) == render_document(plain)

@@ -1,4 +1,4 @@
-"""Audit: the lower limit on ε from reports is exact, and planted faults are detected."""
+"""Audit: its lower bound on ε is exact, and it catches planted faults."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from deniable.shared.privacy.verification import (
 )
 
 TRIALS = 20_000
-MORE = 60_000  # requested trials where only a fiftieth of them runs
+MORE = 60_000  # trials to request if only a fiftieth of them is run
 SMALL = [
     kind(Epsilon("1"), size)
     for kind in mechanisms().values()
@@ -41,7 +41,7 @@ def test_bounds_agree_with_the_literature(one: int, other: int, trials: int, bou
 @pytest.mark.parametrize(("count", "trials"), [(1, 5), (5, 5), (17, 40), (90, 300), (299, 300)])
 @pytest.mark.parametrize("error", [0.025, 1e-9])
 def test_limits_have_exactly_their_stated_error(count: int, trials: int, error: float) -> None:
-    """Sum P[this many successes or more] at the lower limit in fractions."""
+    """At the lower limit, sum P[this many successes or more] in fractions."""
     for limit in (
         lower_limit(count, trials, error),
         1 - upper_limit(trials - count, trials, error),
@@ -61,7 +61,7 @@ def test_no_trials_give_no_bound() -> None:
 
 @pytest.mark.parametrize("mechanism", LISTED, ids=lambda each: f"{each.name}-{each.size}")
 def test_events_reveal_something_but_at_most_epsilon(mechanism: Mechanism) -> None:
-    """The exact table gives the privacy loss of the event from its two probabilities."""
+    """The privacy loss of the event follows from its two probabilities in the exact table."""
     event, last = telling_symbols(mechanism, 100_000), mechanism.answers - 1
     one, other = (sum(mechanism.weight(s, answer) for s in event) for answer in (0, last))
     assert 0.75 <= math.log(one / other) <= 1
@@ -69,9 +69,9 @@ def test_events_reveal_something_but_at_most_epsilon(mechanism: Mechanism) -> No
 
 @pytest.mark.parametrize("mechanism", LISTED, ids=lambda each: f"{each.name}-{each.size}")
 def test_every_mechanism_has_a_bound_just_below_its_epsilon(mechanism: Mechanism) -> None:
-    """Keep false alarms at 1e-9 for each upper bound.
+    """Each upper bound has a false-alarm probability of 1e-9.
 
-    A lower bound that is too low is some eight standard errors away.
+    A lower bound that is too low would be some eight standard errors away.
     """
     found = audit(mechanism, TRIALS)
     assert found.holds
@@ -87,7 +87,7 @@ def test_reports_with_public_random_bits_are_audited(mechanism: Mechanism) -> No
 
 
 class HalfTheLies(RandomizedResponse):
-    """Planted fault: half of the lies, as if a constant were halved."""
+    """Planted fault: the mechanism lies half as often as it should."""
 
     def __init__(self, epsilon: Epsilon) -> None:
         super().__init__(epsilon)
@@ -103,7 +103,7 @@ def test_halved_lies_are_caught() -> None:
 
 @pytest.mark.parametrize("name", sorted(mechanisms()))
 def test_a_mechanism_built_for_twice_its_epsilon_is_caught(name: str) -> None:
-    """The mechanism runs at ε 4 and states 2; a missed detection is six standard errors away."""
+    """The mechanism runs at ε 4 but states 2. A missed detection is six standard errors away."""
     kind = mechanisms()[name]
     wrong = kind(Epsilon("4"), 8 if 8 in kind.proved_sizes else kind.proved_sizes[0])
     wrong.epsilon = Epsilon("2")
@@ -111,7 +111,7 @@ def test_a_mechanism_built_for_twice_its_epsilon_is_caught(name: str) -> None:
 
 
 def test_an_audit_examines_payloads_instead_of_the_table() -> None:
-    """The table is correct, but the bytes that leave the device are not."""
+    """The table is correct, but the reports that leave the device do not follow it."""
 
     class Truthful(RandomizedResponse):
         def randomize(self, answer: int, draw: object) -> int:  # always the truth

@@ -1,4 +1,4 @@
-"""`deniable` command: its verbs, its exit codes, and the line to run for a missing extra."""
+"""`deniable` command: its verbs, its exit codes, and the install command for a missing extra."""
 
 import argparse
 import json
@@ -44,7 +44,7 @@ def verb_that_raises(error: BaseException) -> Verb:
         (KeyboardInterrupt(), 130, "\ndeniable try: interrupted\n"),
     ],
 )
-def test_errors_are_one_line_and_an_exit_code(
+def test_an_error_is_one_line_and_an_exit_code(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
     error: BaseException,
@@ -103,7 +103,7 @@ def test_a_mistyped_verb_suggests_the_nearest(wrong: str, says: str) -> None:
 
 
 def test_a_shell_completes_verbs_actions_and_options() -> None:
-    """Use a real bash, which reads the output of `completion`."""
+    """A real bash reads the output of `completion`."""
 
     def completed(*words: str) -> set[str]:
         typed = " ".join(f"'{word}'" for word in words)
@@ -121,7 +121,7 @@ def test_a_shell_completes_verbs_actions_and_options() -> None:
 
 
 def test_help_loads_no_heavy_library() -> None:
-    """Help stays fast this way; `./run bench` measures how fast."""
+    """Without those libraries help stays fast; `./run bench` measures the time."""
     code = (
         "import sys; from deniable.shared.cli.command import main\n"
         "try: main(['--help'])\n"
@@ -144,7 +144,7 @@ def test_certify_proves_at_least_two_hundred_pairs_without_excess() -> None:
 def test_certify_exits_with_a_finding_if_one_proof_fails(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Move one unit of 2^-64 from the lie to the truth in one of two mechanisms."""
+    """Move one unit of 2^-64 from the lie to the truth, in one of two mechanisms."""
     made = [RandomizedResponse(Epsilon("1")) for _ in range(2)]
     made[1].lie, made[1].keep = made[1].lie - 1, made[1].keep + 1
     monkeypatch.setattr(verification, "grid", lambda: iter(made))

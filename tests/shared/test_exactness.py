@@ -1,4 +1,4 @@
-"""Exact arithmetic of probabilities: decimals, bounds on e^x, odds that round up."""
+"""Exact arithmetic of probabilities: decimals, bounds on e^x, and odds that are rounded up."""
 
 import math
 import operator
@@ -94,14 +94,14 @@ def test_the_exponential_lies_inside_its_interval(number: int, bits: int) -> Non
 def test_the_ends_of_the_exponential_agree_with_a_hand_calculation(
     numerator: int, denominator: int, bits: int, ends: tuple[int, int]
 ) -> None:
-    """Round terms down and up until one is at most a unit; all remaining terms are below that."""
+    """Round terms down and up until one is at most a unit; all further terms are below that."""
     interval = exp_interval(numerator, denominator, bits)
     assert (interval.low, interval.high) == ends
 
 
 @pytest.mark.parametrize("operation", [operator.add, operator.sub, operator.mul, operator.truediv])
 def test_every_operation_on_intervals_rounds_outward(operation: Callable[[Any, Any], Any]) -> None:
-    """Check intervals of eighths: each operation widens them by less than a unit at either end."""
+    """Check intervals of eighths: each operation widens either end by less than a unit."""
     intervals = list(combinations_with_replacement((1, 2, 3, 5, 7, 8, 11, 23), 2))
     for first, second in product(intervals, repeat=2):
         made = operation(Interval(*first, 3), Interval(*second, 3))
@@ -111,7 +111,7 @@ def test_every_operation_on_intervals_rounds_outward(operation: Callable[[Any, A
 
 
 def test_precision_is_raised_until_both_ends_agree() -> None:
-    """Ask for the rest of e after 300 binary digits: above 0, but too small for 192 digits."""
+    """The part of e after 300 binary digits is above 0, but too small for 192 digits."""
     with mpmath.workprec(400):
         digits = int(mpmath.floor(mpmath.e * 2**300))
         second = int(mpmath.ceil((mpmath.e - 2) * ONE))
@@ -137,7 +137,7 @@ def test_within_is_correct_on_both_sides_of_the_bound(number: int) -> None:
 
 @given(billionths)
 def test_within_is_never_true_above_the_bound(number: int) -> None:
-    """Even an excess below the proof's precision is rejected."""
+    """Even an excess that is below the proof's precision is rejected."""
     epsilon, one = Epsilon(decimal_text(number)), 2**PROOF_PRECISION
     with mpmath.workprec(PROOF_PRECISION + 200):
         edge = int(mpmath.floor(mpmath.exp(mpmath.mpf(number) / BILLION) * one))
@@ -146,7 +146,7 @@ def test_within_is_never_true_above_the_bound(number: int) -> None:
 
 
 @given(st.integers(1, 30 * BILLION))
-def test_odds_in_words_are_never_less_than_the_truth(number: int) -> None:
+def test_odds_in_words_are_never_below_the_exact_odds(number: int) -> None:
     told = float(odds_factor(number).replace(",", ""))
     exact = math.exp(number / BILLION)
     assert exact * (1 - 1e-12) <= told <= exact * 1.1 + 0.1

@@ -1,4 +1,4 @@
-"""Tables in survey documents: each reader proves them and refuses any other."""
+"""Tables in survey documents: every reader proves them, and refuses all others."""
 
 import json
 from collections.abc import Callable
@@ -34,7 +34,7 @@ def refusal(document: bytes) -> InvalidSurvey:
     return caught.value
 
 
-def test_a_proved_table_is_read_back_as_it_was_published() -> None:
+def test_a_proved_table_survives_a_round_trip() -> None:
     survey = parse_document(honest())
     (question,) = survey.questions
     assert render_document(survey) == honest()
@@ -59,7 +59,7 @@ def test_an_invalid_table_is_refused(name: str) -> None:
     assert says in error.problem
 
 
-def test_a_smaller_epsilon_than_the_table_s_is_refused() -> None:
+def test_an_epsilon_below_that_of_the_table_is_refused() -> None:
     """A larger ε is accepted, because the table spends less."""
     for epsilon, fits in (("0.999999999", False), ("1", True), ("1.1", True)):
         document = changed(lambda question: question.update(epsilon=epsilon))  # noqa: B023
@@ -114,7 +114,7 @@ def test_no_other_mechanism_accepts_given_integers() -> None:
 
 @pytest.mark.parametrize("grid", [None, 16, 4])
 def test_certify_prints_the_examples_and_states_where_other_tables_are(grid: int | None) -> None:
-    """The example at ε 1 has four steps; any other table exists only in a survey's document."""
+    """The example at ε 1 has four steps; every other table exists only in a survey document."""
     size = [] if grid is None else ["--grid", str(grid)]
     asked = ["--kind", "number", "--epsilon", "1", "--mechanism", "optimal-table", *size, "--json"]
     done = run("certify", *asked)

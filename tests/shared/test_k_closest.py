@@ -1,6 +1,6 @@
-"""Vectors by k-closest: private for every seed and order, unbiased, and near the least error.
+"""Vectors by k-closest: private for every seed and order, unbiased, and with nearly minimum error.
 
-The contract of all mechanisms adds enumeration, encodings, bytes and vectors.
+The contract test of all mechanisms adds enumeration, encodings, bytes and vectors.
 """
 
 import math
@@ -72,8 +72,8 @@ def test_exactly_k_codewords_are_near_in_every_order(
             assert sorted(weights) == [made.far] * (codewords - closest) + [made.near] * closest
 
 
-def test_the_near_codewords_reach_farthest() -> None:
-    """Sort with another library's arithmetic, and compare the codewords."""
+def test_the_near_codewords_are_those_closest_to_the_vector() -> None:
+    """Sort with the arithmetic of another library, and compare the near codewords."""
     made, draw = KClosest(Epsilon("1"), 7), random.Random(SEED)
     for seed in range(50):
         direction = unit([draw.gauss(0, 1) for _ in range(7)])
@@ -92,13 +92,13 @@ def unit(vector: list[float]) -> list[float]:
 
 
 def one(seed: int, number: int, dimension: int) -> list[float]:
-    """Return the codeword of a number, scaled to length one."""
+    """Return the codeword with this number, scaled to length one."""
     return [(-1) ** (number % 2) * x for x in unit(list(codeword(seed, number // 2, dimension)))]
 
 
 @pytest.mark.parametrize(("codewords", "closest"), [(64, 22), (64, 13), (16, 8), (1024, 511)])
 def test_far_is_the_smallest_value_that_keeps_epsilon(codewords: int, closest: int) -> None:
-    """A smaller value would break ε, and so would the next smaller multiple of k."""
+    """A smaller value would violate ε, and so would the next smaller multiple of k."""
     made = KClosest(Epsilon("1"), 5, codewords, closest)
     exact = 1 / (codewords + closest * (exp_below(Epsilon("1")) - 1))
     assert 0 < made.far - exact * ONE <= closest + 1
@@ -109,7 +109,7 @@ def test_far_is_the_smallest_value_that_keeps_epsilon(codewords: int, closest: i
 
 
 @pytest.mark.parametrize("length", [0, 1, ONE // 3, ONE - 1, ONE])
-def test_a_shorter_vector_is_reversed_for_exactly_its_share_of_coins(length: int) -> None:
+def test_a_shorter_vector_is_reversed_by_exactly_its_share_of_coins(length: int) -> None:
     """The share is (1 - r) / 2, rounded down."""
     made = KClosest(Epsilon("1"), 3)
     direction = made.answer_at(0)[0]
@@ -139,7 +139,7 @@ def test_every_codeword_has_exactly_the_rolls_of_its_probability() -> None:
 
 
 def test_coordinates_are_normal_and_the_same_on_every_machine() -> None:
-    """No threshold is so close to a half that another library's last digits could move it."""
+    """No threshold is so close to a half that another library's last digits could change it."""
     table = coordinates()
     assert (len(table), 0.0 in table) == (2 * HALF, False)
     written = ",".join(f"{level:.0f}" for level in table)
@@ -184,10 +184,10 @@ def test_moments_of_the_farthest_agree_with_another_library(dimension: int) -> N
 
 
 def reaches(made: KClosest, vector: Array, seeds: int, expand: Callable[..., Array]) -> Array:
-    """Return for each seed the exact mean of a report along the vector and across it.
+    """For each seed, return the exact mean of a report along the vector and across it.
 
-    The pick is not included. This arithmetic is independent of the code; the tests above tie it to
-    `randomize`.
+    The random pick is not included. This arithmetic does not use the code; the tests above relate
+    it to `randomize`.
     """
     pairs, dimension = made.codewords // 2, made.dimension
     words = expand(pairs, dimension, seeds)
@@ -216,7 +216,7 @@ def raw(pairs: int, dimension: int, seeds: int) -> Array:
 
 
 def unscaled(pairs: int, dimension: int, seeds: int) -> Array:
-    """Return a codeword as expanded; its length is one only on average."""
+    """Return codewords as expanded, without scaling; their length is one only on average."""
     return raw(pairs, dimension, seeds) / (512 * math.sqrt(dimension))
 
 
@@ -235,7 +235,7 @@ VECTORS: dict[str, Callable[[int], Array]] = {
 @pytest.mark.parametrize("shape", VECTORS)
 @pytest.mark.parametrize(("dimension", "seeds"), [(2, 6_000), (10, 6_000), (100, 1_500)])
 def test_reports_are_unbiased_in_several_directions(dimension: int, seeds: int, shape: str) -> None:
-    """The mean report is the gain times the vector, whether it has one coordinate or all.
+    """The mean report is the gain times the vector, for vectors with one or all coordinates.
 
     The error is within seven standard errors, which are at most 0.4 % of the gain. Means of bounded
     and nearly normal values exceed that with probability below 1e-9.
@@ -252,7 +252,7 @@ def test_reports_are_unbiased_in_several_directions(dimension: int, seeds: int, 
 
 
 def bias_along_a_coordinate(pairs: int, closest: int, table: Array) -> float:
-    """Return by which share the mean of the farthest codeword is too long.
+    """Return the relative excess length of the farthest codeword's mean.
 
     The comparison is with normal coordinates of the same variance, for many codewords. It is exact
     except for quadrature within each of the 2^15 levels.
@@ -280,7 +280,7 @@ def test_rounded_coordinates_bias_an_estimate_by_less_than_stated(
 
 @pytest.mark.parametrize("twin", ["not scaled", "one fewer"])
 def test_the_test_above_can_fail(twin: str) -> None:
-    """Use codewords that are not scaled to length one, and one near codeword too few."""
+    """One twin does not scale codewords to length one; the other has too few near codewords."""
     made, vector = KClosest(Epsilon("1"), 10), np.eye(10)[0]
     stated = made.gain
     if twin == "one fewer":
@@ -294,21 +294,23 @@ def test_the_test_above_can_fail(twin: str) -> None:
 
 @pytest.mark.parametrize(("dimension", "least"), [(10, 59.73), (100, 629.35), (1_000, 6_326.4)])
 def test_the_least_error_is_that_of_privunit(dimension: int, least: float) -> None:
-    """Compare with an independent figure for ε 1."""
+    """Compare with an independently computed figure for ε 1."""
     gain, _ = best_cap(dimension, 1.0)
     assert 1 / gain**2 - 1 == pytest.approx(least, rel=1e-4)
 
 
 @pytest.mark.parametrize("dimension", [2, 10, 100, 1_000, 1_024])
 @pytest.mark.parametrize("epsilon", ["0.1", "0.5", "1", "2", "4", "6"])
-def test_the_error_is_within_five_per_cent_of_the_least(epsilon: str, dimension: int) -> None:
+def test_the_squared_error_is_within_two_per_cent_of_the_minimum(
+    epsilon: str, dimension: int
+) -> None:
     made = KClosest(Epsilon(epsilon), dimension)
     assert made.whole_error(1) ** 2 - 1 <= 1.022 * (made.least_error**2 - 1)
     assert made.codewords in CODEWORDS
 
 
 def test_a_report_has_the_stated_error() -> None:
-    """Draw whole reports by a device's code; squared errors are within seven standard errors."""
+    """Draw whole reports with a device's code. Squared errors are within seven standard errors."""
     made, vector, draw = KClosest(Epsilon("1"), 10), np.linspace(-1, 2, 10), random.Random(SEED)
     vector = 0.5 * vector / np.linalg.norm(vector)
     question = Vector("v", made)

@@ -55,7 +55,7 @@ def test_a_report_is_described_by_the_values_that_it_supports(
     ("third", "option"), [(0, 0), (1 - 1e-9, 0), (1, 1), (2 - 1e-9, 1), (2, 2), (3 - 1e-9, 2)]
 )
 def test_an_answer_that_does_not_fit_is_placed_uniformly(third: float, option: int) -> None:
-    """The first drawn number places it; the second, 0, makes the report state the position."""
+    """The first random number chooses the option; the second, 0, makes the report name it."""
     options = Choice("browser", KRandomizedResponse(ONE, 3), ("firefox", "chrome", "lynx"))
     numbers = iter([math.ceil(Fraction(third) * 2**64 / 3), 0])
     assert options.report(None, lambda _: next(numbers)) == (option, False)
@@ -99,7 +99,7 @@ def test_a_question_describes_its_answer_and_its_estimate(
 
 
 def sequences(*values: float) -> list[Any]:
-    """Yield the same vector in every accepted form."""
+    """Return the same vector in every accepted form."""
     some = np.array(values)
     return [list(values), values, deque(values), some, array("d", values), list(some)]
 
@@ -140,7 +140,7 @@ NO_VECTORS: list[object] = [
 
 @pytest.mark.parametrize("answer", NO_VECTORS, ids=repr)
 def test_an_invalid_vector_becomes_a_random_axis(answer: object) -> None:
-    """Its report has the same size and a mean of zero; only the app learns that it was invalid."""
+    """Its report has the same size and a mean of zero. Only the app learns that it was invalid."""
     symbol, fits = VECTOR.report(answer, random.Random(1).getrandbits)
     assert not fits
     assert VECTOR.mechanism.encoding.is_symbol(symbol)

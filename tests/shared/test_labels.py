@@ -1,4 +1,4 @@
-"""Labels: what a document may declare, what a report shows of them, and that they cost no ε."""
+"""Labels: rules for their declaration, their bytes in a report, and proof that they cost no ε."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def labelled(labels: str = ALL, questions: str = bit(), **changes: object) -> Su
     return parse_toml(survey_text(questions + labels, **changes))
 
 
-def test_a_published_document_is_read_as_it_was_written() -> None:
+def test_a_document_with_labels_survives_a_round_trip() -> None:
     survey = labelled()
     document = render_document(survey)
     assert render_document(parse_document(document)) == document
@@ -108,7 +108,7 @@ Law = dict[bytes, Fraction]  # probability of each report
 
 
 def law_of(survey: Survey, answers: tuple[int, ...], labels: dict[str, str | None]) -> Law:
-    """Return the exact probability of each report, with `ask = 1` for an even draw."""
+    """Return the exact probability of each report; `ask = 1` draws each question equally often."""
     law: Law = defaultdict(Fraction)
     for symbols in product(*(range(q.mechanism.symbols) for q in survey.questions)):
         weight = Fraction(1, survey.drawn_from)
@@ -143,13 +143,13 @@ def test_the_loss_of_a_report_with_its_labels_never_exceeds_epsilon(
 
 
 @pytest.mark.parametrize("vector", vectors("survey_labels.json")["arms"])
-def test_arms_are_those_of_the_vectors(vector: dict[str, str]) -> None:
+def test_arms_agree_with_the_vectors(vector: dict[str, str]) -> None:
     arms = Label("search", arms=("control", "new-search"))
     assert drawn_arm(bytes.fromhex(vector["key"]), arms) == vector["arm"]
 
 
 def test_random_keys_draw_each_arm_equally_often() -> None:
-    """False alarm below 1e-9: 30,000 keys, three arms, 6.5 standard deviations."""
+    """With 30,000 keys, 6.5 standard deviations give a false-alarm probability below 1e-9."""
     arms = Label("search", arms=("a", "b", "c"))
     drawn = Counter(drawn_arm(n.to_bytes(32, "big"), arms) for n in range(30_000))
     assert all(abs(drawn[arm] - 10_000) < 6.5 * (30_000 * 2 / 9) ** 0.5 for arm in arms.arms)
@@ -164,10 +164,10 @@ PARTS = st.tuples(
 
 
 @given(st.lists(PARTS, min_size=1, max_size=6), st.text("ab1.- f", max_size=12))
-def test_each_part_takes_as_much_as_it_can_and_gives_none_back(
+def test_each_part_of_a_pattern_is_greedy_and_never_backtracks(
     parts: list[tuple[str, tuple[str, int, int]]], text: str
 ) -> None:
-    """A matcher that steps through the text once agrees with the real one."""
+    """A matcher that reads the text once from left to right agrees with the real one."""
     rest, fits = text, True
     for chars, (_, least, most) in parts:
         taken = next((n for n, c in enumerate(rest) if not re.fullmatch(chars, c)), len(rest))
@@ -199,7 +199,7 @@ def test_other_patterns_are_refused(pattern: str) -> None:
 
 
 def test_no_pattern_takes_long() -> None:
-    """A backtracking matcher takes more than 10^12 steps."""
+    """A backtracking matcher would take more than 10^12 steps."""
     assert not Label("it", pattern="a*" * 49 + "b").matches("a" * 32)
 
 
@@ -209,14 +209,14 @@ def test_patterns_match_printable_ascii_of_at_most_32_bytes() -> None:
     assert not any(anything.matches(text) for text in ("a" * 33, "é", "\n", "\0", "", "a\n"))
 
 
-def test_other_labels_ask_the_same_but_share_no_drafts() -> None:
-    """A release that adds a version must not ask for a second report of a round."""
+def test_surveys_with_other_labels_ask_the_same_but_share_no_drafts() -> None:
+    """A release that adds a version label must not ask for a second report in a round."""
     assert labelled().asks_the_same(labelled(title="Another title"))
     assert labelled().asks_the_same(labelled(PLATFORM))
     assert labelled().shares_drafts_with(labelled(title="Another title"))
     assert not labelled().shares_drafts_with(labelled(PLATFORM))
 
 
-def test_read_labels_refuses_what_is_no_table() -> None:
+def test_read_labels_refuses_a_value_that_is_no_table() -> None:
     with pytest.raises(InvalidSurvey, match="must be a table"):
         read_labels([3], [], 2)

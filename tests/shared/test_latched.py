@@ -1,4 +1,4 @@
-"""Latched surveys: the document, the rounds that share a report, and the promise."""
+"""Latched surveys: the document, the rounds that share a report, and the stated promise."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def latched(repeat_rounds: object = 2, **changes: object) -> Survey:
     return asking(repeat="latched", repeat_rounds=repeat_rounds, **changes)
 
 
-def test_the_document_states_latching_and_is_read_back_unchanged() -> None:
+def test_a_latched_document_survives_a_round_trip() -> None:
     survey = latched()
     document = render_document(survey)
     said = json.loads(document)["survey"]
@@ -43,7 +43,7 @@ def test_a_survey_without_the_key_is_fresh() -> None:
 def test_spans_cover_each_round_once_from_the_first_to_the_last(
     rounds: int, repeat_rounds: int
 ) -> None:
-    """Spans begin with the survey's first round and end with its last."""
+    """Spans begin with the survey's first round and end with its last round."""
     if repeat_rounds > rounds:
         with pytest.raises(
             InvalidSurvey, match=r"repeat_rounds: . exceeds the number of the survey's"
@@ -64,7 +64,7 @@ def test_spans_cover_each_round_once_from_the_first_to_the_last(
     assert survey.lifetime_billionths == len(spans) * survey.round_billionths
 
 
-def test_without_latching_each_round_is_its_own_span() -> None:
+def test_without_latching_each_round_is_a_span_of_its_own() -> None:
     survey = asking()
     assert list(survey.span_of(684)) == [684]
     assert (survey.repeats, survey.draws, survey.lifetime_epsilon) == (False, 3, "3")
@@ -100,7 +100,7 @@ def test_promises_count_each_draw_of_noise_once() -> None:
 
 
 def test_the_survey_states_how_latched_reports_link_rounds() -> None:
-    """Many installs send the same bit, but a vector's seed or a text's buckets single one out."""
+    """Many installs send the same bit, but a vector's seed or a text's buckets can be unique."""
     assert "at most 2 different ones are possible" in repeated(latched())[-1]
     text = question("word", "text", "2", length=8)
     for asked, bits in ((vector(10), 64), (text, 1_000)):

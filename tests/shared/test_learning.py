@@ -1,4 +1,4 @@
-"""Single mechanisms: unbiased by their own table, with refusals that name the fix."""
+"""Single mechanisms: unbiased by their own tables, with refusals that name the fix."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def test_the_tests_above_can_fail() -> None:
 
 
 def test_reports_follow_the_table() -> None:
-    """Keep false alarms at 1e-9; a rate that is off by a tenth is caught."""
+    """The false-alarm probability is 1e-9; a rate that is off by a tenth is caught."""
     asked = ASKED["choice"]
     green = sum(asked.randomize("green") == 1 for _ in range(REPORTS))
     assert_plausible(green, REPORTS, float(asked.table[1][1]))

@@ -1,4 +1,4 @@
-"""Limits: the last accepted value and the first refused one."""
+"""Limits: the last accepted value, and the first refused value."""
 
 import json
 from collections.abc import Callable
@@ -54,7 +54,8 @@ SIZES = {  # minimum and maximum size of each mechanism, and the sizes of its pr
     "local-laplace": (1, 255, (1, 2, 3, 8, 64, 100, 255)),
     "ternary": (2, 2, (2,)),
     "split-sign": (2, 2, (2,)),
-    "optimal-table": (2, 32, (4,)),  # only examples; a survey's table is proved when it is read
+    # only examples; a survey's own table is proved when the survey is read
+    "optimal-table": (2, 32, (4,)),
     "square-wave": (2, 128, (2, 3, 8, 16, 64, 100, 128)),
     "k-closest": (2, 1_024, (2, 3, 11, 100, 1_000, 1_024)),
 }

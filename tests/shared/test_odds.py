@@ -1,4 +1,4 @@
-"""`deniable odds`: never states less than a report reveals, compared in decimal arithmetic."""
+"""`deniable odds`: it never understates what a report reveals; compared in decimal arithmetic."""
 
 import json
 from decimal import ROUND_UP, Decimal, localcontext

@@ -1,4 +1,4 @@
-"""`over`: which part of a round a question asks about, and what a later answer does to a report."""
+"""`over`: the part of a round that a question asks about, and the effect of later answers."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from tests import survey_texts as texts
 
 BIT_OVERS = get_args(Over)
 YES_OR_NO = (False, True)
-E_TO_1 = Fraction(2718281829, 10**9)  # e, rounded up
+E_TO_1 = Fraction(2718281829, 10**9)  # upper bound on e
 
 
 def survey(questions: str, **changes: object) -> Survey:
@@ -38,7 +38,7 @@ def survey(questions: str, **changes: object) -> Survey:
 # The document
 
 
-def test_periods_default_to_what_a_team_means() -> None:
+def test_each_kind_has_a_natural_default_for_over() -> None:
     questions = texts.bit(over=None) + texts.question(
         "browser", "choice", over=None, options=["a", "b"]
     )
@@ -49,7 +49,7 @@ def test_periods_default_to_what_a_team_means() -> None:
 
 
 @pytest.mark.parametrize("over", BIT_OVERS)
-def test_the_published_document_always_names_it(over: Over) -> None:
+def test_the_published_document_always_states_over(over: Over) -> None:
     asked = survey(texts.bit(over=over))
     document = render_document(asked)
     assert f'"over": "{over}"'.encode() in document
@@ -59,7 +59,7 @@ def test_the_published_document_always_names_it(over: Over) -> None:
         parse_document(document.replace(f'   "over": "{over}",\n'.encode(), b""))
 
 
-def test_it_is_part_of_what_is_asked() -> None:
+def test_questions_that_differ_in_over_do_not_ask_the_same() -> None:
     first, any_ = survey(texts.bit(over="first")), survey(texts.bit(over="any"))
     assert first.asks_the_same(survey(texts.bit(over="first"), title="Another"))
     assert not first.asks_the_same(any_)
@@ -90,7 +90,7 @@ def test_it_is_part_of_what_is_asked() -> None:
         (texts.bit(over="last"), {"grace_days": 1}, "survey.grace_days", "2 or more, got 1"),
     ],
 )
-def test_a_mistake_is_answered_with_its_key_and_its_cure(
+def test_an_error_names_the_key_and_the_fix(
     questions: str, changes: dict[str, object], key: str, cure: str
 ) -> None:
     with pytest.raises(InvalidSurvey) as caught:
@@ -99,7 +99,7 @@ def test_a_mistake_is_answered_with_its_key_and_its_cure(
     assert cure in str(caught.value)
 
 
-def test_it_is_described_in_words() -> None:
+def test_over_is_described_in_words() -> None:
     asked = survey(texts.bit(over="any"))
     assert asked_about(asked, asked.questions[0]) == (
         "whether the answer was yes at least once in the month, among installs that run again "
@@ -110,7 +110,7 @@ def test_it_is_described_in_words() -> None:
 
 
 def test_drafts_are_shared_only_by_surveys_whose_rounds_end_together() -> None:
-    """The one round of `once` has the same number in every survey, but another end."""
+    """The single round of `once` has the same number in every survey, but ends at another time."""
     once, daily = {"round": "once"}, {"round": "day"}
     for period, is_shared in ((once, False), (daily, True)):
         first = survey(texts.bit(over="any"), **period, closes="2026-12-31")
@@ -137,7 +137,7 @@ def histories(longest: int = 3) -> Iterator[tuple[bool, ...]]:
 
 
 class Rolls:
-    """All outcomes of the draws for a bit: one number for each interval, and its probability."""
+    """All outcomes of the draws for a bit: a number from each interval, with its probability."""
 
     def __init__(self, keep: int) -> None:
         anywhere = [(0, Fraction(1, 2)), (2**63, Fraction(1, 2))]
@@ -153,7 +153,7 @@ class Rolls:
 
 
 def kept_symbols(asked: Survey, answers: tuple[bool, ...], rolls: list[int]) -> list[Symbols]:
-    """The report on the device after each call."""
+    """Return the report on the device after each call."""
     numbers = iter(rolls)
     name = asked.questions[0].name
 
@@ -169,7 +169,7 @@ def kept_symbols(asked: Survey, answers: tuple[bool, ...], rolls: list[int]) -> 
 
 
 def distributions(asked: Survey, answers: tuple[bool, ...]) -> list[Fraction]:
-    """The probability of a yes on the device after each call."""
+    """Return the probability of a yes on the device after each call."""
     yes = [Fraction(0)] * len(answers)
     for rolls, weight in Rolls(int(asked.questions[0].mechanism.keep))(len(answers)):  # type: ignore[attr-defined] # randomized response
         for call, symbols in enumerate(kept_symbols(asked, answers, rolls)):
@@ -181,8 +181,8 @@ STATES = {"last": lambda answers: answers[-1], "any": any, "all": all}
 
 
 @pytest.mark.parametrize("over", STATES)
-def test_the_device_always_holds_one_report_of_the_state(over: Over) -> None:
-    """Exactly: P[yes | state] is that of one report, after every call of every history."""
+def test_the_device_always_holds_one_report_about_the_state(over: Over) -> None:
+    """Exact: after every call of every history, P[yes | state] equals that of a single report."""
     asked = survey(texts.bit(over=over))
     mechanism = asked.questions[0].mechanism
     lie = Fraction(mechanism.integers[0], ONE)
@@ -195,7 +195,7 @@ def test_the_device_always_holds_one_report_of_the_state(over: Over) -> None:
 
 @pytest.mark.parametrize("over", STATES)
 def test_two_histories_differ_by_at_most_e_to_the_epsilon(over: Over) -> None:
-    """Compare the report that is sent, and the device's disk at any time."""
+    """Compare the report that is sent, and the contents of the device's disk at any time."""
     asked = survey(texts.bit(over=over, epsilon="1"))
     assert asked.questions[0].epsilon == Epsilon("1")
     for length in (1, 2, 3):
@@ -206,14 +206,14 @@ def test_two_histories_differ_by_at_most_e_to_the_epsilon(over: Over) -> None:
                 assert 1 - p <= E_TO_1 * (1 - q)
 
 
-def test_drawing_a_new_report_for_both_answers_is_not_any() -> None:
-    """The twin: `last` under the name of `any` forgets an earlier yes."""
+def test_drawing_a_new_report_after_every_answer_breaks_any() -> None:
+    """Twin: `last` in place of `any` forgets an earlier yes."""
     asked = survey(texts.bit(over="last"))
     lie = Fraction(asked.questions[0].mechanism.integers[0], ONE)
     assert distributions(asked, (True, False))[-1] == lie
 
 
-def test_the_question_that_was_drawn_stays_with_ask() -> None:
+def test_with_ask_later_answers_keep_the_drawn_question() -> None:
     asked = survey(texts.bit(over="any") + texts.bit("slow", over="all"), ask=1)
     answers = {"crashed": True, "slow": True}
     assert asked.redraw((None, 1), answers, lambda _: 0).symbols == (None, 1)
@@ -234,7 +234,7 @@ def test_an_answer_that_does_not_fit_is_replaced_by_a_random_one() -> None:
 VECTORS = json.loads((Path(__file__).parent.parent / "vectors" / "survey_over.json").read_text())
 
 
-def test_the_document_and_its_days_are_those_of_the_vectors() -> None:
+def test_the_document_and_its_days_agree_with_the_vectors() -> None:
     asked = parse_toml(VECTORS["toml"])
     assert render_document(asked).decode() == VECTORS["document"]
     for vector in VECTORS["leaves"]:
@@ -243,7 +243,7 @@ def test_the_document_and_its_days_are_those_of_the_vectors() -> None:
 
 
 @pytest.mark.parametrize("vector", VECTORS["redrawn"], ids=str)
-def test_later_answers_do_what_the_vectors_say(vector: dict[str, Any]) -> None:
+def test_the_effect_of_later_answers_agrees_with_the_vectors(vector: dict[str, Any]) -> None:
     (question,) = survey(texts.bit(over=vector["over"])).questions
     lies = vector["answer"] != vector["drawn"]
     rolls = iter([0, 0 if lies else ONE - 1])

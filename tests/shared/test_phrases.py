@@ -1,4 +1,4 @@
-"""Sentences for people: easy to read, the same everywhere, and replaceable by another language."""
+"""Sentences for people: easy to read, the same everywhere, and replaceable by translations."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def description(name: str) -> Description:
 
 
 def reading_age(text: str) -> float:
-    """Return 5 years more than the school grade by Flesch and Kincaid.
+    """Return 5 years more than the school grade by the formula of Flesch and Kincaid.
 
     Grade: 0.39 words a sentence + 11.8 syllables a word - 15.59.
     Kincaid, Fishburne, Rogers, Chissom 1975, "Derivation of new readability formulas for Navy
@@ -74,7 +74,7 @@ def reading_age(text: str) -> float:
 
 
 def syllables(word: str) -> int:
-    """Count the groups of vowels; a silent e at the end is none."""
+    """Count the groups of vowels, except a silent e at the end."""
     groups = len(re.findall(r"[aeiouy]+", word.lower()))
     silent = re.search(r"[^aeiouyl]e$|[^aeiouytd]ed$|[^aeiouysxz]es$", word.lower())
     return max(1, groups - bool(silent))
@@ -89,7 +89,7 @@ def test_a_description_has_a_reading_age_of_at_most_14(name: str) -> None:
 
 
 def test_a_convoluted_text_has_a_higher_reading_age() -> None:
-    """The twin: the same facts, as lawyers write them."""
+    """Twin: the same facts, as lawyers would write them."""
     text = (
         "Notwithstanding the aforementioned randomization, which is irrevocably administered "
         "prior to any persistence or transmission of participants' individual declarations, the "
@@ -98,7 +98,7 @@ def test_a_convoluted_text_has_a_higher_reading_age() -> None:
     assert reading_age(text) > MAX_READING_AGE + 5
 
 
-def test_syllables_are_counted_as_they_are_spoken() -> None:
+def test_syllables_are_counted_as_spoken() -> None:
     words = {
         "yes": 1,
         "sure": 1,
@@ -133,14 +133,14 @@ def test_a_description_names_each_question_its_options_and_its_unit() -> None:
     assert "a suspicion of 10 % can grow to at most 16 % (ε 0.5)" in told.questions[0].odds
 
 
-def test_a_description_says_that_one_of_several_questions_is_asked() -> None:
+def test_a_description_states_that_one_of_several_questions_is_asked() -> None:
     told = description("one of several")
     assert told.asks_one
     assert "You are asked one of these questions. This device picks it by chance:" in told.text
 
 
 def test_a_description_states_address_retention_and_how_to_stop() -> None:
-    """Rounds end in February; 14 days of grace and 90 of retention follow."""
+    """Rounds end in February; 14 days of grace and 90 days of retention follow."""
     told = description("titled")
     assert "the server sees the network address of this device" in told.text
     assert "Sent in clear with each report: the survey, the round." in told.text
@@ -164,7 +164,7 @@ def test_a_long_list_of_options_is_cut_short_and_complete_as_a_field() -> None:
 
 
 def test_every_sentence_can_be_replaced() -> None:
-    """A table in which each text is marked leaves no English text, except from the survey."""
+    """If each text of the table is marked, no English text is left except that of the survey."""
     marked = {
         key: "<" + re.sub(r"[A-Za-z']+(?![^{]*\})", "x", text) for key, text in ENGLISH.items()
     }
@@ -228,7 +228,7 @@ def test_a_report_of_every_mechanism_is_explained_by_its_own_probabilities(
     assert says.endswith((", so no one can tell.", ", so no one can be fully sure."))
 
 
-def test_a_report_that_is_nearly_certain_is_not_called_untellable() -> None:
+def test_a_nearly_certain_report_is_not_described_as_one_that_no_one_can_tell() -> None:
     for keep, doubt in ((ONE * 95 // 100, "no one can tell"), (ONE * 96 // 100, "be fully sure")):
         chances = Chances("option", keep, ONE - keep).values("no", ("no", "yes"))
         assert doubt in explain_report("no", chances)

@@ -1,4 +1,4 @@
-"""Random bits and the symbols that they select, at every boundary: exact to one unit of 2^-64.
+"""Random bits and the symbols that they select, checked at every boundary to one unit of 2^-64.
 
 Statistical tests cannot detect a single unit, and the proofs assume that each boundary is correct.
 """
@@ -35,7 +35,7 @@ def reported(mechanism: Mechanism, answer: object, roll: int) -> int:
 
 
 @pytest.mark.parametrize("answer", [0, 1])
-def test_a_bit_is_flipped_by_exactly_the_rolls_of_a_lie(answer: int) -> None:
+def test_exactly_the_rolls_of_a_lie_flip_a_bit(answer: int) -> None:
     design = RandomizedResponse(EPSILON)
     rolls = (0, design.lie - 1, design.lie, ONE - 1)
     flipped = [reported(design, answer, roll) != answer for roll in rolls]
@@ -55,7 +55,7 @@ def test_every_other_option_has_exactly_the_rolls_of_a_lie(answer: int) -> None:
 
 @pytest.mark.parametrize("option", range(11))
 def test_a_unary_bit_is_set_by_exactly_the_rolls_of_a_lie(option: int) -> None:
-    """Each option uses its own eight bytes; only the answer's last drawn bit is set."""
+    """Each option uses eight bytes of its own; the bit of the answer is the last bit drawn."""
     design = Unary(EPSILON, 11)
     clear = sum((ONE - 1) << 72 * other for other in range(11) if other != option)
     answer = (option + 1) % 11
@@ -76,9 +76,9 @@ def test_a_subset_contains_its_answer_unless_the_roll_is_a_miss() -> None:
 def test_a_set_is_rotated_so_that_each_option_becomes_the_answer_equally_often(
     roll: int, first: int, size: int
 ) -> None:
-    """With equal keys the set is options 0 and 1, rotated so that one becomes the answer, 4.
+    """With equal keys, the set is options 0 and 1, rotated so that one of them becomes answer 4.
 
-    On a miss, one of the other options, 2 to 8, becomes the answer.
+    On a miss, one of the other options, 2 to 8, is rotated onto the answer.
     """
     design, faces = SubsetSelection(EPSILON, 9), 2**DIE_BITS
     assert design.chosen == 2
@@ -90,7 +90,7 @@ def test_a_set_is_rotated_so_that_each_option_becomes_the_answer_equally_often(
 
 @pytest.mark.parametrize("table", TABLES_AT_ALL_SIZES, ids=lambda t: f"{t.name}-{t.steps}")
 def test_every_symbol_of_a_number_has_exactly_the_rolls_of_its_row(table: NumberTable) -> None:
-    """The answer is on a grid point, so the coin between two points has no effect."""
+    """The answer is on a grid point, so the coin that chooses between two points has no effect."""
     for answer, row in enumerate(table.rows):
         for symbol, (first, beyond) in enumerate(pairwise([0, *accumulate(row)])):
             for roll in (first, beyond - 1):
@@ -99,10 +99,10 @@ def test_every_symbol_of_a_number_has_exactly_the_rolls_of_its_row(table: Number
 
 
 @pytest.mark.parametrize("table", TABLES_AT_ALL_SIZES, ids=lambda t: f"{t.name}-{t.steps}")
-def test_a_number_is_rounded_up_for_exactly_its_share_of_the_coin(table: NumberTable) -> None:
-    """Place it a quarter of the way from the lowest point to the next.
+def test_a_number_is_rounded_up_for_exactly_its_share_of_coins(table: NumberTable) -> None:
+    """The answer is a quarter of the way from the lowest point to the next.
 
-    The roll gives these two points different symbols.
+    For this roll, the two points give different symbols.
     """
     low, high = (next(accumulate(row)) for row in table.rows[:2])
     roll = min(low, high)
@@ -113,7 +113,7 @@ def test_a_number_is_rounded_up_for_exactly_its_share_of_the_coin(table: NumberT
 
 
 def test_the_symbol_of_a_geometry_ignores_the_answer_for_exactly_the_blind_rolls() -> None:
-    """At the same die, blind rolls select one of 13 symbols, others one of the answer's four."""
+    """For one die, blind rolls select one of 13 symbols; others select one of the answer's four."""
     design = ProjectiveGeometry(ONE_EPSILON, 11)
     symbols, speaking, _ = design.geometry.sizes
     for die in (0, DIE // 3, DIE - 1):
@@ -129,7 +129,7 @@ def test_the_symbol_of_a_geometry_ignores_the_answer_for_exactly_the_blind_rolls
             assert reported(design, 7, die << 64 | roll) == symbol
 
 
-def test_each_symbol_of_an_answer_has_its_share_of_the_faces() -> None:
+def test_each_symbol_of_an_answer_has_its_share_of_the_die() -> None:
     design = ProjectiveGeometry(ONE_EPSILON, 11)
     for number, element in enumerate(design.difference_set):
         first = -(-number * DIE // design.speaking)

@@ -1,8 +1,8 @@
-"""Constant operations: the same instructions run for any two answers and any noise.
+"""Constant operations: the same instructions run for all answers and all noise.
 
-The whole sequence of bytecode instructions of one report, in every Python function that it enters,
-is compared exactly. It does not show the time within one instruction, such as arithmetic on whole
-numbers of different lengths; `./run bench --only timing` measures that.
+The complete sequences of bytecode instructions of reports, in every Python function, are compared
+exactly. They do not show the time within one instruction, such as arithmetic on integers of
+different lengths; `./run bench --only timing` measures that.
 """
 
 from __future__ import annotations
@@ -102,7 +102,7 @@ def asked(mechanism: Any, other: bool) -> tuple[Question, list[Any]]:  # Any: de
 
 
 def vectors(size: int) -> Iterator[Any]:
-    """Return vectors: short, long, empty, of the wrong length; and values that are no vectors."""
+    """Yield vectors, short, long, empty or of the wrong length, and values that are no vectors."""
     for value in (0, -0.0, 5e-324, 1e300, float("inf"), float("nan"), 10**400):
         yield [0.3, *[value] * (size - 1)]
     yield from ([0.0] * size, tuple(range(size)), np.zeros(size, np.float32))
@@ -112,7 +112,7 @@ def vectors(size: int) -> Iterator[Any]:
 
 
 def draws() -> Iterator[Draw]:
-    """Return every boundary common to all answers, and rolls that make each report a lie."""
+    """Yield draws at the boundaries that all answers share, and random draws, some of them lies."""
     yield lambda bits: 0
     yield lambda bits: (1 << bits) - 1
     for seed in range(12):
@@ -120,7 +120,7 @@ def draws() -> Iterator[Draw]:
 
 
 def instructions(survey: Survey, answer: object, draw: Draw) -> list[Instruction]:
-    """Return all instructions run for one report in order, except those of the draw."""
+    """Return all instructions that one report runs, in order, except those of the draw."""
     passed: list[Instruction] = []
 
     def trace(frame: FrameType, event: str, arg: object) -> Callable[..., Any] | None:
@@ -132,7 +132,8 @@ def instructions(survey: Survey, answer: object, draw: Draw) -> list[Instruction
         return trace
 
     before = sys.gettrace()
-    gc.disable()  # callbacks of the collector, such as Hypothesis's, would appear in the trace
+    # callbacks of the garbage collector, such as Hypothesis's, would appear in the trace
+    gc.disable()
     sys.settrace(trace)
     try:
         survey.report({"asked": answer}, draw)
@@ -145,7 +146,7 @@ def instructions(survey: Survey, answer: object, draw: Draw) -> list[Instruction
 def sequences(question: Question, answers: list[Any]) -> set[tuple[Instruction, ...]]:
     survey = asking(question)
     for answer in answers:
-        survey.report({"asked": answer}, random.Random(1).getrandbits)  # fills caches
+        survey.report({"asked": answer}, random.Random(1).getrandbits)  # fill caches
     return {tuple(instructions(survey, answer, draw)) for answer in answers for draw in draws()}
 
 
@@ -163,7 +164,7 @@ def test_instructions_do_not_depend_on_answer_or_noise(mechanism: Mechanism, oth
 
 
 class EarlyReturn(KRandomizedResponse):
-    """Planted fault: returns faster for the truth."""
+    """Planted fault: it returns earlier for the truth."""
 
     def randomize(self, answer: int, draw: Draw) -> int:
         if (roll := draw(64)) < self.keep:
@@ -173,7 +174,7 @@ class EarlyReturn(KRandomizedResponse):
 
 
 class Branching(Number):
-    """Planted fault: branches on a number before it is placed."""
+    """Planted fault: it branches on a number before placing it."""
 
     def place(self, answer: object) -> int | None:
         return super().place(0 if isinstance(answer, float) and answer < 0 else answer)
@@ -185,7 +186,7 @@ def test_an_early_return_is_detected() -> None:
 
 
 class Hurried(Text):
-    """Planted fault: hashes only values that are text."""
+    """Planted fault: it hashes only values that are text."""
 
     def place(self, answer: object) -> Options | None:
         return super().place(answer) if answer else None

@@ -1,4 +1,4 @@
-"""Sealed envelopes: opened by one key, completely or not at all, and all of equal size."""
+"""Sealed envelopes: one key opens them, completely or not at all, and all have equal size."""
 
 import json
 from pathlib import Path
@@ -87,7 +87,7 @@ def test_the_same_envelope_is_never_sealed_to_the_same_bytes() -> None:
 
 @pytest.mark.parametrize("ask", [None, 1])
 def test_every_report_of_a_survey_has_the_same_size(ask: int | None) -> None:
-    """Sizes are equal even if each install is asked one of several questions of different sizes."""
+    """Sizes are equal even if each install answers one of several questions of different sizes."""
     wide = texts.bit() + texts.choice(4_000, "unary", name="many")
     asked = parse_toml(texts.survey_text(wide, ask=ask))
     most = 2**4_000 - 1
@@ -95,18 +95,18 @@ def test_every_report_of_a_survey_has_the_same_size(ask: int | None) -> None:
     reports = [encode_report(asked, symbols) for symbols in some]
     made = [seal(Envelope("ab" * 32, 1, bytes(16), 1, report), PUBLIC).pack() for report in reports]
     assert len({len(body) for body in made}) == 1
-    parse_sealed(made[0])  # the size is a valid one, which other surveys share
+    parse_sealed(made[0])  # this standard size is shared with other surveys
 
 
-def test_a_survey_s_longest_report_fits() -> None:
+def test_the_longest_report_of_any_survey_fits() -> None:
     most = 100 * 8_192 // 8
     envelope = Envelope("ab" * 32, 1, bytes(16), 1, bytes(most))
     assert unseal(seal(envelope, PUBLIC), KEY) == envelope
     assert len(envelope.pack()) <= SIZES[-1]
 
 
-def test_any_changed_byte_prevents_opening() -> None:
-    """Change each byte of the encapsulated key, the text and the tag.
+def test_an_envelope_with_any_changed_byte_cannot_be_opened() -> None:
+    """Change each byte of the encapsulated key, the ciphertext and the tag.
 
     X25519 ignores one bit of the key, but HPKE binds that bit as well.
     """
@@ -119,7 +119,7 @@ def test_any_changed_byte_prevents_opening() -> None:
 
 
 def test_the_padding_cannot_carry_a_message() -> None:
-    """A one at any position in the padding is refused, even in a valid seal."""
+    """A one bit at any position of the padding is refused, even in a valid seal."""
     packed, size = ENVELOPE.pack(), SIZES[0]
     for position in range(len(packed), size):
         padded = bytearray(packed.ljust(size, b"\0"))

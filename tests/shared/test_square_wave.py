@@ -36,7 +36,7 @@ def test_every_estimate_is_exactly_unbiased(epsilon: str, steps: int) -> None:
 
 
 def test_the_middle_absorbs_the_remainder_of_rounding_up() -> None:
-    """`far` starts above 1; otherwise the middle symbol would break ε in some tables."""
+    """`far` starts above 1. Otherwise the middle symbol would violate ε in some tables."""
     broken = 0
     for epsilon, steps in product(["0.1", "0.3", "0.5", "1"], range(20, 129)):
         table = SquareWave(Epsilon(epsilon), steps)

@@ -1,4 +1,4 @@
-"""Small sets over every draw: exactly equal for all answers, and nearly uniform."""
+"""Small sets over all draws: exactly as probable for all answers, and nearly uniform."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def small(options: int, chosen: int) -> SubsetSelection:
 
 
 def keys(options: int, planes: int) -> Iterator[tuple[int, tuple[int, ...]]]:
-    """Yield every coin and all planes of a set."""
+    """Yield every combination of the coin and the bit planes of a set."""
     return product(range(2), product(range(1 << options), repeat=planes))
 
 
@@ -33,7 +33,7 @@ def given(drawn: int) -> Draw:
 
 
 def sets(design: SubsetSelection, answer: int, roll: int, size: int, planes: int) -> Counter[int]:
-    """Return how many draws give each set, for a die with this many sides."""
+    """Return how many draws give each set, for a die with this number of sides."""
     counts: Counter[int] = Counter()
     for coin, plane in keys(design.options, planes):
         rest = int.from_bytes(bytes([coin, *plane]), "little") << 192
@@ -47,10 +47,10 @@ def sets(design: SubsetSelection, answer: int, roll: int, size: int, planes: int
 def test_a_set_is_equally_probable_for_all_answers_in_it_even_with_few_keys(
     options: int, chosen: int, planes: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Compare exactly with few keys, where sets are far from uniform.
+    """With few keys, sets are far from uniform, and the comparison is exact.
 
-    Each answer in a set has the same number of draws with a hit, and each answer outside it the
-    same number with a miss.
+    A set arises from the same number of draws for each answer in it, on a hit, and for each answer
+    outside it, on a miss.
     """
     monkeypatch.setattr(subset_selection, "PLANES", planes)
     design = small(options, chosen)
@@ -70,8 +70,8 @@ def test_a_set_is_equally_probable_for_all_answers_in_it_even_with_few_keys(
 def bound(options: int, planes: int, most: int) -> Fraction:
     """Return a bound on the relative error of a set's probability.
 
-    It is the sum over this many equal keys plus a bound on the remaining terms, each of which is
-    less than half of the previous one.
+    It is a sum over the numbers of equal keys up to `most`, plus a bound on the remaining terms,
+    each of which is less than half of the previous one.
     """
     terms: list[Fraction] = [
         Fraction(2**t * comb(options, t), 2 ** (planes * (t - 1))) for t in range(3, most + 1)
@@ -100,5 +100,5 @@ def test_two_equal_keys_would_bias_sets_without_the_coin() -> None:
 def test_no_set_deviates_by_more_than_stated() -> None:
     largest = SubsetSelection.sizes[-1]
     assert bound(largest, PLANES, 8) < Fraction(1, 2**72)
-    error = Fraction(largest, 2**DIE_BITS)  # relative error of a face's share of the die
+    error = Fraction(largest, 2**DIE_BITS)  # relative error of the share of one face of the die
     assert (1 + error) / (1 - error) < 1 + Fraction(1, SLACK)

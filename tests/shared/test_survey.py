@@ -44,7 +44,7 @@ def test_a_survey_becomes_exactly_the_bytes_of_the_vector() -> None:
     assert survey_id(VECTOR["document"].encode()) == VECTOR["id"]
 
 
-def test_a_published_survey_reads_back_the_same() -> None:
+def test_a_published_survey_survives_a_round_trip() -> None:
     survey = parse_document(VECTOR["document"].encode())
     assert render_document(survey) == VECTOR["document"].encode()
     assert survey.report_size == VECTOR["report_size"] == 5
@@ -52,7 +52,7 @@ def test_a_published_survey_reads_back_the_same() -> None:
     assert (survey.round_epsilon, survey.lifetime_epsilon) == ("2.5", "7.5")
 
 
-def test_defaults_are_chosen_and_written_back() -> None:
+def test_defaults_are_chosen_and_written_to_the_document() -> None:
     text = TOML.replace("grid = 64\n", "")
     for name in ("local-laplace", "k-randomized-response", "unary"):
         text = text.replace(f'mechanism = "{name}"\n', "")
@@ -178,7 +178,7 @@ def published(change: dict[str, Any]) -> bytes:
     ],
 )
 def test_a_published_survey_whose_integers_do_not_match_is_refused(change: dict[str, Any]) -> None:
-    """ε is recomputed from the document's integers; a single unit less of noise is refused."""
+    """ε is recomputed from the document's integers; even one unit less of noise is refused."""
     with pytest.raises(InvalidSurvey):
         parse_document(published(change))
 
@@ -275,10 +275,11 @@ UNFIT: list[object] = [None, "secret", 7351, b"", [], {}, 1j, math.nan, Decimal(
 
 @pytest.mark.parametrize("value", UNFIT, ids=range(len(UNFIT)))
 def test_a_value_that_does_not_fit_is_drawn_uniformly_and_only_the_app_knows(value: object) -> None:
-    """The spare draw gives each answer equally often, even before the mechanism's noise."""
+    """The spare draw gives each answer equally often, even before the mechanism adds noise."""
     for question in parse_toml(TOML).questions:
         if question.name == "browser" or (question.name == "minutes" and value is UNFIT[2]):
-            continue  # becomes `other`, or an end of the range
+            # becomes `other`, or an end of the range
+            continue
         answers = question.mechanism.answers
         went = Counter[object]()
         for share in range(answers):
@@ -289,7 +290,7 @@ def test_a_value_that_does_not_fit_is_drawn_uniformly_and_only_the_app_knows(val
 
 
 def watch(question: Any, value: object, draws: list[int]) -> object:
-    """Record the values that the mechanism randomizes."""
+    """Return the value that the mechanism randomizes."""
     seen: list[object] = []
     mechanism = question.mechanism
     original = type(mechanism).randomize

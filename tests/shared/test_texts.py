@@ -1,4 +1,4 @@
-"""Texts on the device: the prefix that counts, and its buckets."""
+"""Texts on the device: the prefix that is hashed, and its buckets."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ QUESTION = asking()
         ("eight ch\ud800", "eight ch"),
     ],
 )
-def test_only_whole_characters_within_the_first_bytes_count(text: str, counts: str) -> None:
+def test_only_whole_characters_within_the_first_bytes_are_used(text: str, counts: str) -> None:
     filled = counts.encode().ljust(8, b"\0")
     assert len(filled) == 8
     assert QUESTION.place(text) == QUESTION.beginnings.of(filled)
@@ -79,7 +79,7 @@ def test_a_text_must_be_printable_on_one_line(answer: object) -> None:
 
 
 def test_an_invalid_text_is_reported_from_a_uniform_bucket() -> None:
-    """At ε 20 the report equals the bucket."""
+    """At ε 20, the report is the bucket itself."""
     question = asking(4, buckets=1_024, epsilon="20", mechanism="grouped-k-randomized-response")
     draw = random.Random(20261119).getrandbits
     reports = [question.report(None, draw) for _ in range(20_000)]
@@ -109,7 +109,7 @@ def test_groups_are_almost_equally_probable_and_sum_to_one() -> None:
 
 
 def test_the_hash_follows_the_protocol() -> None:
-    """Implement the protocol's text again, for a word in every group."""
+    """Implement the protocol's text independently, for a word in every group."""
     own = Beginnings("word", 4, 4_096)
     digits = "6d61c3bc"  # maü
     assert own.digits == (4, 5, 6, 7, 8, *[8] * FINAL)
@@ -122,7 +122,7 @@ def test_the_hash_follows_the_protocol() -> None:
     assert own.of("maü".encode()) == tuple(expected)
 
 
-def test_words_are_the_buckets_of_all_continuations() -> None:
+def test_hashes_of_continuations_agree_with_single_buckets() -> None:
     own = Beginnings("word", 4, 4_096)
     for group, count in enumerate(own.digits[:-FINAL]):
         digits = "6d61c3bc"[:count]
@@ -140,10 +140,10 @@ def test_salts_and_groups_change_the_hash() -> None:
     final = [(one.of(t)[-1], one.of(t)[-2], other.of(t)[-1]) for t in texts]
     for salted in (1, 2):
         same = sum(buckets[0] == buckets[salted] for buckets in final)
-        assert same < 12  # exceeded with probability 1e-9; one half is expected
+        assert same < 12  # exceeded with probability 1e-9; the expected number is one half
 
 
-def test_a_published_text_question_reads_back() -> None:
+def test_a_text_question_survives_a_round_trip() -> None:
     survey = parse_toml(survey_text(in_toml("word", "text", "2", length=8)))
     document = render_document(survey)
     assert b'"buckets": 4096,\n   "salt": "word",' in document
@@ -175,7 +175,7 @@ def test_an_invalid_text_question_is_refused(more: dict[str, Any], says: str) ->
 
 
 def test_three_bytes_support_as_many_buckets_as_513() -> None:
-    """With 65,536 buckets, which are too many for such a set, a report has four bytes."""
+    """With 65,536 buckets, too many for such a set, a report has four bytes."""
     sets, small = asking(epsilon="2"), asking(epsilon="2", mechanism="grouped-projective-geometry")
     assert (sets.mechanism.payload_size, small.mechanism.payload_size) == (513, 3)
     assert small.mechanism.floor(10**6) < 1.01 * sets.mechanism.floor(10**6)
@@ -209,8 +209,8 @@ def test_a_floor_falls_with_the_root_of_the_people_and_rises_with_the_length() -
 def test_a_group_is_drawn_from_64_bits() -> None:
     """Each group is drawn equally often to within 2^-64.
 
-    The last number of each group and the first of the next one show this. Twin: with 256 numbers,
-    the first of three groups gets 86.
+    The last number of each group and the first number of the next group show this. Twin: with 256
+    numbers, the first of three groups gets 86.
     """
     mechanism = asking(8, epsilon="2").mechanism
     groups, asked = mechanism.groups, list[int]()

@@ -1,4 +1,4 @@
-"""Wire messages as files: valid ones are read and rewritten, bad ones refused for their reason."""
+"""Wire messages as files: valid ones are read and rewritten, bad ones are refused with a code."""
 
 import json
 from functools import cache
@@ -46,7 +46,7 @@ FILES = [vectors(name) for name in NAMES]
 
 
 def messages(kind: str) -> list[dict[str, Any]]:
-    """Return the messages of a survey that asks all its questions and of one that asks one."""
+    """Return the messages of two surveys, one that asks all its questions and one that asks one."""
     return [vector | {"of": file["survey"]} for file in FILES for vector in file.get(kind, ())]
 
 
@@ -156,7 +156,7 @@ def test_envelope_ids_agree_with_the_vectors(vector: dict[str, Any]) -> None:
 
 @pytest.mark.parametrize("vector", vectors("survey_ask_one.json")["drawn"])
 def test_the_same_random_bytes_draw_the_same_question(vector: dict[str, Any]) -> None:
-    """The first eight bytes select the question; the noise in the rest does not matter."""
+    """The first eight bytes select the question; the noise in the other bytes does not matter."""
     drawn = published("survey_ask_one.json")
     draws = chain([int.from_bytes(bytes.fromhex(vector["draw"]), "little")], repeat(0))
     report = drawn.report(dict.fromkeys(drawn.costs), lambda _: next(draws))
