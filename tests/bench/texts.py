@@ -37,7 +37,7 @@ def asking(salt: str, length: int = LENGTH, epsilon: str = "2") -> Text:
 
 
 def zipf(generator: np.random.Generator, exponent: float = 1.0) -> tuple[dict[str, int], int]:
-    """Return the people of each of the RANKED most frequent texts, and how many hold another."""
+    """Return how many people hold each of the RANKED most frequent texts, and how many another."""
     weights = np.arange(1, RANKED + 1) ** -exponent
     rest = tail(exponent)
     held = generator.multinomial(PEOPLE, np.append(weights, rest) / (weights.sum() + rest))

@@ -1,4 +1,4 @@
-"""Fixtures of the contract tests, shared with the server's tests that create databases."""
+"""Fixtures of the contract tests, which share them with server tests that create databases."""
 
 from tests.server.conftest import cluster, eager
 

@@ -1,6 +1,6 @@
 """Extensions as a newcomer would write them: one class each, which the contract tests register.
 
-None of them ships with the product.
+The product contains none of them.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ from deniable.shared.survey.reader import Reader
 
 
 class HadamardResponse(SupportDesign):
-    """Report a column of Hadamard's matrix, more often one that has +1 in the answer's row.
+    """Report a column of Hadamard's matrix, usually one with +1 in the row of the answer.
 
-    With K columns, a power of two above the number of options, half of them support any one
-    option, and half of those support any other: keep = e^ε / (e^ε + 1), lie = 1/2.
+    With K columns, a power of two above the number of options, half of the columns support a given
+    option, and half of those support any other option: keep = e^ε / (e^ε + 1), lie = 1/2.
 
     Source: Acharya, Sun, Zhang 2019, "Hadamard response: estimating distributions privately,
     efficiently, and with little communication", AISTATS.
@@ -77,9 +77,9 @@ def _has_plus(column: int, option: int) -> bool:
 
 
 class NegativeSurvey(SupportDesign):
-    """Report an option that is not the answer, and sometimes the answer.
+    """Report an option other than the answer, or sometimes the answer itself.
 
-    A report supports all options but the one that it names.
+    A report supports all options except the one that it names.
 
     Source: Esponda, Guerrero 2009, "Surveys with negative questions for sensitive items",
     Statistics & Probability Letters 79(24).
@@ -148,7 +148,7 @@ class Rating(MeanQuestion):
 
 @contextmanager
 def rating() -> Iterator[None]:
-    """Register the kind `rating`, the one line that a newcomer adds."""
+    """Register the kind `rating`, with the one line that a newcomer adds."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setitem(kinds.PATHS, "rating", f"{__name__}:Rating")
         yield
@@ -160,7 +160,7 @@ DESIGNS: list[type[SupportDesign]] = [HadamardResponse, NegativeSurvey]
 
 @contextmanager
 def registered(*designs: type[SupportDesign]) -> Iterator[None]:
-    """Register a mechanism, the one line that a newcomer adds."""
+    """Register mechanisms, with the one line per mechanism that a newcomer adds."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(table, "DESIGNS", [*table.DESIGNS, *designs])
         yield

@@ -1,7 +1,7 @@
-"""In-memory store written from the protocol alone, as a newcomer would write one.
+"""In-memory store that was written from the protocol alone, as a newcomer would write a store.
 
-It persists nothing and hides no order. It shows that intake, results and pages need only the
-protocol's methods.
+It persists nothing and does not hide any order. It shows that intake, results and pages need only
+the methods of the protocol.
 """
 
 from __future__ import annotations
@@ -163,7 +163,7 @@ class MemoryReader:
 
 
 class MemoryStore(MemoryReader):
-    """Store whose writes change a copy, which replaces the contents if the write succeeds."""
+    """Store that applies each write to a copy, which replaces the contents if all succeeds."""
 
     def __init__(self, place: Memory) -> None:
         self._place = place

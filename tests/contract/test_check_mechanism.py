@@ -1,4 +1,4 @@
-"""`check_mechanism`: accepts every mechanism in the table, and names the rule that others break."""
+"""`check_mechanism`: it accepts every mechanism in the table, and names the rule others break."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def test_an_instance_can_be_checked_directly() -> None:
 
 
 def test_a_correct_mechanism_almost_never_fails(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The error probabilities of all samples of a class add up to the stated one."""
+    """The error probabilities of all samples of a class add up to the stated probability."""
     errors: list[float] = []
 
     def noted(name: str) -> Callable[..., Any]:
@@ -77,7 +77,7 @@ class Unsummed(KRandomizedResponse):
 
 
 class Unspoken(HadamardResponse):
-    """Broken: does not state which options a symbol supports."""
+    """Broken: it does not state which options a symbol supports."""
 
     def supported_by(self, cell: int) -> list[int]:
         return [cell % self.options]
@@ -91,7 +91,7 @@ class Biased(Ternary):
 
 
 class Tangled(KRandomizedResponse):
-    joint = DEPENDENT  # type: ignore[assignment]  # what is wrong with it
+    joint = DEPENDENT  # type: ignore[assignment]  # the planted fault
 
 
 class Narrow(WholeNumber):
@@ -106,7 +106,7 @@ class Garbled(KRandomizedResponse):
 
 
 class Hesitant(KRandomizedResponse):
-    """Broken: draws again if the answer is 0, which its timing reveals."""
+    """Broken: if the answer is 0 it draws once more, which its timing reveals."""
 
     def randomize(self, answer: int, draw: Draw) -> int:
         if answer == 0:
@@ -115,7 +115,7 @@ class Hesitant(KRandomizedResponse):
 
 
 class Frank(KRandomizedResponse):
-    """Broken: states the table of ε and reports at twice ε."""
+    """Broken: it states the table for ε but reports at twice ε."""
 
     def randomize(self, answer: int, draw: Draw) -> int:
         more = KRandomizedResponse(times(self.epsilon, 2), self.options)
@@ -124,7 +124,7 @@ class Frank(KRandomizedResponse):
 
 class Absent(Unary):
     sizes = range(100, 101)
-    proved_sizes = (7,)  # type: ignore[assignment]  # what is wrong with it
+    proved_sizes = (7,)  # type: ignore[assignment]  # the planted fault
 
 
 BROKEN: list[tuple[type[Mechanism], str]] = [
@@ -153,7 +153,7 @@ def test_rates_that_differ_from_the_table_are_detected() -> None:
 
 
 def test_reports_with_too_many_symbols_to_count_are_audited() -> None:
-    """Only the audit detects such a mechanism."""
+    """Only the audit can detect such a mechanism."""
 
     class FrankSets(Unary):
         def randomize(self, answer: int, draw: Draw) -> int:
@@ -188,7 +188,7 @@ def test_certify_refuses_anything_but_a_mechanism(
 
 
 def test_a_ratio_one_unit_over_the_bound_is_an_excess() -> None:
-    """Move one unit of 2^-64 from a lie to the truth: the stated multiple is above 1."""
+    """One unit of 2^-64 is moved from a lie to the truth, so the stated multiple is above 1."""
     made = KRandomizedResponse(Epsilon("1"), 2)
     made.lie, made.keep = made.lie - 1, made.keep + 1
     assert made.keep + made.lie == ONE

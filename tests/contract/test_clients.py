@@ -1,6 +1,6 @@
 """Kinds and periods in both clients: each works, or is refused with a sentence.
 
-Both clients answer the same surveys, and the survey's numbers check what they send.
+Both clients answer the same surveys, whose documents are used to check the reports that are sent.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ COMMANDS = {
     "javascript": [NODE, str(ADAPTER)],
 }
 REFUSED_BY = {"javascript": {"vector"}, "python": set[str]()}
-KEYS: dict[str, dict[str, Any]] = {  # keys that a question of the kind needs, as in TOML
+KEYS: dict[str, dict[str, Any]] = {  # keys that a question of this kind needs, as in TOML
     "bit": {},
     "number": {"low": 0, "high": 120, "mechanism": "local-laplace", "grid": 64},
     "choice": {"options": ["firefox", "chrome", "safari"]},
@@ -36,13 +36,13 @@ KEYS: dict[str, dict[str, Any]] = {  # keys that a question of the kind needs, a
 
 
 def published(kind: str, period: str) -> bytes:
-    """Return a survey of this winter with one question of the kind, in each period."""
+    """Return a survey for one winter with one question of the kind and the given period."""
     asked = question("it", kind, **KEYS[kind])
     return render_document(parse_toml(survey_text(asked, name=period, round=period, **YEARS)))
 
 
 def answered(made: Stage, kind: str) -> set[str]:
-    """Answer the kind's example in each period; return the statuses."""
+    """Answer with the kind's example in each period, and return the statuses."""
     for period in PERIODS:
         made.script.publish(published(kind, period))
     example = parse_document(published(kind, "once")).questions[0].example
@@ -81,7 +81,7 @@ def test_every_kind_is_answered_in_every_period(client: str, kind: str) -> None:
 @pytest.mark.parametrize("client", COMMANDS)
 @pytest.mark.parametrize("period", PERIODS)
 def test_every_period_has_the_same_rounds_in_both_clients(client: str, period: str) -> None:
-    """Check the first and last day of the rounds at either end of the survey."""
+    """Check the first and the last day of the survey's first and last rounds."""
     document = published("bit", period)
     survey = parse_document(document)
     with stage(COMMANDS[client]) as made:

@@ -1,8 +1,8 @@
-"""Kinds of questions: each works end to end, and so does one that a newcomer adds.
+"""Kinds of questions: each works end to end, and so does a kind that a newcomer adds.
 
 The path runs from the survey file to the device, both encodings, tally, results as JSON and CSV,
-page, planner, certificate and simulator. To add the kind `rating`, the test
-needs one class and one line that registers it. It does not ship with the product.
+page, planner, certificate and simulator. The kind `rating` is such an addition: one class, and one
+line that registers it. It is not part of the product.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ def only(survey: Survey) -> Question:
 
 
 def test_each_table_covers_every_kind_and_every_estimation() -> None:
-    """The failure names what is missing."""
+    """A failure names what is missing."""
     with rating():
         assert set(KINDS) == set(OF_KIND)
         for kind, made in KINDS.items():
@@ -84,7 +84,7 @@ def test_each_table_covers_every_kind_and_every_estimation() -> None:
     assert {made.estimation for made in KINDS.values()} == set(ESTIMATIONS)
 
 
-def test_a_published_document_reads_back(kind: str) -> None:
+def test_a_published_document_survives_a_round_trip(kind: str) -> None:
     survey = asked(kind)
     document = render_document(survey)
     read = only(parse_document(document))
@@ -111,7 +111,7 @@ def test_every_value_is_placed_whether_or_not_it_fits(kind: str) -> None:
         assert question.describe(symbol)
 
 
-def test_every_kind_goes_from_the_device_to_json_csv_and_page(
+def test_every_kind_works_from_the_device_to_json_csv_and_page(
     kind: str, here: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     published: PublishedSurvey = here.publish(asked(kind))
@@ -149,13 +149,13 @@ def answers() -> dict[str, list[Any]]:
 def send_reports(
     here: World, published: PublishedSurvey, symbols: list[int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Send reports in both encodings; the mechanism itself refuses an invalid symbol."""
+    """Send reports in both encodings; the mechanism itself refuses invalid symbols."""
     monkeypatch.setattr("tests.end_to_end.test_every_mechanism.bad_payloads", lambda _: [])
     send_in_both_encodings(here, published, symbols)
 
 
 def test_tallies_give_the_same_estimate_as_single_reports(kind: str) -> None:
-    """Estimates are equal up to rounding."""
+    """The estimates are equal up to rounding."""
     it, draw = only(asked(kind)), random.Random(7).getrandbits
     if it.estimation not in ("shares", "mean"):
         with pytest.raises(NotImplementedError, match=kind):
@@ -185,7 +185,7 @@ def test_expected_counts_give_the_truth(kind: str) -> None:
 
 
 def test_the_truth_lies_within_simulated_intervals(kind: str) -> None:
-    """Let all simulated people give the example; the joint confidence is 1 - 1e-9."""
+    """All simulated people give the example. The joint confidence is 1 - 1e-9."""
     it = only(asked(kind))
     if it.estimation == "texts":
         return
@@ -198,7 +198,7 @@ def test_the_truth_lies_within_simulated_intervals(kind: str) -> None:
 
 
 def answer_number(it: Question) -> int:
-    """Return the example as a number; for a vector, its first coordinate."""
+    """Return the number of the example answer; for a vector, the first coordinate's."""
     if isinstance(it, ShareQuestion):
         return int(it.place(it.example) or 0)
     if isinstance(it, MeanQuestion):
@@ -242,7 +242,7 @@ def test_the_certificate_covers_every_kind(kind: str, capsys: pytest.CaptureFixt
     assert found["holds"]
 
 
-def test_the_simulator_has_people_for_every_kind_or_a_reason(
+def test_the_simulator_has_people_for_every_kind_or_states_a_reason(
     kind: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     file = tmp_path / "survey.toml"

@@ -1,4 +1,4 @@
-"""Labels and arms of the JavaScript client: the same bytes and the same refusals as in Python."""
+"""Labels and arms in the JavaScript client: the same bytes and the same refusals as in Python."""
 
 from __future__ import annotations
 
@@ -107,7 +107,7 @@ def _is_read(pattern: str) -> bool:
     return True
 
 
-def test_what_python_refuses_javascript_refuses() -> None:
+def test_javascript_refuses_the_documents_that_python_refuses() -> None:
     good = json.loads(document(LABELS))
     documents, names = [], []
     for name, (toml, _) in BROKEN.items():
@@ -165,7 +165,7 @@ def test_the_client_refuses_a_label_that_the_policy_does_not_name(
     assert script.posts == []
 
 
-def test_a_mistake_in_the_app_s_labels_throws() -> None:
+def test_a_mistake_in_an_app_s_labels_throws() -> None:
     wrong: list[object] = [{"version": v} for v in (3, "", "x" * 33, "é" * 17, "a\n", None, " ")]
     wrong += [{"country": "se"}, ["version"], "version", None]
     mistakes: list[dict[str, object]] = [{"labels": labels} for labels in wrong]

@@ -1,4 +1,4 @@
-"""Contract of every mechanism: private, whole, unbiased, and drawn as its rows state."""
+"""Contract of every mechanism: private, complete, unbiased, and drawn as its rows state."""
 
 import math
 import random
@@ -38,7 +38,8 @@ from tests.plausible import assert_implausible, assert_plausible
 from tests.shared.contract import exact_rows, for_each, seeds, small_mechanisms
 
 SHIPPED = list(small_mechanisms())
-ALL = [*SHIPPED, *small_mechanisms(DESIGNS)]  # plus two of new families, which are not shipped
+# plus two of new families, which the product does not contain
+ALL = [*SHIPPED, *small_mechanisms(DESIGNS)]
 every_mechanism = for_each(ALL)
 COUNTED = [mechanism for mechanism in ALL if not isinstance(mechanism, VectorDesign)]
 Counting = NumberTable | SupportDesign | GroupedDesign
@@ -79,7 +80,7 @@ def test_every_mechanism_of_the_table_is_in_the_contract() -> None:
 
 @every_mechanism
 def test_privacy_loss_never_exceeds_epsilon(mechanism: Mechanism) -> None:
-    """Compute the worst ratio of any column exactly, for all public bits: it is at most e^ε."""
+    """The worst ratio of any column, computed exactly for all public bits, is at most e^ε."""
     for seed in seeds(mechanism):
         assert worst_column(exact_rows(mechanism, seed)) <= exp_below(mechanism.epsilon)
     assert mechanism.is_private()
@@ -109,7 +110,7 @@ def test_rows_sum_to_one_and_every_symbol_is_possible(mechanism: Mechanism) -> N
 
 @every_one_that_counts
 def test_every_cell_has_its_stated_rate(mechanism: Mechanism) -> None:
-    """Enumerate each cell's rate to the nearest unit, and the stated joint rates."""
+    """Check each cell's rate to the nearest unit, and the stated joint rates, by enumeration."""
     symbols = list(mechanism.encoding.symbols())
     cells = [set(mechanism.cells_of(symbol)) for symbol in symbols]
     for answer, row in enumerate(exact_rows(mechanism)):
@@ -125,7 +126,7 @@ def test_every_cell_has_its_stated_rate(mechanism: Mechanism) -> None:
 
 @every_one_that_counts
 def test_cells_stated_to_be_independent_are_independent(mechanism: Mechanism) -> None:
-    """P[both cells] is the product for every pair; for dependent cells, some pair differs."""
+    """For every pair, P[both cells] is the product. If cells are dependent, some pair differs."""
     if mechanism.joint == MULTINOMIAL:
         return
     symbols = list(mechanism.encoding.symbols())
@@ -146,7 +147,8 @@ def test_every_mechanism_is_unbiased_by_enumeration(mechanism: Mechanism) -> Non
     """Enumerate the rows: the mean of the values is the answer to 2^-40 of a step.
 
     A design is unbiased if every option is supported with `keep` when true and with `lie`
-    otherwise, to the nearest unit. Vectors have separate tests (tests/shared/test_k_closest.py).
+    otherwise, to the nearest unit. Vectors have tests of their own
+    (tests/shared/test_k_closest.py).
     """
     if isinstance(mechanism, SupportDesign):
         assert mechanism.keep > mechanism.lie
@@ -166,7 +168,7 @@ def test_every_mechanism_is_unbiased_by_enumeration(mechanism: Mechanism) -> Non
 
 
 @every_mechanism
-def test_the_range_that_a_report_names_is_the_most_probable_one(mechanism: Mechanism) -> None:
+def test_the_range_that_a_report_names_is_the_most_probable_range(mechanism: Mechanism) -> None:
     """Answers in the range are equally probable, to one part in 2^40; all others are less so."""
     if isinstance(mechanism, NumberTable):
         for symbol in mechanism.encoding.symbols():
@@ -230,9 +232,9 @@ def test_an_encoding_distinguishes_its_symbols_from_other_numbers(encoding: Enco
 
 
 def sampled() -> list[Mechanism]:
-    """Return one mechanism of each kind, small enough to count every symbol.
+    """Return mechanisms of each class that are small enough to count every symbol.
 
-    tests/shared/test_k_closest.py has the same test for mechanisms with public bits.
+    tests/shared/test_k_closest.py contains the same test for mechanisms with public bits.
     """
     few = [m for m in ALL if str(m.epsilon) in ("0.5", "2") and not m.encoding.public_bits]
     return [m for m in few if sum(1 for _ in m.encoding.symbols()) <= 64]
@@ -240,7 +242,7 @@ def sampled() -> list[Mechanism]:
 
 @for_each(sampled())
 def test_reports_follow_the_stated_probabilities(mechanism: Mechanism) -> None:
-    """Keep false alarms at 1e-9 for each mechanism, over all its answers and symbols."""
+    """For each mechanism, the false-alarm probability is 1e-9 over all its answers and symbols."""
     rows, symbols = exact_rows(mechanism), list(mechanism.encoding.symbols())
     draw, n = random.Random(20261118).getrandbits, 6_000
     alpha = 1e-9 / (len(rows) * len(symbols))
@@ -253,7 +255,7 @@ def test_reports_follow_the_stated_probabilities(mechanism: Mechanism) -> None:
 
 
 def test_the_test_above_can_fail() -> None:
-    """The same check rejects a randomizer built for ε = 1.1 where 1 was stated."""
+    """Twin: the check rejects a randomizer for ε = 1.1 where ε = 1 is stated."""
     draw, n = random.Random(20261118).getrandbits, 200_000
     wrong = KRandomizedResponse(Epsilon("1.1"), 3)
     honest = sum(wrong.randomize(2, draw) == 2 for _ in range(n))
@@ -261,7 +263,7 @@ def test_the_test_above_can_fail() -> None:
 
 
 def test_a_number_table_with_less_noise_is_rejected() -> None:
-    """Sample a Laplace table with the noise of ε = 2.2 that states ε = 2."""
+    """Twin: a Laplace table has the noise of ε = 2.2 but states ε = 2."""
     draw, n = random.Random(20261118).getrandbits, 200_000
     wrong = LocalLaplace(Epsilon("2.2"), 8)
     honest = sum(wrong.randomize(wrong.answer_at(4), draw) == 4 for _ in range(n))
@@ -270,7 +272,7 @@ def test_a_number_table_with_less_noise_is_rejected() -> None:
 
 @every_mechanism
 def test_the_rarest_rolls_give_a_symbol_of_the_table(mechanism: Mechanism) -> None:
-    """Draw all bits zero and all bits one: no roll falls outside the table."""
+    """The draw consists of zero bits only, or of one bits only: no roll falls outside the table."""
     for answer in {0, mechanism.answers - 1}:
         given = mechanism.answer_at(answer)
         for edge in (lambda bits: 0, lambda bits: (1 << bits) - 1):
@@ -301,7 +303,7 @@ def nearest(numerator: Fraction) -> int:
 
 
 def test_rounding_to_nearest_would_break_epsilon() -> None:
-    """Lies are rounded up; rounded to the nearest unit, some cells would exceed e^ε."""
+    """Lies are rounded up. With rounding to the nearest unit, some cells would exceed e^ε."""
     broken = 0
     for hundredths in range(5, 400, 5):
         epsilon = Epsilon(f"{hundredths / 100:.2f}")
@@ -314,8 +316,8 @@ def test_rounding_to_nearest_would_break_epsilon() -> None:
 def test_the_default_choice_has_the_least_expected_error() -> None:
     """The default is k-ary response for few options, then subsets, then geometries.
 
-    The total over the options decides. Subsets of one option equal k-ary response, which has the
-    shorter report.
+    The error is the total over the options. Subsets of one option equal k-ary response, which has
+    the shorter report.
     """
     names = [support_design("choice", Epsilon("1"), k).name for k in (2, 3, 5, 6, 100, 8_193)]
     few, many, most = "k-randomized-response", "subset-selection", "projective-geometry"
@@ -352,7 +354,7 @@ def test_the_default_number_table_has_the_least_worst_variance() -> None:
 def test_worst_variances_agree_with_independent_software(
     epsilon: str, fine: float, best: float
 ) -> None:
-    """Compare the gathered Laplace on [-1, 1], with 64 steps and with the best grid."""
+    """Compare the local Laplace table on [-1, 1], with 64 steps and with the best grid."""
     table = LocalLaplace(Epsilon(epsilon), 64)
     assert 4 * table.worst_variance(1) == pytest.approx(fine, rel=5e-5)
     chosen = number_table(Epsilon(epsilon), None, "local-laplace")
@@ -386,7 +388,7 @@ def test_predicted_variance_agrees_with_the_rows(mechanism: Counting) -> None:
 def test_the_predicted_error_equals_that_of_the_worst_answers_or_of_all_options(
     mechanism: Counting,
 ) -> None:
-    """For designs, any shares give it, here all on one option; for tables, search finely."""
+    """For designs, any shares give the error, here all on one option. For tables, search finely."""
     predicted = 7 * mechanism.predicted_error(7) ** 2
     if isinstance(mechanism, GroupedDesign):  # only the last groups determine it
         part = Fraction(mechanism.final, mechanism.groups)
@@ -433,7 +435,7 @@ def test_large_designs_are_private_by_their_structure() -> None:
 
 
 def test_a_table_with_one_unit_too_many_is_rejected() -> None:
-    """Move one unit of 2^-64 from a lie to the truth: the proof rejects the table."""
+    """One unit of 2^-64 is moved from a lie to the truth, and the proof rejects the table."""
     mechanism = RandomizedResponse(Epsilon("1"))
     mechanism.lie -= 1
     mechanism.keep += 1
@@ -454,7 +456,7 @@ def test_the_error_of_subset_selection_agrees_with_independent_figures(
 ) -> None:
     """Compare n times the variance for an option that nobody holds.
 
-    From `first` options on, a report names two.
+    With `first` options or more, a report names two.
     """
     for options, variance in variances.items():
         design = SubsetSelection(Epsilon(epsilon), options)
@@ -466,7 +468,7 @@ def test_the_error_of_subset_selection_agrees_with_independent_figures(
 @pytest.mark.parametrize("sizes", [range(2, 60), (100, 1_000)])
 @pytest.mark.parametrize("epsilon", ["0.01", "0.5", "1", "2", "4", "20"])
 def test_the_chosen_subset_has_the_best_size(epsilon: str, sizes: Sequence[int]) -> None:
-    """Compare with every other size in rational arithmetic, with lower and upper bounds on e^ε."""
+    """Compare with every other size in rational arithmetic, for lower and upper bounds on e^ε."""
     below = exp_below(Epsilon(epsilon))
     for options in sizes:
         chosen = SubsetSelection(Epsilon(epsilon), options).chosen
@@ -477,7 +479,7 @@ def test_the_chosen_subset_has_the_best_size(epsilon: str, sizes: Sequence[int])
 
 @pytest.mark.parametrize("options", [3, 9, 8_192])
 def test_a_miss_compensates_every_other_rounding(options: int) -> None:
-    """Before the miss is rounded, the stated ratio including slack is exactly e^ε."""
+    """Before the miss is rounded, the stated ratio including the slack is exactly e^ε."""
     design = SubsetSelection(Epsilon("1"), options)
     e = exp_interval(1, 1, 512)
     (miss,) = design._miss(e)
@@ -487,7 +489,7 @@ def test_a_miss_compensates_every_other_rounding(options: int) -> None:
 
 
 def test_the_finest_grid_is_chosen_where_noise_is_rare() -> None:
-    """At ε 20 every further step reduces the variance; at ε 3 it beats all other grids."""
+    """At ε 20 every further step reduces the variance. At ε 3 the chosen grid beats all others."""
     assert LocalLaplace.best_size(Epsilon("20")) == LocalLaplace.sizes[-1]
     for text in ("3", "5"):
         best = LocalLaplace.best_size(Epsilon(text))
@@ -504,7 +506,7 @@ def test_a_size_without_a_mechanism_is_refused(name: str) -> None:
 
 
 class Planted(Ternary):
-    """Planted mechanism whose table has these three rows."""
+    """Planted mechanism with these three rows in its table."""
 
     planted: tuple[tuple[int, ...], ...]
 
@@ -569,7 +571,7 @@ def test_a_valid_table_has_at_least_one_unit_in_every_cell(
 
 
 def test_certify_requires_rows_that_sum_to_one_as_well_as_small_ratios() -> None:
-    """Rows that do not sum to one fail on their own, and so does one lie too many."""
+    """Rows that do not sum to one fail even if no ratio is too large, and so does an extra lie."""
     assert certify(Ternary(Epsilon("1"))).holds
     short = Planted(Epsilon("1"))
     (keep, *lies), *others = Ternary(Epsilon("1")).rows
@@ -582,7 +584,7 @@ def test_certify_requires_rows_that_sum_to_one_as_well_as_small_ratios() -> None
 
 
 def test_a_table_too_fine_for_its_epsilon_is_refused() -> None:
-    """Rounding adds up to a unit to every other entry, so the diagonal would be too small."""
+    """Rounding adds up to a unit to each other entry, so the diagonal would be too small."""
     table = LocalLaplace(Epsilon("0.000000001"), 255)
     with mpmath.workprec(200):
         r = mpmath.exp(-mpmath.mpf(1) / (10**9 * 255))
@@ -597,7 +599,7 @@ def test_a_table_too_fine_for_its_epsilon_is_refused() -> None:
 
 @pytest.mark.parametrize("planted", [[0, 1, 3], [0, 1, 3, 3], [0, 1, 3, 13], [-1, 0, 1, 3]])
 def test_a_block_of_the_wrong_size_is_invalid(planted: list[int]) -> None:
-    """Let one of 13 symbols be missing, repeated, beyond the circle, or before it."""
+    """One of 13 symbols is missing, repeated, beyond the circle, or before it."""
     design = ProjectiveGeometry(Epsilon("1"), 11)
     assert design.is_whole()
     design.__dict__["difference_set"] = planted

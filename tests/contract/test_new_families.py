@@ -1,6 +1,6 @@
-"""Mechanisms of a new family: one class and one line, correct everywhere before being fast.
+"""Mechanisms of a new family: one class and one line, correct in every part before they are fast.
 
-Each test registers a class that the product does not have, and follows it from the device to the
+Each test registers a class that the product does not contain, and follows it from the device to the
 page, the planner, the certificate and the simulator.
 """
 
@@ -60,12 +60,12 @@ def design(request: pytest.FixtureRequest) -> SupportDesign:
 def test_a_mechanism_of_a_new_family_works_end_to_end(
     name: str, here: World, tmp_path: Path
 ) -> None:
-    """Follow it through the device, both encodings, tally, results and page."""
+    """The path has the device, both encodings, tally, results and page."""
     walk(name, here, tmp_path)
 
 
-def test_expected_counts_of_a_new_family_give_exactly_the_truth(design: SupportDesign) -> None:
-    """Compute in rational numbers, from one report's average contribution to each cell."""
+def test_expected_counts_of_a_new_family_reproduce_the_truth_exactly(design: SupportDesign) -> None:
+    """Computed in rational numbers, from the average contribution of one report to each cell."""
     expected = [
         sum(share * design.weight(cell, answer) for answer, share in enumerate(SHARES))
         for cell in range(design.cells)
@@ -77,9 +77,10 @@ def test_expected_counts_of_a_new_family_give_exactly_the_truth(design: SupportD
 
 
 def test_the_truth_lies_within_the_server_s_intervals(name: str) -> None:
-    """Simulate people; both intervals have a joint confidence of 1 - 1e-9.
+    """Simulate people. Both intervals have a joint confidence of 1 - 1e-9.
 
-    Twin: treating cells as options, as for a design without `supported_by`, misses the truth.
+    Twin: if cells are treated as options, as for a design without `supported_by`, the truth is
+    missed.
     """
     (question,) = parse_toml(survey([name])).questions
     cells = fixed(question.mechanism, HELD, 1, np.random.default_rng(5)).counts[0]
@@ -93,7 +94,7 @@ def test_the_truth_lies_within_the_server_s_intervals(name: str) -> None:
 
 
 def test_crossed_questions_give_the_joint_share_of_a_new_family(design: SupportDesign) -> None:
-    """Compute exactly with everybody saying yes and holding option 2."""
+    """Computed exactly, with everybody saying yes and holding option 2."""
     other = RandomizedResponse(EPSILON)
     both = np.array(
         [[design.weight(a, 2) * other.weight(b, 1) for b in (0, 1)] for a in range(design.cells)]
@@ -106,7 +107,7 @@ def test_crossed_questions_give_the_joint_share_of_a_new_family(design: SupportD
 
 
 def test_crossed_reports_are_counted_by_cell_in_any_encoding() -> None:
-    """Symbols 1, 3, 5 ... of a class that derives from WholeNumber have cells 0, 1, 2 ..."""
+    """In a class that derives from WholeNumber, symbols 1, 3, 5 ... have cells 0, 1, 2 ..."""
     with registered(ShoutedResponse):
         text = survey_text(
             choice(3, "shouted", name="one") + bit("other"), cross=[["one", "other"]]
@@ -128,10 +129,10 @@ def test_honest_reports_are_not_flagged_and_forged_ones_are(design: SupportDesig
     assert all(0 < fit.forged <= 60_000 for fit in found)
 
 
-def test_every_family_s_sampler_agrees_with_the_general_one() -> None:
+def test_the_sampler_of_every_family_agrees_with_the_general_sampler() -> None:
     """Compare the mean contribution of one report to each cell.
 
-    The general sampler sums the mechanism's probabilities.
+    The general sampler uses only the mechanism's probabilities.
     """
     checked = []
     for made in mechanisms().values():
@@ -165,10 +166,10 @@ def test_the_planner_and_the_certificate_accept_a_new_family(
     assert json.loads(capsys.readouterr().out)["mechanism"] == name
 
 
-def test_the_error_of_a_new_family_is_the_one_that_the_planner_predicts(
+def test_the_error_of_a_new_family_is_as_the_planner_predicts(
     design: SupportDesign,
 ) -> None:
-    """Draw 400 rounds: the root mean square error of all options is within 6 standard errors."""
+    """In 400 rounds, the mean squared error over all options is within 6 standard errors."""
     held, people = [1_000] * OPTIONS, 1_000 * OPTIONS
     counts = fixed(design, held, 400, np.random.default_rng(11)).counts
     found = design.unbiased_share(support_counts(design, counts) / people) - 1 / OPTIONS
@@ -178,7 +179,7 @@ def test_the_error_of_a_new_family_is_the_one_that_the_planner_predicts(
 
 
 class Loose(NegativeSurvey):
-    """Planted fault: spends three times its ε, and states so."""
+    """Planted fault: it spends three times its ε, and states so."""
 
     name = label = "loose"
 
@@ -188,7 +189,7 @@ class Loose(NegativeSurvey):
 
 
 class Silent(Loose):
-    """Planted fault: spends three times its ε, and does not state it."""
+    """Planted fault: it spends three times its ε, and does not state it."""
 
     name = label = "silent"
 
@@ -235,7 +236,7 @@ def test_a_mechanism_that_overspends_is_not_simulated(
 
 
 class LooseBit(OneBitMean):
-    """Planted fault: a number's mechanism that spends three times its stated ε."""
+    """Planted fault: a mechanism for numbers that spends three times its stated ε."""
 
     name = label = "loose-bit"
 

@@ -1,7 +1,7 @@
 """Periods: each works end to end, with dates, documents, both clients, server and page.
 
-A period is one row of PERIODS. `quarter` is registered here as a newcomer would add it, and passes
-the same tests. The JavaScript client has a separate table and refuses `quarter`.
+A period is one row of PERIODS. The tests register `quarter` as a newcomer would add it, and it
+passes the same checks. The JavaScript client has a table of its own and refuses `quarter`.
 """
 
 from __future__ import annotations

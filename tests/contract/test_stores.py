@@ -1,7 +1,7 @@
-"""Contract of stores, for every entry in the table of stores and for one in memory.
+"""Contract of stores, for every entry in the table of stores and for an in-memory store.
 
 The in-memory store implements the protocol and nothing else, which is all that intake, results and
-pages need. Claims about rows in tables apply only to stores that have tables.
+pages need. Tests about rows in tables apply only to stores that have tables.
 """
 
 import random
@@ -61,7 +61,7 @@ def place(
 
 @pytest.fixture(params=[*STORES])
 def sql_place(request: pytest.FixtureRequest, tmp_path: Path, eager: None) -> Place:
-    """Return such a location for the stores that have tables."""
+    """Return the location of a new store, for every kind of store that has tables."""
     new: Place = PLACES[request.param](request, tmp_path)
     return new
 
@@ -107,13 +107,13 @@ def counted(store: Store, asked: PublishedSurvey) -> list[int]:
 
 
 def execute(store: Store, statement: str) -> int:
-    """Execute a statement as an outsider with access to the database would."""
+    """Execute a statement, as an intruder with access to the database could."""
     assert isinstance(store, SqlStore)
     with store._writing("change it") as connection:
         return connection.execute(statement).rowcount
 
 
-def test_the_store_in_memory_has_the_methods_of_the_protocol_and_no_others() -> None:
+def test_the_in_memory_store_has_exactly_the_methods_of_the_protocol() -> None:
     def methods(of: type) -> set[str]:
         return {name for name in dir(of) if not name.startswith("_")}
 
@@ -232,7 +232,7 @@ def test_a_snapshot_refuses_statements_that_write(sql_store: Store) -> None:
         cast(SqlSnapshot, reader)._connection.execute(statement)
 
 
-def test_an_envelope_counts_once_settled_or_not(store: Store) -> None:
+def test_an_envelope_counts_once_whether_settled_or_not(store: Store) -> None:
     asked = published(store, survey())
     assert take(store, asked, 1, 2, 1) == ["accepted", "accepted", "duplicates"]
     assert take(store, asked, 2, 3) == ["duplicates", "accepted"]
@@ -283,7 +283,7 @@ def test_a_purged_round_is_deleted_in_slices_and_accepts_nothing_more(store: Sto
 def test_a_purge_reads_only_rounds_that_still_have_envelopes(
     sql_store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The cost must not grow with ended rounds, because a purge runs between two groups."""
+    """A purge runs between two groups, so its cost must not grow with the ended rounds."""
     asked, rounds = published(sql_store, survey()), range(DECEMBER - 200, DECEMBER + 1)
     with sql_store.transaction() as transaction:
         for number in rounds[:-1]:
@@ -367,7 +367,7 @@ def test_a_damaged_tally_is_neither_shown_nor_added_to_nor_purged(
 def test_any_order_of_groups_repeats_and_faults_counts_each_envelope_once(
     place: Place, seed: int
 ) -> None:
-    """Compare with a set of accepted ids over 60 random steps, with restarts between them."""
+    """Compare with a set of accepted ids over 60 random steps, some of which are restarts."""
     chance, taken = random.Random(seed), set[int]()
     store = create_store(place)
     asked = published(store, survey())

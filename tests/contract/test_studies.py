@@ -1,7 +1,7 @@
 """Contract of studies, for every entry in the table of studies.
 
-Each study runs at a small size in Python. Then the command runs it with the same options, writes
-its page and prints JSON. Every way of reading the result must agree.
+Each study runs in Python at a small size. The command then runs it with the same options, writes
+its page and prints JSON. All forms of the result must agree.
 """
 
 import csv
@@ -24,7 +24,7 @@ from deniable.simulations.engine.study_result import StudyResult
 from tests.command import run
 from tests.simulations.small_studies import SMALL
 
-# A limit, and the column that may not be below it.
+# A limit, and a column that may not be below the limit.
 LIMITS = (("limit", "exact"), ("limit_drawn", "exact_drawn"), ("limit_worst", "worst"),
           ("limit", "first_order"), ("limit", "predicted_n_variance"),
           ("lower_bound", "risk_exact"), ("lower_bound", "risk_bound"))  # fmt: skip
@@ -52,7 +52,7 @@ def run_both_ways(name: str, folder: Path) -> Outcome:
 
 
 def as_words(study: Study, options: Mapping[str, Any]) -> Iterator[str]:
-    """Yield these options as they are written on the command line."""
+    """Yield these options as words of the command line."""
     for option in study.options:
         if option.name not in options:
             continue
@@ -77,7 +77,7 @@ def number(row: Mapping[str, Any], key: str) -> float | None:
 
 @pytest.mark.parametrize("name", STUDIES)
 def test_every_study_has_a_question_options_and_formulas(name: str) -> None:
-    """Its question is short and free of jargon, and no option hides one of the engine's."""
+    """The question is short and free of jargon, and no option hides an option of the engine."""
     study = load(name)
     assert study.name == name
     assert study.question.endswith("?")
@@ -95,7 +95,7 @@ def test_every_study_has_a_question_options_and_formulas(name: str) -> None:
 
 
 def test_every_study_has_a_small_size() -> None:
-    """Every study that is added must also run here."""
+    """A study that is added must run here too."""
     assert set(SMALL) == set(STUDIES)
 
 
@@ -104,7 +104,7 @@ def check_that_the_command_prints_one_json_document(outcome: Outcome) -> None:
     assert list(document)[:3] == ["options", "rows", "findings"]
     assert len(document["rows"]) == len(outcome.result.rows)
     again = json.loads(json.dumps(outcome.result.document))
-    if outcome.result.study.name == "mechanisms":  # its times are measurements, and so differ
+    if outcome.result.study.name == "mechanisms":  # its times are measurements, so they differ
         assert document.pop("rows")
         assert again.pop("rows")
     assert document == again
@@ -122,7 +122,7 @@ def check_that_rows_have_the_same_columns_everywhere(outcome: Outcome) -> None:
 
 
 def check_that_rows_have_reference_values_and_keep_their_limits(outcome: Outcome) -> None:
-    """Check every row's limits and reference values, up to the rounding of doubles.
+    """Check the limits and reference values of every row, up to the rounding of doubles.
 
     `select` has its limits in people and votes. If the minimax estimate is 0, the hardest
     distribution has the largest mean, so its risk equals the bound.
@@ -185,8 +185,8 @@ def check_that_an_unknown_option_is_refused(outcome: Outcome) -> None:
 
 
 @pytest.mark.parametrize("name", STUDIES)
-def test_a_study_keeps_its_contract(name: str, tmp_path: Path) -> None:
-    """Run it small, in Python and by the command; then read rows, JSON, text, page and record."""
+def test_every_study_fulfils_the_contract(name: str, tmp_path: Path) -> None:
+    """Run it small, in Python and by the command. Then check rows, JSON, text, page and record."""
     outcome = run_both_ways(name, tmp_path)
     check_that_the_command_prints_one_json_document(outcome)
     check_that_rows_have_the_same_columns_everywhere(outcome)

@@ -1,4 +1,4 @@
-"""axe-core from the npm registry, by the lock's npm: one version, checked by hash."""
+"""axe-core from the npm registry, fetched by the locked npm: one version, checked by its hash."""
 
 from __future__ import annotations
 

@@ -46,13 +46,16 @@ FOLDERS = {
 
 
 class Origin:
-    """Server of the page, the client's sources and the vectors, to which the page posts results."""
+    """Server of the page, the client's sources and the vectors; it receives the page's results."""
 
     def __init__(self, url: str, found: Queue[Any]) -> None:
         self.url, self.found = url, found
 
     def step(self, profile: Path, step: str, **asked: str) -> Mapping[str, Any]:
-        """Return the page's result for this step; the browser is killed right afterwards."""
+        """Return the page's result for this step.
+
+        The browser is killed as soon as the result arrives.
+        """
         address = f"{self.url}/page.html?{urlencode({'step': step, **asked})}"
         command = [str(CHROMIUM), *FLAGS, f"--user-data-dir={profile}", address]
         with (profile.parent / "browser.log").open("ab") as log:

@@ -1,4 +1,4 @@
-"""Server inside the test process: the real application, store and writer, and a settable clock."""
+"""Server in the test process: the real application, store and writer, and a settable clock."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class Inside:
 
     def publish(self, document: bytes) -> str:
         self.store.publish(document, sign(document, SIGNER), public_hex(SIGNER))
-        self.world.catalogue.refresh()  # without waiting a quarter second
+        self.world.catalogue.refresh()  # without waiting a quarter of a second
         return survey_id(document)
 
     def send(self, body: bytes | str, *, kind: str = CONTENT_TYPE, role: str = "") -> TestResponse:
@@ -49,7 +49,7 @@ class Inside:
     def close(self, survey: str) -> None:
         """Close the survey.
 
-        The close counts as one look, because open rounds have different intervals.
+        Its rounds then have intervals for one look; intervals of open rounds differ.
         """
         answer = self.http.post(f"/v1/surveys/{survey}/close", headers=self._bearer("operator"))
         assert answer.status_code == 200, answer.text

@@ -1,4 +1,4 @@
-"""Pages in a real browser: findings of axe-core, overflow, and visible keyboard focus."""
+"""Checks of pages in a real browser: axe-core, overflow, and visible keyboard focus."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ Found = Mapping[str, Any]  # Any: JSON
 def look(
     folder: Path, pages: Sequence[Page], views: Sequence[View], shots: Path | None = None
 ) -> list[Found]:
-    """Return one finding per page and view; the browser's profile is in the folder."""
+    """Return one finding per page and view. The browser's profile is kept in the folder."""
     script = axe_core()
     asked = {
         "browser": CHROMIUM,
@@ -62,7 +62,7 @@ def look(
 
 
 def faults(found: Found) -> list[str]:
-    """Return descriptions of the page's faults; an empty list if there are none."""
+    """Describe the faults of the page; the list is empty if there are none."""
     said = [*found["found"], *found["complaints"], *found.get("unseen", ())]
     if found["wider"] > 0:
         said.append(f"wider than the window by {found['wider']} px")

@@ -1,4 +1,4 @@
-"""Server for the examples in documents, which counts reports of app-health."""
+"""Server for the examples in documents; it can count the reports of app-health."""
 
 from __future__ import annotations
 

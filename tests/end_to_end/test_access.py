@@ -1,7 +1,7 @@
 """Accessibility of every page, in a real browser.
 
-axe-core finds nothing serious, text has contrast in both modes, no page is wider than a phone of
-320 px, and keyboard focus is visible.
+axe-core finds nothing serious, text has enough contrast in both modes, no page is wider than a
+phone of 320 px, and keyboard focus is visible.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ a:focus{outline:none}</style><p style="width:3000px">wide</p><img src="x"><a hre
 
 @pytest.fixture
 def able() -> None:
-    """Skip without a browser or axe-core; `./run bench --long` requires both."""
+    """Skip the test without a browser or axe-core; `./run bench --long` requires both."""
     if CHROMIUM is None:
         pytest.skip(INSTALL)
     try:
@@ -73,7 +73,7 @@ def surveys(here: World) -> Mapping[str, PublishedSurvey]:
 
 
 def add_many(here: World, asked: PublishedSurvey, number: int) -> None:
-    """Add a round of a survey that asks one question per install and has enough options to fold."""
+    """Add a round to a survey that asks one question per install and has enough options to fold."""
     rng, (options, bit) = np.random.default_rng(number), asked.survey.questions
     held = [9_000, *[400] * (len(MANY) - 1)]
     asked_of = [sum(held), 4_000]
@@ -149,8 +149,8 @@ def studied(folder: Path, names: Sequence[str]) -> list[Page]:
     ]
 
 
-def test_the_waiting_page_changes_when_the_first_report_comes(able: None, tmp_path: Path) -> None:
-    """The open page updates without a click; until then, each snippet has a copy button."""
+def test_the_waiting_page_updates_when_the_first_report_arrives(able: None, tmp_path: Path) -> None:
+    """The open page updates without a click. Before that, each snippet has a copy button."""
     copies = "document.querySelectorAll('button.copy').length === 3"
     with world(tmp_path / "data", NOW) as here, served(here.at_one_address) as url:
         asked = here.publish(until_spring(BIT))

@@ -46,7 +46,7 @@ def test_a_browser_draws_the_symbols_of_the_vectors(pages: Origin, tmp_path: Pat
 
 
 def test_one_answer_arrives_once_despite_kills(pages: Origin, tmp_path: Path) -> None:
-    """At ε 20 lies are rare: the estimates miss the answers with probability below 1e-8."""
+    """At ε 20 lies are rare, so estimates differ from the answers with probability below 1e-8."""
     (tmp_path / "survey.toml").write_text(TOML)
     data, profile = tmp_path / "data", tmp_path / "profile"
     published = asked_json("survey", "publish", str(tmp_path / "survey.toml"), "--data", str(data))

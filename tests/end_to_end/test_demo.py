@@ -1,4 +1,4 @@
-"""`deniable demo` from outside: real processes, real HTTP, true values next to estimates."""
+"""`deniable demo`, run as a command: real processes, real HTTP, true values next to estimates."""
 
 import json
 import os
@@ -80,9 +80,9 @@ def test_the_demo_states_that_a_tiny_crowd_has_no_estimates() -> None:
 def test_the_story_has_a_wave_and_a_day_of_forged_reports(tmp_path: Path) -> None:
     """The highest day of the wave is 27 points above the first day.
 
-    The difference of two estimates has a standard error of 2, so the threshold of 8 points leaves 9
-    standard errors. An honest day is flagged with probability 1e-6; 210 forged reports among 4,000
-    stay unnoticed with probability 1e-20.
+    The difference of two estimates has a standard error of 2, so the threshold of 8 points is 9
+    standard errors below that. An honest day is flagged with probability 1e-6; 210 forged reports
+    among 4,000 stay unnoticed with probability 1e-20.
     """
     picture = tmp_path / "days.svg"
     said = demo("--people", "20000", "--exit", "--json", "--picture", str(picture)).stdout
@@ -93,7 +93,7 @@ def test_the_story_has_a_wave_and_a_day_of_forged_reports(tmp_path: Path) -> Non
     assert days[6]["estimate"] - days[0]["estimate"] > 0.08
     by_version = {part["version"]: part["estimate"] for part in days[6]["versions"]}
     assert by_version.keys() == {"2.3", "2.4"}
-    # 36 points apart; of 1,000 and 3,000 reports, a standard error of 4 points
+    # The difference is 36 points; with 1,000 and 3,000 reports, its standard error is 4 points.
     assert by_version["2.4"] - by_version["2.3"] > 0.08
     assert picture.read_text("utf-8") == draw_picture(days)
     assert picture_numbers(draw_picture(days)) == days
@@ -109,7 +109,7 @@ def test_the_readme_s_picture_is_drawn_from_the_demo_s_numbers() -> None:
 
 
 def test_a_picture_clips_values_beyond_its_scale() -> None:
-    """Include a day without an estimate, as with a tiny crowd."""
+    """One day has no estimate, as with a tiny crowd."""
     day = {"day": "2026-11-08", "truth": 0.5, "reports": 3, "warning": None}
     beyond = draw_picture(
         [

@@ -1,4 +1,4 @@
-"""Path of one honest answer, from a real device to the results of a real server."""
+"""Path of an honest answer, from a real device to the results of a real server."""
 
 import json
 from collections.abc import Iterator
@@ -57,7 +57,7 @@ def reports(setting: Setting, survey: str = "one-answer") -> int:
 
 
 def publish(setting: Setting, folder: Path, name: str) -> str:
-    """Publish a survey for a single test, and return its address once the server has it."""
+    """Publish a survey for one test, and return its address once the server has it."""
     file = folder / "survey.toml"
     file.write_text(TOML.replace("one-answer", name))
     made = asked_json("survey", "publish", file, "--data", setting.data)
@@ -67,7 +67,7 @@ def publish(setting: Setting, folder: Path, name: str) -> str:
 
 
 def test_an_answer_arrives_once_and_is_estimated(setting: Setting, tmp_path: Path) -> None:
-    """At ε 20 lies are rare: the estimates miss the answers with probability below 1e-8."""
+    """At ε 20 lies are rare, so estimates differ from the answers with probability below 1e-8."""
     address = publish(setting, tmp_path, "arriving")
     client = device(setting, tmp_path / "state")
     assert client.answer("arriving", **ANSWERS).status == "queued"

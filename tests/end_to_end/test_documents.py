@@ -1,6 +1,6 @@
-"""Documents: shown commands run, quoted output is current, and links resolve.
+"""Documents: the commands shown work, quoted output is current, and links resolve.
 
-Commands run here or in the named test.
+The commands are run here or in the named test.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ RUN = {
     ("server/DEPLOYING.md", "Tokens and keys"): SHOWN,
     ("simulations/README.md", "In Python"): "tests/simulations/test_in_python.py",
 }
-# Sections that no test runs, and why. The options of their commands are still checked.
+# Sections that no test runs, with the reason. The options of their commands are still checked.
 NOT_RUN = {
     ("README.md", "deniable"): "clones; .ci/run does it from the tag, and test_demo the demo",
     ("README.md", "How an answer travels"): "a drawing",
@@ -82,7 +82,7 @@ NOT_RUN = {
         "The conformance kit: test a client in any language against the protocol",
     ): "tests/conformance/test_conformance.py runs both clients",
 }
-# Number of blocks in a section, if not one, that its test covers.
+# Number of blocks that the test of a section covers, if it is not one.
 SEVERAL = {
     ("README.md", "The tour: one survey in a minute"): 5,
     ("client/README.md", "Ten lines"): 3,
@@ -117,7 +117,7 @@ def parser() -> argparse.ArgumentParser:
 
 
 def parsed(line: str) -> argparse.Namespace:
-    """Parse a line as the command does; a mistake is an AssertionError."""
+    """Parse a line as the command does; raise AssertionError for a mistake."""
     words = shlex.split(line.replace("$(date +%F)", "today"))
     try:
         chosen, more = parser().parse_known_args(words)
@@ -246,7 +246,7 @@ def planned(capsys: pytest.CaptureFixture[str], line: str) -> dict[str, Any]:
 
 
 def test_a_text_s_floors_agree_with_the_plan(capsys: pytest.CaptureFixture[str]) -> None:
-    """Compare floors in people out of a million, to the hundred, for each stated length."""
+    """Floors, in people out of a million, agree to the hundred for each stated length."""
     shown = plain(section_of("server/README.md", "Ask an open question"))
     lengths = re.findall(r"up to (\d+) bytes needs (?:about )?([\d,]*\d)", shown)
     assert [int(length) for length, _ in lengths] == [8, 16, 32]
@@ -283,7 +283,7 @@ def test_the_figure_of_the_first_page_is_current(capsys: pytest.CaptureFixture[s
 def quoting() -> Iterator[tuple[str, str]]:
     """Yield the sections that quote output, each with its first command.
 
-    The sentence before a quote names other options.
+    The sentence before a quote may add other options.
     """
     document, seen = "simulations/README.md", set[str]()
     yield "minimax", "simulate minimax"  # this command has all its options in one line
@@ -303,7 +303,7 @@ def quoting() -> Iterator[tuple[str, str]]:
 def test_a_study_prints_the_sentences_that_its_section_quotes(
     section: str, line: str, tmp_path: Path
 ) -> None:
-    """Check every quoted sentence below the command, to the digit."""
+    """Every quoted sentence below the command occurs in its output, to the digit."""
     if "FILE" in line:
         assert main(["survey", "new", str(tmp_path / "FILE")]) == 0
     command = [sys.executable, "-m", "deniable.shared.cli.command", *shlex.split(line)]

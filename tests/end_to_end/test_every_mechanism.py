@@ -1,6 +1,6 @@
-"""Every mechanism in the table, end to end, without a line of test for a new one.
+"""Every mechanism in the table, end to end; a new one needs no further test.
 
-The path has the device, bytes, the JSON form, server, tally, estimate, page, simulator and vectors.
+The path has the device, bytes, JSON, server, tally, estimate, page, simulator and vectors.
 """
 
 import json
@@ -68,9 +68,9 @@ OTHER = bit("other", "0.5")  # the second question, if one of two is asked
 
 
 def walk(name: str, here: World, folder: Path, other: str = "") -> None:
-    """Follow one question of this mechanism from devices to the page.
+    """Run a question that uses mechanism `name` from the devices to the results page.
 
-    The question is alone, or each install draws either it or `other`.
+    The question is alone, or each install draws either this question or `other`.
     """
     ask = "\nask = 1\n" if other else "\n"
     published = here.publish(parse_toml(survey([name]).replace("\n", ask, 1) + other))
@@ -122,7 +122,7 @@ def answer_on_a_device(here: World, published: PublishedSurvey, folder: Path) ->
 
 
 def send_in_both_encodings(here: World, published: PublishedSurvey, symbols: list[int]) -> None:
-    """Send half of the reports in each encoding, and check that impossible payloads are refused."""
+    """Send half of the reports in each encoding; impossible payloads must be refused."""
     asked, *others = published.survey.questions
     payloads = [
         encode_report(published.survey, [symbol, *(None for _ in others)]) for symbol in symbols
@@ -147,12 +147,12 @@ def send_in_both_encodings(here: World, published: PublishedSurvey, symbols: lis
 
 
 def bad_payloads(name: str) -> list[bytes]:
-    """Return impossible payloads at the sizes of `tests.asked`, according to the mechanism."""
+    """Return payloads that this mechanism cannot send, at the sizes of `tests.asked`."""
     (asked,) = parse_toml(survey([name])).questions
     size, is_symbol = asked.mechanism.payload_size, asked.mechanism.encoding.is_symbol
     whole = 256**size
     if isinstance(asked.mechanism.encoding, Grouped):
-        # An unknown group, or in a valid group no symbol, with all or no bits.
+        # An unknown group, or a valid group with an invalid symbol: all bits set, or none.
         payloads = [
             b"\xff" * size,
             b"\xff" + bytes(size - 1),
@@ -160,7 +160,7 @@ def bad_payloads(name: str) -> list[bytes]:
             bytes(size),
         ]
         return [payload for payload in payloads if not is_symbol(int.from_bytes(payload, "little"))]
-    if whole > 65_536:  # the first and the last invalid numbers
+    if whole > 65_536:  # the smallest and the largest invalid number
         wrong = [asked.mechanism.symbols, whole - 1]
         assert is_symbol(wrong[0] - 1)
     else:
@@ -170,7 +170,7 @@ def bad_payloads(name: str) -> list[bytes]:
 
 
 def as_json(mechanism: Mechanism, payload: bytes) -> int | str:
-    """Return the JSON form of an impossible payload."""
+    """Return an impossible payload in its JSON form."""
     number = int.from_bytes(payload, "little")
     hexadecimal = isinstance(mechanism.encoding.to_json(0), str)
     return payload.hex() if hexadecimal else number
@@ -200,7 +200,7 @@ def check_results(
 def check_rows(asked: Any, rows: Any, cells: np.ndarray[Any, Any], reports: int) -> None:
     """Check the rows of results.
 
-    A text has no labels in advance; with enough reports, an answered text is found.
+    Texts have no labels in advance; with enough reports, the answered text is found.
     """
     if not asked.labels:
         nothing = [(row["label"], row["note"]) for row in rows] == [
@@ -217,9 +217,9 @@ def check_rows(asked: Any, rows: Any, cells: np.ndarray[Any, Any], reports: int)
 
 
 def unbiased(asked: Any, cells: np.ndarray[Any, Any], place: int, reports: int) -> float:
-    """Estimate from the mechanism's tables only.
+    """Estimate with nothing but the mechanism's tables.
 
-    They state how many reports support an option that is true, and one that is not.
+    They state how many reports support an option that is true, and an option that is not.
     """
     mechanism = asked.mechanism
     if asked.statistic == "coordinate":
@@ -243,7 +243,7 @@ def test_every_mechanism_works_end_to_end(name: str, here: World, tmp_path: Path
 
 
 @pytest.mark.parametrize("name", mechanisms())
-def test_every_mechanism_works_end_to_end_if_one_question_is_drawn(
+def test_every_mechanism_works_end_to_end_with_ask_1(
     name: str, here: World, tmp_path: Path
 ) -> None:
     walk(name, here, tmp_path, OTHER)
@@ -251,7 +251,7 @@ def test_every_mechanism_works_end_to_end_if_one_question_is_drawn(
 
 @cache
 def proofs() -> Counter[str]:
-    """Count the certificates of each mechanism."""
+    """Return the number of certificates for each mechanism."""
     return Counter(proof.name for proof in grid())
 
 
@@ -270,9 +270,9 @@ def test_every_mechanism_is_certified_simulated_and_has_vectors(name: str) -> No
 
 @pytest.mark.parametrize("kind", [kind for kind in KINDS if kind in ("number", "choice")])
 def test_the_study_of_a_kind_has_every_mechanism_for_it(kind: str) -> None:
-    """The study `bit` covers the one mechanism of bits, and texts have those of choices.
+    """The study `bit` covers the only mechanism for bits; texts use the mechanisms for choices.
 
-    No study of this kind exists for vectors.
+    There is no such study for vectors.
     """
     study = {"number": "mean", "choice": "histogram"}[kind]
     assert study in STUDIES
@@ -285,11 +285,11 @@ def test_the_walk_covers_every_dependence_between_cells() -> None:
     assert set(walked) == {MULTINOMIAL, INDEPENDENT, DEPENDENT, SUMS}
 
 
-# A new mechanism needs only its file and one line
+# Adding a mechanism takes only its file and one line
 
 
 class Shouted(WholeNumber):
-    """Encoding without a vectorized counterpart in the server; its symbols are odd numbers."""
+    """Encoding that the server cannot count in vectorized form; its symbols are odd numbers."""
 
     @property
     def limit(self) -> int:

@@ -1,4 +1,4 @@
-"""Examples: each runs in a separate process, with a real server."""
+"""Examples: each runs in a process of its own, with a real server."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class Shipped(Place):
 
 @pytest.fixture(scope="module")
 def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shipped]:
-    """Set up the examples as described in "Examples" of client/README.md."""
+    """Set up the examples as client/README.md describes under "Examples"."""
     folder = tmp_path_factory.mktemp("examples")
     section = (ROOT / "client/README.md").read_text("utf-8").split("\n## Examples\n")[1]
     lines = re.findall(r"^deniable .*", section, re.MULTILINE)
@@ -56,7 +56,7 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shipped]:
 
 @contextmanager
 def app(place: Shipped, state: Path, *command: str) -> Iterator[str]:
-    """Start an example on a free port; Ctrl-C ends it, which sends waiting reports."""
+    """Start an example on a free port. Ctrl-C stops it at the end, and it sends waiting reports."""
     with socket.create_server(("127.0.0.1", 0)) as probe:
         port = str(probe.getsockname()[1])
     settings = {
@@ -95,14 +95,14 @@ def answers(url: str) -> bool:
 
 
 def command_of(example: str) -> list[str]:
-    """Return the command line in its docstring, without the variable and the program's name."""
+    """Return the command line in the example's docstring, without variable and program name."""
     text = (EXAMPLES / example).read_text("utf-8")
     (line,) = re.findall(r"^    DENIABLE_SURVEY=app-health.json (.*)", text, re.MULTILINE)
     return str(line).split()
 
 
 def test_the_flask_app(place: Shipped, tmp_path: Path) -> None:
-    """Ann is asked once, in the words of the survey, and agrees; Bob refuses.
+    """Ann is asked once, in the words of the survey, and agrees. Bob refuses.
 
     One report arrives.
     """
@@ -178,7 +178,7 @@ def test_the_desktop_script(place: Shipped, tmp_path: Path) -> None:
 
 @pytest.mark.skipif(CHROMIUM is None, reason=f"no browser on PATH; one of {', '.join(NAMES)}")
 def test_the_page_in_a_browser(place: Shipped, tmp_path: Path) -> None:
-    """Chromium clicks "Send it" by a line added to the page, and the report arrives."""
+    """An extra line in the page clicks "Send it" in Chromium, and the report arrives."""
     before, site = place.reports, tmp_path / "site"
     shutil.copytree(ROOT / "client/javascript/src", site / "deniable")
     shutil.copy(place.shipped, site)
@@ -203,7 +203,7 @@ def test_the_page_in_a_browser(place: Shipped, tmp_path: Path) -> None:
 
 
 def test_grafana_uses_only_metrics_that_a_server_exports(place: Shipped) -> None:
-    """After a report, each name in an expression is a sample of /metrics."""
+    """After one report, every name in an expression is a sample in /metrics."""
     exported = names(requests.get(f"{place.server.dashboard}/metrics", timeout=PATIENCE).text)
     asked = {
         name for expression in expressions() for name in re.findall(r"deniable_\w+", expression)
@@ -223,7 +223,7 @@ def expressions() -> list[str]:
 def names(metrics: str) -> set[str]:
     """Return the names of samples and of declared families.
 
-    A counter that never counted has no sample yet.
+    A counter that is still zero has no sample.
     """
     declared = re.findall(r"^# TYPE (\w+) (?:gauge|counter)$", metrics, re.MULTILINE)
     return {*declared, *re.findall(r"^(\w+)[{ ]", metrics, re.MULTILINE)}

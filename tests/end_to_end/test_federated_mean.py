@@ -1,7 +1,7 @@
-"""Training of a small model over rounds, by mean gradients.
+"""Training of a small model by mean gradients, over several rounds.
 
-It uses the README's code, a real client, the device's randomizer for the crowd, and the server's
-HTTP interface.
+It uses the code in the README, a real client, the device's randomizer for the crowd, and the
+server's HTTP interface.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def shown() -> dict[str, Callable[..., Any]]:
 
 
 def crowd(rng: np.random.Generator, people: int) -> list[Person]:
-    """Return features of length 1, and whether each person clicked, drawn with the true weights."""
+    """Return people with features of length 1 and whether they clicked, by the true weights."""
     features = rng.normal(size=(people, len(TRUE)))
     features /= np.linalg.norm(features, axis=1, keepdims=True)
     clicked = rng.random(people) < 1 / (1 + np.exp(-4 * features @ TRUE))
@@ -54,10 +54,10 @@ def accuracy(weights: list[float], people: list[Person]) -> float:
 
 
 def test_a_model_is_trained_without_anyone_s_gradient(tmp_path: Path) -> None:
-    """Use other people in each round.
+    """Each round has other people.
 
-    At ε 2 and 1,500 people a round, accuracy is within four points of the same steps on true
-    gradients, and far above the half of a guess.
+    At ε 2 and 1,500 people per round, the accuracy is within four points of that with true
+    gradients, and far above one half, the accuracy of a guess.
     """
     code, rng = shown(), np.random.default_rng(20261118)
     test = crowd(rng, 4_000)
@@ -91,7 +91,7 @@ def one_device(
     here: World, published: PublishedSurvey, folder: Path, code: dict[str, Any],
     weights: list[float], person: Person, number: int,
 ) -> None:  # fmt: skip
-    """Let one person's client answer on that day, by the README's call."""
+    """Let one person's client answer on this day, with the call in the README."""
     policy = Policy(keys=[PUBLIC], questions={"gradient": "vector"}, max_epsilon_per_round="2")
     day = NOON + timedelta(days=number - published.survey.last_round)
     client = Client(

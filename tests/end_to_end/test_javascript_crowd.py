@@ -1,4 +1,4 @@
-"""Crowd of JavaScript clients and the real server: reports have the stated distribution."""
+"""Crowd of JavaScript clients with a real server: reports have the stated distribution."""
 
 import json
 import subprocess
@@ -65,7 +65,7 @@ def install(url: str, key: str, folder: Path, people: list[Person]) -> None:
 
 
 def rates(survey: Survey, values: dict[str, dict[str, float]]) -> dict[tuple[str, str], float]:
-    """Return the probability that a report counts for a label, for this many holders."""
+    """Return the probability that a report counts for a label, given these true values."""
     found = {}
     for question in survey.questions:
         low, high = question.range
@@ -78,7 +78,7 @@ def rates(survey: Survey, values: dict[str, dict[str, float]]) -> dict[tuple[str
 
 
 def test_a_crowd_s_reports_follow_from_its_answers(asked: Any) -> None:
-    """Check seven counts, each with a false alarm of at most 1e-9."""
+    """Check seven counts, each with a false-alarm probability of at most 1e-9."""
     people, survey, estimates = asked
     stated = rates(survey, truths(people))
     for label, observed in rates(survey, estimates).items():

@@ -1,4 +1,4 @@
-"""Rotation of a signing key, while a server runs and devices trust either key."""
+"""Rotation of a signing key while a server runs and devices trust either key."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tests.survey_texts import ALWAYS, bit, survey_text
 
 
 def publish(folder: Path, name: str, key: str, *more: str) -> str:
-    """Publish with the command, from another folder than the server's, as another machine would."""
+    """Publish with the command into a folder other than the server's, as on another machine."""
     file = folder / f"{name}.toml"
     file.write_text(survey_text(bit(), name=name, **ALWAYS))
     data = str(folder / "drafts")
@@ -54,7 +54,7 @@ def test_both_keys_ship_before_the_new_one_signs_and_the_old_one_retires(tmp_pat
 
         def publishes(name: str, key: str) -> int:
             status = publish_over_http(tmp_path, name, key, server.dashboard, server.token)
-            assert is_listed(server.url, name) == (status == 201)  # by intake, another process
+            assert is_listed(server.url, name) == (status == 201)  # intake is another process
             return status
 
         assert publishes("first", "old") == 201
@@ -87,7 +87,7 @@ def test_both_keys_ship_before_the_new_one_signs_and_the_old_one_retires(tmp_pat
 
 @pytest.mark.parametrize("how", ["enrol", "publish"])
 def test_a_retired_key_never_comes_back(tmp_path: Path, how: str) -> None:
-    """Publishing into a folder enrols its key, except a retired one."""
+    """Publishing into a folder enrols the signing key, unless it is retired."""
     key, data = public_hex(create_key(str(tmp_path / "key"))), str(tmp_path / "data")
     asked_json("keys", "enrol", key, "--data", data)
     asked_json("keys", "retire", key, "--data", data)
@@ -100,7 +100,8 @@ def test_a_retired_key_never_comes_back(tmp_path: Path, how: str) -> None:
     done = run(*again[how], "--data", data)
     assert done.returncode == 3
     assert "is retired" in done.stderr
-    assert sign(b"", load_key(str(tmp_path / "key")))  # still works; apps decide whom to trust
+    # the key still works; apps decide whom to trust
+    assert sign(b"", load_key(str(tmp_path / "key")))
 
 
 @pytest.mark.parametrize(("key", "code"), [("x", 2), ("AA" * 32, 2)])

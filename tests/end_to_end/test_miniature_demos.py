@@ -1,8 +1,8 @@
-"""Three hundred small surveys, through wire format, intake and results: intervals cover the truth.
+"""Three hundred small surveys through wire format, intake and results: intervals cover the truth.
 
-Each is one round of a daily survey with its own, seeded people. The probability that the 95 %
-confidence intervals of one estimate cover fewer than 264 of 300 truths is P[Binomial(300, 0.95) <
-264] < 1e-6.
+Each is one round of a daily survey, with people drawn from a seed of its own. The probability that
+the 95 % confidence intervals of one estimate cover fewer than 264 of 300 truths is P[Binomial(300,
+0.95) < 264] < 1e-6.
 """
 
 import copy
@@ -59,7 +59,7 @@ def test_the_false_alarm_bound_is_the_stated_one() -> None:
 
 @pytest.fixture(scope="module")
 def rounds(tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, Any]]:
-    """Return the results of all rounds, as the API gives them."""
+    """Return the results of all rounds, as the API sends them."""
     survey = parse_toml(SURVEY)
     assert survey.rounds == DEMOS
     with inside(tmp_path_factory.mktemp("miniature") / "data", NOW) as server:
@@ -84,7 +84,7 @@ def test_intervals_cover_the_truth_end_to_end(rounds: list[dict[str, Any]]) -> N
 
 @pytest.mark.long
 def test_the_check_detects_the_truth_of_another_crowd(rounds: list[dict[str, Any]]) -> None:
-    """Twin: the truth is that of the crowd of a neighbouring round."""
+    """Twin: the truths come from the crowd of a neighbouring round."""
     own = coverage(rounds, [truths(crowd) for crowd in crowds()])
     other = coverage(rounds, [truths(crowd) for crowd in crowds(1)])
     assert other.total() < own.total()
@@ -119,7 +119,7 @@ def coverage(
 def test_intervals_of_many_reports_are_hardly_wider_than_normal(
     tmp_path: Path, people: int
 ) -> None:
-    """Allow at most 1.3 and at least 0.9 times the length of the normal approximation."""
+    """The length must be 0.9 to 1.3 times that of the normal approximation."""
     survey = parse_toml(SURVEY)
     with inside(tmp_path / "data", NOW) as server:
         identifier = server.publish(render_document(survey))

@@ -1,6 +1,6 @@
-"""Published wheel and source distribution, each alone in an empty environment.
+"""Wheel and source distribution, each installed alone in an empty environment.
 
-Dependencies have their newest versions instead of the locked ones, because users get those.
+Dependencies have their newest versions instead of the locked ones, because that is what users get.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def run(command: list[str], folder: Path) -> str:
-    """Run with only the environment variables that locate programs and packages."""
+    """Run with only those environment variables that locate programs and packages."""
     kept = ("PATH", "HOME", "TMPDIR", "LANG", "SSL_CERT_FILE")
     settings = {name: value for name, value in os.environ.items() if name in kept}
     settings |= {name: os.environ[name] for name in os.environ if name.startswith(("UV_", "PIP_"))}

@@ -20,7 +20,7 @@ from tests.server.world import world
 pytestmark = pytest.mark.skipif(
     CHROMIUM is None, reason=f"no browser on PATH; install one of {', '.join(NAMES)}"
 )
-# Appended to the page's script: presses the first button, and sends the file to be saved.
+# Appended to the page's script; it presses the first button and posts the file that would be saved.
 DRIVER = """
 const found = (body) => fetch("/driven", { method: "POST", body });
 URL.createObjectURL = (blob) => { found(blob); return "#"; };

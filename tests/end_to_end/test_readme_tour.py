@@ -1,4 +1,4 @@
-"""Tour of the README, run unchanged: every command, in its order."""
+"""Tour of the README, run unchanged: every command, in order."""
 
 import re
 import shlex

@@ -1,4 +1,4 @@
-"""Client documents other than the ten lines of Python: the command, networks, JavaScript."""
+"""Client documents, except for the ten lines of Python: the command, networks, JavaScript."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Published(Place):
     key: str
 
     def ours(self, text: str) -> str:
-        """Return a block with this server's address and key."""
+        """Return a block with the address and key of this server filled in."""
         text = re.sub(r"<public key[^>]*>", self.key, text)
         return text.replace(SERVER, self.server.url)
 
@@ -62,7 +62,7 @@ def test_the_command_works_from_a_shell_as_shown(place: Published, tmp_path: Pat
 
 
 def test_the_network_options_work_as_shown(tmp_path: Path) -> None:
-    """Make a client with custom authorities, a proxy, and a timeout."""
+    """Make a client with custom certificate authorities, a proxy, and a timeout."""
     block = shown("client/README.md", "Networks").text
     block = block.replace("/etc/example/ca.pem", certifi.where()).replace("~", str(tmp_path))
     names: dict[str, Any] = {"Client": Client, "policy": Policy(keys=["ab" * 32])}
@@ -71,7 +71,7 @@ def test_the_network_options_work_as_shown(tmp_path: Path) -> None:
 
 
 def test_the_javascript_readme_works_as_shown(place: Published, tmp_path: Path) -> None:
-    """Run it in Node, as its comment states; waiting reports are sent when the app ends."""
+    """Run it in Node, as its comment describes. Waiting reports are sent when the app ends."""
     before = place.reports
     block = shown("client/javascript/README.md", "The JavaScript client").text
     comment = '// in Node: fileStorage(folder) from "deniable/file-storage"'
@@ -89,7 +89,7 @@ def test_the_javascript_readme_works_as_shown(place: Published, tmp_path: Path) 
 
 
 def test_the_snippet_for_phones_checks_what_the_client_needs(tmp_path: Path) -> None:
-    """Node has Ed25519. Where key generation is refused, the line reports it without throwing."""
+    """Node has Ed25519. If key generation is refused, the line reports that without throwing."""
     block = shown("client/RECIPES.md", "Phones").text
     assert node(f"{block}console.log(works);\n", tmp_path) == "true\n"
     refusing = "crypto.subtle.generateKey = () => Promise.reject(new Error('not supported'));\n"

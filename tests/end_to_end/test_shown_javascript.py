@@ -1,4 +1,4 @@
-"""JavaScript on a survey's page: works unchanged, except for the location of its state."""
+"""JavaScript on a survey's page: it works unchanged, except for the location of its state."""
 
 import re
 import subprocess

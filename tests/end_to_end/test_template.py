@@ -1,4 +1,4 @@
-"""Survey written by `deniable survey new`: it fits an app with the default policy."""
+"""Survey written by `deniable survey new`: it works in an app with the default policy."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ DEFAULT = Policy(keys=[public_hex(KEY)])
 
 
 def statuses(survey: Survey, policy: Policy, folder: Path) -> list[str]:
-    """Return the statuses of two answers, one after the other, at the start of each round."""
+    """Return the statuses of two answers in succession, at the start of each round."""
     day = datetime.combine(survey.opens, datetime.min.time(), UTC)
     moments = [day] + [
         survey.round_starts(n + 1) for n in range(survey.first_round, survey.last_round)
@@ -42,7 +42,7 @@ def statuses(survey: Survey, policy: Policy, folder: Path) -> list[str]:
 
 
 def monthly(opens: date, epsilon: str = '"1"') -> Survey:
-    """The template of an author who asks each month."""
+    """Return the template, changed to ask each month."""
     text = template(opens).replace('round = "once"', 'round = "month"')
     return parse_toml(text.replace('"1"', epsilon))
 
@@ -56,15 +56,15 @@ def test_the_template_is_answered_in_all_its_rounds_under_the_default_policy(
         assert said == ["queued", "already-answered"] * rounds
 
 
-def test_the_template_has_three_months_on_every_day() -> None:
+def test_the_template_covers_three_months_whatever_its_first_day() -> None:
     for days in range(0, 1500, 7):
         survey = monthly(date(2026, 1, 1) + timedelta(days=days))
         assert survey.rounds == ROUNDS
         assert survey.round_billionths * survey.rounds <= DEFAULT.total_cap
 
 
-def test_the_policy_that_check_prints_is_enough_and_no_wider(tmp_path: Path) -> None:
-    """The policy is Python for copying.
+def test_the_policy_that_check_prints_allows_exactly_the_survey(tmp_path: Path) -> None:
+    """The policy is Python to copy.
 
     With slightly less budget, the last round is not answered.
     """

@@ -1,4 +1,4 @@
-"""Text questions from devices to the page: real clients, a real intake, hostile texts."""
+"""Text questions from devices to the page: real clients, a real intake, and hostile texts."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def client(here: World, folder: Path, epsilon: str = "8") -> Client:
 
 
 def test_frequent_texts_are_found_from_the_reports_of_clients(tmp_path: Path) -> None:
-    """Send every person's report over HTTP, and read the command's output.
+    """Every person's report is sent over HTTP, and the test reads the output of the command.
 
     The noise is seeded, because with so few people one text in ten would be missed.
     """
@@ -93,7 +93,7 @@ def test_frequent_texts_are_found_from_the_reports_of_clients(tmp_path: Path) ->
 
 
 def test_hostile_texts_are_shown_as_plain_text(here: World) -> None:
-    """Check pages, CSV and terminals."""
+    """The places are pages, CSV and terminals."""
     published, analyst = ask(here), here.bearer("analyst")
     (asked,) = published.survey.questions
     assert isinstance(asked, Text)
@@ -125,7 +125,7 @@ def test_the_page_states_that_no_text_stands_out(here: World) -> None:
 
 
 def test_a_latched_report_keeps_its_group(here: World, tmp_path: Path) -> None:
-    """The next round sends the same bytes, so group and symbol stay."""
+    """The next round sends the same bytes, so neither group nor symbol changes."""
     published = ask(here, repeat="latched", repeat_rounds=2)
     device = client(here, tmp_path / "device")
     assert device.answer(published.name, colour="blue").status == "queued"
@@ -153,7 +153,9 @@ def test_a_client_describes_a_text_question_and_its_report(here: World, tmp_path
     device.close()
 
 
-def test_an_app_that_has_not_declared_texts_answers_none(here: World, tmp_path: Path) -> None:
+def test_an_app_that_has_not_declared_texts_does_not_answer_them(
+    here: World, tmp_path: Path
+) -> None:
     published = ask(here)
     policy = Policy(keys=[PUBLIC], questions={"colour": "choice"}, max_epsilon_per_round="8")
     device = Client(

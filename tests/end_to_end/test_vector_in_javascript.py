@@ -1,4 +1,4 @@
-"""Vectors in the JavaScript client: it does not answer them, and states so."""
+"""Vectors in the JavaScript client: it does not answer them, and states the reason."""
 
 import json
 import subprocess

@@ -1,4 +1,4 @@
-"""Vectors sent to the real intake: valid ones are counted once, bad ones refused."""
+"""Vectors sent to the real intake: valid messages are counted once, and bad ones are refused."""
 
 import json
 from collections.abc import Iterator
@@ -25,7 +25,8 @@ def publish_all(server: Inside) -> None:
         assert server.publish(survey["document"].encode()) == survey["id"]
 
 
-IN_THE_SECOND_ROUND = datetime(2027, 1, 3, tzinfo=UTC)  # still within the grace of the first round
+# still within the grace period of the first round
+IN_THE_SECOND_ROUND = datetime(2027, 1, 3, tzinfo=UTC)
 
 
 @pytest.fixture(scope="module")

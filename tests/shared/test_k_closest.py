@@ -168,7 +168,7 @@ def test_a_codeword_follows_the_protocol() -> None:
 
 @pytest.mark.parametrize("dimension", [2, 3, 10, 100, 1_024])
 def test_moments_of_the_farthest_agree_with_another_library(dimension: int) -> None:
-    """Integrate over shares p by adaptive quadrature: t^2 has distribution Beta(1/2, (d - 1)/2)."""
+    """Integrate over shares p by adaptive quadrature; t^2 has distribution Beta(1/2, (d - 1)/2)."""
     square = beta(0.5, (dimension - 1) / 2)
     for directions, chosen in ((8, 8), (32, 11), (512, 3), (512, 1)):
         found = farthest(dimension, directions, chosen)
