@@ -123,7 +123,7 @@ def header_list(more: Mapping[str, str], content_type: str = JSON) -> Headers:
 
 
 def declared_length(scope: Scope) -> int:
-    """Return the declared length; -1 if there is none, or the body is chunked."""
+    """Return the declared length, or -1 if there is none or the body is chunked."""
     headers = scope.headers
     text = headers.get("content-length", "")
     return int(text) if text.isdecimal() and "transfer-encoding" not in headers else -1
@@ -156,9 +156,9 @@ class Bodies:
         loop.call_later(SWEEP_SECONDS, self._sweep)
 
     async def read(self, exchange: Exchange, declared: int) -> bytes:
-        """Return the body, which counts as held until it is released. -1 declares no length.
+        """Return the body, which counts as held until it is released.
 
-        For a body that is too long, the returned part is too long as well.
+        `declared` is -1 if no length is declared. If the body is too long, so is the returned part.
         """
         task = asyncio.current_task()
         assert task is not None

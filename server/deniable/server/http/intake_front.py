@@ -391,7 +391,7 @@ class Readiness:
     """Readiness of the store, checked at most once a second for all requests.
 
     A check takes the writer's lock, so one check per request would let probes delay reports. After
-    a second without a result, a request is told that the store is slow.
+    a second without a result, the response states that the store is slow.
     """
 
     def __init__(self, loop: asyncio.AbstractEventLoop, look: Callable[[], str | None]) -> None:

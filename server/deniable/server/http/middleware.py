@@ -4,7 +4,7 @@ A trusted proxy names the sender of a request and the requested address in heade
 (RFC 7239), or `X-Forwarded-For`, `-Proto` and `-Host`. In a chain of proxies, each proxy appends a
 value. Only proxies that the operator has named are trusted.
 
-A body that arrives slowly holds a thread of the reader, and granian cannot interrupt it, so most
+A body that arrives slowly occupies a thread of the reader, and granian cannot interrupt it, so most
 threads are reserved for requests without a body. Of the views that read a body, only signing in is
 open to anyone. It has its own places, so that strangers' slow bodies do not block an operator.
 """

@@ -1,4 +1,4 @@
-"""Admission of an envelope: checks its survey, round, size and payload, in this order.
+"""Admission of an envelope: it checks the survey, round, size and payload, in this order.
 
 A refusal has a code for programs and a detail for people. Neither repeats any part of the payload.
 
@@ -90,8 +90,8 @@ def _check_round(survey: Survey, number: int, now: datetime) -> None:
 def _checked(survey: Survey, payload: bytes, count: int) -> Cells | None:
     """Check a payload; return the counts of a large one, which checking computes anyway.
 
-    If the counts need more memory than the payload, the commit counts the group's payloads together
-    instead.
+    If the counts would need more memory than the payload, return None: the commit then counts the
+    payloads of its group together.
     """
     if len(payload) < CELL_BYTES * sum(question.mechanism.cells for question in survey.questions):
         check(survey, payload, count)

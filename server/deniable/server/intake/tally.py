@@ -1,4 +1,4 @@
-"""Tallies: validates and counts the reports of whole envelopes with numpy.
+"""Tallies: validation and counting of the reports in whole envelopes, with numpy.
 
 A report holds its labels and its questions one after another, each in a whole number of bytes, so a
 payload is a matrix of bytes with one row per report. If each install is asked one question, the
@@ -105,7 +105,7 @@ def joined(envelopes: Iterable[Kept], least_bytes: int) -> Iterator[tuple[bytes,
 
 
 def check(survey: Survey, payload: bytes, count: int) -> None:
-    """Raise InvalidEnvelope if `tally` would. Fast for a device's envelope, with one report."""
+    """Raise InvalidEnvelope if `tally` would. It is fast for one report, as a device sends it."""
     if count == 1:
         decode_report(survey, payload)
     else:

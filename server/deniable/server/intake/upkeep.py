@@ -1,14 +1,14 @@
-"""The writer's other work: the order of arrival, counters, the calendar and retention.
+"""The writer's other work: hiding the order of arrival, counters, the calendar and retention.
 
 Every trace of the order of arrival is removed after each group or, under load, every tenth of a
 second. Counters are stored every second. Retention runs every hour: it seals the rounds whose
 retention has ended, then deletes a slice of their raw reports after each group, so that uploads
-never wait for it. Tallies remain.
+wait for one slice at most. Tallies remain.
 
 The calendar guards against a wrong clock, which would refuse reports and delete others permanently.
 The store keeps the latest day on which a server ran. If a server starts much later or earlier than
-that, or its clock leaps while it runs, the clock is not trusted. Then nothing is accepted, sealed
-or deleted until the clock is right or the operator confirms it.
+that, or its clock leaps while it runs, the clock is not trusted. In that case, nothing is accepted,
+sealed or deleted until the clock is right or the operator confirms it.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ FORGET_SECONDS = 10.0
 SETTLE_SECONDS = 0.1  # under load: time until groups reach the tables and their order is removed
 PAUSE_SECONDS = 0.02  # the same, if no request arrives
 IDLE_SECONDS = 1.0  # time until the next check for due work
-ROWS_PER_SLICE = 32  # number deleted between two groups: about a thousand envelopes
+ROWS_PER_SLICE = 32  # number of rows deleted between two groups: about a thousand envelopes
 MARGIN = timedelta(hours=1)  # after this time the last accepted reports have been counted
 
 log = logging.getLogger("deniable.server")

@@ -2,17 +2,17 @@
 
 Group commit: while one transaction is written to disk, the next uploads gather, so up to 1,024
 requests share the cost of a sync. Clients that were answered together tend to send their next
-requests in quick succession. So a group waits briefly until it has as many requests as the last
-group had.
+requests in quick succession. Each group therefore waits briefly until it has as many requests as
+the last group.
 
 An upload is acknowledged only when it is on disk. If that is uncertain, the answer is
 `Unavailable`, and the client retries.
 
-Under load a group only has to reach the disk. It reaches the tables with later groups, after a
-moment without requests or after a tenth of a second.
+Under load, a group is only synced to the redo file at first. It reaches the tables together with
+later groups, after a moment without requests or after a tenth of a second.
 
-A failing disk (StoreLost) ends the writer: until the next start reads the file again, it is unknown
-what a failed write has stored, so nothing more is acknowledged.
+A failing disk (StoreLost) ends the writer: the result of a failed write is unknown until the next
+start reads the file again, so nothing more is acknowledged.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Access to pages: signing in, who may act, and what a page may load.
+"""Access to pages: signing in, permission to act, and what a page may load.
 
 A token starts a session, whose cookie no script can read. A form needs a form token, which is made
 from the session's cookie and appears only on pages of that session. The server also refuses a form

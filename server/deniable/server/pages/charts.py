@@ -284,7 +284,7 @@ def _trend(
 
 
 def _scale(panels: Sequence[Sequence[RoundFigures]], top: int, plot: int) -> Axis:
-    """Fit the scale to usual intervals, so that changes are visible; include a meaningful 0."""
+    """Fit the scale to typical intervals, so that changes are visible; include a meaningful 0."""
     rows = [rounds.text for panel in panels for rounds in panel]
     usual = median(row.half for row in rows)
     low, high = reach([row for row in rows if row.half <= MAX_STRETCH * usual])

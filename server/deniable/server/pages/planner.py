@@ -1,8 +1,8 @@
 """Planner page: the precision of a question, by people or by error, in three models of trust.
 
 The chart shows the margin of error against the number of people, both in powers of ten. It rounds
-the ε₀ of the shuffled model down to a whole number, because each ε₀ needs a search for a number's
-table. So that model's line is slightly above the figures next to the chart.
+the ε₀ of the shuffled model down to a whole number, because for numbers each ε₀ needs a search for
+a table. The line of that model is therefore slightly above the figures next to the chart.
 """
 
 from __future__ import annotations

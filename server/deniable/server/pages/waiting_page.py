@@ -1,9 +1,9 @@
 """Survey page before there are results: how to send a report, a test report, and a plan.
 
 The page refreshes when the first report arrives. The server packs a test report, seals it if the
-survey requires that, and reads and checks it like any other report, but does not write it. It
-counts a test report nowhere, not even as a duplicate or as rejected. Only intake has the keys that
-open sealed reports, so such a report is checked before it is sealed.
+survey requires that, and reads and checks it like any other report, but does not write it. No
+counter includes it, not even as a duplicate or as rejected. Only intake has the keys that open
+sealed reports, so such a report is checked before it is sealed.
 """
 
 from __future__ import annotations
@@ -113,7 +113,7 @@ def make_test_report(here: Parts, published: PublishedSurvey) -> TestReport:
 
 @blueprint.app_template_global()
 def report_by_hand(published: PublishedSurvey, url: str) -> str | None:
-    """Return a shell command that sends one report, which counts.
+    """Return a shell command that sends one report, which will be counted.
 
     Return None if the report is sealed or too long to show.
     """

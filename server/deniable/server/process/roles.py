@@ -101,7 +101,7 @@ def serve(
 def _first_token(place: Place) -> str | None:
     """Return a new operator token if the store has none.
 
-    It is created only when it can be shown; after an interrupted start, the next start creates it.
+    It is created only when it can be shown. After an interrupted start, the next start creates it.
     """
     try:
         with open_store(place) as store:
@@ -209,7 +209,7 @@ def _exit_on_error() -> Iterator[None]:
 
 
 def _limit_memory(more_bytes: int) -> None:
-    """Let this process allocate `more_bytes` more; any further allocation fails."""
+    """Let this process allocate `more_bytes` more memory; any further allocation fails."""
     if sys.platform != "linux":
         return  # elsewhere the limit does not count mapped memory
     lines = Path("/proc/self/status").read_text("ascii", "replace").splitlines()

@@ -79,7 +79,7 @@ class _Process:
             signal.pthread_sigmask(signal.SIG_UNBLOCK, SIGNALS)
 
     def has_failed_twice(self) -> bool:
-        """Plan the restart of an ended process; return True if it had only just been restarted."""
+        """Plan the restart of an ended process; return True if it ended soon after a restart."""
         crashed = time.monotonic() - self._begun < CRASH_SECONDS
         if self._restarts and crashed and self.role.is_vital:
             return True

@@ -1,4 +1,4 @@
-"""Forwarder of a relay: one thread that sends whole batches, and deletes delivered ones.
+"""Forwarder of a relay: one thread that sends whole batches and deletes them once delivered.
 
 A batch is sent when it is full, or when its first envelope has waited for the maximum time. It is
 shuffled with the kernel's randomness and sent in bodies of bounded size. The forwarder retries each
@@ -75,7 +75,7 @@ class Forwarder:
         self._thread.start()
 
     def has_ended(self) -> bool:
-        """Return whether the thread has failed, or waits too long, so that the process must end."""
+        """Return whether the thread has failed or waited too long, so that the process must end."""
         hangs = time.monotonic() - self._waiting_since > MAX_RESPONSE_SECONDS
         return hangs or not self._thread.is_alive()
 

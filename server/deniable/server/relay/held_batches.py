@@ -128,7 +128,7 @@ class Holding:
             shutil.rmtree(self._folder / GONE)
 
     def _keep_wait(self) -> None:
-        """Save how long the batch has waited; if that fails, it may wait longer."""
+        """Save how long the batch has waited; without this, it may wait longer after a restart."""
         self._hour = self._clock.seconds() // HOUR
         try:
             _write(self._folder / GATHERING / WAITING, self._wait.pack())
@@ -153,10 +153,10 @@ class Wait:
         "494663 13"    the hour in which it began, counted from 1970; the hours measured since
 
     A running relay measures with a monotonic clock; only the calendar shows how much time passed
-    while no relay ran. After a restart, the longer of the two counts, each rounded down to whole
-    hours. So the batch waits for up to an hour more, and is sent early only if the calendar has
-    jumped ahead. If the calendar was set back, unmeasured hours are lost. If the saved wait cannot
-    be read, the wait begins now.
+    while no relay ran. After a restart, the longer of the two waits counts, each rounded down to
+    whole hours. The batch therefore waits for up to an hour more, and is sent early only if the
+    calendar has jumped ahead. If the calendar was set back, unmeasured hours are lost. If the saved
+    wait cannot be read, the wait begins now.
     """
 
     def __init__(self, clock: Clock, kept: bytes = b"") -> None:

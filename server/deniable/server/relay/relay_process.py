@@ -1,7 +1,7 @@
 """`deniable relay`: the process that accepts sealed reports and forwards them in batches.
 
 Its front accepts one sealed envelope per request, and responds once the envelope is on disk. It
-checks only the shape of a body, ignores the sender, and reads no headers but the length and the
+checks only the shape of a body, ignores the sender, and reads no headers except the length and the
 type. Envelopes that arrive at the same time are written together, in random order.
 """
 

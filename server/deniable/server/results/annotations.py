@@ -79,7 +79,7 @@ class ReferenceValue(NamedTuple):
 class ReferenceValues:
     """Reference values from an optional file, which is reread when it changes.
 
-    If the file cannot be read, the reason is logged and there are no values.
+    If the file cannot be read, there are no values, and the reason is logged.
     """
 
     def __init__(self, path: Path | None = None) -> None:

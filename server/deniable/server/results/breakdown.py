@@ -1,9 +1,9 @@
 """Results by label: for each value, the estimates from the reports that carry it.
 
-A value with few reports is folded into “other”, its name included, and so are all but the most
-common values of an open set. Which values are shown depends only on how many reports carry them,
-never on their noise, so the intervals of a value are those of a survey with its reports alone. The
-joint intervals hold for all values of a label and all options of a question together.
+A value with few reports is folded into “other”, and its name is not shown. In an open set, the same
+applies to all but the most common values. The choice depends only on the numbers of reports, never
+on their noise, so the intervals of a value are those of a survey with its reports alone. The joint
+intervals hold for all values of a label and all options of a question together.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ from deniable.shared.survey.kinds.base import Question
 FEWEST = 20  # reports of a value that is named
 MAX_VALUES = 200  # of an open set, in one round
 MAX_ROWS_BY_LABEL = 50_000  # in one round
-TYPICAL_VALUES = 20  # assumed of an open set when a response is planned
+TYPICAL_VALUES = 20  # number that is assumed for an open set when a response is planned
 OTHER_NAME = "other"
 
 
 @dataclass(frozen=True)
 class Slice:
-    """The reports of one round that carry one value of a label."""
+    """Reports of one round that carry one value of a label."""
 
     round: int  # its place among the rounds
     label: str
@@ -93,7 +93,7 @@ def _slices(survey: Survey, number: int, tally: RoundTally, looks: bool) -> Iter
             else:
                 named[name] = part
         while named and 0 < sum(part.reports for part in rest) < FEWEST:
-            # the overall counts would reveal so small a remainder: fold the rarest value, too
+            # The overall counts would reveal such a small remainder, so fold the rarest value too.
             rest.append(named.pop(min(named, key=lambda name: named[name].reports)))
         ordered = [value for value in label.listed if value in named] or [*named]
         members = [(name, named[name]) for name in ordered]

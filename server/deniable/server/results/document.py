@@ -109,7 +109,7 @@ class Comparison(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 class Point(Struct, frozen=True, forbid_unknown_fields=True):
     """Point of a number's distribution; the points divide the range evenly.
 
-    A number between two points counts for both, in proportion to its proximity. `share` is the
+    A number between two points counts partly for each, more for the closer one. `share` is the
     share at this point; all shares add up to 1. `below` is the share of numbers below the point,
     plus half of those at it. `low` to `high` holds for this point only; all of a question's
     intervals from `below_low` to `below_high` hold jointly. Both refer to the population.
@@ -206,7 +206,7 @@ class QuestionResult(NamedTuple):
     rows: tuple[Row, ...]
     floor: float | None
     whole: WholeVector | None = None
-    left_out: int = 0  # rows omitted by the limit of a response
+    left_out: int = 0  # rows omitted because of the limit on a response
 
 
 class RoundFacts(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -32,7 +32,7 @@ from deniable.shared.survey.kinds.base import Question
 
 MAX_CACHED_ROWS = 200_000  # these take about 20 MB
 ROWS_PER_ENTRY = 10  # overhead of an entry, counted in rows
-MAX_CELLS_PER_BATCH = 2**17  # estimating this many takes about 20 MB
+MAX_CELLS_PER_BATCH = 2**17  # estimating this number of cells takes about 20 MB
 OPEN_ROUND_FACTOR = 4  # intervals for repeated looks take four times as much memory
 
 T = TypeVar("T")
@@ -102,7 +102,7 @@ class EstimateCache:
         confidence: float = CONFIDENCE,
         values: int = 1,
     ) -> list[Statements]:
-        """Return the estimates and intervals of each round; `values` as for an estimator."""
+        """Return the estimates and intervals of each round; `values` is passed to the estimator."""
         return self.per_round(
             ("statements", confidence, values, question),
             question.mechanism.cells,

@@ -269,7 +269,7 @@ def _table(
 
 
 def _clear(rows: Sequence[Row]) -> Sequence[Row]:
-    """Return the rows clearly above 0, highest first; the first row if none is estimated."""
+    """Return the rows clearly above 0, highest first, or the first row if none is estimated."""
     known = [row for row in rows if row.estimate is not None]
     clear = [row for row in known if row.low_all is not None and row.low_all > 0]
     return sorted(clear, key=lambda row: -(row.estimate or 0)) if known else rows[:1]

@@ -1,4 +1,4 @@
-"""Monitor of forged reports, which checks open rounds for the log and a gauge."""
+"""Background check for forged reports in all rounds that can still change."""
 
 from __future__ import annotations
 
@@ -28,10 +28,11 @@ log = logging.getLogger("deniable.server")
 
 
 class ForgeryMonitor:
-    """Search for forged reports in every open round, once a minute, for the log and a gauge.
+    """Background check of every round that can still change, once a minute.
 
-    A round whose envelopes are purged no longer changes; only its results show the warning. Checks
-    of unchanged counts are cached. A failed check is logged and repeated.
+    It looks for forged reports, logs warnings and sets a gauge. A round whose envelopes are purged
+    no longer changes; only its results show the warning. Checks of unchanged counts are cached. A
+    failed check is logged and repeated.
     """
 
     def __init__(
@@ -47,7 +48,7 @@ class ForgeryMonitor:
         threading.Thread(target=self._run, name="forgery", daemon=True).start()
 
     def check(self) -> None:
-        """Check every round that still counts reports, and log each at most once a day."""
+        """Check every round that can still change, and log each forged round at most once a day."""
         kept, warnings = self._store.unsealed_rounds(), list[str]()
         watched: dict[str, set[int]] = {}
         for published in self._catalogue.surveys():

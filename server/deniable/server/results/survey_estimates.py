@@ -1,4 +1,4 @@
-"""Results of one survey, made from its tallies round by round, within the limits of a response."""
+"""Results of one survey, computed from its tallies by round, within the limits of a response."""
 
 from __future__ import annotations
 

@@ -82,7 +82,7 @@ __all__ = [
 
 
 def create_store(place: Place) -> Store:
-    """Open the store at a place, and create it if it does not exist."""
+    """Open the store at a place; create it if it does not exist."""
     return _store_class(place).create(place)
 
 

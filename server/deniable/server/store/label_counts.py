@@ -1,15 +1,16 @@
 """Counts of a round by label value, kept in the row of the round's tally.
 
-Each value of a label has an array: its number of reports, and then the questions' cells in the
-order of RoundTally. OTHER stands for values that are not given, not listed, or folded.
+Each value of a label has an array: its number of reports, followed by the questions' cells in the
+order of RoundTally. OTHER stands for values that are missing, not listed, or folded.
 
-Devices choose the values of an open set, so only the KEPT_VALUES with the smallest hashes are kept
-apart. The largest hash that is kept only decreases, so a value that was folded into OTHER stays
-there. So the counts are exact, bounded, and the same in whatever order reports arrive, for recounts
-and for sums of nodes. Keeping the first or the most common values would reveal the order.
+Devices choose the values of an open set, so only the KEPT_VALUES values with the smallest hashes
+have arrays of their own. The largest of these hashes can only decrease, so a value that was folded
+into OTHER stays there. Counts are therefore exact and bounded, and do not depend on the order of
+reports or on which node counts them. Keeping the first or the most common values would reveal the
+order.
 
-As bytes, sorted: number of the label (u8), length of the value (u8), length of the array (u32), the
-value, and the array as int64, all little-endian.
+In stored form, entries are sorted. Each has the number of the label (u8), the length of the value
+(u8), the length of the array (u32), the value, and the array as int64, all little-endian.
 """
 
 from __future__ import annotations
@@ -28,7 +29,8 @@ if TYPE_CHECKING:
 LabelValue = tuple[int, bytes]  # the label's number, and the value as sent, without padding
 LabelCounts: TypeAlias = "Mapping[LabelValue, npt.NDArray[np.int64]]"
 
-OTHER = b"\xff"  # of listed values, the byte for "not given"; no text of an open set begins so
+# of listed values, the byte for "not given"; no value of an open set begins with it
+OTHER = b"\xff"
 NO_LABELS: LabelCounts = {}
 CELL_TYPE = "<i8"
 _HEAD = struct.Struct("<BBI")

@@ -54,10 +54,10 @@ class Transaction(Protocol):
         """Return whether a round is sealed, so that a duplicate would be counted again."""
 
     def insert(self, uploads: Sequence[Upload]) -> set[UploadKey]:
-        """Store the uploads that are new, and return their keys. `uploads` repeats no key."""
+        """Store the uploads that are new, and return their keys. Keys in `uploads` are distinct."""
 
     def add(self, sequence: int, tally: RoundTally) -> None:
-        """Add counts to the tally of a round, in one row with those by label value."""
+        """Add counts, including those by label value, to the tally of a round."""
 
 
 class StoreReader(Protocol):

@@ -268,7 +268,7 @@ def tally_row(
 
 
 def row_of(survey: int, node: str, tally: RoundTally) -> TallyRow:
-    """Return the row of a tally that still grows."""
+    """Return the row of a tally that is not sealed."""
     cells, labels = packed_cells(tally.cells), packed_labels(tally.labels)
     return tally_row(survey, tally.round, node, tally.reports, False, cells, labels)
 

@@ -8,8 +8,8 @@ Each entry's head is the SHA-256 of the previous head and the entry's content, a
     <the survey's id, in hex>
     <the public key that signed it, in hex>
 
-So anyone who has kept a later head notices if an entry is changed, left out or moved. Without a
-kept head, a reader cannot detect any change.
+Anyone who has kept a later head therefore notices if an entry is changed, left out or moved.
+Without such a head, a reader cannot detect any change.
 """
 
 from __future__ import annotations

@@ -116,8 +116,8 @@ Driver = TypeVar("Driver", bound=Connection)
 class ConnectionPool(Generic[Driver]):
     """Thread-safe pool of a limited number of connections.
 
-    If a block raises an error, its connection and all idle ones are closed: what breaks one
-    connection to a database usually breaks all of them.
+    If a block raises an error, its connection and all idle ones are closed, because a fault that
+    breaks one connection to a database usually breaks all of them.
     """
 
     def __init__(self, connect: Callable[[], Driver], limit: int) -> None:
@@ -176,7 +176,7 @@ class SqlTransaction(ABC, Generic[Driver]):
         return new
 
     def add(self, sequence: int, tally: RoundTally) -> None:
-        """Add counts to this node's row. A damaged row is left as it is, for a recount."""
+        """Add counts to this node's row. A damaged row stays unchanged, for a recount."""
         key = (sequence, tally.round, self._node)
         row = self._connection.execute(f"{OF_ROUND} AND node = ?", key).fetchone()
         if row is not None:

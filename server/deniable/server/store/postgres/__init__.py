@@ -2,5 +2,5 @@
 
 `postgres_store` is the store, `postgres_database` has its tables, locks and connections, and
 `database_address` parses URLs. Envelopes arrive in one table, and `scrub` merges them into another
-one in the order of their keys.
+table in the order of their keys.
 """

@@ -1,9 +1,10 @@
 """PostgreSQL database: schema, locks, durable connections and error messages.
 
 PostgreSQL stores rows in the order in which they are written, and each row names its transaction.
-Both would reveal which reports arrived together. So new envelopes go to one of two arrival tables
-while the other is settled: one transaction merges its rows with all settled rows, in the order of
-their keys, into an empty table. An envelope's table then shows only whether it is settled.
+Both would reveal which reports arrived together. Therefore new envelopes go to one of two arrival
+tables while the other is settled: one transaction merges its rows with all settled rows, in the
+order of their keys, into an empty table. The table of an envelope then shows only whether the
+envelope is settled.
 
 The nodes of a database share three advisory locks, which are released with their transactions.
 
@@ -136,7 +137,7 @@ def transaction(pool: Pool, aim: str) -> Iterator[PostgresConnection]:
 def errors_as_ours(aim: str) -> Iterator[None]:
     """Convert PostgreSQL's errors in the block to ours.
 
-    Leave out their details, which may quote rows: messages end up in logs.
+    Their details are left out, because they may quote rows and messages end up in logs.
     """
     try:
         yield
@@ -161,7 +162,7 @@ def try_lock(connection: PostgresConnection, number: int) -> bool:
 
 
 def lock_group(connection: PostgresConnection, node: str) -> None:
-    """Let group commits of different nodes run alongside each other, but only one per node."""
+    """Let group commits of different nodes run concurrently, but only one per node."""
     connection.execute(
         "SELECT pg_advisory_xact_lock_shared(?, ?), pg_advisory_xact_lock(?, hashtext(?))",
         (STORE_LOCKS, GROUPS, NODE_LOCKS, node),

@@ -40,7 +40,7 @@ from deniable.server.store.sql_store import (
     noted,
 )
 
-ENVELOPES_PER_BUCKET = 32  # this many count as one bucket of a purge
+ENVELOPES_PER_BUCKET = 32  # this number counts as one bucket of a purge
 ENVELOPES_PER_READ = 256  # few, because a single envelope may have 1 MiB
 CLOSE_SECONDS = 10.0
 _OF_ROUND = "SELECT {} FROM {} WHERE survey = ? AND round = ? AND {}"
@@ -58,7 +58,7 @@ NEXT_TO_DELETE = _OF_ROUND.format("id", "{}", "TRUE") + " LIMIT ? FOR UPDATE SKI
 
 
 class PostgresTransaction(SqlTransaction[PostgresConnection]):
-    """Group commit, which may run alongside those of other nodes."""
+    """Group commit, which may run concurrently with those of other nodes."""
 
     def __init__(self, connection: PostgresConnection, node: str) -> None:
         super().__init__(connection, node)
@@ -173,7 +173,8 @@ class PostgresStore(SqlStore):
 def _delete_envelopes(connection: PostgresConnection, rounds: Iterable[Round], most: int) -> int:
     """Delete up to `most` envelopes of the rounds, and return their number.
 
-    Skip rows that are being settled. The next settling removes the deleted bytes from the files.
+    Rows that are being settled are skipped. The next settling removes the deleted bytes from the
+    files.
     """
     deleted = 0
     for of, table in ((of, table) for of in rounds for table in ENVELOPES):

@@ -131,7 +131,7 @@ def _merge(connection: PostgresConnection) -> None:
 def _unless_delayed(pool: Pool, clean: Callable[[PostgresConnection], bool]) -> bool:
     """Run `clean` outside a transaction, and return whether it succeeded.
 
-    Wait only briefly for a lock that a reader holds, because uploads queue behind this wait.
+    It waits only briefly for a lock that a reader holds, because uploads queue behind this wait.
     """
     with errors_as_ours("clean its tables"), pool.connection() as connection:
         try:
@@ -171,8 +171,8 @@ def _rewrite(connection: PostgresConnection) -> bool:
 def _has_living_rows_only(connection: PostgresConnection) -> bool:
     """Return whether the rewritten table of surveys is free of deleted rows.
 
-    Deleted rows stay while a reader may still see them, and the new index counts them too. When
-    they are gone, all rows that were deleted with them are gone.
+    Deleted rows stay while a reader may still see them, and the new index counts them too. Once
+    they are gone, all other rows deleted at the same time are gone too.
     """
     return connection.execute(LIVING).fetchone() == (True,)
 

@@ -22,8 +22,8 @@ def back_up(data: Path, target: Path) -> int:
     _create_file(unfinished)
     try:
         with closing(sqlite3.connect(data / FILE)) as source:
-            # VACUUM writes rows in the order of their keys, and no free pages. A copy of the pages
-            # would show the order in which rows were written, and deleted rows.
+            # VACUUM writes rows in the order of their keys, without free pages. A copy of the pages
+            # would show deleted rows, and the order in which rows were written.
             source.execute("VACUUM INTO ?", [str(unfinished)])
         _check(unfinished)
         sync(unfinished)

@@ -8,7 +8,7 @@ envelope by
     id (16) · reports - 1 (u16) · length (u32)
 
 and then by the payloads. A bucket that outgrows its size is split by the next bit of its ids, so
-the set of buckets depends only on which envelopes are stored. No bucket is empty.
+the set of buckets depends only on the stored envelopes. No bucket is empty.
 
 An envelope that is too large for a bucket is stored separately, in parts of equal size. SQLite
 would put a row that is larger than a page at the end of its file, in the order of arrival.

@@ -69,7 +69,7 @@ def is_disk_full(error: BaseException | None) -> bool:
 
 
 def _set_aside(file: Path) -> tuple[str, bool]:
-    """Set a file aside, after copying each file that is to be changed."""
+    """Set a file aside, after copying each file that will be changed."""
     database, is_log = file.with_name(FILE), file.name != redo_file.FILE
     content, lost = _whole_part(file)
     copies: list[Path] = []

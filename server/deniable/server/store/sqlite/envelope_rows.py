@@ -18,7 +18,7 @@ AFTER_PARTS = b"\xff" * (bucket.PART_BYTES + 1)  # sorts after the number of any
 DAMAGED = "envelopes in the store are damaged"
 LOST = f"{DAMAGED}; restore a backup"
 
-# The neighbours of an id: its bucket, if it exists, is one of them.
+# The neighbours of an id. If the id has a bucket, it is one of them.
 FIND = """
 SELECT * FROM (SELECT * FROM envelopes WHERE survey = :s AND round = :r AND kind = 0
                AND place <= :id ORDER BY place DESC LIMIT 1)
@@ -124,7 +124,7 @@ def whole(row: Sequence[Any]) -> bytes:
 
 
 def _keep_alone(driver: sqlite3.Connection, of: Round, arrived: Sequence[Kept]) -> set[bytes]:
-    """Store large envelopes, except those whose ids are stored already."""
+    """Store large envelopes, except those whose ids are already stored."""
     new = [envelope for envelope in arrived if not _is_alone(driver, of, envelope.id)]
     if driver.execute(ANY, (*of, 0)).fetchone():
         new = [envelope for envelope in new if not _is_in_bucket(driver, of, envelope.id)]
@@ -209,7 +209,7 @@ def _free_number(
     """Return a free number for a new row.
 
     An attacker who chooses ids can find two places with the same hash in an hour of computing. The
-    second row then takes the next hash; otherwise it would overwrite the first.
+    second row then takes the next hash, because it would otherwise overwrite the first.
     """
     numbers = (_number(of, place, tries) for tries in count())
     return next(

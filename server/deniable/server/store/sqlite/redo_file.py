@@ -6,8 +6,9 @@ reached the tables is then a duplicate, so it counts once.
 The file has two halves, and at any moment one of them is intact. Each group writes all pending
 envelopes to the other half, in the order of their keys, so that the file does not show which group
 an envelope belongs to. Once that half is on disk, the group zeroes the first one. A half consists
-of 512-byte sectors, each with a checksum. A disk writes a sector completely or not at all. So after
-a kill or a power cut, each sector is all zeros or as it was written. Any other content is damage.
+of 512-byte sectors, each with a checksum. A disk writes a sector completely or not at all. After a
+kill or a power cut, each sector is therefore all zeros or as it was written. Any other content is
+damage.
 
 A half starts with the length of its content (u32) and the content's digest (16). For each survey
 and round, the content is
@@ -105,8 +106,8 @@ class RedoFile:
                 try:
                     size = os.fstat(handle).st_size
                     if size < FILE_BYTES:
-                        # The kernel caches each write as one unit, and writes the whole unit
-                        # again after any change in it. So write pages.
+                        # The kernel caches each write as one unit, and rewrites the whole unit
+                        # after any change in it. Therefore write single pages.
                         for start in range(size, FILE_BYTES, PAGE_BYTES):
                             _put(handle, bytes(min(PAGE_BYTES, FILE_BYTES - start)), start)
                         os.fsync(handle)
@@ -221,7 +222,7 @@ def _intact_content(half: bytes) -> bytes:
 
 
 def _stated_bytes(half: bytes) -> int:
-    """Return the length in a half's head or, if the head is damaged, that of all nonzero bytes."""
+    """Return the length in a half's head; if the head is damaged, that without trailing zeros."""
     if not _is_whole(half[:SECTOR_BYTES]):
         return len(half.rstrip(b"\0"))
     return int(_HEAD.unpack_from(half)[0])

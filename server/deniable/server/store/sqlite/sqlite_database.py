@@ -77,7 +77,7 @@ def create_database(data: Path) -> None:
         closing(connect(data / FILE)) as driver,
         transaction(driver, writes=True),
     ):
-        # If another server starts too, it may just have created the tables.
+        # If another server starts too, it may have just created the tables.
         if driver.execute("SELECT 1 FROM sqlite_schema").fetchone() is None:
             for statement in SCHEMA.split(";\n"):
                 driver.execute(statement)

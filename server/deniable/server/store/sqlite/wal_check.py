@@ -1,11 +1,11 @@
 """Check of the write-ahead log against its own checksums [1], before SQLite reads it.
 
 SQLite replays the frames before the first wrong checksum and ignores the rest. The wrong frame may
-be a write that a power cut interrupted. But each commit is synced before the next one begins. So a
-commit at or after that frame, followed by a frame that continues it, proves that the frame was once
-intact and is now damaged. A frame continues another if its checksum starts from the other's
-checksum: it was written while the other was intact. Remains of an earlier power cut continue
-nothing. A commit of only the first page proves nothing, because it is not synced
+be a write that a power cut interrupted. However, each commit is synced before the next one begins.
+A commit at or after that frame, followed by a frame that continues it, therefore proves that the
+frame was once intact and is now damaged. A frame continues another if its checksum starts from the
+other's checksum, so it was written while the other was intact. Remains of an earlier power cut
+continue nothing. A commit of only the first page proves nothing, because it is not synced
 (`write_connection`). Frames with other salts remain from before the log was last emptied.
 
 [1] SQLite, "WAL-mode File Format", https://sqlite.org/walformat.html

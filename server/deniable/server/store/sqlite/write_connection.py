@@ -31,8 +31,8 @@ from deniable.server.store.sqlite.sqlite_database import connect, errors_as_ours
 from deniable.shared.errors import StoreUnusable
 
 HERE = ""  # the name of the only node
-# Until the next write, the log's index names the pages that changed last. So write the first page,
-# unchanged; this write does not have to reach the disk.
+# Until the next write, the log's index names the pages that changed last. To hide them, write the
+# first page, unchanged; this write does not have to reach the disk.
 COVER = ("BEGIN IMMEDIATE", "PRAGMA user_version = 1", "PRAGMA user_version = 0", "COMMIT")
 # NORMAL syncs checkpoints and the log's new head, but not commits.
 NEVER_WAITS = ("busy_timeout = 0", "synchronous = NORMAL")
@@ -201,8 +201,8 @@ class WriteLock:
     """File lock that lets other processes write between a server's groups.
 
     SQLite's own lock has no queue: a waiting process polls it every tenth of a second, and finds it
-    free only by chance. So a process that waits also holds this lock. The server checks it after
-    each group, ends its transaction, and waits until the other process is done.
+    free only by chance. A waiting process therefore also holds this lock. The server checks it
+    after each group, ends its transaction, and waits until the other process is done.
     """
 
     def __init__(self, file: Path) -> None:
