@@ -232,7 +232,7 @@ def _open(intake: Intake, sealed: SealedEnvelope, now: datetime) -> Decision:
 
 
 def _limit(limits: Limits | None, sent: Sent, upload: Upload) -> None:
-    """Count an upload without a token, and so with one report, against its sender's limit."""
+    """Count an upload without a token, which has one report, against its sender's limit."""
     if limits is None or sent.authorization is not None or sent.sender is None:
         return
     if seconds := limits.wait(sent.sender, upload.survey.id):

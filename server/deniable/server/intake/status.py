@@ -43,7 +43,7 @@ log = logging.getLogger("deniable.server")
 
 
 class IntakeStatus(Struct, frozen=True, kw_only=True):
-    written: float  # when this was written, by the machine's monotonic clock
+    written: float  # time of writing, by the machine's monotonic clock
     running: bool = False  # whether the writer is running
     clock_fault: str | None = None  # why the clock is not trusted
     waiting: int = 0  # requests that wait for the disk

@@ -23,8 +23,8 @@ from deniable.shared.privacy.codewords import SEED_BITS, coordinates, expanded
 from deniable.shared.privacy.encodings import ROOT, UNIT, BitSet, Codeword, Encoding, WholeNumber
 from deniable.shared.survey.document import Survey
 
-COORDINATES_PER_STEP = 2**16  # this number fits into a processor's cache
-REPORTS_PER_STEP = 512  # the rows of this number fit too
+COORDINATES_PER_STEP = 2**16  # coordinates that fit into a processor's cache
+REPORTS_PER_STEP = 512  # reports whose rows fit too
 SEED_BYTES = SEED_BITS // 8
 Bytes = npt.NDArray[np.uint8]
 

@@ -111,7 +111,7 @@ class Holding:
     def close_batch(self) -> None:
         """Turn the gathering batch into the leaving batch; there must be none yet."""
         with self._lock:
-            shutil.rmtree(self._folder / LEAVING)  # it contains damaged files at most
+            shutil.rmtree(self._folder / LEAVING)  # empty, or only damaged files
             (self._folder / GATHERING).rename(self._folder / LEAVING)
             (self._folder / GATHERING).mkdir(mode=PRIVATE_FOLDER)
             sync(self._folder)

@@ -76,7 +76,7 @@ class RelayFront(Front):
         return 202, header_list({}), b'{"held":1}'
 
     async def _keep(self, envelope: SealedEnvelope) -> None:
-        """Write an envelope to disk, together with all that arrived meanwhile."""
+        """Write an envelope to disk, together with all others that have arrived meanwhile."""
         if len(self._waiting) >= MAX_WAITING:
             raise HttpError(503, BUSY)
         kept: asyncio.Future[None] = self._loop.create_future()

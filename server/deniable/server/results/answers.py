@@ -161,7 +161,7 @@ def _text_row(text: Estimate) -> Row:
     """Return the row of a text.
 
     Its interval allows for the selection of the text, but does not hold jointly with those of other
-    texts. It also holds for the respondents, because less is random for them.
+    texts. The interval also holds for the respondents, for whom less is random.
     """
     ends = text.low, text.high, text.low, text.high, None, None
     numbers = text.standard_error, text.reports, text.consistent

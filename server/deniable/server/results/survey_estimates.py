@@ -111,7 +111,7 @@ def rounds_per_response(survey: Survey) -> int:
 
 
 def rounds_in_memory(survey: Survey) -> int:
-    """Return the number of rounds whose tallies may be in memory together."""
+    """Return the number of rounds whose tallies may be in memory at the same time."""
     cells = survey.cells * (1 + sum(label.value_limit + 1 for label in survey.labels))
     cells += sum(one.mechanism.cells * other.mechanism.cells for one, other in survey.crossed)
     return max(1, MAX_CELLS // cells)
@@ -124,7 +124,7 @@ def rows_per_round(survey: Survey) -> int:
 
 
 def rows_per_question(survey: Survey, max_rows: int) -> dict[str, int]:
-    """Divide `max_rows` among the questions: short ones are complete, long ones share the rest."""
+    """Divide `max_rows` among questions: short ones are complete, and long ones share the rest."""
     left, shares = max_rows, dict[str, int]()
     ascending = sorted(survey.questions, key=lambda question: len(question.labels))
     for index, question in enumerate(ascending):

@@ -37,7 +37,7 @@ _HEAD = struct.Struct("<BBI")
 
 
 def added(one: LabelCounts, other: LabelCounts, limit: int = KEPT_VALUES) -> LabelCounts:
-    """Return the sum of two rounds' counts, with at most `limit` values of each label apart."""
+    """Return the sum of two rounds' counts; at most `limit` values of each label stay separate."""
     total = dict(one)
     for key, counts in other.items():
         total[key] = total[key] + counts if key in total else counts

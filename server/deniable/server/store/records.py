@@ -114,9 +114,9 @@ class Annotation(NamedTuple):
 class RoundTally:
     """Counts of one round.
 
-    `cells` holds each question's cells, in the survey's order, followed by those of each pair that
-    the survey crosses or, if each install is asked one question, each question's number of reports.
-    `labels` holds the same for each value of each label, without pairs.
+    `cells` holds each question's cells, in the survey's order, followed by the cells of each pair
+    that the survey crosses or, if each install is asked one question, by each question's number of
+    reports. `labels` holds the same counts for each value of each label, but without pairs.
     """
 
     round: int

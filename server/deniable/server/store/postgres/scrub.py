@@ -1,4 +1,4 @@
-"""Settling: removes every trace of when the stored envelopes arrived.
+"""Settling, which removes every trace of the order and time in which envelopes arrived.
 
 New envelopes continue to arrive in one table. One transaction merges the other arrival table with
 the settled rows, in the order of their keys. Then the emptied tables are vacuumed to zero length

@@ -1,4 +1,4 @@
-"""Backups: copy a store to one file, even while a server runs, and restore it."""
+"""Backups: copying a store to one file, even while a server runs, and restoring it."""
 
 from __future__ import annotations
 

@@ -15,7 +15,7 @@ would put a row that is larger than a page at the end of its file, in the order 
 
 The place of a bucket is the middle of its range of ids: their common prefix, followed by a one bit.
 Places sort as ids do. A large envelope has the place whose range contains only its id. The places
-of its second and later parts append the number of the part (u16).
+of its second and later parts end with the number of the part (u16).
 """
 
 from __future__ import annotations

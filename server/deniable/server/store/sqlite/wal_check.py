@@ -4,9 +4,9 @@ SQLite replays the frames before the first wrong checksum and ignores the rest. 
 be a write that a power cut interrupted. However, each commit is synced before the next one begins.
 A commit at or after that frame, followed by a frame that continues it, therefore proves that the
 frame was once intact and is now damaged. A frame continues another if its checksum starts from the
-other's checksum, so it was written while the other was intact. Remains of an earlier power cut
-continue nothing. A commit of only the first page proves nothing, because it is not synced
-(`write_connection`). Frames with other salts remain from before the log was last emptied.
+other's checksum, so it was written while the other was intact. Frames that remain from an earlier
+power cut continue no other frame. A commit of only the first page proves nothing, because it is not
+synced (`write_connection`). Frames with other salts remain from before the log was last emptied.
 
 [1] SQLite, "WAL-mode File Format", https://sqlite.org/walformat.html
 """
@@ -86,7 +86,7 @@ def _fault_in(head: bytes, log: IO[bytes], frame_bytes: int) -> Fault | None:
     zeros = np.zeros((1, 2), np.uint32)
     made = _sums(np.frombuffer(head, np.uint8, 3 * SUMMED)[None], zeros, order)
     head_is_whole = magic | 1 == MAGIC | 1 and bool((made == stored[6:]).all())
-    # The first frame may continue the head's checksums as stored or as they should be.
+    # The first frame continues the head's checksums, either as stored or as computed.
     fields, linked = _frames(log, frame_bytes, np.stack([stored[6:], made[0]]), order)
     pages, sizes, salts = fields[:, 0], fields[:, 1], fields[:, 2:4]
     same_salts = salts == (stored[4:6] if head_is_whole else salts[0])
