@@ -45,7 +45,7 @@ def question(mechanism: str, epsilon: str = "1", name: str = "it") -> str:
 
 
 def text_question(mechanism: str, name: str, epsilon: str) -> str:
-    """Return the smallest text question, with the least length and the fewest buckets."""
+    """Return the smallest text question, with the minimum length and number of buckets."""
     return asked_as(
         name, "text", epsilon, length=MIN_TEXT_BYTES, buckets=MIN_BUCKETS, mechanism=mechanism
     )

@@ -214,7 +214,7 @@ def pytest_output(tests: Path, *arguments: str) -> str:
     pytest.param(["tests"], True, "1 passed", "2 long tests left to ./run", marks=pytest.mark.long),
     pytest.param(["-m", "long"], True, "2 passed", "", marks=pytest.mark.long),
 ])  # fmt: skip
-def test_arguments_of_run_test_are_added_to_the_default_ones(
+def test_arguments_of_run_test_are_added_to_the_defaults(
     tests_of_another: Path, arguments: list[str], workers: bool, passed: str, left: str
 ) -> None:
     output = pytest_output(tests_of_another, *arguments)

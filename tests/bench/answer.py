@@ -188,7 +188,7 @@ def percentile(times: list[float], share: int) -> float:
 def memory(code: str) -> float:
     """Return the peak memory, in megabytes, of a process that runs this code.
 
-    It works on Linux only, where getrusage would include the time before exec.
+    Linux only. It reads /proc, because the peak from getrusage includes memory from before exec.
     """
     told = f"{code}\nprint(open('/proc/self/status').read())"
     ran = subprocess.run([sys.executable, "-c", told], capture_output=True, text=True, check=True)

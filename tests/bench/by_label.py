@@ -1,6 +1,6 @@
 """Time for results of a million reports with 64 label values, relative to the time without labels.
 
-The time is that of the whole command. The limit applies to the ratio within one run.
+The time of the whole command is measured. The limit applies to the ratio within one run.
 """
 
 from __future__ import annotations

@@ -71,7 +71,7 @@ def widths_of_bits() -> Iterator[tuple[str, float]]:
 
 
 def widths_over_exact() -> Iterator[tuple[str, float]]:
-    """Yield the largest ratio of the expected width to that of exact inversion."""
+    """Yield the largest ratio of the expected width to the width by exact inversion."""
     for people in (1_000, 10_000):
         worst = 0.0
         for epsilon in EPSILONS:

@@ -233,7 +233,7 @@ def calls(question: Question, asked: list[tuple[str, Any]], pause: bool = True) 
 def lied(question: Question, answer: object, symbol: int) -> bool:
     """Return True if the report supports something other than the answer."""
     if isinstance(question, Vector):
-        return False  # such a report supports a direction, not a value
+        return False  # the report of a vector supports a direction, not a value
     place: Any = question.place(answer)
     if isinstance(question, Number):
         at = question.mechanism.answer_at(question.mechanism.steps)

@@ -3,10 +3,10 @@
     .venv/bin/python -m tests.bench.ways            figures and files
     .venv/bin/python -m tests.bench.ways --calls    also each call from one file into another
 
-It counts calls and measures no time. Only files of deniable.* count, and a generator counts once.
-Modules are imported before the run. Each operation runs twice, and the second run is traced, after
-lists have been fetched, signatures verified and tables built. For an answer, only the app's thread
-is traced.
+The program counts calls and does not measure time. Only files of deniable.* count, and a generator
+counts once. Modules are imported before the run. Each operation runs twice, and the second run is
+traced, after lists have been fetched, signatures verified and tables built. For an answer, only the
+app's thread is traced.
 """
 
 from __future__ import annotations

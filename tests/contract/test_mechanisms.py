@@ -456,7 +456,7 @@ def test_the_error_of_subset_selection_agrees_with_independent_figures(
 ) -> None:
     """Compare n times the variance for an option that nobody holds.
 
-    With `first` options or more, a report names two.
+    With `first` options or more, a report names two options.
     """
     for options, variance in variances.items():
         design = SubsetSelection(Epsilon(epsilon), options)
@@ -571,7 +571,7 @@ def test_a_valid_table_has_at_least_one_unit_in_every_cell(
 
 
 def test_certify_requires_rows_that_sum_to_one_as_well_as_small_ratios() -> None:
-    """Rows that do not sum to one fail even if no ratio is too large, and so does an extra lie."""
+    """Rows that do not sum to one are refused even if all ratios are small; so is an extra lie."""
     assert certify(Ternary(Epsilon("1"))).holds
     short = Planted(Epsilon("1"))
     (keep, *lies), *others = Ternary(Epsilon("1")).rows

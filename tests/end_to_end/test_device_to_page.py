@@ -96,7 +96,7 @@ def test_another_device_sends_a_second_report_and_a_restart_does_not(
     assert reports(setting) == before + 1
 
 
-def test_the_device_lists_what_it_sent(setting: Setting, tmp_path: Path) -> None:
+def test_the_device_lists_the_reports_that_it_sent(setting: Setting, tmp_path: Path) -> None:
     client = device(setting, tmp_path)
     client.answer("one-answer", **ANSWERS)
     client.close()

@@ -337,7 +337,7 @@ def test_rounds_that_still_accept_reports_are_not_archived(tmp_path: Path) -> No
     assert not (tmp_path / "archive").exists()
 
 
-def test_a_clock_in_doubt_archives_and_purges_nothing(tmp_path: Path) -> None:
+def test_with_a_distrusted_clock_nothing_is_archived_or_purged(tmp_path: Path) -> None:
     data = tmp_path / "data"
     fill(data)
     with open_store(data) as store:

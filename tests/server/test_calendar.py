@@ -29,7 +29,9 @@ def sent_again(here: World) -> int:
 
 
 @pytest.mark.parametrize("days", [120, 9, -2, -120])
-def test_a_start_with_a_wrong_clock_accepts_and_deletes_nothing(tmp_path: Path, days: int) -> None:
+def test_after_a_start_with_a_wrong_clock_nothing_is_accepted_or_deleted(
+    tmp_path: Path, days: int
+) -> None:
     """At 120 days ahead, both the open round and the retention of its reports would have ended."""
     with world(tmp_path / "data") as here:
         asked = here.publish(survey())
@@ -75,7 +77,7 @@ def test_a_clock_that_jumps_while_the_server_runs_is_distrusted(tmp_path: Path) 
         assert store.latest_day() == NOON.date()
 
 
-def test_a_start_in_doubt_trusts_a_clock_that_is_corrected_days_later(tmp_path: Path) -> None:
+def test_a_distrusted_clock_is_trusted_once_it_is_corrected_days_later(tmp_path: Path) -> None:
     """The server may have been off for days before the start.
 
     Once it runs, a two-day jump is too long.

@@ -27,7 +27,7 @@ ASKED = number(LOW, HIGH, "square-wave", grid=64, epsilon="2", name="degrees") +
 
 
 def fill(here: World, asked: str = ASKED, minimum: int = 100) -> PublishedSurvey:
-    """Add two rounds of people near 4 degrees and near 24, and a round of few people."""
+    """Add two rounds of people near 4 or 24 degrees, and a round with too few people."""
     published = here.publish(until_spring(asked, minimum_reports=minimum))
     steps = published.survey.questions[0].mechanism.answers
     held = [0] * steps

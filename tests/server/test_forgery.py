@@ -154,7 +154,7 @@ def test_metrics_no_longer_name_a_survey_whose_rounds_are_all_sealed(here: World
 
 
 @pytest.mark.parametrize("error", [StoreUnusable("the store is damaged"), ValueError("5ca1ab1e")])
-def test_a_failed_check_stops_neither_others_nor_later_ones(
+def test_a_failed_check_stops_neither_other_nor_later_checks(
     here: World, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch, error: Exception
 ) -> None:
     """A check may fail for any reason, for one survey or before it reads the first."""

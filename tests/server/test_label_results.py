@@ -73,7 +73,7 @@ def by_value(results: Results, name: str) -> dict[str, ByLabel]:
 PEOPLE: Groups = {(0, b"\0"): 4_000, (0, b"\1"): 900, (0, b"\2"): 12, (0, OTHER): 200}
 
 
-def test_each_value_has_the_estimates_of_its_own_reports(here: World) -> None:
+def test_each_value_has_estimates_from_its_own_reports(here: World) -> None:
     asked = until_spring(EACH_KIND + PLATFORM)
     published = fill(here, asked, PEOPLE)
     results = results_of(here, published)
@@ -98,7 +98,7 @@ def _without_joint(row: Row) -> Row:
     return msgspec.structs.replace(row, low_all=None, high_all=None)
 
 
-def test_joint_intervals_are_at_a_level_over_values_and_options(here: World) -> None:
+def test_joint_intervals_allow_for_all_values_and_options(here: World) -> None:
     asked = until_spring(EACH_KIND + PLATFORM)
     published = fill(here, asked, PEOPLE)
     parts = by_value(results_of(here, published), "platform")

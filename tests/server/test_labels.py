@@ -134,7 +134,7 @@ def of_values(values: Sequence[bytes]) -> LabelCounts:
 
 
 @given(st.lists(st.sampled_from([b"1", b"2", b"3", b"4", b"5", b"6"]), max_size=30), st.randoms())
-def test_which_values_are_kept_does_not_depend_on_the_order(
+def test_the_choice_of_kept_values_does_not_depend_on_the_order(
     values: list[bytes], chance: random.Random
 ) -> None:
     """The kept values are counted exactly; all others are counted as OTHER."""

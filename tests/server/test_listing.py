@@ -100,7 +100,7 @@ def post(here: World, asked: Survey) -> Any:  # Any: a test response
 def test_publishing_is_refused_before_the_list_is_too_large(
     here: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Publishing the same survey again is allowed, or one that fits after others have ended."""
+    """The same survey may be published again, and so may one that fits after others have ended."""
     monkeypatch.setattr(module, "MAX_LIST_BYTES", 100_000)
     first, second = sized(60_000), another(60_000)
     made = here.publish(first)

@@ -253,7 +253,7 @@ def test_a_purge_does_not_wait_for_settling(pair: Pair) -> None:
     assert pair.other.purge(1).envelopes == 2
 
 
-def test_two_servers_with_the_same_node_name_wait_for_each_other_and_lose_nothing(
+def test_two_servers_with_one_node_name_wait_for_each_other_and_lose_nothing(
     pair: Pair,
 ) -> None:
     pair.other._node = pair.one._node

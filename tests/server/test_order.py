@@ -232,7 +232,7 @@ def _pages_named(index: bytes) -> set[int]:
     return set(struct.unpack_from("<4062I", index, 136)) - {0}
 
 
-def test_a_reader_delays_forgetting_but_the_store_does_not_wait(store: Watched) -> None:
+def test_a_reader_delays_emptying_the_log_but_the_store_does_not_wait(store: Watched) -> None:
     asked = published(store, survey())
     with closing(sqlite3.connect(store.data / "deniable.sqlite3")) as reader:
         reader.execute("BEGIN")

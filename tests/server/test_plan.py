@@ -114,7 +114,7 @@ def test_shuffled_lies_between_devices_and_a_trusted_server(asked: dict[str, obj
 
 
 def test_only_mechanisms_whose_reports_fit_are_planned() -> None:
-    """Subset selection of 1,024 options takes 128 bytes; a limit of 3 excludes it."""
+    """Subset selection of 1,024 options takes 128 bytes, so a limit of 3 bytes excludes it."""
     wide = "--kind choice --options 1024 --epsilon 3 --people 10000"
     best, short = planned(wide), planned(f"{wide} --bytes 3")
     assert best["payload_bytes"] == 128

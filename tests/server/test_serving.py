@@ -92,7 +92,7 @@ def test_an_interrupted_start_keeps_no_token_that_was_not_shown(data: Path, seco
         assert (next_start.token is None) == ('"token": "' in shown)
 
 
-def test_the_data_folder_is_readable_by_its_owner_only(server: Server, served: Path) -> None:
+def test_the_data_folder_is_readable_only_by_its_owner(server: Server, served: Path) -> None:
     assert stat.S_IMODE(served.stat().st_mode) == 0o700
     assert all(stat.S_IMODE(file.stat().st_mode) & 0o077 == 0 for file in served.iterdir())
 

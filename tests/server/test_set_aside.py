@@ -229,7 +229,7 @@ def test_files_set_aside_are_named_while_they_exist(left: Left, tmp_path: Path) 
     assert "set aside" not in run("--data", data)[1]
 
 
-def test_a_repair_removes_unfinished_files_of_a_killed_one(left: Left, tmp_path: Path) -> None:
+def test_a_repair_removes_unfinished_files_of_a_killed_repair(left: Left, tmp_path: Path) -> None:
     data = Path(shutil.copytree(left.data, tmp_path / "data"))
     names = (f"{LOG}.unfinished", f"{redo_file.FILE}.unfinished")
     for name in names:

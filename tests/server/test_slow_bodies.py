@@ -76,7 +76,7 @@ def post_as_granian(here: World, path: str, cookie: str, body: bytes, length: in
     return int(status.split()[0])
 
 
-def test_a_form_that_ends_early_does_nothing(here: World) -> None:
+def test_a_form_that_ends_early_has_no_effect(here: World) -> None:
     """Part of a form may be a valid form; here its number of days is smaller."""
     browser, session = FlaskClient(here.app), here.session(here.token("operator"))
     browser.set_cookie(COOKIE, session)

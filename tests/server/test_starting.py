@@ -34,7 +34,7 @@ def forks(data: Path, planted: str = "") -> list[str]:
 
 
 def test_no_other_thread_is_alive_at_a_fork(tmp_path: Path) -> None:
-    """Locks that another thread holds at a fork, such as an import's, stay locked in the child."""
+    """A lock that another thread holds at a fork, such as the import lock, stays locked."""
     assert forks(tmp_path / "data") == ["forked among MainThread"] * 4
 
 

@@ -69,7 +69,7 @@ def test_counts_equal_those_of_reports_counted_one_by_one(shape: str, reports: i
 
 
 @pytest.mark.parametrize("reports", [255, 256, 257, 1_000])
-def test_a_bit_that_every_report_sets_is_counted_in_all_of_them(reports: int) -> None:
+def test_a_bit_that_every_report_sets_is_counted_in_every_report(reports: int) -> None:
     asked = SURVEYS["unary, full bytes"]
     assert tally(asked, b"\xff\xff" * reports, reports).tolist() == [reports] * 16
 

@@ -45,7 +45,7 @@ SEED = 20261118
 
 
 def orders(pairs: int) -> Iterator[list[float]]:
-    """Return reaches of codewords: all equal, all zero, far apart, and random."""
+    """Yield projections of a vector on codewords: all equal, all zero, far apart, and random."""
     yield from ([0.0] * pairs, [-0.0] * pairs, [-AXIS] * pairs, [AXIS] * (pairs - 1) + [-1e-300])
     yield [(-1) ** n * float(n // 3) for n in range(pairs)]
     for seed in range(20):

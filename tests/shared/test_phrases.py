@@ -228,7 +228,7 @@ def test_a_report_of_every_mechanism_is_explained_by_its_own_probabilities(
     assert says.endswith((", so no one can tell.", ", so no one can be fully sure."))
 
 
-def test_a_nearly_certain_report_is_not_described_as_one_that_no_one_can_tell() -> None:
+def test_a_nearly_certain_report_is_not_called_deniable() -> None:
     for keep, doubt in ((ONE * 95 // 100, "no one can tell"), (ONE * 96 // 100, "be fully sure")):
         chances = Chances("option", keep, ONE - keep).values("no", ("no", "yes"))
         assert doubt in explain_report("no", chances)

@@ -155,7 +155,7 @@ def test_display_texts_are_published_and_change_nothing_else() -> None:
 
 
 @pytest.mark.parametrize("text", ["", "[survey]", "question = 3", "not toml", "[[question]]\n"])
-def test_an_invalid_file_gives_one_clear_error(text: str) -> None:
+def test_an_invalid_file_leads_to_one_clear_error(text: str) -> None:
     with pytest.raises(InvalidSurvey):
         parse_toml(text)
 

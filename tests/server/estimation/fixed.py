@@ -44,7 +44,7 @@ def law(holders: int, people: int, design: SupportDesign) -> tuple[npt.NDArray[n
 
 
 def holders_of(people: int) -> list[int]:
-    """Return every possible number of holders if people are few, and otherwise a selection."""
+    """Return all possible numbers of holders if there are few people, and a selection otherwise."""
     if people <= 50:
         return list(range(people + 1))
     return sorted({round(share * people) for share in SHARES})

@@ -80,7 +80,7 @@ def asked_of(rates: list[float], asked: int) -> np.ndarray:
 
 @pytest.mark.parametrize("epsilon", ["0.5", "2", "8"])
 @pytest.mark.parametrize("holders", [0, 1, 7, 15, 30])
-def test_limits_cover_the_share_of_all_people_when_only_some_are_asked(
+def test_limits_cover_the_share_of_all_people_if_only_some_are_asked(
     epsilon: str, holders: int
 ) -> None:
     """For every number of people asked out of 30, the interval covers the share of all 30."""

@@ -64,7 +64,7 @@ def expected(
 
 @pytest.mark.parametrize("second", DESIGNS, ids=lambda each: each.name)
 @pytest.mark.parametrize("first", DESIGNS, ids=lambda each: each.name)
-def test_a_joint_share_is_unbiased_whatever_is_answered(
+def test_a_joint_share_is_unbiased_for_all_answers(
     first: SupportDesign, second: SupportDesign
 ) -> None:
     """Check exactly that the expectation is 1 for the held pair and 0 for every other pair."""
@@ -165,7 +165,7 @@ def test_intervals_of_lower_confidence_fail_the_coverage_check() -> None:
 
 
 @pytest.mark.parametrize(("first", "second"), PAIRS)
-def test_intervals_for_repeated_looks_contain_the_fixed_ones(
+def test_intervals_for_repeated_looks_contain_those_for_one_look(
     first: SupportDesign, second: SupportDesign
 ) -> None:
     values = np.sort(_values(first, second))
@@ -216,7 +216,7 @@ def measured(
 @pytest.mark.long
 @pytest.mark.parametrize(("first", "second"), PAIRS)
 @pytest.mark.parametrize("n", [30, 300, 10_000])
-def test_intervals_of_many_reports_cover(
+def test_intervals_of_many_reports_cover_the_truth(
     first: SupportDesign, second: SupportDesign, n: int
 ) -> None:
     """Measure the coverage.

@@ -184,7 +184,7 @@ def test_an_open_round_has_a_wider_band() -> None:
 def test_the_consistent_version_is_a_distribution_near_the_truth() -> None:
     """Raw estimates from expected counts are exact.
 
-    The consistent version is close, but stops early.
+    The consistent version is only close, because its iteration stops early.
     """
     table = SquareWave(Epsilon("2"), 64)
     places, shares = smooth(0)

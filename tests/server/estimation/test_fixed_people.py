@@ -1,4 +1,4 @@
-"""Limits for exactly the people who answered: they cover, and are no wider than necessary."""
+"""Limits for exactly the people who answered: they contain the truth, and are not too wide."""
 
 from collections.abc import Callable
 from itertools import product
@@ -79,7 +79,7 @@ def least(count: int, people: int, design: SupportDesign) -> int:
 
 @pytest.mark.parametrize("epsilon", EPSILONS)
 @pytest.mark.parametrize("people", [1_000, 10_000])
-def test_a_limit_is_close_to_the_exact_one(people: int, epsilon: str) -> None:
+def test_a_limit_is_close_to_the_exact_limit(people: int, epsilon: str) -> None:
     """Allow a fortieth of the distance from the estimate to the limit, plus one person."""
     for design, share in product(designs(epsilon)[:5:2], (0.02, 0.5)):
         counts, probabilities = law(round(share * people), people, design)

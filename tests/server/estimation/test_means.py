@@ -61,7 +61,7 @@ def test_a_mean_is_in_the_units_of_its_question() -> None:
 
 
 def test_the_standard_error_is_that_of_the_values_and_at_least_that_of_the_noise() -> None:
-    """Check 30 and 70 reports at the ends, a single report, and two equal ones; range 100 units."""
+    """Check 30 reports at one end and 70 at the other, a single report, and two equal reports."""
     table = Ternary(Epsilon("1"))
     question = Number("degrees", table, -40, 60)
     reach = float(table.values[-1] - table.values[0]) / 2 * 100

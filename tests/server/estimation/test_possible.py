@@ -66,7 +66,7 @@ def honest(mechanism: Mechanism, held: list[int], rng: np.random.Generator) -> C
 
 @for_each(small_mechanisms())
 def test_honest_rounds_are_never_flagged(mechanism: Mechanism) -> None:
-    """People all give the same answer, which is the extreme case, or they have mixed answers."""
+    """People either all give the same answer, which is the extreme case, or have mixed answers."""
     rng = np.random.default_rng(5)
     for people in (1, 10, 1_000, 100_000):
         alike = [

@@ -98,7 +98,7 @@ def test_estimates_of_all_options_can_be_zero(reports: int) -> None:
 
 
 @given(st.lists(st.floats(-3, 3), min_size=2, max_size=40))
-def test_the_possible_shares_are_the_nearest_ones(raw: list[float]) -> None:
+def test_the_consistent_shares_are_the_nearest_possible_shares(raw: list[float]) -> None:
     """p is the projection of x on a convex set if and only if (x - p)(y - p) <= 0 for all y in it.
 
     It is enough to check the corners, which are the single options.

@@ -36,7 +36,7 @@ def test_amplification_equals_published_values(people: int, local: float, epsilo
 
 
 @pytest.mark.parametrize(("people", "local", "epsilon"), PUBLISHED)
-def test_the_stated_epsilon_is_never_below_the_realised_one(
+def test_the_stated_epsilon_is_never_below_the_realised_epsilon(
     people: int, local: float, epsilon: float
 ) -> None:
     """Rounding favours privacy: up for the ε of all reports, down for the ε of each report."""
@@ -84,7 +84,7 @@ def pair(odds: Fraction, people: int) -> dict[tuple[int, int], Fraction]:
 
 @pytest.mark.parametrize("people", [2, 1_000, 30_000])
 @pytest.mark.parametrize("local", [0.01, 1.0, 8.0, 20.0])
-def test_epsilon_is_rounded_to_the_private_side_and_hardly_more(local: float, people: int) -> None:
+def test_epsilon_is_rounded_up_and_hardly_more_than_necessary(local: float, people: int) -> None:
     epsilon = shuffled_epsilon(local, people, 1e-6)
     assert shuffled_delta(local, people, epsilon) <= 1e-6
     if 0 < epsilon < local:

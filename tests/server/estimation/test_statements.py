@@ -88,7 +88,7 @@ def test_the_error_probabilities_of_all_labels_add_up_to_five_percent(epsilon: s
         assert binom.pmf(counts, people, rate)[missed].sum() <= 0.05 / options
 
 
-def test_the_joint_confidence_of_one_label_is_its_own() -> None:
+def test_the_joint_confidence_of_one_label_is_the_confidence_itself() -> None:
     assert joint_confidence(1, 0.95) == pytest.approx(0.95)
     assert joint_confidence(20, 0.95) == pytest.approx(0.9975)
 

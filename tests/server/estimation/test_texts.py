@@ -201,7 +201,7 @@ def test_the_test_of_p_values_can_fail() -> None:
     capped = np.minimum(np.take_along_axis(scores, buckets, axis=1), frequent_texts.MAX_SCORE).sum(
         axis=0
     )
-    normal = np.sqrt(FINAL) * 3.72  # exceeded by one standard normal in ten thousand
+    normal = np.sqrt(FINAL) * 3.72  # a standard normal exceeds this with probability 1e-4
     with pytest.raises(AssertionError, match="probability below"):
         assert_plausible(int((capped > normal).sum()), drawn, 1e-4)
     assert len(without) == drawn

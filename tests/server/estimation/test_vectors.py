@@ -1,4 +1,4 @@
-"""Mean vectors: exact counts, unbiased estimates, intervals that cover, detected forgeries."""
+"""Mean vectors: exact counts, unbiased estimates, intervals that hold, and detected forgeries."""
 
 from __future__ import annotations
 
