@@ -1,4 +1,4 @@
-/** The JavaScript client's labels, on request: one JSON table on standard input, one on standard output. */
+/** Labels of the JavaScript client: reads one JSON table from standard input, and writes one to standard output. */
 
 import { text } from "node:stream/consumers";
 

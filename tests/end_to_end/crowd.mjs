@@ -1,4 +1,4 @@
-/** Many installs of the JavaScript client, each with a folder of its own; settings and people on standard input. */
+/** Many installs of the JavaScript client, each with its own folder; reads settings and people from standard input. */
 
 import { join } from "node:path";
 import { text } from "node:stream/consumers";

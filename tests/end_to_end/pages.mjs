@@ -67,7 +67,7 @@ const FINDINGS = (rules) => `axe.run(document, {
     .filter(({ impact }) => impact === "serious" || impact === "critical")
     .map(({ id, nodes }) => id + ": " + nodes.slice(0, 3).map(({ html }) => html.slice(0, 160)).join(" | ")))`;
 
-/** What has the focus: how it is shown, and its words; null at the end of the page. */
+/** Focused element: whether its focus is visible, and its text; null at the end of the page. */
 const FOCUS = `(() => {
   const at = document.activeElement;
   if (!at || at === document.body || at === document.documentElement) return null;
@@ -91,7 +91,7 @@ async function unseenStops() {
     await tab();
     const found = await evaluate(FOCUS);
     if (!found) break;
-    // Within a date's own parts the browser shows where the keyboard is, as it likes.
+    // Within the parts of a date field, the browser itself shows the focus.
     if (!found.shown && found.what !== before) unseen.push(found.what);
     before = found.what;
   }

@@ -1,7 +1,7 @@
-/* Loaded before a program: again and again the disk of one folder is full for some writes.
+/* Preloaded library that makes a disk look full for some writes to one folder.
 
-   FULL_FOLDER names the folder, FULL_LOG a file that gets a byte for each time that it fills up.
-   About every twentieth write fails, and so do up to 8 after it. */
+   FULL_FOLDER names the folder. FULL_LOG names a file that gets a byte each time the disk fills up.
+   About every twentieth write fails, and so do up to 8 writes after it. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <errno.h>
@@ -24,7 +24,7 @@ static int inside(int file) {
     ssize_t length = readlink(link, path, sizeof path - 1);
     if (!folder || length <= 0 || strncmp(path, folder, strlen(folder))) return 0;
     path[length] = 0;
-    return !strstr(path, "-shm"); /* written when the store is opened; full, it is not opened */
+    return !strstr(path, "-shm"); /* if this write failed, the store could not be opened */
 }
 
 static int full(int file) {

@@ -1,10 +1,10 @@
-/* Loaded before a program, writes down what it does to the files of one folder, in its order.
+/* Preloaded library that records what a program does to the files of one folder, in order.
 
-   RECORD_FOLDER names the folder, RECORD_LOG the file that is written. One record:
+   RECORD_FOLDER names the folder, and RECORD_LOG the file of records. Format of a record:
        kind (1 byte) · length of name (u32) · offset (u64) · length of data (u32) · name · data
-   kinds: O opened, made if it was not there; W written; T truncated to offset; S synced;
-   U removed. A folder that is synced is S with its own name, which is empty. Reads and maps
-   are not written down: what SQLite maps is made anew after a power cut. */
+   Kinds: O opened, and created if missing; W written; T truncated to offset; S synced;
+   U removed. A sync of the folder itself is S with an empty name. Reads and memory maps are not
+   recorded: SQLite recreates the file that it maps after a power cut. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <fcntl.h>
@@ -20,7 +20,7 @@
 #include <unistd.h>
 
 #define MOST 4096
-static char *names[MOST]; /* of the open files of the folder, by their number */
+static char *names[MOST]; /* names of the folder's open files, by descriptor */
 static pthread_mutex_t one = PTHREAD_MUTEX_INITIALIZER;
 static int out = -1;
 
@@ -42,7 +42,7 @@ static void record(char kind, const char *name, uint64_t offset, const void *dat
     put(name, letters); put(data, length);
 }
 
-/* Its name within the folder; NULL if it is elsewhere. */
+/* Return the name within the folder, or NULL if the path is elsewhere. */
 static const char *inside(const char *path) {
     const char *folder = getenv("RECORD_FOLDER");
     size_t length = folder ? strlen(folder) : 0;
@@ -94,7 +94,7 @@ ssize_t pwrite64(int file, const void *data, size_t length, off64_t offset) {
     LOCKED(done = written(file, REAL(pwrite64, file, data, length, offset), (uint64_t) offset, data));
     return done;
 }
-ssize_t write(int file, const void *data, size_t length) { /* at the end: as a log is written */
+ssize_t write(int file, const void *data, size_t length) { /* appends, as programs write a log */
     ssize_t done;
     LOCKED(uint64_t end = name_of(file) ? (uint64_t) lseek(file, 0, SEEK_END) : 0;
            done = written(file, REAL(write, file, data, length), end, data));
