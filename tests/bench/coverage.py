@@ -58,7 +58,7 @@ class Outcome:
     too_low: float  # share of runs whose truth is above the interval
     too_high: float
     width: float  # mean width, relative to the normal interval for people drawn at random
-    rarest: float  # expected reports of the rarer end symbol; with few, normality fails
+    rarest: float  # expected reports of the rarer end symbol; if few, the normal interval fails
 
 
 def populations(steps: int, people: int) -> dict[str, npt.NDArray[np.int64]]:

@@ -84,7 +84,7 @@ class Listed:
     part: str
     before: str
     after: str
-    tests: tuple[str, ...]  # expected to notice the fault
+    tests: tuple[str, ...]  # tests that should notice the fault
     survives: str = ""  # the reason why no test can notice it
 
     def __str__(self) -> str:

@@ -17,7 +17,7 @@ from tests.bench.measure import ROUNDS, Measurement, compare, seconds
 from tests.server.surveys import EACH_KIND, KEY, PUBLIC, envelope, survey
 from tests.server.world import World, world
 
-MANY, FEW = 500, 10  # the public list may hold 1,000
+MANY, FEW = 500, 10  # the public list may hold 1,000 surveys
 AT_ONCE = 5  # surveys published in each round of a measurement
 LINEAR = MANY / FEW  # limit for pages that list every survey
 PAGES = {

@@ -10,7 +10,7 @@ from deniable.shared.survey.document import parse_document, render_document
 from tests.bench.measure import ROUNDS, Measurement, seconds
 from tests.survey_texts import number, survey_text
 
-EPSILONS = ("1", "4", "6", "8")  # two on the coarse grid, two on the fine one
+EPSILONS = ("1", "4", "6", "8")  # two use the coarse grid, and two the fine grid
 MAX_MS, MAX_PROOF_MS, MAX_KIB = 3_000, 10, 64
 
 

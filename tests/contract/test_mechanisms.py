@@ -291,7 +291,7 @@ def test_the_draw_has_the_same_size_for_every_answer(mechanism: Mechanism) -> No
     for answer in range(mechanism.answers):
         for _ in range(3):
             mechanism.randomize(mechanism.answer_at(answer), counted)
-    draws = 2 if isinstance(mechanism, GroupedDesign) else 1  # for the group and its report
+    draws = 2 if isinstance(mechanism, GroupedDesign) else 1  # the group and its report
     reports = list(zip(*[iter(sizes)] * draws, strict=True))
     assert len(reports) == 3 * mechanism.answers
     assert len(set(reports)) == 1

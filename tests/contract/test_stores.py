@@ -152,7 +152,7 @@ def test_a_store_of_another_version_is_refused(sql_place: Place, version: str) -
             opening(sql_place)
 
 
-# Surveys, tokens, counters, the day
+# Surveys, tokens, counters, and the latest day
 
 
 def test_surveys_keep_their_order_and_the_mark_changes_with_new_ones(store: Store) -> None:

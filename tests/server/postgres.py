@@ -111,7 +111,7 @@ def cluster() -> Iterator[Cluster]:
         folder, user = Path(name), OTHER_USER if os.geteuid() == 0 else None
         used = programs()
         if user is not None:
-            used = _copied(used, folder)  # to a folder that the other user may read
+            used = _copied(used, folder)  # into a folder that the other user may read
             shutil.chown(folder, user)
         made = Cluster(folder, used, _free_port(), secrets.token_hex(16), user)
         (folder / "password").write_text(made.password)

@@ -71,7 +71,7 @@ def test_each_survey_is_parsed_once(store: Watched, parsed: list[bytes]) -> None
     assert len(parsed) == 20
     other = Catalogue(store, clock)
     assert len(parsed) == 40
-    fill(store, catalogue, 1)  # already published, so only checks the mark
+    fill(store, catalogue, 1)  # already published, so it only checks the mark
     published(store, survey(title="One more"), catalogue)
     catalogue.close(catalogue.surveys()[3])
     clock.pass_(seconds=1)
@@ -186,7 +186,7 @@ def test_a_name_refers_to_its_newest_open_survey(here: World) -> None:
     assert here.catalogue.find("app-health").id == winter.id
     for other in (winter, early):
         here.catalogue.close(other)
-    assert here.catalogue.find("app-health").id == spring.id  # none is open, so the newest
+    assert here.catalogue.find("app-health").id == spring.id  # none is open, so the newest is found
 
 
 def test_a_survey_is_found_by_six_digits_of_its_id(here: World) -> None:

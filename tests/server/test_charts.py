@@ -72,9 +72,9 @@ def across(value: float, low: float, high: float) -> float:
 @pytest.mark.parametrize(
     ("figures", "least", "low", "high", "statistic"),
     [
-        ((0.2, 0.3, 0.4), (0, 1), 0, 1, "share"),  # a bit has its whole range
-        ((0.01, 0.02, 0.03), (0, 0.1), 0, 0.1, "share"),  # a choice has at least a tenth
-        ((0.2, 0.3, 0.4), (0, 0.1), 0, 0.4, "share"),  # and extends to the ends of its intervals
+        ((0.2, 0.3, 0.4), (0, 1), 0, 1, "share"),  # the axis of a bit is its whole range
+        ((0.01, 0.02, 0.03), (0, 0.1), 0, 0.1, "share"),  # the axis of a choice is at least a tenth
+        ((0.2, 0.3, 0.4), (0, 0.1), 0, 0.4, "share"),  # an axis includes the ends of all intervals
         ((-0.2, -0.1, 0.4), (0, 0.1), -0.2, 0.4, "share"),
         ((30.0, 40.0, 50.0), (-10, 120), -10, 120, "mean"),
         ((-30.0, 40.0, 150.0), (-10, 120), -30, 150, "mean"),

@@ -45,7 +45,7 @@ def test_refusals_before_the_application_are_listed(tmp_path: Path, status: str)
         serving(tmp_path, command=altered(BEFORE[status])) as server,
         ThreadPoolExecutor(len(operations)) as pool,
     ):
-        list(pool.map(answered, operations))  # the first request of a kind is always accepted
+        list(pool.map(answered, operations))  # the first request of each kind is accepted
         found = dict(zip(operations, pool.map(answered, operations), strict=True))
     said = {address for address, answer in found.items() if answer == status}
     assert said == {address for address in found if status in ALWAYS | SLOW.get(address, set())}

@@ -260,7 +260,7 @@ def test_every_truncated_body_is_refused_whole(here: World, asked: PublishedSurv
     whole = envelope(asked, 1).pack() + envelope(asked, 2).pack()
     middle = len(whole) // 2
     for length in range(len(whole)):
-        if length != middle:  # there the first envelope is complete
+        if length != middle:  # in the middle, the first envelope is complete
             assert "nothing was counted" in problem(here.post(whole[:length]), 400)
     unchanged(here, asked)
 

@@ -135,7 +135,7 @@ def test_the_table_has_a_fixed_size_and_stores_no_address(monkeypatch: pytest.Mo
         made.wait(NEAR, "a")
         places.add(next(bucket for bucket, count in enumerate(made._counts) if count))
         assert len(made._counts) == 64
-    assert len(places) > 1  # if all slots were equal by chance: probability 64**-31
+    assert len(places) > 1  # all slots are equal by chance with probability 64**-31
 
 
 def post(server: Server, body: bytes, **headers: str) -> int:

@@ -22,7 +22,7 @@ from tests.server.world import World
 def log(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[StringIO]:
     """Yield the log of a server with these settings."""
     monkeypatch.setattr(sys, "stderr", written := StringIO())
-    monkeypatch.setattr(logging, "_handlerList", [])  # dictConfig closes those in the list
+    monkeypatch.setattr(logging, "_handlerList", [])  # dictConfig closes all listed handlers
     before = {name: logging.getLogger(name).__dict__.copy() for name in ("_granian", "deniable")}
     config = logging_config("serve", as_json=request.param)
     logging.config.dictConfig({"version": 1, "disable_existing_loggers": False, **config})
@@ -63,7 +63,7 @@ def test_the_json_log_names_the_problem_document_and_nothing_else(
     here: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(sys, "stderr", written := StringIO())
-    monkeypatch.setattr(logging, "_handlerList", [])  # dictConfig closes those in the list
+    monkeypatch.setattr(logging, "_handlerList", [])  # dictConfig closes all listed handlers
     app = here.bearer("app")
     asked = here.publish(survey())
     config = logging_config("serve", as_json=True)

@@ -145,7 +145,7 @@ def sent_one_by_one(store: SqliteStore, installs: Sequence[Install]) -> None:
     writer.stop()
 
 
-@pytest.mark.parametrize("number", [30, INSTALLS])  # fill one bucket, or several
+@pytest.mark.parametrize("number", [30, INSTALLS])  # these fill one bucket, or several
 def test_no_copy_of_the_folder_links_two_surveys(
     store: Watched, tmp_path: Path, number: int
 ) -> None:

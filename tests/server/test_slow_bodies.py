@@ -25,7 +25,7 @@ from tests.server.test_overload import head
 from tests.server.world import Server, World, serving
 
 FORM = "application/x-www-form-urlencoded"
-MANY = 40  # more than the reader has threads
+MANY = 40  # more than the number of the reader's threads
 SECONDS = 5.0  # allowed for a response
 
 

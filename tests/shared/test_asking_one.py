@@ -105,7 +105,7 @@ def test_the_real_report_has_the_enumerated_distribution() -> None:
     asked = asking(bit("a") + bit("b", "2"))
     counts: dict[tuple[int, int | None], int] = defaultdict(int)
     steps = 32
-    for numbers in product(range(steps), repeat=3):  # selects the question; one for each bit
+    for numbers in product(range(steps), repeat=3):  # for the question and for each bit
         coarse = iter([numbers[0], 0, numbers[1], 0, numbers[2]])
         report = asked.report({"a": True, "b": False}, lambda _, c=coarse: next(c) * ONE // steps)  # type: ignore[misc]  # bound at once
         place = next(n for n, symbol in enumerate(report.symbols) if symbol is not None)

@@ -222,7 +222,7 @@ def test_with_ask_later_answers_keep_the_drawn_question() -> None:
 
 def test_an_answer_that_does_not_fit_is_replaced_by_a_random_one() -> None:
     asked = survey(texts.bit(over="any"))
-    for replacement, symbol in ((0, 1), (ONE - 1, 0)):  # no keeps the 1; yes draws a lie
+    for replacement, symbol in ((0, 1), (ONE - 1, 0)):  # a no keeps the 1; a yes draws a lie
         rolls = iter([replacement, 0])
         report = asked.redraw((1,), {"crashed": None}, lambda _: next(rolls))  # noqa: B023
         assert (report.symbols, report.unfit) == ((symbol,), ("crashed",))

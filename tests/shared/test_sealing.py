@@ -95,7 +95,7 @@ def test_every_report_of_a_survey_has_the_same_size(ask: int | None) -> None:
     reports = [encode_report(asked, symbols) for symbols in some]
     made = [seal(Envelope("ab" * 32, 1, bytes(16), 1, report), PUBLIC).pack() for report in reports]
     assert len({len(body) for body in made}) == 1
-    parse_sealed(made[0])  # this standard size is shared with other surveys
+    parse_sealed(made[0])  # the size is a standard one, which other surveys share
 
 
 def test_the_longest_report_of_any_survey_fits() -> None:

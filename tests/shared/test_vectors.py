@@ -37,7 +37,7 @@ from tests.survey_texts import survey_text
 FOLDER = Path(__file__).parent.parent / "vectors"
 
 
-def vectors(name: str) -> Any:  # JSON has no type of its own
+def vectors(name: str) -> Any:  # JSON can be any type
     return json.loads((FOLDER / name).read_text())
 
 

@@ -50,7 +50,7 @@ TABLES = [
     (Ternary(Epsilon("2")), 2),
 ]
 RUNS = 60
-ALLOWED = int(binom.isf(1e-9, RUNS, 0.05))  # more misses happen with probability 1e-9
+ALLOWED = int(binom.isf(1e-9, RUNS, 0.05))  # the probability of more misses is 1e-9
 
 
 def distribution(table: NumberTable, counts: Array, looks: bool = False) -> Distribution | None:

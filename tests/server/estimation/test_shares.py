@@ -35,7 +35,7 @@ def test_an_estimate_is_not_clipped_and_has_a_possible_version() -> None:
     question = Bit("crashed", RandomizedResponse(Epsilon("0.5")))
     (estimate,) = estimates(question, np.array([900, 100]), 1000)
     assert estimate.label == "yes"
-    assert estimate.high < 0  # the count is a fifth of the expected lies
+    assert estimate.high < 0  # the count is a fifth of the number of lies expected
     assert estimate.low < estimate.estimate < estimate.high
     assert estimate.consistent == 0
     assert estimate.standard_error > 0

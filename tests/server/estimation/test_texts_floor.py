@@ -79,7 +79,7 @@ def missed_at(t: float, question: Text, people: int, share: float) -> float:
 
     on_the_way, last = groups - FINAL - 1, below(t)
     return (
-        groups * 3e-7  # a binomial that is five deviations too low
+        groups * 3e-7  # probability that a binomial is five deviations too low
         + on_the_way * (below(BIAS) + crowded(KEPT, buckets, above(BIAS)))
         + last
         + crowded(TESTED, buckets, above(t))

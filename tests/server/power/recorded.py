@@ -49,7 +49,7 @@ def main(data: Path, envelopes: int, syncs: str = "FULL") -> None:
             client.start()
         for client in clients:
             client.join()
-        os._exit(0)  # like a power cut, close nothing
+        os._exit(0)  # closes nothing, like a power cut
 
 
 class Unsynced:

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from granian.rsgi import Scope
 
 SIGN_IN = "/sign-in"
-SIGN_IN_BODIES, OTHER_BODIES = 4, 4  # limits: in total, half of the threads
+SIGN_IN_BODIES, OTHER_BODIES = 4, 4  # limits; together, half of the threads
 KEPT_BYTES = MAX_BODY_BYTES + 2  # enough to detect a body that is too long
 _HOST = re.compile(r"[A-Za-z0-9._-]+(:[0-9]{1,5})?|\[[0-9A-Fa-f:.]+\](:[0-9]{1,5})?", re.ASCII)
 _PAIR = re.compile(r'\s*([A-Za-z]+)\s*=\s*(?:"([^"\\]*)"|([^\s;,"]+))\s*', re.ASCII)

@@ -34,7 +34,7 @@ FLUSH_SECONDS = 1.0
 PURGE_SECONDS = 3_600.0
 FORGET_SECONDS = 10.0
 SETTLE_SECONDS = 0.1  # under load: time until groups reach the tables and their order is removed
-PAUSE_SECONDS = 0.02  # the same, if no request arrives
+PAUSE_SECONDS = 0.02  # time until the same if no request arrives
 IDLE_SECONDS = 1.0  # time until the next check for due work
 ROWS_PER_SLICE = 32  # number of rows deleted between two groups: about a thousand envelopes
 MARGIN = timedelta(hours=1)  # after this time the last accepted reports have been counted

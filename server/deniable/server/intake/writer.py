@@ -34,7 +34,7 @@ from deniable.server.surveys.clock import Clock
 from deniable.shared.errors import DeniableError, StoreUnusable
 
 MAX_REQUESTS = 1_024  # in one transaction
-MAX_UPLOADS = 16_384  # in one transaction, before its last request
+MAX_UPLOADS = 16_384  # in one transaction, not counting its last request
 MAX_WAITING = 4_096  # requests in the queue
 MAX_WAITING_BYTES = 64 * 2**20
 GATHER_SECONDS = 0.0005  # longest wait for as many requests as the last group had

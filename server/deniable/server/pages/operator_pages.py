@@ -66,7 +66,7 @@ class Operating(Struct, frozen=True, kw_only=True):
 
     problem: str | None  # why reports cannot be accepted
     waiting: int
-    commits: Mapping[str, str]  # duration of commits, by share
+    commits: Mapping[str, str]  # duration of commits, keyed by the share that it covers
     free_gigabytes: float | None  # free space on the folder's disk, if the store is a folder
     outcomes: Mapping[str, int]
     tokens: Sequence[ListedToken]

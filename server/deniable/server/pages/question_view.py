@@ -293,7 +293,7 @@ class QuestionView:
         points = (point.text for trend in self.trends for point in trend.points)
         return (*self.drawn, *points)
 
-    def _of_round(self, key: str) -> Any:  # Any: what this key of a round holds
+    def _of_round(self, key: str) -> Any:  # Any: the type depends on the key
         return (getattr(self.context.period, key, None) or {}).get(self.question.name)
 
     def _figures(self, joint: bool) -> list[Figures]:
@@ -323,7 +323,7 @@ class CrossedView(NamedTuple):
     """Cross table of two questions."""
 
     name: str
-    figures: Sequence[Figures]  # up to the limit of a table
+    figures: Sequence[Figures]  # at most MAX_TABLE_ROWS
     left_out: int
     joint: bool  # whether the intervals hold jointly
 

@@ -50,7 +50,7 @@ READER_HEAD_MILLISECONDS = 2_000  # short, so that idle connections soon make ro
 READER_NICENESS = 15
 READER_MEMORY_BYTES = 512 * 2**20  # memory for the reader's data, in addition to its libraries
 SLOW_LIBRARIES = ("scipy.optimize", "scipy.special", "scipy.stats")
-IMPORT_DELAY_SECONDS = 3.0  # a command that only starts a server does not pay for them
+IMPORT_DELAY_SECONDS = 3.0  # so that a command that only starts a server does not import them
 
 # intake's address, the reader's address, the first token
 Ready = Callable[[Address, Address, "str | None"], None]

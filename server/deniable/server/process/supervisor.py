@@ -71,7 +71,7 @@ class _Process:
         try:
             # A fork is safe for a process without threads.
             context = get_context("fork" if sys.platform == "linux" else "spawn")
-            self.process: BaseProcess = context.Process(  # type: ignore[attr-defined]  # each has it
+            self.process: BaseProcess = context.Process(  # type: ignore[attr-defined]  # every context has it
                 name=self.role.name, target=_run, args=(self.role, os.getpid())
             )
             self.process.start()

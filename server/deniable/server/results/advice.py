@@ -33,7 +33,7 @@ ONE_OF = (
     "Each install answers one of the {} questions, drawn at random on the device: a round costs "
     "the largest ε, not the sum."
 )
-SINGLING_BITS = 10  # of all labels: a thousand combinations
+SINGLING_BITS = 10  # for all labels together: a thousand combinations
 LONG_PERIODS = ("once", "month")
 WIDE = 0.1  # margin of error with 10,000 people: a tenth of the range, or 10 points
 

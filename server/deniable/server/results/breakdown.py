@@ -19,10 +19,10 @@ from deniable.server.store import OTHER, RoundTally
 from deniable.shared.survey.document import Survey
 from deniable.shared.survey.kinds.base import Question
 
-FEWEST = 20  # reports of a value that is named
-MAX_VALUES = 200  # of an open set, in one round
+FEWEST = 20  # minimum number of reports for a value to be shown by name
+MAX_VALUES = 200  # shown values of an open set, in one round
 MAX_ROWS_BY_LABEL = 50_000  # in one round
-TYPICAL_VALUES = 20  # number that is assumed for an open set when a response is planned
+TYPICAL_VALUES = 20  # assumed size of an open set when a response is planned
 OTHER_NAME = "other"
 
 
@@ -30,7 +30,7 @@ OTHER_NAME = "other"
 class Slice:
     """Reports of one round that carry one value of a label."""
 
-    round: int  # its place among the rounds
+    round: int  # its index in the list of rounds
     label: str
     value: str
     tally: RoundTally

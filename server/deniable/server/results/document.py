@@ -226,7 +226,7 @@ class Round(RoundFacts, frozen=True, kw_only=True, forbid_unknown_fields=True):
     floor: dict[str, float | None]  # estimates below it cannot be distinguished from 0
     floors: dict[str, Floor] | UnsetType = UNSET  # only for text questions
     questions: dict[str, tuple[Row, ...]]
-    rows_left_out: dict[str, Count] | UnsetType = UNSET  # keyed by question; if a limit was reached
+    rows_left_out: dict[str, Count] | UnsetType = UNSET  # keyed by question; only if limited
     # only for number questions with enough reports
     distributions: dict[str, Distribution] | UnsetType = UNSET
     cross: tuple[Crossed, ...] | UnsetType = UNSET  # only if the survey crosses questions

@@ -34,7 +34,7 @@ COLUMNS = (
     "low", "high", "standard_error", "consistent", "reports", "confidence", "epsilon", "mechanism",
     "leverage", "note", "low_these", "high_these", "low_all", "high_all", "floor",
 )  # fmt: skip
-BY_LABEL = ("by", "value")  # only where a survey declares labels
+BY_LABEL = ("by", "value")  # only if the survey declares labels
 FORGED = "some of these reports cannot be honest"
 FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n")
 

@@ -78,7 +78,7 @@ def _crossed(
     first, second = pair
     labels = [TIMES.join(both) for both in product(first.answer_labels, second.answer_labels)]
     sizes = first.mechanism.cells, second.mechanism.cells
-    designs: Any = tuple(question.mechanism for question in pair)  # a survey crosses no others
+    designs: Any = tuple(question.mechanism for question in pair)  # Any: all are support designs
 
     def make(batch: Sequence[Counts]) -> list[np.ndarray[Any, Any]]:
         cells, reports = stack(batch)

@@ -195,7 +195,7 @@ def notes(survey: Survey) -> tuple[str, ...]:
 
 def shuffled(survey: Survey, reports: int) -> tuple[Shuffled, ...]:
     """Return the (ε, δ) of one report within its batch, and within its round."""
-    # an observer sees repeated reports several times, and labels divide the people of a batch
+    # An observer sees repeated reports several times, and labels divide the people of a batch.
     if survey.sealed_to is None or reports < 2 or survey.repeats or survey.labels:
         return ()
     batch = _shuffled(survey.round_billionths, "batch", min(reports, BATCH))

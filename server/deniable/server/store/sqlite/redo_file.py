@@ -45,7 +45,7 @@ _SUM = struct.Struct("<I")
 SECTOR_ROOM = SECTOR_BYTES - _SUM.size
 ZEROS = bytes(SECTOR_BYTES)
 MAX_CONTENT_BYTES = HALF_BYTES // SECTOR_BYTES * SECTOR_ROOM
-REREAD_SECONDS = 0.01  # longer than one write takes
+REREAD_SECONDS = 0.01  # longer than a write takes
 NO_ROOM = (errno.ENOSPC, errno.EDQUOT)
 _HEAD = struct.Struct("<I16s")
 _ROUND = struct.Struct("<32sII")
@@ -66,7 +66,7 @@ class RedoFile:
         self._file = file
         self._handle: int | None = None
         self._half = 0  # the intact half
-        self._used = [HALF_BYTES, HALF_BYTES]  # in each half, bytes that may not be zero
+        self._used = [HALF_BYTES, HALF_BYTES]  # for each half: bytes that may not be zero
         self.pending: dict[Round, list[bytes]] = {}  # envelopes, packed as in the file
         # Skip an incomplete half, which was never acknowledged. Both halves may hold an envelope.
         self._lost: dict[Key, Unsettled] = {}

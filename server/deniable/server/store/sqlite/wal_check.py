@@ -30,12 +30,12 @@ if TYPE_CHECKING:
 
 HEAD = struct.Struct(">8I")
 FRAME_HEAD = 24  # page number, database size after a commit, two salts, two checksums
-SUMMED = 8  # bytes of the head that the checksum covers, besides the page
+SUMMED = 8  # bytes of the head that the checksum covers, in addition to the page
 MAGIC = 0x377F0682  # larger by one if checksums use big-endian words
 FRAMES_PER_READ = 1_024  # their checksums are computed together
 COVER_PAGE = b"\0\0\0\1"  # in the single frame that `write_connection` leaves in an emptied log
 PAGE_SIZE = struct.Struct(">H")  # the field at offset 16 of the database
-MAX_PAGE_BYTES = 65_536  # this size is stored as 1
+MAX_PAGE_BYTES = 65_536  # the field stores this size as 1
 
 
 @dataclass(frozen=True)
