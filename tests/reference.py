@@ -82,7 +82,7 @@ def undocumented(package: str) -> Iterator[str]:
 
 
 def javascript_phrases() -> str:
-    """The sentences about surveys as a module of the JavaScript client."""
+    """Return the sentences about surveys as a module of the JavaScript client."""
     rows = []
     for key, text in ABOUT_SURVEYS.items():
         row = f"  {key}: {json.dumps(text, ensure_ascii=False)},\n"

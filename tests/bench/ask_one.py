@@ -2,7 +2,7 @@
 
 Both surveys spend ε 0.5 in a round. The same fixed people answer both, with fresh noise in each
 round. Their answers go through the survey's own randomizers, in real envelopes, to a real server;
-some people use a whole `Client`. The measure is the mean squared error of the server's estimates
+some people use a complete `Client`. The measure is the mean squared error of the server's estimates
 against the truth about these people, over all rounds and questions.
 
 V is the variance of one report's estimate at its ε, n the number of people, and f the share who

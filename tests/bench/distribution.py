@@ -4,9 +4,10 @@ Coverage: people are drawn at random from shapes that leave a band no slack, and
 exactly. In the worst cell, neither bands nor intervals of quantiles may miss more often than 5 %
 plus five standard deviations.
 
-Error: the mean over the points of the absolute error of the share below each point, for 20,000
-people, raw and consistent. Each error is compared with that of another table or another window at
-the same ε. The consistent error is also compared with the raw one and with the smoothed one.
+Error: the absolute error of the share below a point, averaged over the points, for 20,000 people.
+Raw and consistent estimates are measured. Each error is compared with that of another table or
+another window at the same ε. The consistent error is also compared with the raw one and with the
+smoothed one.
 """
 
 from __future__ import annotations

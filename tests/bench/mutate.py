@@ -4,9 +4,9 @@
     python tests/bench/mutate.py --listed [--only WORD]
 
 Each fault is planted alone, in a copy of the sources and never in the work tree. The tests of its
-file run until one fails or the time is up. A fault that passes all of them is a survivor, and the
-exit code is 1 if there is one. Faults without any effect are not planted; `mutants.py` lists them
-with the reason.
+file run until one fails or the time is up. A fault that no test detects is a survivor, and the exit
+code is 1 if there is one. Faults without any effect are not planted; `mutants.py` lists them with
+the reason.
 
 --most selects N faults at random, always the same for the same seed and sources. On two busy
 processors, 150 faults took nine minutes, so all 1,800 take an hour and three quarters.
@@ -95,7 +95,7 @@ class Listed:
     def file(self) -> str:
         """Return the file that contains the text.
 
-        It is searched for, because code may move between files.
+        All files are searched, because code may move between files.
         """
         pattern = (
             "client/javascript/src/*.js" if self.part == "javascript" else f"{self.part}/**/*.py"

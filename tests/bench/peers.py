@@ -8,8 +8,8 @@ Shares of 128 options are estimated; the true shares follow Zipf's law.
 (pure-ldp needs more packages than it declares). Both sides randomize every answer.
 
 The measures are the mean squared error of the unbiased estimates, and of the estimates that each
-side shows by default: here the nearest possible shares, in multi-freq-ldpy clipped and rescaled
-ones. Each mechanism has TRIALS trials. A ratio may exceed 1 by four standard errors.
+side shows by default: the nearest possible shares here, and clipped and rescaled shares in
+multi-freq-ldpy. Each mechanism has TRIALS trials. A ratio may exceed 1 by four standard errors.
 """
 
 from __future__ import annotations

@@ -85,7 +85,7 @@ def measurement(
 
 
 def one_by_one(mechanism: Mechanism, people: int = 500) -> float:
-    """Return the seconds for one person's report, drawn as on a device; the best of some rounds."""
+    """Return the seconds for one person's report, drawn as on a device, from the best round."""
     given = [mechanism.answer_at(answer) for answer in range(mechanism.answers)]
     held = list(islice(cycle(given), people))
     return min(

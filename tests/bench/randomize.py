@@ -60,7 +60,7 @@ def against_kernel(
 ) -> Measurement:
     """Compare with the kernel's generator.
 
-    Both are called in the same loop, so its overhead is in both.
+    Both are called in the same loop, so both times include its overhead.
     """
 
     def ours() -> None:

@@ -272,7 +272,7 @@ def test_a_number_table_with_less_noise_is_rejected() -> None:
 
 @every_mechanism
 def test_the_rarest_rolls_give_a_symbol_of_the_table(mechanism: Mechanism) -> None:
-    """The draw consists of zero bits only, or of one bits only: no roll falls outside the table."""
+    """All drawn bits are 0, or all are 1: no roll falls outside the table."""
     for answer in {0, mechanism.answers - 1}:
         given = mechanism.answer_at(answer)
         for edge in (lambda bits: 0, lambda bits: (1 << bits) - 1):

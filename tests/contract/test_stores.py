@@ -283,7 +283,7 @@ def test_a_purged_round_is_deleted_in_slices_and_accepts_nothing_more(store: Sto
 def test_a_purge_reads_only_rounds_that_still_have_envelopes(
     sql_store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A purge runs between two groups, so its cost must not grow with the ended rounds."""
+    """A purge runs between two groups, so its cost must not grow with past rounds."""
     asked, rounds = published(sql_store, survey()), range(DECEMBER - 200, DECEMBER + 1)
     with sql_store.transaction() as transaction:
         for number in rounds[:-1]:

@@ -186,7 +186,10 @@ def check_that_an_unknown_option_is_refused(outcome: Outcome) -> None:
 
 @pytest.mark.parametrize("name", STUDIES)
 def test_every_study_fulfils_the_contract(name: str, tmp_path: Path) -> None:
-    """Run it small, in Python and by the command. Then check rows, JSON, text, page and record."""
+    """Run the study at a small size, in Python and by the command.
+
+    Then check rows, JSON, text, page and record.
+    """
     outcome = run_both_ways(name, tmp_path)
     check_that_the_command_prints_one_json_document(outcome)
     check_that_rows_have_the_same_columns_everywhere(outcome)

@@ -54,7 +54,7 @@ def accuracy(weights: list[float], people: list[Person]) -> float:
 
 
 def test_a_model_is_trained_without_anyone_s_gradient(tmp_path: Path) -> None:
-    """Each round has other people.
+    """Each round has different people.
 
     At ε 2 and 1,500 people per round, the accuracy is within four points of that with true
     gradients, and far above one half, the accuracy of a guess.

@@ -71,7 +71,7 @@ def test_the_network_options_work_as_shown(tmp_path: Path) -> None:
 
 
 def test_the_javascript_readme_works_as_shown(place: Published, tmp_path: Path) -> None:
-    """Run it in Node, as its comment describes. Waiting reports are sent when the app ends."""
+    """Run the block in Node, as its comment states. Waiting reports are sent when the app ends."""
     before = place.reports
     block = shown("client/javascript/README.md", "The JavaScript client").text
     comment = '// in Node: fileStorage(folder) from "deniable/file-storage"'

@@ -64,7 +64,7 @@ def test_the_template_covers_three_months_whatever_its_first_day() -> None:
 
 
 def test_the_policy_that_check_prints_allows_exactly_the_survey(tmp_path: Path) -> None:
-    """The policy is Python to copy.
+    """The policy is printed as Python code to copy.
 
     With slightly less budget, the last round is not answered.
     """

@@ -93,7 +93,7 @@ def test_frequent_texts_are_found_from_the_reports_of_clients(tmp_path: Path) ->
 
 
 def test_hostile_texts_are_shown_as_plain_text(here: World) -> None:
-    """The places are pages, CSV and terminals."""
+    """Pages, CSV and terminal output are checked."""
     published, analyst = ask(here), here.bearer("analyst")
     (asked,) = published.survey.questions
     assert isinstance(asked, Text)

@@ -26,7 +26,10 @@ FIRST_ROUND = 683  # December 2026
 def add_round(
     store: Store, published: PublishedSurvey, number: int, people: Sequence[Sequence[int]]
 ) -> None:
-    """Add a round's tally, drawn exactly. For each question, `people` has the number per answer."""
+    """Add a round's tally, drawn from its exact distribution.
+
+    For each question, `people` has the number per answer.
+    """
     rng = np.random.default_rng(number)
     parts = zip(published.survey.questions, people, strict=True)
     cells = np.concatenate([draw_cells(question, held, rng) for question, held in parts])

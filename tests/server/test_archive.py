@@ -393,7 +393,7 @@ def test_archives_are_readable_by_their_owner_only(archive: Path) -> None:
 
 
 def test_a_part_holds_reports_and_nothing_else(archive: Path) -> None:
-    """A part has one column, without ids, times or statistics, and separates joint reports."""
+    """A part has one column, no ids, times or statistics, and separates reports sent together."""
     (path, *_) = sorted(archive.glob("*/661/*.parquet"))
     file = ParquetFile(path)
     assert (file.schema_arrow.names, str(file.schema_arrow.types[0])) == (

@@ -155,9 +155,9 @@ def test_without_an_estimate_nothing_is_drawn() -> None:
 def test_the_axis_of_a_trend_fits_its_intervals_and_for_shares_includes_zero(
     statistic: Statistic, bottom: float
 ) -> None:
-    """The axis ends a tenth of the intervals' reach above them.
+    """The axis extends above the intervals by a tenth of their reach.
 
-    The axis of a mean also begins a tenth below them.
+    The axis of a mean also extends below them by a tenth.
     """
     trend = only(row("a", 0.2, 0.3, 0.4, statistic), row("a", 0.4, 0.5, 0.6, statistic))
     top = 0.64

@@ -248,7 +248,7 @@ def test_a_page_and_its_figures_estimate_each_cross_table_once(
 def test_the_cache_distinguishes_surveys_and_counts() -> None:
     """The two surveys have equal names but different ε.
 
-    Each variant of the counts changes one kind.
+    Each variant changes one kind of count.
     """
     one, other = (
         survey(BIT + choice(BROWSERS, epsilon=epsilon), cross=[PAIR]) for epsilon in ("1", "2")

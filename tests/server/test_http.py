@@ -95,7 +95,7 @@ def test_a_token_cannot_be_an_option_of_a_command() -> None:
 def test_a_session_cookie_allows_reading_but_no_changes(
     here: World, asked: PublishedSurvey
 ) -> None:
-    """A browser attaches the cookie to requests from any site, so it must not publish or close."""
+    """A browser sends the cookie with requests of any site, so it must not allow changes."""
     token = here.token("operator")
     client = here.client
     client.set_cookie("deniable_session", here.session(token))
@@ -161,7 +161,7 @@ def test_the_server_publishes_only_surveys_signed_by_an_enrolled_key(
 def test_other_questions_under_a_name_in_use_need_confirmation(
     here: World, asked: PublishedSurvey
 ) -> None:
-    """The same holds for the verb. The name of a closed or ended survey is free."""
+    """The verb needs confirmation too. The name of a closed or ended survey is free."""
     operator = here.bearer("operator")
     text = render_document(survey(BIT.replace('"crashed"', '"froze"')))
     other = {"document": text.decode(), "signature": sign(text, KEY), "key": PUBLIC}

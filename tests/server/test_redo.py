@@ -1,4 +1,4 @@
-"""Redo file: under load, groups are stored in it, in no order, before they reach the tables."""
+"""Redo file: under load, groups are first stored there, in an order that reveals nothing."""
 
 import os
 import random

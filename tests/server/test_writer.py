@@ -41,7 +41,7 @@ def upload(asked: PublishedSurvey, number: int) -> Upload:
 
 
 class Faulty(SqliteStore):
-    """Real store whose next transactions are complete, but fail to commit as planned."""
+    """Real store whose next transactions raise the planned errors instead of committing."""
 
     faults: list[Exception]
     gate: threading.Event | None = None

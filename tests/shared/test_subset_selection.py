@@ -1,4 +1,4 @@
-"""Small sets over all draws: exactly as probable for all answers, and nearly uniform."""
+"""Small sets over all draws: their probability is equal for all answers, and nearly uniform."""
 
 from __future__ import annotations
 
@@ -49,8 +49,8 @@ def test_a_set_is_equally_probable_for_all_answers_in_it_even_with_few_keys(
 ) -> None:
     """With few keys, sets are far from uniform, and the comparison is exact.
 
-    A set arises from the same number of draws for each answer in it, on a hit, and for each answer
-    outside it, on a miss.
+    On a hit, a set comes from the same number of draws for each answer in it. On a miss, the same
+    holds for each answer outside it.
     """
     monkeypatch.setattr(subset_selection, "PLANES", planes)
     design = small(options, chosen)

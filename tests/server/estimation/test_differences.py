@@ -26,7 +26,7 @@ SHARES = [(0, 0), (0.02, 0), (0.5, 0), (0.5, 0.5), (0.3, 0.1), (1, 1), (0.95, 0.
 def found(question: Question, now: tuple[int, int], then: tuple[int, int]) -> Differences:
     """Return the estimated differences.
 
-    Each pair counts reports of the last option, and all reports.
+    `now` and `then` are pairs: the reports of the last option, and all reports.
     """
     later, earlier = (
         Side(

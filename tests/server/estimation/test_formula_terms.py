@@ -216,7 +216,8 @@ def test_intervals_of_found_texts_allow_for_their_selection() -> None:
 def test_a_p_value_is_corrected_for_every_text_and_every_look() -> None:
     """Every bucket of one text has the highest of 16 counts; chance alone gives (1/16)^6.
 
-    The p-value is multiplied by the four texts and the three looks. Twin: by the four texts only.
+    The p-value is multiplied by the four texts and the three looks. Twin: it is multiplied by the
+    four texts only.
     """
     options = 16
     supports = np.full((FINAL, options), 1_000)

@@ -61,7 +61,7 @@ def test_the_table_of_epsilons_survives_a_round_trip(
 def test_delta_is_the_divergence_of_the_pair_summed_exactly(
     odds: Fraction, people: int, factor: Fraction
 ) -> None:
-    """Sum in fractions over all pairs of counts, without any formula of the product."""
+    """Sum in fractions over all pairs of counts, without any formula from the server's code."""
     first, second = pair(odds, people), pair(1 / odds, people)
     exact = sum(max(Fraction(0), first[x] - factor * second.get(x, Fraction(0))) for x in first)
     got = shuffled_delta(math.log(odds), people, math.log(factor))

@@ -68,7 +68,7 @@ def test_two_texts_with_the_same_buckets_share_their_count_equally() -> None:
 
 
 def final(question: Text, people: dict[str, float]) -> tuple[Counts, Cells]:
-    """Return the expected counts of the final groups, and the buckets of these texts there."""
+    """Return the expected counts of the final groups, and each text's buckets in these groups."""
     counts = counts_of(question.mechanism, expected(question, people))
     own = np.array([question.place(text) for text in people])
     counted = counts.supports[-FINAL:], counts.reports[-FINAL:]

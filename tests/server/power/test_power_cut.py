@@ -1,8 +1,9 @@
 """Power cuts at any moment: acknowledged reports are stored, and counted once.
 
-The real store and writer run above a recorder. From the recording, each test creates a folder as a
-power cut may leave it, opens it with the real store, and compares it with the acknowledgements.
-SIGKILL cannot test this, because the kernel still writes the data of a dead process.
+The real store and writer run on top of a recorder. From the recording, each test creates a folder
+as a power cut may leave it, opens it with the real store, and compares it with the
+acknowledgements. SIGKILL cannot test this, because the kernel still writes the data of a dead
+process.
 """
 
 from __future__ import annotations
@@ -179,7 +180,7 @@ def test_a_store_continues_after_a_cut_and_counts_nothing_twice(
 
 
 def fill_up(tmp_path: Path, envelopes: int) -> int:
-    """Return how often the disk was full while clients sent `envelopes`, with retries."""
+    """Return how often the disk was full while clients sent and resent `envelopes` envelopes."""
     data, log = tmp_path / "data", tmp_path / "log"
     with SqliteStore.create(data) as store:
         published(store, survey())
