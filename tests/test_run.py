@@ -80,7 +80,7 @@ def test_older_pythons_can_read_the_file() -> None:
     ast.parse(source, feature_version=OLDEST_THAT_GETS_A_SENTENCE)
 
 
-def test_an_older_python_gets_the_requirement(checkout: Path) -> None:
+def test_an_older_python_prints_the_requirement(checkout: Path) -> None:
     older = "import sys; sys.version_info = (3, 8, 18); import runpy; runpy.run_path(sys.argv[1])"
     output = subprocess.run(
         [sys.executable, "-c", older, checkout / "run"], capture_output=True, text=True

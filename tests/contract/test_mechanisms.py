@@ -313,7 +313,7 @@ def test_rounding_to_nearest_would_break_epsilon() -> None:
     assert broken > 50
 
 
-def test_the_default_choice_has_the_least_expected_error() -> None:
+def test_the_default_choice_has_the_minimum_expected_error() -> None:
     """The default is k-ary response for few options, then subsets, then geometries.
 
     The error is the total over the options. Subsets of one option equal k-ary response, which has
@@ -331,7 +331,7 @@ def test_the_default_choice_has_the_least_expected_error() -> None:
         assert chosen == pytest.approx(min(named_errors), rel=1e-9)
 
 
-def test_the_default_number_table_has_the_least_worst_variance() -> None:
+def test_the_default_number_table_has_the_minimum_worst_variance() -> None:
     """Search every grid at several ε, and ternary; a grid of one step is one-bit-mean."""
     for text in ("0.3", "1", "1.38", "1.4", "2", "4"):
         epsilon = Epsilon(text)

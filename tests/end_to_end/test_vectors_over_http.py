@@ -69,7 +69,7 @@ def test_a_valid_message_is_counted_once_in_either_encoding(
 
 
 @pytest.mark.parametrize("vector", ENVELOPES["bad_body"], ids=title)
-def test_a_bad_body_is_a_problem_document_and_nothing_is_counted(
+def test_a_bad_body_gets_a_problem_document_and_nothing_is_counted(
     server: Inside, vector: dict[str, str]
 ) -> None:
     before = counted(server)

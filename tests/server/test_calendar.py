@@ -94,7 +94,7 @@ def test_a_distrusted_clock_is_trusted_once_it_is_corrected_days_later(tmp_path:
         assert calendar.clock_fault() is not None
 
 
-def test_time_that_passes_is_trusted(tmp_path: Path) -> None:
+def test_a_clock_that_advances_normally_is_trusted(tmp_path: Path) -> None:
     with SqliteStore.create(tmp_path / "data") as store:
         clock = Hands()
         calendar = Calendar(store, clock)

@@ -129,7 +129,7 @@ def test_everyone_gets_the_same_bytes_and_no_cookie(here: World, asked: Publishe
 
 
 @pytest.mark.parametrize("identifier", ["0" * 64, "abcdef", "app-health", "..%2f..", "é"])
-def test_an_unknown_survey_is_a_problem_document(here: World, identifier: str) -> None:
+def test_an_unknown_survey_gets_a_problem_document(here: World, identifier: str) -> None:
     answer = here.client.get(f"/v1/surveys/{identifier}")
     assert (answer.status_code, answer.content_type) == (404, PROBLEM)
 
@@ -196,7 +196,7 @@ BROKEN = {
 
 
 @pytest.mark.parametrize("reason", BROKEN)
-def test_a_broken_publication_is_a_clear_400(
+def test_a_malformed_publication_gets_a_clear_400(
     here: World, asked: PublishedSurvey, reason: str
 ) -> None:
     answer = publish(here, BROKEN[reason], here.bearer("operator"))
@@ -253,7 +253,7 @@ def test_metrics_count_reports_by_survey_and_outcome(here: World, asked: Publish
     assert "deniable_commit_seconds_count 1.0" in text
 
 
-def test_metrics_are_made_once_a_second(here: World, asked: PublishedSurvey) -> None:
+def test_metrics_are_computed_at_most_once_a_second(here: World, asked: PublishedSurvey) -> None:
     before = here.client.get("/metrics").text
     here.send(envelope(asked, 1))
     assert here.client.get("/metrics").text == before

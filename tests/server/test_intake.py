@@ -245,7 +245,7 @@ def test_an_impossible_report_refuses_its_whole_envelope(
 
 
 @pytest.mark.parametrize(("reports", "length"), [(1, 6), (1, 8), (1, 0), (2, 7), (0, 0), (0, 7)])
-def test_a_payload_must_be_count_times_the_size_of_a_report(
+def test_a_payload_must_have_count_times_the_size_of_a_report(
     here: World, asked: PublishedSurvey, reports: int, length: int
 ) -> None:
     odd = Envelope(asked.id, DECEMBER, bytes(16), reports, bytes(length))

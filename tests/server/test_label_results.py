@@ -195,7 +195,7 @@ def test_one_question_of_several_is_divided_by_label_too(here: World) -> None:
     assert [rows[0].reports for rows in part.questions.values()] == [400, 300]
 
 
-def test_results_are_the_same_whichever_rounds_are_asked_for(here: World) -> None:
+def test_results_are_the_same_whichever_rounds_are_requested(here: World) -> None:
     asked = until_spring(BIT + VERSION)
     published = fill(here, asked, {(0, b"1.0"): 500, (0, b"2.0"): 300})
     fill(here, asked, {(0, b"%d" % n): 100 + n for n in range(150)}, FIRST_ROUND + 1)

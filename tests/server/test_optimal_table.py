@@ -70,7 +70,7 @@ def test_every_table_is_private_complete_and_unbiased(epsilon: str, steps: int |
 
 
 @pytest.mark.parametrize("epsilon", BEST)
-def test_the_worst_answer_has_the_least_possible_variance(epsilon: str) -> None:
+def test_the_worst_answer_has_the_minimum_variance(epsilon: str) -> None:
     """The document alone must match independent figures, within one per cent.
 
     Between two points the variance is a parabola, so the maximum is taken over many positions and

@@ -43,7 +43,7 @@ def test_a_bit_has_the_minimum_variance() -> None:
     ("epsilon", "worst", "limit"),
     [("1", 3.994, 3.990), ("2", 0.8688, 0.8649), ("4", 0.1303, 0.1264), ("6", 0.02795, 0.02695)],
 )
-def test_a_number_comes_near_the_least_variance_of_any_table(
+def test_a_number_has_nearly_the_minimum_variance_of_any_table(
     epsilon: str, worst: float, limit: float
 ) -> None:
     """Compare with independently computed limits, for the mechanism that a survey would use."""
@@ -57,9 +57,7 @@ def test_a_number_comes_near_the_least_variance_of_any_table(
 
 
 @pytest.mark.parametrize(("dimension", "limit"), [(10, 59.73), (100, 629.35), (1_000, 6_326.4)])
-def test_a_vector_comes_within_two_per_cent_of_the_least_error(
-    dimension: int, limit: float
-) -> None:
+def test_a_vector_is_within_two_per_cent_of_the_minimum_error(dimension: int, limit: float) -> None:
     """Compare with independently computed limits.
 
     The noise of a trusted server, summed over all coordinates, is 4 d (d + 1) / (n ε)^2; each of
@@ -106,7 +104,9 @@ def test_a_shuffled_bit_has_independently_computed_figures(
     ],
     ids=lambda asked: asked["kind"],
 )
-def test_shuffled_lies_between_devices_and_a_trusted_server(asked: dict[str, object]) -> None:
+def test_the_shuffled_error_lies_between_the_other_two(
+    asked: dict[str, object],
+) -> None:
     found = plan(asked, 10**5, None)
     order = [found[f"{prefix}half_width_95"] for prefix in ("central_", "shuffled_", "")]
     assert order == sorted(order)

@@ -104,14 +104,14 @@ def test_a_password_works_and_is_never_repeated(cluster: Cluster, database: Data
 # Refusals by the database
 
 
-def test_a_wrong_password_is_one_sentence(cluster: Cluster, database: Database) -> None:
+def test_a_wrong_password_is_refused_in_one_sentence(cluster: Cluster, database: Database) -> None:
     name = str(database.parameters()["dbname"])
     said = refusal(Database(cluster.address(name, PASSWORD)))
     assert "password authentication failed" in said
     assert PASSWORD not in said
 
 
-def test_a_database_that_cannot_be_reached_is_one_sentence(tmp_path: Path) -> None:
+def test_an_unreachable_database_is_refused_in_one_sentence(tmp_path: Path) -> None:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))  # a bound port without a listener
         said = refusal(Database(f"postgresql://127.0.0.1:{taken.getsockname()[1]}/name"))
@@ -119,7 +119,7 @@ def test_a_database_that_cannot_be_reached_is_one_sentence(tmp_path: Path) -> No
     assert "No such file" in refusal(Database(f"postgresql:///name?host={tmp_path}"))
 
 
-def test_a_missing_database_is_one_sentence(cluster: Cluster) -> None:
+def test_a_missing_database_is_refused_in_one_sentence(cluster: Cluster) -> None:
     said = refusal(cluster.database("nowhere"))
     assert 'database "nowhere" does not exist' in said
 
@@ -142,7 +142,7 @@ def test_a_standby_is_refused_at_the_start_and_is_not_ready_later(
         assert here.send(envelope(asked, 1)).json["accepted"] == 1
 
 
-def test_a_role_without_rights_is_one_sentence(cluster: Cluster, database: Database) -> None:
+def test_a_role_without_rights_is_refused(cluster: Cluster, database: Database) -> None:
     cluster.say("DROP ROLE IF EXISTS guest")
     cluster.say("CREATE ROLE guest LOGIN")
     guest = Database(database.url.replace("postgres@", "guest@"))

@@ -180,7 +180,7 @@ def test_http_gives_the_same_document_as_the_function(filled: Filled) -> None:
         ("/v1/surveys/app-health/results.csv?round=1", 404),
     ],
 )
-def test_a_missing_survey_is_a_problem_document(filled: Filled, path: str, status: int) -> None:
+def test_a_missing_survey_gets_a_problem_document(filled: Filled, path: str, status: int) -> None:
     response = filled[0].client.get(path, headers=filled[0].bearer("analyst"))
     assert (response.status_code, response.mimetype) == (status, "application/problem+json")
     assert json.loads(response.data)["status"] == status

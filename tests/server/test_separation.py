@@ -118,7 +118,7 @@ def resident_bytes(scene: Scene, process: str) -> int:
     return 1_024 * int(status.split("VmRSS:")[1].split()[0])
 
 
-def test_no_request_of_any_role_grows_memory_by_more_than_64_mb(scene: Scene) -> None:
+def test_no_request_of_any_role_increases_memory_by_more_than_64_mb(scene: Scene) -> None:
     grown = {}
     for method, path, process in scene.addresses:
         if path.endswith("/close"):
@@ -188,7 +188,7 @@ def test_no_costly_request_cuts_honest_intake_below_half(
 
 
 @pytest.mark.long
-def test_no_request_at_all_cuts_honest_intake_below_half(scene: Scene) -> None:
+def test_no_request_of_any_kind_cuts_honest_intake_below_half(scene: Scene) -> None:
     for method, path, process in scene.addresses:
         if not path.endswith("/close"):
             check_share(scene, method, path, process)

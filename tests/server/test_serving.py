@@ -347,7 +347,7 @@ def test_the_startup_message_shows_the_address_of_the_dashboard_once(data: Path)
     assert "/?token=" in lines[2]
 
 
-def test_a_host_of_another_machine_is_a_clear_error(data: Path) -> None:
+def test_a_host_of_another_machine_gives_a_clear_error(data: Path) -> None:
     done = run_alone("serve", "--data", data, "--host", "192.0.2.1", "--port", 0)
     assert done.returncode == 2
     assert "cannot listen at 192.0.2.1" in done.stderr

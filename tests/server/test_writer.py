@@ -358,7 +358,7 @@ def test_a_purged_round_accepts_nothing_even_if_the_clock_goes_back(store: Fault
     assert counted(store, asked)[0] == 1
 
 
-def test_the_bytes_of_purged_reports_are_gone_from_the_file(tmp_path: Path) -> None:
+def test_the_bytes_of_purged_reports_are_removed_from_the_file(tmp_path: Path) -> None:
     mark = bytes(range(64, 128)) * 10  # fits into one page
     with SqliteStore.create(tmp_path / "data") as store:
         asked = published(store, survey())

@@ -293,7 +293,7 @@ def test_the_test_above_can_fail(twin: str) -> None:
 
 
 @pytest.mark.parametrize(("dimension", "least"), [(10, 59.73), (100, 629.35), (1_000, 6_326.4)])
-def test_the_least_error_is_that_of_privunit(dimension: int, least: float) -> None:
+def test_the_minimum_error_is_that_of_privunit(dimension: int, least: float) -> None:
     """Compare with an independently computed figure for ε 1."""
     gain, _ = best_cap(dimension, 1.0)
     assert 1 / gain**2 - 1 == pytest.approx(least, rel=1e-4)

@@ -153,7 +153,7 @@ def test_grace_retention_and_reports_default_to_14_90_and_100() -> None:
 
 
 @pytest.mark.parametrize("name", mechanisms())
-def test_a_mechanism_is_proved_at_its_least_and_largest_sizes(name: str) -> None:
+def test_a_mechanism_is_proved_at_its_smallest_and_largest_sizes(name: str) -> None:
     each = mechanisms()[name]
     least, most, proved = SIZES[name]
     assert (each.sizes[0], each.sizes[-1], each.proved_sizes) == (least, most, proved)

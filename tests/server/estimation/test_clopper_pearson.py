@@ -157,7 +157,7 @@ def test_the_expansion_uses_the_moments_of_a_beta_distribution(probability: floa
 
 
 @pytest.mark.parametrize("people", [0, 1, 2, 10**6, 10**15])
-def test_limits_hold_their_count_at_every_size(people: int) -> None:
+def test_limits_contain_the_observed_rate_at_every_size(people: int) -> None:
     counts = np.unique(np.array([0, people // 3, people // 2, people]))
     low, high = clopper_pearson(counts, people, 0.95)
     rates = counts / max(people, 1)

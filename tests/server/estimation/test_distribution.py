@@ -201,7 +201,7 @@ def test_the_consistent_version_is_a_distribution_near_the_truth() -> None:
         assert interval.low <= quantile(places, shares, level) <= interval.high
 
 
-def test_the_likeliest_distribution_has_no_negative_share() -> None:
+def test_the_maximum_likelihood_distribution_has_no_negative_share() -> None:
     table = SquareWave(Epsilon("1"), 64)
     for counts in (np.eye(81)[3] * 7, np.eye(81)[80], np.ones(81)):
         shares = likeliest(rows_of(table), counts)

@@ -176,7 +176,7 @@ def test_the_mean_of_these_people_is_covered(table: NumberTable, high: float) ->
     assert missed(table, high, 100, 200, 0.4) > 31  # the twin
 
 
-def test_the_mean_of_these_people_is_narrower_where_they_differ() -> None:
+def test_the_interval_for_these_people_is_narrower_if_they_differ() -> None:
     """With little noise and half of the people at each end, most variation is sampling."""
     table = TABLES[1]
     counts = np.array(table.rows[0], dtype=float) + np.array(table.rows[-1], dtype=float)

@@ -153,7 +153,7 @@ def test_a_thousand_power_cuts_lose_nothing(tmp_path: Path, recorder: Path) -> N
 
 
 @pytest.mark.parametrize("syncs", ["OFF", "TABLES"])
-def test_without_syncs_the_same_cuts_lose_much(tmp_path: Path, recorder: Path, syncs: str) -> None:
+def test_without_syncs_the_same_cuts_lose_data(tmp_path: Path, recorder: Path, syncs: str) -> None:
     """If nothing or only the tables are synced, cuts lose acknowledged envelopes or the whole file.
 
     The first loss comes after some 23 cuts, or earlier if a busy machine makes groups larger.
