@@ -152,7 +152,7 @@ def test_the_client_sends_labels_and_the_arm_that_it_shows(script: Script, tmp_p
     assert reply["status"] == "queued", reply["detail"]
     (envelope,) = parse_envelopes(script.posts[-1].body)
     before, arm, other = reply["arms"]
-    assert (before, other) == ("control", None), "before consent, the first arm"
+    assert (before, other) == ("control", None), "the client must show the first arm before consent"
     sent = decode_labels(parse_document(text), envelope.payload)
     assert sent == {"platform": "mac", "version": None, "search": arm}
 

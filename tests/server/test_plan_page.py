@@ -57,7 +57,7 @@ def test_the_planner_requires_signing_in(here: World) -> None:
 
 @pytest.mark.parametrize("kind", ["bit", "choice", "text", "vector", "number"])
 def test_every_kind_has_a_chart_and_sentences(pages: FlaskClient, kind: str) -> None:
-    """The best model is drawn lowest on the page: a trusted server. Devices are drawn highest."""
+    """A lower line is better: that of a trusted server ends lowest, and that of devices highest."""
     answer = pages.get(f"/plan?kind={kind}&people=1000000&epsilon=1")
     assert answer.status_code == 200
     check_page(answer)

@@ -72,7 +72,7 @@ def _coordinates() -> npt.NDArray[np.int16]:
 
 
 def _counts(first: Encoding, second: Encoding, symbols: Bytes, seconds: Bytes) -> Cells:
-    if type(first) is type(second) is WholeNumber:  # a subclass's symbols may not be cells
+    if type(first) is type(second) is WholeNumber:  # a subclass may use other symbols
         cells = _numbers(symbols) * second.cells + _numbers(seconds)
         return np.bincount(cells, minlength=first.cells * second.cells)
     total = np.zeros((first.cells, second.cells), np.int64)

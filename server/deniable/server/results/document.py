@@ -182,7 +182,7 @@ class WholeVector(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
 class Floor(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Share of a round that a text needs to be found."""
 
-    share: float  # texts with this share are found with a probability of 99 %; 1 or more: no text
+    share: float  # a text with this share is found with probability 99 %; if 1 or more, none is
     people: Count  # that share as a number of reports
     false_discovery: float  # probability of listing any text that no one reported
 
@@ -226,7 +226,7 @@ class Round(RoundFacts, frozen=True, kw_only=True, forbid_unknown_fields=True):
     floor: dict[str, float | None]  # estimates below it cannot be distinguished from 0
     floors: dict[str, Floor] | UnsetType = UNSET  # only for text questions
     questions: dict[str, tuple[Row, ...]]
-    rows_left_out: dict[str, Count] | UnsetType = UNSET  # keyed by question; only if limited
+    rows_left_out: dict[str, Count] | UnsetType = UNSET  # by question; unset if complete
     # only for number questions with enough reports
     distributions: dict[str, Distribution] | UnsetType = UNSET
     cross: tuple[Crossed, ...] | UnsetType = UNSET  # only if the survey crosses questions
@@ -237,7 +237,7 @@ class Round(RoundFacts, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 
 class Event(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Event that an operator noted for a day, such as a release, with the day's round."""
+    """Event that an operator noted for a day, such as a release, with the round of that day."""
 
     day: str
     round: int
