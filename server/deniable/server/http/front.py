@@ -146,8 +146,7 @@ class Bodies:
     """Bodies arriving at one event loop, with limits on time, length and total memory.
 
     A body that takes too long is dropped. If all bodies together take too much memory, the front
-    drops the body that has been arriving for longest, so that deliberately slow senders are dropped
-    first.
+    drops the body that has been arriving longest, so deliberately slow senders are dropped first.
     """
 
     def __init__(self, loop: asyncio.AbstractEventLoop, max_body_bytes: int) -> None:

@@ -104,9 +104,8 @@ class BoundedBodies:
 class BoundedBody:
     """Body that is read completely on first use.
 
-    The request is refused with 503 if no place is free, and with 400 if the body is shorter than
-    its declared length: granian treats such a body as complete, and part of a form can be a valid
-    form.
+    The request gets 503 if no place is free, and 400 if the body is shorter than its declared
+    length: granian treats such a body as complete, and part of a form can be a valid form.
     """
 
     def __init__(self, stream: IO[bytes], places: BoundedSemaphore, declared: int) -> None:

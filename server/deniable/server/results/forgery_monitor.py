@@ -28,11 +28,11 @@ log = logging.getLogger("deniable.server")
 
 
 class ForgeryMonitor:
-    """Background check of every round that can still change, once a minute.
+    """Background check for forged reports, once a minute, in every round that can still change.
 
-    It looks for forged reports, logs warnings and sets a gauge. A round whose envelopes are purged
-    no longer changes; only its results show the warning. Checks of unchanged counts are cached. A
-    failed check is logged and repeated.
+    It logs warnings and sets a gauge. A round with purged envelopes no longer changes; only its
+    results show the warning. Checks of unchanged counts are cached. Failed checks are logged and
+    repeated.
     """
 
     def __init__(

@@ -5,9 +5,8 @@ order of RoundTally. OTHER stands for values that are missing, not listed, or fo
 
 Devices choose the values of an open set, so only the KEPT_VALUES values with the smallest hashes
 have arrays of their own. The largest of these hashes can only decrease, so a value that was folded
-into OTHER stays there. Counts are therefore exact and bounded, and do not depend on the order of
-reports or on which node counts them. Keeping the first or the most common values would reveal the
-order.
+into OTHER stays there. Counts are therefore exact and bounded, and independent of the order of
+reports and of the nodes. Keeping the first or the most common values would reveal the order.
 
 In stored form, entries are sorted. Each has the number of the label (u8), the length of the value
 (u8), the length of the array (u32), the value, and the array as int64, all little-endian.
@@ -29,8 +28,7 @@ if TYPE_CHECKING:
 LabelValue = tuple[int, bytes]  # the label's number, and the value as sent, without padding
 LabelCounts: TypeAlias = "Mapping[LabelValue, npt.NDArray[np.int64]]"
 
-# of listed values, the byte for "not given"; no value of an open set begins with it
-OTHER = b"\xff"
+OTHER = b"\xff"  # "not given" among listed values; no value of an open set begins with it
 NO_LABELS: LabelCounts = {}
 CELL_TYPE = "<i8"
 _HEAD = struct.Struct("<BBI")

@@ -176,10 +176,7 @@ class SqlTransaction(ABC, Generic[Driver]):
         return new
 
     def add(self, sequence: int, tally: RoundTally) -> None:
-        """Add counts to this node's row.
-
-        A damaged row is not changed, because a recount must find it.
-        """
+        """Add counts to this node's row. A damaged row stays unchanged, for a recount."""
         key = (sequence, tally.round, self._node)
         row = self._connection.execute(f"{OF_ROUND} AND node = ?", key).fetchone()
         if row is not None:

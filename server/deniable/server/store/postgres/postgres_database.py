@@ -3,8 +3,7 @@
 PostgreSQL stores rows in the order in which they are written, and each row names its transaction.
 Both would reveal which reports arrived together. Therefore new envelopes go to one of two arrival
 tables while the other is settled: one transaction merges its rows with all settled rows, in the
-order of their keys, into an empty table. The table of an envelope then shows only whether the
-envelope is settled.
+order of their keys, into an empty table. An envelope's table then shows only whether it is settled.
 
 The nodes of a database share three advisory locks, which are released with their transactions.
 

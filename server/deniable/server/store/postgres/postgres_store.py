@@ -173,8 +173,7 @@ class PostgresStore(SqlStore):
 def _delete_envelopes(connection: PostgresConnection, rounds: Iterable[Round], most: int) -> int:
     """Delete up to `most` envelopes of the rounds, and return their number.
 
-    Rows that are being settled are skipped. The next settling removes the deleted bytes from the
-    files.
+    Rows that are being settled are skipped. The next settling removes deleted bytes from the files.
     """
     deleted = 0
     for of, table in ((of, table) for of in rounds for table in ENVELOPES):

@@ -6,9 +6,8 @@ reached the tables is then a duplicate, so it counts once.
 The file has two halves, and at any moment one of them is intact. Each group writes all pending
 envelopes to the other half, in the order of their keys, so that the file does not show which group
 an envelope belongs to. Once that half is on disk, the group zeroes the first one. A half consists
-of 512-byte sectors, each with a checksum. A disk writes a sector completely or not at all. After a
-kill or a power cut, each sector is therefore all zeros or as it was written. Any other content is
-damage.
+of 512-byte sectors, each with a checksum. A disk writes a sector completely or not at all, so after
+a kill or a power cut each sector is all zeros or as it was written. Any other content is damage.
 
 A half starts with the length of its content (u32) and the content's digest (16). For each survey
 and round, the content is
