@@ -62,6 +62,6 @@ def survey(names: list[str], period: str = "month") -> str:
 def position(share: str, mechanism: Mechanism) -> int:
     """Return the coordinate at this share of the range, in whole units of 2^-64 of a step.
 
-    It is rounded up, by less than any coin can show.
+    It is rounded up; the difference is too small to change a report.
     """
     return math.ceil(Fraction(share) * int(mechanism.answer_at(mechanism.size)))

@@ -261,7 +261,7 @@ def imported(path: Path) -> list[str]:
 def imports_of_skeleton(
     folder: Path, module: str = "shared/errors.py", line: str = ""
 ) -> "subprocess.CompletedProcess[str]":
-    """Check the contracts on a small tree that satisfies them, plus one line that may not."""
+    """Check the contracts on a small valid tree, plus one line that may violate a contract."""
     contents = dict.fromkeys((path for _, path, _ in BREACHES.values()), "") | ALLOWED
     for part in PARTS:
         contents.setdefault(f"{part}/__init__.py", "")

@@ -402,7 +402,7 @@ def test_a_failed_write_ends_the_worker_and_the_next_one_continues(data: Path) -
 
 
 def test_a_disk_that_keeps_failing_ends_the_server(data: Path) -> None:
-    """A supervisor can then notice the failure; a process that refuses everything would hide it."""
+    """A supervisor can then restart it; otherwise the process would keep refusing everything."""
     with SqliteStore.create(data) as store:
         asked = published(store, this_month())
     report = envelope(asked, 1, round_number=this_round(asked)).pack()

@@ -235,7 +235,7 @@ VECTORS: dict[str, Callable[[int], Array]] = {
 @pytest.mark.parametrize("shape", VECTORS)
 @pytest.mark.parametrize(("dimension", "seeds"), [(2, 6_000), (10, 6_000), (100, 1_500)])
 def test_reports_are_unbiased_in_several_directions(dimension: int, seeds: int, shape: str) -> None:
-    """The mean report is the gain times the vector, for vectors with one or all coordinates.
+    """The mean report is the gain times the vector, whether one or all coordinates are nonzero.
 
     The error is within seven standard errors, which are at most 0.4 % of the gain. Means of bounded
     and nearly normal values exceed that with probability below 1e-9.

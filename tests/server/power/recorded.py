@@ -35,7 +35,7 @@ def main(data: Path, envelopes: int, syncs: str = "FULL") -> None:
             pragma.replace("FULL", syncs) for pragma in sqlite_database.PRAGMAS
         )
     if syncs != "FULL":
-        redo_file.os = Unsynced()  # type: ignore[assignment,attr-defined]  # all of it but a sync
+        redo_file.os = Unsynced()  # type: ignore[assignment,attr-defined]  # all but the sync
     with SqliteStore.open(data) as store:
         catalogue = Catalogue(store)
         writer = Writer(store, catalogue, Clock(now=lambda: NOON))

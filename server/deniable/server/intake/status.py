@@ -47,7 +47,7 @@ class IntakeStatus(Struct, frozen=True, kw_only=True):
     running: bool = False  # whether the writer is running
     clock_fault: str | None = None  # why the clock is not trusted
     waiting: int = 0  # requests that wait for the disk
-    commits: list[tuple[str, str]] = []  # share of commits within a duration, and that duration
+    commits: list[tuple[str, str]] = []  # (share of commits, maximum duration of these)
     sealing_marks: list[str] = []  # marks, in hex, of the keys that unseal reports
     metrics: str = ""  # for Prometheus
 

@@ -108,7 +108,7 @@ def form_token() -> str:
 
 
 def for_operators(view: Callable[P, ResponseReturnValue]) -> Callable[P, ResponseReturnValue]:
-    """Restrict a view to operators, and changes to forms of the same session's pages."""
+    """Restrict a view to operators, and its changes to requests from forms of the same session."""
 
     @wraps(view)
     def guarded(*args: P.args, **kwargs: P.kwargs) -> ResponseReturnValue:

@@ -83,7 +83,7 @@ class EstimateCache:
     ) -> list[T]:
         """Return the result of `make` for each round, from the cache where possible.
 
-        `make` receives batches of rounds with `cells` counts each; `key` identifies it and the
+        `make` receives batches of rounds with `cells` counts each; `key` identifies `make` and the
         question.
         """
 
