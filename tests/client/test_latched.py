@@ -526,3 +526,13 @@ def test_a_person_sees_the_latching_and_its_cost(script: Script, client_of: Make
         assert f"This survey uses {uses} of the {cap} privacy units (ε)" in told.text
         assert f"1.5 in every 3 rounds{ends}" in told.text
         assert "keeps that report. It sends it again" in told.text
+
+
+def test_a_kept_report_is_sent_once_in_each_round(
+    latched: Script, client_of: MakeClient, day: Callable[[int], None], tmp_path: Path
+) -> None:
+    client = client_of()
+    for number, statuses in ((0, ["queued"]), (1, ["queued", "already-answered"])):
+        day(number)
+        assert [client.answer("app-health", **ANSWERS).status for _ in statuses] == statuses
+    assert len(queued(tmp_path / "state")) == 2

@@ -179,8 +179,8 @@ class AnswerPipeline:
         if not ledger.is_charged(db, person, found.id, span[0]):
             spent = ledger.read_ledger(db, person)
             ledger.write_charge(db, person, spent, found.id, span[0], costs, total)
-        elif (again := ledger.use_kept_report(db, person, found.id, span, round_)) is None:
-            return Outcome("already-answered", _already(survey, round_), found.id, round_)
+        else:
+            again = ledger.use_kept_report(db, person, found.id, span, round_)
         key = outbox.survey_key(db, person, found.id, survey.taken_until(survey.last_round))
         repeats, kept = (again.drawn_in, _decoded(survey, again.payload)) if again else (None, None)
         charges = ledger.count_charges(db)

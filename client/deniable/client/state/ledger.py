@@ -294,22 +294,23 @@ def keep_report(db: Transaction, person: bytes, survey: Survey, envelope: Envelo
 
 def use_kept_report(
     db: Transaction, person: bytes, survey: str, span: range, round_number: int
-) -> KeptReport | None:
+) -> KeptReport:
     """Return the span's report for a later round, and mark the round as used.
 
-    Return None if there is no report, or the round is not later than all before.
+    `has_kept_report` must have allowed the round in the same transaction.
     """
-    where = "WHERE person = :person AND survey = :survey AND first = :first AND used < :round"
-    values = {"person": person, "survey": survey, "first": span[0], "round": round_number}
-    row = db.execute(f"SELECT drawn, payload FROM kept_reports {where}", values).fetchone()  # noqa: S608 - a constant
-    db.execute(f"UPDATE kept_reports SET used = :round {where}", values)  # noqa: S608 - the same
-    return None if row is None else KeptReport(int(row[0]), bytes(row[1]))
+    where = (person, survey, span[0])
+    query = "SELECT drawn, payload FROM kept_reports WHERE person = ? AND survey = ? AND first = ?"
+    drawn, payload = db.execute(query, where).fetchone()
+    query = "UPDATE kept_reports SET used = ? WHERE person = ? AND survey = ? AND first = ?"
+    db.execute(query, (round_number, *where))
+    return KeptReport(int(drawn), bytes(payload))
 
 
 def has_kept_report(
     db: Transaction, person: bytes, survey: str, span: range, round_number: int
 ) -> bool:
-    """Return whether the span's report can be sent in a later round."""
+    """Return whether the span's report can be sent in this round, later than all before."""
     query = "SELECT 1 FROM kept_reports WHERE person = ? AND survey = ? AND first = ? AND used < ?"
     return db.execute(query, (person, survey, span[0], round_number)).fetchone() is not None
 
