@@ -131,11 +131,11 @@ CHECK_FAULTS: dict[str, tuple[str, Fault]] = {
     ),
     "forgets_the_ledger": (
         "forgetting_keeps_the_ledger",
-        Fault("client.js", "ERASABLE = [", 'ERASABLE = ["charge-", '),
+        Fault("client.js", "ERASABLE = [", 'ERASABLE = ["charge-", "round-", '),
     ),
     "spends_without_end": (
         "a_spent_budget_is_never_refilled",
-        Fault("client.js", "if (over) return", "if (false) return"),
+        Fault("ledger.js", "sum > cap", "sum < 0n"),
     ),
 }
 

@@ -29,6 +29,7 @@ const OPERATIONS = {
         keys: policy.keys, questions: policy.questions, surveys: policy.surveys,
         maxEpsilonPerRound: policy.max_epsilon_per_round, maxEpsilon: policy.max_epsilon,
         maxEpsilonPerQuestion: policy.max_epsilon_per_question,
+        maxEpsilonPerSurvey: policy.max_epsilon_per_survey ?? policy.max_epsilon, per: policy.per,
       }),
       storage: fileStorage(state), now: () => clock, sendWithin: send_within,
     });

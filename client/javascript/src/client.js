@@ -3,7 +3,7 @@
 import { describe } from "./description.js";
 import { envelopeId, hmac, packEnvelope } from "./envelope.js";
 import { drawnArm, encodeLabel } from "./labels.js";
-import { charge, overspent, readLedger } from "./ledger.js";
+import { charge, quarterOf } from "./ledger.js";
 import { Outbox } from "./outbox.js";
 import { checkedLabels } from "./policy.js";
 import { hex, unhex, Unusable } from "./survey.js";
@@ -220,20 +220,16 @@ export class Client {
     const costs = new Map(survey.questions.map((question) => [question.name, question.epsilon])),
       total = survey.epsilon; // not the cost of the drawn question: otherwise refusals would reveal the draw
     if ((await this.#consent()) !== consent) return { ...NO_CONSENT };
-    for (;;) { // until no other process charges at the same time
-      const ledger = await readLedger(this.#storage),
-        over = overspent(ledger, costs, total, this.#policy);
-      if (ledger.answered.has(`${id} ${round}`)) {
-        return {
-          status: "already-answered",
-          detail: "this survey was already answered in this round",
-          survey: id,
-          round,
-        };
-      }
-      if (over) return { status: "budget-spent", detail: over, survey: id, round };
-      if (await charge(this.#storage, ledger, id, round, costs, total)) break;
-    }
+    const refusal = await charge(this.#storage, this.#policy, {
+      survey: id,
+      round,
+      quarter: quarterOf(survey.beginOf(round)),
+      name: survey.name,
+      key: survey.signer,
+      costs,
+      total,
+    });
+    if (refusal) return { ...refusal, survey: id, round };
     const key = await this.#key(id, survey), arm = await this.#arm(id, survey);
     const clear = survey.labels.map((label) =>
       encodeLabel(label, label.drawn ? arm : this.#labels.get(label.name))

@@ -65,7 +65,7 @@ async function adopt(parent, folder) {
     });
   }
 }
-const RECORD = /^(consent|charge-\d+|(key|closed|list|report|try)-[0-9a-f]{64}[0-9-]*)$/;
+const RECORD = /^(consent|charge-\d+|(key|closed|list|report|round|try)-[0-9a-f]{64}[0-9-]*)$/;
 
 /** @param {string} path @param {string} flags @param {(file: import("node:fs/promises").FileHandle) => Promise<void>} [change] */
 async function synced(path, flags, change) {

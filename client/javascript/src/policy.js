@@ -10,8 +10,10 @@ const KINDS = ["bit", "number", "choice", "text"];
  * @property {string[]} keys raw Ed25519 public keys in hex; only surveys that they signed are answered
  * @property {Record<string, "bit" | "number" | "choice" | "text">} questions the questions that the app answers, with the kind of each
  * @property {string} [maxEpsilonPerRound] the maximum ε of one survey in one round, as exact decimal text
- * @property {string} [maxEpsilon] the maximum ε that this install ever spends, over all surveys and rounds
+ * @property {string} [maxEpsilon] the maximum ε that this install spends in a calendar quarter, over all surveys and rounds
+ * @property {string} [maxEpsilonPerSurvey] the same for each name and signing key of a survey
  * @property {string} [maxEpsilonPerQuestion] the same for each question name, so that republishing a question does not refill its budget
+ * @property {"quarter" | "lifetime"} [per] the time in which these three are spent; "lifetime": they never renew
  * @property {string[]} [labels] the names of the labels that may be sent in clear with a report
  * @property {string[]} [surveys] ids of surveys, if the app answers only these
  */
@@ -23,8 +25,10 @@ export class Policy {
       keys,
       questions,
       maxEpsilonPerRound = "2",
-      maxEpsilon = "6",
+      maxEpsilon = "8",
+      maxEpsilonPerSurvey = "2",
       maxEpsilonPerQuestion,
+      per = "quarter",
       surveys,
       labels = [],
     },
@@ -45,6 +49,11 @@ export class Policy {
     }
     this.roundCap = cap("maxEpsilonPerRound", maxEpsilonPerRound);
     this.totalCap = cap("maxEpsilon", maxEpsilon);
+    this.surveyCap = cap("maxEpsilonPerSurvey", maxEpsilonPerSurvey);
+    if (per !== "quarter" && per !== "lifetime") {
+      throw new TypeError('per: write "quarter" or "lifetime"');
+    }
+    this.per = per;
     this.questionCap = maxEpsilonPerQuestion === undefined
       ? this.totalCap
       : cap("maxEpsilonPerQuestion", maxEpsilonPerQuestion);

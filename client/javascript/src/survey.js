@@ -188,6 +188,7 @@ export function parseSurvey(text) {
     labels: labels ?? [],
     roundOf: of,
     roundAt,
+    beginOf: (/** @type {number} */ round) => begins?.(round) ?? opens,
     takenUntil,
     keyUntil: takenUntil(of(closes)),
     /** The ε of one round. If one question is drawn, a report reveals nothing about the others. */

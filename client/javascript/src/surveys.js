@@ -6,7 +6,7 @@ import { request } from "./transport.js";
 const FRESH = 3_600_000, MAX_LIST_BYTES = 2 ** 25, MAX_LISTED = 1_000, MAX_PAUSE = 300_000;
 
 /**
- * @typedef {ReturnType<typeof parseSurvey>} Survey
+ * @typedef {ReturnType<typeof parseSurvey> & {signer: string}} Survey the public key that signed it, too
  * @typedef {{id: string, document: string, signature: string, key: string, state: string}} Listed
  * @typedef {Listed & {name: string, problem?: string}} Entry an entry with a problem has no document
  * @typedef {{id: string, survey: Survey} | {status: "refused" | "no-survey" | "closed", detail: string, survey?: string}} Choice
@@ -172,7 +172,7 @@ export class Surveys {
       if (this.#policy.surveys?.includes(entry.id) === false) {
         return "the app's policy allows only other surveys";
       }
-      return parseSurvey(entry.document);
+      return { ...parseSurvey(entry.document), signer: entry.key };
     } catch (error) {
       if (error instanceof Refused) return error.message;
       throw error;
