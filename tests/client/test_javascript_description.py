@@ -17,8 +17,8 @@ from tests.client.scripted import KEY, OTHER_KEY, Script, document, entry
 from tests.eventually import PATIENCE
 from tests.node import NODE
 from tests.reference import PHRASES, javascript_phrases
-from tests.shared.test_phrases import SURVEYS
-from tests.survey_texts import number, survey_text
+from tests.shared.test_phrases import SURVEYS, TEXT
+from tests.survey_texts import bit, choice, number, survey_text
 
 PROGRAM = """
 import { Client, Policy } from "./client/javascript/src/index.js";
@@ -36,7 +36,6 @@ if (consent) {
 console.log(JSON.stringify(await client.describe(wanted, { shipped, texts })));
 await client.close();
 """
-LATCHED = {name for name in SURVEYS if name.startswith("latched")}
 
 
 def described(tmp_path: Path, **changes: Any) -> Any:  # Any: JSON
@@ -58,10 +57,14 @@ ODD = {
         '[[question]]\nname = "a"\nkind = "choice"\nover = "first"\nepsilon = "1"\n'
         'options = ["a\\nb", "\\u202e", "\\U0001F600", "x\\u0007"]\n'
     ),
+    "several latched questions": survey_text(
+        bit() + number(name="minutes") + choice(300), ask=1, repeat="latched", repeat_rounds=2
+    ),
+    "latched text": survey_text(TEXT, repeat="latched", repeat_rounds=2),
 }
 
 
-@pytest.mark.parametrize("name", [name for name in (*SURVEYS, *ODD) if name not in LATCHED])
+@pytest.mark.parametrize("name", [*SURVEYS, *ODD])
 def test_both_clients_use_the_same_words(tmp_path: Path, name: str) -> None:
     survey = parse_toml((SURVEYS | ODD)[name])
     shipped = entry(render_document(survey))
@@ -73,6 +76,7 @@ def test_both_clients_use_the_same_words(tmp_path: Path, name: str) -> None:
     for key in ("privacy", "stop"):
         assert told[key] == list(getattr(expected, key))
     assert (told["asksOne"], told["rounds"]) == (expected.asks_one, expected.rounds)
+    assert told["repeatRounds"] == expected.repeat_rounds
     assert told["questions"] == [
         {
             "name": question.name,

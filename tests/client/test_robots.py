@@ -97,7 +97,8 @@ def test_the_javascript_client_knows_the_same_robots(
     program = f"""
         import {{ Client, Policy }} from "./client/javascript/src/index.js";
         import {{ fileStorage }} from "./client/javascript/src/file-storage.js";
-        const policy = new Policy({{ keys: ["{policy_key}"], questions: {{ crashed: "bit" }} }});
+        const questions = {{ crashed: "bit" }};
+        const policy = new Policy({{ keys: ["{policy_key}"], questions, per: "lifetime" }});
         const now = () => Date.parse("2026-12-10T12:00Z");
         for (const allowCi of [false, true]) {{
             const storage = fileStorage({str(tmp_path / "state")!r});

@@ -64,25 +64,35 @@ RULE_FAULTS: dict[str, tuple[str, Fault]] = {
     ),
     "believes_a_list_from_the_future": (
         "a_list_from_the_future_is_fetched_again",
-        Fault("surveys.js", "kept && kept.fetched <= now &&", "kept &&"),
+        Fault("surveys.js", "kept.fetched <= now && now <", "now <"),
+    ),
+    "fetches_a_list_that_no_answer_needs": (
+        "no_list_is_fetched_for_a_round_that_is_charged",
+        Fault("surveys.js", "fresh ? choice : await settle(choice)", "fresh ? choice : undefined"),
     ),
     "keeps_the_consent_before_a_withdrawal": (
         "consent_after_a_withdrawal_is_another_consent",
-        Fault("client.js", "(this.#withdrawn || !before?.given)", "!before?.given"),
+        Fault("person.js", "withdrawn.has(mark) || !before?.given", "!before?.given"),
     ),
     "keeps_its_keys": (
         "keys_are_destroyed_once_no_report_is_accepted",
-        Fault("client.js", '["key-", "closed-"].map(', '["closed-"].map('),
+        Fault("person.js", '["key-", "kept-", "closed-"].map(', '["kept-", "closed-"].map('),
     ),
     "charges_after_a_withdrawal": (
         "consent_is_read_again_before_the_charge",
         Fault(
-            "client.js", "if ((await this.#consent()) !== consent) return { ...NO_CONSENT };", ""
+            "person.js",
+            "if ((await consentAt(core, place)) !== place.consent) return { ...NO_CONSENT };",
+            "",
         ),
     ),
     "queues_after_a_withdrawal": (
         "consent_is_read_again_before_queueing",
-        Fault("client.js", "if ((await this.#consent()) !== consent) {", "if (false) {"),
+        Fault(
+            "person.js",
+            "if ((await consentAt(this.#core, place)) !== place.consent) {",
+            "if (false) {",
+        ),
     ),
     "sends_after_a_withdrawal": (
         "consent_is_read_again_before_sending",
@@ -131,7 +141,7 @@ CHECK_FAULTS: dict[str, tuple[str, Fault]] = {
     ),
     "forgets_the_ledger": (
         "forgetting_keeps_the_ledger",
-        Fault("client.js", "ERASABLE = [", 'ERASABLE = ["charge-", "round-", '),
+        Fault("person.js", "PERSONAL = [", 'PERSONAL = ["charge-", "round-", '),
     ),
     "spends_without_end": (
         "a_spent_budget_is_never_refilled",

@@ -29,7 +29,8 @@ const OPERATIONS = {
         keys: policy.keys, questions: policy.questions, surveys: policy.surveys,
         maxEpsilonPerRound: policy.max_epsilon_per_round, maxEpsilon: policy.max_epsilon,
         maxEpsilonPerQuestion: policy.max_epsilon_per_question,
-        maxEpsilonPerSurvey: policy.max_epsilon_per_survey ?? policy.max_epsilon, per: policy.per,
+        maxEpsilonPerSurvey: policy.max_epsilon_per_survey ?? policy.max_epsilon,
+        per: policy.per ?? "lifetime",
       }),
       storage: fileStorage(state), now: () => clock, sendWithin: send_within,
     });
@@ -47,7 +48,6 @@ const OPERATIONS = {
   flush: async () => ({ waiting: await client.flush(PATIENT) }),
   forget: async () => ({ done: await client.forget() }),
   randomize(vector) {
-    if (!(vector.mechanism in MECHANISMS)) return { unsupported: vector.mechanism };
     let drawn = unhex(vector.draw);
     const made = mechanism(vector);
     const answer = typeof vector.answer === "number" ? made.answerAt(vector.answer) : vector.answer.split("/").map(BigInt);

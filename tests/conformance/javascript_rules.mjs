@@ -38,7 +38,7 @@ class World {
     crypto.getRandomValues = (array) =>
       array instanceof Uint32Array ? array.fill(this.fraction * 2 ** 32) : realValues(array);
     this.client = new Client("https://stats.example.org", {
-      policy: new Policy({ keys: [key], questions: KINDS }),
+      policy: new Policy({ keys: [key], questions: KINDS, maxEpsilonPerSurvey: "8" }),
       storage: this.disk = this.storage(),
       now: () => NOW,
       draw: (count) => {
@@ -168,11 +168,22 @@ const RULES = {
   async a_list_from_the_future_is_fetched_again() {
     let now = NOW;
     const world = new World({ now: () => now });
+    await world.client.consent(true);
     for (const [time, lists] of [[NOW, 1], [NOW + 1, 1], [NOW - 1, 2]]) {
       now = time;
-      await world.answer();
+      await world.client.prefetch();
       equal(world.requests.length - world.posts().length, lists, "lists fetched");
     }
+  },
+
+  async no_list_is_fetched_for_a_round_that_is_charged() {
+    let now = NOW;
+    const world = new World({ now: () => now });
+    for (const status of ["queued", "already-answered"]) {
+      equal(await world.answer(), status, "status");
+      now += 7_200_000;
+    }
+    equal(world.requests.length - world.posts().length, 1, "lists fetched");
   },
 
   async consent_after_a_withdrawal_is_another_consent() {

@@ -3,7 +3,11 @@
 import { BILLION, exp } from "./exact.js";
 import { ENGLISH } from "./phrases.js";
 
-const DAY = 86_400_000, BITS = 128n, MAX_OPTIONS = 20, MAX_CHARACTERS = 2_000;
+const DAY = 86_400_000,
+  FINGERPRINT_BITS = Math.log2(1_000),
+  BITS = 128n,
+  MAX_OPTIONS = 20,
+  MAX_CHARACTERS = 2_000;
 const MAX_SHOWN_EPSILON = 30n * BILLION;
 
 /**
@@ -17,9 +21,9 @@ const MAX_SHOWN_EPSILON = 30n * BILLION;
  * @param {string} id @param {Survey} survey @param {import("./policy.js").Policy} policy @param {Texts} [replaced] */
 export function describe(id, survey, policy, replaced = {}) {
   const texts = { ...ENGLISH, ...replaced };
-  const reports = min(BigInt(survey.rounds), policy.totalCap / survey.epsilon);
+  const reports = min(BigInt(survey.draws), policy.totalCap / survey.epsilon);
   const questions = survey.questions.map((question) => describeQuestion(question, reports, texts));
-  const { rounds, asksOne } = survey, several = rounds > 1;
+  const { rounds, asksOne, repeatRounds } = survey, several = rounds > 1;
   const title = shown(survey.title), purpose = shown(survey.purpose), owner = shown(survey.owner);
   const every = texts[/** @type {"every_day"} */ (`every_${survey.period}`)];
   const when = fill(texts.when, {
@@ -27,7 +31,7 @@ export function describe(id, survey, policy, replaced = {}) {
     opens: iso(survey.opens),
     closes: iso(survey.closes - DAY),
   });
-  const growth = [survey.epsilon, survey.epsilon * BigInt(rounds)].map((epsilon) =>
+  const growth = [survey.epsilon, survey.epsilon * BigInt(survey.draws)].map((epsilon) =>
     growthOf(epsilon, texts)
   );
   const labels = survey.labels.map(({ name, listed }) =>
@@ -35,8 +39,12 @@ export function describe(id, survey, policy, replaced = {}) {
   );
   const privacy = [
     texts.noise,
-    fill(texts.round, { growth: growth[0] }),
+    fill(repeatRounds > 1 ? texts.span : texts.round, {
+      rounds: grouped(repeatRounds),
+      growth: growth[0],
+    }),
     ...(several ? [fill(texts.survey, { rounds: grouped(rounds), growth: growth[1] })] : []),
+    ...repeated(survey, texts),
     fill(texts.clear, { names: [texts.clear_survey, texts.clear_round, ...labels].join(", ") }),
     texts.address,
   ];
@@ -71,6 +79,7 @@ export function describe(id, survey, policy, replaced = {}) {
     owner,
     when,
     rounds,
+    repeatRounds,
     asksOne,
     questions: questions.map((question) => ({ ...question, odds: question.odds.trim() })),
     privacy,
@@ -104,17 +113,43 @@ function describeQuestion({ name, kind, epsilon, words }, reports, texts) {
   };
 }
 
+/** Describe what reports that several rounds share hide and reveal. @param {Survey} survey @param {typeof ENGLISH} texts */
+function repeated({ repeatRounds, questions, asksOne }, texts) {
+  if (repeatRounds === 1) return [];
+  const symbols = questions.map((question) => question.symbols);
+  const bits = asksOne
+    ? log2(symbols.reduce((a, b) => a + b))
+    : symbols.reduce((sum, number) => sum + log2(number), 0);
+  return [
+    fill(texts.kept_report, { rounds: grouped(repeatRounds) }),
+    texts.late_change,
+    bits > FINGERPRINT_BITS
+      ? fill(texts.linked, { bits: grouped(halfToEven(bits)) })
+      : fill(texts.not_linked, { reports: grouped(halfToEven(2 ** bits)) }),
+  ];
+}
+
+/** @param {bigint} number */
+function log2(number) {
+  const more = Math.max(0, number.toString(2).length - 60);
+  return more + Math.log2(Number(number >> BigInt(more)));
+}
+
+/** Round as Python does. @param {number} x */
+const halfToEven = (x) => x % 1 === 0.5 ? 2 * Math.round(x / 2) : Math.round(x);
+
 /** Describe the budget of all rounds, or of those that the app's own limit allows. @param {Survey} survey @param {import("./policy.js").Policy} policy @param {typeof ENGLISH} texts */
-function capsOf({ epsilon, rounds }, { roundCap, totalCap }, texts) {
+function capsOf({ epsilon, rounds, draws, repeatRounds }, { roundCap, totalCap }, texts) {
   if (epsilon > roundCap) {
     return fill(texts.caps_refused, { asked: decimal(epsilon), limit: decimal(roundCap) });
   }
-  const answered = min(BigInt(rounds), totalCap / epsilon);
+  const drawn = min(BigInt(draws), totalCap / epsilon);
+  const answered = min(BigInt(rounds), drawn * BigInt(repeatRounds));
   const caps = fill(rounds === 1 ? texts.caps : texts.caps_of_rounds, {
-    used: decimal(epsilon * answered),
+    used: decimal(epsilon * drawn),
     limit: decimal(totalCap),
     each: decimal(epsilon),
-    span: texts.each_round,
+    span: fill(repeatRounds > 1 ? texts.each_span : texts.each_round, { rounds: repeatRounds }),
   });
   return answered === BigInt(rounds)
     ? caps
@@ -136,18 +171,18 @@ const fill = (form, values) => form.replace(/\{(\w+)\}/g, (_, name) => String(va
 const min = (a, b) => a < b ? a : b;
 
 /** @param {number} time */
-const iso = (time) => new Date(time).toISOString().slice(0, 10);
+export const iso = (time) => new Date(time).toISOString().slice(0, 10);
 
 /** @param {number} number */
 export const grouped = (number) =>
   number.toLocaleString("en-US", { maximumFractionDigits: 20 }).replace("-", "−");
 
 /** Return the shortest decimal text of a number of billionths. @param {bigint} billionths */
-const decimal = (billionths) =>
+export const decimal = (billionths) =>
   `${billionths / BILLION}.${String(billionths % BILLION).padStart(9, "0")}`.replace(/\.?0+$/, "");
 
 /** Return a text without characters that move a cursor, begin a line or change the writing direction. @param {string} text */
-function shown(text) {
+export function shown(text) {
   const characters = [...text];
   const escaped = characters.slice(0, MAX_CHARACTERS).join("").replace(
     /(?! )[\p{C}\p{Z}]/gu,

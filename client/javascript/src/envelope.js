@@ -2,10 +2,12 @@
 
 import { unhex } from "./survey.js";
 
-export const CONTENT_TYPE = "application/vnd.deniable.envelopes";
+/** Return the media type of an envelope's bytes: a sealed one begins with other letters. @param {Uint8Array} bytes */
+export const contentType = (bytes) =>
+  `application/vnd.deniable.${bytes[2] === "S".charCodeAt(0) ? "sealed" : "envelopes"}`;
 
-/** @param {...(Uint8Array | string)} parts text is ASCII */
-function joined(...parts) {
+/** @param {...(Uint8Array | string)} parts */
+export function joined(...parts) {
   return Uint8Array.from(
     parts.flatMap((part) =>
       Array.from(typeof part === "string" ? new TextEncoder().encode(part) : part)
@@ -14,7 +16,7 @@ function joined(...parts) {
 }
 
 /** @param {number} number */
-function u32(number) {
+export function u32(number) {
   const view = new DataView(new ArrayBuffer(4));
   view.setUint32(0, number, true);
   return new Uint8Array(view.buffer);

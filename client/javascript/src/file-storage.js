@@ -17,7 +17,11 @@ export function fileStorage(parent) {
   const folder = join(parent, "deniable");
   /** @type {Promise<void> | undefined} */
   let adopted;
-  const ready = () => adopted ??= adopt(parent, folder);
+  return records(folder, () => adopted ??= adopt(parent, folder));
+}
+
+/** @param {string} folder @param {() => Promise<void>} ready @returns {import("./ledger.js").Storage} */
+function records(folder, ready) {
   /** @param {string} name @param {unknown} value @param {(from: string, to: string) => Promise<void>} place */
   async function write(name, value, place) {
     await mkdir(folder, { recursive: true, mode: 0o700 });
@@ -31,6 +35,7 @@ export function fileStorage(parent) {
     await synced(folder, "r"); // the new name must reach the disk too
   }
   return {
+    within: (name) => records(join(folder, name), ready),
     get: (name) =>
       usable(
         ready().then(() => readFile(join(folder, name), "utf8")).then(JSON.parse),
@@ -65,7 +70,8 @@ async function adopt(parent, folder) {
     });
   }
 }
-const RECORD = /^(consent|charge-\d+|(key|closed|list|report|round|try)-[0-9a-f]{64}[0-9-]*)$/;
+const RECORD =
+  /^(consent|participation|charge-\d+|(key|closed|list|report|round|try)-[0-9a-f]{64}[0-9-]*)$/;
 
 /** @param {string} path @param {string} flags @param {(file: import("node:fs/promises").FileHandle) => Promise<void>} [change] */
 async function synced(path, flags, change) {

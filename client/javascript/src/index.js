@@ -1,2 +1,3 @@
-export { Client, InvalidAnswer } from "./client.js";
+export { Client, InvalidPerson } from "./client.js";
+export { InvalidAnswer } from "./person.js";
 export { Policy } from "./policy.js";

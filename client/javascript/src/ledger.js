@@ -18,6 +18,7 @@ import { sha256, Unusable } from "./survey.js";
  * @property {(name: string, value: unknown) => Promise<void>} put
  * @property {(name: string) => Promise<void>} remove
  * @property {(prefix: string) => Promise<string[]>} names with this prefix
+ * @property {(name: string) => Storage} [within] records of their own under a name, apart from these
  *
  * @typedef {{total: bigint, questions: Map<string, bigint>, surveys: Map<string, bigint>}} Sums in billionths of ε; surveys by name and signing key
  * @typedef {{survey: string, round: number, quarter: string, name: string, key: string, costs: Map<string, bigint>, total: bigint}} Charge
@@ -103,7 +104,7 @@ const damaged = () =>
   new Unusable("the ledger is damaged, so the ε already spent is unknown; nothing was charged");
 
 /** Return why a charge exceeds the caps. @param {Ledger} ledger @param {Charge} charged @param {import("./policy.js").Policy} policy */
-function overspent(ledger, { quarter, name, key, costs, total }, policy) {
+export function overspent(ledger, { quarter, name, key, costs, total }, policy) {
   const renews = policy.per === "quarter", spent = renews ? ledger.spent : ledger.life;
   const limits = [
     { cap: policy.totalCap, sum: spent.total + total, of: "maxEpsilon is left" },

@@ -1,5 +1,6 @@
 /** The mechanisms of PROTOCOL.md, section 3: their integers, and the draw that makes a report. */
 
+import { reaches } from "./codewords.js";
 import { BILLION, ceilUnits, exp, ONE, within } from "./exact.js";
 import { bestGeometry, differenceSet } from "./geometries.js";
 
@@ -8,10 +9,12 @@ const LARGEST_BIAS = 2n ** 88n; // 2^-40 of a step; values and probabilities are
 
 /**
  * @typedef {(bytes: number) => DataView} Draw returns this many random bytes
- * @typedef {number | readonly [bigint, bigint] | readonly number[]} Answer an index, a place in a number's range, or an index for each group
+ * @typedef {{direction: readonly number[], length: bigint}} Placed a vector: whole multiples of 2^-32, and a length in units of 2^-64
+ * @typedef {number | readonly [bigint, bigint] | readonly number[] | Placed} Answer an index, a place in a number's range, an index for each group, or a vector
  * @typedef {object} Mechanism
  * @property {bigint[]} integers
  * @property {number} answers the number of possible answers
+ * @property {bigint} symbols the number of possible reports
  * @property {(number: number) => Answer} answerAt
  * @property {(answer: Answer, draw: Draw) => Uint8Array} randomize the payload of one report
  * @property {boolean} [isProved] false if the integers could not be proved; absent if a formula determines them
@@ -36,6 +39,7 @@ function randomizedResponse(e) {
   return {
     integers: [lie],
     answers: 2,
+    symbols: 2n,
     answerAt: itself,
     randomize: (answer, draw) => payload(Number(answer) ^ Number(u64(draw(8)) < lie), 1),
   };
@@ -47,6 +51,7 @@ function kRandomizedResponse(e, k) {
   return {
     integers: [lie],
     answers: k,
+    symbols: BigInt(k),
     answerAt: itself,
     randomize(answer, draw) {
       const roll = u64(draw(8)), far = roll - keep;
@@ -63,6 +68,7 @@ function unary(e, k) {
   return {
     integers: [lie],
     answers: k,
+    symbols: 1n << BigInt(k),
     answerAt: itself,
     randomize(answer, draw) {
       const roll = draw(9 * k + 1),
@@ -93,6 +99,7 @@ function subsetSelection(e, k) {
   return {
     integers: [d, miss],
     answers: k,
+    symbols: 1n << K,
     answerAt: itself,
     randomize(answer, draw) {
       const roll = draw(25 + PLANES * stride), coin = roll.getUint8(24) & 1;
@@ -166,6 +173,7 @@ function projectiveGeometry(e, k) {
   return {
     integers: [BigInt(geometry.q), N, blind],
     answers: k,
+    symbols: N,
     answerAt: itself,
     randomize(answer, draw) {
       set ??= differenceSet(geometry);
@@ -196,6 +204,7 @@ function numberTable(e, integers, rows) {
   return {
     integers,
     answers: rows.length,
+    symbols: BigInt(columns.length),
     answerAt: (n) => [BigInt(n), BigInt(steps)],
     randomize(answer, draw) {
       const [numerator, denominator] = /** @type {[bigint, bigint]} */ (answer);
@@ -223,6 +232,7 @@ const grouped = (design) => (e, k, _, groups = 3) => {
   return {
     integers: chosen.integers,
     answers: k,
+    symbols: ((chosen.symbols - 1n) << 8n) + BigInt(groups),
     answerAt: (n) => Array.from({ length: groups }, () => n),
     randomize(answer, draw) {
       const group = Number((u64(draw(8)) * BigInt(groups)) >> 64n);
@@ -324,6 +334,65 @@ function optimalTable(e, m, given) {
   return { ...table, isProved: table.isProved && whole && ascending && unbiased };
 }
 
+const PLACE = 2 ** 10, FAR = 2 ** 34, KEY_BITS = 44; // a key is a reach with its pair's number, so no two are equal
+
+/**
+ * Report one of M public directions, more often one of the k closest to the vector. The survey chooses M and k.
+ * @param {bigint} e @param {number} d @param {bigint[]} given @returns {Mechanism | undefined}
+ */
+function kClosest(e, d, given) {
+  const [M, k] = given;
+  if (given.length !== 3 || !(M >= 16n && M <= 1_024n) || (M & (M - 1n)) || k < 1n || 2n * k > M) {
+    return undefined;
+  }
+  let [far] = ceilUnits(e, BILLION, (E, on) => [
+    on.over(on.whole(1n), on.plus(on.times(on.plus(E, -1n), on.whole(k)), M)),
+  ]);
+  while ((ONE - far * (M - k)) % k) far++;
+  const near = (ONE - far * (M - k)) / k;
+  const weights = [[far, far], [near, far], [far, near]]; // of a pair: far, or near at one of its ends
+  return {
+    integers: [M, k, far],
+    answers: 2 * d,
+    symbols: M << 64n,
+    answerAt: (n) => ({
+      direction: Array.from(
+        { length: d },
+        (_, i) => i === n >> 1 ? (1 - 2 * (n & 1)) * 2 ** 32 : 0,
+      ),
+      length: ONE,
+    }),
+    randomize(answer, draw) {
+      const { direction, length } = /** @type {Placed} */ (answer);
+      const roll = draw(24), seed = u64(roll), coin = u64(roll, 8), pick = u64(roll, 16);
+      const reached = reaches(seed, Number(M / 2n), direction);
+      const keys = reached.map((reach, pair) => Math.floor(Math.abs(reach) + FAR) * PLACE + pair);
+      const least = leastOf(keys, Number(k));
+      let sum = 0n, codeword = -1;
+      keys.forEach((key, pair) => {
+        for (const units of weights[Number(key >= least) << Number(reached[pair] < 0)]) {
+          codeword += Number(sum <= pick);
+          sum += units;
+        }
+      });
+      const back = Number((coin + ((ONE - length) >> 1n)) >> 64n); // 1 with probability (1 - length) / 2
+      return Uint8Array.of(...payload(seed, 8), ...payload(codeword ^ back, bytesFor(Number(M))));
+    },
+    isProved: far > 0n && far <= near && within(e, near, far),
+  };
+}
+
+/** Return the least of the `chosen` largest keys, all different, in a fixed number of steps. @param {number[]} keys @param {number} chosen */
+function leastOf(keys, chosen) {
+  let least = 2 ** KEY_BITS;
+  for (let bit = KEY_BITS - 1; bit >= 0; bit--) {
+    const higher = least + 2 ** bit;
+    const count = keys.reduce((sum, key) => sum + Number(key >= higher), 0);
+    least = [least, higher][Number(count >= chosen)];
+  }
+  return least;
+}
+
 /**
  * `given`: the integers come with the survey. `step`: the distance between allowed sizes, if not all are allowed.
  * @typedef {object} Listed
@@ -358,4 +427,5 @@ export const MECHANISMS = {
     sizes: [2, 65_536],
     make: grouped(projectiveGeometry),
   },
+  "k-closest": { kind: "vector", sizes: [2, 1_024], given: true, make: kClosest },
 };

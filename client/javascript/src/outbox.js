@@ -3,7 +3,7 @@
  * the same bytes, at a random moment and in random order: ten attempts at first, then one a day.
  */
 
-import { CONTENT_TYPE } from "./envelope.js";
+import { contentType } from "./envelope.js";
 import { hex, unhex } from "./survey.js";
 import { request } from "./transport.js";
 
@@ -26,7 +26,7 @@ export class Outbox {
   /** @type {ReturnType<typeof setTimeout> | undefined} */
   #timer;
 
-  /** @param {string} server @param {import("./ledger.js").Storage} storage @param {() => number} now @param {number} within ms @param {() => Promise<string | undefined>} consent */
+  /** @param {string} server @param {import("./ledger.js").Storage} storage @param {() => number} now @param {number} within ms @param {(person: string) => Promise<string | undefined>} consent */
   constructor(server, storage, now, within, consent) {
     this.#server = server;
     this.#storage = storage;
@@ -35,11 +35,12 @@ export class Outbox {
     this.#consent = consent;
   }
 
-  /** @param {string} name @param {Uint8Array} bytes @param {string} consent the id of the consent under which it was made @param {number} until */
-  async queue(name, bytes, consent, until) {
+  /** @param {string} name @param {Uint8Array} bytes @param {string} consent the id of the consent under which it was made @param {number} until @param {string} person the mark of a person; "" for the install itself */
+  async queue(name, bytes, consent, until, person) {
     const due = this.#now() + uniform(this.#within);
     await this.#storage.create(`report-${name}`, {
       server: this.#server,
+      person,
       consent,
       body: hex(bytes),
       due,
@@ -50,10 +51,12 @@ export class Outbox {
 
   /** Return the reports that wait for this server. Delete those that are too late or whose consent was withdrawn. */
   async waiting() {
-    const names = [], consent = await this.#consent();
+    const names = [], consents = new Map();
     for (const record of await this.#storage.names("report-")) {
       const name = record.slice(7), report = await this.#storage.get(record);
-      if (report && (report.consent !== consent || report.until <= this.#now())) {
+      const person = report?.person ?? "";
+      if (!consents.has(person)) consents.set(person, await this.#consent(person));
+      if (report && (report.consent !== consents.get(person) || report.until <= this.#now())) {
         await this.#forget(name);
       } else if (report?.server === this.#server) names.push(name);
     }
@@ -115,12 +118,12 @@ export class Outbox {
         due: this.#now() + DAY + uniform(DAY / 2),
       }))
     ) return false;
-    const report = await this.#storage.get(`report-${name}`), consent = await this.#consent();
+    const report = await this.#storage.get(`report-${name}`);
+    const consent = await this.#consent(report?.person ?? "");
     if (!report || report.consent !== consent) return true; // withdrawn in the meantime
-    const reply = await request(this.#server, "/v1/envelopes", {
-      type: CONTENT_TYPE,
-      bytes: unhex(report.body),
-    }, MAX_REPLY_BYTES).catch(() => undefined);
+    const bytes = unhex(report.body), type = contentType(bytes);
+    const reply = await request(this.#server, "/v1/envelopes", { type, bytes }, MAX_REPLY_BYTES)
+      .catch(() => undefined);
     if (!reply || !settles(reply)) return this.#fail(reply?.retryAfter);
     this.#failures = this.#pausedUntil = 0;
     await this.#forget(name);

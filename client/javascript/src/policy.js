@@ -2,33 +2,70 @@
 
 import { isLabelValue } from "./labels.js";
 import { billionths } from "./survey.js";
-
-const KINDS = ["bit", "number", "choice", "text"];
+import { DEFAULTS, KINDS, PER } from "./tables.js";
 
 /**
  * @typedef {object} PolicyOptions
  * @property {string[]} keys raw Ed25519 public keys in hex; only surveys that they signed are answered
- * @property {Record<string, "bit" | "number" | "choice" | "text">} questions the questions that the app answers, with the kind of each
+ * @property {Record<string, "bit" | "number" | "choice" | "text" | "vector">} questions the questions that the app answers, with the kind of each
  * @property {string} [maxEpsilonPerRound] the maximum ε of one survey in one round, as exact decimal text
- * @property {string} [maxEpsilon] the maximum ε that this install spends in a calendar quarter, over all surveys and rounds
- * @property {string} [maxEpsilonPerSurvey] the same for each name and signing key of a survey
+ * @property {string} [maxEpsilonPerSurvey] the maximum ε of one survey name and signing key in each quarter, which also decides how many rounds are answered
+ * @property {string} [maxEpsilon] the maximum ε that this install, or each person, spends in each quarter, over all surveys and rounds
  * @property {string} [maxEpsilonPerQuestion] the same for each question name, so that republishing a question does not refill its budget
- * @property {"quarter" | "lifetime"} [per] the time in which these three are spent; "lifetime": they never renew
+ * @property {"quarter" | "lifetime"} [per] how long the caps hold; with "lifetime", every round is answered until they are reached
  * @property {string[]} [labels] the names of the labels that may be sent in clear with a report
  * @property {string[]} [surveys] ids of surveys, if the app answers only these
  */
 
 export class Policy {
+  /**
+   * Return why the ε of one round of a survey is above a cap. @param {import("./surveys.js").Survey} survey
+   */
+  excess({ epsilon }) {
+    if (epsilon > this.roundCap) return "the survey asks for more than maxEpsilonPerRound";
+    return epsilon > this.surveyCap
+      ? "one round of the survey asks for more than maxEpsilonPerSurvey"
+      : undefined;
+  }
+
+  /** Return why the app must not answer a survey, from names, kinds and caps alone.
+   * @param {import("./surveys.js").Survey} survey @param {string[]} names @param {boolean} ended whether the answers are about the last round that is over */
+  obstacle(survey, names, ended) {
+    const redrawn = survey.questions[0].over;
+    if (redrawn !== "first" && !ended) {
+      return `the survey asks over "${redrawn}", which needs storage that keeps no earlier version of a report; ` +
+        'this client answers it only with of: "ended", about the round that is over';
+    }
+    const asked = survey.questions.map((question) => question.name);
+    if (asked.length !== names.length || !asked.every((name) => names.includes(name))) {
+      return `the survey needs an answer to each of its questions: ${asked.join(", ")}`;
+    }
+    return this.refusal(survey);
+  }
+
+  /** Return why the policy refuses a survey's questions or labels. @param {import("./surveys.js").Survey} survey */
+  refusal(survey) {
+    const excess = this.excess(survey);
+    if (excess) return excess;
+    const label = survey.labels.find(({ name, drawn }) => !drawn && !this.labels.includes(name));
+    if (label) return `the survey sends the label ${label.name}, which the app forbids`;
+    const other = survey.questions.find((question) =>
+      this.questions.get(question.name) !== question.kind
+    );
+    return other &&
+      `question ${other.name} is asked as a ${other.kind}, and the app declares another kind`;
+  }
+
   /** @param {PolicyOptions} options */
   constructor(
     {
       keys,
       questions,
-      maxEpsilonPerRound = "2",
-      maxEpsilon = "8",
-      maxEpsilonPerSurvey = "2",
+      maxEpsilonPerRound = DEFAULTS.maxEpsilonPerRound,
+      maxEpsilonPerSurvey = DEFAULTS.maxEpsilonPerSurvey,
+      maxEpsilon = DEFAULTS.maxEpsilon,
       maxEpsilonPerQuestion,
-      per = "quarter",
+      per = DEFAULTS.per,
       surveys,
       labels = [],
     },
@@ -47,13 +84,11 @@ export class Policy {
         `questions: give each question its kind, one of ${KINDS.join(", ")}`,
       );
     }
+    if (!PER.includes(per)) throw new TypeError(`per: write one of ${PER.join(", ")}`);
+    this.per = per;
+    this.surveyCap = cap("maxEpsilonPerSurvey", maxEpsilonPerSurvey);
     this.roundCap = cap("maxEpsilonPerRound", maxEpsilonPerRound);
     this.totalCap = cap("maxEpsilon", maxEpsilon);
-    this.surveyCap = cap("maxEpsilonPerSurvey", maxEpsilonPerSurvey);
-    if (per !== "quarter" && per !== "lifetime") {
-      throw new TypeError('per: write "quarter" or "lifetime"');
-    }
-    this.per = per;
     this.questionCap = maxEpsilonPerQuestion === undefined
       ? this.totalCap
       : cap("maxEpsilonPerQuestion", maxEpsilonPerQuestion);

@@ -116,9 +116,6 @@ export function parseSurvey(text) {
     ...["label"].filter((key) => Object.hasOwn(table ?? {}, key)),
   );
   const { survey, question: tables } = table;
-  if (Object.hasOwn(survey ?? {}, "sealed_to")) {
-    throw new Refused("the survey requires sealed reports, which this client cannot make");
-  }
   exactly(
     survey,
     "survey",
@@ -132,7 +129,9 @@ export function parseSurvey(text) {
     "grace_days",
     "retention_days",
     "minimum_reports",
-    ...["ask", "cross"].filter((key) => Object.hasOwn(survey ?? {}, key)),
+    ...["ask", "cross", "repeat", "repeat_rounds", "sealed_to"].filter((key) =>
+      Object.hasOwn(survey ?? {}, key)
+    ),
   );
   must(
     /^(?![0-9A-Fa-f]{64}$)[A-Za-z0-9]([A-Za-z0-9-]{0,62}[A-Za-z0-9])?$/.test(survey.name) &&
@@ -163,6 +162,17 @@ export function parseSurvey(text) {
     closes = day(survey.closes),
     { of, begins } = ROUNDS[survey.round];
   must(opens <= closes && of(closes) - of(opens) < 10_000, "opens and closes");
+  const first = of(opens), rounds = of(closes) - first + 1;
+  const redraws = checkOver(tables, survey);
+  must("repeat" in survey === "repeat_rounds" in survey, "repeat");
+  must(!("repeat" in survey) || (survey.repeat === "latched" && !redraws), "repeat");
+  must(!("repeat" in survey) || isCount(survey.repeat_rounds, 2, rounds), "repeat_rounds");
+  must(
+    survey.sealed_to === undefined ||
+      (typeof survey.sealed_to === "string" && /^[0-9a-f]{64}$/.test(survey.sealed_to)),
+    "sealed_to",
+  );
+  const repeatRounds = Number(survey.repeat_rounds ?? 1);
   /** @param {number} round */
   const ends = (round) => begins?.(round + 1) ?? closes + DAY;
   /** Return when a round's reports are no longer accepted. @param {number} round */
@@ -171,7 +181,7 @@ export function parseSurvey(text) {
   const roundAt = (now, ended) => {
     if (!ended) return opens <= now && now < closes + DAY ? of(now) : undefined;
     const round = now >= ends(of(closes)) ? of(closes) : of(now) - 1;
-    return round >= of(opens) && now < takenUntil(round) ? round : undefined;
+    return round >= first && now < takenUntil(round) ? round : undefined;
   };
   return {
     name: String(survey.name),
@@ -179,7 +189,21 @@ export function parseSurvey(text) {
     purpose: String(survey.purpose),
     owner: String(survey.owner),
     period: String(survey.round),
-    rounds: of(closes) - of(opens) + 1,
+    rounds,
+    firstRound: first,
+    /** The number of rounds that share one report; 1 if each has its own. */
+    repeatRounds,
+    /** The number of times that noise is drawn and charged: once for each span. */
+    draws: Math.ceil(rounds / repeatRounds),
+    /** Return the first of the rounds that share a report with this one. @param {number} round */
+    spanOf: (round) => round - (round - first) % repeatRounds,
+    /** Return when the rounds that share a report with this one are over. @param {number} round */
+    spanEnds: (round) =>
+      ends(Math.min(round - (round - first) % repeatRounds + repeatRounds, first + rounds) - 1),
+    redraws,
+    sealedTo: /** @type {string | undefined} */ (survey.sealed_to),
+    /** What is asked, without texts for people: equal in two surveys that ask the same. */
+    asked: JSON.stringify([survey.round, asksOne, tables.map(whatIsAsked)]),
     retentionDays: Number(survey.retention_days),
     asksOne,
     opens,
@@ -199,13 +223,25 @@ export function parseSurvey(text) {
   };
 }
 
+/** @param {any} table */
+const whatIsAsked = ({ title: _, unit: __, labels: ___, ...asked }) => Object.entries(asked).sort();
+
 /**
  * @typedef {ReturnType<typeof parseQuestion>} Question
  * @typedef {{payloads: Uint8Array[], unfit: string[]}} Report the payloads to send; for the app, the questions whose answers did not fit
  */
 /** Place all answers before any noise is drawn. @param {Question[]} questions @param {unknown[]} answers */
 const placed = (questions, answers) =>
-  Promise.all(questions.map(async (question, n) => await question.place(answers[n])));
+  Promise.all(questions.map((question, n) => placedOne(question, answers[n])));
+
+/** @param {Question} question @param {unknown} answer */
+async function placedOne(question, answer) {
+  try {
+    return await question.place(answer);
+  } catch {
+    return undefined; // a value's own methods may throw anything
+  }
+}
 
 /** @param {Question[]} questions @returns {(answers: unknown[], draw: Draw) => Promise<Report>} */
 const reportAll = (questions) => async (answers, draw) =>
@@ -271,13 +307,8 @@ const unknown = (does, name) =>
       "not know; a newer version or the client in Python may answer it",
   );
 
-/** Return the listed mechanism of a question; refuse what only another client can answer. @param {any} table */
+/** Return the listed mechanism of a question. @param {any} table */
 function listedMechanism({ kind, mechanism }) {
-  if (kind === "vector") {
-    throw new Refused(
-      "the survey asks for a vector, which only the Python client can answer",
-    );
-  }
   if (typeof kind === "string" && !KINDS.has(kind)) throw unknown("asks a question of kind", kind);
   if (typeof mechanism === "string" && !Object.hasOwn(MECHANISMS, mechanism)) {
     throw unknown("uses the mechanism", mechanism);
@@ -287,28 +318,30 @@ function listedMechanism({ kind, mechanism }) {
   return listed;
 }
 
-/** Refuse reports that are redrawn until their round ends: browsers and Node keep old versions of a file. @param {any} table */
-function checkOver({ kind, over }) {
-  must(["first", "last", ...(kind === "bit" ? ["any", "all"] : [])].includes(over), "over");
-  if (over !== "first") {
-    throw new Refused(
-      `the survey asks over "${over}", which needs storage that keeps no earlier version of a ` +
-        "report; only the Python client can answer it",
-    );
-  }
+/** Return whether reports are redrawn until their round ends. @param {any[]} questions @param {any} survey */
+function checkOver(questions, survey) {
+  const redrawn = questions.filter(({ kind, over }) => {
+    must(["first", "last", ...(kind === "bit" ? ["any", "all"] : [])].includes(over), "over");
+    return over !== "first";
+  });
+  must([0, questions.length].includes(redrawn.length), "over");
+  must(!redrawn.length || survey.grace_days >= 2, "grace_days");
+  return redrawn.length > 0;
 }
 
 /** @param {any} table */
 function parseQuestion(table) {
   must(table && typeof table === "object", "question");
   const listed = listedMechanism(table), { kind, low, high, options, other } = table;
-  const { length, buckets, salt } = table;
+  const { length, buckets, salt, dimension } = table;
   const own = kind === "number"
     ? ["low", "high", ...(listed.sizes[0] < listed.sizes[1] ? ["grid"] : [])]
     : kind === "choice"
     ? ["options", ...("other" in table ? ["other"] : [])]
     : kind === "text"
     ? ["length", "buckets", "salt"]
+    : kind === "vector"
+    ? ["dimension"]
     : [];
   const words = ["title", "unit", "labels"].filter((key) => Object.hasOwn(table, key));
   exactly(
@@ -318,7 +351,6 @@ function parseQuestion(table) {
     ...own,
     ...words,
   );
-  checkOver(table);
   must(areWords(table), "title, unit, labels");
   must(
     typeof table.name === "string" && table.name !== "of" &&
@@ -353,6 +385,8 @@ function parseQuestion(table) {
     ? options.length
     : kind === "text"
     ? buckets
+    : kind === "vector"
+    ? dimension
     : table.grid ?? listed.sizes[0];
   must(
     isCount(size, ...listed.sizes) && (size - listed.sizes[0]) % (listed.step ?? 1) === 0,
@@ -373,12 +407,16 @@ function parseQuestion(table) {
     ? placeNumber(low, high)
     : kind === "text"
     ? placeText(length, buckets, salt)
+    : kind === "vector"
+    ? placeVector(dimension)
     : placeChoice(options, other);
   const cells = table.mechanism === "projective-geometry" ? Number(integers[1]) : size;
   return {
     name: String(table.name),
     kind: String(kind),
     epsilon,
+    symbols: mechanism.symbols,
+    over: String(table.over),
     cells: ["bit", "choice"].includes(kind) ? Number(cells) : Infinity, // of a cross table; only bits and choices can be crossed
     /** @type {(answer: unknown) => Answer | undefined | Promise<Answer | undefined>} */
     place,
@@ -387,7 +425,12 @@ function parseQuestion(table) {
       title: String(table.title ?? ""),
       unit: String(table.unit ?? ""),
       options: /** @type {string[]} */ (table.labels ?? options ?? []),
-      numbers: { low: grouped(low ?? 0), high: grouped(high ?? 0), length: grouped(length ?? 0) },
+      numbers: {
+        low: grouped(low ?? 0),
+        high: grouped(high ?? 0),
+        length: grouped(length ?? 0),
+        dimension: grouped(dimension ?? 0),
+      },
     },
   };
 }
@@ -419,14 +462,44 @@ function placeChoice(options, other) {
   return (answer) => numbers.get(answer) ?? numbers.get(other);
 }
 
-/** Place a number in the range as an exact ratio; clamp it. @param {number} low @param {number} high */
+/** Return a number of either type, clamped; NaN for other values. @param {unknown} value @param {number} low @param {number} high */
+function clamped(value, low, high) {
+  const whole = typeof value === "bigint"
+    ? Number(value > 2n ** 53n ? 2n ** 53n : value < -(2n ** 53n) ? -(2n ** 53n) : value)
+    : value;
+  return typeof whole === "number" ? Math.min(Math.max(whole, low), high) : NaN;
+}
+
+/** Place a number in the range as an exact ratio. @param {number} low @param {number} high */
 const placeNumber = (low, high) => (/** @type {unknown} */ answer) => {
-  if (typeof answer === "bigint") {
-    answer = answer > 2n ** 53n ? 2 ** 53 : answer < -(2n ** 53n) ? -(2 ** 53) : Number(answer);
-  }
-  if (typeof answer !== "number" || Number.isNaN(answer)) return undefined;
-  const at = exactly1075(Math.min(Math.max(answer, low), high)), from = exactly1075(low);
+  const number = clamped(answer, low, high);
+  if (Number.isNaN(number)) return undefined;
+  const at = exactly1075(number), from = exactly1075(low);
   return /** @type {[bigint, bigint]} */ ([at - from, exactly1075(high) - from]);
+};
+
+const MAX_COORDINATE = 2 ** 1000, AXIS = 2 ** 32;
+const WHOLE = 1.5 * 2 ** 52; // adding it to a float and subtracting it rounds to the nearest whole number
+
+/**
+ * Place a vector: its direction in whole multiples of 2^-32, and its length of at most 1 in units of
+ * 2^-64, by the same steps for every vector. @param {number} dimension
+ */
+const placeVector = (dimension) => (/** @type {any} */ answer) => {
+  const isListed = Array.isArray(answer) || (ArrayBuffer.isView(answer) && "length" in answer);
+  const listed = [[], answer][Number(isListed)];
+  const read = Array.from(
+    { length: dimension },
+    (_, n) => clamped(listed[n], -MAX_COORDINATE, MAX_COORDINATE),
+  );
+  const fits = listed.length === dimension && read.every((x) => x === x);
+  const values = read.map((x) => x || 0), largest = Math.max(...values.map(Math.abs));
+  const small = values.map((x) => x / (largest || 1));
+  small[0] += Number(largest === 0); // a vector of length 0 also gets a direction
+  const length = Math.sqrt(small.reduce((sum, x) => sum + x * x, 0)), scale = AXIS / length;
+  const direction = small.map((x) => x * scale + WHOLE - WHOLE);
+  const units = BigInt(Math.trunc(Math.min(1, largest * length) * 2 ** 64));
+  return [undefined, { direction, length: units }][Number(fits)];
 };
 
 /** Return a float as a multiple of 2^-1075, in the same number of steps for every float. @param {number} x */

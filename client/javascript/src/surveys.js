@@ -1,15 +1,17 @@
 /** Choice of a survey from the server's list. The list is the same for everyone. Only signed documents are parsed and kept. */
 
+import { checkSealing } from "./seal.js";
 import { parseSurvey, Refused, sha256, Unusable, verify } from "./survey.js";
 import { request } from "./transport.js";
 
 const FRESH = 3_600_000, MAX_LIST_BYTES = 2 ** 25, MAX_LISTED = 1_000, MAX_PAUSE = 300_000;
 
 /**
- * @typedef {ReturnType<typeof parseSurvey> & {signer: string}} Survey the public key that signed it, too
+ * @typedef {ReturnType<typeof parseSurvey>} Survey
  * @typedef {{id: string, document: string, signature: string, key: string, state: string}} Listed
  * @typedef {Listed & {name: string, problem?: string}} Entry an entry with a problem has no document
- * @typedef {{id: string, survey: Survey} | {status: "refused" | "no-survey" | "closed", detail: string, survey?: string}} Choice
+ * @typedef {{id: string, survey: Survey, key: string, same: string[]}} Found `key` signed it; `same` are other surveys of its name that ask the same
+ * @typedef {Found | {status: "refused" | "no-survey" | "closed", detail: string, survey?: string}} Choice
  * @typedef {{status: "unavailable", detail: string}} Unknown
  */
 
@@ -33,32 +35,70 @@ export class Surveys {
 
   /**
    * Return the newest open survey with this name and without an obstacle, or the survey with this id; otherwise the reason.
-   * @param {string} wanted @param {(survey: Survey) => string | undefined} obstacle @param {boolean} ended whether the last round that is over is answered
+   * A list that is not fresh is fetched again, unless `settle` decides without it: each fetch tells the server that the app is used.
+   * @template Outcome @param {string} wanted @param {(survey: Survey) => string | undefined} obstacle
+   * @param {boolean} ended whether the last round that is over is answered @param {(found: Found) => Promise<Outcome | undefined>} settle
    */
-  async find(wanted, obstacle, ended) {
-    const name = `list-${await sha256(this.#server)}`, now = this.#now();
-    const kept = await this.#storage.get(name);
-    const fresh = kept && kept.fetched <= now && now < kept.fetched + FRESH;
+  async find(wanted, obstacle, ended, settle) {
+    const kept = await this.#storage.get(await this.#record()), fresh = this.#isFresh(kept);
     const choice = await this.#choose(kept?.surveys ?? [], wanted, obstacle, ended);
-    if (fresh && !("status" in choice)) return choice;
-    const fetched = await this.#fetch();
+    if (!("status" in choice)) {
+      const settled = fresh ? choice : await settle(choice);
+      if (settled) return settled;
+    }
+    const fetched = await this.#update();
     if (!fetched) {
       if (fresh || !("status" in choice && choice.status === "no-survey")) return choice;
       throw new Unusable("the list of surveys could not be fetched; try again later");
     }
-    this.#judged.clear();
-    await this.#storage.put(name, { fetched: now, surveys: fetched });
     const again = await this.#choose(fetched, wanted, obstacle, ended);
     this.#pace("status" in again);
     return again;
   }
 
-  /** Return a survey of the kept list, without a network; otherwise the reason. @param {string} wanted @returns {Promise<Choice | Unknown>} @param {(survey: Survey) => string | undefined} [obstacle] */
-  async kept(wanted, obstacle = () => undefined) {
-    const kept = await this.#storage.get(`list-${await sha256(this.#server)}`);
+  /** Return a survey of the kept list, however old, without a network; otherwise the reason.
+   * @param {string} wanted @param {(survey: Survey) => string | undefined} [obstacle] @param {boolean} [ended] @returns {Promise<Choice | Unknown>} */
+  async kept(wanted, obstacle = () => undefined, ended = false) {
+    const kept = await this.#storage.get(await this.#record());
     return kept
-      ? this.#choose(kept.surveys, wanted, obstacle, false)
-      : { status: "unavailable", detail: "no list of surveys is stored yet" };
+      ? this.#choose(kept.surveys, wanted, obstacle, ended)
+      : { status: "unavailable", detail: "no list of surveys is stored; call prefetch() first" };
+  }
+
+  /** Return the open surveys of the kept list that are chosen by their names. @param {(survey: Survey) => string | undefined} obstacle @returns {Promise<Found[]>} */
+  async open(obstacle) {
+    const kept = await this.#storage.get(await this.#record()), entries = kept?.surveys ?? [];
+    const names = [...new Set(entries.map((/** @type {Entry} */ entry) => entry.name))].sort();
+    const chosen = await Promise.all(
+      names.map((name) => this.#choose(entries, name, obstacle, false)),
+    );
+    return chosen.flatMap((choice) => "status" in choice ? [] : choice);
+  }
+
+  /** Fetch a list unless a fresh one is kept. Return whether a fresh one is there. */
+  async prefetch() {
+    const kept = await this.#storage.get(await this.#record());
+    if (this.#isFresh(kept)) return true;
+    const fetched = await this.#update();
+    this.#pace(!fetched);
+    return fetched !== undefined;
+  }
+
+  #record = async () => `list-${await sha256(this.#server)}`;
+
+  /** @param {{fetched: number} | undefined} kept */
+  #isFresh(kept) {
+    const now = this.#now();
+    return kept !== undefined && kept.fetched <= now && now < kept.fetched + FRESH;
+  }
+
+  /** Fetch and keep a list. Return its entries, or undefined. */
+  async #update() {
+    const fetched = await this.#fetch();
+    if (!fetched) return undefined;
+    this.#judged.clear();
+    await this.#storage.put(await this.#record(), { fetched: this.#now(), surveys: fetched });
+    return fetched;
   }
 
   /** Return the survey that ships with the app, verified; otherwise the reason. @param {string} wanted @param {unknown} shipped @returns {Promise<Choice>} */
@@ -68,7 +108,9 @@ export class Surveys {
       ? await this.#verified(entry)
       : "the shipped survey is not a signed survey";
     if (typeof survey === "string") return { status: "refused", detail: survey };
-    if (entry && [entry.id, survey.name].includes(wanted)) return { id: entry.id, survey };
+    if (entry && [entry.id, survey.name].includes(wanted)) {
+      return { id: entry.id, survey, key: entry.key, same: [] };
+    }
     return { status: "no-survey", detail: "another survey ships with the app" };
   }
 
@@ -125,7 +167,10 @@ export class Surveys {
       if (wanted !== (byId ? entry.id : entry.name)) continue;
       const survey = await this.#judge(entry);
       if (typeof survey === "string") [problem, refused] = [survey, entry.id];
-      else sound.push({ id: entry.id, survey, position, open: await this.#isOpen(entry, survey) });
+      else {
+        const open = await this.#isOpen(entry, survey);
+        sound.push({ id: entry.id, key: entry.key, survey, position, open });
+      }
     }
     if (refused && !sound.length) return { status: "refused", detail: problem, survey: refused };
     if (!sound.length) {
@@ -137,7 +182,12 @@ export class Surveys {
     const fitting = open.filter(({ survey }) => obstacle(survey) === undefined);
     const [newest] = [fitting, open, sound].find((group) => group.length)
       ?.sort((a, b) => b.survey.opens - a.survey.opens || b.position - a.position) ?? [];
-    if (fitting.length) return { id: newest.id, survey: newest.survey };
+    if (fitting.length) {
+      const same = sound.filter(({ id, survey }) =>
+        id !== newest.id && newest.survey.repeatRounds === 1 && survey.asked === newest.survey.asked
+      );
+      return { ...newest, same: same.map(({ id }) => id) };
+    }
     if (open.length) {
       return { status: "refused", detail: obstacle(newest.survey) ?? "", survey: newest.id };
     }
@@ -172,7 +222,9 @@ export class Surveys {
       if (this.#policy.surveys?.includes(entry.id) === false) {
         return "the app's policy allows only other surveys";
       }
-      return { ...parseSurvey(entry.document), signer: entry.key };
+      const survey = parseSurvey(entry.document);
+      await checkSealing(survey.sealedTo);
+      return survey;
     } catch (error) {
       if (error instanceof Refused) return error.message;
       throw error;

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -96,7 +95,7 @@ class QuestionView:
 
     @property
     def example_in_javascript(self) -> str:
-        return json.dumps(self.question.example, ensure_ascii=False)
+        return self.question.javascript_example
 
     @property
     def reports(self) -> int:

@@ -119,10 +119,8 @@ class SurveyPage(PageContext):
 
     @property
     def in_javascript(self) -> bool:
-        survey = self.survey
-        if survey.repeats or survey.redraws:
-            return False
-        return all(question.in_javascript for question in survey.questions)
+        questions = self.survey.questions
+        return not self.survey.redraws and all(asked.in_javascript for asked in questions)
 
     @property
     def fits_in_a_file(self) -> bool:

@@ -7,6 +7,7 @@ uniformly random answer and treated like all others, so neither a report nor its
 
 from __future__ import annotations
 
+import json
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
@@ -156,6 +157,10 @@ class Question(ABC):
     @property
     def shown_example(self) -> str:
         return repr(self.example)
+
+    @property
+    def javascript_example(self) -> str:
+        return json.dumps(self.example, ensure_ascii=False)
 
     @property
     def asked(self) -> str:

@@ -28,7 +28,7 @@ class Vector(Question):
     form_label = "A vector"
     statistic, estimation = "coordinate", "coordinates"
     plan_fields = (PlanField("dimension", "Coordinates", 10, "coordinates of a vector"),)
-    size_option = "dimension"
+    size_option, in_javascript = "dimension", True
     range, axis = (-1.0, 1.0), (0.0, 0.0)
     mechanism: VectorDesign
 
@@ -63,6 +63,10 @@ class Vector(Question):
     @property
     def shown_example(self) -> str:
         return f"[0.5] + [0.0] * {self.mechanism.dimension - 1}"
+
+    @property
+    def javascript_example(self) -> str:
+        return f"[0.5, ...Array({self.mechanism.dimension - 1}).fill(0)]"
 
     @property
     def labels(self) -> Sequence[str]:

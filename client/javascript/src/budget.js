@@ -1,0 +1,86 @@
+/** A person's budget: the ε spent and left, and when the next answers are possible. */
+
+import { decimal, iso, shown } from "./description.js";
+import { isAnswered, overspent, quarterOf, readLedger } from "./ledger.js";
+import { answeredRounds, nextQuarter } from "./participation.js";
+
+/**
+ * @typedef {import("./ledger.js").Storage} Storage
+ * @typedef {import("./policy.js").Policy} Policy
+ * @typedef {import("./surveys.js").Found} Found
+ * @typedef {{name: string, spent: string, left: string}} QuestionBudget
+ * @typedef {QuestionBudget & {nextAnswer: string | null}} SurveyBudget `nextAnswer`: the first day on which an answer can be charged; null if there is none
+ * @typedef {{spent: string, left: string, cap: string, renews: string | null, questions: QuestionBudget[], surveys: SurveyBudget[], text: string}} Budget
+ */
+
+/**
+ * Return the budget under this policy. If an earlier policy allowed more, nothing is left.
+ * @param {Storage | undefined} storage of a person; undefined if none is known @param {Policy} policy @param {number} now
+ * @param {Found[]} listed the open surveys @param {() => Promise<Uint8Array<ArrayBuffer>>} key that draws the rounds
+ * @param {(found: Found, round: number) => import("./ledger.js").Charge} chargeOf
+ * @returns {Promise<Budget>}
+ */
+export async function budgetOf(storage, policy, now, listed, key, chargeOf) {
+  const renews = policy.per === "quarter";
+  const ledger = storage && await readLedger(storage, quarterOf(now));
+  const spent = renews ? ledger?.spent : ledger?.life, total = spent?.total ?? 0n;
+  const left = rest(policy.totalCap, total);
+  /** @param {string} name @param {bigint | undefined} used @param {bigint} cap */
+  const row = (name, used = 0n, cap) => {
+    const own = rest(cap, used);
+    return { name: shown(name), spent: decimal(used), left: decimal(own < left ? own : left) };
+  };
+  const names = new Set([...spent?.questions.keys() ?? [], ...policy.questions.keys()]);
+  const questions = [...names].sort().map((name) =>
+    row(name, spent?.questions.get(name), policy.questionCap)
+  );
+  const surveys = storage === undefined ? [] : await Promise.all(listed.map(async (found) => {
+    const used = spent?.surveys.get(`${found.survey.name} ${found.key}`);
+    const rounds = await answeredRounds(found.survey, found.survey.roundOf(now), policy, key);
+    const next = await firstFree(storage, policy, rounds, found, chargeOf);
+    const { opens, beginOf } = found.survey;
+    const nextAnswer = next === undefined ? null : iso(Math.max(now, beginOf(next), opens));
+    return { ...row(found.survey.name, used, policy.surveyCap), nextAnswer };
+  }));
+  const told = {
+    spent: decimal(total),
+    left: decimal(left),
+    cap: decimal(policy.totalCap),
+    renews: renews ? iso(nextQuarter(now)) : null,
+    questions,
+    surveys,
+  };
+  return { ...told, text: textOf(told) };
+}
+
+/**
+ * Return the first of these rounds that is not charged and fits the caps.
+ * @param {Storage} storage @param {Policy} policy @param {number[]} rounds @param {Found} found
+ * @param {(found: Found, round: number) => import("./ledger.js").Charge} chargeOf
+ */
+async function firstFree(storage, policy, rounds, found, chargeOf) {
+  for (const round of rounds) {
+    const charge = chargeOf(found, round), ledger = await readLedger(storage, charge.quarter);
+    const ids = [found.id, ...found.same];
+    const charged = await Promise.all(ids.map((id) => isAnswered(storage, id, round)));
+    if (!charged.includes(true) && overspent(ledger, charge, policy) === undefined) return round;
+  }
+  return undefined;
+}
+
+/** @param {bigint} cap @param {bigint} spent */
+const rest = (cap, spent) => spent < cap ? cap - spent : 0n;
+
+/** @param {Omit<Budget, "text">} budget */
+function textOf({ spent, left, cap, renews, questions, surveys }) {
+  const over = renews ? `this quarter, of at most ${cap}` : "over all surveys and rounds";
+  const renewed = renews ? ` The budget is renewed on ${renews}.` : "";
+  return [
+    `Spent: ε ${spent} ${over}; left: ε ${left}.${renewed}`,
+    ...questions.map((row) => `    ${row.name}: ε ${row.spent} spent, ε ${row.left} left`),
+    ...surveys.map((row) =>
+      `    survey ${row.name}: ε ${row.spent} spent, ε ${row.left} left; ` +
+      (row.nextAnswer ? `next answer from ${row.nextAnswer}` : "no further answer")
+    ),
+  ].join("\n");
+}

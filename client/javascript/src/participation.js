@@ -1,0 +1,74 @@
+/**
+ * Random participation: the rounds of a survey that an install answers, drawn in advance.
+ *
+ * In each calendar quarter, an install answers k of the T rounds that begin in it, whether or not the
+ * survey is open in them: k = min(T, ⌊maxEpsilonPerSurvey / ε of a round⌋). The draw depends on policy
+ * and survey alone, so each round is answered by a random sample of all installs.
+ */
+
+import { hmac } from "./envelope.js";
+import { quarterOf } from "./ledger.js";
+import { hex } from "./survey.js";
+
+/** @typedef {import("./surveys.js").Survey} Survey */
+
+/** Return when the next quarter begins. @param {number} time */
+export const nextQuarter = (time) => {
+  const day = new Date(time);
+  return Date.UTC(day.getUTCFullYear(), day.getUTCMonth() - day.getUTCMonth() % 3 + 3);
+};
+
+/** Return the quarter that a round is charged to: the one in which it, or its span, begins. @param {Survey} survey @param {number} round */
+export const chargedQuarter = (survey, round) => quarterOf(survey.beginOf(survey.spanOf(round)));
+
+/** Return the rounds, or first rounds of spans, that begin in the quarter of a round. @param {Survey} survey @param {number} round */
+export function roundsOfQuarter(survey, round) {
+  const begins = new Date(survey.beginOf(survey.spanOf(round))), step = survey.repeatRounds;
+  const year = begins.getUTCFullYear(), month = begins.getUTCMonth() - begins.getUTCMonth() % 3;
+  const from = Date.UTC(year, month), to = Date.UTC(year, month + 3), rounds = [];
+  let first = survey.roundOf(from);
+  first += Number(survey.beginOf(first) < from);
+  first += ((survey.firstRound - first) % step + step) % step;
+  for (let number = first; survey.beginOf(number) < to; number += step) rounds.push(number);
+  return rounds;
+}
+
+/**
+ * Return the rounds of a quarter that are answered; undefined if none are drawn, because all are answered.
+ * @param {Survey} survey @param {number} round of the quarter @param {import("./policy.js").Policy} policy @param {() => Promise<Uint8Array<ArrayBuffer>>} key of the person
+ * @returns {Promise<{rounds: number[], drawn: number[]} | undefined>}
+ */
+export async function drawnRounds(survey, round, policy, key) {
+  if (policy.per !== "quarter" || survey.period === "once") return undefined;
+  const rounds = roundsOfQuarter(survey, round), count = policy.surveyCap / survey.epsilon;
+  if (count >= rounds.length) return undefined;
+  const begin = `participation\0${survey.name}\0${chargedQuarter(survey, round)}\0`,
+    own = await key();
+  const scores = await Promise.all(
+    rounds.map(async (number) => ({ number, score: hex(await hmac(own, `${begin}${number}`)) })),
+  );
+  scores.sort((a, b) => a.score < b.score ? -1 : 1);
+  const drawn = scores.slice(0, Number(count)).map(({ number }) => number);
+  return { rounds, drawn: drawn.sort((a, b) => a - b) };
+}
+
+/**
+ * Return the rounds (the first ones of spans) of a survey that are answered, from this one on.
+ * @param {Survey} survey @param {number} round @param {import("./policy.js").Policy} policy @param {() => Promise<Uint8Array<ArrayBuffer>>} key
+ */
+export async function answeredRounds(survey, round, policy, key) {
+  const last = survey.firstRound + survey.rounds - 1, answered = [];
+  let known = /** @type {Awaited<ReturnType<typeof drawnRounds>>} */ (undefined), until = "";
+  for (
+    let next = survey.spanOf(Math.max(round, survey.firstRound));
+    next <= last;
+    next += survey.repeatRounds
+  ) {
+    if (chargedQuarter(survey, next) !== until) {
+      until = chargedQuarter(survey, next);
+      known = await drawnRounds(survey, next, policy, key);
+    }
+    if (!known || known.drawn.includes(next)) answered.push(next);
+  }
+  return answered;
+}

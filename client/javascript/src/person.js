@@ -1,0 +1,423 @@
+/** One person who uses an app: their consent, ledger, keys and answers. */
+
+import { budgetOf } from "./budget.js";
+import { envelopeId, hmac, joined, packEnvelope } from "./envelope.js";
+import { drawnArm, encodeLabel } from "./labels.js";
+import { charge, isAnswered, overspent, readLedger } from "./ledger.js";
+import { chargedQuarter, drawnRounds } from "./participation.js";
+import { seal } from "./seal.js";
+import { hex, unhex, Unusable } from "./survey.js";
+
+/**
+ * @typedef {import("./tables.js").Status} Status
+ * @typedef {{status: Status, detail: string, survey?: string, round?: number, unfit?: readonly string[]}} Outcome
+ *   contains no answer and may be logged; `unfit` names the questions whose answers did not fit, and is not enumerable
+ * @typedef {{mark: string, storage: import("./ledger.js").Storage}} Place where a person's records are; `mark` begins the names of their reports
+ * @typedef {import("./surveys.js").Found} Found
+ * @typedef {import("./surveys.js").Survey} Survey
+ *
+ * @typedef {object} Core what the people of a client share
+ * @property {import("./policy.js").Policy} policy
+ * @property {import("./ledger.js").Storage} storage
+ * @property {() => number} now
+ * @property {import("./mechanisms.js").Draw} draw
+ * @property {import("./surveys.js").Surveys} surveys
+ * @property {import("./outbox.js").Outbox} outbox
+ * @property {() => boolean} isOverruled whether the environment refuses, whatever consent the app has recorded
+ * @property {Set<string>} withdrawn the marks of people whose withdrawal holds even if the disk fails
+ */
+
+export const NO_CONSENT = /** @type {const} */ ({
+  status: "no-consent",
+  detail: "consent was not given; call client.consent(true) once the person agrees",
+});
+
+/** @param {unknown} error @returns {Outcome} */
+export const failure = (error) => ({
+  status: "unavailable",
+  detail: error instanceof Unusable ? error.message : "the client failed; nothing was sent",
+});
+
+/** An error for a question that the app's own policy does not declare. It never contains the answer. */
+export class InvalidAnswer extends Error {}
+
+/** The beginnings of the names of a person's own records. The ledger's are not among them. */
+const PERSONAL = ["key-", "kept-", "participation"];
+
+export class Person {
+  #core;
+  #labels;
+  #id;
+
+  /** @param {Core} core @param {Map<string, string>} labels @param {string} [id] absent for the install's own person */
+  constructor(core, labels, id) {
+    this.#core = core;
+    this.#labels = labels;
+    this.#id = id;
+  }
+
+  /** Return whether the person agreed; undefined if the person was never asked. Ask only in that case. @returns {Promise<boolean | undefined>} */
+  async consented() {
+    try {
+      const place = await placeOf(this.#core.storage, this.#id);
+      if (!place) return undefined;
+      if (this.#core.withdrawn.has(place.mark)) return false;
+      return (await place.storage.get("consent"))?.given;
+    } catch {
+      return false; // the person may have refused
+    }
+  }
+
+  /** Record that the person agrees, or withdraw and delete unsent reports. Return whether this is on disk. @param {boolean} given */
+  async consent(given) {
+    if (typeof given !== "boolean") throw new TypeError("consent is true or false");
+    const { withdrawn, outbox } = this.#core;
+    if (!given && this.#id === undefined) withdrawn.add("");
+    try {
+      const { mark, storage } = await madePlace(this.#core.storage, this.#id);
+      if (!given) withdrawn.add(mark);
+      const before = await storage.get("consent");
+      if (!given) {
+        await storage.put("consent", { given });
+        await removeAll(storage, ["kept-"]);
+        await outbox.waiting(); // deletes the person's
+      } else if (withdrawn.has(mark) || !before?.given) {
+        await keyOf({ mark, storage }); // first, so that a call in a round that is not drawn writes nothing
+        await storage.put("consent", { given, id: hex(random(16)) });
+        globalThis.navigator?.storage?.persist?.().catch(() => {});
+      }
+      if (given) withdrawn.delete(mark);
+      return true;
+    } catch {
+      return false;
+    }
+  }
+
+  /**
+   * Randomize the answers to a survey, given by name or id, and queue the report. Call it for everyone,
+   * whatever the true answer is. Rejects only with InvalidAnswer, for a name that the policy does not declare.
+   * With `of: "ended"`, the answers are about the last round that is over, such as a total that the app counted in it.
+   * @param {string} survey @param {Record<string, unknown>} answers @param {{of?: "today" | "ended"}} [options] @returns {Promise<Outcome>}
+   */
+  async answer(survey, answers = {}, { of = "today" } = {}) {
+    if (of !== "today" && of !== "ended") throw new TypeError('of is "ended", or left out');
+    const undeclared = Object.keys(answers).find((name) => !this.#core.policy.questions.has(name));
+    if (undeclared !== undefined) {
+      throw new InvalidAnswer(
+        `question ${undeclared} is not declared in the policy; nothing was recorded`,
+      );
+    }
+    try {
+      return await this.#answer(survey, answers, of === "ended");
+    } catch (error) {
+      return failure(error);
+    }
+  }
+
+  /**
+   * Return the arm of an experiment that this device has drawn for a survey. Read it before you treat
+   * anyone differently. Without consent or a list on disk, it is the first arm of the `shipped` survey.
+   * @param {string} survey @param {unknown} [shipped] @returns {Promise<string | undefined>}
+   */
+  async arm(survey, shipped) {
+    const { surveys, policy } = this.#core;
+    try {
+      const found = await surveys.kept(survey, (listed) => policy.refusal(listed));
+      const place = await this.#consented();
+      if (place && !("status" in found)) return await armOf(place, found);
+    } catch {
+      // the state is unusable: the first arm
+    }
+    const known = shipped === undefined
+      ? undefined
+      : await surveys.shipped(survey, shipped).catch(() => undefined);
+    if (!known || "status" in known) return undefined;
+    return known.survey.labels.find((label) => label.drawn)?.listed[0];
+  }
+
+  /** Return the ε spent and left, in total and by question, and when the next answers are possible. Needs no network. */
+  async budget() {
+    const { policy, storage, surveys, now } = this.#core;
+    try {
+      const place = await placeOf(storage, this.#id);
+      const consented = await this.#consented();
+      const listed = consented ? await surveys.open((survey) => policy.refusal(survey)) : [];
+      const key = () => keyOf(/** @type {Place} */ (consented));
+      return await budgetOf(place?.storage, policy, now(), listed, key, chargeOf);
+    } catch (error) {
+      return failure(error);
+    }
+  }
+
+  /** Erase the person's keys, unsent reports and consent. The ledger stays: erasing must not refill a budget. Return whether it succeeded. */
+  async forget() {
+    const { storage, withdrawn } = this.#core;
+    if (this.#id === undefined) withdrawn.add("");
+    try {
+      const place = await placeOf(storage, this.#id);
+      if (!place) return true;
+      withdrawn.add(place.mark);
+      if (await place.storage.get("consent")) await place.storage.remove("consent"); // first, so that nothing is sent
+      await removeAll(storage, [`report-${place.mark}`, `try-${place.mark}`], place.mark);
+      await removeAll(place.storage, PERSONAL);
+      return true;
+    } catch {
+      return false;
+    }
+  }
+
+  /** Return where the person's records are, with the id of their consent; undefined without consent. */
+  async #consented() {
+    const place = await placeOf(this.#core.storage, this.#id);
+    const consent = place && await consentAt(this.#core, place);
+    return consent === undefined ? undefined : { .../** @type {Place} */ (place), consent };
+  }
+
+  /** Check consent, survey and policy, charge the ledger, randomize and queue. Nothing depends on a value before the noise is drawn.
+   * @param {string} wanted @param {Record<string, unknown>} answers @param {boolean} ended @returns {Promise<Outcome>} */
+  async #answer(wanted, answers, ended) {
+    const core = this.#core, place = await this.#consented();
+    if (!place) return { ...NO_CONSENT };
+    await expire(place.storage, core.now());
+    const names = Object.keys(answers);
+    /** @param {Survey} survey */
+    const obstacle = (survey) => core.policy.obstacle(survey, names, ended);
+    const settle = (/** @type {Found} */ known) => this.#refusal(place, known, ended);
+    const found = await core.surveys.find(wanted, obstacle, ended, settle);
+    if ("status" in found) return found;
+    if ((await consentAt(core, place)) !== place.consent) return { ...NO_CONSENT };
+    const kept = await this.#charged(place, found, ended);
+    return "status" in kept ? kept : this.#queued(place, found, answers, kept);
+  }
+
+  /** Return why the ledger or the draw of rounds allows no report now. @param {Place & {consent: string}} place @param {Found} found @param {boolean} ended @returns {Promise<Outcome | undefined>} */
+  async #refusal(place, found, ended) {
+    const { id, survey, same } = found, { policy, now } = this.#core;
+    const round = survey.roundAt(now(), ended);
+    if (round === undefined) return { status: "closed", detail: "the round is over", survey: id };
+    /** @param {Status} status @param {string} detail */
+    const outcome = (status, detail) => ({ status, detail, survey: id, round });
+    const drawn = await drawnRounds(survey, round, policy, () => keyOf(place));
+    if (drawn && !drawn.drawn.includes(survey.spanOf(round))) {
+      const many = `${drawn.drawn.length} of the ${drawn.rounds.length} rounds`;
+      const quarter = chargedQuarter(survey, round);
+      return outcome(
+        "not-drawn",
+        `this install answers in ${many} that begin in ${quarter}, and not in this one`,
+      );
+    }
+    const ledger = await readLedger(place.storage, chargedQuarter(survey, round));
+    for (const other of same) {
+      if (await isAnswered(place.storage, other, round)) {
+        return outcome("already-answered", `${ALREADY}, under another id`);
+      }
+    }
+    if (!(await isAnswered(place.storage, id, survey.spanOf(round)))) {
+      const over = overspent(ledger, chargeOf(found, round), policy);
+      return over === undefined ? undefined : outcome("budget-spent", over);
+    }
+    return await keptReport(place, id, survey, round)
+      ? undefined
+      : outcome("already-answered", survey.repeatRounds > 1 ? `${ALREADY}, or ${LOST}` : ALREADY);
+  }
+
+  /** Charge the round, or mark it as one that sends the kept report again, until no other process does so at the same time.
+   * @param {Place & {consent: string}} place @param {Found} found @param {boolean} ended @returns {Promise<Outcome | {round: number, payload?: Uint8Array}>} */
+  async #charged(place, found, ended) {
+    const { id, survey } = found;
+    for (;;) {
+      const refusal = await this.#refusal(place, found, ended);
+      if (refusal) return refusal;
+      const round = Number(survey.roundAt(this.#core.now(), ended));
+      if (!(await isAnswered(place.storage, id, survey.spanOf(round)))) {
+        const { policy } = this.#core;
+        const refused = await charge(place.storage, policy, chargeOf(found, round));
+        if (!refused) return { round };
+        if (refused.status === "budget-spent") return { ...refused, survey: id, round };
+      } else {
+        const payload = await keptReport(place, id, survey, round);
+        if (payload && await markUsed(place, id, survey, round)) return { round, payload };
+      }
+    }
+  }
+
+  /** Randomize unless a report is sent again, and queue the report.
+   * @param {Place & {consent: string}} place @param {Found} found @param {Record<string, unknown>} answers @param {{round: number, payload?: Uint8Array}} charged @returns {Promise<Outcome>} */
+  async #queued(place, { id, survey }, answers, { round, payload }) {
+    const { draw, outbox } = this.#core;
+    const key = await surveyKey(place, id, survey), arm = await armOf(place, { id, survey });
+    const clear = survey.labels.map((label) =>
+      encodeLabel(label, label.drawn ? arm : this.#labels.get(label.name))
+    );
+    const values = survey.questions.map((question) => valueOf(answers, question.name));
+    const made = payload ? undefined : await survey.report(values, draw);
+    const report = payload ?? joined(...made?.payloads ?? []);
+    const envelope = packEnvelope(id, round, await envelopeId(key, id, round), [...clear, report]);
+    const packed = survey.sealedTo === undefined ? envelope : await seal(envelope, survey.sealedTo);
+    if ((await consentAt(this.#core, place)) !== place.consent) { // withdrawn in the meantime: discard the report
+      return { ...NO_CONSENT, survey: id, round };
+    }
+    if (made && survey.repeatRounds > 1) await keep(place, id, survey, round, report);
+    const name = `${place.mark}${id}-${round}`;
+    await outbox.queue(name, packed, place.consent, survey.takenUntil(round), place.mark);
+    /** @type {Outcome} */
+    const outcome = {
+      status: "queued",
+      detail: "a report is on disk and will be sent",
+      survey: id,
+      round,
+    };
+    return Object.defineProperty(outcome, "unfit", { value: made?.unfit ?? [] });
+  }
+}
+
+const ALREADY = "this survey was already answered in this round";
+const LOST = "the report that its rounds share is no longer kept, and no other is drawn";
+
+/** @param {Found} found @param {number} round @returns {import("./ledger.js").Charge} */
+const chargeOf = ({ id, survey, key }, round) => ({
+  survey: id,
+  round: survey.spanOf(round),
+  quarter: chargedQuarter(survey, round),
+  name: survey.name,
+  key,
+  costs: new Map(survey.questions.map((question) => [question.name, question.epsilon])),
+  total: survey.epsilon, // not the cost of the drawn question: otherwise refusals would reveal the draw
+});
+
+// Reports that several rounds share: drawn and kept by the call that has charged the first of them
+
+/** @param {string} id @param {Survey} survey @param {number} round */
+const keptName = (id, survey, round) => `kept-${id}-${survey.spanOf(round)}`;
+
+/** @param {Place} place @param {string} id @param {Survey} survey @param {number} round @param {Uint8Array} payload */
+async function keep(place, id, survey, round, payload) {
+  const record = { payload: hex(payload), until: survey.spanEnds(round) };
+  await place.storage.create(keptName(id, survey, round), record);
+  await markUsed(place, id, survey, round);
+}
+
+/** Return the report to send again in a later round, unless it is lost or the round was used. @param {Place} place @param {string} id @param {Survey} survey @param {number} round */
+async function keptReport({ storage }, id, survey, round) {
+  const name = keptName(id, survey, round), kept = await storage.get(name);
+  const used = (await storage.names(`${name}-`)).map((record) =>
+    Number(record.slice(name.length + 1))
+  );
+  return kept && used.length && used.every((before) => before < round)
+    ? unhex(kept.payload)
+    : undefined;
+}
+
+/** Mark a round as one whose report was queued, and return whether this call did. @param {Place} place @param {string} id @param {Survey} survey @param {number} round */
+const markUsed = ({ storage }, id, survey, round) =>
+  storage.create(`${keptName(id, survey, round)}-${round}`, { until: survey.spanEnds(round) });
+
+// Keys
+
+/** Return the key of a survey, which is created on first use. @param {Place} place @param {string} id @param {Survey} survey */
+async function surveyKey({ storage }, id, survey) {
+  await storage.create(`key-${id}`, { key: hex(random(32)), until: survey.keyUntil });
+  return unhex((await storage.get(`key-${id}`)).key);
+}
+
+/** Return the arm that the key of a survey draws. @param {Place} place @param {{id: string, survey: Survey}} found */
+async function armOf(place, { id, survey }) {
+  const label = survey.labels.find((label) => label.drawn);
+  if (!label) return undefined;
+  const key = await surveyKey(place, id, survey);
+  return await drawnArm(label, (text) => hmac(key, text));
+}
+
+/** Return the key that draws the rounds which a person answers. @param {Place} place */
+async function keyOf({ storage }) {
+  const kept = await storage.get("participation");
+  if (kept) return unhex(kept.key);
+  await storage.create("participation", { key: hex(random(32)) });
+  return unhex((await storage.get("participation")).key);
+}
+
+// Where the records of people are
+
+/** Return the id of a person's consent. @param {Pick<Core, "isOverruled" | "withdrawn">} core @param {Place} place */
+export async function consentAt({ isOverruled, withdrawn }, { mark, storage }) {
+  if (withdrawn.has(mark) || isOverruled()) return undefined;
+  const kept = await storage.get("consent");
+  return kept?.given === true ? String(kept.id) : undefined;
+}
+
+/** Return where a person's records are; undefined if no person with an id is known. @param {import("./ledger.js").Storage} storage @param {string} [id] @returns {Promise<Place | undefined>} */
+async function placeOf(storage, id) {
+  if (id === undefined) return { mark: "", storage };
+  const people = await storage.get("people");
+  if (!people) return undefined;
+  const mac = await hmac(unhex(people.key), "person\0", id);
+  return placeAt(storage, `p${hex(mac.slice(0, 16))}-`);
+}
+
+/** @param {import("./ledger.js").Storage} storage @param {string} mark @returns {Place} */
+export const placeAt = (storage, mark) => ({
+  mark,
+  storage: mark ? storage.within?.(mark) ?? prefixed(storage, mark) : storage,
+});
+
+/** Return where a person's records are, after making the key that hides people's ids. @param {import("./ledger.js").Storage} storage @param {string} [id] */
+async function madePlace(storage, id) {
+  if (id !== undefined && !(await storage.get("people"))) {
+    if ((await storage.names("p")).some((name) => MARKED.test(name))) {
+      throw new Unusable("the key of the people is lost, and with it their ledgers");
+    }
+    await storage.create("people", { key: hex(random(32)) });
+  }
+  return /** @type {Place} */ (await placeOf(storage, id));
+}
+
+const MARKED = /^p[0-9a-f]{32}-/;
+
+/** Return the marks of all people with an id. @param {import("./ledger.js").Storage} storage */
+export const marksIn = async (storage) =>
+  new Set(
+    (await storage.names("p")).filter((name) => MARKED.test(name)).map((name) => name.slice(0, 34)),
+  );
+
+/** Return the records whose names begin with a mark. @param {import("./ledger.js").Storage} storage @param {string} mark @returns {import("./ledger.js").Storage} */
+const prefixed = (storage, mark) => ({
+  get: (name) => storage.get(mark + name),
+  create: (name, value) => storage.create(mark + name, value),
+  put: (name, value) => storage.put(mark + name, value),
+  remove: (name) => storage.remove(mark + name),
+  names: async (prefix) =>
+    (await storage.names(mark + prefix)).map((name) => name.slice(mark.length)),
+});
+
+/** Delete what links reports to this device, once a survey accepts no further reports or a kept report is not sent again. @param {import("./ledger.js").Storage} storage @param {number} now */
+export async function expire(storage, now) {
+  const names = await Promise.all(
+    ["key-", "kept-", "closed-"].map((prefix) => storage.names(prefix)),
+  );
+  for (const name of names.flat()) {
+    if ((await storage.get(name))?.until <= now) await storage.remove(name);
+  }
+}
+
+/** Remove the records with these prefixes. Without a mark, those of the install's own person. @param {import("./ledger.js").Storage} storage @param {string[]} prefixes @param {string} [mark] */
+export async function removeAll(storage, prefixes, mark = "") {
+  for (const prefix of prefixes) {
+    for (const name of await storage.names(prefix)) {
+      if (mark || !OF_OTHERS.test(name)) await storage.remove(name);
+    }
+  }
+}
+
+const OF_OTHERS = /^(report|try)-p/;
+
+/** @param {number} count */
+const random = (count) => crypto.getRandomValues(new Uint8Array(count));
+
+/** Read an answer, even if its getter throws. @param {Record<string, unknown>} answers @param {string} name */
+function valueOf(answers, name) {
+  try {
+    return answers[name];
+  } catch {
+    return undefined;
+  }
+}

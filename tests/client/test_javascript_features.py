@@ -1,0 +1,502 @@
+"""The JavaScript client: latched and sealed reports, people, participation, budget and prefetch."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from collections import Counter
+from collections.abc import Callable
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
+
+from deniable.shared.envelope import decode_labels
+from deniable.shared.sealed_envelope import SEALED_TYPE, parse_sealed, unseal
+from deniable.shared.survey.document import parse_document, parse_toml, render_document
+from deniable.shared.survey.keys import public_hex
+from tests.client.scripted import KEY, LATER, TODAY, Script, bit, document
+from tests.conformance.ledger import WIDE_SURVEY
+from tests.eventually import PATIENCE
+from tests.node import NODE
+from tests.shared.test_vectors import vectors
+from tests.survey_texts import YEARS, label, question, survey_text
+
+ROOT = Path(__file__).parents[2]
+BEGIN = """
+    import {{ Client, Policy }} from "./client/javascript/src/index.js";
+    import {{ fileStorage }} from "./client/javascript/src/file-storage.js";
+    const questions = {{ crashed: "bit", browser: "choice" }};
+    const policy = new Policy({{ keys: ["{key}"], questions, labels: ["version"], ...{policy} }});
+    const DAY = 86_400_000;
+    let time = {now}, draws = 0;
+    const now = () => time, tell = (value) => console.log(JSON.stringify(value ?? null));
+    const draw = (count) => {{
+        draws++;
+        return new DataView(crypto.getRandomValues(new Uint8Array(count)).buffer);
+    }};
+    const storage = fileStorage({folder});
+    const made = () => new Client("{url}", {{ policy, storage, now, draw, sendWithin: 86_400 }});
+    let client = made();
+    const answer = async (answers, who = client, name = "app-health", options = {{}}) =>
+        (await who.answer(name, answers, options)).status;
+"""
+Run = Callable[..., list[Any]]  # a program's lines, as JSON
+
+
+@pytest.fixture
+def run(script: Script, tmp_path: Path) -> Run:
+    """Return a function that runs a program of JavaScript, which begins with a client."""
+
+    def ran(program: str, **policy: object) -> list[Any]:
+        begin = BEGIN.format(
+            key=public_hex(KEY),
+            folder=json.dumps(str(tmp_path)),
+            url=script.url,
+            policy=json.dumps({"per": "lifetime", "maxEpsilonPerSurvey": "8"} | policy),
+            now=int(TODAY.timestamp() * 1000),
+        )
+        done = subprocess.run(
+            [NODE, "--input-type=module", "--eval", f"{begin}\n{program}\nprocess.exit()"],
+            cwd=ROOT,
+            capture_output=True,
+            text=True,
+            timeout=PATIENCE,
+        )
+        assert done.stderr == ""
+        return [json.loads(line) for line in done.stdout.splitlines()]
+
+    return ran
+
+
+def daily(script: Script, **changes: Any) -> str:
+    return script.publish(document(period="day", questions=bit("crashed", "0.5"), **changes))
+
+
+def names(folder: Path, prefix: str) -> list[str]:
+    return sorted(path.name for path in (folder / "deniable").rglob(f"{prefix}*"))
+
+
+# Latched reports
+
+
+def test_a_span_is_charged_and_drawn_once_and_its_report_is_sent_again(
+    script: Script, run: Run, tmp_path: Path
+) -> None:
+    """With 256 noisy bits, two noises are equal with probability below 1e-20."""
+    opens = TODAY.date().isoformat()
+    script.publish(document(period="day", questions=WIDE_SURVEY, repeat_rounds=2, opens=opens))
+    lines = run("""
+        await client.consent(true);
+        for (const option of ["option 1", "option 2", "option 3"]) {
+            const before = draws;
+            tell([await answer({ browser: option }), draws > before]);
+            tell(await answer({ browser: option }));
+            time += DAY;
+        }
+        tell(await client.flush(60));
+    """)
+    again = "already-answered"
+    assert lines == [["queued", True], again, ["queued", False], again, ["queued", True], again, 0]
+    sent = sorted(script.envelopes(), key=lambda envelope: envelope.round)
+    assert sent[0].payload == sent[1].payload != sent[2].payload
+    assert len({envelope.id for envelope in sent}) == 3
+    assert names(tmp_path, "charge-") == ["charge-1", "charge-2"]
+    assert len(names(tmp_path, "kept-")) == 2, "only the kept report of the present span"
+
+
+LOSSES = {
+    "forgotten": "await client.forget(); await client.consent(true);",
+    "withdrawn": "await client.consent(false); await client.consent(true);",
+    "lost": 'for (const name of await storage.names("kept-")) await storage.remove(name);',
+    "clock set back": "await answer({ crashed: true }); time -= 2 * DAY;",
+}
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+def test_no_other_noise_is_drawn_for_a_span(script: Script, run: Run, loss: str) -> None:
+    daily(script, repeat_rounds=20)
+    lines = run(f"""
+        await client.consent(true);
+        tell(await answer({{ crashed: true }}));
+        time += DAY;
+        {LOSSES[loss]}
+        const before = draws;
+        tell(await answer({{ crashed: true }}));
+        tell(draws === before);
+    """)
+    assert lines == ["queued", "already-answered", True]
+
+
+# Sealed reports
+
+
+def test_a_sealed_report_is_read_only_with_the_survey_s_key(script: Script, run: Run) -> None:
+    key = X25519PrivateKey.generate()
+    public = key.public_key().public_bytes_raw().hex()
+    for name, questions in (("short", bit("crashed", "0.5")), ("long", WIDE_SURVEY)):
+        script.publish(document(name, questions=questions, sealed_to=public))
+    lines = run("""
+        await client.consent(true);
+        tell([await answer({ crashed: true }, client, "short"),
+            await answer({ browser: "option 1" }, client, "long"), await client.flush(60)]);
+    """)
+    assert lines == [["queued", "queued", 0]]
+    opened = {}
+    for post in script.posts:
+        assert dict(post.headers)["Content-Type"] == SEALED_TYPE
+        (sealed,) = parse_sealed(post.body)
+        inside = unseal(sealed, key)
+        opened[inside.survey] = len(inside.payload)
+    assert opened == {
+        listed["id"]: size for listed, size in zip(script.surveys, (1, 32), strict=True)
+    }
+
+
+@pytest.mark.parametrize(
+    ("patch", "sealed_to", "reason"),
+    [
+        (
+            "crypto.subtle.generateKey = () => Promise.reject(new Error());",
+            "",
+            "the survey is sealed, and WebCrypto has no X25519 here to seal reports",
+        ),
+        ("", "00" * 32, "the survey's document does not follow the protocol: sealed_to"),
+    ],
+    ids=["no X25519", "low order"],
+)
+def test_a_survey_that_cannot_be_sealed_is_refused(
+    script: Script, run: Run, tmp_path: Path, patch: str, sealed_to: str, reason: str
+) -> None:
+    public = X25519PrivateKey.generate().public_key().public_bytes_raw().hex()
+    text = document(questions=bit("crashed", "0.5"), sealed_to=public)
+    script.publish(text.replace(public.encode(), (sealed_to or public).encode()))
+    lines = run(f"""
+        {patch}
+        await client.consent(true);
+        const {{ status, detail }} = await client.answer("app-health", {{ crashed: true }});
+        tell([status, detail]);
+    """)
+    assert lines == [["refused", reason]]
+    assert names(tmp_path, "charge-") == []
+
+
+# Answers about the ended round
+
+
+def test_a_survey_over_a_round_is_answered_only_about_an_ended_round(
+    script: Script, run: Run
+) -> None:
+    asked = question("crashed", "bit", "0.5", over="any")
+    script.publish(render_document(parse_toml(survey_text(asked, round="day", **YEARS))))
+    lines = run("""
+        await client.consent(true);
+        tell(await client.answer("app-health", { crashed: true }));
+        tell(await answer({ crashed: true }, client, "app-health", { of: "ended" }));
+        tell(await answer({ crashed: true }, client, "app-health", { of: "ended" }));
+    """)
+    assert lines[0]["status"] == "refused"
+    assert 'asks over "any"' in lines[0]["detail"]
+    assert 'of: "ended"' in lines[0]["detail"]
+    assert lines[1:] == ["queued", "already-answered"]
+
+
+def test_the_same_questions_under_the_same_name_are_charged_once(script: Script, run: Run) -> None:
+    daily(script)
+    lines = run("""await client.consent(true); tell(await answer({ crashed: true }));""")
+    daily(script, closes="2027-03-31")
+    different = script.publish(document("other", period="day", questions=bit("crashed", "0.4")))
+    lines += run(f"""
+        time += 7_200_000;
+        await client.prefetch();
+        tell(await answer({{ crashed: true }}));
+        tell(await answer({{ crashed: true }}, client, "{different}"));
+    """)
+    assert lines == ["queued", "already-answered", "queued"]
+
+
+# People
+
+
+def test_people_have_ledgers_and_consents_of_their_own(
+    script: Script, run: Run, tmp_path: Path
+) -> None:
+    daily(script)
+    lines = run("""
+        const ann = client.person("ann"), bob = client.person("bob");
+        tell([await ann.consented(), await answer({ crashed: true }, ann)]);
+        await ann.consent(true);
+        await bob.consent(true);
+        tell([await answer({ crashed: true }, ann), await answer({ crashed: true }, ann)]);
+        tell([await answer({ crashed: true }, bob), await answer({ crashed: true })]);
+        tell([await client.consented(), await ann.consented()]);
+    """)
+    assert lines == [
+        [None, "no-consent"],
+        ["queued", "already-answered"],
+        ["queued", "no-consent"],
+        [None, True],
+    ]
+    assert run("tell(await client.flush(60));") == [0]
+    assert len({envelope.id for envelope in script.envelopes()}) == 2, "in another process"
+    stored = [path for path in tmp_path.rglob("*") if path.is_file()]
+    assert all(b"ann" not in path.read_bytes() and "ann" not in path.name for path in stored)
+
+
+@pytest.mark.parametrize("end", ["ann.forget()", "ann.consent(false)"])
+def test_one_person_s_end_touches_no_other(script: Script, run: Run, end: str) -> None:
+    daily(script)
+    lines = run(f"""
+        const people = [client.person("ann"), client.person("bob"), client], [ann] = people;
+        for (const person of people) {{
+            await person.consent(true);
+            await answer({{ crashed: true }}, person);
+        }}
+        tell(await {end});
+        client = made();
+        const again = client.person("ann");
+        tell(await answer({{ crashed: true }}, again));
+        await again.consent(true);
+        tell(await answer({{ crashed: true }}, again));
+        tell(await client.flush(60));
+    """)
+    assert lines == [True, "no-consent", "already-answered", 0]
+    assert len(script.envelopes()) == 2
+
+
+def test_forgetting_the_install_keeps_the_reports_of_others(script: Script, run: Run) -> None:
+    daily(script)
+    lines = run("""
+        const ann = client.person("ann");
+        for (const person of [ann, client]) {
+            await person.consent(true);
+            await answer({ crashed: true }, person);
+        }
+        tell([await client.forget(), await client.flush(60), await ann.consented()]);
+    """)
+    assert lines == [[True, 0, True]]
+    assert len(script.envelopes()) == 1
+
+
+def test_without_the_key_of_the_people_no_budget_is_refilled(script: Script, run: Run) -> None:
+    daily(script)
+    lines = run("""
+        const ann = client.person("ann");
+        await ann.consent(true);
+        tell(await answer({ crashed: true }, ann));
+        await storage.remove("people");
+        tell([await ann.consent(true), await answer({ crashed: true }, ann)]);
+    """)
+    assert lines == ["queued", [False, "no-consent"]]
+
+
+def test_a_person_s_labels_replace_those_of_the_client(script: Script, run: Run) -> None:
+    text = survey_text(
+        question("crashed", "bit", "0.5", over="first") + label("version", values=["1", "2"]),
+        **YEARS,
+    )
+    script.publish(published := render_document(parse_toml(text)))
+    lines = run("""
+        const ann = client.person("ann", { labels: { version: "2" } });
+        await ann.consent(true);
+        tell([await answer({ crashed: true }, ann), await client.flush(60)]);
+    """)
+    assert lines == [["queued", 0]]
+    (envelope,) = script.envelopes()
+    assert decode_labels(parse_document(published), envelope.payload) == {"version": "2"}
+
+
+def test_a_mistaken_id_throws(run: Run) -> None:
+    lines = run(r"""
+        for (const id of ["", "x".repeat(1_001), "\ud800", 7, undefined]) {
+            try {
+                tell(client.person(id).constructor.name);
+            } catch (error) {
+                tell(error.constructor.name);
+            }
+        }
+        tell(client.person("x".repeat(1_000)).constructor.name);
+    """)
+    assert lines == [*["InvalidPerson"] * 3, *["TypeError"] * 2, "Person"]
+
+
+# Participation
+
+
+def test_the_rounds_that_are_answered_are_those_of_the_vectors(run: Run) -> None:
+    rows = vectors("participation.json")
+    assert len(rows) >= 10
+    given = json.dumps([row | {"document": row["document"]} for row in rows])
+    lines = run(f"""
+        import {{ chargedQuarter, drawnRounds, roundsOfQuarter }}
+            from "./client/javascript/src/participation.js";
+        import {{ parseSurvey, unhex }} from "./client/javascript/src/survey.js";
+        for (const row of {given}) {{
+            const survey = parseSurvey(row.document);
+            const budget = {{ keys: policy.keys, questions, maxEpsilonPerSurvey: row.budget }};
+            const key = async () => unhex(row.key);
+            const drawn = await drawnRounds(survey, row.round, new Policy(budget), key);
+            const rounds = survey.period === "once" ? null : roundsOfQuarter(survey, row.round);
+            tell([chargedQuarter(survey, row.round), rounds, drawn ? drawn.drawn : rounds]);
+        }}
+    """)
+    assert lines == [[row["quarter"], row["rounds"], row["drawn"]] for row in rows]
+
+
+def test_an_install_answers_exactly_what_the_budget_of_a_quarter_allows(
+    script: Script, run: Run, tmp_path: Path
+) -> None:
+    """With ε 0.5 a week and at most ε 2 a quarter, that is 4 of 13 rounds."""
+    text = survey_text(question("crashed", "bit", "0.5", over="first"), round="week", **YEARS)
+    script.publish(render_document(parse_toml(text)))
+    budget = {"per": "quarter", "maxEpsilonPerSurvey": "2"}
+    lines = run(
+        """
+        time = Date.UTC(2027, 0, 4);
+        await client.consent(true);
+        for (let week = 0; week < 26; week++, time += 7 * DAY) {
+            tell(await answer({ crashed: true }));
+        }
+    """,
+        **budget,
+    )
+    for quarter in (lines[:13], lines[13:]):
+        assert Counter(quarter) == {"queued": 4, "not-drawn": 9}
+    assert len(names(tmp_path, "charge-")) == 8
+
+
+def test_a_round_that_is_not_drawn_stores_nothing_and_asks_the_server_nothing(
+    script: Script, run: Run, tmp_path: Path
+) -> None:
+    daily(script)
+    lines = run(
+        """
+        await client.consent(true);
+        await client.prefetch();
+        const before = (await storage.names("")).length;
+        let outcome = { status: "" };
+        for (; outcome.status !== "not-drawn"; time += DAY) {
+            for (const name of await storage.names("charge-")) await storage.remove(name);
+            outcome = await client.answer("app-health", { crashed: true });
+        }
+        tell([outcome.detail, (await storage.names("charge-")).length]);
+    """,
+        per="quarter",
+        maxEpsilonPerSurvey="0.5",
+    )
+    detail = "this install answers in 1 of the 92 rounds that begin in 2026-Q4, and not in this one"
+    assert lines == [[detail, 0]]
+    assert len(script.gets) <= 2
+
+
+# Budget
+
+
+def test_the_budget_is_that_of_the_python_client(script: Script, run: Run) -> None:
+    daily(script)
+    lines = run(
+        """
+        await client.consent(true);
+        tell(await answer({ crashed: true }));
+        tell(await client.budget());
+        time = Date.UTC(2027, 0, 1);
+        tell(await client.budget());
+    """,
+        per="quarter",
+        maxEpsilonPerSurvey="46",
+        maxEpsilon="46",
+    )
+    budget, renewed = lines[1:]
+    assert lines[0] == "queued"
+    tomorrow = (TODAY + timedelta(days=1)).date().isoformat()
+    assert budget | {"text": ""} == {
+        "spent": "0.5",
+        "left": "45.5",
+        "cap": "46",
+        "renews": "2027-01-01",
+        "questions": [
+            {"name": "browser", "spent": "0", "left": "45.5"},
+            {"name": "crashed", "spent": "0.5", "left": "45.5"},
+        ],
+        "surveys": [{"name": "app-health", "spent": "0.5", "left": "45.5", "nextAnswer": tomorrow}],
+        "text": "",
+    }
+    assert budget["text"].splitlines()[0] == (
+        "Spent: ε 0.5 this quarter, of at most 46; left: ε 45.5. "
+        "The budget is renewed on 2027-01-01."
+    )
+    assert (renewed["spent"], renewed["left"]) == ("0", "46")
+
+
+def test_one_survey_cannot_spend_the_whole_budget(script: Script, run: Run) -> None:
+    """Nor can it after its questions are published again under the same name."""
+    for name, epsilon in (("first", "1.5"), ("first", "1.4"), ("second", "1.5")):
+        script.publish(document(name, questions=bit("crashed", epsilon)))
+    ids = [listed["id"] for listed in script.surveys]
+    lines = run(
+        f"""
+        await client.consent(true);
+        for (const id of {json.dumps(ids)}) tell(await answer({{ crashed: true }}, client, id));
+    """,
+        per="lifetime",
+        maxEpsilonPerSurvey="2",
+    )
+    assert lines == ["queued", "budget-spent", "queued"]
+
+
+def test_charges_of_an_early_version_still_count(script: Script, run: Run) -> None:
+    daily(script)
+    lines = run(
+        """
+        import { sha256 } from "./client/javascript/src/survey.js";
+        const row = ["ab".repeat(32), 1, { crashed: "500000000" }];
+        const seal = await sha256(JSON.stringify(["", ...row]));
+        const [survey, round, costs] = row;
+        await storage.create("charge-1", { survey, round, costs, seal });
+        await client.consent(true);
+        tell(await answer({ crashed: true }));
+        tell((await client.budget()).spent);
+    """,
+        per="quarter",
+        maxEpsilonPerSurvey="46",
+        maxEpsilon="0.9",
+    )
+    assert lines == ["budget-spent", "0.5"]
+
+
+# The list
+
+
+def test_a_list_is_fetched_in_advance_and_only_with_consent(script: Script, run: Run) -> None:
+    daily(script)
+    lines = run("""
+        tell([await client.prefetch(), await client.consent(true), await client.prefetch()]);
+        globalThis.fetch = () => Promise.reject(new TypeError("offline"));
+        tell(await answer({ crashed: true }));
+    """)
+    assert lines == [[False, True, True], "queued"]
+    assert len(script.gets) == 1
+
+
+def test_a_charged_round_causes_no_further_fetch(script: Script, run: Run) -> None:
+    daily(script)
+    script.always = LATER
+    lines = run("""
+        await client.consent(true);
+        for (const status of ["queued", "already-answered", "already-answered"]) {
+            tell(await answer({ crashed: true }) === status);
+            time += 7_200_000;
+        }
+    """)
+    assert lines == [True, True, True]
+    assert len(script.gets) == 1
+
+
+def test_a_person_whose_choice_cannot_be_read_is_not_asked_again(run: Run) -> None:
+    lines = run("""
+        storage.get = () => Promise.reject(new Error("the disk fails"));
+        tell([await client.consented(), await client.person("ann").consented()]);
+    """)
+    assert lines == [[False, False]]
