@@ -1,7 +1,7 @@
 """Reference of the public names, read from the source and stored next to each part.
 
-    python -m tests.reference    rewrites client/REFERENCE.md and the others, and the table of
-                                 sentences of the JavaScript client
+    python -m tests.reference    rewrites client/REFERENCE.md and the others, and the tables that
+                                 the JavaScript client shares with Python
 
 A name is public if its package lists it in `__all__`. Signatures and docstrings are copied from the
 source text, so that every version of Python writes the same reference.
@@ -14,11 +14,21 @@ import inspect
 import json
 import re
 import textwrap
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from datetime import date, timedelta
 from importlib import import_module
 from pathlib import Path
+from typing import get_args
 
+from deniable.client import outcome
+from deniable.client.net import delivery, survey_list, surveys, transport
+from deniable.client.state import ledger, outbox
+from deniable.shared.privacy.mechanisms import mechanisms
+from deniable.shared.survey import document as survey_document
+from deniable.shared.survey import labels, phrases, questions, reader
+from deniable.shared.survey.document import EPOCH, PERIODS, Period
+from deniable.shared.survey.kinds import KINDS, number, vector
 from deniable.shared.survey.phrases import ABOUT_SURVEYS
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -28,7 +38,24 @@ PACKAGES = {
     "shared": "deniable.shared.mechanisms",
     "simulations": "deniable.simulations",
 }
-PHRASES = ROOT / "client" / "javascript" / "src" / "phrases.js"
+JAVASCRIPT = ROOT / "client" / "javascript" / "src"
+PHRASES, TABLES = JAVASCRIPT / "phrases.js", JAVASCRIPT / "tables.js"
+NUMBERS = {  # constants that both clients have, by module
+    survey_document: ["MAX_QUESTIONS", "MAX_DOCUMENT_BYTES", "MIN_GRACE_DAYS"],
+    questions: [
+        *("MAX_TITLE_CHARACTERS", "MAX_UNIT_CHARACTERS", "MAX_LABEL_CHARACTERS", "MAX_ROUNDS"),
+        *("MAX_PAIRS", "MAX_PAIR_CELLS"),
+    ],
+    reader: ["MAX_TEXT_CHARACTERS"],
+    labels: ["MAX_LABELS", "MAX_VALUES", "MAX_VALUE_BYTES", "MAX_PATTERN_CHARACTERS", "NOT_GIVEN"],
+    number: ["LARGEST_BOUND"],
+    vector: ["MAX_COORDINATE"],
+    phrases: ["MAX_SHOWN_OPTIONS", "FINGERPRINT_BITS"],
+    survey_list: ["MAX_LISTED", "MAX_NAME_OFFSET"],
+    surveys: ["FRESH_SECONDS", "MAX_PAUSE_SECONDS"],
+    transport: ["MAX_LIST_BYTES", "MAX_REPLY_BYTES"],
+    outbox: ["MAX_TRIES"],
+}
 LINE = 90
 MADE_ELSEWHERE = "Made by `"  # in a docstring: users do not call the class
 Documented = ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
@@ -92,6 +119,75 @@ def javascript_phrases() -> str:
         "/** Sentences of a description, written by `python -m tests.reference` from Python. */\n"
     )
     return f"{head}\nexport const ENGLISH = {{\n{''.join(rows)}}};\n"
+
+
+def javascript_tables() -> str:
+    """The tables of kinds, mechanisms, periods, statuses, refusals and limits, in the same way."""
+    statuses = " | ".join(json.dumps(status) for status in get_args(outcome.Status))
+    numbers = ((name, vars(module)[name]) for module, names in NUMBERS.items() for name in names)
+    parts = [
+        "/** Tables that both clients share, written by `python -m tests.reference`. */",
+        f"/** @typedef {{{statuses}}} Status */",
+        "/** @typedef {{overs: string[], unit: boolean}} Kind */",
+        "/** @typedef {{kind: string, sizes: number[], step?: number}} Sizes */",
+        "/** @typedef {{days?: number, shift?: number, months?: number}} Period */",
+        _table(
+            "KINDS", "overs: what `over` may be @type {Record<string, Kind>}", map(_kind, KINDS)
+        ),
+        _table(
+            "SIZES",
+            "sizes: the smallest and largest; step: their distance @type {Record<string, Sizes>}",
+            map(_mechanism, mechanisms()),
+        ),
+        _table(
+            "PERIODS",
+            "a round has so many days or months; shift: days from the first round to 1970-01-01 "
+            "@type {Record<string, Period>}",
+            map(_period, PERIODS.values()),
+        ),
+        _list("ROBOTS", "variables that continuous integration sets", ledger.ROBOTS),
+        _list("RESERVED", "names that no question has", questions.RESERVED),
+        _list("FINAL", "statuses after which nothing is sent again", sorted(delivery.FINAL)),
+        _list("PASSING", "refusals after which it is", sorted(delivery.PASSING)),
+        "".join(f"export const {name} = {value:.17g};\n" for name, value in numbers).rstrip(),
+    ]
+    return "\n\n".join(parts) + "\n"
+
+
+def _table(name: str, comment: str, rows: Iterable[str]) -> str:
+    return "\n".join([f"/** {comment} */", f"export const {name} = {{", *rows, "};"])
+
+
+def _list(name: str, comment: str, values: Iterable[object]) -> str:
+    rows = (f"  {json.dumps(value)}," for value in values)
+    return "\n".join([f"/** {comment} */", f"export const {name} = [", *rows, "];"])
+
+
+def _kind(name: str) -> str:
+    kind = KINDS[name]
+    return f"  {name}: {{ overs: {json.dumps(kind.overs)}, unit: {json.dumps(kind.has_unit)} }},"
+
+
+def _mechanism(name: str) -> str:
+    sizes, kind = mechanisms()[name].sizes, mechanisms()[name].kind
+    step = f", step: {sizes.step}" if sizes.step > 1 else ""
+    row = f"kind: {json.dumps(kind)}, sizes: [{sizes[0]}, {sizes[-1]}]{step}"
+    return f"  {json.dumps(name)}: {{ {row} }},"
+
+
+def _period(period: Period) -> str:
+    """Return the length of a period's rounds in days or months; check it for forty years."""
+    first_day = period.first_day
+    if first_day is None:
+        return f"  {period.name}: {{}},"
+    days = (first_day(1) - first_day(0)).days
+    shift, months = (EPOCH - first_day(0)).days, first_day(1).month - first_day(0).month
+    if all(first_day(n) == EPOCH + timedelta(days * n - shift) for n in range(15_000 // days)):
+        return f"  {period.name}: {{ days: {days}, shift: {shift} }},"
+    for n in range(480 // months):
+        month = n * months
+        assert first_day(n) == date(1970 + month // 12, month % 12 + 1, 1)
+    return f"  {period.name}: {{ months: {months} }},"
 
 
 # Markdown
@@ -201,3 +297,4 @@ if __name__ == "__main__":
     for part, package in PACKAGES.items():
         (ROOT / part / "REFERENCE.md").write_text(document(package), "utf-8")
     PHRASES.write_text(javascript_phrases(), "utf-8")
+    TABLES.write_text(javascript_tables(), "utf-8")

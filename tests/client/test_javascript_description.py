@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import subprocess
+from dataclasses import replace
+from datetime import date
 from pathlib import Path
 from typing import Any
 
@@ -11,12 +13,14 @@ import pytest
 
 from deniable.client import Policy
 from deniable.client.disclosure import describe
-from deniable.shared.survey.document import parse_document, parse_toml, render_document
+from deniable.shared.privacy.mechanisms import mechanisms
+from deniable.shared.survey.document import PERIODS, parse_document, parse_toml, render_document
 from deniable.shared.survey.keys import public_hex
 from tests.client.scripted import KEY, OTHER_KEY, Script, document, entry
+from tests.contract.test_periods import QUARTER
 from tests.eventually import PATIENCE
 from tests.node import NODE
-from tests.reference import PHRASES, javascript_phrases
+from tests.reference import PHRASES, TABLES, javascript_phrases, javascript_tables
 from tests.shared.test_phrases import SURVEYS, TEXT
 from tests.survey_texts import bit, choice, number, survey_text
 
@@ -92,8 +96,38 @@ def test_both_clients_use_the_same_words(tmp_path: Path, name: str) -> None:
     assert not (tmp_path / "state").exists(), "nothing is stored"
 
 
-def test_the_table_of_sentences_is_that_of_the_python_client() -> None:
+def test_the_tables_are_those_of_the_python_client() -> None:
     assert PHRASES.read_text("utf-8") == javascript_phrases(), "run python -m tests.reference"
+    assert TABLES.read_text("utf-8") == javascript_tables(), "run python -m tests.reference"
+
+
+def test_a_change_of_a_table_changes_both_clients(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A period with neither a number of days nor of months is refused."""
+    before = javascript_tables()
+    monkeypatch.setitem(PERIODS, "quarter", QUARTER)
+    monkeypatch.setattr("deniable.client.state.outbox.MAX_TRIES", 11)
+    changed = {*javascript_tables().splitlines()} ^ {*before.splitlines()}
+    assert changed == {
+        "  quarter: { months: 3 },",
+        "export const MAX_TRIES = 10;",
+        "export const MAX_TRIES = 11;",
+    }
+    odd = replace(QUARTER, first_day=lambda n: date(1970 + n // 3, 4 * (n % 3) + 1, 2))
+    monkeypatch.setitem(PERIODS, "odd", odd)
+    with pytest.raises(AssertionError):
+        javascript_tables()
+
+
+def test_each_mechanism_of_the_python_client_is_made_by_the_javascript_client() -> None:
+    program = """
+        import { MECHANISMS } from "./client/javascript/src/mechanisms.js";
+        console.log(JSON.stringify(Object.keys(MECHANISMS)));
+    """
+    done = subprocess.run(
+        [NODE, "--input-type=module", "--eval", program],
+        cwd=Path(__file__).parents[2], capture_output=True, text=True, timeout=PATIENCE,
+    )  # fmt: skip
+    assert json.loads(done.stdout) == [*mechanisms()]
 
 
 def test_sentences_can_be_replaced(tmp_path: Path) -> None:

@@ -120,13 +120,13 @@ CHECK_FAULTS: dict[str, tuple[str, Fault]] = {
     ),
     "begins_weeks_on_sunday": (
         "days_are_in_the_rounds_of_the_vectors",
-        Fault("survey.js", "(Math.floor(at / DAY) + 3) / 7", "(Math.floor(at / DAY) + 4) / 7"),
+        Fault("tables.js", "days: 7, shift: 3", "days: 7, shift: 4"),
     ),
     "has_no_months": (
         "days_are_in_the_rounds_of_the_vectors",
-        Fault("survey.js", "  month: {", "  moon: {"),
+        Fault("tables.js", "  month: {", "  moon: {"),
     ),
-    "never_gives_up": ("tries_are_few", Fault("outbox.js", "MAX_TRIES = 10", "MAX_TRIES = 1000")),
+    "never_gives_up": ("tries_are_few", Fault("tables.js", "MAX_TRIES = 10;", "MAX_TRIES = 1000;")),
     "does_not_wait_when_asked": (
         "a_requested_pause_is_kept",
         Fault("outbox.js", "this.#notBefore = performance.now() + asked;", ""),

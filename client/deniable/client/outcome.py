@@ -6,6 +6,7 @@ from typing import Literal
 Status = Literal[
     "queued",
     "already-answered",
+    "not-drawn",
     "budget-spent",
     "refused",
     "no-survey",
@@ -23,7 +24,9 @@ class Outcome:
                       days if it leaves only after its round
     already-answered  this install has already answered this survey, or the same questions under its
                       name, in this round; or the report that several rounds share is no longer kept
-    budget-spent      too little is left of the app's caps over all surveys
+    not-drawn         this install does not answer this survey in this round. Its rounds are drawn
+                      in advance, so that the budget lasts. Nothing is charged or kept
+    budget-spent      too little is left of the app's caps; those of a quarter are renewed after it
     refused           no trusted key signed the survey, or it asks for more than the policy allows
     no-survey         the server lists no survey with that name or id
     closed            the survey is not open today, or its owner closed it

@@ -2,12 +2,9 @@
 
 import { BILLION, exp } from "./exact.js";
 import { ENGLISH } from "./phrases.js";
+import { FINGERPRINT_BITS, MAX_SHOWN_OPTIONS, MAX_TEXT_CHARACTERS } from "./tables.js";
 
-const DAY = 86_400_000,
-  FINGERPRINT_BITS = Math.log2(1_000),
-  BITS = 128n,
-  MAX_OPTIONS = 20,
-  MAX_CHARACTERS = 2_000;
+const DAY = 86_400_000, BITS = 128n;
 const MAX_SHOWN_EPSILON = 30n * BILLION;
 
 /**
@@ -92,8 +89,8 @@ export function describe(id, survey, policy, replaced = {}) {
 
 /** @param {Survey["questions"][number]} question @param {bigint} reports @param {typeof ENGLISH} texts @returns {DescribedQuestion} */
 function describeQuestion({ name, kind, epsilon, words }, reports, texts) {
-  const more = words.options.length - MAX_OPTIONS;
-  const first = words.options.slice(0, MAX_OPTIONS).join(", ");
+  const more = words.options.length - MAX_SHOWN_OPTIONS;
+  const first = words.options.slice(0, MAX_SHOWN_OPTIONS).join(", ");
   const options = more > 0
     ? fill(texts.more_options, { options: first, more: grouped(more) })
     : first;
@@ -184,7 +181,7 @@ export const decimal = (billionths) =>
 /** Return a text without characters that move a cursor, begin a line or change the writing direction. @param {string} text */
 export function shown(text) {
   const characters = [...text];
-  const escaped = characters.slice(0, MAX_CHARACTERS).join("").replace(
+  const escaped = characters.slice(0, MAX_TEXT_CHARACTERS).join("").replace(
     /(?! )[\p{C}\p{Z}]/gu,
     (sign) => {
       const code = Number(sign.codePointAt(0)), digits = code.toString(16);
@@ -194,5 +191,5 @@ export function shown(text) {
       return code < 65_536 ? `\\u${digits.padStart(4, "0")}` : `\\U${digits.padStart(8, "0")}`;
     },
   );
-  return characters.length > MAX_CHARACTERS ? `${escaped}…` : escaped;
+  return characters.length > MAX_TEXT_CHARACTERS ? `${escaped}…` : escaped;
 }

@@ -1,10 +1,17 @@
 /** Labels: public properties of the app or install, sent in clear in front of each report, at a fixed size. */
 
+import {
+  MAX_LABELS,
+  MAX_PATTERN_CHARACTERS,
+  MAX_VALUE_BYTES,
+  MAX_VALUES,
+  NOT_GIVEN,
+} from "./tables.js";
 import { isLine } from "./text.js";
 
 /** @typedef {{name: string, listed: readonly string[], drawn: boolean, matches: (text: string) => boolean}} Label */
 
-const MAX_VALUE_BYTES = 32, NOT_GIVEN = 255, NAME = /^[A-Za-z_][A-Za-z0-9_]{0,63}$/;
+const NAME = /^[A-Za-z_][A-Za-z0-9_]{0,63}$/;
 const CLASS = "\\[(?!\\^)(?:[!-,.-Z^-~ ](?:-[!-,.-Z^-~ ])?)+-?\\]";
 const PART =
   `(?:\\\\d|\\\\[!-/:-@\\[-\`{-~]|${CLASS}|[^\\\\[\\](){}|?*+^$])(?:[?*+]|\\{\\d{1,2}(?:,\\d{1,2})?\\})?`;
@@ -20,7 +27,7 @@ export const isLabelValue = (text) =>
  * @param {any} tables @param {string[]} questions @returns {Label[] | undefined}
  */
 export function parseLabels(tables, questions) {
-  if (!Array.isArray(tables) || !tables.length || tables.length > 8) return undefined;
+  if (!Array.isArray(tables) || !tables.length || tables.length > MAX_LABELS) return undefined;
   if (questions.includes("label")) return undefined;
   const labels = tables.map(parseLabel).filter((label) => label !== undefined);
   const names = [...labels.map((label) => label.name), ...questions];
@@ -39,7 +46,7 @@ function parseLabel(table) {
     const matches = matcher(given);
     return matches && { name: table.name, listed: [], drawn, matches };
   }
-  const fits = (drawn || kind === "values") && Array.isArray(given) && given.length <= 64 &&
+  const fits = (drawn || kind === "values") && Array.isArray(given) && given.length <= MAX_VALUES &&
     given.length >= (drawn ? 2 : 1) && new Set(given).size === given.length &&
     given.every(isLabelValue);
   return fits ? { name: table.name, listed: given, drawn, matches: () => false } : undefined;
@@ -51,7 +58,10 @@ function parseLabel(table) {
  * @param {unknown} pattern @returns {((text: string) => boolean) | undefined}
  */
 function matcher(pattern) {
-  if (typeof pattern !== "string" || !/^[ -~]{1,100}$/.test(pattern) || !pattern.trim()) {
+  if (
+    typeof pattern !== "string" || !/^[ -~]+$/.test(pattern) || !pattern.trim() ||
+    pattern.length > MAX_PATTERN_CHARACTERS
+  ) {
     return undefined;
   }
   const found = pattern.match(new RegExp(PART, "g")) ?? [];
@@ -59,7 +69,7 @@ function matcher(pattern) {
   try {
     const parts = found.map((part) => new RegExp(part, "y"));
     const matches = (/** @type {string} */ text) =>
-      /^[ -~]{0,32}$/.test(text) && taken(parts, text);
+      /^[ -~]*$/.test(text) && text.length <= MAX_VALUE_BYTES && taken(parts, text);
     return matches("") ? undefined : matches;
   } catch {
     return undefined; // a range or repetition whose end is before its beginning

@@ -3,6 +3,7 @@
 import { reaches } from "./codewords.js";
 import { BILLION, ceilUnits, exp, ONE, within } from "./exact.js";
 import { bestGeometry, differenceSet } from "./geometries.js";
+import { SIZES } from "./tables.js";
 
 const MAX_SYMBOLS = 256; // one byte on the wire
 const LARGEST_BIAS = 2n ** 88n; // 2^-40 of a step; values and probabilities are in units of 2^-64
@@ -225,7 +226,7 @@ function numberTable(e, integers, rows) {
 
 /**
  * Make a mechanism that reports for one group, drawn independently of the answer: the group's number, then the report.
- * @param {(e: bigint, k: number) => Mechanism} design @returns {Listed["make"]}
+ * @param {(e: bigint, k: number) => Mechanism} design @returns {Maker}
  */
 const grouped = (design) => (e, k, _, groups = 3) => {
   const chosen = design(e, k);
@@ -394,38 +395,30 @@ function leastOf(keys, chosen) {
 }
 
 /**
- * `given`: the integers come with the survey. `step`: the distance between allowed sizes, if not all are allowed.
- * @typedef {object} Listed
- * @property {string} kind
- * @property {[number, number]} sizes
- * @property {number} [step]
- * @property {boolean} [given]
- * @property {(e: bigint, size: number, given: bigint[], groups?: number) => Mechanism | undefined} make `groups`: the number of groups of a text
+ * @typedef {import("./tables.js").Sizes & {make: Maker}} Listed
+ * @typedef {(e: bigint, size: number, given: bigint[], groups?: number) => Mechanism | undefined} Maker `given`: the integers of the survey; `groups`: the number of groups of a text
  */
-/** @type {Record<string, Listed>} */
-export const MECHANISMS = {
-  "randomized-response": { kind: "bit", sizes: [2, 2], make: randomizedResponse },
-  "k-randomized-response": { kind: "choice", sizes: [2, 65_536], make: kRandomizedResponse },
-  "subset-selection": { kind: "choice", sizes: [2, 8_192], make: subsetSelection },
-  "unary": { kind: "choice", sizes: [2, 8_192], make: unary },
-  "projective-geometry": { kind: "choice", sizes: [2, 65_536], make: projectiveGeometry },
-  "one-bit-mean": { kind: "number", sizes: [1, 1], make: (e) => gathered(e, 1, [lieUnits(e, 2n)]) },
-  "local-laplace": { kind: "number", sizes: [1, 255], make: localLaplace },
-  "ternary": { kind: "number", sizes: [2, 2], make: ternary },
-  "split-sign": { kind: "number", sizes: [2, 2], make: splitSign },
-  "optimal-table": { kind: "number", sizes: [2, 32], step: 2, given: true, make: optimalTable },
-  "square-wave": { kind: "number", sizes: [2, 128], make: squareWave },
-  "grouped-k-randomized-response": {
-    kind: "text",
-    sizes: [2, 65_536],
-    make: grouped(kRandomizedResponse),
-  },
-  "grouped-subset-selection": { kind: "text", sizes: [2, 8_192], make: grouped(subsetSelection) },
-  "grouped-unary": { kind: "text", sizes: [2, 8_192], make: grouped(unary) },
-  "grouped-projective-geometry": {
-    kind: "text",
-    sizes: [2, 65_536],
-    make: grouped(projectiveGeometry),
-  },
-  "k-closest": { kind: "vector", sizes: [2, 1_024], given: true, make: kClosest },
+/** @type {Record<string, Maker>} */
+const MAKERS = {
+  "randomized-response": randomizedResponse,
+  "k-randomized-response": kRandomizedResponse,
+  "subset-selection": subsetSelection,
+  "unary": unary,
+  "projective-geometry": projectiveGeometry,
+  "one-bit-mean": (e) => gathered(e, 1, [lieUnits(e, 2n)]),
+  "local-laplace": localLaplace,
+  "ternary": ternary,
+  "split-sign": splitSign,
+  "optimal-table": optimalTable,
+  "square-wave": squareWave,
+  "grouped-k-randomized-response": grouped(kRandomizedResponse),
+  "grouped-subset-selection": grouped(subsetSelection),
+  "grouped-unary": grouped(unary),
+  "grouped-projective-geometry": grouped(projectiveGeometry),
+  "k-closest": kClosest,
 };
+
+/** @type {Record<string, Listed>} */
+export const MECHANISMS = Object.fromEntries(
+  Object.entries(MAKERS).map(([name, make]) => [name, { ...SIZES[name], make }]),
+);

@@ -5,10 +5,10 @@
 
 import { contentType } from "./envelope.js";
 import { hex, unhex } from "./survey.js";
+import { FINAL, MAX_REPLY_BYTES, MAX_TRIES, PASSING } from "./tables.js";
 import { request } from "./transport.js";
 
-const MAX_TRIES = 10, DAY = 86_400_000, MAX_PAUSE = 3_600_000, MAX_REPLY_BYTES = 2 ** 16;
-const FINAL = [400, 405, 406, 410, 411, 413, 414, 415, 422, 431];
+const DAY = 86_400_000, MAX_PAUSE = 3_600_000;
 
 /** Draw a uniform number from 0 to a limit, from the kernel. @param {number} limit */
 const uniform = (limit) => (limit * crypto.getRandomValues(new Uint32Array(1))[0]) / 2 ** 32;
@@ -162,7 +162,7 @@ function settles({ status, json, type }) {
     return false;
   }
   return json.refused.length
-    ? json.refused[0]?.code !== undefined && json.refused[0].code !== "early"
+    ? json.refused[0]?.code !== undefined && !PASSING.includes(json.refused[0].code)
     : json.accepted + json.duplicates > 0;
 }
 

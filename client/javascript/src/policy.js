@@ -2,7 +2,7 @@
 
 import { isLabelValue } from "./labels.js";
 import { billionths } from "./survey.js";
-import { DEFAULTS, KINDS, PER } from "./tables.js";
+import { KINDS } from "./tables.js";
 
 /**
  * @typedef {object} PolicyOptions
@@ -61,11 +61,11 @@ export class Policy {
     {
       keys,
       questions,
-      maxEpsilonPerRound = DEFAULTS.maxEpsilonPerRound,
-      maxEpsilonPerSurvey = DEFAULTS.maxEpsilonPerSurvey,
-      maxEpsilon = DEFAULTS.maxEpsilon,
+      maxEpsilonPerRound = "2",
+      maxEpsilonPerSurvey = "2",
+      maxEpsilon = "8",
       maxEpsilonPerQuestion,
-      per = DEFAULTS.per,
+      per = "quarter",
       surveys,
       labels = [],
     },
@@ -78,13 +78,16 @@ export class Policy {
     this.surveys = surveys && ids("surveys", surveys);
     this.questions = new Map(Object.entries(questions ?? {}));
     if (
-      !this.questions.size || ![...this.questions.values()].every((kind) => KINDS.includes(kind))
+      !this.questions.size ||
+      ![...this.questions.values()].every((kind) => Object.hasOwn(KINDS, kind))
     ) {
       throw new TypeError(
-        `questions: give each question its kind, one of ${KINDS.join(", ")}`,
+        `questions: give each question its kind, one of ${Object.keys(KINDS).join(", ")}`,
       );
     }
-    if (!PER.includes(per)) throw new TypeError(`per: write one of ${PER.join(", ")}`);
+    if (per !== "quarter" && per !== "lifetime") {
+      throw new TypeError('per: write "quarter" or "lifetime"');
+    }
     this.per = per;
     this.surveyCap = cap("maxEpsilonPerSurvey", maxEpsilonPerSurvey);
     this.roundCap = cap("maxEpsilonPerRound", maxEpsilonPerRound);

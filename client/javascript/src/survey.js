@@ -4,6 +4,22 @@ import { grouped } from "./description.js";
 import { BILLION } from "./exact.js";
 import { parseLabels } from "./labels.js";
 import { MECHANISMS } from "./mechanisms.js";
+import {
+  KINDS,
+  LARGEST_BOUND,
+  MAX_COORDINATE,
+  MAX_DOCUMENT_BYTES,
+  MAX_LABEL_CHARACTERS,
+  MAX_PAIR_CELLS,
+  MAX_PAIRS,
+  MAX_QUESTIONS,
+  MAX_ROUNDS,
+  MAX_TITLE_CHARACTERS,
+  MAX_UNIT_CHARACTERS,
+  MIN_GRACE_DAYS,
+  PERIODS,
+  RESERVED,
+} from "./tables.js";
 import { digitsOf, isLine, placeText } from "./text.js";
 
 /** @typedef {import("./mechanisms.js").Answer} Answer */
@@ -92,20 +108,20 @@ export function billionths(text) {
 
 /** Return whether these are different pairs of bits and choices, to be counted together. @param {unknown} pairs @param {Question[]} questions */
 function areCrossed(pairs, questions) {
-  if (!Array.isArray(pairs) || pairs.length < 1 || pairs.length > 10) return false;
+  if (!Array.isArray(pairs) || pairs.length < 1 || pairs.length > MAX_PAIRS) return false;
   /** @param {unknown} name */
   const cells = (name) => questions.find((question) => question.name === name)?.cells ?? Infinity;
   /** @param {unknown} pair */
   const isPair = (pair) =>
     Array.isArray(pair) && pair.length === 2 && pair[0] !== pair[1] &&
-    cells(pair[0]) * cells(pair[1]) <= 1_024;
+    cells(pair[0]) * cells(pair[1]) <= MAX_PAIR_CELLS;
   return pairs.every(isPair) &&
     new Set(pairs.map((pair) => [...pair].sort().join())).size === pairs.length;
 }
 
 /** @param {string} text the document's exact text */
 export function parseSurvey(text) {
-  must(utf8.encode(text).length <= 2 ** 22, "at most 4 MiB");
+  must(utf8.encode(text).length <= MAX_DOCUMENT_BYTES, "at most 4 MiB");
   const table = parseJson(text);
   exactly(
     table,
@@ -139,13 +155,13 @@ export function parseSurvey(text) {
     "name",
   );
   must([survey.title, survey.purpose, survey.owner].every(isLine), "title, purpose, owner");
-  must(table.deniable === 1 && Object.hasOwn(ROUNDS, survey.round), "format and round");
+  must(table.deniable === 1 && Object.hasOwn(PERIODS, survey.round), "format and round");
   must(
     isCount(survey.grace_days, 0, 366) && isCount(survey.retention_days, 0, 3660) &&
       isCount(survey.minimum_reports, 1, 1e9),
     "counts",
   );
-  must(Array.isArray(tables) && tables.length >= 1 && tables.length <= 100, "question");
+  must(Array.isArray(tables) && tables.length >= 1 && tables.length <= MAX_QUESTIONS, "question");
   const questions = tables.map(parseQuestion);
   must(
     new Set(questions.map((question) => question.name)).size === questions.length,
@@ -160,8 +176,9 @@ export function parseSurvey(text) {
   must(!("cross" in survey) || (!asksOne && areCrossed(survey.cross, questions)), "cross");
   const opens = day(survey.opens),
     closes = day(survey.closes),
-    { of, begins } = ROUNDS[survey.round];
-  must(opens <= closes && of(closes) - of(opens) < 10_000, "opens and closes");
+    period = PERIODS[survey.round];
+  const of = (/** @type {number} */ at) => roundOf(period, at);
+  must(opens <= closes && of(closes) - of(opens) < MAX_ROUNDS, "opens and closes");
   const first = of(opens), rounds = of(closes) - first + 1;
   const redraws = checkOver(tables, survey);
   must("repeat" in survey === "repeat_rounds" in survey, "repeat");
@@ -174,7 +191,7 @@ export function parseSurvey(text) {
   );
   const repeatRounds = Number(survey.repeat_rounds ?? 1);
   /** @param {number} round */
-  const ends = (round) => begins?.(round + 1) ?? closes + DAY;
+  const ends = (round) => beginOf(period, round + 1) ?? closes + DAY;
   /** Return when a round's reports are no longer accepted. @param {number} round */
   const takenUntil = (round) => ends(round) + survey.grace_days * DAY;
   /** Return the round that answers given now are about, or undefined: the current one, or the last that is over and still accepted. @param {number} now @param {boolean} ended */
@@ -212,7 +229,7 @@ export function parseSurvey(text) {
     labels: labels ?? [],
     roundOf: of,
     roundAt,
-    beginOf: (/** @type {number} */ round) => begins?.(round) ?? opens,
+    beginOf: (/** @type {number} */ round) => beginOf(period, round) ?? opens,
     takenUntil,
     keyUntil: takenUntil(of(closes)),
     /** The ε of one round. If one question is drawn, a report reveals nothing about the others. */
@@ -292,13 +309,13 @@ function parseJson(text) {
 function areWords({ kind, options, title = "-", unit, labels }) {
   const short = (/** @type {any} */ text, /** @type {number} */ most) =>
     isLine(text) && [...text].length <= most;
-  return short(title, 200) && (unit === undefined || (kind === "number" && short(unit, 20))) &&
+  return short(title, MAX_TITLE_CHARACTERS) &&
+    (unit === undefined || (KINDS[kind].unit && short(unit, MAX_UNIT_CHARACTERS))) &&
     (labels === undefined ||
       (kind === "choice" && Array.isArray(labels) && labels.length === options?.length &&
-        new Set(labels).size === labels.length && labels.every((label) => short(label, 100))));
+        new Set(labels).size === labels.length &&
+        labels.every((label) => short(label, MAX_LABEL_CHARACTERS))));
 }
-
-const KINDS = new Set(Object.values(MECHANISMS).map((listed) => listed.kind));
 
 /** Refuse a survey that another client may answer. @param {string} does @param {string} name */
 const unknown = (does, name) =>
@@ -309,7 +326,9 @@ const unknown = (does, name) =>
 
 /** Return the listed mechanism of a question. @param {any} table */
 function listedMechanism({ kind, mechanism }) {
-  if (typeof kind === "string" && !KINDS.has(kind)) throw unknown("asks a question of kind", kind);
+  if (typeof kind === "string" && !Object.hasOwn(KINDS, kind)) {
+    throw unknown("asks a question of kind", kind);
+  }
   if (typeof mechanism === "string" && !Object.hasOwn(MECHANISMS, mechanism)) {
     throw unknown("uses the mechanism", mechanism);
   }
@@ -321,11 +340,11 @@ function listedMechanism({ kind, mechanism }) {
 /** Return whether reports are redrawn until their round ends. @param {any[]} questions @param {any} survey */
 function checkOver(questions, survey) {
   const redrawn = questions.filter(({ kind, over }) => {
-    must(["first", "last", ...(kind === "bit" ? ["any", "all"] : [])].includes(over), "over");
+    must(KINDS[kind]?.overs.includes(over), "over");
     return over !== "first";
   });
   must([0, questions.length].includes(redrawn.length), "over");
-  must(!redrawn.length || survey.grace_days >= 2, "grace_days");
+  must(!redrawn.length || survey.grace_days >= MIN_GRACE_DAYS, "grace_days");
   return redrawn.length > 0;
 }
 
@@ -353,7 +372,7 @@ function parseQuestion(table) {
   );
   must(areWords(table), "title, unit, labels");
   must(
-    typeof table.name === "string" && table.name !== "of" &&
+    typeof table.name === "string" && !RESERVED.includes(table.name) &&
       /^[A-Za-z_][A-Za-z0-9_]{0,63}$/.test(table.name),
     "question name",
   );
@@ -361,7 +380,7 @@ function parseQuestion(table) {
   must(epsilon > 0n && epsilon <= 20n * BILLION, "epsilon");
   if (kind === "number") {
     must(
-      [low, high].every((n) => Number.isFinite(n) && Math.abs(n) <= 2 ** 53) && low < high,
+      [low, high].every((n) => Number.isFinite(n) && Math.abs(n) <= LARGEST_BOUND) && low < high,
       "low and high",
     );
   }
@@ -389,7 +408,8 @@ function parseQuestion(table) {
     ? dimension
     : table.grid ?? listed.sizes[0];
   must(
-    isCount(size, ...listed.sizes) && (size - listed.sizes[0]) % (listed.step ?? 1) === 0,
+    isCount(size, listed.sizes[0], listed.sizes[1]) &&
+      (size - listed.sizes[0]) % (listed.step ?? 1) === 0,
     "size",
   );
   const integers = wholeNumbers(table.integers),
@@ -478,7 +498,7 @@ const placeNumber = (low, high) => (/** @type {unknown} */ answer) => {
   return /** @type {[bigint, bigint]} */ ([at - from, exactly1075(high) - from]);
 };
 
-const MAX_COORDINATE = 2 ** 1000, AXIS = 2 ** 32;
+const AXIS = 2 ** 32;
 const WHOLE = 1.5 * 2 ** 52; // adding it to a float and subtracting it rounds to the nearest whole number
 
 /**
@@ -511,16 +531,18 @@ function exactly1075(x) {
   return raw >> 63n ? -whole : whole;
 }
 
-/** @type {Record<string, {of: (at: number) => number, begins?: (round: number) => number}>} */
-const ROUNDS = {
-  once: { of: () => 0 },
-  day: { of: (at) => Math.floor(at / DAY), begins: (round) => round * DAY },
-  week: {
-    of: (at) => Math.floor((Math.floor(at / DAY) + 3) / 7),
-    begins: (round) => (7 * round - 3) * DAY,
-  },
-  month: {
-    of: (at) => (new Date(at).getUTCFullYear() - 1970) * 12 + new Date(at).getUTCMonth(),
-    begins: (round) => Date.UTC(1970, round, 1),
-  },
-};
+/** Return the number of the round at a time. @param {import("./tables.js").Period} period @param {number} at */
+function roundOf({ days, shift = 0, months }, at) {
+  const date = new Date(at);
+  if (days) return Math.floor((Math.floor(at / DAY) + shift) / days);
+  if (months) {
+    return Math.floor(((date.getUTCFullYear() - 1970) * 12 + date.getUTCMonth()) / months);
+  }
+  return 0;
+}
+
+/** Return when a round begins; undefined if there is only one. @param {import("./tables.js").Period} period @param {number} round */
+function beginOf({ days, shift = 0, months }, round) {
+  if (days) return (days * round - shift) * DAY;
+  return months && Date.UTC(1970, months * round);
+}

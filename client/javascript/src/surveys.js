@@ -2,9 +2,16 @@
 
 import { checkSealing } from "./seal.js";
 import { parseSurvey, Refused, sha256, Unusable, verify } from "./survey.js";
+import {
+  FRESH_SECONDS,
+  MAX_LIST_BYTES,
+  MAX_LISTED,
+  MAX_NAME_OFFSET,
+  MAX_PAUSE_SECONDS,
+} from "./tables.js";
 import { request } from "./transport.js";
 
-const FRESH = 3_600_000, MAX_LIST_BYTES = 2 ** 25, MAX_LISTED = 1_000, MAX_PAUSE = 300_000;
+const FRESH = 1_000 * FRESH_SECONDS;
 
 /**
  * @typedef {ReturnType<typeof parseSurvey>} Survey
@@ -118,7 +125,7 @@ export class Surveys {
   #pace(failed) {
     this.#failures = failed ? this.#failures + 1 : 0;
     this.#notBefore = this.#failures > 1
-      ? performance.now() + Math.min(MAX_PAUSE, 1_000 * 2 ** (this.#failures - 1))
+      ? performance.now() + 1_000 * Math.min(MAX_PAUSE_SECONDS, 2 ** (this.#failures - 1))
       : 0;
   }
 
@@ -245,4 +252,4 @@ function parsedEntry(shipped) {
 
 /** Return the name that an unverified document claims, without parsing it. @param {string} document */
 const claimedName = (document) =>
-  String(/"name"\s*:\s*"([^"\\]{1,64})"/.exec(document.slice(0, 1_000))?.[1] ?? "");
+  String(/"name"\s*:\s*"([^"\\]{1,64})"/.exec(document.slice(0, MAX_NAME_OFFSET))?.[1] ?? "");

@@ -1,5 +1,7 @@
 /** Prefixes of a text, hashed into buckets: PROTOCOL.md, section 3, "Texts". */
 
+import { MAX_TEXT_CHARACTERS } from "./tables.js";
+
 const FIRST = 4, FINAL = 6, HEAD_BYTES = 16;
 const utf8 = new TextEncoder();
 /** @param {Uint8Array<ArrayBuffer>} bytes */
@@ -8,7 +10,7 @@ const digest = async (bytes) => new Uint8Array(await crypto.subtle.digest("SHA-2
 /** @param {unknown} text */
 export const isLine = (text) =>
   typeof text === "string" && /^(?:[^\p{C}\p{Z}]| )+$/u.test(text) && text.trim() !== "" &&
-  [...text].length <= 2_000;
+  [...text].length <= MAX_TEXT_CHARACTERS;
 
 /** Return the number of hex digits that each group hashes. @param {number} length of a text, in bytes */
 export const digitsOf = (length) => [

@@ -11,8 +11,7 @@ A period divides a survey's days into numbered rounds, in UTC:
     week     weeks that begin on a Monday, (days + 3) div 7
     month    (year - 1970) * 12 + month - 1
 
-Each period is a row of PERIODS. All Python code reads that table; the JavaScript client has a copy,
-which `tests/contract/test_periods.py` compares with it.
+Each period is a row of PERIODS. `python -m tests.reference` writes the JavaScript client's table.
 """
 
 from __future__ import annotations
