@@ -1,7 +1,7 @@
 """Tracers in the app's process: they add nothing to a request, and its bytes stay equal.
 
-A client fetches, answers and sends in a process where the tracers of four vendors are active. The
-twins are the app's own requests in that process, to which the tracers add their ids.
+A client fetches, answers and sends in a process where the tracers of several vendors are active.
+The twins are the app's own requests in that process, to which the tracers add their ids.
 """
 
 from __future__ import annotations
@@ -13,9 +13,13 @@ import sys
 import threading
 from pathlib import Path
 
+import pytest
+
 from deniable.shared.survey.keys import public_hex
 from tests.client.scripted import ACCEPTED, KEY, document, entry
 from tests.eventually import PATIENCE
+from tests.node import NODE
+from tests.npm import npm_packages
 
 ROOT = Path(__file__).resolve().parents[2]
 LISTED = json.dumps({"surveys": [entry(document(opens="2020-01-01", closes="2099-12-31"))]})
@@ -56,12 +60,13 @@ class Handler(socketserver.StreamRequestHandler):
         self.wfile.write(reply)
 
 
-def recorded(traced: str) -> Recorder:
+def recorded(traced: str, *program: str, more: tuple[str, ...] = ()) -> Recorder:
+    """Run a program with TRACED, URL, KEY and more, and return what it sent."""
     with Recorder() as recorder:
         thread = threading.Thread(target=recorder.serve_forever, args=(0.01,))
         thread.start()
         url = f"http://127.0.0.1:{recorder.server_address[1]}"
-        command = [sys.executable, "-m", "tests.client.traced_client", traced, url, public_hex(KEY)]
+        command = [*program, traced, url, public_hex(KEY), *more]
         done = subprocess.run(
             command, cwd=ROOT, capture_output=True, text=True, timeout=4 * PATIENCE
         )
@@ -72,9 +77,42 @@ def recorded(traced: str) -> Recorder:
 
 
 def test_tracers_of_four_vendors_change_no_byte_of_a_request() -> None:
-    untraced, traced = recorded("untraced"), recorded("traced")
+    program = sys.executable, "-m", "tests.client.traced_client"
+    untraced, traced = recorded("untraced", *program), recorded("traced", *program)
     assert [head.split()[0] for head in untraced.sent()] == [b"GET", b"POST"]
     assert traced.sent() == untraced.sent()
     assert traced.body_sizes == untraced.body_sizes
     own = b"".join(head for head in traced.heads if b" /app " in head).lower()
     assert [name for name in IDS if name not in own] == []
+
+
+IN_NODE = {
+    "sentry": (b"sentry-trace:", b"baggage:"),
+    "datadog": (b"x-datadog-trace-id:", b"traceparent:"),
+    "opentelemetry": (b"traceparent:",),
+}
+
+
+@pytest.fixture(scope="module")
+def untraced_node(tmp_path_factory: pytest.TempPathFactory) -> Recorder:
+    return in_node("untraced", tmp_path_factory.mktemp("untraced"))
+
+
+def in_node(tracer: str, folder: Path) -> Recorder:
+    program = ROOT / "tests/client/traced_client.mjs"
+    return recorded(tracer, NODE, str(program), more=(str(npm_packages()), str(folder)))
+
+
+@pytest.mark.parametrize("tracer", IN_NODE)
+def test_a_tracer_in_node_changes_no_byte_of_a_request(
+    tracer: str, untraced_node: Recorder, tmp_path: Path
+) -> None:
+    """Both own requests of the app, by fetch and by node:http, carry each id."""
+    traced = in_node(tracer, tmp_path)
+    assert [head.split()[0] for head in untraced_node.sent()] == [b"GET", b"POST"]
+    assert traced.sent() == untraced_node.sent()
+    assert traced.body_sizes == untraced_node.body_sizes
+    own = [head.lower() for head in traced.heads if b" /app " in head]
+    assert [[name in head for name in IN_NODE[tracer]] for head in own] == [
+        [True] * len(IN_NODE[tracer])
+    ] * 2

@@ -20,6 +20,13 @@ class Fault(NamedTuple):
     after: str
 
 
+FOLLOW = """
+    const { status, headers } = await head(new Incoming(socket, limit));
+    if (status > 300 && status < 400) {
+      return exchange(new URL(headers.get("location"), address).href, body, limit, milliseconds);
+    }
+    return await reply("""
+
 # Caught by a rule of javascript_rules.mjs
 RULE_FAULTS: dict[str, tuple[str, Fault]] = {
     "ignores_global_privacy_control": (
@@ -41,6 +48,10 @@ RULE_FAULTS: dict[str, tuple[str, Fault]] = {
     "sends_a_referrer": (
         "a_request_carries_no_identity",
         Fault("transport.js", 'referrerPolicy: "no-referrer",', ""),
+    ),
+    "follows_redirects_in_a_browser": (
+        "a_request_carries_no_identity",
+        Fault("transport.js", 'redirect: "error",', 'redirect: "follow",'),
     ),
     "returns_exactly_when_asked": (
         "random_time_is_added_to_a_pause_that_the_server_asks_for",
@@ -137,7 +148,7 @@ CHECK_FAULTS: dict[str, tuple[str, Fault]] = {
     ),
     "follows_redirects": (
         "redirects_are_not_followed",
-        Fault("transport.js", 'redirect: "error",', 'redirect: "follow",'),
+        Fault("node-transport.js", "return await reply(", FOLLOW),
     ),
     "forgets_the_ledger": (
         "forgetting_keeps_the_ledger",

@@ -2,12 +2,16 @@
  * Check rules of the JavaScript client that no server can observe: node javascript_rules.mjs SOURCE
  * reads {"list", "key", "survey", "unknown", "answers"} from standard input and writes {rule: null, or the fault}.
  * `unknown` lists surveys that no client knows: an id, and what is unknown.
+ *
+ * The client runs as in a browser, because only there it sends requests with fetch.
  */
 
 import { readFileSync } from "node:fs";
+import { argv, stdout } from "node:process";
 import { pathToFileURL } from "node:url";
 
-const { Client, Policy } = await import(new URL("index.js", `${pathToFileURL(process.argv[2])}/`));
+globalThis.process = undefined;
+const { Client, Policy } = await import(new URL("index.js", `${pathToFileURL(argv[2])}/`));
 const { list, key, survey, unknown, answers } = JSON.parse(readFileSync(0, "utf8"));
 const NOW = Date.UTC(2026, 11, 10, 12), KINDS = { crashed: "bit" };
 const realValues = crypto.getRandomValues.bind(crypto);
@@ -100,6 +104,7 @@ const RULES = {
       equal(request.credentials, "omit", "credentials");
       equal(request.cache, "no-store", "cache");
       equal(request.redirect, "error", "redirect");
+      equal(request.keepalive, false, "keepalive");
       equal(request.referrerPolicy, "no-referrer", "referrerPolicy");
     }
   },
@@ -242,4 +247,4 @@ const results = {};
 for (const [name, rule] of Object.entries(RULES)) {
   results[name] = await rule().then(() => null, (error) => String(error.message));
 }
-process.stdout.write(JSON.stringify(results));
+stdout.write(JSON.stringify(results));

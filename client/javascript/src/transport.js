@@ -3,6 +3,8 @@
 const IN_NODE = typeof process === "object" && Boolean(process.versions?.node);
 const SECONDS = 10;
 
+/** @typedef {{type: string, bytes: Uint8Array<ArrayBuffer>}} Body */
+
 /** Return the server's address. Throws TypeError unless it is an https address or this machine. @param {string} server */
 export function checkedAddress(server) {
   const url = new URL(server);
@@ -17,28 +19,39 @@ export function checkedAddress(server) {
 }
 
 /**
- * Send a request; return the status, JSON if any, and headers. Rejects if no complete reply arrives in time.
- * @param {string} server @param {string} path @param {{type: string, bytes: Uint8Array<ArrayBuffer>} | undefined} body @param {number} limit in bytes
+ * Send a request; return the status, JSON if any, and headers. Rejects if no complete reply arrives in time. In a browser, the
+ * request begins before the call returns; with `keepalive`, it continues after the page is left.
+ * @param {string} server @param {string} path @param {Body | undefined} body @param {number} limit of the reply, in bytes @param {boolean} [keepalive]
  */
-export async function request(server, path, body, limit) {
-  const response = await fetch(server + path, {
+export async function request(server, path, body, limit, keepalive = false) {
+  const { text, ...reply } = IN_NODE
+    ? await (await import("./node-transport.js")).exchange(
+      server + path,
+      body,
+      limit,
+      1_000 * SECONDS,
+    )
+    : await fetched(server + path, body, limit, keepalive);
+  return { ...reply, json: parsed(text) };
+}
+
+/** @param {string} address @param {Body | undefined} body @param {number} limit @param {boolean} keepalive */
+async function fetched(address, body, limit, keepalive) {
+  const response = await fetch(address, {
     method: body ? "POST" : "GET",
     body: body?.bytes,
-    headers: {
-      Accept: "application/json",
-      ...(body && { "Content-Type": body.type }),
-      ...(IN_NODE && { "User-Agent": "deniable" }),
-    },
+    headers: { Accept: "application/json", ...(body && { "Content-Type": body.type }) },
     credentials: "omit",
     cache: "no-store",
     redirect: "error",
     referrerPolicy: "no-referrer",
+    keepalive,
     signal: AbortSignal.timeout(1_000 * SECONDS),
   });
   const text = await bounded(response, limit), { headers } = response;
   return {
     status: response.status,
-    json: parsed(text),
+    text,
     type: headers.get("Content-Type") ?? "",
     retryAfter: headers.get("Retry-After"),
   };
