@@ -1,6 +1,5 @@
 /** The client: an app calls it to let its users answer surveys without revealing their answers. */
 
-import { describe } from "./description.js";
 import { Outbox } from "./outbox.js";
 import {
   consentAt,
@@ -98,7 +97,9 @@ export class Client extends Person {
       const { surveys, policy } = this.#core, isShipped = shipped !== undefined;
       if (!isShipped && !(await this.#anyConsent())) return { ...NO_CONSENT };
       const found = isShipped ? await surveys.shipped(survey, shipped) : await surveys.kept(survey);
-      return "status" in found ? found : describe(found.id, found.survey, policy, texts);
+      if ("status" in found) return found;
+      const { describe } = await import("./description.js"); // a bundle for pages is smaller without it
+      return describe(found.id, found.survey, policy, texts);
     } catch (error) {
       return failure(error);
     }

@@ -1,6 +1,6 @@
 /** Descriptions of surveys for the people who are asked, in the same sentences as the Python client's. */
 
-import { BILLION, exp } from "./exact.js";
+import { BILLION, exp, grouped } from "./exact.js";
 import { ENGLISH } from "./phrases.js";
 import { FINGERPRINT_BITS, MAX_SHOWN_OPTIONS, MAX_TEXT_CHARACTERS } from "./tables.js";
 
@@ -169,10 +169,6 @@ const min = (a, b) => a < b ? a : b;
 
 /** @param {number} time */
 export const iso = (time) => new Date(time).toISOString().slice(0, 10);
-
-/** @param {number} number */
-export const grouped = (number) =>
-  number.toLocaleString("en-US", { maximumFractionDigits: 20 }).replace("-", "−");
 
 /** Return the shortest decimal text of a number of billionths. @param {bigint} billionths */
 export const decimal = (billionths) =>

@@ -1,6 +1,5 @@
 /** One person who uses an app: their consent, ledger, keys and answers. */
 
-import { budgetOf } from "./budget.js";
 import { envelopeId, hmac, joined, packEnvelope } from "./envelope.js";
 import { drawnArm, encodeLabel } from "./labels.js";
 import { charge, isAnswered, overspent, readLedger } from "./ledger.js";
@@ -143,6 +142,7 @@ export class Person {
       const consented = await this.#consented();
       const listed = consented ? await surveys.open((survey) => policy.refusal(survey)) : [];
       const key = () => keyOf(/** @type {Place} */ (consented));
+      const { budgetOf } = await import("./budget.js"); // a bundle for pages is smaller without it
       return await budgetOf(place?.storage, policy, now(), listed, key, chargeOf);
     } catch (error) {
       return failure(error);

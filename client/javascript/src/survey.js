@@ -1,7 +1,6 @@
 /** Strict parser of published surveys: signature, questions and rounds. */
 
-import { grouped } from "./description.js";
-import { BILLION } from "./exact.js";
+import { BILLION, grouped } from "./exact.js";
 import { parseLabels } from "./labels.js";
 import { MECHANISMS } from "./mechanisms.js";
 import {
