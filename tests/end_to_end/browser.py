@@ -12,6 +12,7 @@ from contextlib import AbstractContextManager, contextmanager, suppress
 from http.server import SimpleHTTPRequestHandler
 from pathlib import Path
 from queue import Empty, Queue
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlencode
 
@@ -51,12 +52,14 @@ class Origin:
     def __init__(self, url: str, found: Queue[Any]) -> None:
         self.url, self.found = url, found
 
-    def step(self, profile: Path, step: str, **asked: str) -> Mapping[str, Any]:
+    def step(
+        self, profile: Path, step: str, page: str = "page.html", **asked: str
+    ) -> Mapping[str, Any]:
         """Return the page's result for this step.
 
         The browser is killed as soon as the result arrives.
         """
-        address = f"{self.url}/page.html?{urlencode({'step': step, **asked})}"
+        address = f"{self.url}/{page}?{urlencode({'step': step, **asked})}"
         command = [str(CHROMIUM), *FLAGS, f"--user-data-dir={profile}", address]
         with (profile.parent / "browser.log").open("ab") as log:
             browser = subprocess.Popen(command, stdout=log, stderr=log, start_new_session=True)
@@ -72,14 +75,16 @@ class Origin:
 
 
 @contextmanager
-def origin() -> Iterator[Origin]:
+def origin(more: Mapping[str, Path] = MappingProxyType({})) -> Iterator[Origin]:
+    """Serve the folders, and `more` of them by the beginnings of their addresses."""
     found: Queue[Any] = Queue()
+    folders = {**more, **FOLDERS}
 
     class Handler(Files):
         def translate_path(self, path: str) -> str:
             path = path.partition("?")[0]
-            prefix = next(prefix for prefix in FOLDERS if path.startswith(prefix))
-            return str(FOLDERS[prefix] / Path(path.removeprefix(prefix)).name)
+            prefix = next(prefix for prefix in folders if path.startswith(prefix))
+            return str(folders[prefix] / Path(path.removeprefix(prefix)).name)
 
         def do_POST(self) -> None:
             found.put(json.loads(self.rfile.read(int(self.headers["Content-Length"]))))

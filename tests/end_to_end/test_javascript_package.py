@@ -1,7 +1,7 @@
 """The package of the JavaScript client: packed, installed, typed, bundled, and used in every place.
 
 An empty folder installs the packed file without a network. What it installed is checked by a strict
-TypeScript, run in Node, and bundled.
+TypeScript, run in Node, bundled, and used in a real browser: in a page, a worker, a service worker.
 """
 
 from __future__ import annotations
@@ -13,11 +13,15 @@ import subprocess
 from pathlib import Path
 
 import pytest
+import requests
 
-from tests.end_to_end.browser import ROOT
-from tests.eventually import PATIENCE
+from deniable.simulations.demo.server_process import running_server
+from tests.command import asked_json
+from tests.end_to_end.browser import CHROMIUM, NAMES, ROOT, origin
+from tests.eventually import PATIENCE, eventually
 from tests.node import NODE
 from tests.npm import npm, npm_packages
+from tests.survey_texts import ALWAYS, bit, survey_text
 
 MAX_COMPRESSED_BYTES = 20_000
 SOURCE = ROOT / "client/javascript"
@@ -131,3 +135,36 @@ def compressed(code: bytes) -> tuple[int, int]:
     done = subprocess.run([NODE, "--eval", program], input=code, capture_output=True, check=True)
     brotli, gzip = json.loads(done.stdout)
     return brotli, gzip
+
+
+@pytest.mark.skipif(
+    CHROMIUM is None, reason=f"no browser on PATH; install one of {', '.join(NAMES)}"
+)
+def test_every_place_in_a_browser_answers_and_leaving_loses_nothing(
+    bundle: Path, tmp_path: Path
+) -> None:
+    """A page, a bundle, two workers; then 7 visits that end as soon as the report is queued."""
+    data = tmp_path / "data"
+    for name in ("edges", "other-edges"):
+        toml = survey_text(bit(epsilon="1"), name=name, **ALWAYS | {"round": "once"})
+        (tmp_path / f"{name}.toml").write_text(toml)
+        asked_json("survey", "publish", str(tmp_path / f"{name}.toml"), "--data", str(data))
+    with running_server(data) as server, origin({"/bundle/": bundle}) as pages:
+        entry = requests.get(f"{server.url}/v1/surveys", timeout=5).json()["surveys"][0]
+        where = {"server": server.url, "key": entry["key"]}
+        found = pages.step(tmp_path / "profile", "", page="edges.html", **where)
+        arrived = eventually(lambda: reports(data, "other-edges") == 3 and reports(data, "edges"))
+    assert found == {
+        "page": 0,
+        "bundle": 0,
+        "worker": 0,
+        "serviceWorker": 0,
+        "versionChange": ["done", "no-consent", "queued", "done", "unavailable"],
+        "withdrawnElsewhere": 0,
+    }
+    assert arrived == 4 + 1 + 4  # each place, the report that was not withdrawn, visits 1, 3, 5, 7
+
+
+def reports(data: Path, survey: str) -> int:
+    rounds = asked_json("results", survey, "--data", str(data))["rounds"]
+    return sum(row["reports"] for row in rounds)

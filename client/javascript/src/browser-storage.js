@@ -13,7 +13,7 @@ export function browserStorage(name = "deniable") {
 
   /** @template T @param {IDBTransactionMode} mode @param {(records: IDBObjectStore) => IDBRequest<T>} act @returns {Promise<T>} */
   async function transaction(mode, act) {
-    opened ??= open(name, mode === "readwrite").catch((error) => {
+    opened ??= open(name, mode === "readwrite", () => opened = undefined).catch((error) => {
       opened = undefined;
       throw error;
     });
@@ -45,13 +45,25 @@ export function browserStorage(name = "deniable") {
   };
 }
 
-/** Open the database. Rejects with AbortError if there is none and `make` is false. @param {string} name @param {boolean} make @returns {Promise<IDBDatabase>} */
-const open = (name, make) =>
+/**
+ * Open the database. Rejects with AbortError if there is none and `make` is false. The connection closes when another page wants to
+ * change or delete the database, which would otherwise wait for this page.
+ * @param {string} name @param {boolean} make @param {() => void} closed @returns {Promise<IDBDatabase>}
+ */
+const open = (name, make, closed) =>
   new Promise((resolve, reject) => {
     const request = indexedDB.open(name, 1);
     request.onupgradeneeded = () =>
       make ? request.result.createObjectStore("records") : request.transaction?.abort();
-    request.onsuccess = () => resolve(request.result);
+    request.onsuccess = () => {
+      const database = request.result;
+      database.onclose = closed;
+      database.onversionchange = () => {
+        closed();
+        database.close();
+      };
+      resolve(database);
+    };
     request.onerror = () => reject(request.error);
   });
 

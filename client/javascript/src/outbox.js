@@ -1,6 +1,9 @@
 /**
  * The outbox: envelopes stay on disk until the server has accepted or refused them. Each attempt sends
  * the same bytes, at a random moment and in random order: ten attempts at first, then one a day.
+ *
+ * A page has no time to read or write when it is left. So it keeps the bytes of the reports that it queued, and
+ * counts one attempt in advance, on disk. When it is left or hidden, it sends them without delay, as `flush` does.
  */
 
 import { contentType } from "./envelope.js";
@@ -9,6 +12,8 @@ import { FINAL, MAX_REPLY_BYTES, MAX_TRIES, PASSING } from "./tables.js";
 import { request } from "./transport.js";
 
 const DAY = 86_400_000, MAX_PAUSE = 3_600_000;
+/** Bytes that a browser sends after a page is left: at most 64 KiB, of which one ordinary request takes its part. */
+const MAX_KEPT_BYTES = 2 ** 14, MAX_LEAVING_BYTES = 3 * 2 ** 14;
 
 /** Draw a uniform number from 0 to a limit, from the kernel. @param {number} limit */
 const uniform = (limit) => (limit * crypto.getRandomValues(new Uint32Array(1))[0]) / 2 ** 32;
@@ -23,6 +28,11 @@ export class Outbox {
   #notBefore = 0; // requested by the server, on the monotonic clock; no flush shortens it
   #pausedUntil = 0;
   #last = Promise.resolve();
+  /** @type {Map<string, Uint8Array<ArrayBuffer>>} reports that this page may send once, when it is left */
+  #leaving = new Map();
+  #withdrawals = 0;
+  /** @type {BroadcastChannel | undefined} */
+  #pages;
   /** @type {ReturnType<typeof setTimeout> | undefined} */
   #timer;
 
@@ -33,10 +43,17 @@ export class Outbox {
     this.#now = now;
     this.#within = within;
     this.#consent = consent;
+    if (!globalThis.document) return;
+    this.#pages = new BroadcastChannel("deniable");
+    this.#pages.onmessage = () => this.#stay(); // withdrawn on another page
+    /** @type {any} */ (this.#pages).unref?.(); // in Node with a document of its own
+    addEventListener("pagehide", () => this.#leave());
+    document.addEventListener("visibilitychange", () => document.hidden && this.#leave());
   }
 
-  /** @param {string} name @param {Uint8Array} bytes @param {string} consent the id of the consent under which it was made @param {number} until @param {string} person the mark of a person; "" for the install itself */
+  /** @param {string} name @param {Uint8Array<ArrayBuffer>} bytes @param {string} consent the id of the consent under which it was made @param {number} until @param {string} person the mark of a person; "" for the install itself */
   async queue(name, bytes, consent, until, person) {
+    const withdrawals = this.#withdrawals;
     const due = this.#now() + uniform(this.#within);
     await this.#storage.create(`report-${name}`, {
       server: this.#server,
@@ -46,7 +63,33 @@ export class Outbox {
       due,
       until,
     });
+    if (this.#pages && (await this.#count(name, 1)) && withdrawals === this.#withdrawals) {
+      this.#leaving.set(name, bytes);
+    }
     this.schedule(0);
+  }
+
+  /** After a withdrawal, send nothing when this page or another is left. */
+  stay() {
+    this.#stay();
+    this.#pages?.postMessage("stay");
+  }
+
+  #stay() {
+    this.#withdrawals++;
+    this.#leaving.clear();
+  }
+
+  /** Send what this page queued, as far as a browser sends it after the page. Nothing here waits. */
+  #leave() {
+    if (navigator.onLine === false || performance.now() < this.#notBefore) return;
+    let size = 0;
+    for (const name of shuffled([...this.#leaving.keys()])) {
+      const bytes = /** @type {Uint8Array<ArrayBuffer>} */ (this.#leaving.get(name));
+      if ((size += bytes.length) > MAX_LEAVING_BYTES) return;
+      this.#leaving.delete(name);
+      this.#post(name, bytes, true).catch(() => {}); // the state is unusable at the moment
+    }
   }
 
   /** Return the reports that wait for this server. Delete those that are too late or whose consent was withdrawn. */
@@ -113,17 +156,26 @@ export class Outbox {
   /** Try to send a report, and return whether it is done. Only one tab or process counts an attempt, before it is made. @param {string} name @param {number} tries */
   async #try(name, tries) {
     if (globalThis.navigator?.onLine === false) return false;
-    if (
-      !(await this.#storage.create(`try-${name}-${tries + 1}`, {
-        due: this.#now() + DAY + uniform(DAY / 2),
-      }))
-    ) return false;
+    if (!(await this.#count(name, tries + 1))) return false;
     const report = await this.#storage.get(`report-${name}`);
     const consent = await this.#consent(report?.person ?? "");
     if (!report || report.consent !== consent) return true; // withdrawn in the meantime
-    const bytes = unhex(report.body), type = contentType(bytes);
-    const reply = await request(this.#server, "/v1/envelopes", { type, bytes }, MAX_REPLY_BYTES)
-      .catch(() => undefined);
+    const bytes = unhex(report.body);
+    return this.#post(name, bytes, bytes.length <= MAX_KEPT_BYTES);
+  }
+
+  /** Count an attempt, and return whether nobody else did. @param {string} name @param {number} number */
+  #count(name, number) {
+    const due = this.#now() + DAY + uniform(DAY / 2);
+    return this.#storage.create(`try-${name}-${number}`, { due });
+  }
+
+  /** Make an attempt, and return whether the report is done. @param {string} name @param {Uint8Array<ArrayBuffer>} bytes @param {boolean} keepalive */
+  async #post(name, bytes, keepalive) {
+    this.#leaving.delete(name);
+    const body = { type: contentType(bytes), bytes };
+    const sent = request(this.#server, "/v1/envelopes", body, MAX_REPLY_BYTES, keepalive);
+    const reply = await sent.catch(() => undefined);
     if (!reply || !settles(reply)) return this.#fail(reply?.retryAfter);
     this.#failures = this.#pausedUntil = 0;
     await this.#forget(name);
@@ -145,6 +197,7 @@ export class Outbox {
 
   /** @param {string} name */
   async #forget(name) {
+    this.#leaving.delete(name);
     await this.#storage.remove(`report-${name}`);
     for (const record of await this.#storage.names(`try-${name}-`)) {
       await this.#storage.remove(record);

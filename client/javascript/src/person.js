@@ -72,6 +72,7 @@ export class Person {
     if (typeof given !== "boolean") throw new TypeError("consent is true or false");
     const { withdrawn, outbox } = this.#core;
     if (!given && this.#id === undefined) withdrawn.add("");
+    if (!given) outbox.stay();
     try {
       const { mark, storage } = await madePlace(this.#core.storage, this.#id);
       if (!given) withdrawn.add(mark);
@@ -151,8 +152,9 @@ export class Person {
 
   /** Erase the person's keys, unsent reports and consent. The ledger stays: erasing must not refill a budget. Return whether it succeeded. */
   async forget() {
-    const { storage, withdrawn } = this.#core;
+    const { storage, withdrawn, outbox } = this.#core;
     if (this.#id === undefined) withdrawn.add("");
+    outbox.stay();
     try {
       const place = await placeOf(storage, this.#id);
       if (!place) return true;
