@@ -70,13 +70,12 @@ function must(claim, where) {
   if (!claim) throw new Refused(`the survey's document does not follow the protocol: ${where}`);
 }
 
-/** Require a table with exactly these keys. @param {any} table @param {string} where @param {string[]} keys */
-function exactly(table, where, ...keys) {
+/** Require a table with these keys and no others but the optional ones. @param {any} table @param {string} where @param {string} keys with spaces between @param {string} [optional] */
+function exactly(table, where, keys, optional = "") {
   must(table && typeof table === "object" && !Array.isArray(table), where);
-  must(
-    keys.length === Object.keys(table).length && keys.every((key) => Object.hasOwn(table, key)),
-    where,
-  );
+  const present = Object.keys(table), needed = keys.split(" "), allowed = optional.split(" ");
+  must(needed.every((key) => present.includes(key)), where);
+  must(present.every((key) => needed.includes(key) || allowed.includes(key)), where);
 }
 
 /** @param {unknown} value @param {number} low @param {number} high */
@@ -122,31 +121,13 @@ function areCrossed(pairs, questions) {
 export function parseSurvey(text) {
   must(utf8.encode(text).length <= MAX_DOCUMENT_BYTES, "at most 4 MiB");
   const table = parseJson(text);
-  exactly(
-    table,
-    "document",
-    "deniable",
-    "survey",
-    "question",
-    ...["label"].filter((key) => Object.hasOwn(table ?? {}, key)),
-  );
+  exactly(table, "document", "deniable survey question", "label");
   const { survey, question: tables } = table;
   exactly(
     survey,
     "survey",
-    "name",
-    "title",
-    "purpose",
-    "owner",
-    "opens",
-    "closes",
-    "round",
-    "grace_days",
-    "retention_days",
-    "minimum_reports",
-    ...["ask", "cross", "repeat", "repeat_rounds", "sealed_to"].filter((key) =>
-      Object.hasOwn(survey ?? {}, key)
-    ),
+    "name title purpose owner opens closes round grace_days retention_days minimum_reports",
+    "ask cross repeat repeat_rounds sealed_to",
   );
   must(
     /^(?![0-9A-Fa-f]{64}$)[A-Za-z0-9]([A-Za-z0-9-]{0,62}[A-Za-z0-9])?$/.test(survey.name) &&
@@ -162,13 +143,9 @@ export function parseSurvey(text) {
   );
   must(Array.isArray(tables) && tables.length >= 1 && tables.length <= MAX_QUESTIONS, "question");
   const questions = tables.map(parseQuestion);
-  must(
-    new Set(questions.map((question) => question.name)).size === questions.length,
-    "question names",
-  );
-  const labels = "label" in table
-    ? parseLabels(table.label, questions.map((question) => question.name))
-    : [];
+  const names = questions.map((question) => question.name);
+  must(new Set(names).size === names.length, "question names");
+  const labels = "label" in table ? parseLabels(table.label, names) : [];
   must(labels, "label");
   const asksOne = "ask" in survey;
   must(!asksOne || (survey.ask === 1 && questions.length > 1), "ask");
@@ -199,11 +176,12 @@ export function parseSurvey(text) {
     const round = now >= ends(of(closes)) ? of(closes) : of(now) - 1;
     return round >= first && now < takenUntil(round) ? round : undefined;
   };
+  const { name, title, purpose, owner } = /** @type {Record<string, string>} */ (survey);
   return {
-    name: String(survey.name),
-    title: String(survey.title),
-    purpose: String(survey.purpose),
-    owner: String(survey.owner),
+    name,
+    title,
+    purpose,
+    owner,
     period: String(survey.round),
     rounds,
     firstRound: first,
@@ -352,22 +330,17 @@ function parseQuestion(table) {
   must(table && typeof table === "object", "question");
   const listed = listedMechanism(table), { kind, low, high, options, other } = table;
   const { length, buckets, salt, dimension } = table;
-  const own = kind === "number"
-    ? ["low", "high", ...(listed.sizes[0] < listed.sizes[1] ? ["grid"] : [])]
-    : kind === "choice"
-    ? ["options", ...("other" in table ? ["other"] : [])]
-    : kind === "text"
-    ? ["length", "buckets", "salt"]
-    : kind === "vector"
-    ? ["dimension"]
-    : [];
-  const words = ["title", "unit", "labels"].filter((key) => Object.hasOwn(table, key));
+  const own = {
+    number: listed.sizes[0] < listed.sizes[1] ? "low high grid" : "low high",
+    choice: "options",
+    text: "length buckets salt",
+    vector: "dimension",
+  }[/** @type {string} */ (kind)];
   exactly(
     table,
     "question",
-    ...["name", "kind", "over", "epsilon", "mechanism", "integers"],
-    ...own,
-    ...words,
+    `name kind over epsilon mechanism integers${own ? ` ${own}` : ""}`,
+    kind === "choice" ? "title unit labels other" : "title unit labels",
   );
   must(areWords(table), "title, unit, labels");
   must(
@@ -399,13 +372,7 @@ function parseQuestion(table) {
     must((buckets & (buckets - 1)) === 0, "buckets are a power of two");
     must(isLine(salt), "salt");
   }
-  const size = kind === "choice"
-    ? options.length
-    : kind === "text"
-    ? buckets
-    : kind === "vector"
-    ? dimension
-    : table.grid ?? listed.sizes[0];
+  const size = options?.length ?? buckets ?? dimension ?? table.grid ?? listed.sizes[0];
   must(
     isCount(size, listed.sizes[0], listed.sizes[1]) &&
       (size - listed.sizes[0]) % (listed.step ?? 1) === 0,

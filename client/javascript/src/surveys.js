@@ -11,8 +11,6 @@ import {
 } from "./tables.js";
 import { request } from "./transport.js";
 
-const FRESH = 1_000 * FRESH_SECONDS;
-
 /**
  * @typedef {ReturnType<typeof parseSurvey>} Survey
  * @typedef {{id: string, document: string, signature: string, key: string, state: string}} Listed
@@ -47,8 +45,8 @@ export class Surveys {
    * @param {boolean} ended whether the last round that is over is answered @param {(found: Found) => Promise<Outcome | undefined>} settle
    */
   async find(wanted, obstacle, ended, settle) {
-    const kept = await this.#storage.get(await this.#record()), fresh = this.#isFresh(kept);
-    const choice = await this.#choose(kept?.surveys ?? [], wanted, obstacle, ended);
+    const { fresh, entries } = await this.#kept();
+    const choice = await this.#choose(entries, wanted, obstacle, ended);
     if (!("status" in choice)) {
       const settled = fresh ? choice : await settle(choice);
       if (settled) return settled;
@@ -64,18 +62,18 @@ export class Surveys {
   }
 
   /** Return a survey of the kept list, however old, without a network; otherwise the reason.
-   * @param {string} wanted @param {(survey: Survey) => string | undefined} [obstacle] @param {boolean} [ended] @returns {Promise<Choice | Unknown>} */
-  async kept(wanted, obstacle = () => undefined, ended = false) {
-    const kept = await this.#storage.get(await this.#record());
-    return kept
-      ? this.#choose(kept.surveys, wanted, obstacle, ended)
+   * @param {string} wanted @param {(survey: Survey) => string | undefined} [obstacle] @returns {Promise<Choice | Unknown>} */
+  async kept(wanted, obstacle = () => undefined) {
+    const { known, entries } = await this.#kept();
+    return known
+      ? this.#choose(entries, wanted, obstacle, false)
       : { status: "unavailable", detail: "no list of surveys is stored; call prefetch() first" };
   }
 
   /** Return the open surveys of the kept list that are chosen by their names. @param {(survey: Survey) => string | undefined} obstacle @returns {Promise<Found[]>} */
   async open(obstacle) {
-    const kept = await this.#storage.get(await this.#record()), entries = kept?.surveys ?? [];
-    const names = [...new Set(entries.map((/** @type {Entry} */ entry) => entry.name))].sort();
+    const { entries } = await this.#kept();
+    const names = [...new Set(entries.map((entry) => entry.name))].sort();
     const chosen = await Promise.all(
       names.map((name) => this.#choose(entries, name, obstacle, false)),
     );
@@ -84,8 +82,7 @@ export class Surveys {
 
   /** Fetch a list unless a fresh one is kept. Return whether a fresh one is there. */
   async prefetch() {
-    const kept = await this.#storage.get(await this.#record());
-    if (this.#isFresh(kept)) return true;
+    if ((await this.#kept()).fresh) return true;
     const fetched = await this.#update();
     this.#pace(!fetched);
     return fetched !== undefined;
@@ -93,10 +90,12 @@ export class Surveys {
 
   #record = async () => `list-${await sha256(this.#server)}`;
 
-  /** @param {{fetched: number} | undefined} kept */
-  #isFresh(kept) {
-    const now = this.#now();
-    return kept !== undefined && kept.fetched <= now && now < kept.fetched + FRESH;
+  /** Return the entries of the kept list, and whether there is one and it is fresh. */
+  async #kept() {
+    const now = this.#now(), kept = await this.#storage.get(await this.#record());
+    const entries = /** @type {Entry[]} */ (kept?.surveys ?? []);
+    const fresh = kept && kept.fetched <= now && now < kept.fetched + 1_000 * FRESH_SECONDS;
+    return { known: Boolean(kept), fresh: Boolean(fresh), entries };
   }
 
   /** Fetch and keep a list. Return its entries, or undefined. */
