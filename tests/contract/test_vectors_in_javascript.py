@@ -67,3 +67,24 @@ def test_vectors_are_placed_as_in_python() -> None:
         if expected is not None:
             assert got[0] == pytest.approx(expected[0], abs=2), name
             assert int(got[1]) == pytest.approx(expected[1], abs=ONE / 2**48), name
+
+
+def test_a_short_vector_is_often_reported_backwards() -> None:
+    """The last coin turns every vector of length 0 around, and none of length 1."""
+    document = json.dumps(render_document(SURVEY).decode())
+    program = f"""
+        import {{ parseSurvey }} from {json.dumps(SOURCE.as_uri())};
+        const {{ questions: [question] }} = parseSurvey({document});
+        const direction = [2 ** 32, 0, 0], last = new Uint8Array(24).fill(255, 8, 16);
+        const reports = [2n ** 64n, 0n].map((length) => {{
+            const draws = [new Uint8Array(8), last];
+            const draw = () => new DataView(draws.shift().buffer);
+            return question.report({{ direction, length }}, draw).payload;
+        }});
+        console.log(JSON.stringify(reports.map((payload) => Array.from(payload))));
+    """
+    done = subprocess.run(
+        [NODE, "--input-type=module", "-e", program], capture_output=True, text=True, timeout=60
+    )
+    ahead, backwards = json.loads(done.stdout)
+    assert backwards == [*ahead[:8], ahead[8] ^ 1]

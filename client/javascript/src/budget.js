@@ -10,7 +10,7 @@ import { answeredRounds, nextQuarter } from "./participation.js";
  * @typedef {import("./surveys.js").Found} Found
  * @typedef {{name: string, spent: string, left: string}} QuestionBudget
  * @typedef {QuestionBudget & {nextAnswer: string | null}} SurveyBudget `nextAnswer`: the first day on which an answer can be charged; null if there is none
- * @typedef {{spent: string, left: string, cap: string, renews: string | null, questions: QuestionBudget[], surveys: SurveyBudget[]}} Budget
+ * @typedef {{spent: string, left: string, cap: string, renews: string | null, questions: QuestionBudget[], surveys: SurveyBudget[], text: string}} Budget
  */
 
 /**
@@ -42,7 +42,7 @@ export async function budgetOf(storage, policy, now, listed, key, chargeOf) {
     const nextAnswer = next === undefined ? null : iso(Math.max(now, beginOf(next), opens));
     return { ...row(found.survey.name, used, policy.surveyCap), nextAnswer };
   }));
-  return {
+  const told = {
     spent: decimal(total),
     left: decimal(left),
     cap: decimal(policy.totalCap),
@@ -50,6 +50,7 @@ export async function budgetOf(storage, policy, now, listed, key, chargeOf) {
     questions,
     surveys,
   };
+  return { ...told, text: textOf(told) };
 }
 
 /**
@@ -69,3 +70,17 @@ async function firstFree(storage, policy, rounds, found, chargeOf) {
 
 /** @param {bigint} cap @param {bigint} spent */
 const rest = (cap, spent) => spent < cap ? cap - spent : 0n;
+
+/** @param {Omit<Budget, "text">} budget */
+function textOf({ spent, left, cap, renews, questions, surveys }) {
+  const over = renews ? `this quarter, of at most ${cap}` : "over all surveys and rounds";
+  const renewed = renews ? ` The budget is renewed on ${renews}.` : "";
+  return [
+    `Spent: ε ${spent} ${over}; left: ε ${left}.${renewed}`,
+    ...questions.map((row) => `    ${row.name}: ε ${row.spent} spent, ε ${row.left} left`),
+    ...surveys.map((row) =>
+      `    survey ${row.name}: ε ${row.spent} spent, ε ${row.left} left; ` +
+      (row.nextAnswer ? `next answer from ${row.nextAnswer}` : "no further answer")
+    ),
+  ].join("\n");
+}
