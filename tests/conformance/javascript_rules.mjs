@@ -104,7 +104,7 @@ const RULES = {
       equal(request.credentials, "omit", "credentials");
       equal(request.cache, "no-store", "cache");
       equal(request.redirect, "error", "redirect");
-      equal(request.keepalive, false, "keepalive");
+      equal(request.keepalive, request.method === "POST", "keepalive");
       equal(request.referrerPolicy, "no-referrer", "referrerPolicy");
     }
   },
