@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
+import time
 from pathlib import Path
 
 from deniable.shared.survey.keys import public_hex
@@ -80,3 +82,18 @@ def test_nothing_unsigned_is_kept(script: Script, tmp_path: Path) -> None:
     assert run(script, tmp_path, program) == ["refused", "queued"]
     (kept,) = (tmp_path / "deniable").glob("list-*")
     assert kept.stat().st_size < 10_000
+
+
+def test_files_of_killed_processes_are_removed_after_an_hour(
+    script: Script, tmp_path: Path
+) -> None:
+    """A file of a process that may still write it stays, and so does every file of the app."""
+    folder = tmp_path / "deniable"
+    folder.mkdir()
+    for path in (folder / "temporary-old", folder / "temporary-new", tmp_path / "temporary-app"):
+        path.write_text("{}")
+        hours = 0 if path.name == "temporary-new" else 2
+        os.utime(path, (time.time() - 3600 * hours,) * 2)
+    assert run(script, tmp_path, "console.log(await client.consent(true));") == [True]
+    left = {path.name for path in tmp_path.rglob("temporary-*")}
+    assert left == {"temporary-new", "temporary-app"}

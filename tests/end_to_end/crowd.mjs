@@ -8,7 +8,7 @@ import { Client, Policy } from "../../client/javascript/src/index.js";
 
 const AT_ONCE = 32, PATIENT = 60;
 const { server, key, survey, questions, folder, people } = JSON.parse(await text(process.stdin));
-const policy = new Policy({ keys: [key], questions, maxEpsilonPerRound: "4", maxEpsilonPerSurvey: "4" });
+const policy = new Policy({ keys: [key], questions, maxEpsilonPerRound: "4", maxEpsilonPerSurvey: "12", maxEpsilon: "12" });
 
 async function install(answers, number) {
   const client = new Client(server, { policy, storage: fileStorage(join(folder, String(number))), sendWithin: 86_400 });

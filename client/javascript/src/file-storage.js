@@ -1,10 +1,12 @@
 /** Storage in a subfolder of its own, for Node: one file for each record, which only its owner can read. */
 
 import { randomUUID, webcrypto } from "node:crypto";
-import { link, mkdir, open, readdir, readFile, rename, rm } from "node:fs/promises";
+import { link, mkdir, open, readdir, readFile, rename, rm, stat } from "node:fs/promises";
 import { join } from "node:path";
 
 import { Unusable } from "./survey.js";
+
+const HOUR = 3_600_000;
 
 /** @type {any} */ (globalThis).crypto ??= webcrypto; // Node 18 has no global crypto
 
@@ -22,9 +24,12 @@ export function fileStorage(parent) {
 
 /** @param {string} folder @param {() => Promise<void>} ready @returns {import("./ledger.js").Storage} */
 function records(folder, ready) {
+  /** @type {Promise<void> | undefined} */
+  let swept;
   /** @param {string} name @param {unknown} value @param {(from: string, to: string) => Promise<void>} place */
   async function write(name, value, place) {
     await mkdir(folder, { recursive: true, mode: 0o700 });
+    await (swept ??= sweep(folder).catch(() => {})); // the next process tries again
     const temporary = join(folder, `temporary-${randomUUID()}`);
     try {
       await synced(temporary, "wx", (file) => file.writeFile(JSON.stringify(value)));
@@ -54,6 +59,16 @@ function records(folder, ready) {
         [],
       ),
   };
+}
+
+/** Remove the files that killed processes left behind. No process keeps one for long. @param {string} folder */
+async function sweep(folder) {
+  for (const name of await readdir(folder)) {
+    const path = join(folder, name);
+    if (!name.startsWith("temporary-")) continue;
+    const changed = await stat(path).then((file) => file.mtimeMs, () => Date.now());
+    if (changed < Date.now() - HOUR) await rm(path, { force: true });
+  }
 }
 
 /**
