@@ -28,9 +28,10 @@ PROGRAM = """
 import { Client, Policy } from "./client/javascript/src/index.js";
 import { fileStorage } from "./client/javascript/src/file-storage.js";
 const given = JSON.parse(process.argv[1]);
-const { url, key, state, shipped, wanted, texts, consent, maxEpsilon } = given;
+const { url, key, state, shipped, wanted, texts, consent, maxEpsilon, per } = given;
 const questions = { crashed: "bit" };
-const policy = new Policy({ keys: [key], questions, maxEpsilon });
+const caps = { maxEpsilon, maxEpsilonPerSurvey: maxEpsilon, per };
+const policy = new Policy({ keys: [key], questions, ...caps });
 const now = () => Date.parse("2026-12-10T12:00Z");
 const client = new Client(url, { policy, storage: fileStorage(state), now });
 if (consent) {
@@ -45,7 +46,7 @@ await client.close();
 def described(tmp_path: Path, **changes: Any) -> Any:  # Any: JSON
     told = {
         "url": "http://127.0.0.1:9", "key": public_hex(KEY), "state": str(tmp_path / "state"),
-        "wanted": "app-health", "maxEpsilon": "4",
+        "wanted": "app-health", "maxEpsilon": "4", "per": "lifetime",
     }  # fmt: skip
     done = subprocess.run(
         [NODE, "--input-type=module", "--eval", PROGRAM, json.dumps(told | changes)],
@@ -128,6 +129,33 @@ def test_each_mechanism_of_the_python_client_is_made_by_the_javascript_client() 
         cwd=Path(__file__).parents[2], capture_output=True, text=True, timeout=PATIENCE,
     )  # fmt: skip
     assert json.loads(done.stdout) == [*mechanisms()]
+
+
+RENEWED = (
+    "This survey uses at most {} of the {} privacy units (ε) that this app uses in each quarter. "
+    "The budget renews on the first day of the next quarter."
+)
+DRAWN = (
+    " The app answers at most {} times in a quarter. This device draws the rounds in advance, by "
+    "chance. Your answers play no part in it."
+)
+
+
+@pytest.mark.parametrize(
+    ("period", "cap", "caps"),
+    [
+        ("week", "2", RENEWED.format(2, 2) + DRAWN.format(2)),
+        ("month", "4", RENEWED.format(2, 4)),
+        ("once", "2", RENEWED.format(1, 2)),
+    ],
+)
+def test_a_budget_that_renews_is_described(
+    tmp_path: Path, period: str, cap: str, caps: str
+) -> None:
+    """A round costs ε 1, and two months of the survey are in its longest quarter."""
+    shipped = entry(render_document(parse_toml(survey_text(bit(), round=period))))
+    told = described(tmp_path, shipped=shipped, per="quarter", maxEpsilon=cap)
+    assert told["caps"] == caps
 
 
 def test_sentences_can_be_replaced(tmp_path: Path) -> None:

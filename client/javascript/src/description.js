@@ -1,6 +1,7 @@
 /** Descriptions of surveys for the people who are asked, in the same sentences as the Python client's. */
 
 import { BILLION, exp, grouped } from "./exact.js";
+import { answersPerQuarter } from "./participation.js";
 import { ENGLISH } from "./phrases.js";
 import { FINGERPRINT_BITS, MAX_SHOWN_OPTIONS, MAX_TEXT_CHARACTERS } from "./tables.js";
 
@@ -18,7 +19,7 @@ const MAX_SHOWN_EPSILON = 30n * BILLION;
  * @param {string} id @param {Survey} survey @param {import("./policy.js").Policy} policy @param {Texts} [replaced] */
 export function describe(id, survey, policy, replaced = {}) {
   const texts = { ...ENGLISH, ...replaced };
-  const reports = min(BigInt(survey.draws), policy.totalCap / survey.epsilon);
+  const reports = reportsOf(survey, policy);
   const questions = survey.questions.map((question) => describeQuestion(question, reports, texts));
   const { rounds, asksOne, repeatRounds } = survey, several = rounds > 1;
   const title = shown(survey.title), purpose = shown(survey.purpose), owner = shown(survey.owner);
@@ -135,12 +136,31 @@ function log2(number) {
 /** Round as Python does. @param {number} x */
 const halfToEven = (x) => x % 1 === 0.5 ? 2 * Math.round(x / 2) : Math.round(x);
 
-/** Describe the budget of all rounds, or of those that the app's own limit allows. @param {Survey} survey @param {import("./policy.js").Policy} policy @param {typeof ENGLISH} texts */
-function capsOf({ epsilon, rounds, draws, repeatRounds }, { roundCap, totalCap }, texts) {
-  if (epsilon > roundCap) {
-    return fill(texts.caps_refused, { asked: decimal(epsilon), limit: decimal(roundCap) });
+/** Return the number of reports with fresh noise that the app's limits allow. @param {Survey} survey @param {import("./policy.js").Policy} policy */
+function reportsOf(survey, { per, totalCap, surveyCap }) {
+  if (per === "quarter") {
+    const answers = answersPerQuarter(survey, surveyCap).reduce((a, b) => a + b);
+    return BigInt(Math.max(1, answers));
   }
-  const drawn = min(BigInt(draws), totalCap / epsilon);
+  return min(BigInt(survey.draws), min(totalCap, surveyCap) / survey.epsilon);
+}
+
+/** Describe the budget of all rounds, or of those that the app's own limit allows. @param {Survey} survey @param {import("./policy.js").Policy} policy @param {typeof ENGLISH} texts */
+function capsOf(survey, policy, texts) {
+  const { epsilon, rounds, repeatRounds } = survey, { roundCap, surveyCap, totalCap } = policy;
+  if (policy.excess(survey)) {
+    const limit = decimal(min(roundCap, surveyCap));
+    return fill(texts.caps_refused, { asked: decimal(epsilon), limit });
+  }
+  const drawn = reportsOf(survey, policy);
+  if (policy.per === "quarter") {
+    const most = Math.max(...answersPerQuarter(survey, surveyCap));
+    const used = decimal(BigInt(most) * epsilon);
+    const caps = fill(texts.caps_renewed, { used, limit: decimal(totalCap) });
+    return drawn === BigInt(survey.draws)
+      ? caps
+      : `${caps} ${fill(texts.caps_drawn, { answered: most })}`;
+  }
   const answered = min(BigInt(rounds), drawn * BigInt(repeatRounds));
   const caps = fill(rounds === 1 ? texts.caps : texts.caps_of_rounds, {
     used: decimal(epsilon * drawn),

@@ -52,6 +52,19 @@ export async function drawnRounds(survey, round, policy, key) {
   return { rounds, drawn: drawn.sort((a, b) => a - b) };
 }
 
+/** Return the largest number of rounds that an install answers, quarter by quarter. @param {Survey} survey @param {bigint} cap of one survey */
+export function answersPerQuarter(survey, cap) {
+  if (survey.period === "once") return [1];
+  const last = survey.firstRound + survey.rounds - 1, counts = [];
+  for (let round = survey.firstRound; round <= last;) {
+    const rounds = roundsOfQuarter(survey, round);
+    const open = rounds.filter((number) => survey.firstRound <= number && number <= last);
+    counts.push(Math.min(open.length, Number(cap / survey.epsilon)));
+    round = rounds[rounds.length - 1] + survey.repeatRounds;
+  }
+  return counts;
+}
+
 /**
  * Return the rounds (the first ones of spans) of a survey that are answered, from this one on.
  * @param {Survey} survey @param {number} round @param {import("./policy.js").Policy} policy @param {() => Promise<Uint8Array<ArrayBuffer>>} key

@@ -57,6 +57,10 @@ export const ENGLISH = {
   each_round: "each round",
   each_span: "every {rounds} rounds",
   caps_end: "After {answered} of its {rounds} rounds the app stops answering.",
+  caps_renewed:
+    "This survey uses at most {used} of the {limit} privacy units (ε) that this app uses in each quarter. The budget renews on the first day of the next quarter.",
+  caps_drawn:
+    "The app answers at most {answered} times in a quarter. This device draws the rounds in advance, by chance. Your answers play no part in it.",
   caps_refused:
     "This survey asks for {asked} privacy units (ε) in one round. This app allows only {limit}, so it will not answer.",
 };

@@ -31,11 +31,8 @@ export class Policy {
   /** Return why the app must not answer a survey, from names, kinds and caps alone.
    * @param {import("./surveys.js").Survey} survey @param {string[]} names @param {boolean} ended whether the answers are about the last round that is over */
   obstacle(survey, names, ended) {
-    const redrawn = survey.questions[0].over;
-    if (redrawn !== "first" && !ended) {
-      return `the survey asks over "${redrawn}", which needs storage that keeps no earlier version of a report; ` +
-        'this client answers it only with of: "ended", about the round that is over';
-    }
+    const { over } = survey.questions[0];
+    if (over !== "first" && !ended) return redrawn(over);
     const asked = survey.questions.map((question) => question.name);
     if (asked.length !== names.length || !asked.every((name) => names.includes(name))) {
       return `the survey needs an answer to each of its questions: ${asked.join(", ")}`;
@@ -97,6 +94,11 @@ export class Policy {
       : cap("maxEpsilonPerQuestion", maxEpsilonPerQuestion);
   }
 }
+
+/** Return why reports that are redrawn until their round ends cannot be made here. @param {string} over */
+export const redrawn = (over) =>
+  `the survey asks over "${over}", which needs storage that keeps no earlier version of a report; ` +
+  'this client answers it only with of: "ended", about the round that is over';
 
 /** Return the app's labels; throw for those that it may not send. @param {Policy} policy @param {unknown} labels */
 export function checkedLabels(policy, labels) {
