@@ -11,6 +11,7 @@ const { envelopeId } = await source("envelope.js");
 const { fileStorage } = await source("file-storage.js");
 const { Client, Policy } = await source("index.js");
 const { MECHANISMS } = await source("mechanisms.js");
+const { drawnRounds, roundsOfQuarter } = await source("participation.js");
 const { placeText } = await source("text.js");
 const { billionths, hex, parseSurvey, unhex, wholeNumbers } = await source("survey.js");
 
@@ -70,6 +71,13 @@ const OPERATIONS = {
   round({ document, day }) {
     const survey = parseSurvey(document), round = survey.roundOf(Date.parse(day));
     return { round, accepted_until: survey.takenUntil(round) / 1_000 };
+  },
+  async participation({ document, round, key, budget }) {
+    const survey = parseSurvey(document);
+    if (survey.period === "once") return { drawn: null };
+    const policy = new Policy({ keys: ["0".repeat(64)], questions: { it: "bit" }, maxEpsilonPerSurvey: budget });
+    const some = await drawnRounds(survey, round, policy, () => Promise.resolve(unhex(key)));
+    return { drawn: some?.drawn ?? roundsOfQuarter(survey, round) };
   },
   envelope_id: async ({ key, survey, round }) => ({ id: hex(await envelopeId(unhex(key), survey, round)) }),
 };
