@@ -32,7 +32,7 @@ const JOBS = {
     });
   },
   async client({ server, key, folder, labels, allowed, survey, shipped }) {
-    const policy = new Policy({ keys: [key], questions: { crashed: "bit" }, labels: allowed });
+    const policy = new Policy({ keys: [key], questions: { crashed: "bit" }, labels: allowed, per: "lifetime" });
     const client = new Client(server, { policy, storage: fileStorage(folder), sendWithin: 0, labels });
     const before = await client.arm(survey, shipped);
     await client.consent(true);
