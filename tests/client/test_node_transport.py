@@ -19,9 +19,8 @@ from tests.node import NODE
 ROOT = Path(__file__).parents[2]
 PROGRAM = """
     import { exchange } from "./client/javascript/src/node-transport.js";
-    for (const [url, milliseconds] of JSON.parse(process.argv[1])) {
-      const begun = performance.now();
-      const found = await exchange(url, undefined, 100, milliseconds)
+    for (const [url, limit, milliseconds] of JSON.parse(process.argv[1])) {
+      const found = await exchange(url, undefined, limit, milliseconds)
         .catch((error) => error.code ?? error.message);
       console.log(JSON.stringify(found));
     }
@@ -61,13 +60,17 @@ class Handler(socketserver.BaseRequestHandler):
 
 
 def exchanged(
-    server: Replies, host: str = "127.0.0.1", ca: Path | None = None, milliseconds: int = 10_000
+    server: Replies,
+    host: str = "127.0.0.1",
+    ca: Path | None = None,
+    limit: int = 100,
+    milliseconds: int = 10_000,
 ) -> list[object]:
     """Return what the client makes of each reply: its text, or the reason of the refusal."""
     scheme = "https" if server.context else "http"
     with answering(server):
         base = f"{scheme}://{host}:{server.server_address[1]}"
-        asked = [(f"{base}/{number}", milliseconds) for number in range(len(server.replies))]
+        asked = [(f"{base}/{n}", limit, milliseconds) for n in range(len(server.replies))]
         done = subprocess.run(
             [NODE, "--input-type=module", "--eval", PROGRAM, json.dumps(asked)],
             cwd=ROOT, capture_output=True, text=True, timeout=PATIENCE,
@@ -101,6 +104,11 @@ def test_a_reply_is_complete_or_refused() -> None:
     assert exchanged(server) == list(REPLIES.values())
 
 
+def test_a_line_is_never_longer_than_64_kib() -> None:
+    server = Replies([OK + b"X: " + b"x" * 2**17 + b"\r\n\r\n"])
+    assert exchanged(server, limit=10**6) == [LARGE]
+
+
 def test_provisional_replies_are_skipped_and_others_refused() -> None:
     early = b"HTTP/1.1 103 Early Hints\r\nLink: </x>\r\n\r\n"
     replies = [early * 2 + OK + b"Content-Length: 2\r\n\r\n{}", b"SSH-2.0\r\n\r\n", b""]
@@ -127,6 +135,15 @@ def test_certificates_are_verified(host: str, trusted: bool, found: str, tmp_pat
     server = Replies([OK + b"Content-Length: 2\r\n\r\n{}"], tls(file))
     assert exchanged(server, host, file if trusted else None) == [found]
     assert len(server.asked) == (found == "{}")
+
+
+def test_the_server_is_named_in_the_handshake(tmp_path: Path) -> None:
+    """Without the name, a server of several hosts would show another certificate."""
+    file, named = certificate(tmp_path), list[str | None]()
+    context = tls(file)
+    context.sni_callback = lambda _socket, name, _context: named.append(name)
+    assert exchanged(Replies([OK + b"\r\n{}"], context), "localhost", file) == ["{}"]
+    assert named == ["localhost"]
 
 
 def test_certificates_are_verified_whatever_the_environment_says(

@@ -109,6 +109,26 @@ RULE_FAULTS: dict[str, tuple[str, Fault]] = {
         "consent_is_read_again_before_sending",
         Fault("outbox.js", "|| report.consent !== consent) return true;", ") return true;"),
     ),
+    "counts_no_attempt_of_a_page_that_is_left": (
+        "a_page_that_is_left_sends_what_it_queued_once",
+        Fault("outbox.js", "(await this.#count(name, 1)) &&", ""),
+    ),
+    "sends_twice_when_a_page_is_left": (
+        "a_page_that_is_left_sends_what_it_queued_once",
+        Fault("outbox.js", "    this.#leaving.delete(name);\n    const body", "    const body"),
+    ),
+    "ignores_that_a_page_is_hidden": (
+        "a_page_that_is_hidden_sends_what_it_queued",
+        Fault("outbox.js", "document.hidden && this.#leave()", "undefined"),
+    ),
+    "sends_after_a_withdrawal_when_a_page_is_left": (
+        "a_page_that_is_left_keeps_withdrawals_and_pauses",
+        Fault("person.js", "if (!given) outbox.stay();", ""),
+    ),
+    "ignores_pauses_when_a_page_is_left": (
+        "a_page_that_is_left_keeps_withdrawals_and_pauses",
+        Fault("outbox.js", " || performance.now() < this.#notBefore) return;", ") return;"),
+    ),
     "takes_every_mechanism_for_a_known_one": (
         "an_unknown_survey_is_refused_with_a_sentence",
         Fault("survey.js", "!Object.hasOwn(MECHANISMS, mechanism)", "false"),

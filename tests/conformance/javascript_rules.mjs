@@ -81,6 +81,21 @@ function equal(actual, expected, what) {
   if (actual !== expected) throw new Error(`${what}: ${actual}, expected ${expected}`);
 }
 
+/** Run a rule in a world with a document, whose events the rule triggers itself. */
+async function onPage(rule) {
+  const events = {}, listen = (name, act) => events[name] = act;
+  globalThis.document = { addEventListener: listen, hidden: true };
+  globalThis.addEventListener = listen;
+  try {
+    const world = new World();
+    equal(await world.answer(), "queued", "status");
+    return await rule(world, events);
+  } finally {
+    delete globalThis.document;
+    delete globalThis.addEventListener;
+  }
+}
+
 const RULES = {
   async a_browser_s_privacy_signal_overrules_consent() {
     for (const [name, value] of [["globalPrivacyControl", true], ["doNotTrack", "1"]]) {
@@ -225,6 +240,46 @@ const RULES = {
     await world.client.flush();
     equal(world.posts().length, 0, "posts");
   },
+
+  a_page_that_is_left_sends_what_it_queued_once: () =>
+    onPage((world, events) => {
+      equal(world.names("try-").length, 1, "attempts that are counted in advance");
+      equal(world.posts().length, 0, "posts before");
+      events.pagehide(); // nothing is awaited: the page ends here
+      equal(world.posts().length, 1, "posts");
+      equal(world.posts()[0].keepalive, true, "keepalive");
+      events.visibilitychange();
+      equal(world.posts().length, 1, "posts in all");
+    }),
+
+  a_page_that_is_hidden_sends_what_it_queued: () =>
+    onPage((world, events) => {
+      document.hidden = false;
+      events.visibilitychange();
+      equal(world.posts().length, 0, "posts while it is shown");
+      document.hidden = true;
+      events.visibilitychange();
+      equal(world.posts().length, 1, "posts");
+    }),
+
+  a_page_that_is_left_keeps_withdrawals_and_pauses: () =>
+    onPage(async (world, events) => {
+      const withdrawal = world.client.consent(false);
+      events.pagehide(); // before the withdrawal is on disk
+      await withdrawal;
+      equal(world.posts().length, 0, "posts after a withdrawal");
+      await world.client.consent(true);
+      world.reply = { status: 503, headers: { "Retry-After": "100" }, body: "" };
+      await world.client.forget();
+      world.records.clear();
+      equal(await world.answer(), "queued", "status");
+      await world.client.flush();
+      equal(world.posts().length, 1, "posts of a flush");
+      world.records.clear();
+      equal(await world.answer(), "queued", "status");
+      events.pagehide();
+      equal(world.posts().length, 1, "posts during the pause");
+    }),
 
   async an_unknown_survey_is_refused_with_a_sentence() {
     const world = new World();

@@ -87,7 +87,6 @@ export class Outbox {
     for (const name of shuffled([...this.#leaving.keys()])) {
       const bytes = /** @type {Uint8Array<ArrayBuffer>} */ (this.#leaving.get(name));
       if ((size += bytes.length) > MAX_LEAVING_BYTES) return;
-      this.#leaving.delete(name);
       this.#post(name, bytes, true).catch(() => {}); // the state is unusable at the moment
     }
   }
