@@ -41,7 +41,7 @@ PACKAGES = {
 JAVASCRIPT = ROOT / "client" / "javascript" / "src"
 PHRASES, TABLES = JAVASCRIPT / "phrases.js", JAVASCRIPT / "tables.js"
 NUMBERS = {  # constants that both clients have, by module
-    survey_document: ["MAX_QUESTIONS", "MAX_DOCUMENT_BYTES", "MIN_GRACE_DAYS"],
+    survey_document: ["MAX_QUESTIONS", "MAX_DOCUMENT_BYTES", "MIN_GRACE_DAYS", "MAX_SPREAD_DAYS"],
     questions: [
         *("MAX_TITLE_CHARACTERS", "MAX_UNIT_CHARACTERS", "MAX_LABEL_CHARACTERS", "MAX_ROUNDS"),
         *("MAX_PAIRS", "MAX_PAIR_CELLS"),

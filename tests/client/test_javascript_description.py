@@ -65,6 +65,9 @@ ODD = {
     "several latched questions": survey_text(
         bit() + number(name="minutes") + choice(300), ask=1, repeat="latched", repeat_rounds=2
     ),
+    "over a round": survey_text(bit(over="any") + bit("b", over="last"), round="month"),
+    "over one round": survey_text(bit(over="all"), round="once", grace_days=5),
+    "over days": survey_text(bit(over="last"), round="day", opens=date(2026, 12, 30)),
     "latched text": survey_text(TEXT, repeat="latched", repeat_rounds=2),
 }
 

@@ -11,7 +11,7 @@ import {
   placeAt,
   removeAll,
 } from "./person.js";
-import { checkedLabels, redrawn } from "./policy.js";
+import { checkedLabels } from "./policy.js";
 import { Surveys } from "./surveys.js";
 import { ROBOTS } from "./tables.js";
 import { checkedAddress } from "./transport.js";
@@ -98,10 +98,6 @@ export class Client extends Person {
       if (!isShipped && !(await this.#anyConsent())) return { ...NO_CONSENT };
       const found = isShipped ? await surveys.shipped(survey, shipped) : await surveys.kept(survey);
       if ("status" in found) return found;
-      const { redraws, questions } = found.survey;
-      if (redraws) {
-        return { status: "refused", detail: redrawn(questions[0].over), survey: found.id };
-      }
       const { describe } = await import("./description.js"); // a bundle for pages is smaller without it
       return describe(found.id, found.survey, policy, texts);
     } catch (error) {

@@ -43,6 +43,7 @@ export function describe(id, survey, policy, replaced = {}) {
     }),
     ...(several ? [fill(texts.survey, { rounds: grouped(rounds), growth: growth[1] })] : []),
     ...repeated(survey, texts),
+    ...drafts(survey, texts),
     fill(texts.clear, { names: [texts.clear_survey, texts.clear_round, ...labels].join(", ") }),
     texts.address,
   ];
@@ -52,9 +53,10 @@ export function describe(id, survey, policy, replaced = {}) {
     until: iso(survey.keyUntil + days * DAY),
   });
   const stop = [texts.stop, texts.forget, texts.counted], caps = capsOf(survey, policy, texts);
-  const lines = questions.flatMap(({ title, asked, odds }) => [
+  const lines = questions.flatMap(({ title, asked, odds }, n) => [
     fill(texts.question, { title }),
     fill(texts.answers, { asked }),
+    ...overOf(survey, survey.questions[n].over, texts),
     odds,
   ]);
   const text = [
@@ -126,6 +128,37 @@ function repeated({ repeatRounds, questions, asksOne }, texts) {
       : fill(texts.not_linked, { reports: grouped(halfToEven(2 ** bits)) }),
   ];
 }
+
+/** Describe the part of a round that a question asks about, if reports leave after it. @param {Survey} survey @param {string} over @param {typeof ENGLISH} texts */
+function overOf({ redraws, period, rounds, firstRound, takenUntil }, over, texts) {
+  if (!redraws) return [];
+  const asked = fill(texts.over_round, {
+    asked: texts[/** @type {"over_any"} */ (`over_${over}`)],
+    period: texts[/** @type {"over_day"} */ (`over_${period}`)],
+  });
+  const among = fill(rounds === 1 ? texts.over_among : texts.over_among_first, {
+    asked,
+    until: dayOf(takenUntil(firstRound), texts),
+  });
+  return [fill(texts.over, { asked: `${among[0].toUpperCase()}${among.slice(1)}` })];
+}
+
+/** Describe when reports leave, if after their round. @param {Survey} survey @param {typeof ENGLISH} texts */
+function drafts({ redraws, leaves, firstRound }, texts) {
+  if (!redraws) return [];
+  const [begin, end] = leaves(firstRound);
+  const isSameMonth = iso(begin).slice(0, 7) === iso(end).slice(0, 7);
+  const first = isSameMonth ? new Date(begin).getUTCDate() : dayOf(begin, texts);
+  const days = fill(texts.days_between, { first, last: dayOf(end, texts) });
+  return [fill(texts.drafts, { days })];
+}
+
+/** @param {number} time @param {typeof ENGLISH} texts */
+const dayOf = (time, texts) =>
+  fill(texts.day_of_month, {
+    day: new Date(time).getUTCDate(),
+    month: texts.months.split(" ")[new Date(time).getUTCMonth()],
+  });
 
 /** @param {bigint} number */
 function log2(number) {

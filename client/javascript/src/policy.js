@@ -96,7 +96,7 @@ export class Policy {
 }
 
 /** Return why reports that are redrawn until their round ends cannot be made here. @param {string} over */
-export const redrawn = (over) =>
+const redrawn = (over) =>
   `the survey asks over "${over}", which needs storage that keeps no earlier version of a report; ` +
   'this client answers it only with of: "ended", about the round that is over';
 

@@ -13,6 +13,7 @@ import {
   MAX_PAIRS,
   MAX_QUESTIONS,
   MAX_ROUNDS,
+  MAX_SPREAD_DAYS,
   MAX_TITLE_CHARACTERS,
   MAX_UNIT_CHARACTERS,
   MIN_GRACE_DAYS,
@@ -195,6 +196,11 @@ export function parseSurvey(text) {
     spanEnds: (round) =>
       ends(Math.min(round - (round - first) % repeatRounds + repeatRounds, first + rounds) - 1),
     redraws,
+    /** Return the days on which redrawn reports of a round leave. @param {number} round */
+    leaves: (round) => [
+      ends(round),
+      ends(round) + DAY * Math.min(MAX_SPREAD_DAYS, survey.grace_days / 2),
+    ],
     sealedTo: /** @type {string | undefined} */ (survey.sealed_to),
     /** What is asked, without texts for people: equal in two surveys that ask the same. */
     asked: JSON.stringify([survey.round, asksOne, tables.map(whatIsAsked)]),

@@ -43,7 +43,7 @@ from deniable.server.results.sentences import (
 )
 from deniable.shared.survey.document import Survey
 from deniable.shared.survey.kinds.base import Question
-from deniable.shared.survey.phrases import OVER
+from deniable.shared.survey.phrases import ENGLISH
 
 MAX_TABLE_ROWS = 1_024  # maximum rows of a table on a page; the CSV has more
 MAX_TREND_ROUNDS = 60
@@ -91,7 +91,7 @@ class QuestionView:
 
     @property
     def over(self) -> str:
-        return OVER[self.question.over]
+        return ENGLISH[f"over_{self.question.over}"]
 
     @property
     def example_in_javascript(self) -> str:

@@ -52,6 +52,25 @@ ABOUT_SURVEYS: Texts = {
     "more_options": "{options} and {more} more",
     "growth": "a suspicion of 10 % can grow to at most {share} % (ε {epsilon})",
     "growth_beyond": "a suspicion of 10 % can grow beyond {share} % (ε {epsilon})",
+    "over": "  {asked}.",
+    "over_first": "the answer at the first call",
+    "over_last": "the answer at the last call",
+    "over_any": "whether the answer was yes at least once",
+    "over_all": "whether the answer was yes every time",
+    "over_round": "{asked} in the {period}",
+    "over_once": "survey",
+    "over_day": "day",
+    "over_week": "week",
+    "over_month": "month",
+    "over_among": "{asked}, among installs that run again before {until}",
+    "over_among_first": "{asked}, among installs that run again before {until} (in the first "
+    "round)",
+    "drafts": "Until a round ends, the device keeps only a randomized report, which each answer "
+    "may replace. Those of the first round leave between {days}.",
+    "days_between": "{first} and {last}",
+    "day_of_month": "{day} {month}",
+    "months": "January February March April May June July August September October November "
+    "December",
     "noise": "This device may change each answer by chance before it is stored or sent. So no one "
     "can be sure of your answer.",
     "round": "If someone sees all that you send in one round, {growth}.",
@@ -134,12 +153,6 @@ ABOUT_REPORTS: Texts = {
 }
 ENGLISH: Texts = {**ABOUT_SURVEYS, **ABOUT_REPORTS}
 
-# not `strftime`, whose names depend on the system's language
-MONTHS = (
-    *("January", "February", "March", "April", "May", "June", "July"),
-    *("August", "September", "October", "November", "December"),
-)
-
 # with more bits than this, few of a thousand installs send the same report
 FINGERPRINT_BITS = math.log2(1_000)
 MAX_SHOWN_OPTIONS = 20
@@ -165,10 +178,7 @@ class SurveyText:
 
 
 def explain_survey(
-    survey: Survey,
-    texts: Texts = ENGLISH,
-    reports: int = 1,
-    shown: Callable[[str], str] = str,
+    survey: Survey, texts: Texts = ENGLISH, reports: int = 1, shown: Callable[[str], str] = str
 ) -> SurveyText:
     """Describe a survey to the person it asks.
 
@@ -181,7 +191,8 @@ def explain_survey(
         asked = shown(answer_text(question, texts))
         odds = question_odds(question.epsilon.billionths, reports, texts)
         title = texts["question"].format(title=shown(question.title))
-        over = [f"  {upper_first(asked_about(survey, question))}."] if survey.redraws else []
+        about = upper_first(asked_about(survey, question, texts))
+        over = [texts["over"].format(asked=about)] if survey.redraws else []
         lines = (title, texts["answers"].format(asked=asked), *over, odds)
         questions.append(QuestionText(asked, odds.strip(), lines))
     days = texts["one_day" if survey.retention_days == 1 else "days"]
@@ -195,7 +206,7 @@ def explain_survey(
             texts["noise"],
             *_growth_of_rounds(survey, texts),
             *repeated(survey, texts),
-            *when_sent(survey),
+            *when_sent(survey, texts),
             sent_in_clear(survey, texts, shown),
             texts["address"],
         ),
@@ -204,42 +215,31 @@ def explain_survey(
     )
 
 
-OVER = {
-    "first": "the answer at the first call",
-    "last": "the answer at the last call",
-    "any": "whether the answer was yes at least once",
-    "all": "whether the answer was yes every time",
-}
-
-
-def asked_about(survey: Survey, question: Question) -> str:
+def asked_about(survey: Survey, question: Question, texts: Texts = ENGLISH) -> str:
     """Return the part of a round that a question asks about, in words."""
-    once = survey.calendar.first_day is None
-    words = f"{OVER[question.over]} in the {'survey' if once else survey.calendar.name}"
+    asked, period = texts[f"over_{question.over}"], texts[f"over_{survey.period}"]
+    asked = texts["over_round"].format(asked=asked, period=period)
     if not survey.redraws:
-        return words
-    until = survey.taken_until(survey.first_round)
-    whose = "" if survey.rounds == 1 else " (in the first round)"
-    return f"{words}, among installs that run again before {day_and_month(until)}{whose}"
+        return asked
+    until = day_and_month(survey.taken_until(survey.first_round), texts)
+    among = texts["over_among" if survey.rounds == 1 else "over_among_first"]
+    return among.format(asked=asked, until=until)
 
 
-def when_reports_leave(survey: Survey, number: int) -> str:
+def when_reports_leave(survey: Survey, number: int, texts: Texts = ENGLISH) -> str:
     """Return the days on which the redrawn reports of a round leave: "1 and 8 January"."""
-    return between_days(survey.round_ends(number), survey.leaves_until(number))
+    return between_days(survey.round_ends(number), survey.leaves_until(number), texts)
 
 
-def when_sent(survey: Survey) -> tuple[str, ...]:
+def when_sent(survey: Survey, texts: Texts = ENGLISH) -> tuple[str, ...]:
     """Return when reports leave, if not within their round; empty if they do."""
     if not survey.redraws:
         return ()
-    days = when_reports_leave(survey, survey.first_round)
-    kept = "Until a round ends, the device keeps only a randomized report"
-    return (
-        f"{kept}, which each answer may replace. Those of the first round leave between {days}.",
-    )
+    days = when_reports_leave(survey, survey.first_round, texts)
+    return (texts["drafts"].format(days=days),)
 
 
-def between_days(first: datetime, last: datetime) -> str:
+def between_days(first: datetime, last: datetime, texts: Texts = ENGLISH) -> str:
     """Return two days that follow "between", without repeating their month.
 
     >>> between_days(datetime(2027, 1, 1), datetime(2027, 1, 8))
@@ -247,13 +247,15 @@ def between_days(first: datetime, last: datetime) -> str:
     >>> between_days(datetime(2027, 1, 30), datetime(2027, 2, 3))
     '30 January and 3 February'
     """
-    if (first.year, first.month) == (last.year, last.month):
-        return f"{first.day} and {day_and_month(last)}"
-    return f"{day_and_month(first)} and {day_and_month(last)}"
+    same = (first.year, first.month) == (last.year, last.month)
+    begin = str(first.day) if same else day_and_month(first, texts)
+    return texts["days_between"].format(first=begin, last=day_and_month(last, texts))
 
 
-def day_and_month(day: date) -> str:
-    return f"{day.day} {MONTHS[day.month - 1]}"
+def day_and_month(day: date, texts: Texts = ENGLISH) -> str:
+    """Return a day without its year; `strftime` would use the system's language."""
+    month = texts["months"].split()[day.month - 1]
+    return texts["day_of_month"].format(day=day.day, month=month)
 
 
 def answer_text(question: Question, texts: Texts = ENGLISH) -> str:
