@@ -1,20 +1,45 @@
-"""Claims about a client, by name, and the decorator that registers one."""
+"""Claims about a client, by name, and the decorator that registers one.
+
+A client supports bits. It may leave out other kinds of questions and the features below, and it
+then refuses every survey that needs one of them.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
-from tests.client.scripted import ANSWERS, bit, document
-from tests.conformance.device import Broken, Stage
+from tests.client.scripted import ANSWERS, QUESTIONS, bit, document
+from tests.conformance.device import FEATURES, KINDS, Broken, Claims, Stage
 
-Check = Callable[[Stage], None]
+Run = Callable[[Stage], None]
+
+
+@dataclass(frozen=True)
+class Check:
+    """Check of one of PROTOCOL's client rules, and the kinds and features that it needs."""
+
+    run: Run
+    rule: str
+    needs: tuple[str, ...]
+
+    def unclaimed(self, claims: Claims) -> list[str]:
+        return [need for need in self.needs if need not in (*claims.kinds, *claims.features)]
+
+
 CHECKS: dict[str, Check] = {}
 
 
-def check(claim: Check) -> Check:
-    CHECKS[claim.__name__] = claim
-    return claim
+def check(rule: str, *needs: str) -> Callable[[Run], Run]:
+    """Register a check of a rule, by the name of its function."""
+    assert {*needs} <= {*KINDS, *FEATURES}, needs
+
+    def registered(run: Run) -> Run:
+        CHECKS[run.__name__] = Check(run, rule, needs)
+        return run
+
+    return registered
 
 
 def same(what: str, got: object, wanted: object) -> None:
@@ -27,8 +52,21 @@ def no(what: str, found: object) -> None:
         raise Broken(f"{what}: {found!r}")
 
 
-def published(stage: Stage, **how: Any) -> str:
-    return stage.script.publish(document(**how))
+def claimed(stage: Stage, questions: str = QUESTIONS) -> str:
+    """Return the questions, in TOML, whose kinds the client claims."""
+    begin = "[[question]]"
+    tables = questions.split(begin)[1:]
+    kept = (t for t in tables if any(f'kind = "{kind}"' in t for kind in stage.claims.kinds))
+    return "".join(begin + table for table in kept)
+
+
+def asking(stage: Stage, questions: str = QUESTIONS, **how: Any) -> bytes:
+    """Return the document of a survey with those questions whose kinds the client claims."""
+    return document(questions=claimed(stage, questions), **how)
+
+
+def published(stage: Stage, questions: str = QUESTIONS, **how: Any) -> str:
+    return stage.script.publish(asking(stage, questions, **how))
 
 
 def queued(stage: Stage, survey: str = "app-health") -> None:

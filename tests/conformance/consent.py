@@ -9,7 +9,7 @@ from tests.conformance.claims import check, no, published, queued, same
 from tests.conformance.device import Stage
 
 
-@check
+@check("consent-first")
 def nothing_happens_before_consent(stage: Stage) -> None:
     published(stage)
     stage.start(consent=False)
@@ -19,7 +19,7 @@ def nothing_happens_before_consent(stage: Stage) -> None:
     no("files before consent", stage.files())
 
 
-@check
+@check("withdrawal")
 def withdrawal_deletes_unsent_reports(stage: Stage) -> None:
     published(stage)
     stage.start()
@@ -35,7 +35,7 @@ def withdrawal_deletes_unsent_reports(stage: Stage) -> None:
     no("sent after withdrawal", stage.script.posts)
 
 
-@check
+@check("forget")
 def forgetting_keeps_the_ledger(stage: Stage) -> None:
     published(stage)
     stage.start()

@@ -13,18 +13,17 @@ from tests.client.scripted import (
     LATER,
     Answer,
     bit,
-    document,
     problem,
 )
-from tests.conformance.claims import check, no, published, queued, same
+from tests.conformance.claims import asking, check, no, published, queued, same
 from tests.conformance.device import Broken, Device, Stage
 
 AGAIN = Answer(503)
 
 
-@check
+@check("envelope")
 def envelopes_follow_the_protocol(stage: Stage) -> None:
-    text = document(period="day")
+    text = asking(stage, period="day")
     id_ = stage.script.publish(text)
     stage.start()
     queued(stage)
@@ -43,7 +42,7 @@ def envelopes_follow_the_protocol(stage: Stage) -> None:
         decode_reports(parse_document(text), envelope)
 
 
-@check
+@check("same-bytes")
 def a_retry_sends_the_same_bytes(stage: Stage) -> None:
     published(stage)
     stage.script.replies = [AGAIN, Answer(500, b"<html>"), ACCEPTED]
@@ -59,7 +58,7 @@ def a_retry_sends_the_same_bytes(stage: Stage) -> None:
     same("tries after it was taken", len(stage.script.posts), 3)
 
 
-@check
+@check("few-tries")
 def tries_are_few(stage: Stage) -> None:
     published(stage)
     stage.script.always = AGAIN
@@ -77,7 +76,7 @@ def tries_are_few(stage: Stage) -> None:
     no("more than one try on another day", len(stage.script.posts) > max(tries, 10) + 1)
 
 
-@check
+@check("retry-after")
 def a_requested_pause_is_kept(stage: Stage) -> None:
     published(stage)
     stage.script.always = LATER
@@ -88,7 +87,7 @@ def a_requested_pause_is_kept(stage: Stage) -> None:
     same("tries before Retry-After is over", len(stage.script.posts), 1)
 
 
-@check
+@check("give-up")
 def late_reports_are_given_up(stage: Stage) -> None:
     published(stage)
     stage.script.always = AGAIN
@@ -122,13 +121,13 @@ def said(**table: Any) -> Answer:
     return Answer(body=json.dumps({"accepted": 0, "duplicates": 0, "refused": []} | table).encode())
 
 
-@check
+@check("settled")
 def replies_of_the_server_settle_a_report(stage: Stage) -> None:
     late = [{"index": 0, "code": "late", "detail": ""}]
     settles(stage, said(duplicates=1), said(refused=late), problem(400), problem(415), wanted=0)
 
 
-@check
+@check("settled")
 def replies_of_others_do_not_settle_a_report(stage: Stage) -> None:
     early = [{"index": 0, "code": "early", "detail": ""}]
     login, page = Answer(body=b"<html>log in</html>"), problem(400, b"<html>", "text/html")
@@ -137,7 +136,7 @@ def replies_of_others_do_not_settle_a_report(stage: Stage) -> None:
     settles(stage, said(refused=early), *others, wanted=1)
 
 
-@check
+@check("bare-requests")
 def requests_reveal_nothing_about_their_sender(stage: Stage) -> None:
     published(stage, period="day")
     body = json.dumps({"surveys": stage.script.surveys}).encode()
@@ -164,7 +163,7 @@ def requests_reveal_nothing_about_their_sender(stage: Stage) -> None:
     same("sets of headers", len({tuple(get.headers) for get in stage.script.gets}), 1)
 
 
-@check
+@check("no-redirects")
 def redirects_are_not_followed(stage: Stage) -> None:
     published(stage)
     stage.script.always = Answer(307, headers={"Location": "/elsewhere"})
@@ -180,7 +179,7 @@ def redirects_are_not_followed(stage: Stage) -> None:
     )
 
 
-@check
+@check("https")
 def plain_http_stays_on_this_machine(stage: Stage) -> None:
     stage.devices.append(Device(stage.command))
     reply = stage.ask("init", **(stage.settings | {"server": "http://192.0.2.1"}))

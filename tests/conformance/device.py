@@ -27,10 +27,36 @@ POLICY: Message = {
     "max_epsilon": "6",
 }
 NEVER = 86_400.0  # seconds; only a flush sends
+KINDS = ("bit", "number", "choice", "text", "vector")
+FEATURES = ("ask", "cross", "ended", "labels", "latched", "over", "sealing")
 
 
 class Broken(AssertionError):
     """Raised if the client breaks the protocol."""
+
+
+class NotOffered(Exception):
+    """Raised if the client does not offer an operation, which it names."""
+
+
+@dataclass(frozen=True)
+class Claims:
+    """Kinds of questions and features that a client claims to support."""
+
+    kinds: tuple[str, ...] = KINDS
+    features: tuple[str, ...] = FEATURES
+
+    @property
+    def others(self) -> Claims:
+        kinds = tuple(kind for kind in KINDS if kind not in self.kinds)
+        return Claims(kinds, tuple(name for name in FEATURES if name not in self.features))
+
+    def __str__(self) -> str:
+        parts = {"kinds": self.kinds, "features": self.features}
+        return "; ".join(f"{part} {', '.join(names) or 'none'}" for part, names in parts.items())
+
+
+EVERYTHING = Claims()
 
 
 class Device:
@@ -77,10 +103,16 @@ class Stage:
     command: Sequence[str]
     script: Script
     state: Path
-    policy: Message = field(default_factory=lambda: dict(POLICY))
+    claims: Claims = EVERYTHING
+    policy: Message = field(init=False)
+    labels: Message = field(default_factory=dict)
     now: datetime = TODAY
     devices: list[Device] = field(default_factory=list)
     complaints: str = ""
+
+    def __post_init__(self) -> None:
+        questions = {name: kind for name, kind in QUESTIONS.items() if kind in self.claims.kinds}
+        self.policy = POLICY | {"questions": questions}
 
     def start(self, consent: bool = True) -> Device:
         """Start another process; `ask` uses the newest one."""
@@ -96,6 +128,7 @@ class Stage:
             "server": self.script.url,
             "state": str(self.state),
             "policy": self.policy,
+            "labels": self.labels,
             "now": self.now.isoformat(),
             "send_within": NEVER,
         }
@@ -113,6 +146,10 @@ class Stage:
         return self.devices[-1].reply()
 
     def answer(self, survey: str = "app-health", /, **answers: object) -> str:
+        """Answer the questions whose kinds the client claims."""
+        for name, kind in QUESTIONS.items():
+            if kind not in self.claims.kinds:
+                answers.pop(name, None)
         return str(self.ask("answer", survey=survey, answers=answers).get("status"))
 
     def flush(self) -> int:
@@ -135,12 +172,12 @@ class Stage:
 
 
 @contextmanager
-def stage(command: Sequence[str]) -> Iterator[Stage]:
+def stage(command: Sequence[str], claims: Claims = EVERYTHING) -> Iterator[Stage]:
     with (
         serving() as script,
         TemporaryDirectory(ignore_cleanup_errors=True) as folder,
     ):
-        made = Stage(command, script, Path(folder) / "state")
+        made = Stage(command, script, Path(folder) / "state", claims)
         try:
             yield made
         finally:

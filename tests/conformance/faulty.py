@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import builtins
 import json
 import math
 import os
+import random
 import shutil
 import sys
 import tempfile
@@ -20,7 +22,7 @@ from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 from deniable.client import pipeline
 from deniable.client.net import delivery, exchange, survey_list, surveys, transport, uploader
 from deniable.client.policy import Policy
-from deniable.client.state import outbox, survey_cache
+from deniable.client.state import drafts, outbox, survey_cache
 from deniable.client.state.ledger import Ledger
 from deniable.shared import envelope, sealed_envelope
 from deniable.shared.errors import StoreUnusable
@@ -47,6 +49,7 @@ def fault(check: str) -> Callable[[Callable[[], Adapter | None]], Callable[[], A
 
 
 def put(owner: Any, name: str, value: Any) -> None:  # Any: values of every type
+    assert hasattr(owner, name) or hasattr(builtins, name), f"{owner} has no {name}"
     setattr(owner, name, value)
 
 
@@ -503,20 +506,51 @@ def draws_a_remainder() -> Adapter:
     return Remainder()
 
 
-@fault("a_sealed_survey_is_sealed_or_not_answered")
+@fault("reports_of_a_sealed_survey_are_sealed")
 def leaves_the_seal_out() -> None:
-    put(pipeline, "_packed", lambda survey, envelope: envelope.pack())
+    put(drafts, "pack_envelope", lambda survey, envelope: envelope.pack())
 
 
-@fault("a_sealed_survey_is_sealed_or_not_answered")
+@fault("reports_of_a_sealed_survey_are_sealed")
 def seals_to_a_key_of_its_own() -> None:
     own = keys.public_hex(X25519PrivateKey.generate())
-    put(pipeline, "_packed", lambda survey, made: sealed_envelope.seal(made, own).pack())
+    put(drafts, "pack_envelope", lambda survey, made: sealed_envelope.seal(made, own).pack())
 
 
-@fault("a_sealed_survey_is_sealed_or_not_answered")
+@fault("reports_of_a_sealed_survey_are_sealed")
 def pads_to_another_size() -> None:
     put(sealed_envelope, "SIZES", sealed_envelope.SIZES[1:])
+
+
+@fault("a_survey_that_needs_what_is_not_supported_is_refused")
+def uses_a_mechanism_that_it_knows() -> None:
+    parse = document.parse_document
+
+    def parsed(text: bytes) -> Survey:
+        return parse(text.replace(b"hadamard-response", b"randomized-response"))
+
+    put(document, "parse_document", parsed)
+
+
+@fault("reports_begin_with_their_labels")
+def sends_labels_in_another_order() -> Adapter:
+    class Swapping(Adapter):
+        def init(self, **settings: Any) -> Message:
+            labels = settings["labels"]
+            settings["labels"] = dict(zip(labels, reversed(labels.values()), strict=True))
+            return super().init(**settings)
+
+    return Swapping()
+
+
+@fault("an_arm_is_drawn_once")
+def draws_an_arm_for_each_report() -> None:
+    put(pipeline, "drawn_arm", lambda _, label: random.choice(label.arms))
+
+
+@fault("rounds_of_a_span_share_one_report")
+def draws_in_each_round_of_a_span() -> None:
+    put(Survey, "span_of", lambda _, round_: range(round_, round_ + 1))
 
 
 @fault("integers_equal_those_of_the_vectors")

@@ -23,17 +23,17 @@ const mechanism = ({ mechanism, epsilon, size, integers = [] }) =>
   MECHANISMS[mechanism].make(billionths(epsilon), size, wholeNumbers(integers));
 
 const OPERATIONS = {
-  init({ server, state, policy, now, send_within }) {
+  init({ server, state, policy, labels, now, send_within }) {
     clock = Date.parse(now);
     client = new Client(server, {
       policy: new Policy({
-        keys: policy.keys, questions: policy.questions, surveys: policy.surveys,
+        keys: policy.keys, questions: policy.questions, surveys: policy.surveys, labels: policy.labels,
         maxEpsilonPerRound: policy.max_epsilon_per_round, maxEpsilon: policy.max_epsilon,
         maxEpsilonPerQuestion: policy.max_epsilon_per_question,
         maxEpsilonPerSurvey: policy.max_epsilon_per_survey ?? policy.max_epsilon,
         per: policy.per ?? "lifetime",
       }),
-      storage: fileStorage(state), now: () => clock, sendWithin: send_within,
+      storage: fileStorage(state), labels, now: () => clock, sendWithin: send_within,
     });
     return { ready: true };
   },

@@ -43,6 +43,7 @@ class Adapter:
             settings["server"],
             policy=Policy(**settings["policy"]),
             state=settings["state"],
+            labels=settings["labels"],
             now=lambda: self.now,
             send_within=settings["send_within"],
         )

@@ -1,26 +1,41 @@
 """Conformance of both clients; each check of the kit fails for a client that violates it."""
 
+import re
+import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
+from deniable.shared.survey import kinds
 from tests.conformance.checks import run
 from tests.conformance.claims import CHECKS
+from tests.conformance.device import EVERYTHING, FEATURES, KINDS, Claims
 from tests.conformance.faulty import CAUGHT_BY
+from tests.documents import section_of
+from tests.eventually import PATIENCE
 from tests.node import NODE
 
 HERE = Path(__file__).parent
+EXCEPT_VECTORS = tuple(kind for kind in KINDS if kind != "vector")
 CLIENTS = {
-    "python": [sys.executable, "-m", "tests.conformance.python_client"],
-    "javascript": [NODE, str(HERE / "javascript_client.mjs")],
+    "python": ([sys.executable, "-m", "tests.conformance.python_client"], EVERYTHING),
+    "javascript": (
+        [NODE, str(HERE / "javascript_client.mjs")],
+        Claims(EXCEPT_VECTORS, ("ask", "cross", "ended", "labels")),
+    ),
+    "bits": ([sys.executable, str(HERE / "bits_client.py")], Claims(("bit",), ())),
 }
 
 
 @pytest.mark.parametrize("client", CLIENTS)
 @pytest.mark.parametrize("check", CHECKS)
 def test_the_client_keeps_the_protocol(client: str, check: str) -> None:
-    assert run(CLIENTS[client], check) is None
+    """Every check applies to our complete clients, except those of features that they lack."""
+    command, claims = CLIENTS[client]
+    result = run(command, check, claims)
+    assert result.fault is None
+    assert result.passed or CHECKS[check].unclaimed(claims) or client == "bits"
 
 
 @pytest.mark.long
@@ -28,8 +43,61 @@ def test_the_client_keeps_the_protocol(client: str, check: str) -> None:
 def test_the_kit_catches_each_fault(fault: str) -> None:
     """Twin: a client with this fault fails the check for it."""
     faulty = [sys.executable, "-m", "tests.conformance.faulty", fault]
-    assert run(faulty, CAUGHT_BY[fault]) is not None
+    assert run(faulty, CAUGHT_BY[fault]).fault is not None
 
 
 def test_every_check_has_a_fault_that_it_catches() -> None:
     assert set(CAUGHT_BY.values()) == set(CHECKS)
+
+
+RULES = section_of("shared/PROTOCOL.md", "6. Client rules")
+NAMED = re.findall(r"^- `([a-z-]+)`: ((?:.+\n)+?)(?=- |\n|\Z)", RULES, re.MULTILINE)
+ELSEWHERE = re.compile(r"\(Not checked by the\s+kit:\s+`(tests/[a-z_/]+\.py)`\.\)")
+
+
+def test_each_check_names_a_rule_and_each_rule_has_a_check() -> None:
+    """A rule that the kit cannot check names the test that does."""
+    assert len(NAMED) == len(dict(NAMED)) == RULES.count("\n- `")
+    elsewhere = {name: found[1] for name, text in NAMED if (found := ELSEWHERE.search(text))}
+    assert all((HERE.parents[1] / test).is_file() for test in elsewhere.values())
+    by_kit = {check.rule for check in CHECKS.values()}
+    assert by_kit == dict(NAMED).keys() - elsewhere.keys()
+
+
+def test_a_client_may_leave_out_what_the_protocol_lists() -> None:
+    listed = re.findall(r"^\| `([a-z]+)` \| (?:surveys|answers) ", RULES, re.MULTILINE)
+    assert tuple(listed) == FEATURES
+    assert {*KINDS} == {*kinds.KINDS}
+
+
+def test_the_client_for_bits_imports_nothing_of_deniable() -> None:
+    source = (HERE / "bits_client.py").read_text()
+    imported = re.findall(r"^ *(?:from|import) (\w+)", source, re.MULTILINE)
+    assert {*imported} <= {*sys.stdlib_module_names, "cryptography"}
+
+
+def test_the_kit_prints_what_was_tested_and_what_was_not_claimed() -> None:
+    only = "one_question_is_drawn_for_every_answer,a_round_is_answered_once"
+    client = [sys.executable, str(HERE / "bits_client.py")]
+    kit = [sys.executable, "-m", "tests.conformance", "--kinds", "bit", "--only", only, *client]
+    done = subprocess.run(kit, capture_output=True, text=True, timeout=PATIENCE)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout == PRINTED
+
+
+PRINTED = """\
+n/a     one_question_is_drawn_for_every_answer [one-question] not claimed: ask, number, choice
+ok      a_round_is_answered_once [one-report]
+
+1 checks passed, 0 failed, 1 do not apply
+claimed:      kinds bit; features none
+not claimed:  kinds number, choice, text, vector; features ask, cross, ended, labels, latched, \
+over, sealing; surveys that need one of these must be refused
+"""
+
+
+def test_a_failing_check_names_its_rule() -> None:
+    faulty = [sys.executable, "-m", "tests.conformance.faulty", "caps_no_round"]
+    fault = run(faulty, "no_survey_exceeds_the_cap_of_a_round").fault
+    assert fault is not None
+    assert fault.endswith("expected 'refused' (rule round-cap of the protocol)")

@@ -61,4 +61,4 @@ def test_a_rule_catches_its_fault(fault: str, tmp_path: Path) -> None:
 def test_a_check_of_the_kit_catches_its_fault(fault: str, tmp_path: Path) -> None:
     check, change = CHECK_FAULTS[fault]
     source = planted(change, tmp_path)
-    assert run([NODE, str(HERE / "javascript_client.mjs"), str(source)], check) is not None
+    assert run([NODE, str(HERE / "javascript_client.mjs"), str(source)], check).fault is not None
