@@ -15,7 +15,7 @@ from tempfile import TemporaryDirectory
 
 import numpy as np
 
-from deniable.server.store import PublishedSurvey, RoundTally
+from deniable.server.store import NO_LABELS, LabelCounts, PublishedSurvey, RoundTally
 from tests.bench.measure import Measurement
 from tests.bench.rounds import NOW
 from tests.command import DENIABLE
@@ -66,7 +66,8 @@ def filled(here: World, labels: str) -> PublishedSurvey:
     ]
     counts = {(0, bytes([n])): np.hstack(part) for n, part in enumerate(parts)}
     whole = np.sum([*counts.values()], axis=0)
-    tally = RoundTally(0, int(whole[0]), whole[1:], counts if labels else {})
+    by_label = LabelCounts(counts, published.label_key) if labels else NO_LABELS
+    tally = RoundTally(0, int(whole[0]), whole[1:], by_label)
     with here.store.transaction() as transaction:
         transaction.add(published.sequence, tally)
     return published

@@ -7,6 +7,7 @@ the methods of the protocol.
 from __future__ import annotations
 
 import hashlib
+import os
 import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -30,6 +31,7 @@ from deniable.server.store import (
     UploadKey,
     next_entry,
 )
+from deniable.server.store.label_counts import KEY_BYTES
 from deniable.shared.errors import Refused, StoreUnusable
 from deniable.shared.survey.document import survey_id
 
@@ -217,7 +219,8 @@ class MemoryStore(MemoryReader):
             if all(row.id != identifier for row in now.rows.values()):
                 now.published += 1
                 sequence = now.published
-                row = SurveyRow(sequence, identifier, document, signature, key, closed=False)
+                label_key = os.urandom(KEY_BYTES)
+                row = SurveyRow(sequence, identifier, document, signature, key, False, label_key)
                 now.rows[sequence] = row
                 now.note("published", row)
         return identifier

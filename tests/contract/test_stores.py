@@ -23,6 +23,7 @@ from deniable.server.store import (
     STORES,
     Annotation,
     Database,
+    LabelCounts,
     Place,
     PublishedSurvey,
     Purged,
@@ -334,10 +335,11 @@ def test_counts_by_label_are_added_with_the_others_and_sealed(store: Store) -> N
     asked = published(store, survey())
     groups = [{(0, b"a"): [1, 1, 0]}, {(0, b"a"): [1, 0, 1], (1, b"3.0"): [2, 2, 0]}]
     for group in groups:
-        labels = {key: np.array(counts) for key, counts in group.items()}
+        counts = {key: np.array(cells) for key, cells in group.items()}
+        labels = LabelCounts(counts, asked.label_key)
         with store.transaction() as transaction:
             transaction.add(asked.sequence, RoundTally(DECEMBER, 2, np.ones(2, np.int64), labels))
-    undone = {(0, b"a"): np.ones(3, np.int64)}
+    undone = LabelCounts({(0, b"a"): np.ones(3, np.int64)}, asked.label_key)
     with suppress(KeyError), store.transaction() as transaction:
         transaction.add(asked.sequence, RoundTally(DECEMBER, 1, np.ones(2, np.int64), undone))
         raise KeyError

@@ -21,7 +21,15 @@ from deniable.server.results import Results, csv_chunks, survey_results
 from deniable.server.results.advice import describe, policy_line, warnings
 from deniable.server.results.document import ByLabel, Row
 from deniable.server.results.export import report_lines
-from deniable.server.store import OTHER, PublishedSurvey, RoundTally
+from deniable.server.store import (
+    NO_LABELS,
+    OTHER,
+    Cells,
+    LabelCounts,
+    LabelValue,
+    PublishedSurvey,
+    RoundTally,
+)
 from deniable.shared.survey.document import Survey
 from tests.server.results_data import FIRST_ROUND, NOW, draw_cells
 from tests.server.surveys import BIT, EACH_KIND, survey, until_spring
@@ -58,8 +66,15 @@ def fill(here: World, asked: Survey, groups: Groups, number: int = FIRST_ROUND) 
     }
     whole = np.sum([counts for key, counts in labels.items() if key[0] == 0], axis=0)
     with here.store.transaction() as transaction:
-        transaction.add(published.sequence, RoundTally(number, int(whole[0]), whole[1:], labels))
+        transaction.add(published.sequence, tally_of(published, number, whole, labels))
     return published
+
+
+def tally_of(
+    published: PublishedSurvey, number: int, whole: Cells, labels: dict[LabelValue, Cells]
+) -> RoundTally:
+    counts = LabelCounts(labels, published.label_key)
+    return RoundTally(number, int(whole[0]), whole[1:], counts)
 
 
 def results_of(here: World, published: PublishedSurvey) -> Results:
@@ -118,7 +133,7 @@ def test_labels_change_nothing_else(here: World) -> None:
     published = fill(here, until_spring(EACH_KIND + PLATFORM), PEOPLE)
     (tally,) = here.store.tallies(published.sequence)
     plain = replace(published, survey=until_spring(EACH_KIND))
-    alone = survey_results(plain, [replace(tally, labels={})], NOW).rounds
+    alone = survey_results(plain, [replace(tally, labels=NO_LABELS)], NOW).rounds
     with_labels = results_of(here, published).rounds
     assert [msgspec.structs.replace(r, labels=msgspec.UNSET) for r in with_labels] == [*alone]
 
@@ -189,7 +204,7 @@ def test_one_question_of_several_is_divided_by_label_too(here: World) -> None:
     published = here.publish(asked)
     with here.store.transaction() as transaction:
         transaction.add(
-            published.sequence, RoundTally(FIRST_ROUND, 700, counts[1:], {(0, b"\1"): counts})
+            published.sequence, tally_of(published, FIRST_ROUND, counts, {(0, b"\1"): counts})
         )
     (part,) = by_value(results_of(here, published), "platform").values()
     assert [rows[0].reports for rows in part.questions.values()] == [400, 300]
@@ -238,7 +253,7 @@ def test_json_csv_command_and_page_show_the_breakdown(here: World) -> None:
 def test_results_without_labels_do_not_mention_labels(here: World) -> None:
     published = fill(here, until_spring(EACH_KIND), {(0, b"\0"): 4_000})
     (tally,) = here.store.tallies(published.sequence)
-    results = survey_results(published, [replace(tally, labels={})], NOW)
+    results = survey_results(published, [replace(tally, labels=NO_LABELS)], NOW)
     assert "by" not in json.loads(msgspec.json.encode(results))
     assert '"labels"' not in msgspec.json.encode(results.rounds).decode()
     assert "value" not in "".join(csv_chunks(results, results.rounds)).splitlines()[0].split(",")

@@ -18,7 +18,15 @@ from deniable.server.archive.manifest import rounds_of
 from deniable.server.archive.round_files import archive_round
 from deniable.server.intake.recount import compare
 from deniable.server.intake.tally import check, empty_cells, label_counts, round_tally, tally
-from deniable.server.store import OTHER, LabelCounts, PublishedSurvey, RoundTally
+from deniable.server.store import (
+    NO_LABELS,
+    OTHER,
+    Cells,
+    LabelCounts,
+    LabelValue,
+    PublishedSurvey,
+    RoundTally,
+)
 from deniable.server.store.label_counts import added, packed_labels, read_labels
 from deniable.server.store.sqlite.inspection import Inspection
 from deniable.shared.envelope import Envelope, encode_report, json_envelope
@@ -35,6 +43,7 @@ ARMS = label("search", arms=["control", "new"])
 LABELS = PLATFORM + VERSION + ARMS
 QUESTIONS = BIT + choice(("firefox", "chrome", "other"), "unary")
 Labels = dict[str, str | None]
+KEY = bytes(range(16))
 
 
 def survey(questions: str = BIT, of: str = LABELS, **changes: object) -> Survey:
@@ -92,7 +101,7 @@ def test_counts_by_label_are_those_of_the_label_s_own_reports(
 ) -> None:
     asked = survey(QUESTIONS, LABELS, **changes)
     payload = b"".join(report(asked, n) for n in range(reports))
-    counts = label_counts(asked, payload, reports)
+    counts = label_counts(asked, payload, reports, KEY)
     assert listed(counts) == expected(asked, range(reports))
 
 
@@ -130,7 +139,7 @@ def test_a_report_with_a_faulty_label_is_refused(name: str, count: int) -> None:
 
 
 def of_values(values: Sequence[bytes]) -> LabelCounts:
-    return {(0, value): np.array([1, 1, 0]) for value in values}
+    return LabelCounts({(0, value): np.array([1, 1, 0]) for value in values}, KEY)
 
 
 @given(st.lists(st.sampled_from([b"1", b"2", b"3", b"4", b"5", b"6"]), max_size=30), st.randoms())
@@ -141,7 +150,7 @@ def test_the_choice_of_kept_values_does_not_depend_on_the_order(
     totals = []
     for _ in range(3):
         chance.shuffle(values)
-        total: LabelCounts = {}
+        total = LabelCounts()
         for value in values:
             total = added(total, of_values([value]), limit=3)
         totals.append(packed_labels(total))
@@ -154,8 +163,8 @@ def test_the_choice_of_kept_values_does_not_depend_on_the_order(
 
 def test_the_counts_of_several_nodes_add_up_to_those_of_one_node() -> None:
     values = [b"%d" % n for n in range(12)]
-    halves = [added({}, of_values(half), 4) for half in (values[:6], values[6:])]
-    whole = added({}, of_values(values), 4)
+    halves = [added(NO_LABELS, of_values(half), 4) for half in (values[:6], values[6:])]
+    whole = added(NO_LABELS, of_values(values), 4)
     for one, other in permutations(halves):
         assert packed_labels(added(one, other, 4)) == packed_labels(whole)
 
@@ -163,11 +172,26 @@ def test_the_counts_of_several_nodes_add_up_to_those_of_one_node() -> None:
 def test_a_round_keeps_at_most_a_thousand_values_of_an_open_set() -> None:
     asked = survey(of=VERSION)
     reports = [encode_report(asked, (1,), {"version": str(n)}) for n in range(3_000)]
-    counts = round_tally(asked, DECEMBER, [(r, 1) for r in reports]).labels
-    at_once = round_tally(asked, DECEMBER, [(b"".join(reports), 3_000)]).labels
+    counts = round_tally(asked, DECEMBER, [(r, 1) for r in reports], KEY).labels
+    at_once = round_tally(asked, DECEMBER, [(b"".join(reports), 3_000)], KEY).labels
     assert len(counts) == 1_001
     assert counts[0, OTHER].tolist() == [2_000, 0, 2_000]
     assert listed(counts) == listed(at_once)
+
+
+def test_a_forger_cannot_choose_values_that_displace_others() -> None:
+    """The twin knows the key, and displaces every real value with a thousand forged ones."""
+    asked, other = survey(of=VERSION), bytes(16)
+    values = [f"9.{n}" for n in range(20_000)]
+    ranked = sorted(values, key=lambda value: LabelCounts(key=other).rank((0, value.encode())))
+    forged, real = ranked[:1_000], [f"1.{n}" for n in range(10)]
+    payload = b"".join(encode_report(asked, (1,), {"version": v}) for v in [*forged, *real])
+    kept = {
+        key: {value for _, value in label_counts(asked, payload, 1_010, key)}
+        for key in (KEY, other)
+    }
+    assert len(kept[KEY] & {value.encode() for value in real}) >= 8
+    assert not kept[other] & {value.encode() for value in real}
 
 
 @given(
@@ -176,8 +200,10 @@ def test_a_round_keeps_at_most_a_thousand_values_of_an_open_set() -> None:
         st.lists(st.integers(0, 2**62), min_size=1, max_size=4).map(np.array),
     )
 )
-def test_packed_counts_survive_a_round_trip(labels: LabelCounts) -> None:
-    assert listed(read_labels(packed_labels(labels))) == listed(labels)
+def test_packed_counts_survive_a_round_trip(values: dict[LabelValue, Cells]) -> None:
+    labels = LabelCounts(values, KEY)
+    again = read_labels(packed_labels(labels)) if labels else labels
+    assert (listed(again), again.key) == (listed(labels), KEY)
 
 
 # The store
@@ -220,7 +246,7 @@ def test_a_recount_finds_and_repairs_wrong_counts_by_label(tmp_path: Path) -> No
         surveys = {asked.sequence: asked}
         with Inspection.of(tmp_path) as inspection:
             assert [c.verdict for c in compare(inspection, surveys, NOON)] == ["equal"]
-        wrong = {(0, b"\0"): before.labels[0, b"\0"] + 1}
+        wrong = LabelCounts({(0, b"\0"): before.labels[0, b"\0"] + 1}, asked.label_key)
         with here.store.transaction() as transaction:
             nothing = 0 * before.cells
             transaction.add(asked.sequence, RoundTally(DECEMBER, 0, nothing, wrong))
@@ -259,6 +285,6 @@ def test_deletion_and_the_end_of_retention_leave_no_label(tmp_path: Path) -> Non
 
 
 def test_an_empty_round_has_no_labels() -> None:
-    empty = round_tally(survey(), DECEMBER, ())
+    empty = round_tally(survey(), DECEMBER, (), KEY)
     assert (empty.reports, dict(empty.labels)) == (0, {})
     assert empty.cells.tolist() == empty_cells(survey()).tolist() == [0, 0]

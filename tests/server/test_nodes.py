@@ -15,23 +15,30 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import psycopg
 import pytest
 
+from deniable.server.archive.fold import recount
+from deniable.server.archive.manifest import digest_of, rounds_of
+from deniable.server.archive.round_files import archive_round
 from deniable.server.intake.commit import Outcome, commit
-from deniable.server.store import Database, Event, PublishedSurvey
+from deniable.server.store import Database, Event, PublishedSurvey, Upload
+from deniable.server.store.label_counts import KEY_BYTES
 from deniable.server.store.postgres.postgres_store import PostgresStore
 from deniable.server.store.postgres.scrub import settle
 from deniable.server.store.records import Connection
-from deniable.shared.envelope import Envelope
+from deniable.server.surveys.catalogue import Catalogue
+from deniable.shared.envelope import Envelope, encode_report
 from tests.eventually import PATIENCE, eventually
 from tests.server.postgres import Cluster
-from tests.server.surveys import DECEMBER, published, survey
+from tests.server.surveys import BIT, DECEMBER, published, survey
 from tests.server.test_kills import CLIENTS, PLANTED, Trial
 from tests.server.test_writer import upload
 from tests.server.world import Server, serving
+from tests.survey_texts import label
 
 NODES = 2
 TO_BOTH = 0.2
@@ -285,3 +292,31 @@ def test_surveys_become_visible_in_the_order_of_their_sequence_numbers(
     second[0].result(PATIENCE)
     known.append([row.sequence for row in pair.one.surveys()])
     assert known[1][: len(known[0])] == known[0]
+
+
+def test_nodes_and_recounts_keep_the_same_values_of_an_open_label(
+    pair: Pair, tmp_path: Path
+) -> None:
+    """Each node counts 800 of 1,600 versions, and 1,000 of them are kept apart."""
+    asked = published(pair.one, survey(BIT + label("version", pattern=r"\d+"), name="labelled"))
+    for index, store in enumerate((pair.one, pair.other)):
+        (known,) = (one for one in Catalogue(store).surveys() if one.name == "labelled")
+        assert known.label_key == asked.label_key
+        reports = (
+            encode_report(asked.survey, (1,), {"version": f"{n}"}) for n in range(index, 1_600, 2)
+        )
+        sent = Upload(known, DECEMBER, bytes([index] * 16), 800, b"".join(reports))
+        with store.transaction() as transaction:
+            commit(transaction, [sent])
+    (total,) = pair.other.tallies(asked.sequence)
+    assert (total.reports, len(total.labels), total.labels.key) == (1_600, 1_001, asked.label_key)
+    archive_round(pair.one, asked, total, tmp_path / "archive")
+    (again,) = recount(rounds_of(tmp_path / "archive"))[asked.id]
+    assert digest_of(again) == digest_of(total)
+
+
+def test_each_survey_of_a_store_has_a_label_key_of_its_own(pair: Pair) -> None:
+    other = published(pair.other, survey(name="other"))
+    keys = {row.label_key for row in pair.one.surveys()}
+    assert keys == {pair.asked.label_key, other.label_key}
+    assert {len(key) for key in keys} == {KEY_BYTES}

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from deniable.server.archive.manifest import ArchivedRound, Part, digest_of
 from deniable.server.archive.round_files import payloads
-from deniable.server.intake.tally import round_tally
+from deniable.server.intake.tally import empty_cells, round_tally
 from deniable.server.parallel import map_merge
 from deniable.server.store import RoundTally
 from deniable.shared.errors import InvalidEnvelope, Refused
@@ -36,7 +36,8 @@ def fold_part(part: Part) -> Fold:
     try:
         content = _content(part)
         survey = _survey(part.document)
-        tally = round_tally(survey, part.round, payloads(content, survey.report_size))
+        parts = payloads(content, survey.report_size)
+        tally = round_tally(survey, part.round, parts, part.label_key)
     except (InvalidEnvelope, OSError) as error:
         return Fold(part, None, str(error))
     if tally.reports != part.file.reports:
@@ -80,7 +81,8 @@ def _checked(rounds: Sequence[ArchivedRound], total: Totals) -> dict[str, list[R
     tallies: dict[str, list[RoundTally]] = {}
     for archived in rounds:
         number, survey = archived.manifest.round, archived.published.survey
-        counts = total.get((str(archived.folder), number)) or round_tally(survey, number, ())
+        counts = total.get((str(archived.folder), number))
+        counts = counts or RoundTally(number, 0, empty_cells(survey))
         if digest_of(counts) != archived.manifest.tally:
             raise Refused(
                 f"round {number} of {archived.published.name} differs from its manifest: parts "

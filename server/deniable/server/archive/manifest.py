@@ -38,6 +38,7 @@ class Manifest(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     report_size: Count
     reports: Count
     tally: Digest  # digest of the round's counts; a recount must reproduce it
+    label_key: Annotated[str, Meta(pattern="^([0-9a-f]{32})?$")] = ""  # of the survey in the store
     parts: tuple[PartFile, ...]
 
 
@@ -54,6 +55,7 @@ class Part:
     folder: str = field(repr=False)
     document: bytes = field(repr=False)
     round: int
+    label_key: bytes = field(repr=False)
     file: PartFile = field(repr=False)
     name: str
 
@@ -71,8 +73,9 @@ class ArchivedRound:
     def parts(self) -> Iterator[Part]:
         prefix = f"{self.published.id[:12]}/{self.manifest.round}"
         for file in self.manifest.parts:
-            document, name = self.published.document, f"{prefix}/{file.file}"
-            yield Part(str(self.folder), document, self.manifest.round, file, name)
+            published, name = self.published, f"{prefix}/{file.file}"
+            about = str(self.folder), published.document, self.manifest.round
+            yield Part(*about, published.label_key, file, name)
 
 
 def digest_of(tally: RoundTally) -> str:
@@ -128,6 +131,8 @@ def _round(folder: Path) -> ArchivedRound:
             "use another copy of the archive"
         )
     published = PublishedSurvey(
-        0, manifest.survey, document, signed.signature, signed.key, closed=True, survey=survey
+        *(0, manifest.survey, document, signed.signature, signed.key, True),
+        label_key=bytes.fromhex(manifest.label_key),
+        survey=survey,
     )
     return ArchivedRound(published, manifest, folder)

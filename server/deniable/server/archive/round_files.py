@@ -31,7 +31,7 @@ from deniable.server.archive.manifest import (
     write_survey,
 )
 from deniable.server.disk import PRIVATE_FILE, PRIVATE_FOLDER, sync
-from deniable.server.intake.tally import joined, round_tally
+from deniable.server.intake.tally import empty_cells, joined, round_tally
 from deniable.server.store import PublishedSurvey, RoundTally, Store
 from deniable.shared.errors import InvalidEnvelope, Refused
 
@@ -108,10 +108,11 @@ def _write_parts(
     part_reports = max(1, min(MAX_PART_REPORTS, MAX_PART_BYTES // size))
     parts = max(1, -(-reports // part_reports))
     survey, files = published.survey, list[PartFile]()
-    counted = round_tally(survey, number, ())
+    counted = RoundTally(number, 0, empty_cells(survey))
     for rows in shuffled(chunks, size, parts, folder):
         if len(rows):
-            counted += round_tally(survey, number, [(rows.tobytes(), len(rows))])
+            part = [(rows.tobytes(), len(rows))]
+            counted += round_tally(survey, number, part, published.label_key)
             files.append(_part(folder / f"part-{len(files):05}.parquet", rows))
     check(counted)
     return Manifest(
@@ -120,6 +121,7 @@ def _write_parts(
         report_size=size,
         reports=counted.reports,
         tally=digest_of(counted),
+        label_key=published.label_key.hex(),
         parts=tuple(files),
     )
 

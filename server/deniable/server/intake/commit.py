@@ -79,7 +79,7 @@ def _commit_round(transaction: Transaction, uploads: list[Upload]) -> dict[Uploa
     if accepted:
         survey, reports = published.survey, sum(upload.count for upload in accepted)
         payload = b"".join(upload.payload for upload in accepted if survey.labels)
-        labels = label_counts(survey, payload, reports)
+        labels = label_counts(survey, payload, reports, published.label_key)
         counts = RoundTally(number, reports, _cells(survey, accepted), labels)
         transaction.add(published.sequence, counts)
     return {upload.key: "accepted" if upload.key in new else "duplicates" for upload in uploads}

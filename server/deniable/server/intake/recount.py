@@ -73,6 +73,7 @@ def _recount(inspection: Inspection, published: PublishedSurvey, number: int) ->
     """Return the counts of a round's envelopes, or None if they are damaged."""
     try:
         envelopes = inspection.envelopes(published.sequence, number)
-        return round_tally(published.survey, number, joined(envelopes, BYTES_PER_STEP))
+        parts = joined(envelopes, BYTES_PER_STEP)
+        return round_tally(published.survey, number, parts, published.label_key)
     except (Damaged, InvalidEnvelope):
         return None

@@ -23,7 +23,7 @@ import numpy as np
 import numpy.typing as npt
 
 from deniable.server.intake.tally_kernels import codeword_sums, pair_counts
-from deniable.server.store import NO_LABELS, OTHER, Cells, Kept, LabelCounts, LabelValue, RoundTally
+from deniable.server.store import NO_LABELS, OTHER, Cells, Kept, LabelCounts, RoundTally
 from deniable.server.store.label_counts import added
 from deniable.shared.envelope import NO_QUESTION, NOT_ZERO, decode_report
 from deniable.shared.errors import InvalidEnvelope
@@ -61,11 +61,14 @@ def tally(survey: Survey, payload: bytes, count: int) -> Cells:
     return counts[0] if len(counts) == 1 else np.concatenate(counts)
 
 
-def label_counts(survey: Survey, payload: bytes, count: int) -> LabelCounts:
-    """Return the counts of valid reports by label value: for each, its reports and its cells."""
+def label_counts(survey: Survey, payload: bytes, count: int, key: bytes) -> LabelCounts:
+    """Return the counts of valid reports by label value: for each, its reports and its cells.
+
+    The survey's secret key decides which values of an open set are kept apart.
+    """
     if not survey.labels:
         return NO_LABELS
-    rows, counts = np.frombuffer(payload, np.uint8).reshape(count, -1), dict[LabelValue, Cells]()
+    rows, counts = np.frombuffer(payload, np.uint8).reshape(count, -1), LabelCounts(key=key)
     for number, label, columns in _label_columns(survey, rows):
         values, which = np.unique(_values(label, columns), return_inverse=True)
         ends = np.cumsum(np.bincount(which))[:-1]
@@ -77,12 +80,14 @@ def label_counts(survey: Survey, payload: bytes, count: int) -> LabelCounts:
     return added(NO_LABELS, counts)
 
 
-def round_tally(survey: Survey, number: int, parts: Iterable[tuple[bytes, int]]) -> RoundTally:
+def round_tally(
+    survey: Survey, number: int, parts: Iterable[tuple[bytes, int]], label_key: bytes
+) -> RoundTally:
     """Return the counts of a round, from payloads and their numbers of reports."""
     total = RoundTally(number, 0, empty_cells(survey))
     for payload, count in parts:
-        cells, labels = tally(survey, payload, count), label_counts(survey, payload, count)
-        total += RoundTally(number, count, cells, labels)
+        labels = label_counts(survey, payload, count, label_key)
+        total += RoundTally(number, count, tally(survey, payload, count), labels)
     return total
 
 

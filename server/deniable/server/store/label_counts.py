@@ -8,16 +8,19 @@ have arrays of their own. The largest of these hashes can only decrease, so a va
 into OTHER stays there. Counts are therefore exact and bounded, and independent of the order of
 reports and of the nodes. Keeping the first or the most common values would reveal the order.
 
-In stored form, entries are sorted. Each has the number of the label (u8), the length of the value
-(u8), the length of the array (u32), the value, and the array as int64, all little-endian.
+The hash has the survey's label key, which only stores and archives contain. Without the key, nobody
+can find values with small hashes, which would displace real ones.
+
+In stored form, the key comes first, and the entries are sorted. Each has the number of the label
+(u8), the lengths of the value (u8) and the array (u32), the value, and the array as int64, all
+little-endian.
 """
 
 from __future__ import annotations
 
 import struct
-from collections.abc import Mapping
 from hashlib import blake2b
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Any
 
 from deniable.shared.survey.labels import KEPT_VALUES
 
@@ -26,21 +29,35 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
 LabelValue = tuple[int, bytes]  # the label's number, and the value as sent, without padding
-LabelCounts: TypeAlias = "Mapping[LabelValue, npt.NDArray[np.int64]]"
+KEY_BYTES = 16
+
+
+class LabelCounts(dict[LabelValue, "npt.NDArray[np.int64]"]):
+    """Counts by label value, with the survey's secret key that ranks the values of open sets."""
+
+    def __init__(self, counts: Any = (), key: bytes = b"") -> None:  # Any: as `dict` takes it
+        super().__init__(counts)
+        self.key = key
+
+    def rank(self, value: LabelValue) -> bytes:
+        assert len(self.key) == KEY_BYTES, "counts by label belong to a survey of a store"
+        return blake2b(value[1], digest_size=8, key=self.key).digest()
+
 
 OTHER = b"\xff"  # "not given" among listed values; no value of an open set begins with it
-NO_LABELS: LabelCounts = {}
+NO_LABELS = LabelCounts()
 CELL_TYPE = "<i8"
 _HEAD = struct.Struct("<BBI")
 
 
 def added(one: LabelCounts, other: LabelCounts, limit: int = KEPT_VALUES) -> LabelCounts:
     """Return the sum of two rounds' counts; at most `limit` values of each label stay separate."""
-    total = dict(one)
+    total = LabelCounts(one, one.key or other.key)
     for key, counts in other.items():
         total[key] = total[key] + counts if key in total else counts
     for label in {label for label, _ in other} if len(total) > limit else ():
-        values = sorted((key for key in total if key[0] == label and key[1] != OTHER), key=_rank)
+        values = [key for key in total if key[0] == label and key[1] != OTHER]
+        values.sort(key=total.rank)
         rest = (label, OTHER)
         for key in values[limit:]:
             counts = total.pop(key)
@@ -49,7 +66,7 @@ def added(one: LabelCounts, other: LabelCounts, limit: int = KEPT_VALUES) -> Lab
 
 
 def packed_labels(labels: LabelCounts) -> bytes:
-    parts: list[bytes] = []
+    parts = [labels.key] if labels else []
     for (label, value), counts in sorted(labels.items(), key=lambda item: item[0]):
         content = counts.astype(CELL_TYPE).tobytes()
         parts += (_HEAD.pack(label, len(value), len(content)), value, content)
@@ -59,14 +76,10 @@ def packed_labels(labels: LabelCounts) -> bytes:
 def read_labels(packed: bytes) -> LabelCounts:
     import numpy as np
 
-    labels, start = dict[LabelValue, "npt.NDArray[np.int64]"](), 0
+    labels, start = LabelCounts(key=packed[:KEY_BYTES]), KEY_BYTES
     while start < len(packed):
         label, size, length = _HEAD.unpack_from(packed, start)
         middle = start + _HEAD.size + size
         value, start = packed[start + _HEAD.size : middle], middle + length
         labels[label, value] = np.frombuffer(packed[middle:start], CELL_TYPE).astype(np.int64)
     return labels
-
-
-def _rank(key: LabelValue) -> bytes:
-    return blake2b(key[1], digest_size=8).digest()

@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import KW_ONLY, dataclass, field
 from datetime import date, datetime
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol, TypeAlias
 
@@ -47,6 +47,7 @@ class SurveyRow:
     signature: str
     key: str
     closed: bool
+    label_key: bytes = field(default=b"", repr=False)  # ranks the values of labels (label_counts)
 
     @property
     def state(self) -> Literal["open", "closed"]:
@@ -92,6 +93,7 @@ class SurveyRow:
 class PublishedSurvey(SurveyRow):
     """Published survey with its parsed document."""
 
+    _: KW_ONLY
     survey: Survey
 
     @property
@@ -122,7 +124,7 @@ class RoundTally:
     round: int
     reports: int
     cells: Cells
-    labels: LabelCounts = field(default_factory=dict)
+    labels: LabelCounts = field(default_factory=LabelCounts)
 
     def __add__(self, other: RoundTally) -> RoundTally:
         """Return the sum of two nodes' counts for the same round."""

@@ -8,6 +8,7 @@ sender of a report: they hold no address, and no time finer than the round.
 from __future__ import annotations
 
 import hashlib
+import os
 import threading
 from abc import ABC, abstractmethod
 from collections import Counter, deque
@@ -17,6 +18,7 @@ from datetime import UTC, date, datetime
 from itertools import groupby
 from typing import Any, Generic, Self, TypeVar
 
+from deniable.server.store.label_counts import KEY_BYTES
 from deniable.server.store.protocol import NO_SURVEY
 from deniable.server.store.records import (
     OF_ROUND,
@@ -51,7 +53,8 @@ CREATE TABLE surveys (
     document {bytes} NOT NULL,      -- the exact published bytes
     signature TEXT NOT NULL,        -- Ed25519 over the document, in hex
     key TEXT NOT NULL,              -- the public key that signed it, in hex
-    closed BOOLEAN NOT NULL         -- whether the operator has closed it
+    closed BOOLEAN NOT NULL,        -- whether the operator has closed it
+    label_key {bytes} NOT NULL      -- secret that ranks the values of labels, as in label_counts
 );
 CREATE TABLE keys (
     key TEXT NOT NULL PRIMARY KEY   -- a public key whose surveys may be published here
@@ -105,7 +108,7 @@ DAY = "day"  # key of `about`
 MAX_ROUND = 2**32 - 1  # the greatest number in an envelope
 IS_SEALED = "SELECT 1 FROM tallies WHERE survey = ? AND round = ? AND sealed LIMIT 1"
 TOKEN_ID_DIGITS = 12
-SURVEY = "sequence, id, document, signature, key, closed"
+SURVEY = "sequence, id, document, signature, key, closed, label_key"
 ENTRY = "number, event, survey, key, head"
 PATIENCE_SECONDS = 10
 
@@ -321,10 +324,11 @@ class SqlStore(SqlReader):
 
         identifier = survey_id(document)
         statement = (
-            "INSERT INTO surveys (id, document, signature, key, closed) VALUES (?, ?, ?, ?, ?) "
+            "INSERT INTO surveys (id, document, signature, key, closed, label_key) "
+            "VALUES (?, ?, ?, ?, ?, ?) "
             "ON CONFLICT DO NOTHING RETURNING id"
         )
-        row = (identifier, document, signature, key, False)
+        row = (identifier, document, signature, key, False, os.urandom(KEY_BYTES))
         with self._writing("publish a survey") as connection:
             self._lock(connection, "surveys")
             if connection.execute(statement, row).fetchall():
@@ -450,8 +454,8 @@ def check_schema(place: str, version: str | None, ours: int) -> None:
 
 def survey_row(row: Sequence[Any]) -> SurveyRow:  # Any: columns of many types
     """Convert the columns of SURVEY to a record."""
-    sequence, identifier, document, signature, key, closed = row
-    return SurveyRow(sequence, identifier, document, signature, key, bool(closed))
+    sequence, identifier, document, signature, key, closed, label_key = row
+    return SurveyRow(sequence, identifier, document, signature, key, bool(closed), bytes(label_key))
 
 
 def noted(connection: Connection, key: str) -> str | None:

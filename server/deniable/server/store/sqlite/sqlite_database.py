@@ -16,7 +16,7 @@ from deniable.server.store.sqlite.wal_check import fault_of
 from deniable.shared.errors import StoreUnusable
 
 FILE = "deniable.sqlite3"
-VERSION = 8
+VERSION = 9
 BUSY_SECONDS = 10
 PRAGMAS: tuple[str, ...] = (
     "page_size = 1024",  # for a new file; storing a report writes one page
