@@ -39,7 +39,7 @@ def test_expected_counts_reproduce_the_mean_exactly(
 ) -> None:
     table = mechanism(Epsilon(epsilon))
     for answer, row in enumerate(table.rows):
-        assert unbiased_position(list(row), table) == Fraction(answer, table.steps)
+        assert Fraction(*unbiased_position(list(row), table)) == Fraction(answer, table.steps)
 
 
 @pytest.mark.parametrize(("epsilon", "steps"), [("0.1", 2), ("1", 64), ("4", 255), ("16", 8)])
@@ -47,7 +47,7 @@ def test_expected_counts_of_local_laplace_reproduce_the_mean(epsilon: str, steps
     """Values are whole multiples of 2^-96 of a step: not exact, but far finer than needed."""
     table = LocalLaplace(Epsilon(epsilon), steps)
     for answer, row in enumerate(table.rows):
-        error = unbiased_position(list(row), table) - Fraction(answer, steps)
+        error = Fraction(*unbiased_position(list(row), table)) - Fraction(answer, steps)
         assert abs(error) < Fraction(1, 10**20)
 
 
@@ -135,9 +135,13 @@ def test_an_interval_without_its_extra_report_fails_the_same_check(
     values = np.array([float(value) for value in table.values]) / table.steps
     upper = mean_limits._upper
 
-    def without(values: np.ndarray, counts: np.ndarray, tail: float) -> np.ndarray:
-        seen = counts > 0
-        return upper(values[seen], counts[seen] - np.eye(seen.sum())[-1], tail)
+    def without(values: np.ndarray, counts: np.ndarray, tail: np.ndarray) -> np.ndarray:
+        ends = []
+        for index in np.ndindex(tail.shape):
+            seen = counts[index] > 0
+            fewer = counts[index][seen] - np.eye(seen.sum())[-1]
+            ends.append(upper(values[index][None, seen], fewer[None], tail[index][None]))
+        return np.array(ends).reshape(tail.shape)
 
     monkeypatch.setattr(mean_limits, "_upper", without)
     found = {row.tobytes(): bounded_mean(values, row, 0.95) for row in np.unique(counts, axis=0)}

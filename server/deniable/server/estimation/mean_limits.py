@@ -49,6 +49,7 @@ smaller [3].
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from functools import lru_cache
 from statistics import NormalDist
 
@@ -75,17 +76,29 @@ def population_mean(values: Array, counts: Array, confidence: float, looks: bool
 
 def bounded_mean(values: Array, counts: Array, confidence: float) -> Interval:
     """Return limits of the mean that reports were drawn from, for each row of ascending values."""
-    tail = (1 - confidence) / 2
-    low = -_upper(-values[..., ::-1], counts[..., ::-1], tail)
-    return low, _upper(values, counts, tail)
+    ((low,), (high,)) = bounded_means(values, counts, [confidence])
+    return low, high
 
 
-def _upper(values: Array, counts: Array, tail: float) -> Array:
+def bounded_means(values: Array, counts: Array, confidences: Sequence[float]) -> Array:
+    """Return the lower and then the upper limits, one after another for each confidence.
+
+    All of them are searched together, because a step takes as long for one row as for many.
+    """
+    values, counts = np.broadcast_arrays(values, counts)
+    sides = np.stack([-values[..., ::-1], values]), np.stack([counts[..., ::-1], counts])
+    times = len(confidences)
+    both, shapes = (np.repeat(side[:, None], times, axis=1) for side in sides)
+    tails = (1 - np.array(confidences)) / 2
+    tail = np.broadcast_to(tails.reshape(-1, *[1] * (values.ndim - 1)), both.shape[:-1])
+    low, high = _upper(both, shapes, tail)
+    return np.stack([-low, high])
+
+
+def _upper(values: Array, counts: Array, tail: Array) -> Array:
     """Compute rows with the same number of values together: zeros would change the rounding."""
-    shape = np.broadcast_shapes(values.shape, counts.shape)
-    values, shapes = (
-        np.broadcast_to(array, shape).reshape(-1, shape[-1]) for array in (values, counts)
-    )
+    shape, tail = values.shape, tail.ravel()
+    values, shapes = (array.reshape(-1, shape[-1]) for array in (values, counts))
     shapes = shapes + (np.arange(shape[-1]) == shape[-1] - 1)
     used = shapes > 0
     number, upper = used.sum(1), values[:, -1].copy()
@@ -94,13 +107,16 @@ def _upper(values: Array, counts: Array, tail: float) -> Array:
         points, weights = (array[rows][used[rows]].reshape(-1, size) for array in (values, shapes))
         if size == 2:
             (low, high), (failures, successes) = points.T, weights.T
-            upper[rows] = low + (high - low) * beta_quantile(successes, failures, 1 - tail)
+            for share in np.unique(tail).tolist():
+                at = tail[rows] == share
+                quantile = beta_quantile(successes[at], failures[at], 1 - share)
+                upper[np.flatnonzero(rows)[at]] = low[at] + (high - low)[at] * quantile
         else:
-            upper[rows] = _saddlepoint_upper(points, weights, tail)
+            upper[rows] = _saddlepoint_upper(points, weights, tail[rows])
     return upper.reshape(shape[:-1])
 
 
-def _saddlepoint_upper(values: Array, shapes: Array, tail: float) -> Array:
+def _saddlepoint_upper(values: Array, shapes: Array, tail: Array) -> Array:
     """Search for the pole at which the probability beyond its mean is `tail`.
 
     Each pole above the highest value is the saddlepoint of one mean. Nearer poles have higher

@@ -30,6 +30,7 @@ import numpy as np
 
 from deniable.server.estimation.mean_limits import (
     anytime_mean_of_these,
+    bounded_means,
     mean_limits,
     mean_noise,
     mean_step,
@@ -72,6 +73,14 @@ class MeanEstimator(Estimator):
         values = positions(self.mechanism)
         return self._in_units(population_mean(values, self._counts, confidence, self.looks))
 
+    def likes(self, confidence: float, joint: float) -> tuple[Interval, Interval]:
+        if self.looks or joint == confidence:
+            return super().likes(confidence, joint)
+        values = positions(self.mechanism)
+        low, high = bounded_means(values, self._counts, [confidence, joint])
+        first, second = map(self._in_units, zip(low, high, strict=True))
+        return first, second
+
     def these(self, confidence: float) -> Interval:
         limits = anytime_mean_of_these if self.looks else mean_limits
         return self._in_units(limits(self.mechanism, self._counts, confidence))
@@ -92,18 +101,20 @@ class MeanEstimator(Estimator):
         return low, high
 
 
-def unbiased_position(counts: list[int], table: NumberTable) -> Fraction:
-    """Return the exact mean as a position in the range, from 0 to 1."""
+def unbiased_position(counts: list[int], table: NumberTable) -> tuple[int, int]:
+    """Return the mean as a position in the range, from 0 to 1: numerator and denominator."""
     weights, scale = _whole_values(table)
-    total = sum(map(mul, counts, weights))
-    return Fraction(total, scale * sum(counts) * table.steps)
+    return sum(map(mul, counts, weights)), scale * sum(counts) * table.steps
 
 
 def _exact_mean(counts: list[int], question: MeanQuestion) -> float:
+    """Return the mean after one division of whole numbers, which Python rounds correctly."""
     if not any(counts):
         return math.nan
     low, high = map(Fraction, question.range)
-    return float(low + (high - low) * unbiased_position(counts, question.mechanism))
+    total, scale = unbiased_position(counts, question.mechanism)
+    first, last = low.numerator * high.denominator, high.numerator * low.denominator
+    return (first * scale + (last - first) * total) / (low.denominator * high.denominator * scale)
 
 
 def _mean_errors(counts: Cells, reports: Cells, table: NumberTable) -> Array:

@@ -182,6 +182,11 @@ class Estimator(ABC):
     def like(self, confidence: float) -> Interval:
         """Return limits for the population from which people were sampled."""
 
+    def likes(self, confidence: float, joint: float) -> tuple[Interval, Interval]:
+        """Return the limits for the population at two confidences, which may be equal."""
+        like = self.like(confidence)
+        return like, like if joint == confidence else self.like(joint)
+
     @abstractmethod
     def these(self, confidence: float) -> Interval:
         """Return limits for the respondents."""
@@ -200,10 +205,10 @@ class Estimator(ABC):
 
     def statements(self, confidence: float, values: int = 1) -> Statements:
         """Return the statements; those of `every` hold jointly for this many values of a label."""
-        points, like, these = self.points, self.like(confidence), self.these(confidence)
+        points, these = self.points, self.these(confidence)
         labels = points.estimate.shape[-1]
         joint = joint_confidence(labels * values, confidence)
-        every = like if labels * values == 1 else self.like(joint)
+        like, every = self.likes(confidence, joint)
         arrays = (
             *(points.estimate, *like, *these, *every),
             *(points.standard_error, points.consistent, self.noise(these), self.step),

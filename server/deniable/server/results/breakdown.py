@@ -9,7 +9,7 @@ intervals hold for all values of a label and all options of a question together.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import groupby
 
 from deniable.server.results.answers import question_rounds
@@ -107,8 +107,7 @@ def _answers(
     cache: EstimateCache, survey: Survey, question: Question, slices: Sequence[Slice]
 ) -> Iterator[QuestionResult]:
     """Yield the results of one question in each slice, with joint intervals over its label."""
-    counts = [Counts.of(survey, question, part.tally, part.looks) for part in slices]
-    counts = [replace(made, enough=made.enough and made.reports >= FEWEST) for made in counts]
+    counts = [Counts.of(survey, question, part.tally, part.looks, FEWEST) for part in slices]
     for values, members in groupby(zip(slices, counts, strict=True), lambda pair: pair[0].values):
         group = [made for _, made in members]
         yield from question_rounds(cache, survey, question, group, None, FEWEST, values)

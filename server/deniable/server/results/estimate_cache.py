@@ -80,11 +80,12 @@ class EstimateCache:
         rounds: Sequence[Counts],
         make: Callable[[Sequence[Counts]], Iterable[T]],
         rows: Callable[[T], float],
+        together: bool = False,
     ) -> list[T]:
         """Return the result of `make` for each round, from the cache where possible.
 
         `make` receives batches of rounds with `cells` counts each; `key` identifies `make` and the
-        question.
+        question. If `together`, all rounds are one entry of the cache.
         """
 
         def make_missing(missing: list[int]) -> Iterator[T]:
@@ -93,7 +94,15 @@ class EstimateCache:
                 made |= zip(batch, make([rounds[index] for index in batch]), strict=True)
             return (made[index] for index in missing)
 
-        return self.get([(key, counts.key) for counts in rounds], make_missing, rows)
+        if not together:
+            return self.get([(key, counts.key) for counts in rounds], make_missing, rows)
+        every = range(len(rounds))
+        digest = blake2b(b"".join(counts.cells.tobytes() for counts in rounds)).digest()
+        about = key, digest, *((counts.reports, counts.looks) for counts in rounds)
+        (made,) = self.get(
+            [about], lambda _: [[*make_missing([*every])]], lambda made: sum(map(rows, made))
+        )
+        return made
 
     def statements(
         self,
@@ -109,6 +118,7 @@ class EstimateCache:
             rounds,
             lambda batch: _estimator(question, batch).statements(confidence, values).rounds(),
             lambda made: len(made.estimate),
+            together=values > 1,
         )
 
     def limits(
@@ -151,12 +161,18 @@ class Counts:
 
     @classmethod
     def of(
-        cls, survey: Survey, question: Question, tally: RoundTally | None, looks: bool = False
+        cls,
+        survey: Survey,
+        question: Question,
+        tally: RoundTally | None,
+        looks: bool = False,
+        fewest: int = 0,
     ) -> Counts:
+        """Return the counts; there are enough of them from `fewest` reports on."""
         if tally is None:
             return cls(np.zeros(question.mechanism.cells, np.int64), 0, looks, enough=False)
         reports, cells = tally.of(survey, question)
-        return cls(cells, reports, looks, reports >= survey.minimum_reports)
+        return cls(cells, reports, looks, reports >= max(survey.minimum_reports, fewest))
 
     @cached_property
     def key(self) -> Hashable:
