@@ -164,18 +164,43 @@ def test_the_planned_question_equals_the_published_one() -> None:
     assert (question["mechanism"], question["grid"]) == ("optimal-table", 16)
 
 
-def test_the_command_prints_a_table_and_two_sentences() -> None:
+def test_the_command_prints_a_table_and_three_sentences() -> None:
     asked = "--kind number --epsilon 1 --error 0.01"
     found, done = planned(asked), run("plan", *asked.split())
     lines = done.stdout.splitlines()
     assert lines[1].split()[0] == "optimal-table"
-    assert len(lines) == len(mechanisms("number")) + 6
+    assert len(lines) == len(mechanisms("number")) + 7
     enough, worth = found["people_for_error"], found["direct_equivalent"]
-    assert f"{enough:,} people give ± 0.01 (95 %)" in lines[-2]
-    assert f"for half of that you need {4 * enough:,}." in lines[-2]
+    assert f"{enough:,} people give ± 0.01 (95 %)" in lines[-3]
+    assert f"for half of that you need {4 * enough:,}." in lines[-3]
     both = run("plan", *asked.split(), "--people", "1000").stdout.splitlines()
-    assert f"for ± 0.01 you need {enough:,}." in both[-2]
-    assert f"{enough:,} deniable answers are worth about {worth:,} asked openly" in lines[-1]
+    assert f"for ± 0.01 you need {enough:,}." in both[-3]
+    assert f"{enough:,} deniable answers are worth about {worth:,} asked openly" in lines[-2]
+    assert lines[-1] == (
+        'In each round this asks for the answer at the last call (over = "last"). Count only '
+        "people whose app runs again after the round, within its grace."
+    )
+
+
+def test_a_plan_names_the_part_of_a_round_that_was_chosen() -> None:
+    first = run("plan", "--kind", "bit", "--people", "100", "--over", "first").stdout
+    assert 'asks for the answer at the first call (over = "first").\n' in first
+    assert planned("--kind bit --people 100")["over"] == "any"
+    done = run("plan", "--kind", "number", "--people", "100", "--over", "any")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "'any' applies only to bits" in done.stderr
+
+
+def test_a_plan_by_label_needs_as_many_people_for_each_value() -> None:
+    asked = "--kind bit --epsilon 1"
+    one, of_five = planned(f"{asked} --people 4000"), planned(f"{asked} --people 20000 --values 5")
+    assert of_five["half_width_95_of_value"] == one["half_width_95"]
+    assert of_five["half_width_95"] == planned(f"{asked} --people 20000")["half_width_95"]
+    arguments = f"{asked} --error 0.01 --people 20000 --values 5"
+    lines = run("plan", *arguments.split()).stdout
+    enough = planned(f"{asked} --error 0.01")["people_for_error"]
+    assert f"for ± 0.01 in each you need {5 * enough:,} people." in lines
+    assert "leaves 4,000 people and ± 0.0297 for each value" in lines
 
 
 @pytest.mark.parametrize(
@@ -185,6 +210,7 @@ def test_the_command_prints_a_table_and_two_sentences() -> None:
         ("--kind bit --people 0", "--people: 1 to"),
         ("--kind bit --error 0", "above 0"),
         ("--kind bit --error nan", "above 0"),
+        ("--kind bit --people 9 --values 0", "--values: 1 to 1,000"),
         ("--kind choice --people 9", "--options"),
         ("--kind choice --people 9 --options 1", "--options"),
         ("--kind number --people 9 --low 3 --high 3", "high"),

@@ -74,7 +74,7 @@ def plan_of(kind: str) -> dict[str, Any]:
 
 
 def test_the_page_has_the_figures_of_the_command(pages: FlaskClient) -> None:
-    asked = {"name": "it", "kind": "number", "low": 0, "high": 120, "epsilon": "2"}
+    asked = {"name": "it", "kind": "number", "over": "last", "low": 0, "high": 120, "epsilon": "2"}
     query = "kind=number&low=0&high=120&epsilon=2&people=50000"
     assert found(pages, query) == json.loads(json.dumps(plan(asked, 50_000, None)))
     text = pages.get(f"/plan?{query}").text

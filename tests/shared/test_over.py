@@ -23,7 +23,7 @@ from deniable.shared.survey.document import (
     render_document,
 )
 from deniable.shared.survey.kinds.base import Over
-from deniable.shared.survey.phrases import asked_about, when_reports_leave
+from deniable.shared.survey.phrases import asked_about, explain_survey, when_reports_leave
 from tests import survey_texts as texts
 
 BIT_OVERS = get_args(Over)
@@ -107,6 +107,31 @@ def test_over_is_described_in_words() -> None:
     )
     once = survey(texts.bit(over="first"), round="once")
     assert asked_about(once, once.questions[0]) == "the answer at the first call in the survey"
+
+
+MONTHS_IN_GERMAN = (
+    "Januar Februar März April Mai Juni Juli August September Oktober November Dezember"
+)
+GERMAN = {
+    "over": "  Gefragt ist: {asked}.",
+    "over_any": "ob mindestens einmal ja",
+    "over_round": "{asked} im {period}",
+    "over_month": "Monat",
+    "over_among_first": "{asked}, von Geräten, die vor dem {until} wieder laufen",
+    "drafts": "Berichte gehen zwischen dem {days} ab.",
+    "days_between": "{first} und {last}",
+    "day_of_month": "{day}. {month}",
+    "months": MONTHS_IN_GERMAN,
+}
+
+
+def test_the_part_of_a_round_is_described_in_another_language() -> None:
+    text = explain_survey(survey(texts.bit(over="any")), GERMAN)
+    assert text.questions[0].lines[2] == (
+        "  Gefragt ist: Ob mindestens einmal ja im Monat, von Geräten, die vor dem 15. Januar "
+        "wieder laufen."
+    )
+    assert "Berichte gehen zwischen dem 1 und 8. Januar ab." in text.privacy
 
 
 def test_drafts_are_shared_only_by_surveys_whose_rounds_end_together() -> None:

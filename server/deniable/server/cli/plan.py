@@ -8,6 +8,7 @@ from typing import Any
 from deniable.shared.cli.verb import Verb, add_json, show
 from deniable.shared.errors import WrongUse
 from deniable.shared.survey.kinds import KINDS
+from deniable.shared.survey.questions import OVERS
 
 
 def _arguments(parser: ArgumentParser) -> None:
@@ -43,6 +44,18 @@ def _arguments(parser: ArgumentParser) -> None:
         "its unit; for a vector, the error of each coordinate",
     )
     parser.add_argument(
+        "--over",
+        choices=OVERS,
+        help="part of a round that the question asks about (default: any for yes or no, else last)",
+    )
+    parser.add_argument(
+        "--values",
+        metavar="N",
+        type=int,
+        default=1,
+        help="values of a label by which you want the results; equally many people have each",
+    )
+    parser.add_argument(
         "--bytes", metavar="B", type=int, help="use only mechanisms with reports of at most B bytes"
     )
     add_json(parser)
@@ -50,7 +63,12 @@ def _arguments(parser: ArgumentParser) -> None:
 
 def _run(args: Namespace) -> int:
     from deniable.server.planning.forecast import plan
-    from deniable.server.planning.planned_question import asked, check_error, check_people
+    from deniable.server.planning.planned_question import (
+        asked,
+        check_error,
+        check_people,
+        check_values,
+    )
 
     people, error = args.people, args.error
     if people is None and error is None:
@@ -61,6 +79,7 @@ def _run(args: Namespace) -> int:
         None if people is None else check_people(people),
         None if error is None else check_error(error),
         args.bytes,
+        check_values(args.values),
     )
     return show(args, forecast, _lines(forecast))
 

@@ -64,7 +64,8 @@ from deniable.shared.privacy.families.support import SupportDesign
 from deniable.shared.privacy.families.vector_design import VectorDesign
 from deniable.shared.privacy.mechanism import FamilyTable, Mechanism
 from deniable.shared.privacy.mechanisms import OptimalTable
-from deniable.shared.survey.kinds.base import Question
+from deniable.shared.survey.kinds.base import Over, Question
+from deniable.shared.survey.phrases import ENGLISH
 
 ADD_OR_DELETE, REPLACE_ONE = 1, 2  # total change of the counts of options by one person
 FINE = 2**20  # steps
@@ -75,11 +76,16 @@ Forecast = Mapping[str, Any]  # the result of `plan`; Any: JSON values
 
 
 def plan(
-    asked: Asked, people: int | None, error: float | None, max_bytes: int | None = None
+    asked: Asked,
+    people: int | None,
+    error: float | None,
+    max_bytes: int | None = None,
+    values: int = 1,
 ) -> dict[str, Any]:
     """Return the forecast for a number of people, or for a margin of error in the question's unit.
 
-    `max_bytes` limits the report. Any: JSON values.
+    `max_bytes` limits the report. `values` is the number of a label's values that divide the people
+    evenly. Any: JSON values.
     """
     question = choose(asked, max_bytes)
     mechanism = question.mechanism
@@ -94,6 +100,9 @@ def plan(
         "people": count,
         **_facts(question, count),
         "people_for_error": enough,
+        "over": question.over,
+        "values": values,
+        "half_width_95_of_value": half_width(question, max(1, count // values)),
         "limit_ratio": None if least is None else mechanism.n_variance() / least,
         "direct_equivalent": direct_equivalent(mechanism, count),
         "central_half_width_95": trusted_half_width(question, count),
@@ -148,10 +157,27 @@ def sentences(forecast: Forecast, margin: Callable[[float], str]) -> list[str]:
     wanted, needed = margin(width * math.sqrt(people / enough)), enough
     if enough == people:
         wanted, needed = "half of that", 4 * people
-    return [
+    lines = [
         f"{people:,} people give {margin(width)} (95 %){above}; for {wanted} you need {needed:,}.",
         f"{people:,} deniable answers are worth about {worth:,} asked openly.",
+        _counted(forecast["over"]),
     ]
+    if (values := forecast["values"]) > 1:
+        own = margin(forecast["half_width_95_of_value"])
+        lines.append(
+            f"A label with {values} equally common values leaves {people // values:,} people and "
+            f"{own} for each value; for {wanted} in each you need {values * needed:,} people."
+        )
+    return lines
+
+
+def _counted(over: Over) -> str:
+    """Return the part of a round that is asked about, and who counts among the people."""
+    asked = f"In each round this asks {'for ' * ('whether' not in ENGLISH[f'over_{over}'])}"
+    asked += f'{ENGLISH[f"over_{over}"]} (over = "{over}").'
+    if over == "first":
+        return asked
+    return f"{asked} Count only people whose app runs again after the round, within its grace."
 
 
 # Half widths of the 95 % interval

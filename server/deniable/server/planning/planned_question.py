@@ -12,6 +12,7 @@ from deniable.shared.errors import InvalidSurvey, WrongUse
 from deniable.shared.privacy.mechanisms import mechanisms
 from deniable.shared.survey.kinds import KINDS
 from deniable.shared.survey.kinds.base import Question
+from deniable.shared.survey.labels import KEPT_VALUES
 from deniable.shared.survey.questions import parse_question
 from deniable.shared.survey.reader import Reader
 
@@ -30,7 +31,8 @@ def asked(
     kind: str, epsilon: str, values: Mapping[str, Any], mechanism: str | None = None
 ) -> dict[str, Any]:
     """Return the question as in a survey file; `read` finds the mistakes that this does not."""
-    question: dict[str, Any] = {"name": "it", "kind": kind, "epsilon": epsilon}
+    over = values.get("over") or KINDS[kind].usual_over
+    question: dict[str, Any] = {"name": "it", "kind": kind, "over": over, "epsilon": epsilon}
     if mechanism is not None:
         question["mechanism"] = mechanism
     for field in KINDS[kind].plan_fields:
@@ -47,6 +49,12 @@ def check_people(people: int) -> int:
     if not 1 <= people <= MAX_PEOPLE:
         raise WrongField("people", f"1 to {MAX_PEOPLE:,} people, not {people}")
     return people
+
+
+def check_values(values: int) -> int:
+    if not 1 <= values <= KEPT_VALUES:
+        raise WrongField("values", f"1 to {KEPT_VALUES:,} values, not {values}")
+    return values
 
 
 def check_error(error: float) -> float:
