@@ -204,11 +204,39 @@ def packed(survey: str, round_: int, id_: bytes, payload: bytes) -> bytes:
     return head + struct.pack("<II", 1, len(payload)) + payload
 
 
+def quarter_of(day: date) -> str:
+    return f"{day.year}-Q{(day.month + 2) // 3}"
+
+
+def rounds_of_quarter(survey: Survey, quarter: str) -> list[int]:
+    """Return the rounds of the survey's period that begin in a quarter."""
+    year, number = int(quarter[:4]), int(quarter[-1])
+    day, found = date(year, 3 * number - 2, 1), list[int]()
+    while quarter_of(day) == quarter:
+        if survey.round_of(day) != survey.round_of(day - timedelta(days=1)):
+            found.append(survey.round_of(day))
+        day += timedelta(days=1)
+    return found
+
+
+def drawn_rounds(
+    survey: Survey, rounds: list[int], count: int, quarter: str, key: bytes
+) -> set[int]:
+    """Return the rounds of a quarter that a person answers."""
+
+    def score(number: int) -> bytes:
+        texts = ("participation", survey.name, quarter, str(number))
+        return hmac.digest(key, "\0".join(texts).encode(), "sha256")
+
+    return {*sorted(rounds, key=score)[:count]}
+
+
 # Section 6: the state, and what a client does with it
 
 EMPTY: Table = {
     "consent": None,
-    "charges": [],  # [survey, round, question, billionths]; the question "" is the total
+    "charges": [],  # [survey, round, quarter, name of the cap, billionths]
+    "person": None,  # key that draws the rounds to answer
     "keys": {},  # by survey: the key and the second until which it is kept
     "waiting": [],
     "closed": [],
@@ -284,7 +312,7 @@ class Client:
     def forget(self) -> None:
         if self._state.exists:
             with self._state.changed() as state:
-                state.update(consent=None, waiting=[], keys={})
+                state.update(consent=None, waiting=[], keys={}, person=None)
 
     def answer(self, wanted: str, answers: Table) -> str:
         if not self._state.exists:
@@ -339,25 +367,54 @@ class Client:
         must(all(declared.get(name) == "bit" for name in survey.costs), "policy")
         must(survey.costs.keys() == answers.keys(), "names in the call")
         round_cap = billionths(self._policy["max_epsilon_per_round"])
-        must(sum(survey.costs.values()) <= round_cap, "max_epsilon_per_round")
+        asked = sum(survey.costs.values())
+        must(asked <= round_cap, "max_epsilon_per_round")
+        if self._policy.get("per") == "quarter":
+            must(asked <= billionths(self._policy["max_epsilon_per_survey"]), "budget")
+
+    def _costs(self, state: Table, id_: str, survey: Survey) -> Iterator[tuple[str, int, int]]:
+        """Yield the name of each cap, the ε of a round, and the cap, in billionths."""
+        asked, caps = sum(survey.costs.values()), self._policy
+        yield "total", asked, billionths(caps["max_epsilon"])
+        if (each := caps.get("max_epsilon_per_question")) is not None:
+            for name, cost in survey.costs.items():
+                yield f"question {name}", cost, billionths(each)
+        if (one := caps.get("max_epsilon_per_survey")) is not None:
+            (key,) = (entry["key"] for entry in state["list"] if entry["id"] == id_)
+            yield f"survey {survey.name} {key}", asked, billionths(one)
+
+    def _quarter(self, survey: Survey) -> str:
+        """Return the quarter in which today's round begins, or "" if caps hold forever."""
+        if self._policy.get("per") != "quarter":
+            return ""
+        if survey.period == "once":
+            return quarter_of(survey.opens)
+        day, before = self.now.date(), timedelta(days=1)
+        while survey.round_of(day - before) == survey.round_of(day):
+            day -= before
+        return quarter_of(day)
 
     def _obstacle(self, state: Table, id_: str, survey: Survey) -> str | None:
-        round_, spent = survey.round_of(self.now.date()), Counter[str]()
-        for charged, number, name, cost in state["charges"]:
-            spent[name] += cost
-            if (charged, number) == (id_, round_):
-                return "already-answered"
-        caps = {"": billionths(self._policy["max_epsilon"])}
-        if (each := self._policy.get("max_epsilon_per_question")) is not None:
-            caps |= dict.fromkeys(survey.costs, billionths(each))
-        costs = {**survey.costs, "": sum(survey.costs.values())}
-        over = any(spent[name] + costs[name] > cap for name, cap in caps.items())
-        return "budget-spent" if over else None
+        round_, quarter = survey.round_of(self.now.date()), self._quarter(survey)
+        if any(charge[:2] == [id_, round_] for charge in state["charges"]):
+            return "already-answered"
+        if quarter and survey.period != "once":
+            budget = billionths(self._policy["max_epsilon_per_survey"])
+            rounds, count = rounds_of_quarter(survey, quarter), budget // sum(survey.costs.values())
+            state["person"] = state["person"] or secrets.token_hex(32)
+            key = bytes.fromhex(state["person"])
+            if round_ not in drawn_rounds(survey, rounds, count, quarter, key):
+                return "not-drawn"
+        spent = Counter[str]()
+        for *_, charged, name, cost in state["charges"]:
+            spent[name] += cost * (charged == quarter)
+        costs = self._costs(state, id_, survey)
+        return "budget-spent" if any(spent[n] + cost > cap for n, cost, cap in costs) else None
 
     def _charge(self, state: Table, id_: str, survey: Survey) -> None:
-        round_ = survey.round_of(self.now.date())
-        for name, cost in {**survey.costs, "": sum(survey.costs.values())}.items():
-            state["charges"].append([id_, round_, name, cost])
+        round_, quarter = survey.round_of(self.now.date()), self._quarter(survey)
+        for name, cost, _ in self._costs(state, id_, survey):
+            state["charges"].append([id_, round_, quarter, name, cost])
         until = survey.accepted_until(survey.round_of(survey.closes)).timestamp()
         state["keys"].setdefault(id_, [secrets.token_hex(32), until])
 

@@ -28,7 +28,7 @@ POLICY: Message = {
 }
 NEVER = 86_400.0  # seconds; only a flush sends
 KINDS = ("bit", "number", "choice", "text", "vector")
-FEATURES = ("ask", "cross", "ended", "labels", "latched", "over", "sealing")
+FEATURES = ("ask", "cross", "ended", "labels", "latched", "over", "participation", "sealing")
 
 
 class Broken(AssertionError):

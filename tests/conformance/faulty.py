@@ -32,6 +32,7 @@ from deniable.shared.survey.document import PERIODS, Report, Survey
 from deniable.shared.survey.kinds.base import NO_LABELS
 from deniable.shared.survey.kinds.choice import Bit
 from deniable.shared.survey.reader import Reader
+from tests.conformance import bits_client
 from tests.conformance.python_client import Adapter, Message, serve
 
 FAULTS: dict[str, Callable[[], Adapter | None]] = {}
@@ -243,6 +244,12 @@ def believes_any_kind() -> None:
 @fault("a_spent_budget_is_never_refilled")
 def caps_nothing() -> None:
     put(Ledger, "obstacle", lambda *_: None)
+
+
+@fault("some_rounds_of_each_quarter_are_answered")
+def answers_every_round_until_the_budget_is_spent() -> Any:  # Any: the adapter of another client
+    put(bits_client, "drawn_rounds", lambda _, rounds, *__: set(rounds))
+    return bits_client.Adapter()
 
 
 @fault("a_question_has_one_budget_in_all_surveys")

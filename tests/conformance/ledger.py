@@ -5,8 +5,9 @@ from __future__ import annotations
 import random
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from tests.client.scripted import ANSWERS, QUESTIONS, Answer, bit
@@ -50,6 +51,28 @@ def a_spent_budget_is_never_refilled(stage: Stage) -> None:
     same("the second", stage.answer("survey-1", other=True), "queued")
     stage.restart()
     same("beyond the cap", stage.answer("survey-2", crashed=True), "budget-spent")
+
+
+@check("participation", "participation")
+def some_rounds_of_each_quarter_are_answered(stage: Stage) -> None:
+    """At ε 0.3 of 2, exactly six of the thirteen weeks that begin in each quarter of 2027."""
+    closes = "2027-06-30"
+    published(stage, bit("crashed", "0.3"), period="week", opens="2027-01-04", closes=closes)
+    caps = {"max_epsilon": "2", "max_epsilon_per_survey": "2"}
+    stage.policy |= {"per": "quarter", **caps}
+    stage.now = datetime(2027, 1, 4, 12, tzinfo=UTC)
+    stage.start()
+    for quarter in ("the first quarter", "the second quarter"):
+        statuses = []
+        for _ in range(13):
+            statuses.append(stage.answer(crashed=True))
+            stage.restart()
+            again = {"queued": "already-answered"}.get(statuses[-1], "not-drawn")
+            same(f"once more in {quarter}", stage.answer(crashed=False), again)
+            stage.flush()
+            stage.later(days=7)
+        same(quarter, Counter(statuses), Counter({"queued": 6, "not-drawn": 7}))
+    same("reports", len(stage.script.envelopes()), 12)
 
 
 @check("question-cap")

@@ -10,7 +10,7 @@ import pytest
 from deniable.shared.survey import kinds
 from tests.conformance.checks import run
 from tests.conformance.claims import CHECKS
-from tests.conformance.device import EVERYTHING, FEATURES, KINDS, Claims
+from tests.conformance.device import FEATURES, KINDS, Claims
 from tests.conformance.faulty import CAUGHT_BY
 from tests.documents import section_of
 from tests.eventually import PATIENCE
@@ -18,13 +18,14 @@ from tests.node import NODE
 
 HERE = Path(__file__).parent
 EXCEPT_VECTORS = tuple(kind for kind in KINDS if kind != "vector")
+OURS = tuple(feature for feature in FEATURES if feature != "participation")
 CLIENTS = {
-    "python": ([sys.executable, "-m", "tests.conformance.python_client"], EVERYTHING),
+    "python": ([sys.executable, "-m", "tests.conformance.python_client"], Claims(features=OURS)),
     "javascript": (
         [NODE, str(HERE / "javascript_client.mjs")],
         Claims(EXCEPT_VECTORS, ("ask", "cross", "ended", "labels")),
     ),
-    "bits": ([sys.executable, str(HERE / "bits_client.py")], Claims(("bit",), ())),
+    "bits": ([sys.executable, str(HERE / "bits_client.py")], Claims(("bit",), ("participation",))),
 }
 
 
@@ -65,7 +66,7 @@ def test_each_check_names_a_rule_and_each_rule_has_a_check() -> None:
 
 
 def test_a_client_may_leave_out_what_the_protocol_lists() -> None:
-    listed = re.findall(r"^\| `([a-z]+)` \| (?:surveys|answers) ", RULES, re.MULTILINE)
+    listed = re.findall(r"^\| `([a-z]+)` \| (?:surveys|answers|policies) ", RULES, re.MULTILINE)
     assert tuple(listed) == FEATURES
     assert {*KINDS} == {*kinds.KINDS}
 
@@ -92,7 +93,7 @@ ok      a_round_is_answered_once [one-report]
 1 checks passed, 0 failed, 1 do not apply
 claimed:      kinds bit; features none
 not claimed:  kinds number, choice, text, vector; features ask, cross, ended, labels, latched, \
-over, sealing; surveys that need one of these must be refused
+over, participation, sealing; surveys that need one of these must be refused
 """
 
 
