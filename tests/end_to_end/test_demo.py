@@ -95,6 +95,7 @@ def test_the_story_has_a_wave_and_a_day_of_forged_reports(tmp_path: Path) -> Non
     assert by_version.keys() == {"2.3", "2.4"}
     # The difference is 36 points; with 1,000 and 3,000 reports, its standard error is 4 points.
     assert by_version["2.4"] - by_version["2.3"] > 0.08
+    assert all(len(day["versions"]) == 2 for day in days[4:9])
     assert picture.read_text("utf-8") == draw_picture(days)
     assert picture_numbers(draw_picture(days)) == days
 

@@ -3,8 +3,10 @@
 Everyone answers one survey: some people with a complete `Client`, the others through a backend that
 puts many reports into an envelope. A second survey covers twelve days of an app, with a round per
 day: a bad release, its fix, and a day with forged reports. Its reports carry the app's version as a
-label. In both, the survey's own mechanisms randomize each answer with randomness from the kernel,
-and envelopes travel over HTTP. People behind the backend lack only a ledger and an outbox.
+label. It asks whether the app crashed at least once in a day, so people answer twice a day, and the
+second answer redraws the report. The days are over, because such reports leave after their round.
+In both, the survey's own mechanisms randomize each answer with randomness from the kernel, and
+envelopes travel over HTTP. People behind the backend lack only a ledger and an outbox.
 """
 
 from __future__ import annotations
@@ -42,6 +44,7 @@ BAD_RELEASE, CRASHED_ON_IT, CRASHED_ELSEWHERE = "2.4", 0.40, 0.04
 REPORTS_PER_FORGERY = 20  # one report in 20 is forged on that day
 MIN_PEOPLE_PER_DAY = 100
 SCREENS = (0.38, 0.22, 0.18, 0.07, 0.06, 0.03, 0.04, 0.02)
+FIRST_SCREEN = "home"  # of everyone's first answer in a day
 ALL_SCREENS = 2 ** len(SCREENS) - 1  # a valid symbol that claims every screen
 
 Done = Callable[[int], None]  # called with the number of people who have just answered
@@ -92,7 +95,7 @@ def play_backend(published: Published, people: Sequence[Person], done: Done) -> 
     for start in range(0, len(people), REPORTS_PER_ENVELOPE):
         group = people[start : start + REPORTS_PER_ENVELOPE]
         survey = published.survey
-        send(published, survey.first_round, [encoded(survey, person.answers) for person in group])
+        send(published, survey.first_round, [encoded(survey, [person.answers]) for person in group])
         done(len(group))
 
 
@@ -117,10 +120,14 @@ def play_devices(published: Published, people: Sequence[Person], folder: Path, d
 
 
 def encoded(
-    survey: Survey, answers: Mapping[str, object], labels: Mapping[str, str] = NO_LABELS
+    survey: Survey, calls: Sequence[Mapping[str, object]], labels: Mapping[str, str] = NO_LABELS
 ) -> bytes:
-    """Return a report like `Survey.report`, but without the pause that hides its timing."""
-    symbols = [q.report(answers[q.name], kernel_draw)[0] for q in survey.questions]
+    """Return a round's report like `Survey`, but without the pauses that hide its timing."""
+    first, *later = calls
+    symbols = [q.report(first[q.name], kernel_draw)[0] for q in survey.questions]
+    for answers in later:
+        pairs = zip(survey.questions, symbols, strict=True)
+        symbols = [q.redraw(kept, answers[q.name], kernel_draw)[0] for q, kept in pairs]
     return encode_report(survey, symbols, labels)
 
 
@@ -172,11 +179,16 @@ def play_story(published: Published, people: int, seed: int, done: Done) -> Iter
         versions = np.where(random.random(people) < bad, BAD_RELEASE, other)
         elsewhere = CRASHED_ELSEWHERE if bad else share
         chances = np.where(versions == BAD_RELEASE, CRASHED_ON_IT, elsewhere)
-        crashed = random.random(people) < chances
+        crashed, early = random.random(people) < chances, random.random(people) < 0.5
         screens = random.choice(options, size=people, p=SCREENS).tolist()
+        calls = (
+            [{"crashed": bool(c and e), "screen": FIRST_SCREEN},
+             {"crashed": bool(c and not e), "screen": s}]
+            for c, e, s in zip(crashed, early, screens, strict=True)
+        )  # fmt: skip
         reports = [
-            encoded(survey, {"crashed": bool(c), "screen": s}, {"version": str(v)})
-            for c, s, v in zip(crashed, screens, versions, strict=True)
+            encoded(survey, day, {"version": str(v)})
+            for day, v in zip(calls, versions, strict=True)
         ]
         forged = people // (REPORTS_PER_FORGERY - 1) if number == FORGERY_DAY else 0
         reports += [encode_report(survey, (1, ALL_SCREENS), {"version": other})] * forged

@@ -79,7 +79,7 @@ def run(arguments: Namespace) -> int:
 def _publish(server: RunningServer, data: Path) -> Surveys:
     """Publish four surveys; one is not open yet, and one is closed by hand."""
     today = datetime.now(UTC).date()
-    begin = today - timedelta(days=len(crowd.CRASHED_BY_DAY) - 1)
+    begin = today - timedelta(days=len(crowd.CRASHED_BY_DAY))
 
     with open_store(data) as store:
         publisher = Publisher(server, store)
@@ -91,7 +91,7 @@ def _publish(server: RunningServer, data: Path) -> Surveys:
         feedback = publish("beta-feedback", -3, 28)
         survey = feedback.survey
         reports = [
-            crowd.encoded(survey, {"keep": person % 3 > 0}) for person in range(FEEDBACK_PEOPLE)
+            crowd.encoded(survey, [{"keep": person % 3 > 0}]) for person in range(FEEDBACK_PEOPLE)
         ]
         crowd.send(feedback, survey.first_round, reports)
         publisher.catalogue.close(publisher.catalogue.find(feedback.id))

@@ -41,14 +41,13 @@ def report_lines(answer: Mapping[str, Any], survey: Survey, devices: int) -> Ite
         shown = _as_minutes if name == "minutes" else _as_share
         for i, row in enumerate(rows):
             yield f"{name if i == 0 else '':<10}{row['label']:<10}{_numbers(row, shown)}"
-    yield f"\n{'crashes, by day':<20}{'truth':>9}{'estimate':>10}   95 % interval"
+    yield f"\n{'at least one crash':<20}{'truth':>9}{'estimate':>10}   95 % interval"
     for day in answer["story"]:
         flag = "   forged reports detected" if day["warning"] else ""
         yield f"{day['day']:<20}{_numbers(day, _as_share)}{flag}"
-    worst = max(answer["story"], key=lambda day: float(day["truth"]))
-    yield f"\n{worst['day']}, by version{'truth':>6}{'estimate':>10}   95 % interval"
-    for part in worst["versions"]:
-        yield f"{part['version']:<22}{_numbers(part, _as_share)[2:]}"
+        if len(day["versions"]) > 1:
+            for part in sorted(day["versions"], key=lambda part: str(part["version"])):
+                yield f"  version {part['version']:<10}{_numbers(part, _as_share)}"
     yield f"\nWhat a report can reveal: {round_promise(survey.round_billionths)}."
     yield "Confidence intervals are about the people who reported; about 1 in 20 misses the truth."
 
