@@ -18,19 +18,9 @@ if TYPE_CHECKING:
     from deniable.shared.errors import DeniableError, InvalidAnswer, InvalidPerson, InvalidPolicy
 
 __all__ = [
-    "Budget",
-    "Client",
-    "DeniableError",
-    "Description",
-    "InvalidAnswer",
-    "InvalidPerson",
-    "InvalidPolicy",
-    "Outcome",
-    "Person",
-    "Policy",
-    "Summary",
-    "state_folder",
-]
+    "Budget", "Client", "DeniableError", "Description", "InvalidAnswer", "InvalidPerson",
+    "InvalidPolicy", "Outcome", "Person", "Policy", "Summary", "state_folder",
+]  # fmt: skip
 
 if not TYPE_CHECKING:  # otherwise type checkers would accept every name
     ERRORS = ["DeniableError", "InvalidAnswer", "InvalidPerson", "InvalidPolicy"]

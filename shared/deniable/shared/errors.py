@@ -38,15 +38,9 @@ from typing import Literal
 EnvelopeCode = Literal["unknown-survey", "closed", "early", "late", "bad-payload", "too-many"]
 # Codes in the problem document of a request:
 RequestCode = Literal[
-    "bad-body",
-    "too-many",
-    "too-long",
-    "rate-limited",
-    "invalid-survey",
-    "untrusted-survey",
-    "other-questions",
-    "list-full",
-]
+    "bad-body", "too-many", "too-long", "rate-limited", "invalid-survey", "untrusted-survey",
+    "other-questions", "list-full",
+]  # fmt: skip
 
 
 class DeniableError(Exception):

@@ -71,21 +71,10 @@ SHOW = "DENIABLE_SHOW"  # print an example of a report, and send nothing
 SWITCHES = ("DO_NOT_TRACK", "DENIABLE_OFF", SHOW)
 # Variables that continuous integration sets: its runs are not people.
 ROBOTS = (
-    "CI",
-    "CONTINUOUS_INTEGRATION",
-    "GITHUB_ACTIONS",
-    "GITLAB_CI",
-    "BUILDKITE",
-    "JENKINS_URL",
-    "TF_BUILD",
-    "TEAMCITY_VERSION",
-    "CIRCLECI",
-    "TRAVIS",
-    "APPVEYOR",
-    "BITBUCKET_BUILD_NUMBER",
-    "CODEBUILD_BUILD_ID",
-    "DRONE",
-)
+    "CI", "CONTINUOUS_INTEGRATION", "GITHUB_ACTIONS", "GITLAB_CI", "BUILDKITE", "JENKINS_URL",
+    "TF_BUILD", "TEAMCITY_VERSION", "CIRCLECI", "TRAVIS", "APPVEYOR", "BITBUCKET_BUILD_NUMBER",
+    "CODEBUILD_BUILD_ID", "DRONE",
+)  # fmt: skip
 NOT_GIVEN = "consent was not given; call client.consent(True) once the person agrees"
 CHANGED = "another program changed the ledger, so the ε already spent is unknown"
 

@@ -14,11 +14,5 @@ from deniable.server.archive.manifest import Part, rounds_of
 from deniable.server.archive.round_files import archive_round, write_round
 
 __all__ = [
-    "Fold",
-    "Part",
-    "archive_round",
-    "fold_part",
-    "recount",
-    "rounds_of",
-    "write_round",
-]
+    "Fold", "Part", "archive_round", "fold_part", "recount", "rounds_of", "write_round",
+]  # fmt: skip

@@ -18,10 +18,7 @@ def _arguments(parser: ArgumentParser) -> None:
     )
     parser.add_argument("--kind", choices=tuple(KINDS), required=True, help="kind of the question")
     parser.add_argument(
-        "--epsilon",
-        metavar="E",
-        default="1",
-        help="above 0, at most 20 (default: %(default)s)",
+        "--epsilon", metavar="E", default="1", help="above 0, at most 20 (default: %(default)s)"
     )
     fields = (field for kind in KINDS.values() for field in kind.plan_fields)
     for field in {field.name: field for field in fields}.values():
@@ -63,12 +60,7 @@ def _arguments(parser: ArgumentParser) -> None:
 
 def _run(args: Namespace) -> int:
     from deniable.server.planning.forecast import plan
-    from deniable.server.planning.planned_question import (
-        asked,
-        check_error,
-        check_people,
-        check_values,
-    )
+    from deniable.server.planning.planned_question import asked, check_count, check_error
 
     people, error = args.people, args.error
     if people is None and error is None:
@@ -76,10 +68,10 @@ def _run(args: Namespace) -> int:
     question = asked(args.kind, args.epsilon, vars(args), args.mechanism)
     forecast = plan(
         question,
-        None if people is None else check_people(people),
+        None if people is None else check_count("people", people),
         None if error is None else check_error(error),
         args.bytes,
-        check_values(args.values),
+        check_count("values", args.values),
     )
     return show(args, forecast, _lines(forecast))
 

@@ -74,30 +74,24 @@ def population_mean(values: Array, counts: Array, confidence: float, looks: bool
     return (anytime_mean if looks else bounded_mean)(values, counts, confidence)
 
 
-def bounded_mean(values: Array, counts: Array, confidence: float) -> Interval:
-    """Return limits of the mean that reports were drawn from, for each row of ascending values."""
-    ((low,), (high,)) = bounded_means(values, counts, [confidence])
-    return low, high
+def bounded_mean(values: Array, counts: Array, confidence: float | Sequence[float]) -> Interval:
+    """Return limits of the mean that reports were drawn from, for each row of ascending values.
 
-
-def bounded_means(values: Array, counts: Array, confidences: Sequence[float]) -> Array:
-    """Return the lower and then the upper limits, one after another for each confidence.
-
-    All of them are searched together, because a step takes as long for one row as for many.
+    With several confidences, their limits come one after another. All are searched together,
+    because a step takes as long for one row as for many.
     """
     values, counts = np.broadcast_arrays(values, counts)
-    sides = np.stack([-values[..., ::-1], values]), np.stack([counts[..., ::-1], counts])
-    times = len(confidences)
-    both, shapes = (np.repeat(side[:, None], times, axis=1) for side in sides)
-    tails = (1 - np.array(confidences)) / 2
-    tail = np.broadcast_to(tails.reshape(-1, *[1] * (values.ndim - 1)), both.shape[:-1])
-    low, high = _upper(both, shapes, tail)
-    return np.stack([-low, high])
+    tails = (1 - np.array(confidence)) / 2
+    tails = tails.reshape(*tails.shape, *[1] * values.ndim)
+    sides = (-values[..., ::-1], counts[..., ::-1]), (values, counts)
+    both = (np.broadcast_arrays(*side, tails) for side in sides)
+    low, high = _upper(*map(np.stack, zip(*both, strict=True)))
+    return -low, high
 
 
 def _upper(values: Array, counts: Array, tail: Array) -> Array:
     """Compute rows with the same number of values together: zeros would change the rounding."""
-    shape, tail = values.shape, tail.ravel()
+    shape, tail = values.shape, tail[..., 0].ravel()
     values, shapes = (array.reshape(-1, shape[-1]) for array in (values, counts))
     shapes = shapes + (np.arange(shape[-1]) == shape[-1] - 1)
     used = shapes > 0

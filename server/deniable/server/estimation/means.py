@@ -30,7 +30,7 @@ import numpy as np
 
 from deniable.server.estimation.mean_limits import (
     anytime_mean_of_these,
-    bounded_means,
+    bounded_mean,
     mean_limits,
     mean_noise,
     mean_step,
@@ -76,9 +76,8 @@ class MeanEstimator(Estimator):
     def likes(self, confidence: float, joint: float) -> tuple[Interval, Interval]:
         if self.looks or joint == confidence:
             return super().likes(confidence, joint)
-        values = positions(self.mechanism)
-        low, high = bounded_means(values, self._counts, [confidence, joint])
-        first, second = map(self._in_units, zip(low, high, strict=True))
+        limits = bounded_mean(positions(self.mechanism), self._counts, [confidence, joint])
+        first, second = map(self._in_units, zip(*limits, strict=True))
         return first, second
 
     def these(self, confidence: float) -> Interval:

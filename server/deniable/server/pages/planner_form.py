@@ -16,8 +16,8 @@ from deniable.server.planning.planned_question import (
     Asked,
     WrongField,
     asked,
+    check_count,
     check_error,
-    check_people,
     choose,
     field_of,
 )
@@ -122,7 +122,7 @@ def read_form(typed: Mapping[str, str], fixed: Asked | None = None) -> Form:
         form.kind, form.epsilon, form.asked = fixed["kind"], fixed["epsilon"], fixed
     form.by_error = bool(form.text("error")) or form.text("by") == "error"
     if form.text("people") or not form.by_error:
-        people = form.read("people", lambda text: check_people(_count(text)))
+        people = form.read("people", lambda text: check_count("people", _count(text)))
         form.people = people or round(form.slid("people") or DEFAULT_PEOPLE)
     if form.by_error:
         error = form.read("error", lambda text: check_error(_number(text)))

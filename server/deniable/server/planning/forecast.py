@@ -173,11 +173,12 @@ def sentences(forecast: Forecast, margin: Callable[[float], str]) -> list[str]:
 
 def _counted(over: Over) -> str:
     """Return the part of a round that is asked about, and who counts among the people."""
-    asked = f"In each round this asks {'for ' * ('whether' not in ENGLISH[f'over_{over}'])}"
-    asked += f'{ENGLISH[f"over_{over}"]} (over = "{over}").'
-    if over == "first":
-        return asked
-    return f"{asked} Count only people whose app runs again after the round, within its grace."
+    words = ENGLISH[f"over_{over}"]
+    asked = (
+        f'In each round this asks {"" if "whether" in words else "for "}{words} (over = "{over}").'
+    )
+    again = " Count only people whose app runs again after the round, within its grace."
+    return asked + again * (over != "first")
 
 
 # Half widths of the 95 % interval

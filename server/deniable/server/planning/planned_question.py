@@ -45,16 +45,12 @@ def asked(
     return question | KINDS[kind].planned(values)
 
 
-def check_people(people: int) -> int:
-    if not 1 <= people <= MAX_PEOPLE:
-        raise WrongField("people", f"1 to {MAX_PEOPLE:,} people, not {people}")
-    return people
-
-
-def check_values(values: int) -> int:
-    if not 1 <= values <= KEPT_VALUES:
-        raise WrongField("values", f"1 to {KEPT_VALUES:,} values, not {values}")
-    return values
+def check_count(field: str, count: int) -> int:
+    """Return a number of people, or of a label's values."""
+    most = {"people": MAX_PEOPLE, "values": KEPT_VALUES}[field]
+    if not 1 <= count <= most:
+        raise WrongField(field, f"1 to {most:,} {field}, not {count}")
+    return count
 
 
 def check_error(error: float) -> float:

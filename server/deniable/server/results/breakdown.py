@@ -107,7 +107,8 @@ def _answers(
     cache: EstimateCache, survey: Survey, question: Question, slices: Sequence[Slice]
 ) -> Iterator[QuestionResult]:
     """Yield the results of one question in each slice, with joint intervals over its label."""
-    counts = [Counts.of(survey, question, part.tally, part.looks, FEWEST) for part in slices]
+    made = [Counts.of(survey, question, part.tally, part.looks) for part in slices]
+    counts = [Counts(m.cells, m.reports, m.looks, m.enough and m.reports >= FEWEST) for m in made]
     for values, members in groupby(zip(slices, counts, strict=True), lambda pair: pair[0].values):
         group = [made for _, made in members]
         yield from question_rounds(cache, survey, question, group, None, FEWEST, values)

@@ -96,13 +96,10 @@ class EstimateCache:
 
         if not together:
             return self.get([(key, counts.key) for counts in rounds], make_missing, rows)
-        every = range(len(rounds))
         digest = blake2b(b"".join(counts.cells.tobytes() for counts in rounds)).digest()
         about = key, digest, *((counts.reports, counts.looks) for counts in rounds)
-        (made,) = self.get(
-            [about], lambda _: [[*make_missing([*every])]], lambda made: sum(map(rows, made))
-        )
-        return made
+        every = [*range(len(rounds))]
+        return self.get([about], lambda _: [[*make_missing(every)]], lambda m: sum(map(rows, m)))[0]
 
     def statements(
         self,
@@ -161,18 +158,12 @@ class Counts:
 
     @classmethod
     def of(
-        cls,
-        survey: Survey,
-        question: Question,
-        tally: RoundTally | None,
-        looks: bool = False,
-        fewest: int = 0,
+        cls, survey: Survey, question: Question, tally: RoundTally | None, looks: bool = False
     ) -> Counts:
-        """Return the counts; there are enough of them from `fewest` reports on."""
         if tally is None:
             return cls(np.zeros(question.mechanism.cells, np.int64), 0, looks, enough=False)
         reports, cells = tally.of(survey, question)
-        return cls(cells, reports, looks, reports >= max(survey.minimum_reports, fewest))
+        return cls(cells, reports, looks, reports >= survey.minimum_reports)
 
     @cached_property
     def key(self) -> Hashable:

@@ -10,13 +10,7 @@ from pathlib import Path
 
 from deniable.server.store.label_counts import NO_LABELS, OTHER, LabelCounts, LabelValue
 from deniable.server.store.postgres.database_address import Database
-from deniable.server.store.protocol import (
-    NO_SURVEY,
-    Damaged,
-    Store,
-    StoreLost,
-    Transaction,
-)
+from deniable.server.store.protocol import NO_SURVEY, Damaged, Store, StoreLost, Transaction
 from deniable.server.store.records import (
     Annotation,
     Cells,
@@ -43,42 +37,12 @@ STORES: dict[type, str] = {  # import paths of the store classes, by type of pla
 }
 
 __all__ = [
-    "FILE",
-    "NO_LABELS",
-    "NO_SURVEY",
-    "OTHER",
-    "STORES",
-    "Annotation",
-    "Cells",
-    "Damaged",
-    "Database",
-    "Event",
-    "Kept",
-    "LabelCounts",
-    "LabelValue",
-    "Place",
-    "PublicPage",
-    "PublishedSurvey",
-    "Purged",
-    "RegisterEntry",
-    "RoundTally",
-    "SqliteStore",
-    "State",
-    "Store",
-    "StoreLost",
-    "SurveyRow",
-    "Token",
-    "Transaction",
-    "Unsettled",
-    "Upload",
-    "UploadKey",
-    "create_folder",
-    "create_store",
-    "first_fault",
-    "is_begun",
-    "next_entry",
-    "open_store",
-]
+    "FILE", "NO_LABELS", "NO_SURVEY", "OTHER", "STORES", "Annotation", "Cells", "Damaged",
+    "Database", "Event", "Kept", "LabelCounts", "LabelValue", "Place", "PublicPage",
+    "PublishedSurvey", "Purged", "RegisterEntry", "RoundTally", "SqliteStore", "State", "Store",
+    "StoreLost", "SurveyRow", "Token", "Transaction", "Unsettled", "Upload", "UploadKey",
+    "create_folder", "create_store", "first_fault", "is_begun", "next_entry", "open_store",
+]  # fmt: skip
 
 
 def create_store(place: Place) -> Store:

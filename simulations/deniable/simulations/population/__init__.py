@@ -28,16 +28,6 @@ from deniable.simulations.population.vectors import vector_sums
 from deniable.simulations.population.whole_numbers import grid_distribution, on_grid, whole_people
 
 __all__ = [
-    "JOINT",
-    "MARGINALS",
-    "MOMENTS",
-    "Tallies",
-    "drawn",
-    "fixed",
-    "grid_distribution",
-    "on_grid",
-    "rates",
-    "text_tally",
-    "vector_sums",
-    "whole_people",
-]
+    "JOINT", "MARGINALS", "MOMENTS", "Tallies", "drawn", "fixed", "grid_distribution", "on_grid",
+    "rates", "text_tally", "vector_sums", "whole_people",
+]  # fmt: skip

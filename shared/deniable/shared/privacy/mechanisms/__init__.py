@@ -30,19 +30,10 @@ from deniable.shared.privacy.mechanisms.subset_selection import SubsetSelection
 from deniable.shared.privacy.mechanisms.unary import Unary
 
 __all__ = [
-    "KClosest",
-    "KRandomizedResponse",
-    "LocalLaplace",
-    "OneBitMean",
-    "OptimalTable",
-    "ProjectiveGeometry",
-    "RandomizedResponse",
-    "SplitSign",
-    "SquareWave",
-    "SubsetSelection",
-    "Ternary",
-    "Unary",
-]
+    "KClosest", "KRandomizedResponse", "LocalLaplace", "OneBitMean", "OptimalTable",
+    "ProjectiveGeometry", "RandomizedResponse", "SplitSign", "SquareWave", "SubsetSelection",
+    "Ternary", "Unary",
+]  # fmt: skip
 
 # Where errors are equal, the first mechanism is used, because its report is shorter.
 DESIGNS: list[type[SupportDesign]] = [
@@ -53,13 +44,8 @@ DESIGNS: list[type[SupportDesign]] = [
     ProjectiveGeometry,
 ]
 TABLES: list[type[NumberTable]] = [
-    OneBitMean,
-    LocalLaplace,
-    Ternary,
-    SplitSign,
-    OptimalTable,
-    SquareWave,
-]
+    OneBitMean, LocalLaplace, Ternary, SplitSign, OptimalTable, SquareWave,
+]  # fmt: skip
 VECTORS: list[type[VectorDesign]] = [KClosest]
 
 GROUPED: list[type[GroupedDesign]] = [grouped(made) for made in DESIGNS if made.kind == "choice"]
