@@ -30,11 +30,7 @@ from numpy.random import Generator
 
 from deniable.server.estimation.amplification import report_epsilon
 from deniable.server.estimation.shares import support_counts, unbiased_share
-from deniable.server.planning.forecast import (
-    ADD_OR_DELETE,
-    REPLACE_ONE,
-    largest_information,
-)
+from deniable.server.planning.forecast import ADD_OR_DELETE, REPLACE_ONE, largest_information
 from deniable.shared.privacy.families.support import SupportDesign
 from deniable.shared.privacy.mechanisms import support_design
 from deniable.simulations.central.discrete_laplace import GeometricCounts, discrete_laplace

@@ -48,12 +48,9 @@ CUT_OFF = (
     "lost; otherwise a disk has damaged it, and the last acknowledged reports may be lost"
 )
 LOST = (  # a full disk is not listed: it only needs more space
-    sqlite3.SQLITE_IOERR,
-    sqlite3.SQLITE_CORRUPT,
-    sqlite3.SQLITE_NOTADB,
-    sqlite3.SQLITE_READONLY,
+    sqlite3.SQLITE_IOERR, sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_READONLY,
     sqlite3.SQLITE_CANTOPEN,
-)
+)  # fmt: skip
 
 
 def create_folder(data: Path) -> None:

@@ -37,12 +37,8 @@ __all__ = [
 
 # Where errors are equal, the first mechanism is used, because its report is shorter.
 DESIGNS: list[type[SupportDesign]] = [
-    RandomizedResponse,
-    KRandomizedResponse,
-    SubsetSelection,
-    Unary,
-    ProjectiveGeometry,
-]
+    RandomizedResponse, KRandomizedResponse, SubsetSelection, Unary, ProjectiveGeometry,
+]  # fmt: skip
 TABLES: list[type[NumberTable]] = [
     OneBitMean, LocalLaplace, Ternary, SplitSign, OptimalTable, SquareWave,
 ]  # fmt: skip
