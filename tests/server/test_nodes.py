@@ -319,4 +319,5 @@ def test_each_survey_of_a_store_has_a_label_key_of_its_own(pair: Pair) -> None:
     other = published(pair.other, survey(name="other"))
     keys = {row.label_key for row in pair.one.surveys()}
     assert keys == {pair.asked.label_key, other.label_key}
+    assert len(keys) == 2
     assert {len(key) for key in keys} == {KEY_BYTES}

@@ -137,11 +137,11 @@ def test_an_interval_without_its_extra_report_fails_the_same_check(
 
     def without(values: np.ndarray, counts: np.ndarray, tail: np.ndarray) -> np.ndarray:
         ends = []
-        for index in np.ndindex(tail.shape):
+        for index in np.ndindex(tail.shape[:-1]):
             seen = counts[index] > 0
             fewer = counts[index][seen] - np.eye(seen.sum())[-1]
-            ends.append(upper(values[index][None, seen], fewer[None], tail[index][None]))
-        return np.array(ends).reshape(tail.shape)
+            ends.append(upper(values[index][None, seen], fewer[None], tail[index][None, :1]))
+        return np.array(ends).reshape(tail.shape[:-1])
 
     monkeypatch.setattr(mean_limits, "_upper", without)
     found = {row.tobytes(): bounded_mean(values, row, 0.95) for row in np.unique(counts, axis=0)}
