@@ -18,13 +18,14 @@ from deniable.shared.sealed_envelope import SEALED_TYPE, parse_sealed, unseal
 from deniable.shared.survey.document import parse_document, parse_toml, render_document
 from deniable.shared.survey.keys import public_hex
 from tests.client.scripted import KEY, LATER, TODAY, Script, bit, document
-from tests.conformance.ledger import WIDE_SURVEY
 from tests.eventually import PATIENCE
 from tests.node import NODE
 from tests.shared.test_vectors import vectors
 from tests.survey_texts import YEARS, label, question, survey_text
 
 ROOT = Path(__file__).parents[2]
+OPTIONS = [f"option {number}" for number in range(256)]
+WIDE_SURVEY = question("browser", "choice", "0.1", mechanism="unary", options=OPTIONS)
 BEGIN = """
     import {{ Client, Policy }} from "./client/javascript/src/index.js";
     import {{ fileStorage }} from "./client/javascript/src/file-storage.js";
