@@ -24,7 +24,7 @@ from typing import NamedTuple
 ROOT = Path(__file__).resolve().parent.parent
 LIMITS = Path(__file__).with_name("style_limits.json")
 PRODUCT = ("client", "server", "shared", "simulations")
-SUFFIXES = (".py", ".md", ".html", ".js", ".mjs")
+SUFFIXES = (".py", ".md", ".txt", ".html", ".js", ".mjs")
 NOT_OURS = re.compile(r"(^|/)(\.venv|golden|vectors|_static|node_modules)/")
 
 MAX_FILES = 320

@@ -12,7 +12,7 @@ and axes, which the page replaces by the reader's light or dark text colour.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
@@ -144,6 +144,7 @@ def new_figure(width: float = 7.0, height: float = 4.6) -> matplotlib.figure.Fig
 
 # Curves and panels
 
+Draw = Callable[[], "matplotlib.figure.Figure"]
 Form = Literal["marked", "line", "points", "limit"]
 LIMITED_MODELS = ("local", "central")
 LINES_AND_POINTS = "Lines are formulas, points are simulations, dotted lines are limits."
@@ -229,6 +230,10 @@ def draw(
     return figure
 
 
+def drawing(*panels: Panel, title: str = "", **more: Any) -> Draw:  # Any: arguments of `draw`
+    return lambda: draw(panels, title, **more)
+
+
 def _draw_panel(panel: Panel, axes: matplotlib.axes.Axes) -> None:
     axes.set(xscale=panel.scales[0], yscale=panel.scales[1], title=panel.title)
     axes.set(xlabel=panel.x, ylabel=panel.y)
@@ -271,22 +276,24 @@ def _legend_entry(c: Curve) -> Artist:
 # The standard figures
 
 
-def error_figure(
-    name: str,
-    caption: str,
+def error_figure(name: str, caption: str, *what: Any, **more: Any) -> Figure:  # Any: see `errors`
+    return Figure(name, f"{caption} {LINES_AND_POINTS}", errors(*what, **more))
+
+
+def errors(
     rows: Rows,
     estimators: Sequence[Estimator],
     title: str,
     unit: Unit = POINTS,
     x: str = "people",
     targets: Sequence[Target] = BOTH,
-) -> Figure:
+) -> Draw:
     """Return a figure of errors against x, with a panel per target and the limit of each model."""
     panels = [
         error_panel(target.label if len(targets) > 1 else "", rows, estimators, target, unit, x)
         for target in targets
     ]
-    return Figure(name, f"{caption} {LINES_AND_POINTS}", lambda: draw(panels, title))
+    return drawing(*panels, title=title)
 
 
 def error_panel(
@@ -320,9 +327,11 @@ def error_panel(
     return Panel(title, curves, x, unit.words)
 
 
-def ratio_figure(
-    name: str,
-    caption: str,
+def ratio_figure(name: str, caption: str, *what: Any, **more: Any) -> Figure:  # Any: see `ratios`
+    return Figure(name, caption, ratios(*what, **more))
+
+
+def ratios(
     panels: Sequence[tuple[str, Rows, Value]],
     estimators: Sequence[Estimator],
     x: str,
@@ -330,7 +339,7 @@ def ratio_figure(
     title: str = "",
     words: str = "",
     bar: tuple[Value, Value] | None = None,
-) -> Figure:
+) -> Draw:
     """Return a figure of errors divided by their limit, with a line at 1.
 
     Each of `panels` has a title, rows and the ratio. `words` is the label of the x axis. `bar` has
@@ -346,7 +355,7 @@ def ratio_figure(
         ]
         return Panel(heading, curves, words or x, unit, reference=1.0)
 
-    return Figure(name, caption, lambda: draw([panel(*parts) for parts in panels], title))
+    return drawing(*(panel(*parts) for parts in panels), title=title)
 
 
 def price_curves(
@@ -391,9 +400,11 @@ def price_curves(
     )
 
 
-def price_figure(
-    name: str, caption: str, rows: Rows, local: Estimator, centrals: Sequence[Estimator], x: str
-) -> Figure:
+def price_figure(name: str, caption: str, *what: Any) -> Figure:  # Any: see `prices`
+    return Figure(name, caption, prices(*what))
+
+
+def prices(rows: Rows, local: Estimator, centrals: Sequence[Estimator], x: str) -> Draw:
     """Return a figure of prices per person: a panel per central estimator, a line per ε."""
     epsilons = dict.fromkeys(str(row["epsilon"]) for row in rows)
     looks = dict(zip(epsilons, distinct_looks(len(epsilons)), strict=True))
@@ -406,4 +417,4 @@ def price_figure(
         ]
         return Panel(central.label, curves, x, "price of locality / people")
 
-    return Figure(name, caption, lambda: draw([panel(one) for one in centrals], columns=3))
+    return drawing(*map(panel, centrals), columns=3)

@@ -19,7 +19,7 @@ answer is a fair coin, so a blind guess is right with probability one half.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 from numpy.random import Generator
@@ -32,8 +32,9 @@ from deniable.shared.privacy.mechanisms import RandomizedResponse
 from deniable.simulations.engine import figures, option
 from deniable.simulations.engine.estimators import Rows, middle, number
 from deniable.simulations.engine.figures import LOOKS, Curve
-from deniable.simulations.engine.sentences import paragraphs, percent
-from deniable.simulations.engine.study import Cell, Figure, Options, Report, Row, Study, Table
+from deniable.simulations.engine.page_text import PageText
+from deniable.simulations.engine.sentences import percent
+from deniable.simulations.engine.study import Cell, Options, Report, Row, Table
 from deniable.simulations.studies.repetition import Scheme
 
 COUNTS_PER_PERSON = 4
@@ -145,49 +146,22 @@ def family_variation(epsilon: Epsilon, family: int) -> float:
 
 
 def report(options: Options, found: Sequence[Row]) -> Report:
-    rows, people = Rows(found), options["people"]
-    return Report(
-        _findings(options, rows, middle(options["epsilon"])),
-        [
-            Figure(
-                "reconstruct",
-                f"The share of {people} answers that an attacker finds, from {COUNTS_PER_PERSON} "
-                "counts per person against the error of the counts, and from deniable reports. The "
-                "dotted line is a blind guess.",
-                lambda: figures.draw([_panel(rows.at(attack="reconstruct"), people)]),
-            )
-        ],
-        [_table(rows)],
-        paragraphs(
-            """Each count is over a random half of the people and has a uniform error. The attacker
-            solves a linear program, which takes a tenth of a second. One answer is the difference
-            of two counts: of everyone, and of everyone else. Reports are drawn by the mechanism of
-            real devices.
-
-            Probabilities for rounds and families are exact sums over binomials: they use all
-            reports about the answer in common. The reports of a family of k people are k ε-private
-            together, so their total variation distance is at most tanh(k ε / 2); the exact sum
-            gives the actual value."""
-        ),
-    )
-
-
-def _findings(options: Options, rows: Rows, epsilon: str) -> list[str]:
-    counts = rows.at(attack="reconstruct", model="none")
-    first, second = counts[0], counts[min(1, len(counts) - 1)]
+    rows, people, epsilon = Rows(found), options["people"], middle(options["epsilon"])
+    found_by = rows.at(attack="reconstruct")
+    counts = found_by.at(model="none")
     (guess,) = rows.at(attack="difference", model="local", epsilon=epsilon)
-    rounds, family = (rows.at(attack=one, epsilon=epsilon)[-1] for one in ("average", "family"))
-    return paragraphs(
-        f"""{COUNTS_PER_PERSON * options["people"]} counts of {options["people"]} people reveal
-        {percent(first["right"])} of the answers if each has an error of at most
-        {first["parameter"]}, and {percent(second["right"])} if it is at most {second["parameter"]}.
-        From deniable reports at ε {epsilon}, the best guesses are right in
-        {percent(guess["right"])} of cases.
-
-        Repetition with fresh noise weakens that protection: after {rounds["parameter"]} rounds,
-        {percent(rounds["right"])} of guesses are right. An answer that {family["parameter"]} people
-        have in common is guessed correctly with probability {percent(family["right"])}."""
-    )
+    repeated, shared = (rows.at(attack=one, epsilon=epsilon)[-1] for one in ("average", "family"))
+    values = {
+        "per_person": COUNTS_PER_PERSON,
+        "counts": COUNTS_PER_PERSON * people,
+        "first": counts[0],
+        "second": counts[min(1, len(counts) - 1)],
+        "guess": guess,
+        "repeated": repeated,
+        "shared": shared,
+    }
+    drawn = figures.drawing(_panel(found_by, people))
+    return TEXT.report(options, values, {"reconstruct": drawn}, [_table(rows)])
 
 
 def _table(rows: Rows) -> Table:
@@ -210,25 +184,22 @@ def _table(rows: Rows) -> Table:
 
 def _panel(rows: Rows, people: int) -> figures.Panel:
     """Return the curve from counts, and a level for each ε of deniable reports."""
-    counts = rows.at(model="none")
-    ends = {number(row, "parameter") for row in counts}
-    curves = figures.formula_and_points(
-        *(counts, LOOKS[1], f"from {COUNTS_PER_PERSON * people} counts", "parameter"),
-        lambda row: 100 * number(row, "measured"),
-        lambda row: 100 * number(row, "measured"),
-        lambda row: 300 * number(row, "error"),
+    counts, reports = rows.at(model="none"), rows.at(model="local")
+    label = f"from {COUNTS_PER_PERSON * people} counts"
+    line, points = figures.formula_and_points(
+        *(counts, LOOKS[1], label, "parameter"),
+        *(_percent("measured"), _percent("measured"), _percent("error", 3)),
     )
-    reports = rows.at(model="local")
     levels = [
         Curve(
-            [(end, 100 * number(row, "right"), 0.0) for end in sorted(ends)],
+            [(end, 100 * number(row, "right"), 0.0) for end, _, _ in line.points],
             *(look, f"deniable reports, ε {row['epsilon']}", "line"),
         )
         for row, look in zip(reports, figures.distinct_looks(len(reports), LOOKS[1:2]), strict=True)
     ]
     return figures.Panel(
         f"Answers of {people} people that an attacker finds",
-        [*curves, *levels],
+        [line, points, *levels],
         *("largest error of a count, in people", "answers found, %"),
         scales=("linear", "linear"),
         reference=50,
@@ -236,28 +207,17 @@ def _panel(rows: Rows, people: int) -> figures.Panel:
     )
 
 
-def _list(name: str, default: str, least: int, most: int, words: str) -> option.Option:
-    return option.Option(name, default, option.several(option.whole(least, most)), words)
+def _percent(key: str, times: int = 1) -> Callable[[Row], float]:
+    return lambda row: 100 * times * number(row, key)
 
 
-STUDY = Study(
-    name="attack",
-    question="What does an attacker learn about one person?",
-    options=(
-        option.epsilons("0.5,1,2"),
-        option.Option(
-            "people", 60, option.whole(10, 200), "people whose answers are attacked", "N"
-        ),
-        _list("off", "0,2,4,8", 0, 1000, "largest errors of a count"),
-        _list("rounds", "1,10,100", 1, 400, "how many rounds ask one question"),
-        _list("family", "1,3,10", 1, 1000, "how many people share one answer"),
-        option.repetitions(20),
-    ),
-    cells=cells,
-    run=run,
-    report=report,
-    formulas=(
-        ("probability of guessing an answer from its report, at most", r"\dfrac{e^ε}{1 + e^ε}"),
-        ("total variation distance of the reports of a family of k, at most", r"\tanh(k ε / 2)"),
-    ),
+OPTIONS = (
+    option.epsilons("0.5,1,2"),
+    option.Option("people", 60, option.whole(10, 200), "people whose answers are attacked", "N"),
+    option.sizes("off", "0,2,4,8", 0, 1000, "largest errors of a count"),
+    option.sizes("rounds", "1,10,100", 1, 400, "how many rounds ask one question"),
+    option.sizes("family", "1,3,10", 1, 1000, "how many people share one answer"),
+    option.repetitions(20),
 )
+TEXT = PageText("attack")
+STUDY = TEXT.study(OPTIONS, cells, run, report)

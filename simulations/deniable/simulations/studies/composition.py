@@ -34,9 +34,10 @@ from scipy.stats import binom
 
 from deniable.simulations.engine import option
 from deniable.simulations.engine.estimators import Rows, grid, middle, number
-from deniable.simulations.engine.figures import LOOKS, Panel, curve, draw
-from deniable.simulations.engine.sentences import figure, paragraphs, table
-from deniable.simulations.engine.study import Cell, Figure, Options, Report, Row, Study
+from deniable.simulations.engine.figures import LOOKS, Draw, Panel, curve, drawing
+from deniable.simulations.engine.page_text import PageText
+from deniable.simulations.engine.sentences import figure, table
+from deniable.simulations.engine.study import Cell, Options, Report, Row
 
 MAX_ROUNDS = 100_000
 LOSS_STEP = 1e-4  # grid of the privacy loss distributions
@@ -149,19 +150,20 @@ ACCOUNTS = {  # name: (label, look)
     "sampled-rdp": ("sampled, Rényi", LOOKS[1]),
     "sampled-pld": ("sampled, numerical", LOOKS[3]),
 }
+LOCAL = {"basic": basic, "advanced": advanced, "rdp": rdp, "clt": clt, "exact": exact}
+CENTRAL = ("gaussian", "sampled-rdp", "sampled-pld")
 
 
 def run(cell: Cell, generator: Generator) -> Sequence[Row]:  # noqa: ARG001 # nothing is random
     epsilon, rounds, delta = float(cell["epsilon"]), int(cell["rounds"]), float(cell["delta"])
     mu, rate = gaussian_mu(epsilon, delta), float(cell["sampling"])
-    accounts = {"basic": basic, "advanced": advanced, "rdp": rdp, "clt": clt, "exact": exact}
-    totals = {name: account(epsilon, rounds, delta) for name, account in accounts.items()}
+    totals = {name: account(epsilon, rounds, delta) for name, account in LOCAL.items()}
     totals["gaussian"] = gaussian(mu, rounds, delta)
     totals["sampled-rdp"] = sampled_rdp(mu, rate, rounds, delta)
     totals["sampled-pld"] = sampled_pld(mu, rate, rounds, delta)
     return [
         {
-            "model": "local" if name in accounts else "central",
+            "model": "local" if name in LOCAL else "central",
             "account": name,
             "epsilon": str(cell["epsilon"]),
             "rounds": rounds,
@@ -174,68 +176,39 @@ def run(cell: Cell, generator: Generator) -> Sequence[Row]:  # noqa: ARG001 # no
 
 
 def report(options: Options, found: Sequence[Row]) -> Report:
-    rows, epsilon, delta = Rows(found), middle(options["epsilon"]), options["delta"]
-    rounds, percent = middle(options["rounds"]), f"{100 * options['sampling']:g} %"
-    cell = rows.at(epsilon=options["epsilon"][0], rounds=rounds)
-    total = {row["account"]: figure(number(row, "total")) for row in cell}
+    rows, epsilon, rounds = Rows(found), middle(options["epsilon"]), middle(options["rounds"])
+    first = options["epsilon"][0]
+    totals = {row["account"]: row for row in rows.at(epsilon=first, rounds=rounds)}
+    values = {
+        "first": first,
+        "percent": f"{100 * options['sampling']:g} %",
+        **{name: totals[name] for name in ("basic", "exact", "gaussian")},
+        "sampled": totals["sampled-pld"],
+    }
 
-    def totals(name: str, caption: str, title: str, accounts: Sequence[str]) -> Figure:
-        curves = []
-        for one in accounts:
-            label, look = ACCOUNTS[one]
-            mine = rows.at(epsilon=epsilon, account=one)
-            curves.append(curve(mine, look, "rounds", "total", label))
-        panel = Panel(title, curves, "rounds", "ε of all rounds")
-        return Figure(name, caption, lambda: draw([panel]))
+    def curves(title: str, *accounts: str) -> Draw:
+        shown = [
+            curve(rows.at(epsilon=epsilon, account=one), look, "rounds", "total", label)
+            for one in accounts
+            for label, look in [ACCOUNTS[one]]
+        ]
+        return drawing(Panel(title, shown, "rounds", "ε of all rounds"))
 
-    return Report(
-        paragraphs(
-            f"""{rounds:,} reports at ε {options["epsilon"][0]} cost a total ε of {total["basic"]}
-            if they are added up, as the client does. If the guarantee may fail with probability
-            {delta:g}, the exact total is {total["exact"]}; no smaller number is valid.
-
-            A trusted server whose answers have the same ε reaches a total of {total["gaussian"]},
-            or {total["sampled-pld"]} if each answer uses a random {percent} of the people. Devices
-            gain nothing from sampling, because the server sees who answers."""
-        ),
-        [
-            totals(
-                "local",
-                f"The total ε of one device's reports at ε {epsilon} each. 'basic' is their sum; "
-                f"the other accounts may fail with probability {delta:g}. The central limit is an "
-                "approximation without a guarantee. No valid account is below 'exact'.",
-                f"One device's reports, ε {epsilon} each",
-                ("basic", "advanced", "rdp", "clt", "exact"),
-            ),
-            totals(
-                "curator",
-                "The total ε of a trusted server's answers with Gaussian noise, about all people "
-                f"or about {percent} of them, sampled again in each round. 'exact' is the total "
-                "of a device's reports.",
-                "Device and trusted server",
-                ("exact", "gaussian", "sampled-rdp", "sampled-pld"),
-            ),
-        ],
+    return TEXT.report(
+        options,
+        values,
+        {
+            "local": curves(f"One device's reports, ε {epsilon} each", *LOCAL),
+            "curator": curves("Device and trusted server", "exact", *CENTRAL),
+        },
         [
             table(
-                f"ε of all rounds, δ = {delta:g}",
+                f"ε of all rounds, δ = {options['delta']:g}",
                 rows,
                 {"ε of one": "epsilon", "rounds": "rounds"},
                 {label: _total_of(account) for account, (label, _) in ACCOUNTS.items()},
             )
         ],
-        paragraphs(
-            """Randomized response is the worst of all mechanisms with its ε, so its exact
-            composition (Kairouz, Oh, Viswanath) bounds the total of any reports with this ε.
-
-            The client adds up ε, so its guarantee holds with δ = 0 against an attacker who has all
-            reports. The other accounts show how large the safety margin of this sum is.
-
-            The trusted server adds the least noise that makes one answer (ε, δ)-private. For
-            sampled rounds, neighbours differ by one person who is added or removed. Their total is
-            computed from Rényi divergences, and numerically from privacy loss distributions
-            (dp-accounting), which never understate it."""
-        ),
     )
 
 
@@ -243,19 +216,5 @@ def _total_of(account: str) -> Callable[[Rows], str]:
     return lambda group: figure(number(group.at(account=account)[0], "total"))
 
 
-STUDY = Study(
-    name="compose",
-    question="How much privacy do many rounds cost together?",
-    options=OPTIONS,
-    cells=grid("epsilon", "rounds"),
-    run=run,
-    report=report,
-    formulas=(
-        ("sum of T rounds", r"T ε"),
-        ("advanced composition", r"\sqrt{2T \ln(1 / δ)}\, ε + T ε (e^ε - 1)"),
-        (
-            "exact, for reports of one bit",
-            r"δ = \sum_l \binom{T}{l} \dfrac{\max(0,\ e^{(T - l) ε} - e^{E + l ε})}{(1 + e^ε)^T}",
-        ),
-    ),
-)
+TEXT = PageText("compose")
+STUDY = TEXT.study(OPTIONS, grid("epsilon", "rounds"), run, report)

@@ -20,7 +20,7 @@ number of people that reaches a power.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -36,9 +36,10 @@ from deniable.shared.privacy.epsilon import Epsilon
 from deniable.shared.privacy.mechanisms import RandomizedResponse
 from deniable.simulations.central.discrete_laplace import tulap, tulap_below
 from deniable.simulations.engine import option, sentences
-from deniable.simulations.engine.estimators import Estimator, Rows, middle, number, sweep
-from deniable.simulations.engine.figures import LOOKS, Curve, Panel, curve, draw
-from deniable.simulations.engine.study import Cell, Figure, Options, Report, Row, Study
+from deniable.simulations.engine.estimators import Estimator, Rows, middle, number, sweep, value_of
+from deniable.simulations.engine.figures import LOOKS, Curve, Panel, curve, drawing
+from deniable.simulations.engine.page_text import PageText
+from deniable.simulations.engine.study import Cell, Options, Report, Row
 from deniable.simulations.studies.bit_reports import Array, binomial, least_enough, reported_rate
 
 Counts = NDArray[np.int64]
@@ -46,6 +47,7 @@ NONE = Estimator("none", "binomial", "no privacy", LOOKS[2])
 CENTRAL = Estimator("central", "tulap", "trusted server", LOOKS[1])
 LOCAL = Estimator("local", "randomized-response", "devices", LOOKS[0])
 ESTIMATORS = (NONE, CENTRAL, LOCAL)
+LEAST_ERROR = 0.001  # below this Monte-Carlo error, a single rejection weighs too much
 MAX_PEOPLE = 10**10  # the search for the people needed gives up at this number
 OPTIONS = (
     option.epsilons("0.1,0.5,1,2,4"),
@@ -163,89 +165,52 @@ def run(cell: Cell, generator: Generator) -> Sequence[Row]:
 
 
 def report(options: Options, found: Sequence[Row]) -> Report:
-    rows, epsilons, power = Rows(found), options["epsilon"], options["power"]
-    epsilon = middle(epsilons)
+    rows, power = Rows(found), options["power"]
+    epsilon, ends = middle(options["epsilon"]), (options["epsilon"][0], options["epsilon"][-1])
     shares = f"shares of {100 * options['low']:g} % and {100 * options['high']:g} %"
     kept = f"power {power:g}, level {options['level']:g}"
-    needed = {e: _needed(rows.at(epsilon=e)) for e in epsilons}
-    text = {one: _text(needed[epsilon][one]) for one in ESTIMATORS}
-    known = [
-        row for row in rows if number(row, "error") > 0.001
-    ]  # below that, a single rejection weighs too much
-    off = sentences.worst_deviation(known)
+    at_ends = [_needed(LOCAL)(rows.at(epsilon=end)) for end in ends]
+    known = [row for row in rows if number(row, "error") > LEAST_ERROR]
+    values = {
+        "shares": shares,
+        "needed": {one.model: _needed(one)(rows.at(epsilon=epsilon)) for one in ESTIMATORS},
+        "ends": ends,
+        "at_ends": at_ends,
+        "off": sentences.worst_deviation(known),
+    }
+    title = f"Power to distinguish {shares}, ε {epsilon}"
     powers = Panel(
-        f"Power to distinguish {shares}, ε {epsilon}",
-        _power_curves(rows.at(epsilon=epsilon), options),
-        *("people", "power, %", ("log", "linear")),
-        reference=100 * power,
-        limits=(0, 103),
+        *(title, _power_curves(rows.at(epsilon=epsilon), options), "people", "power, %"),
+        *(("log", "linear"), 100 * power, (0, 103)),
     )
-    curves = [
+    people = [
         curve(rows.of(one), one.look, "epsilon", "people_needed", one.label) for one in ESTIMATORS
     ]
-    people = Panel(f"People needed, {kept}", curves, "ε", "people needed")
-    return Report(
-        sentences.paragraphs(
-            f"""To distinguish {shares} with power {power:g} at ε {epsilon}, you need {text[NONE]}
-            people without privacy, {text[CENTRAL]} with a trusted server, and {text[LOCAL]} with
-            devices that randomize their answers.
-
-            At ε {epsilons[0]} you need {_text(needed[epsilons[0]][LOCAL])} devices, and at
-            ε {epsilons[-1]} {_text(needed[epsilons[-1]][LOCAL])}. No other reports with this ε and
-            no other test need fewer."""
-        ),
-        [
-            Figure(
-                "power",
-                f"The power to distinguish {shares}, against the number of people, at ε {epsilon}. "
-                "Lines are exact, and points are simulations. No test of the same model has more "
-                "power.",
-                lambda: draw([powers]),
-            ),
-            Figure(
-                "people",
-                f"The number of people needed for power {power:g}, against ε. Fewer is better.",
-                lambda: draw([people]),
-            ),
-        ],
-        [
-            sentences.table(
-                f"People needed to distinguish {shares}, {kept}",
-                rows,
-                {"ε": "epsilon"},
-                {one.label: lambda group, one=one: _text(_needed(group)[one]) for one in ESTIMATORS}
-                | {"devices / no privacy": _price},
-            )
-        ],
-        sentences.paragraphs(
-            f"""A test may mistake a share of {options["low"]:g} for {options["high"]:g} with
-            probability {options["level"]:g}. Each test is the most powerful one of its model.
-            Without privacy, it counts the true answers. With a trusted server, it adds Tulap noise
-            to the count. With devices, it counts randomized responses; no other way of randomizing
-            gives more power.
-
-            Power is an exact sum over a binomial distribution, with a coin at the boundary.
-
-            As a check, {options["repetitions"]:,} populations are simulated and tested for each
-            number of people. The largest difference from the exact power is {off:.1f} Monte-Carlo
-            standard errors."""
-        ),
+    columns = {one.label: _needed(one) for one in ESTIMATORS} | {"devices / no privacy": _price}
+    title = f"People needed to distinguish {shares}, {kept}"
+    return TEXT.report(
+        options,
+        values,
+        {
+            "power": drawing(powers),
+            "people": drawing(Panel(f"People needed, {kept}", people, "ε", "people needed")),
+        },
+        [sentences.table(title, rows, {"ε": "epsilon"}, columns)],
     )
 
 
-def _needed(rows: Rows) -> dict[Estimator, int | None]:
-    """Return the people needed by each estimator; None if more than `MAX_PEOPLE`."""
-    needed = {one: rows.of(one)[0]["people_needed"] for one in ESTIMATORS}
-    return {one: None if people is None else int(people) for one, people in needed.items()}
+def _needed(one: Estimator) -> Callable[[Rows], str]:
+    """Return a column with the number of people that the estimator needs, up to `MAX_PEOPLE`."""
 
+    def text(rows: Rows) -> str:
+        people = rows.of(one)[0]["people_needed"]
+        return "over ten billion" if people is None else f"{people:,}"
 
-def _text(people: int | None) -> str:
-    return "over ten billion" if people is None else f"{people:,}"
+    return text
 
 
 def _price(rows: Rows) -> str:
-    needed = _needed(rows)
-    none, local = needed[NONE], needed[LOCAL]
+    none, local = (value_of(rows.of(one)[0], "people_needed") for one in (NONE, LOCAL))
     return f"{local / none:,.1f}" if none and local else ""
 
 
@@ -267,25 +232,5 @@ def _power_curves(rows: Rows, options: Options) -> list[Curve]:
     return curves
 
 
-STUDY = Study(
-    name="test",
-    question="How many people are needed to distinguish two shares?",
-    options=OPTIONS,
-    cells=cells,
-    run=run,
-    report=report,
-    check=_check,
-    formulas=(
-        (
-            "probability of a yes from a device, if the share of yes is s",
-            r"\dfrac{1 + (e^ε - 1) s}{e^ε + 1}",
-        ),
-        (
-            "devices needed to distinguish shares s and t, approximately",
-            (
-                r"n \approx \dfrac{(z_α + z_β)^2 (V + s(1 - s))}{(t - s)^2}, \quad "
-                r"V = \dfrac{e^ε}{(e^ε - 1)^2}"
-            ),
-        ),
-    ),
-)
+TEXT = PageText("test")
+STUDY = TEXT.study(OPTIONS, cells, run, report, check=_check)

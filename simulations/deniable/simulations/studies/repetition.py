@@ -34,9 +34,10 @@ from deniable.shared.privacy.epsilon import ONE, Epsilon
 from deniable.shared.privacy.mechanisms import RandomizedResponse
 from deniable.simulations.engine import option
 from deniable.simulations.engine.estimators import Rows, middle, number, sweep
-from deniable.simulations.engine.figures import LOOKS, Panel, curve, draw
-from deniable.simulations.engine.sentences import figure, paragraphs, percent
-from deniable.simulations.engine.study import Cell, Figure, Options, Report, Row, Study, Table
+from deniable.simulations.engine.figures import LOOKS, Draw, Panel, curve, drawing
+from deniable.simulations.engine.page_text import PageText
+from deniable.simulations.engine.sentences import figure, percent
+from deniable.simulations.engine.study import Cell, Options, Report, Row, Table
 
 Array = NDArray[np.float64]
 SCHEMES = ("fresh", "kept", "two-stage", "latched")
@@ -201,39 +202,24 @@ def run(cell: Cell, generator: Generator) -> Sequence[Row]:  # noqa: ARG001 # no
 
 
 def report(options: Options, found: Sequence[Row]) -> Report:
-    rows, epsilon = Rows(found), middle(options["epsilon"])
+    rows, epsilon, last = Rows(found), middle(options["epsilon"]), max(options["rounds"])
     shown = rows.at(epsilon=epsilon)
-
-    def guesses(name: str, key: str, title: str, caption: str) -> Figure:
-        curves = [
-            curve(shown.at(scheme=scheme), look, "rounds", lambda r: 100 * number(r, key), scheme)
-            for scheme, look in zip(SCHEMES, LOOKS, strict=False)
-        ]
-        panel = Panel(
-            title, curves, "rounds", "guessed correctly, %",
-            scales=("log", "linear"), reference=50, limits=(48, 102),
-        )  # fmt: skip
-        return Figure(name, caption, lambda: draw([panel]))
-
-    return Report(
-        _findings(shown, epsilon, max(options["rounds"])),
-        [
-            guesses(
-                "answer",
-                "guess_right",
-                f"An answer that never changes, ε {epsilon}",
-                "The probability that an observer of all reports of one install guesses its answer "
-                f"correctly, at ε {epsilon} for one report. The dotted line is a blind guess. With "
-                "fresh noise, many reports average to the answer.",
-            ),
-            guesses(
-                "change",
-                "flip_right",
-                f"Changed halfway, or never, ε {epsilon}",
-                "The probability of deciding correctly whether an answer changed halfway or never. "
-                "A latched report reveals nothing about a change; the other schemes do.",
-            ),
-        ],
+    fresh, kept, two_stage, latched = (shown.at(scheme=s, rounds=last)[0] for s in SCHEMES)
+    change = "In a single round no answer changes, so only the answer itself can leak."
+    if kept["flip_shown"] is not None:
+        change = f"""If the answer changes once, kept (memoized) reports reveal the change and its
+        time with probability {percent(kept["flip_shown"])}. Two-stage reports of {last} rounds
+        can change the odds that it changed by a factor of
+        e^{figure(float(two_stage["flip_epsilon"] or 0))}. Latched reports reveal nothing about a
+        change."""
+    first = shown.at(scheme="fresh")[0]
+    return TEXT.report(
+        options,
+        {"first": first, "last": last, "fresh": fresh, "latched": latched, "change": change},
+        {
+            "answer": _guesses(shown, "guess_right", f"An answer that never changes, ε {epsilon}"),
+            "change": _guesses(shown, "flip_right", f"Changed halfway, or never, ε {epsilon}"),
+        },
         [
             _table(rows, "Answer guessed correctly", lambda r: percent(r["guess_right"])),
             _table(rows, "Change guessed correctly", lambda r: percent(r["flip_right"])),
@@ -243,38 +229,16 @@ def report(options: Options, found: Sequence[Row]) -> Report:
                 lambda r: "no limit" if r["flip_epsilon"] is None else f"{r['flip_epsilon']:.2f}",
             ),
         ],
-        paragraphs(
-            f"""All results are exact sums over binomials. The observer sees every report of one
-            install and makes the best guess. Beforehand, both answers are equally likely.
-
-            Two-stage noise keeps a report at {options["lasting"]} times ε and randomizes it again
-            in each round, so that a single report has ε.
-
-            Kept and two-stage reports protect an answer that never changes. They do not hide that
-            an answer changed, or when. Latched noise keeps ε whatever happens within its period. In
-            return, the estimates miss changes within the period."""
-        ),
     )
 
 
-def _findings(rows: Rows, epsilon: str, rounds: int) -> list[str]:
-    fresh, kept, two_stage, latched = (rows.at(scheme=s, rounds=rounds)[0] for s in SCHEMES)
-    first = rows.at(scheme="fresh")[0]
-    change = "In a single round no answer changes, so only the answer itself can leak."
-    if kept["flip_shown"] is not None:
-        change = f"""If the answer changes once, kept (memoized) reports reveal the change and its
-        time with probability {percent(kept["flip_shown"])}. Two-stage reports of {rounds} rounds
-        can change the odds that it changed by a factor of
-        e^{figure(float(two_stage["flip_epsilon"] or 0))}. Latched reports reveal nothing about a
-        change."""
-    return paragraphs(
-        f"""With fresh noise at ε {epsilon}, an observer guesses an answer correctly with
-        probability {percent(first["guess_right"])} after round {number(first, "rounds"):.0f}, and
-        {percent(fresh["guess_right"])} after round {rounds}. With latched reports, it is
-        {percent(latched["guess_right"])} after round {rounds}.
-
-        {change}"""
-    )
+def _guesses(rows: Rows, key: str, title: str) -> Draw:
+    curves = [
+        curve(rows.at(scheme=scheme), look, "rounds", lambda r: 100 * number(r, key), scheme)
+        for scheme, look in zip(SCHEMES, LOOKS, strict=False)
+    ]
+    y, scales = "guessed correctly, %", ("log", "linear")
+    return drawing(Panel(title, curves, "rounds", y, scales, reference=50, limits=(48, 102)))
 
 
 def _table(rows: Rows, title: str, text: Callable[[Row], str]) -> Table:
@@ -285,17 +249,5 @@ def _table(rows: Rows, title: str, text: Callable[[Row], str]) -> Table:
     return Table(title, ["rounds", *dict.fromkeys(str(row["rounds"]) for row in rows)], lines)
 
 
-STUDY = Study(
-    name="repeat",
-    question="What do many rounds of the same question reveal about one person?",
-    options=OPTIONS,
-    check=check,
-    cells=cells,
-    run=run,
-    report=report,
-    formulas=(
-        ("probability of a correct guess from one report", r"\dfrac{e^ε}{1 + e^ε}"),
-        ("fresh reports of T rounds change the odds by at most", r"e^{T ε}"),
-        ("latched reports change the odds by at most", r"e^ε"),
-    ),
-)
+TEXT = PageText("repeat")
+STUDY = TEXT.study(OPTIONS, cells, run, report, check=check)

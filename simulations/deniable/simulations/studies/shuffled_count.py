@@ -24,9 +24,10 @@ from deniable.shared.privacy.mechanisms import RandomizedResponse
 from deniable.simulations.central.discrete_laplace import DiscreteLaplace, discrete_laplace
 from deniable.simulations.engine import estimators, figures, option, sentences
 from deniable.simulations.engine.estimators import Case, Columns, Estimator, Risk, Rows, number
-from deniable.simulations.engine.figures import LOOKS
-from deniable.simulations.engine.sentences import TRUST, column, figure
-from deniable.simulations.engine.study import Cell, Figure, Options, Report, Row, Study
+from deniable.simulations.engine.figures import LOOKS, Panel
+from deniable.simulations.engine.page_text import PageText
+from deniable.simulations.engine.sentences import column, figure
+from deniable.simulations.engine.study import Cell, Options, Report, Row
 from deniable.simulations.population import fixed
 from deniable.simulations.studies.bit import count_limit, share_limits
 
@@ -72,35 +73,38 @@ def run(cell: Cell, generator: Generator) -> Sequence[Row]:
 
 
 def report(options: Options, found: Sequence[Row]) -> Report:
-    rows, epsilons = Rows(found), options["epsilon"]
-    first = rows.at(epsilon=epsilons[0])
-    looks = figures.distinct_looks(len(epsilons))
+    rows, epsilons, most = Rows(found), options["epsilon"], options["people"][-1]
+    largest, looks = rows.at(people=most), figures.distinct_looks(len(epsilons))
+    cell = largest.at(epsilon=epsilons[0])
+    prices = [largest.at(epsilon=e).price(MIXED, CENTRAL) for e in epsilons]
+    values = {
+        "rows": rows,
+        "first": epsilons[0],
+        "last": epsilons[-1],
+        "most": most,
+        "alone": cell.price(LOCAL, CENTRAL),
+        "prices": prices,
+        "least": min(prices),
+        "largest": max(prices),
+        "reported": _reported(cell.one(MIXED)),
+        **{one.model: _standard_error(cell.one(one)) for one in ESTIMATORS},
+    }
     alone = [
         figures.curve(rows.at(epsilon=e).of(MIXED), look, "people", "report_epsilon", f"ε {e}")
         for e, look in zip(epsilons, looks, strict=True)
     ]
-    panel = figures.Panel(
-        "Privacy of a single report", alone, "people", "ε₀ of one report", ("log", "linear")
-    )
-    return Report(
-        _findings(options, rows.at(people=options["people"][-1])),
-        [
-            figures.error_figure(
-                "error",
-                "The error of a count, against the number of people. Without a shuffler, the error "
-                "of devices grows as the square root of that number. With a shuffler or a trusted "
-                f"server, it does not grow. The shuffler's guarantee {TRUST}.",
-                *(first, ESTIMATORS, f"Error of a count, ε {epsilons[0]}"),
+    title, y = "Privacy of a single report", "ε₀ of one report"
+    return TEXT.report(
+        options,
+        values,
+        {
+            "error": figures.errors(
+                *(rows.at(epsilon=epsilons[0]), ESTIMATORS, f"Error of a count, ε {epsilons[0]}"),
                 unit=estimators.Unit("standard error of a count, people", 1.0),
                 targets=[estimators.THESE],
             ),
-            Figure(
-                "reports",
-                "The ε₀ that each single report may have so that all reports together, shuffled, "
-                "have ε. If the shuffler is not honest, ε₀ is the only guarantee.",
-                lambda: figures.draw([panel]),
-            ),
-        ],
+            "reports": figures.drawing(Panel(title, alone, "people", y, ("log", "linear"))),
+        },
         [
             sentences.table(
                 "Standard error of a count, in people",
@@ -110,16 +114,6 @@ def report(options: Options, found: Sequence[Row]) -> Report:
                 | {"ε₀ of a report": column(MIXED, _reported)},
             )
         ],
-        sentences.method(
-            rows,
-            f"""ε₀ is the largest value at which the divergence of n shuffled reports is at most
-            δ = {options["delta"]:g}. The divergence is computed as a sum over binomials, and the
-            omitted tails count against δ. Devices and the trusted server keep ε with δ = 0.
-
-            People who send false reports or publish their own reports do not hide others, so n
-            counts only honest people. In sealed surveys, a relay shuffles reports, and
-            the survey's page states how much this adds. The ε of a survey never relies on it.""",
-        ),
     )
 
 
@@ -131,34 +125,5 @@ def _reported(row: Row) -> str:
     return f"{number(row, 'report_epsilon'):.2f}"
 
 
-def _findings(options: Options, largest: Rows) -> list[str]:
-    people, epsilons = options["people"][-1], options["epsilon"]
-    cell = largest.at(epsilon=epsilons[0])
-    error = {one: _standard_error(cell.one(one)) for one in ESTIMATORS}
-    prices = [largest.at(epsilon=e).price(MIXED, CENTRAL) for e in epsilons]
-    return sentences.paragraphs(
-        f"""At ε {epsilons[0]}, a shuffler reduces the price of locality from n / 2, here
-        {figure(cell.price(LOCAL, CENTRAL))}, to {figure(prices[0])}. The standard error of a count
-        of {people:,} people is {error[LOCAL]} people with devices alone, {error[MIXED]} with a
-        shuffler, and {error[CENTRAL]} with a trusted server.
-
-        The shuffler's guarantee {TRUST}. Otherwise, a report only has
-        ε {_reported(cell.one(MIXED))}. From ε {epsilons[0]} to {epsilons[-1]}, the price with a
-        shuffler is between {figure(min(prices))} and {figure(max(prices))}, with
-        δ {options["delta"]:g}."""
-    )
-
-
-STUDY = Study(
-    name="shuffle",
-    question="What does a shuffler between devices and the server gain?",
-    options=OPTIONS,
-    cells=estimators.grid("epsilon", "people"),
-    run=run,
-    report=report,
-    formulas=(
-        ("devices alone", r"n V(ε), \quad V(ε) = \dfrac{e^ε}{(e^ε - 1)^2}"),
-        ("devices with a shuffler, where each report has ε₀", r"n V(ε_0)"),
-        ("a trusted server", r"2 V(ε)"),
-    ),
-)
+TEXT = PageText("shuffle")
+STUDY = TEXT.study(OPTIONS, estimators.grid("epsilon", "people"), run, report)

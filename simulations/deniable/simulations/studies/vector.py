@@ -39,8 +39,9 @@ from deniable.simulations.engine import estimators, figures, option, sentences
 from deniable.simulations.engine.estimators import Case, Estimator, Risk, Rows, middle, number
 from deniable.simulations.engine.figures import LOOKS
 from deniable.simulations.engine.limits import ball_prior, unit_vector_limits
-from deniable.simulations.engine.sentences import column, figure, paragraphs
-from deniable.simulations.engine.study import Cell, Options, Report, Row, Study
+from deniable.simulations.engine.page_text import PageText
+from deniable.simulations.engine.sentences import column, figure
+from deniable.simulations.engine.study import Cell, Options, Report, Row
 from deniable.simulations.population.vectors import cosines
 from deniable.simulations.studies.composition import gaussian_mu
 
@@ -91,49 +92,43 @@ def run(cell: Cell, generator: Generator) -> Sequence[Row]:
 
 def report(options: Options, found: Sequence[Row]) -> Report:
     epsilon, people, d = (middle(options[key]) for key in ("epsilon", "people", "dimension"))
-    rows = Rows(found)
-    return Report(
-        _findings(options, rows.at(epsilon=epsilon, people=people), d),
-        [
-            figures.error_figure(
-                "error",
-                f"The root mean squared length of the error of a mean vector in {d} dimensions, at "
-                f"ε {epsilon}. For many people, no mechanism on devices has a smaller error "
-                "than PrivUnit.",
-                *(rows.at(epsilon=epsilon, dimension=d), ESTIMATORS),
-                *(f"A mean of vectors in {d} dimensions, ε {epsilon}", LENGTH),
-            ),
-            figures.price_figure(
-                "price",
-                "The squared error of PrivUnit divided by that of a trusted server, per person "
-                f"asked, against the dimension, for {people:,} people. The ratio falls against "
-                "pure noise, and hardly changes against Gaussian noise with "
-                f"δ {options['delta']:g}.",
-                *(rows.at(people=people), PRIVUNIT, (PURE, GAUSSIAN), "dimension"),
-            ),
+    rows, dimensions = Rows(found), sorted(options["dimension"])
+    shown, ends = rows.at(epsilon=epsilon, people=people), (dimensions[0], dimensions[-1])
+    cell = shown.at(dimension=d)
+    values = {
+        "rows": rows,
+        **{one.name: _length(cell.one(one)) for one in (PRIVUNIT, PURE, GAUSSIAN)},
+        "closest": cell.price(CLOSEST, PRIVUNIT),
+        "low": ends[0],
+        "high": ends[1],
+        "prices": [
+            figure(shown.at(dimension=end).price(PRIVUNIT, central))
+            for central in (PURE, GAUSSIAN)
+            for end in ends
         ],
+    }
+    columns = {one.label: column(one, _length) for one in ESTIMATORS[:-1]}
+    columns["n × error²"] = column(
+        PRIVUNIT, lambda row: figure(number(row, "people") * number(row, "exact"))
+    )
+    by_people, title = rows.at(epsilon=epsilon, dimension=d), f"A mean of vectors in {d} dimensions"
+    return TEXT.report(
+        options,
+        values,
+        {
+            "error": figures.errors(by_people, ESTIMATORS, f"{title}, ε {epsilon}", LENGTH),
+            "price": figures.prices(
+                rows.at(people=people), PRIVUNIT, (PURE, GAUSSIAN), "dimension"
+            ),
+        },
         [
             sentences.table(
                 "Error of the mean vector of these people: root mean squared length",
                 rows,
                 {"ε": "epsilon", "dimension": "dimension", "people": "people"},
-                {one.label: column(one, _length) for one in ESTIMATORS[:-1]}
-                | {
-                    "n × error²": column(
-                        PRIVUNIT, lambda row: figure(number(row, "people") * number(row, "exact"))
-                    )
-                },
+                columns,
             )
         ],
-        sentences.method(
-            rows,
-            """Every vector has length one. The population has mean 0, where errors are largest.
-            Errors are computed by formula, and m by quadrature.
-
-            The simulations use floating-point numbers, which is safe because they release nothing.
-            Real devices send reports of k-closest, which are whole numbers with exactly proved
-            probabilities.""",
-        ),
     )
 
 
@@ -141,37 +136,5 @@ def _length(row: Row) -> str:
     return figure(number(row, estimators.root("exact")))
 
 
-def _findings(options: Options, rows: Rows, d: int) -> list[str]:
-    dimensions, cell = sorted(options["dimension"]), rows.at(dimension=d)
-    devices, pure, gaussian = (_length(cell.one(one)) for one in (PRIVUNIT, PURE, GAUSSIAN))
-    prices = [
-        figure(rows.at(dimension=end).price(PRIVUNIT, central))
-        for central in (PURE, GAUSSIAN)
-        for end in (dimensions[0], dimensions[-1])
-    ]
-    return paragraphs(
-        f"""With {rows[0]["people"]:,} people at ε {rows[0]["epsilon"]}, devices estimate the mean
-        of vectors in {d} dimensions with an error of length {devices}. A trusted server has an
-        error of {pure}, or {gaussian} with δ {options["delta"]:g}. The mechanism of real devices,
-        k-closest, has {cell.price(CLOSEST, PRIVUNIT):.3f} times the least possible squared error.
-
-        From {dimensions[0]} to {dimensions[-1]:,} dimensions, the price of locality goes from
-        {prices[0]} to {prices[1]} against pure noise, and from {prices[2]} to {prices[3]} against
-        Gaussian noise."""
-    )
-
-
-STUDY = Study(
-    name="vector",
-    question="What does a mean of vectors, as in federated learning, cost on devices?",
-    options=OPTIONS,
-    cells=estimators.cross("people", "dimension"),
-    run=run,
-    report=report,
-    formulas=(
-        ("devices, PrivUnit", r"\dfrac{1 / m^2 - 1}{n}"),
-        ("a trusted server, pure noise", r"\dfrac{4d(d + 1)}{(ε n)^2}"),
-        ("a trusted server, Gaussian noise", r"d σ^2"),
-        ("least possible on devices, about the population", r"\dfrac{1}{n m^2}"),
-    ),
-)
+TEXT = PageText("vector")
+STUDY = TEXT.study(OPTIONS, estimators.cross("people", "dimension"), run, report)
