@@ -10,6 +10,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import re
 import random
 from collections.abc import Iterator
 from fractions import Fraction
@@ -240,6 +241,8 @@ def test_the_certificate_covers_every_kind(kind: str, capsys: pytest.CaptureFixt
     size = {"text": ["--buckets", "1024"], "choice": ["--options", "4"]}.get(kind, [])
     found = output(capsys, "certify", "--kind", kind, *size)
     assert found["holds"]
+    assert main(["certify", "--kind", kind, *size]) == 0
+    assert re.search(r"A report has \d+ bytes?; making one takes \S+ µs", capsys.readouterr().out)
 
 
 def test_the_simulator_has_people_for_every_kind_or_states_a_reason(

@@ -27,11 +27,11 @@ PEOPLE = [10**power for power in range(13)]
 FEW_EPSILONS = [EPSILONS[0], EPSILONS[27], EPSILONS[-1]]
 FEW_PEOPLE = [1, 100, 10**6, 10**12]
 EXACT = (("exact", "limit"), ("exact_drawn", "limit_drawn"), ("worst", "limit_worst"),
-         ("predicted_n_variance", "limit"), ("worst", "least_worst"))  # fmt: skip
+         ("worst", "least_worst"))  # fmt: skip
 ROUNDING = 1 + 1e-9
 CELL = (
     *("question", "share", "epsilon", "people", "options", "counts", "dimension", "attributes"),
-    *("response", "moments", "kind"),
+    *("response", "moments"),
 )
 MORE_IS_BETTER = ("test",)  # its exact values are powers
 WITHOUT_DATA: dict[str, Callable[[Row], float]] = {  # the largest risk of the best constant
@@ -104,7 +104,7 @@ def _order_faults(name: str, cell: Sequence[Row], exact: str, limit: str) -> Ite
 def rows_of(name: str, epsilon: str, people: int) -> Sequence[Row]:
     """Run a study and its report; return no rows if it is refused, which must be one sentence."""
     options = {option.name for option in load(name).options}
-    least = {"minimax": 200, "mechanisms": 100}.get(name, 4)
+    least = {"minimax": 200}.get(name, 4)
     asked = {**SMALL[name], "repetitions": least, "epsilon": epsilon, "people": people}
     if size := {"histogram": "options", "counts": "counts", "vector": "dimension"}.get(name):
         asked[size] = 4

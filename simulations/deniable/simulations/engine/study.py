@@ -93,10 +93,6 @@ STUDIES = {  # name: (module in `studies`, summary)
     "test": ("hypothesis_test", "people needed to distinguish two shares, in each model"),
     "mean": ("mean", "a bounded mean: local mechanisms against a trusted curator"),
     "histogram": ("histogram", "a choice among options: local mechanisms against noisy bins"),
-    "mechanisms": (
-        "mechanisms",
-        "every mechanism: its error against the least possible, its speed",
-    ),
     "vector": ("vector", "a mean of vectors: PrivUnit on devices against a trusted server"),
     "counts": ("counts", "many yes-or-no questions: one random question each, or noisy counts"),
     "select": ("selection", "the best of many options: by votes, or by conditions met"),

@@ -47,7 +47,7 @@ OPTIONS = (
     option.people("1e3,1e4,1e5,1e6,1e7,1e8"),
     option.repetitions(200),
     custom_mechanisms.mechanisms_option("choice"),
-    option.sizes("options", "4,16,64,256,1024", 2, 4096, "numbers of options"),
+    option.sizes("options", "4,16,64,256,1024", 2, 65_536, "numbers of options"),
     option.delta(),
 )
 
