@@ -10,8 +10,8 @@ from __future__ import annotations
 import csv
 import io
 import json
-import re
 import random
+import re
 from collections.abc import Iterator
 from fractions import Fraction
 from pathlib import Path

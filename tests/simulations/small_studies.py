@@ -19,7 +19,6 @@ SMALL: dict[str, dict[str, Any]] = {
     "counts": {"epsilon": [0.5, 20], "people": [64, 1e5], "counts": [1, 7, 64],
                "repetitions": 20},
     "regression": {"epsilon": [0.5, 20], "people": [1e3, 1e6], "repetitions": 9},
-    "subsample": {"epsilon": [0.5, 2, 20], "people": [1e3, 1e6], "repetitions": 9},
     "synthetic": {"epsilon": [0.5, 20], "people": [100, 1e5], "attributes": [2, 5],
                   "repetitions": 9},
     "shuffle": {"epsilon": [0.1, 20], "people": [2, 1e6], "repetitions": 20},

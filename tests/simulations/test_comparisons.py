@@ -142,7 +142,7 @@ def test_errors_of_the_median_approach_their_limits(capsys: pytest.CaptureFixtur
     """Check median, quantile and centre.
 
     Without privacy and with a curator, errors are within 6.5 Monte-Carlo errors of the limit plus 2
-    % of it. The search is within a tenth of its own limit.
+    % of it. The search is within a tenth of its own limit; so are blocks, if there are many.
     """
     document = simulated("median", capsys, "--quantile", "0.5,0.2", "--repetitions", "2000")
     for cell in document["rows"]:
@@ -150,7 +150,9 @@ def test_errors_of_the_median_approach_their_limits(capsys: pytest.CaptureFixtur
             assert cell["measured"] > cell["limit"] - 6.5 * cell["error"]
             continue
         away, error = cell["measured"] - cell["exact"], 6.5 * cell["error"]
-        if cell["estimator"] == "search":
+        if cell["blocks"]:
+            assert cell["people"] < 1e6 or abs(away) < 0.1 * cell["exact"] + error
+        elif cell["estimator"] == "search":
             assert -error < away < 0.1 * cell["exact"] + error
         else:
             assert abs(away) < error + 0.02 * cell["exact"]

@@ -32,7 +32,7 @@ def pages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     folder, many = tmp_path_factory.mktemp("pages"), [10**power for power in range(2, 9)]
     found = {
         "counts": simulate("counts", epsilon=EPSILONS, people=many, repetitions=9, counts=[1, 4]),
-        "subsample": simulate("subsample", **SHORT),
+        "median": simulate("median", **SHORT),
     }
     return {name: page.write(folder / name).read_text("utf-8") for name, page in found.items()}
 
@@ -50,7 +50,7 @@ def above_and_below(formula: str) -> tuple[str, str]:
     return above, "".join(text for y, text in inside if y < bar)
 
 
-@pytest.mark.parametrize("name", ["regression", "subsample", "synthetic"])
+@pytest.mark.parametrize("name", ["regression", "median", "synthetic"])
 def test_the_fraction_one_over_tanh_has_its_argument_below_the_bar(name: str) -> None:
     """Twin: the misread formula (1 / tanh)(ε / 2) has the argument outside."""
     (formula,) = {
@@ -80,7 +80,7 @@ def test_a_wrong_formula_is_refused(text: str) -> None:
 # Pages
 
 
-@pytest.mark.parametrize("name", ["counts", "subsample"])
+@pytest.mark.parametrize("name", ["counts", "median"])
 def test_a_page_begins_with_its_answer_and_hides_nothing(pages: dict[str, str], name: str) -> None:
     page, study = pages[name], load(name)
     assert page.startswith('<!doctype html>\n<html lang="en">')
@@ -95,7 +95,7 @@ def test_a_page_begins_with_its_answer_and_hides_nothing(pages: dict[str, str], 
         assert f'id="{link}"' in page
 
 
-@pytest.mark.parametrize("name", ["counts", "subsample"])
+@pytest.mark.parametrize("name", ["counts", "median"])
 def test_scrolling_boxes_can_be_reached_by_keyboard(pages: dict[str, str], name: str) -> None:
     """Every box that may be wider than a phone can be focused and has a name; ids are unique."""
     boxes = re.findall(r'<(?:div class="wide"|pre)([^>]*)>', pages[name])
@@ -111,7 +111,7 @@ def test_scrolling_boxes_can_be_reached_by_keyboard(pages: dict[str, str], name:
 
 def test_a_long_table_is_folded_behind_the_figures(pages: dict[str, str]) -> None:
     assert pages["counts"].count(f"({4 * 8} rows)</summary>") == 1
-    assert "rows)</summary>" not in pages["subsample"]
+    assert "rows)</summary>" not in pages["median"]
     assert MAX_OPEN_ROWS < 4 * 8
 
 
@@ -119,27 +119,25 @@ def test_the_python_of_a_page_computes_its_numbers(pages: dict[str, str], tmp_pa
     """Run the snippet unchanged, without its markup; the other snippet reads its output."""
     from html import unescape
 
-    both = re.findall(r"<pre[^>]*Python[^>]*>(.*?)</pre>", pages["subsample"], re.DOTALL)
+    both = re.findall(r"<pre[^>]*Python[^>]*>(.*?)</pre>", pages["median"], re.DOTALL)
     names: dict[str, object] = {}
     exec(unescape(both[0]), names)  # a snippet of this repository
     found = names["result"]
-    assert getattr(found, "rows", None) == simulate("subsample", **SHORT).rows
-    assert all(sentence in unescape(pages["subsample"]) for sentence in found.findings)  # type: ignore[attr-defined]  # of a snippet
+    assert getattr(found, "rows", None) == simulate("median", **SHORT).rows
+    assert all(sentence in unescape(pages["median"]) for sentence in found.findings)  # type: ignore[attr-defined]  # of a snippet
     found.write(tmp_path)  # type: ignore[attr-defined]  # as above
-    exec(unescape(both[1]).replace('"subsample.csv"', repr(str(tmp_path / "subsample.csv"))), names)
+    exec(unescape(both[1]).replace('"median.csv"', repr(str(tmp_path / "median.csv"))), names)
     assert len(names["rows"]) == len(found.rows)  # type: ignore[arg-type, attr-defined]  # as above
 
 
 def test_an_index_has_a_card_for_each_study() -> None:
-    found = simulate("subsample", epsilon=1, people=[100, 1000], repetitions=9)
+    found = simulate("median", epsilon=1, people=[100, 1000], repetitions=9)
     page = index_page([card(found.study, found.report)])
     assert page.count("<li>") == page.count("<img ") == 1
     shown = page[page.index("<li>") :]
     assert f'alt="{found.report.figures[0].caption[:40]}' in shown
-    assert '<a href="subsample/index.html">' in shown
-    assert (
-        shown.index(found.study.question) < shown.index("<img ") < shown.index("A trusted server")
-    )
+    assert '<a href="median/index.html">' in shown
+    assert shown.index(found.study.question) < shown.index("<img ") < shown.index("With 100 people")
 
 
 def test_each_panel_of_a_figure_has_the_limit_of_its_target() -> None:

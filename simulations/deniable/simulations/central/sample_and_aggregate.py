@@ -4,8 +4,8 @@ Each person is in one block, so moves only one of k values, by any amount. Value
 
     quantile      the exponential mechanism on [0, 1]: between the i-th and the next of the sorted
                   values the density is e^(-ε |i - α k| / 2), as one value moves i by at most 1
-    winsorized    private quartiles, each with ε / 4; values are clipped at 4 times the distance of
-                  the quartiles from their middle; the mean has Laplace noise for ε / 2
+    winsorized    private quartiles, each with ε / 4; values are clipped at some multiple of the
+                  quartiles' distance from their middle; the mean has Laplace noise for ε / 2
 
 Noise is drawn in doubles: this simulates releases, and must never make one.
 
@@ -19,7 +19,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 Array = NDArray[np.floating]
-QUARTILE_DISTANCES = 4.0  # the distance from the middle beyond which values are clipped
 
 
 def gaps(values: Array, share: float, epsilon: float) -> tuple[Array, Array]:
@@ -50,11 +49,14 @@ def drawn_between(points: Array, logs: Array, generator: np.random.Generator) ->
     return np.asarray(start + length * generator.random(len(points)))
 
 
-def winsorized_mean(values: Array, epsilon: float, generator: np.random.Generator) -> Array:
+def winsorized_mean(
+    values: Array, epsilon: float, generator: np.random.Generator, distances: float
+) -> Array:
+    """Clip values this many quartile distances from the quartiles' middle, and draw the mean."""
     first, third = (
         private_quantile(values, share, epsilon / 4, generator) for share in (0.25, 0.75)
     )
-    middle, half = (first + third) / 2, QUARTILE_DISTANCES * np.abs(third - first)
+    middle, half = (first + third) / 2, distances * np.abs(third - first)
     low, high = (np.clip(end, 0, 1) for end in (middle - half, middle + half))
     cut = np.clip(values, low[:, None], high[:, None]).mean(axis=1)
     return np.asarray(cut + generator.laplace(0, 1, len(values)) * noise_scale(

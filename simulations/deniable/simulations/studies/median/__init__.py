@@ -1,14 +1,15 @@
 """A median, a quantile, or the centre of a distribution, with and without sequential questions.
 
-`quantile_search` has the estimators, their variances for many people, and the limits. People are
-drawn again in each repetition, since devices estimate a quantile of the distribution that people
-are drawn from. So the price of a median against no privacy is 1 / tanh(ε / 2)^2, whatever n.
+`quantile_search` has the estimators, their variances for many people, and the limits;
+`block_centres` has trusted servers that subsample and aggregate. People are drawn again in each
+repetition, since devices estimate a quantile of the distribution that people are drawn from. So the
+price of a median against no privacy is 1 / tanh(ε / 2)^2, whatever n.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from numpy.random import Generator
 
@@ -23,10 +24,14 @@ from deniable.simulations.engine.estimators import (
     middle,
     number,
 )
+from deniable.simulations.engine.figures import Panel
+from deniable.simulations.engine.page_text import PageText
 from deniable.simulations.engine.sentences import figure
-from deniable.simulations.engine.study import Cell, Figure, Options, Report, Row, Study, Table
+from deniable.simulations.engine.study import Cell, Options, Report, Row, Table
 from deniable.simulations.studies.bit_reports import BURN_IN, Array
+from deniable.simulations.studies.median import block_centres as blocks
 from deniable.simulations.studies.median import quantile_search as quantiles
+from deniable.simulations.studies.median.block_centres import PRINTED, WINSORIZED
 from deniable.simulations.studies.median.quantile_search import (
     CENTRE_TARGET,
     CLIP,
@@ -41,6 +46,8 @@ from deniable.simulations.studies.median.quantile_search import (
 MANY = 10_000  # people from which on the search is near its limit
 ESTIMATORS = (SEARCH, TRUSTED, NONE)
 DEVICES = (SEARCH, TWO_GROUPS, ONCE, CLIP)
+CENTRES = (NONE, *blocks.ESTIMATORS, SEARCH, CLIP)
+CENTRE_NAME = "centre of a normal distribution"
 RANGE = estimators.RANGE_PERCENT
 OPTIONS = (
     option.epsilons("0.5,1,2,4"),
@@ -71,9 +78,11 @@ def run(cell: Cell, generator: Generator) -> Sequence[Row]:
         one: Risk(
             None if one in (TWO_GROUPS, ONCE) else target.variance(one, case.epsilon, case.people),
             drawn - target.truth,
+            columns={"blocks": None},
         )
         for one, drawn in _estimates(case, target, generator).items()
     }
+    risks |= blocks.risks(case) if target.is_centre else {}
     limits = {
         model: {"limit": target.limit(model, case.epsilon, case.people)}
         for model in ("none", "central", "local")
@@ -103,42 +112,57 @@ def _estimates(case: Case, target: Target, generator: Generator) -> dict[Estimat
 
 
 def report(options: Options, found: Sequence[Row]) -> Report:
-    every, epsilon = Rows(found), middle(options["epsilon"])
+    every, epsilon, people = Rows(found), middle(options["epsilon"]), middle(options["people"])
     targets = [*(Target("quantile", share) for share in options["quantile"]), CENTRE_TARGET]
-    target = targets[0]
-    rows, name = _about(every, target), _name(target)
-    ratios = [
+    target, name = targets[0], _name(targets[0])
+    rows, centres = _about(every, target), _about(every, CENTRE_TARGET)
+    cell, centre = (part.at(epsilon=epsilon, people=people) for part in (rows, centres))
+    largest = centres.at(epsilon=epsilon, people=max(options["people"]))
+    ratios = [_ratio(r) for r in rows.of(SEARCH) if number(r, "people") >= MANY] or [
+        _ratio(row) for row in rows.of(SEARCH)
+    ]
+    errors = estimators.root("measured", RANGE.factor)
+    values = {
+        "name": name,
+        "errors": {one.name: f"± {figure(number(cell.one(one), errors))}" for one in ESTIMATORS},
+        "price": cell.price(SEARCH, NONE),
+        "least": min(ratios),
+        "largest": max(ratios),
+        "two_groups": _ratio(cell.one(TWO_GROUPS)),
+        "once": _ratio(cell.one(ONCE)),
+        "centre_search": centre.price(SEARCH, NONE),
+        "centre_clip": centre.price(CLIP, NONE),
+        "winsorized": _measured_n(centre.one(WINSORIZED)),
+        "printed": _measured_n(centre.one(PRINTED)),
+        "most": max(options["people"]),
+        "many": _measured_n(largest.one(WINSORIZED)),
+        "printed_many": _measured_n(largest.one(PRINTED)),
+        "truth": target.truth,
+        "density": target.density,
+        "sigma": quantiles.SIGMA,
+        "groups": quantiles.GROUPS,
+        "burn_in": BURN_IN,
+        "block_repetitions": blocks.MAX_REPETITIONS,
+    }
+    parts = [
         (f"The {_name(one)}, ε {epsilon}", _about(every, one).at(epsilon=epsilon), _ratio)
         for one in targets
     ]
-    prices = [_price_panel(every, one) for one in (target, CENTRE_TARGET)]
-    return Report(
-        _findings(every, options, target),
-        [
-            figures.ratio_figure(
-                "limit",
-                "Squared errors divided by the least possible for any local protocol, against the "
-                f"number of people, at ε {epsilon}: the sequential search reaches that limit for "
-                "quantiles; one or two rounds need more people. Points, with three standard "
-                "errors, are simulations.",
-                *(ratios, DEVICES, "people", "squared error / least possible"),
+    return TEXT.report(
+        options,
+        values,
+        {
+            "limit": figures.ratios(
+                *(parts, DEVICES, "people", "squared error / least possible"),
                 bar=(_ratio, _ratio_error),
             ),
-            figures.error_figure(
-                "error",
-                f"The error of an estimated {name}, as a share of the range, against the number of "
-                f"people, at ε {epsilon}. Lines are formulas for many people.",
-                *(rows.at(epsilon=epsilon), ESTIMATORS, f"Error of a {name}, ε {epsilon}"),
-                unit=RANGE,
+            "error": figures.errors(
+                *(rows.at(epsilon=epsilon), ESTIMATORS, f"Error of a {name}, ε {epsilon}", RANGE),
                 targets=[THESE],
             ),
-            Figure(
-                "price",
-                "The variance on devices divided by that of the people's own quantile or mean: it "
-                "depends on ε, not on the number of people. Lines are formulas for many people.",
-                lambda: figures.draw(prices),
-            ),
-        ],
+            "price": figures.drawing(_price_panel(rows, name), _price_panel(centres, CENTRE_NAME)),
+            "blocks": figures.drawing(_block_panel(centres.at(epsilon=epsilon), epsilon)),
+        },
         [
             *sentences.error_tables(
                 f"Error of the {name}, in % of the range: 1.96 standard errors for many people",
@@ -146,35 +170,19 @@ def report(options: Options, found: Sequence[Row]) -> Report:
                 targets=[THESE],
             ),
             *(_limit_table(_about(every, one), _name(one)) for one in targets),
+            sentences.table(
+                "n times the squared error of a centre, in squared deviations, measured",
+                centres,
+                {"ε": "epsilon", "people": "people"},
+                {one.label: sentences.column(one, _measured_n) for one in CENTRES},
+            ),
         ],
-        sentences.paragraphs(
-            f"""In each repetition people are drawn again from the distribution
-            F(x) = 1 - (1 - x^2)^5 on the range, whose {name} is {target.truth:.4f}, with density
-            {target.density:.4f}; for the centre, from a normal distribution whose deviation is
-            {quantiles.SIGMA:g} of the range.
-
-            Sequential search: each person is asked once whether their number is above a threshold,
-            by randomized response, in up to {quantiles.GROUPS:,} groups. Each group's threshold
-            depends on the groups before it. The search knows nothing about the distribution. The
-            first 1/{BURN_IN} of the groups only approach the quantile, and are not averaged.
-
-            One round: there is a group for each level of a binary tree over the range, which
-            reports by unary encoding. Two groups: a tenth of the people are asked in one round,
-            then half of the others at a point below the resulting estimate and half at a point
-            above it, with a straight line between.
-
-            The trusted server uses the exponential mechanism on ranks, with e^(-ε/2) for each
-            person off the quantile. With e^-ε, as it is often printed, it would spend 2 ε.
-
-            Measured errors come from {options["repetitions"]:,} repetitions. Lines are limits for
-            many people, not exact errors."""
-        ),
     )
 
 
 def _name(target: Target) -> str:
     if target.is_centre:
-        return "centre of a normal distribution"
+        return CENTRE_NAME
     return "median" if target.share == 0.5 else f"{target.share:g} quantile"
 
 
@@ -190,32 +198,6 @@ def _ratio_error(row: Row) -> float:
     return 3 * number(row, "error") / number(row, "limit")
 
 
-def _findings(every: Rows, options: Options, target: Target) -> list[str]:
-    epsilon, people = middle(options["epsilon"]), middle(options["people"])
-    rows = _about(every, target)
-    cell = rows.at(epsilon=epsilon, people=people)
-    centre = _about(every, CENTRE_TARGET).at(epsilon=epsilon, people=people)
-    measured = estimators.root("measured", RANGE.factor)
-    errors = {one: f"± {figure(number(cell.one(one), measured))}" for one in ESTIMATORS}
-    many = [row for row in rows.of(SEARCH) if number(row, "people") >= MANY]
-    ratios = [_ratio(row) for row in many or rows.of(SEARCH)]
-    return sentences.paragraphs(
-        f"""With {people:,} people at ε {epsilon}, a search on devices finds the {_name(target)} to
-        {errors[SEARCH]} % of the range, a trusted server to {errors[TRUSTED]} %, and an estimate
-        without privacy to {errors[NONE]} %.
-
-        The price of locality at ε {epsilon} is {cell.price(SEARCH, NONE):.2f} times as many people,
-        however many there are; no local protocol has a lower price. The measured squared errors of
-        the search are {min(ratios):.2f} to {max(ratios):.2f} times the limit, those of two groups
-        {_ratio(cell.one(TWO_GROUPS)):.3g} times, and those of one round
-        {_ratio(cell.one(ONCE)):.3g} times.
-
-        For the centre of a normal distribution, the same search takes
-        {centre.price(SEARCH, NONE):.3g} times as many people as no privacy, and one bit of numbers
-        clipped at three deviations takes {centre.price(CLIP, NONE):.3g} times as many."""
-    )
-
-
 def _limit_table(rows: Rows, name: str) -> Table:
     def text(row: Row) -> str:
         return f"{_ratio(row):,.3f} ± {number(row, 'error') / number(row, 'limit'):,.3f}"
@@ -228,39 +210,50 @@ def _limit_table(rows: Rows, name: str) -> Table:
     )
 
 
-def _price_panel(every: Rows, target: Target) -> figures.Panel:
+def _price_panel(rows: Rows, name: str) -> Panel:
     """Return the prices of the largest crowd against ε, by formula and as measured."""
-    rows = _about(every, target)
     largest = rows.at(people=max(number(row, "people") for row in rows))
     base = number(largest.of(NONE)[0], "exact")
-    curves = [
+    curves = _curves(largest, (CLIP, SEARCH), "epsilon", lambda _: 1 / base)
+    return Panel(f"The {name}", curves, "ε", "times the people, or the variance", reference=1.0)
+
+
+def _block_panel(rows: Rows, epsilon: str) -> Panel:
+    limit = figures.curve(
+        *(rows.of(SEARCH), SEARCH.look, "people", lambda r: _times_n(r) * number(r, "limit")),
+        *("local limit", "limit"),
+    )
+    title, y = f"The {CENTRE_NAME}, ε {epsilon}", "n × mean squared error, squared deviations"
+    return Panel(title, [*_curves(rows, CENTRES, "people", _times_n), limit], "people", y)
+
+
+def _curves(
+    rows: Rows, shown: Sequence[Estimator], x: str, factor: Callable[[Row], float]
+) -> list[figures.Curve]:
+    """Return the formula, and measured values with three standard errors, times the factor."""
+
+    def times(key: str, more: float = 1.0) -> Callable[[Row], float | None]:
+        return lambda row: None if row[key] is None else more * factor(row) * number(row, key)
+
+    return [
         curve
-        for one in (CLIP, SEARCH)
+        for one in shown
         for curve in figures.formula_and_points(
-            *(largest.of(one), one.look, one.label, "epsilon"),
-            lambda row: number(row, "exact") / base,
-            lambda row: number(row, "measured") / base,
-            lambda row: 3 * number(row, "error") / base,
+            *(rows.of(one), one.look, one.label, x),
+            *(times("exact"), times("measured"), times("error", 3)),
         )
     ]
-    words = "times the people, or the variance"
-    return figures.Panel(f"The {_name(target)}", curves, "ε", words, reference=1.0)
 
 
-STUDY = Study(
-    name="median",
-    question="What does it cost to learn a median without trusting the server?",
-    options=OPTIONS,
-    cells=cells,
-    run=run,
-    report=report,
-    where="pool",
-    formulas=(
-        (
-            "devices that are asked in sequence",
-            r"\dfrac{V + α(1 - α)}{n f^2}, \quad V = \dfrac{e^ε}{(e^ε - 1)^2}",
-        ),
-        ("a trusted server", r"\dfrac{α(1 - α)}{n f^2} + \dfrac{8}{(ε n f)^2}"),
-        ("without privacy", r"\dfrac{α(1 - α)}{n f^2}"),
-    ),
-)
+def _times_n(row: Row) -> float:
+    """Return the factor from a squared error to n times it, in squared deviations."""
+    return number(row, "people") / quantiles.SIGMA**2
+
+
+def _measured_n(row: Row) -> str:
+    measured, error = (_times_n(row) * number(row, key) for key in ("measured", "error"))
+    return f"{figure(measured)} ± {figure(error)}"
+
+
+TEXT = PageText("median")
+STUDY = TEXT.study(OPTIONS, cells, run, report, where="pool")
