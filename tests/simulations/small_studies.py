@@ -23,6 +23,7 @@ SMALL: dict[str, dict[str, Any]] = {
                   "repetitions": 9},
     "shuffle": {"epsilon": [0.1, 20], "people": [2, 1e6], "repetitions": 20},
     "attack": {"epsilon": 1, "people": 10, "repetitions": 2},
+    "privacy": {"epsilon": [0.5, 20], "rounds": 4, "mechanisms": "unary"},
     "compose": {"epsilon": [0.1], "rounds": [1, 10]},
     "repeat": {"epsilon": [1, 20], "rounds": [1, 4]},
     "survey": {"file": SURVEY, "share": ["crashed=0.03"], "people": [2000], "repetitions": 5},

@@ -27,7 +27,7 @@ from deniable.simulations.engine.figures import Look, distinct_looks
 FAMILIES = (NumberTable, SupportDesign)
 
 
-def mechanisms_option(kind: str, names: str = "") -> option.Option:
+def mechanisms_option(kind: str | None, names: str = "") -> option.Option:
     """Return the option `mechanisms`; its default is `names`, or all mechanisms of this kind."""
 
     def read(name: str, given: Any) -> str:  # Any: a class, or its name
@@ -41,8 +41,8 @@ def mechanisms_option(kind: str, names: str = "") -> option.Option:
     return option.Option("mechanisms", default, option.several(read), words)
 
 
-def find(kind: str, text: str, name: str = "mechanisms") -> type[Mechanism]:
-    """Return the class of a mechanism; errors name the option `name`."""
+def find(kind: str | None, text: str, name: str = "mechanisms") -> type[Mechanism]:
+    """Return the class of a mechanism of this kind, or any kind; errors name the option `name`."""
     if text in mechanisms(kind):
         return mechanisms(kind)[text]
     module, _, path = text.partition(":")
@@ -61,17 +61,19 @@ def find(kind: str, text: str, name: str = "mechanisms") -> type[Mechanism]:
     except (ImportError, AttributeError) as error:
         raise WrongUse(f"{name}: cannot import {text}: {error}") from None
     if not (isinstance(mechanism, type) and issubclass(mechanism, FAMILIES)) or (
-        mechanism.kind != kind
+        kind not in (None, mechanism.kind)
     ):
-        raise WrongUse(f"{name}: {text} is not a mechanism for {kind} questions")
+        raise WrongUse(f"{name}: {text} is not a mechanism for {kind or 'any'} questions")
     return mechanism
 
 
-def label(kind: str, text: str) -> str:
+def label(kind: str | None, text: str) -> str:
     return find(kind, text).label
 
 
-def local_estimators(kind: str, names: Sequence[str], taken: Sequence[Look]) -> list[Estimator]:
+def local_estimators(
+    kind: str | None, names: Sequence[str], taken: Sequence[Look]
+) -> list[Estimator]:
     """Return local estimators for these mechanisms, with looks that are still free."""
     looks = distinct_looks(len(names), taken)
     return [

@@ -102,6 +102,7 @@ STUDIES = {  # name: (module in `studies`, summary)
     "survey": ("survey", "your own survey and population: intervals, people needed, attacks"),
     "shuffle": ("shuffled_count", "what a shuffler between devices and server gains"),
     "attack": ("attack", "what attackers learn about one person, from counts and from reports"),
+    "privacy": ("privacy", "trade-offs, profiles and losses of any release or mechanism"),
     "compose": ("composition", "many rounds: the total ε, by each composition theorem"),
     "repeat": ("repetition", "many rounds: what fresh, latched and two-stage noise reveal"),
 }
