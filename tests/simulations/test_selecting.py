@@ -120,7 +120,7 @@ def test_two_candidates_with_an_even_gap_are_distinguished_optimally() -> None:
 def test_the_rate_of_unary_votes_equals_the_exact_sum() -> None:
     """Compare with independent figures: .48832 and 445 for 16 options and 4,000 people."""
     assert chances.votes(16, 4_000, 208) == (445, 237)
-    assert chances.unary(16, Epsilon("1"), 4_000, 208) == pytest.approx(0.48832, abs=5e-6)
+    assert chances.unary(Unary(Epsilon("1"), 16), 4_000, 208) == pytest.approx(0.48832, abs=5e-6)
 
 
 @pytest.mark.parametrize(("options", "people", "gap"), [(16, 4_000, 160), (3, 30, 9)])
@@ -132,8 +132,8 @@ def test_simulated_unary_votes_are_right_at_the_exact_rate(
     leader, other = chances.votes(options, people, gap)
     counts = fixed(Unary(epsilon, options), [leader, *[other] * (options - 1)], n, rng).counts
     right = int(((counts + rng.random(counts.shape) / 2).argmax(axis=1) == 0).sum())
-    assert_plausible(right, n, chances.unary(options, epsilon, people, gap))
-    assert_implausible(right, n, chances.unary(options, epsilon, people, 2 * gap))
+    assert_plausible(right, n, chances.unary(Unary(epsilon, options), people, gap))
+    assert_implausible(right, n, chances.unary(Unary(epsilon, options), people, 2 * gap))
 
 
 # Permute and flip
@@ -214,9 +214,9 @@ def test_a_gap_below_half_of_the_options_is_found(capsys: pytest.CaptureFixture[
     (local,) = (r for r in rows if r["estimator"] == "unary")
     gap = local["gap_needed"]
     assert gap == 391
-    epsilon = Epsilon("2")
-    assert chances.unary(1024, epsilon, 10_000, gap) >= 0.9
-    assert chances.unary(1024, epsilon, 10_000, gap - 1) < 0.9
+    unary = Unary(Epsilon("2"), 1024)
+    assert chances.unary(unary, 10_000, gap) >= 0.9
+    assert chances.unary(unary, 10_000, gap - 1) < 0.9
 
 
 @pytest.mark.parametrize("words", [("--epsilon", "0.001"), ("--delta", "0.0005")])

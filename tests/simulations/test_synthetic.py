@@ -66,7 +66,9 @@ def test_errors_agree_with_independent_figures() -> None:
     noise = math.sqrt(exact["central", "cells"])
     assert noise == pytest.approx(math.sqrt(8) * 28 / 1e6, rel=1e-3)
     assert noise == pytest.approx(8e-5, abs=1e-6)
-    assert exact["central", "characters"] == pytest.approx(1.5 * 36**2 / 1e12, rel=1e-3)
+    joint = exact["central", "characters"]
+    assert joint == pytest.approx(37 * 38 / 4e12, rel=1e-3)
+    assert 1.5 * 36**2 / 1e12 / joint == pytest.approx(5.53, abs=0.01)  # separate noise
 
 
 def test_simulated_errors_agree_with_the_formulas() -> None:

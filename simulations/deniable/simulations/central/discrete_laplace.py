@@ -135,6 +135,64 @@ class DiscreteLaplace:
 
 
 @dataclass(frozen=True)
+class Staircase:
+    """Noise of the least variance for a whole number that one person moves by at most Δ.
+
+        P[z] proportional to e^(-ε j), j = floor(|z| / Δ) + (1 if |z| mod Δ >= r else 0)
+
+    Privacy: the probability never grows with |z|, and falls by exactly e^ε over Δ. The step r is
+    the one of 1, ..., Δ with the least variance. With Δ = 1 this is discrete Laplace noise. On a
+    fine grid, discrete Laplace noise has 1.04, 1.18, 1.92 and 9.25 times the variance at ε 1, 2, 4
+    and 8.
+
+    Source: Geng, Viswanath 2014, "The optimal mechanism in differential privacy", ISIT.
+    """
+
+    epsilon: Epsilon
+    sensitivity: int = 1
+
+    @cached_property
+    def _sums(self) -> tuple[Array, Array]:
+        """Masses and second moments of z >= 0 by |z| mod Δ, before the factor for the step."""
+        b, i = math.exp(-float(self.epsilon)), np.arange(self.sensitivity)
+        rest = -math.expm1(-float(self.epsilon))
+        squares = self.sensitivity**2 * b * (1 + b) / rest**3
+        moments = squares + 2 * self.sensitivity * i * b / rest**2 + i * i / rest
+        return np.full(self.sensitivity, 1 / rest), moments
+
+    @cached_property
+    def _variances(self) -> Array:
+        """Variance with each step r = 1, ..., Δ."""
+        lower = math.exp(-float(self.epsilon))
+        mass, moment = (lower * sums.sum() + (1 - lower) * np.cumsum(sums) for sums in self._sums)
+        return np.asarray(2 * moment / (2 * mass - 1))
+
+    @property
+    def step(self) -> int:
+        return 1 + int(self._variances.argmin())
+
+    @property
+    def variance(self) -> float:
+        return float(self._variances.min())
+
+    def drawn(self, times: int, generator: np.random.Generator) -> NDArray[np.int64]:
+        """Draw noise in doubles; zeros with a negative sign are dropped, at most half of all."""
+        size, lower = 3 * times + 100, math.exp(-float(self.epsilon))
+        blocks = generator.geometric(-math.expm1(-float(self.epsilon)), size) - 1
+        near = generator.random(size) < self.step / (
+            self.step + lower * (self.sensitivity - self.step)
+        )
+        places = np.where(
+            near,
+            generator.integers(0, self.step, size),
+            generator.integers(min(self.step, self.sensitivity - 1), self.sensitivity, size),
+        )
+        z, negative = blocks * self.sensitivity + places, generator.random(size) < 0.5
+        signed = np.where(negative, -z, z)
+        return np.asarray(signed[~negative | (z > 0)][:times])
+
+
+@dataclass(frozen=True)
 class GeometricCounts:
     """Geometric mechanism: counts of people by bin, each with independent noise.
 

@@ -68,6 +68,54 @@ class CubeNoise:
         return generator.integers(-r[:, None], r[:, None] + 1, (times, self.counts))
 
 
+@dataclass(frozen=True)
+class BinNoise:
+    """Noise for k bins whose sum is public: whole numbers with sum zero.
+
+        P[v] proportional to r^(|v_1| + ... + |v_k|), r = e^(-ε / 2)
+
+    Privacy: another answer of one person moves one bin down and another one up, so the exponent
+    changes by at most 2. It is the K-norm noise of the polytope of these moves, and geometric noise
+    on each bin under the condition that the sum stays. With θ uniform on [0, π],
+
+        variance of a bin = (k - 1) (2 r / (1 - r^2))^2 E[sin^2 θ w] / E[w]
+        w = (1 + r^2 + 2 r cos θ)^(k - 1)
+
+    which k + 2 points give exactly. For two bins that is the variance of one noisy count. Each v is
+    a difference of two vectors, uniform among those with entries >= 0 and a sum M, where M has
+    probability proportional to r^(2 M) C(M + k - 1, M)^2.
+
+    Proof of the variance: the characteristic function of one bin's noise is
+    (1 - r)^2 / (1 - 2 r cos t + r^2). Write the condition as an integral over t, integrate by
+    parts, and replace (1 - r^2) dt / (1 - 2 r cos t + r^2) by dθ.
+    """
+
+    epsilon: Epsilon
+    bins: int
+
+    @property
+    def variance(self) -> float:
+        half, points = float(self.epsilon) / 2, self.bins + 2
+        theta = np.pi * (np.arange(points) + 0.5) / points
+        logs = (self.bins - 1) * np.log1p(-((np.sin(theta / 2) / np.cosh(half / 2)) ** 2))
+        weights = np.exp(logs - logs.max())
+        spread = float(weights @ np.sin(theta) ** 2 / weights.sum())
+        return (self.bins - 1) * spread / float(np.sinh(half)) ** 2
+
+    def drawn(self, times: int, generator: np.random.Generator) -> NDArray[np.int64]:
+        from scipy.special import gammaln
+
+        e, k = float(self.epsilon), self.bins
+        last = int((2 * k + SPREAD * (1 + (2 * k) ** 0.5)) / e) + 2
+        totals = np.arange(0, last + 1, max(1, last // MAX_SIDES))
+        logs = 2 * (gammaln(totals + k) - gammaln(totals + 1)) - e * totals
+        below = np.cumsum(np.exp(logs - logs.max()))
+        chosen = np.searchsorted(below, generator.uniform(0, below[-1], times), side="right")
+        parts = generator.dirichlet(np.ones(k), (2, times))
+        up, down = generator.multinomial(totals[chosen], parts)
+        return np.asarray(up - down)
+
+
 def pure_scale(epsilon: float, people: int) -> float:
     """Return the scale of pure noise on a mean of vectors, whose density is e^(-|v| / scale).
 

@@ -2,16 +2,19 @@
 
     local      each frequency oracle                              variance V(f) / n for each option
     central    geometric noise on each bin, one person replaced   2 h / (h - 1)^2 / n^2, h = e^(ε/2)
+    central    joint noise on all bins, one person replaced       `central/vector_noise.BinNoise`
     central    the same, one person added or deleted              2 a / (a - 1)^2 / n^2, a = e^ε
     central    the best that keeps ε for one person replaced, local mechanisms included
     shuffled   the oracle of a question with ε₀                   V(f; ε₀) / n for each option
 
 A local report hides which answer a person gave, so the first central line is its counterpart: a
 person with another answer leaves one bin and enters another. With two options and a public number
-of people there is only one count to release, so that h = a. The second central line keeps ε only
-for adding or removing a person, where the number of people is private; for another answer it has 2
-ε. A trusted server can also run a local mechanism, which is better for few people and large ε. With
-many options, the price of unary against the first central line is (n / 2) / cosh(ε / 4)^2.
+of people there is only one count to release, so that h = a. Joint noise keeps the sum of the bins;
+for small ε its summed squared errors are 10.0 / ε^2 with three bins and 16.8 / ε^2 with four, where
+separate noise has 24 / ε^2 and 32 / ε^2. The last central line keeps ε only for adding or removing
+a person, where the number of people is private; for another answer it has 2 ε. A trusted server can
+also run a local mechanism, which is better for few people and large ε. With many options, the price
+of unary against separate noise is (n / 2) / cosh(ε / 4)^2.
 
 The limit is that of unit vectors (`engine/limits.py`), the corners of a simplex in k - 1
 dimensions, with the gain √(T / (k (k - 1))). For many people it is the least sum of squared errors
@@ -27,19 +30,22 @@ from functools import lru_cache
 
 import numpy as np
 from numpy.random import Generator
+from numpy.typing import NDArray
 
 from deniable.server.estimation.amplification import report_epsilon
 from deniable.server.estimation.shares import support_counts, unbiased_share
 from deniable.server.planning.forecast import ADD_OR_DELETE, REPLACE_ONE, largest_information
 from deniable.shared.privacy.families.support import SupportDesign
 from deniable.shared.privacy.mechanisms import support_design
-from deniable.simulations.central.discrete_laplace import GeometricCounts, discrete_laplace
+from deniable.simulations.central.discrete_laplace import DiscreteLaplace, discrete_laplace
+from deniable.simulations.central.vector_noise import BinNoise
 from deniable.simulations.engine import custom_mechanisms, estimators, figures, option, sentences
 from deniable.simulations.engine.estimators import Case, Estimator, Risk, Rows, middle, number
 from deniable.simulations.engine.figures import LOOKS, SHUFFLED_LOOK
 from deniable.simulations.engine.limits import options_prior, unit_vector_limits
-from deniable.simulations.engine.sentences import TRUST, figure, listed, paragraphs, plus_minus
-from deniable.simulations.engine.study import Cell, Options, Report, Row, Study
+from deniable.simulations.engine.page_text import PageText
+from deniable.simulations.engine.sentences import listed
+from deniable.simulations.engine.study import Cell, Options, Report, Row
 from deniable.simulations.population import drawn, fixed, whole_people
 
 OPTIONS = (
@@ -54,8 +60,9 @@ OPTIONS = (
 SHUFFLED = Estimator("shuffled", "shuffled", "shuffled", SHUFFLED_LOOK)
 REPLACE = Estimator("central", "geometric-replace-one", "trusted, replace", LOOKS[1])
 ADD = Estimator("central", "geometric-add-or-delete", "trusted, add", LOOKS[3], False)
+JOINT = Estimator("central", "joint", "trusted, joint noise", LOOKS[4])
 BEST = Estimator("central", "best", "trusted, best", LOOKS[1])
-SHOWN = (SHUFFLED, BEST, ADD)  # REPLACE is almost always the same as BEST
+SHOWN = (SHUFFLED, BEST, ADD)  # BEST is one of the others
 
 
 def local_estimators(mechanisms: Sequence[str]) -> list[Estimator]:
@@ -89,12 +96,14 @@ def run(cell: Cell, generator: Generator) -> Sequence[Row]:
             },
         )
 
-    def bins(one: Estimator, moved: int) -> Risk:
-        trusted = GeometricCounts(epsilon, moved if k > 2 else ADD_OR_DELETE)
-        errors = discrete_laplace(trusted.noise, (times, k), case.generator(one)) / n
-        sampled = case.generator(one).multinomial(n, shares, times) / n - shares
-        drawn_errors = _root_mean(errors + sampled)
-        return Risk(trusted.variance(n), _root_mean(errors), errors_drawn=drawn_errors)
+    def bins(one: Estimator, variance: float, noise: NDArray[np.int64]) -> Risk:
+        sampled = case.generator(one).multinomial(n, shares, times) - n * shares
+        errors, drawn_errors = _root_mean(noise / n), _root_mean((noise + sampled) / n)
+        return Risk(variance / n**2, errors, errors_drawn=drawn_errors)
+
+    def separate(one: Estimator, moved: int) -> Risk:
+        noise = DiscreteLaplace(epsilon, moved if k > 2 else ADD_OR_DELETE)
+        return bins(one, noise.variance, discrete_laplace(noise, (times, k), case.generator(one)))
 
     risks = {
         one: devices(one, custom_mechanisms.choice_mechanism(one.name, epsilon, k))
@@ -102,11 +111,13 @@ def run(cell: Cell, generator: Generator) -> Sequence[Row]:
         if k in custom_mechanisms.find("choice", one.name).sizes
     }
     unit = unit_vector_limits(n, options_prior(k), lambda e: choice_gain(e, k), float(epsilon))[0]
+    joint = BinNoise(epsilon, k)
     mixed = support_design("choice", report_epsilon(epsilon, n, case.delta), k)
     return case.rows(
         ("options", "epsilon", "people"),
         risks
-        | {REPLACE: bins(REPLACE, REPLACE_ONE), ADD: bins(ADD, ADD_OR_DELETE)}
+        | {REPLACE: separate(REPLACE, REPLACE_ONE), ADD: separate(ADD, ADD_OR_DELETE)}
+        | {JOINT: bins(JOINT, joint.variance, joint.drawn(times, case.generator(JOINT)))}
         | {SHUFFLED: devices(SHUFFLED, mixed)},
         {"local": {"limit": unit * (k - 1) / k**2}},
         sampling=float(np.mean(shares * (1 - shares)) / n),
@@ -138,35 +149,35 @@ def report(options: Options, found: Sequence[Row]) -> Report:
     epsilon, people, k = (middle(options[key]) for key in ("epsilon", "people", "options"))
     rows, local = with_best(found), local_estimators(options["mechanisms"])
     by_people, by_options, shown = rows.at(options=k), rows.at(people=people), (*local, *SHOWN)
+    at_epsilon = by_options.at(epsilon=epsilon)
+    cell = at_epsilon.at(options=k)
+    best, mixed = cell.best("local"), cell.one(SHUFFLED)
     prices = {one.label: _price(one, people) for one in local}
     prices["unary, limit of many options"] = lambda cell: (
         f"{many_options_price(number(cell[0], 'epsilon')):,.4f}"
     )
-    return Report(
-        _findings(by_options.at(epsilon=epsilon), people, k),
-        [
-            figures.error_figure(
-                "error",
-                f"The error of an option's share, averaged over {k} options, at ε {epsilon}.",
-                *(by_people.at(epsilon=epsilon), shown, f"Error of each share of {k}, ε {epsilon}"),
-            ),
-            figures.ratio_figure(
-                "limit",
-                "The squared errors of local mechanisms divided by the least possible, against the "
-                "number of options, for each ε. With many people, no local mechanism can have a "
-                "ratio below 1.",
-                [(f"ε {e}", by_options.at(epsilon=e), "limit_ratio") for e in options["epsilon"]],
-                *(local, "options", "squared error / least possible"),
-            ),
-            figures.error_figure(
-                "options",
-                f"The error for {people:,} people, against the number of options. k-RR gets worse "
-                "with every option; mechanisms whose reports are sets of options do not.",
-                *(by_options.at(epsilon=epsilon), shown),
-                f"Error of each share, {people:,} people, ε {epsilon}",
-                x="options",
-            ),
-        ],
+    values = {
+        "rows": found,
+        "label": _label(best),
+        "local": best,
+        "central": cell.one(BEST),
+        "price": number(best, "exact") / number(cell.one(BEST), "exact"),
+        "drawn_price": number(best, "exact_drawn") / number(cell.one(BEST), "exact_drawn"),
+        "best": _best_by_options(at_epsilon),
+        "mixed": mixed,
+        "report_epsilon": number(mixed, "report_epsilon"),
+    }
+    ratios = [(f"ε {e}", by_options.at(epsilon=e), "limit_ratio") for e in options["epsilon"]]
+    title = f"Error of each share of {k}, ε {epsilon}"
+    by_size = f"Error of each share, {people:,} people, ε {epsilon}"
+    return TEXT.report(
+        options,
+        values,
+        {
+            "error": figures.errors(by_people.at(epsilon=epsilon), shown, title),
+            "limit": figures.ratios(ratios, local, "options", "squared error / least possible"),
+            "options": figures.errors(at_epsilon, shown, by_size, x="options"),
+        },
         [
             *sentences.error_tables(
                 f"Error of a share of {{target}}, {k} options, in points: 1.96 standard errors",
@@ -179,48 +190,12 @@ def report(options: Options, found: Sequence[Row]) -> Report:
                 prices,
             ),
         ],
-        sentences.method(
-            Rows(found),
-            f"""The shares of the options are proportional to 1, 1/2, 1/3, and so on. Errors are
-            root mean squares over the options.
-
-            Like the local mechanisms, 'trusted, best' keeps ε for one person who gives another
-            answer. It uses noisy bins, or a local mechanism run by the server if that is better.
-            'trusted, add' keeps ε only for one person more or fewer, and 2 ε for another answer.
-
-            Shuffled reports come from the local mechanism with the least error at a larger ε₀.
-            Together they are (ε, {options["delta"]:g})-private if the shuffler and n people are
-            honest. A single report only has ε₀.
-
-            Counts are simulated with exactly the distribution that the reports of all people would
-            give.""",
-        ),
     )
 
 
 def _price(estimator: Estimator, people: int) -> Callable[[Rows], str]:
     """Return a column with the estimator's price per person, or empty text without a row."""
     return lambda cell: f"{cell.price(estimator, BEST) / people:,.4f}" if cell.of(estimator) else ""
-
-
-def _findings(rows: Rows, people: int, k: int) -> list[str]:
-    cell, epsilon = rows.at(options=k), str(rows[0]["epsilon"])
-    local, central, mixed = cell.best("local"), cell.one(BEST), cell.one(SHUFFLED)
-    price = number(local, "exact") / number(central, "exact")
-    drawn_price = number(local, "exact_drawn") / number(central, "exact_drawn")
-    return paragraphs(
-        f"""With {people:,} people and {k} options at ε {epsilon}, {_label(local)} estimates each
-        share to {plus_minus(local)} points and a trusted histogram to {plus_minus(central)} points.
-        For these people, the local variance is {figure(price)} times as large, a price that grows
-        with their number. For their population, it is {figure(drawn_price)} times as large.
-
-        The local mechanism with the least error at ε {epsilon} is {_best_by_options(rows)}. With
-        {k} options, the squared error of {_label(local)} is {number(local, "limit_ratio"):.4f}
-        times the least possible.
-
-        With a shuffler, reports at ε {number(mixed, "report_epsilon"):.2f} would estimate each
-        share to {plus_minus(mixed)} points. The shuffler's guarantee {TRUST}."""
-    )
 
 
 def _label(row: Row) -> str:
@@ -239,25 +214,5 @@ def _best_by_options(rows: Rows) -> str:
     return ", and ".join(f"{label} with {listed(sizes)} options" for label, sizes in wins.items())
 
 
-STUDY = Study(
-    name="histogram",
-    question="What does it cost to learn how popular each option is, without trusting the server?",
-    options=OPTIONS,
-    cells=estimators.cross("people", "options"),
-    run=run,
-    report=report,
-    formulas=(
-        (
-            "devices, with probability p of naming one's own option and q of naming another",
-            r"\dfrac{V(f)}{n} = \dfrac{f p (1 - p) + (1 - f) q (1 - q)}{n (p - q)^2}",
-        ),
-        ("a trusted server's noisy bins", r"\dfrac{2h}{n^2 (h - 1)^2}, \quad h = e^{ε / 2}"),
-        (
-            "least possible sum of squared errors on devices",
-            (
-                r"\dfrac{(k - 1)^2}{n T}, \quad "
-                r"T = \max_d \dfrac{k d (k - d) (e^ε - 1)^2}{(d e^ε + k - d)^2}"
-            ),
-        ),
-    ),
-)
+TEXT = PageText("histogram")
+STUDY = TEXT.study(OPTIONS, estimators.cross("people", "options"), run, report)

@@ -2,6 +2,7 @@
 
     local      stochastic rounding to a grid, then each mechanism's table    variance V(x) / n
     central    discrete Laplace noise on the sum, on a grid of 1,000 steps   about 2 / (n ε)^2
+    central    staircase noise on this sum, which has the least variance     `discrete_laplace`
 
 The variances are those for the people who are asked, with the range as 1. V depends on where in the
 range people are, so there are several populations to choose from. Errors about the population also
@@ -33,12 +34,16 @@ from deniable.shared.errors import WrongUse
 from deniable.shared.privacy.epsilon import ONE, Epsilon
 from deniable.shared.privacy.families.number_table import RANGE
 from deniable.shared.privacy.mechanisms import RandomizedResponse
-from deniable.simulations.central.discrete_laplace import BoundedMean, discrete_laplace
+from deniable.simulations.central.discrete_laplace import (
+    DiscreteLaplace,
+    Staircase,
+    discrete_laplace,
+)
 from deniable.simulations.engine import custom_mechanisms, estimators, figures, option, sentences
 from deniable.simulations.engine.estimators import Case, Estimator, Risk, Rows, middle, number
 from deniable.simulations.engine.option import Redacted, content, digest
-from deniable.simulations.engine.sentences import figure, paragraphs, plus_minus
-from deniable.simulations.engine.study import Cell, Options, Report, Row, Study
+from deniable.simulations.engine.page_text import PageText
+from deniable.simulations.engine.study import Cell, Options, Report, Row
 from deniable.simulations.population import drawn, fixed, grid_distribution, on_grid, whole_people
 from deniable.simulations.studies.bit import count_limit, share_limits
 
@@ -114,7 +119,8 @@ def crowd_of(population: object, people: int) -> Crowd:
     return Crowd(np.asarray(places, dtype=float), np.asarray(whole_people(weights, people)))
 
 
-CENTRAL = Estimator("central", "laplace", "trusted server", figures.LOOKS[5])
+CENTRAL = Estimator("central", "staircase", "trusted server", figures.LOOKS[5])
+LAPLACE = Estimator("central", "laplace", "trusted, Laplace", figures.SHUFFLED_LOOK)
 
 
 def local_estimators(mechanisms: Sequence[str]) -> list[Estimator]:
@@ -132,7 +138,8 @@ def run(cell: Cell, generator: Generator) -> Sequence[Row]:
     best = {"least_worst": None if least is None else estimators.BELOW * least / RANGE**2 / n}
     return case.rows(
         ("epsilon", "people", "population"),
-        {one: _local(one, case, crowd, best) for one in local} | {CENTRAL: _central(case, crowd)},
+        {one: _local(one, case, crowd, best) for one in local}
+        | {one: _central(one, case, crowd) for one in (CENTRAL, LAPLACE)},
         {model: {"limit_worst": limit} for model, limit in limits.items()},
         crowd.sampling,
     )
@@ -152,58 +159,63 @@ def _local(one: Estimator, case: Case, crowd: Crowd, best: estimators.Columns) -
     return Risk(exact, these, errors_drawn=others, columns={**worst, **best})
 
 
-def _central(case: Case, crowd: Crowd) -> Risk:
-    n, times, generator = case.people, case.repetitions, case.generator(CENTRAL)
-    trusted = BoundedMean(case.epsilon, CENTRAL_STEPS)
-    errors = discrete_laplace(trusted.noise, times, generator) / (n * CENTRAL_STEPS)
+def _central(one: Estimator, case: Case, crowd: Crowd) -> Risk:
+    n, times, generator = case.people, case.repetitions, case.generator(one)
+    stairs = Staircase(case.epsilon, CENTRAL_STEPS)
+    laplace = DiscreteLaplace(case.epsilon, CENTRAL_STEPS)
+    noise = (
+        stairs.drawn(times, generator)
+        if one is CENTRAL
+        else discrete_laplace(laplace, times, generator)
+    )
+    worst = (stairs if one is CENTRAL else laplace).variance / (n * CENTRAL_STEPS) ** 2
+    errors = noise / (n * CENTRAL_STEPS)
     sampled = generator.multinomial(n, crowd.held / n, times) @ crowd.places / n - crowd.mean
-    worst = trusted.variance(n)
     return Risk(worst, errors, errors_drawn=errors + sampled, columns={"worst": worst})
 
 
 def report(options: Options, found: Sequence[Row]) -> Report:
     rows, epsilon, people = Rows(found), middle(options["epsilon"]), middle(options["people"])
     local, shown = local_estimators(options["mechanisms"]), rows.at(epsilon=epsilon)
-    best = [one for one in local if one.name == shown.best("local")["estimator"]]
+    curves = [one for one in local if one.name == shown.best("local")["estimator"]]
     at_people = rows.at(people=people)
-    return Report(
-        _findings(at_people, epsilon, people),
-        [
-            figures.ratio_figure(
-                "variance",
-                "The variance of each local mechanism divided by the least worst-case variance of "
-                "any local mechanism, against ε. On the left, all people are at the point of the "
-                "range where the mechanism has most variance, and no ratio can be below 1. On the "
-                "right are the ratios for this population. The number of people does not matter.",
-                [
-                    ("At its worst point", at_people, partial(_over_limit, "worst")),
-                    ("This population", at_people, partial(_over_limit, "exact")),
-                ],
+    cell = at_people.at(epsilon=epsilon)
+    best, central = cell.best("local"), cell.one(CENTRAL)
+    ends = [rows[0]["epsilon"], rows[-1]["epsilon"]]
+    at_ends = [at_people.at(epsilon=end) for end in ends]
+    first, last = (_label(end.best("local")) for end in at_ends)
+    values = {
+        "rows": rows,
+        "label": _label(best),
+        "local": best,
+        "central": central,
+        "price": number(best, "exact") / number(central, "exact"),
+        "drawn_price": number(best, "exact_drawn") / number(central, "exact_drawn"),
+        "first": first[0].upper() + first[1:],
+        "last": " and" if last == first else f", and {last}",
+        "ends": ends,
+        "gain": [end.price(LAPLACE, CENTRAL) for end in at_ends],
+        "crowd": _sentence_about(options["population"]),
+        "steps": CENTRAL_STEPS,
+    }
+    panels = {"At its worst point": "worst", "This population": "exact"}
+    in_range = estimators.RANGE_PERCENT
+    return TEXT.report(
+        options,
+        values,
+        {
+            "variance": figures.ratios(
+                [(words, at_people, partial(_over_limit, key)) for words, key in panels.items()],
                 *(local, "epsilon", "variance / least at the worst point"),
                 words="ε",
             ),
-            figures.error_figure(
-                "error",
-                f"The error of an estimated mean at ε {epsilon}, in percent of the range, with the "
-                "best local mechanism and with a trusted server.",
-                *(shown, [*best, CENTRAL], f"Error of a mean, ε {epsilon}"),
-                unit=estimators.RANGE_PERCENT,
+            "error": figures.errors(
+                shown, [*curves, CENTRAL, LAPLACE], f"Error of a mean, ε {epsilon}", in_range
             ),
-        ],
+        },
         sentences.error_tables(
             "Error of the mean of {target}, in % of the range: 1.96 standard errors",
-            *(rows, [*local, CENTRAL], estimators.RANGE_PERCENT),
-        ),
-        sentences.method(
-            rows,
-            f"""{_sentence_about(options["population"])}
-
-            The simulation draws one binomial number for all people at the same point, who are
-            rounded at random to the mechanism's grid, and one multinomial for each row of the
-            mechanism's table. This gives exactly the distribution of what devices would send.
-
-            The trusted server computes the sum on a grid of {CENTRAL_STEPS:,} steps and adds
-            discrete Laplace noise that hides a change of one person by the whole range.""",
+            *(rows, [*local, CENTRAL, LAPLACE], in_range),
         ),
     )
 
@@ -222,42 +234,9 @@ def _sentence_about(population: str) -> str:
     return "The population consists of your own numbers, of which only a digest is written."
 
 
-def _findings(rows: Rows, epsilon: str, people: int) -> list[str]:
-    cell = rows.at(epsilon=epsilon)
-    best, central = cell.best("local"), cell.one(CENTRAL)
-    price, drawn_price = (
-        figure(number(best, key) / number(central, key)) for key in ("exact", "exact_drawn")
-    )
-    ends = [rows[0]["epsilon"], rows[-1]["epsilon"]]
-    first, last = (_label(rows.at(epsilon=end).best("local")) for end in ends)
-    return paragraphs(
-        f"""With {people:,} people at ε {epsilon}, the best local mechanism ({_label(best)})
-        estimates a mean to {plus_minus(best)} % of the range, and a trusted server to
-        {plus_minus(central)} %. The local variance is {price} times as large for the people who are
-        asked, and {drawn_price} times as large for the population they are drawn from.
-
-        {first[0].upper() + first[1:]} has the least error of all local mechanisms at
-        ε {ends[0]}{" and" if last == first else f", and {last}"} at ε {ends[1]}. For the people who
-        are asked, the price of locality grows with their number; for their population, it does
-        not."""
-    )
-
-
 def _label(row: Row) -> str:
     return custom_mechanisms.label("number", str(row["estimator"]))
 
 
-STUDY = Study(
-    name="mean",
-    question="What does it cost to learn a mean without trusting the server?",
-    options=OPTIONS,
-    cells=estimators.grid("epsilon", "people"),
-    check=_check,
-    run=run,
-    report=report,
-    formulas=(
-        ("devices, where V(x) is the mechanism's variance for a person at x", r"\dfrac{V(x)}{n}"),
-        ("a trusted server, with the range as 1", r"\dfrac{2}{(n ε)^2}"),
-        ("additional sampling error about the population", r"\dfrac{σ^2}{n}"),
-    ),
-)
+TEXT = PageText("mean")
+STUDY = TEXT.study(OPTIONS, estimators.grid("epsilon", "people"), run, report, check=_check)

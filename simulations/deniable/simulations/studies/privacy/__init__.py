@@ -39,8 +39,9 @@ from deniable.shared.privacy.mechanisms import mechanisms
 from deniable.simulations.engine import custom_mechanisms, figures, option
 from deniable.simulations.engine.estimators import Estimator, Rows, grid, middle, number
 from deniable.simulations.engine.figures import LOOKS, Panel, curve
-from deniable.simulations.engine.sentences import figure, paragraphs, percent
-from deniable.simulations.engine.study import Cell, Figure, Options, Report, Row, Study, Table
+from deniable.simulations.engine.page_text import PageText
+from deniable.simulations.engine.sentences import figure
+from deniable.simulations.engine.study import Cell, Options, Report, Row, Table
 from deniable.simulations.studies import composition
 from deniable.simulations.studies.privacy import privacy_profiles as profiles
 from deniable.simulations.studies.privacy.privacy_profiles import Array, Profile
@@ -152,66 +153,52 @@ def numbers(options: Options, epsilon: str) -> dict[str, float]:
 
 
 def report(options: Options, found: Sequence[Row]) -> Report:
-    rows, epsilon, people = Rows(found), middle(options["epsilon"]), options["people"]
-    shown, delta, rate = rows.at(epsilon=epsilon), options["delta"], f"{options['sampling']:g}"
-    exposed = np.geomspace(1e-3, 10, 41)
-    chance = [(x, _exposed(x, people), 0.0) for x in exposed.tolist()]
+    epsilon, people = middle(options["epsilon"]), options["people"]
+    shown, delta = Rows(found).at(epsilon=epsilon), options["delta"]
+    chance = [(x, _exposed(x, people), 0.0) for x in np.geomspace(1e-3, 10, 41).tolist()]
     exposure = Panel("", [figures.Curve(chance, LOOKS[0])], "n δ", "probability", reference=1.0)
     all_numbers = [numbers(options, e) for e in options["epsilon"]]
     names = {
         "ε": "epsilon", "power at level 5 %": "power_0.05", "power at level 50 %": "power_0.5",
-        "Gaussian cover μ": "cover", f"ε of a {rate} sample": "sampled",
+        "Gaussian cover μ": "cover", f"ε of a {options['sampling']:g} sample": "sampled",
         f"least Gaussian σ, δ {delta:g}": "deviation", "classical σ": "classical",
     }  # fmt: skip
-    return Report(
-        _findings(options, all_numbers[options["epsilon"].index(epsilon)]),
-        [
-            _figure("devices", "Reports of devices, their central limit, and Gaussian privacy "
-                    "that covers one report.", shown, DEVICES),
-            _figure("others", "One report next to a shuffled report, samples and Gaussian noise.",
-                    shown, OTHERS),
-            _figure("mechanisms", "One report next to other mechanisms with this ε.", shown,
-                    [REPORT, *_own(options["mechanisms"])]),
-            Figure("exposure", f"The probability that one of {people:,} answers is published, if "
-                   "each is published with probability δ, which no ε > 0 limits.",
-                   lambda: figures.draw([exposure])),
-        ],
-        [Table("Conversions", list(names), [
-            [figure(one[key]) for key in names.values()] for one in all_numbers])],
-        paragraphs(
-            f"""Each figure has three panels. The trade-off shows the least rate of missed
-            detections for each rate of false alarms, if someone tests which of two answers a person
-            gave. The profile shows the least δ for each ε. The privacy loss is the logarithm of how
-            much more likely a release is with one answer than with the other; δ is not the
-            probability that it exceeds ε, but the smaller mean of 1 - e^(ε - loss) where it does.
-
-            There are {options["rounds"]} rounds, {people:,} shuffled reports, and samples of a
-            share {rate}. The central limit is no guarantee. The profile of shuffled reports is an
-            upper bound; all others are exact.
-
-            For ε below {profiles.blackwell_edge():.3f}, a report has at most the Rényi divergences
-            of Gaussian noise with μ = ε, and yet some test distinguishes its two answers
-            better. So Rényi divergences do not tell which of two releases is more private."""
-        ),
-        {"numbers": all_numbers},
-    )  # fmt: skip
-
-
-def _figure(name: str, words: str, rows: Rows, shown: Sequence[Estimator]) -> Figure:
-    axes = {
-        "trade-off": ("false alarms", "missed detections", ("linear", "linear"), (0.0, 1.0)),
-        "profile": ("ε", "δ", ("linear", "log"), (1e-9, 1.0)),
-        "loss": ("x", "P[privacy loss > x]", ("linear", "log"), (1e-9, 1.0)),
+    lines = [[figure(one[key]) for key in names.values()] for one in all_numbers]
+    values = {
+        "one": all_numbers[options["epsilon"].index(epsilon)],
+        "exposed": _exposed(1, people),
+        "edge": profiles.blackwell_edge(),
     }
-    panels = [
-        Panel(title, [
-            curve([row for row in rows.at(curve=title, release=one.name) if number(row, "y") > 0],
-                  one.look, "x", "y", one.label, "line") for one in shown
-        ], x, y, scales, limits=limits)
-        for title, (x, y, scales, limits) in axes.items()
-    ]  # fmt: skip
-    caption = f"{words} ε {rows[0]['epsilon']}."
-    return Figure(name, caption, lambda: figures.draw(panels, columns=3, share_y=False))
+    return TEXT.report(
+        options,
+        values,
+        {
+            "devices": _figure(shown, DEVICES),
+            "others": _figure(shown, OTHERS),
+            "mechanisms": _figure(shown, [REPORT, *_own(options["mechanisms"])]),
+            "exposure": figures.drawing(exposure),
+        },
+        [Table("Conversions", list(names), lines)],
+        {"numbers": all_numbers},
+    )
+
+
+def _figure(rows: Rows, shown: Sequence[Estimator]) -> figures.Draw:
+    def panel(name: str, x: str, y: str, scale: str, limits: tuple[float, float]) -> Panel:
+        positive = Rows(row for row in rows.at(curve=name) if number(row, "y") > 0)
+        curves = [
+            curve(positive.at(release=one.name), one.look, "x", "y", one.label, "line")
+            for one in shown
+        ]
+        return Panel(name, curves, x, y, ("linear", scale), limits=limits)
+
+    return figures.drawing(
+        panel("trade-off", "false alarms", "missed detections", "linear", (0.0, 1.0)),
+        panel("profile", "ε", "δ", "log", (1e-9, 1.0)),
+        panel("loss", "x", "P[privacy loss > x]", "log", (1e-9, 1.0)),
+        columns=3,
+        share_y=False,
+    )
 
 
 def _exposed(expected: float, people: int) -> float:
@@ -219,44 +206,13 @@ def _exposed(expected: float, people: int) -> float:
     return -math.expm1(people * math.log1p(-min(expected / people, 1 - 1e-9)))
 
 
-def _findings(options: Options, one: Mapping[str, float]) -> list[str]:
-    delta, rate = options["delta"], options["sampling"]
-    return paragraphs(
-        f"""Someone who tests which answer a report at ε {one["epsilon"]:g} comes from, and accuses
-        {percent(LEVELS[0])} of the innocent, detects at most {percent(one["power_0.05"])} of the
-        guilty. One Gaussian guarantee covers the whole trade-off: μ = {one["cover"]:.4f}.
-
-        In a secret sample of {percent(rate)} of the people, the same report has
-        ε {one["sampled"]:.4g}. Gaussian noise with the same ε and δ {delta:g} needs the standard
-        deviation {one["deviation"]:.4g} per unit of sensitivity. The classical formula,
-        which is valid for ε < 1, has {one["classical"]:.4g}. At δ = 1 / n, a release may publish
-        one whole answer with probability {percent(_exposed(1, options["people"]))}.
-        """
-    )
-
-
-STUDY = Study(
-    name="privacy",
-    question="What can be learned about one person, from every kind of private release?",
-    options=(
-        option.epsilons("0.5,1,2"),
-        option.Option("rounds", 10, option.whole(1, 1000), "reports about the same answer", "T"),
-        option.Option("people", 1000, option.whole(2, 10**9), "number of people", "N"),
-        option.delta("probability that the guarantee fails"),
-        option.probability("sampling", 0.1, "probability that a person is sampled", "Q"),
-        custom_mechanisms.mechanisms_option(None, "ternary,unary"),
-    ),
-    check=check,
-    cells=grid("epsilon"),
-    run=run,
-    report=report,
-    formulas=(
-        ("privacy profile", r"δ(ε) = \sup_S\ P[S] - e^ε Q[S]"),
-        ("trade-off between both errors of a test", r"f(α) = \sup_ε\ 1 - δ(ε) - e^ε α"),
-        ("secret sample", r"ε' = \ln(1 + q (e^ε - 1))"),
-        (
-            "Gaussian cover of every ε-private release",
-            r"μ = 2 Φ^{-1}\left(\dfrac{e^ε}{1 + e^ε}\right)",
-        ),
-    ),
+OPTIONS = (
+    option.epsilons("0.5,1,2"),
+    option.Option("rounds", 10, option.whole(1, 1000), "reports about the same answer", "T"),
+    option.Option("people", 1000, option.whole(2, 10**9), "number of people", "N"),
+    option.delta("probability that the guarantee fails"),
+    option.probability("sampling", 0.1, "probability that a person is sampled", "Q"),
+    custom_mechanisms.mechanisms_option(None, "ternary,unary"),
 )
+TEXT = PageText("privacy")
+STUDY = TEXT.study(OPTIONS, grid("epsilon"), run, report, check=check)

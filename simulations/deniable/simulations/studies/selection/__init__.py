@@ -18,12 +18,14 @@ from scipy.optimize import brentq
 
 from deniable.shared.errors import WrongUse
 from deniable.shared.privacy.epsilon import Epsilon
-from deniable.shared.privacy.mechanisms import RandomizedResponse, Unary
+from deniable.shared.privacy.families.support import SupportDesign
+from deniable.shared.privacy.mechanisms import KRandomizedResponse, RandomizedResponse, Unary
 from deniable.simulations.engine import figures, option
 from deniable.simulations.engine.estimators import Case, Estimator, Rows, middle, number, sweep
 from deniable.simulations.engine.figures import LOOKS
-from deniable.simulations.engine.sentences import column, figure, paragraphs, table
-from deniable.simulations.engine.study import Cell, Figure, Options, Report, Row, Study
+from deniable.simulations.engine.page_text import PageText
+from deniable.simulations.engine.sentences import column, figure, table
+from deniable.simulations.engine.study import Cell, Options, Report, Row
 from deniable.simulations.population import fixed
 from deniable.simulations.studies.bit_reports import Array, least_enough, reported_rate
 from deniable.simulations.studies.selection import selection_chances as chances
@@ -31,7 +33,9 @@ from deniable.simulations.studies.selection import selection_chances as chances
 EXPONENTIAL = Estimator("central", "exponential", "exponential mechanism", LOOKS[1])
 FLIP = Estimator("central", "permute-and-flip", "permute and flip", LOOKS[3])
 UNARY = Estimator("local", "unary", "devices, unary votes", LOOKS[0])
-VOTES = (EXPONENTIAL, FLIP, UNARY)
+LAPLACE = Estimator("central", "laplace", "noisy maximum, Laplace", LOOKS[2])
+RESPONSE = Estimator("local", "k-rr", "devices, k-RR votes", LOOKS[4])
+VOTES = (EXPONENTIAL, LAPLACE, FLIP, UNARY, RESPONSE)
 MEAN = Estimator("none", "mean", "no privacy", LOOKS[2])
 NOISY = Estimator("central", "permute-and-flip", "trusted, permute and flip", LOOKS[1])
 ONE_EACH = Estimator("local", "randomized-response", "devices, one condition each", LOOKS[0])
@@ -95,6 +99,7 @@ def _votes(case: Case, generator: Generator) -> Sequence[Row]:
     rows = []
     for one, chance, noise in (
         (EXPONENTIAL, chances.exponential, generator.gumbel),
+        (LAPLACE, chances.laplace, generator.laplace),
         (FLIP, chances.permute_and_flip, generator.exponential),
     ):
         gap = _real_gap(partial(chance, k, e), right)
@@ -102,7 +107,11 @@ def _votes(case: Case, generator: Generator) -> Sequence[Row]:
         noisy[:, 0] += gap
         chosen = noisy.argmax(axis=1) == 0
         rows.append(_row(case, one, chance(k, e, gap), chosen, gap_needed=gap, limit=limit))
-    return [*rows, _local_votes(case, generator)]
+    rows.append(_local_votes(UNARY, Unary(case.epsilon, k), chances.unary, case, generator))
+    if k <= chances.MAX_RESPONSE_OPTIONS:
+        response = (RandomizedResponse if k == 2 else KRandomizedResponse)(case.epsilon, k)
+        rows.append(_local_votes(RESPONSE, response, chances.response, case, generator))
+    return rows
 
 
 def _real_gap(chance: Callable[[float], float], right: float) -> float:
@@ -115,17 +124,23 @@ def _real_gap(chance: Callable[[float], float], right: float) -> float:
     return float(brentq(lambda gap: chance(gap) - right, 0, most, xtol=1e-12))
 
 
-def _local_votes(case: Case, generator: Generator) -> Row:
+def _local_votes(
+    one: Estimator,
+    mechanism: SupportDesign,
+    right: Callable[[SupportDesign, int, int], float],
+    case: Case,
+    generator: Generator,
+) -> Row:
     k, people = case.options, case.people
-    chance = partial(chances.unary, k, case.epsilon, people)
-    gap = least_enough(lambda gap: gap < people and chance(gap) >= case.right, people)
+    gap = least_enough(lambda g: g < people and right(mechanism, people, g) >= case.right, people)
     if gap is None:
-        return _row(case, UNARY, None, np.empty(0), people=people)
+        return _row(case, one, None, np.empty(0), people=people)
     leader, other = chances.votes(k, people, gap)
     held = [leader, *[other] * (k - 1)]
-    counts = fixed(Unary(case.epsilon, k), held, case.repetitions, generator).counts
+    counts = fixed(mechanism, held, case.repetitions, generator).counts
     chosen = _first_is_largest(counts.astype(float), generator)
-    return _row(case, UNARY, chance(gap), chosen, people=sum(held), gap_needed=gap)
+    exact = right(mechanism, people, gap)
+    return _row(case, one, exact, chosen, people=sum(held), gap_needed=gap)
 
 
 # Conditions
@@ -175,95 +190,64 @@ def _choose(one: Estimator, case: Case, size: int, generator: Generator) -> Arra
 def report(options: Options, found: Sequence[Row]) -> Report:
     rows, epsilon, right = Rows(found), middle(options["epsilon"]), options["right"]
     votes, conditions = (rows.at(question=question) for question in ("votes", "conditions"))
-    off = max(
-        abs(number(row, "measured") - number(row, "exact")) / number(row, "error")
-        for row in rows
-        if row["error"]  # none if nothing is drawn, and 0 if the choice is surely right
-    )
     likely = f"right with probability {right:g}, ε {epsilon}"
     people = f"{options['people']:,} people"
-    return Report(
-        _findings(options, rows.at(epsilon=epsilon)),
-        [
-            _figure(
-                "people",
-                "The number of people needed to select the right one of many conditions with "
-                f"probability {right:g}, at ε {epsilon}: with a trusted server it grows as the "
-                "logarithm of the number of conditions, on devices faster than that number. No "
-                "local protocol is below the dotted line.",
+    of_votes = {one.label: column(one, _gap) for one in VOTES}
+    of_votes["limit of trusted servers"] = column(EXPONENTIAL, lambda r: f"{r['limit']:.2f}")
+    of_conditions = {
+        "no privacy": column(MEAN, _people),
+        "trusted": column(NOISY, _people),
+        "devices": column(ONE_EACH, _people),
+        "limit of devices": column(ONE_EACH, _fewest),
+        "price": _price,
+    }
+    return TEXT.report(
+        options,
+        _values(options, rows, rows.at(epsilon=epsilon)),
+        {
+            "people": _figure(
                 f"One of many conditions, {likely}",
                 ("people needed", "people_needed"),
                 conditions.at(epsilon=epsilon),
                 CONDITIONS,
                 (ONE_EACH, "limit for local protocols"),
             ),
-            _figure(
-                "votes",
-                "The number of votes by which the leader must be ahead to be selected with "
-                f"probability {right:g}, at ε {epsilon}; {people} vote on devices. No trusted "
-                "server is below the dotted line.",
+            "votes": _figure(
                 f"One vote per person, {likely}",
                 ("votes ahead", "gap_needed"),
                 votes.at(epsilon=epsilon),
                 VOTES,
                 (EXPONENTIAL, "limit of trusted servers"),
             ),
-        ],
+        },
         [
             table(
                 "People needed to select the right condition, mean "
                 f"{options['delta']:g}, with probability {right:g}",
-                conditions,
-                {"ε": "epsilon", "conditions": "options"},
-                {
-                    "no privacy": column(MEAN, _people),
-                    "trusted": column(NOISY, _people),
-                    "devices": column(ONE_EACH, _people),
-                    "limit of devices": column(ONE_EACH, _fewest),
-                    "price": _price,
-                },
+                *(conditions, {"ε": "epsilon", "conditions": "options"}, of_conditions),
             ),
             table(
                 f"Votes by which the leader must be ahead, {people} on devices",
-                votes,
-                {"ε": "epsilon", "options": "options"},
-                {one.label: column(one, _gap) for one in VOTES}
-                | {"limit of trusted servers": column(EXPONENTIAL, lambda r: f"{r['limit']:.2f}")},
+                *(votes, {"ε": "epsilon", "options": "options"}, of_votes),
             ),
         ],
-        paragraphs(
-            f"""Votes: each person has one, and all options except the leader get equally many. The
-            probabilities are closed forms for the exponential mechanism and for permute and flip,
-            and an exact sum over the leader's count for unary votes.
-
-            Conditions: one of them has the mean {options["delta"]:g}, all others 0. On devices each
-            person is in one of k equal groups, and answers the group's condition by randomized
-            response. A trusted server uses permute and flip. The formulas are exact sums over
-            binomial counts; only large counts are taken to be normally distributed.
-
-            Each probability is checked with {options["repetitions"]:,} simulated choices: the
-            largest distance is {off:.1f} Monte-Carlo errors."""
-        ),
     )
 
 
 def _figure(
-    name: str,
-    caption: str,
     title: str,
     y: tuple[str, str],
     rows: Rows,
     estimators: Sequence[Estimator],
     limit: tuple[Estimator, str],
-) -> Figure:
+) -> figures.Draw:
     """Return a curve per estimator, and one estimator's limit; `y` is a label and a column."""
     limited, label = limit
     curves = [figures.curve(rows.of(o), o.look, "options", y[1], o.label) for o in estimators]
     curves.append(
         figures.curve(rows.of(limited), limited.look, "options", "limit", label, form="limit")
     )
-    panel = figures.Panel(title, curves, str(rows[0]["question"]), y[0])
-    return Figure(name, caption, lambda: figures.draw([panel]))
+    return figures.drawing(figures.Panel(title, curves, str(rows[0]["question"]), y[0]))
 
 
 def _people(row: Row) -> str:
@@ -284,69 +268,41 @@ def _price(cell: Rows) -> str:
     return figure(cell.price(ONE_EACH, NOISY, "people_needed"))
 
 
-def _findings(options: Options, rows: Rows) -> list[str]:
+def _values(options: Options, every: Rows, rows: Rows) -> dict[str, Any]:  # Any: for the page
     sizes = sorted(options["options"])
-    k, epsilon = sizes[len(sizes) // 2], rows[0]["epsilon"]
+    k = sizes[len(sizes) // 2]
     first, cell, last = (
         rows.at(question="conditions", options=size) for size in (sizes[0], k, sizes[-1])
     )
-    needed = {one: _people(cell.one(one)) for one in CONDITIONS}
-    fewest = _fewest(cell.one(ONE_EACH))
     votes = rows.at(question="votes", options=k)
-    ahead = _gap(votes.one(UNARY)) or "more than all"
-    exponential, flip = (number(votes.one(one), "gap_needed") for one in (EXPONENTIAL, FLIP))
-    return paragraphs(
-        f"""Finding the right one of {k:,} conditions at ε {epsilon} takes {needed[MEAN]} people
-        without privacy, {needed[NOISY]} with a trusted server and {needed[ONE_EACH]}
-        devices; no local protocol needs fewer than {fewest}. The price grows
-        with the number of conditions, not with the number of people: from {_price(first)} times at
-        {sizes[0]:,} conditions to {_price(last)} times at {sizes[-1]:,}.
+    local = min((row["gap_needed"] or math.inf, _gap(row)) for row in votes.at(model="local"))
+    return {
+        "k": k,
+        "low": sizes[0],
+        "high": sizes[-1],
+        "needed": [_people(cell.one(one)) for one in CONDITIONS],
+        "fewest": _fewest(cell.one(ONE_EACH)),
+        "first": _price(first),
+        "last": _price(last),
+        "exponential": number(votes.one(EXPONENTIAL), "gap_needed"),
+        "flip": number(votes.one(FLIP), "gap_needed"),
+        "ahead": local[1] or "more than all",
+        "packing": number(votes.one(FLIP), "limit"),
+        "off": max(
+            abs(number(row, "measured") - number(row, "exact")) / number(row, "error")
+            for row in every
+            if row["error"]  # none if nothing is drawn, and 0 if the choice is surely right
+        ),
+    }
 
-        With one vote per person, the leader of {k:,} options must be ahead by {exponential:.1f}
-        votes for the exponential mechanism, by {flip:.1f} for permute and flip, and by {ahead} of
-        {options["people"]:,} on devices. No trusted server can do with fewer than
-        {number(votes.one(FLIP), "limit"):.1f}."""
-    )
 
-
-STUDY = Study(
-    name="select",
-    question="What does it cost to find the most popular of many, without trusting the server?",
-    options=(
-        option.epsilons("0.5,1,2"),
-        option.Option(
-            "options",
-            "2,4,16,64,256,1024",
-            option.several(option.whole(2, 4096)),
-            "how many options or conditions, with commas",
-        ),
-        option.Option("people", 100_000, option.whole(100, 10**8), "how many vote", "N"),
-        option.Option(
-            *("delta", 0.1, option.inside()),
-            "mean of the right condition; all others have 0",
-            "MEAN",
-        ),
-        option.Option(
-            "right", 0.9, option.inside(0.5), "probability of selecting the right one", "P"
-        ),
-        option.repetitions(1_000),
-    ),
-    check=check,
-    cells=cells,
-    run=run,
-    report=report,
-    formulas=(
-        (
-            "probability that a trusted server's exponential mechanism is right",
-            r"P = \dfrac{1}{1 + (k - 1) e^{-ε g / 2}}",
-        ),
-        (
-            "lead that a trusted server needs to be right in 90 %",
-            r"g \geq \dfrac{\ln(9 (k - 1))}{ε}",
-        ),
-        (
-            "devices that any local protocol needs to distinguish k conditions",
-            r"n \geq \dfrac{4 V k ((1 - β) \ln k - \ln 2)}{δ^2}",
-        ),
-    ),
+OPTIONS = (
+    option.epsilons("0.5,1,2"),
+    option.sizes("options", "2,4,16,64,256,1024", 2, 4096, "how many options or conditions"),
+    option.Option("people", 100_000, option.whole(100, 10**8), "how many vote", "N"),
+    option.probability("delta", 0.1, "mean of the right condition; all others have 0", "MEAN"),
+    option.Option("right", 0.9, option.inside(0.5), "probability of selecting the right one", "P"),
+    option.repetitions(1_000),
 )
+TEXT = PageText("select")
+STUDY = TEXT.study(OPTIONS, cells, run, report, check=check)

@@ -5,7 +5,9 @@ x = e^(-ε g / 2)
 
     exponential mechanism    1 / (1 + (k - 1) x)                  also the largest with Gumbel noise
     permute and flip         (1 - (1 - x)^k) / (k x)                                            [1]
+    largest with Laplace     ∫ f(z - g) F(z)^(k - 1) dz, of the noise's density and distribution
     unary on devices         Σ_c a(c) (B(c)^k - B(c - 1)^k) / (k b(c))
+    k-RR on devices          for k = 2 an exact sum; normal counts with exact covariances for k <= 4
 
 where a and b are the probabilities of c reports for the leader and for another option, and B the
 sum of b; a coin decides a tie. A curator that is right with probability 1 - err needs at least
@@ -40,15 +42,17 @@ and a report's information about all k hypotheses jointly [3], also for sequenti
 from __future__ import annotations
 
 import math
+from itertools import pairwise
 
 import numpy as np
 from scipy.signal import lfilter
 from scipy.special import ndtr
 
-from deniable.shared.privacy.epsilon import ONE, Epsilon
-from deniable.shared.privacy.mechanisms import Unary
+from deniable.shared.privacy.epsilon import ONE
+from deniable.shared.privacy.families.support import SupportDesign
 from deniable.simulations.studies.bit_reports import Array, binomial, noise
 
+MAX_RESPONSE_OPTIONS = 4  # beyond, few reports name an option by chance, so they are not normal
 LIMIT, NOISE_SCALES = 9.0, 40.0  # deviations of a count and scales of noise: less than 1e-17 beyond
 MAX_COUNTS = 4_000
 
@@ -62,6 +66,35 @@ def permute_and_flip(options: int, epsilon: float, gap: float) -> float:
     if x < 1e-12:
         return 1 - (options - 1) * x / 2
     return -math.expm1(options * math.log1p(-x)) / (options * x) if x < 1 else 1 / options
+
+
+def laplace(options: int, epsilon: float, gap: float) -> float:
+    """Return the probability for the largest of scores with Laplace noise of scale 2 / ε.
+
+    With the leader's noisy score at z, in scales, the others are below with probability F(z)^(k-1).
+    """
+    ahead = epsilon * gap / 2
+    z, weights = _nodes([-NOISE_SCALES, 0.0, ahead, ahead + NOISE_SCALES])
+    below = np.where(z < 0, np.exp(np.minimum(z, 0)) / 2, 1 - np.exp(-np.maximum(z, 0)) / 2)
+    return float(weights @ (np.exp(-abs(z - ahead)) / 2 * below ** (options - 1)))
+
+
+def expected_loss(gap: float, options: int, epsilon: float, noise: str) -> float:
+    """Return by how much the chosen option is behind, on average, if the leader leads by `gap`."""
+    ways = {"laplace": laplace, "gumbel": exponential, "exponential": permute_and_flip}
+    return gap * (1 - ways[noise](options, epsilon, gap))
+
+
+def _nodes(ends: list[float]) -> tuple[Array, Array]:
+    """Return points and weights of Gauss's rule on intervals of at most one scale."""
+    x, w = np.polynomial.legendre.leggauss(12)
+    cuts = np.unique(
+        np.concatenate(
+            [np.linspace(a, b, max(2, min(4_000, math.ceil(b - a) + 1))) for a, b in pairwise(ends)]
+        )
+    )
+    half = np.diff(cuts)[:, None] / 2
+    return (cuts[:-1, None] + half * (1 + x)).ravel(), (half * w).ravel()
 
 
 def packing(options: int, epsilon: float, right: float) -> float:
@@ -80,14 +113,40 @@ def votes(options: int, people: int, gap: int) -> tuple[int, int]:
     return other + gap, other
 
 
-def unary(options: int, epsilon: Epsilon, people: int, gap: int) -> float:
-    mechanism = Unary(epsilon, options)
+def unary(mechanism: SupportDesign, people: int, gap: int) -> float:
+    options = mechanism.size
     leader, other = votes(options, people, gap)
     voting = leader + (options - 1) * other
     (start_a, a), (start_b, b) = (_supports(mechanism, held, voting) for held in (leader, other))
     start, end = min(start_a, start_b), max(start_a + len(a), start_b + len(b))
     a, b = (np.pad(p, (at - start, end - at - len(p))) for at, p in ((start_a, a), (start_b, b)))
     return _chance_of_first(a, b, options)
+
+
+def response(mechanism: SupportDesign, people: int, gap: int) -> float:
+    """Return the probability that the leader has the most reports of (k-ary) randomized response.
+
+    The differences of the leader's count to the others are exchangeable: with the variance v, the
+    covariance c and the mean m, all are positive with probability E Φ((m + √c Z) / √(v - c))^(k-1).
+    """
+    k = mechanism.size
+    leader, other = votes(k, people, gap)
+    voting = leader + (k - 1) * other
+    keep, lie = mechanism.keep / ONE, mechanism.lie / ONE
+    if k == 2:
+        start, a = _supports(mechanism, leader, voting)
+        return float(a @ (1 + np.sign(2 * (start + np.arange(len(a))) - voting)) / 2)
+    rows = np.full((k, k), lie) + (keep - lie) * np.eye(k)
+    spread = sum(
+        held * (np.diag(row) - np.outer(row, row))
+        for held, row in zip([leader, *[other] * (k - 1)], rows, strict=True)
+    )
+    ahead = np.hstack([np.ones((k - 1, 1)), -np.eye(k - 1)])
+    v, c = (ahead @ spread @ ahead.T)[0, :2]
+    z, weights = _nodes([-LIMIT, LIMIT])
+    density = weights * np.exp(-z * z / 2) / math.sqrt(2 * math.pi)
+    mean = (keep - lie) * (leader - other)
+    return float(density @ ndtr((mean + math.sqrt(c) * z) / math.sqrt(v - c)) ** (k - 1))
 
 
 def largest(options: int, people: int, right: float, other: float, decay: float = 0.0) -> float:
@@ -136,7 +195,7 @@ def fano(options: int, epsilon: float, delta: float, right: float) -> float:
     return max(0.0, 4 * noise(epsilon) * options * wanted / delta**2)
 
 
-def _supports(mechanism: Unary, votes: int, people: int) -> tuple[int, Array]:
+def _supports(mechanism: SupportDesign, votes: int, people: int) -> tuple[int, Array]:
     """Return the first count of reports for an option, and the probabilities from there on."""
     from scipy.signal import fftconvolve
 

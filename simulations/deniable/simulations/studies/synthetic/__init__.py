@@ -7,7 +7,7 @@ character S:
     local      one drawn character by randomized response    (v_i + v_j + v_ij) / 16, where
                v_S = (C^2 - c_S^2) / g about the population, and g = n / T people are asked S
     central    geometric noise on each cell, Δ = d (d - 1)   2 d^2 (d - 1)^2 / (ε n)^2, for small ε
-    central    geometric noise on each character, Δ = T      (3/2) T^2 / (ε n)^2
+    central    cube noise on all characters together         (T + 1) (T + 2) / (4 (ε n)^2)
     central    BLR: the exponential mechanism chooses the set of m people whose largest error is
                least, among all such sets                    a guarantee only
 
@@ -40,6 +40,7 @@ from numpy.random import Generator
 
 from deniable.shared.privacy.mechanisms import RandomizedResponse
 from deniable.simulations.central.discrete_laplace import DiscreteLaplace, discrete_laplace
+from deniable.simulations.central.vector_noise import CubeNoise
 from deniable.simulations.engine import estimators, figures, option, sentences
 from deniable.simulations.engine.estimators import (
     Array,
@@ -51,10 +52,17 @@ from deniable.simulations.engine.estimators import (
     number,
 )
 from deniable.simulations.engine.figures import LOOKS
+from deniable.simulations.engine.page_text import PageText
 from deniable.simulations.engine.sentences import figure
-from deniable.simulations.engine.study import Cell, Figure, Options, Report, Row, Study
+from deniable.simulations.engine.study import Cell, Options, Report, Row
 from deniable.simulations.studies.bit_reports import reported_rate
-from deniable.simulations.studies.synthetic.attributes import FAILURE, Attributes, blr, limit
+from deniable.simulations.studies.synthetic.attributes import (
+    FAILURE,
+    Attributes,
+    blr,
+    executed_blr,
+    limit,
+)
 
 LOCAL = Estimator("local", "characters", "devices, characters", LOOKS[0])
 LOCAL_PEOPLE = Estimator("local", "synthetic", "devices, synthetic people", LOOKS[5])
@@ -62,8 +70,10 @@ CELLS = Estimator("central", "cells", "trusted, cells", LOOKS[1])
 CENTRAL = Estimator("central", "characters", "trusted, characters", LOOKS[3])
 CENTRAL_PEOPLE = Estimator("central", "synthetic", "trusted, synthetic people", LOOKS[4])
 BLR = Estimator("central", "blr", "trusted, BLR's guarantee", LOOKS[1])
+BLR_RUN = Estimator("central", "blr-run", "trusted, BLR as executed", LOOKS[5])
 NONE = Estimator("none", "shares", "no privacy", LOOKS[2])
 SHARE = estimators.Unit("standard error of a share", 1.0)
+MAX_BLR_ATTRIBUTES = 4  # with up to as many, all sets of a few people are enumerated
 SYNTHETIC_SETS = 12  # number of sets of synthetic people for each row
 
 
@@ -80,9 +90,9 @@ def run(cell: Cell, generator: Generator) -> Sequence[Row]:
     yes = generator.binomial(asked, reported_rate(response, (1 + truth) / 2), (times, len(truth)))
     reported = 2 * response.unbiased_share(yes / asked) - 1
     of_cells = DiscreteLaplace(case.epsilon, 2 * len(people.pairs))
-    of_characters = DiscreteLaplace(case.epsilon, len(truth))
+    of_characters = CubeNoise(case.epsilon, len(truth))
     noisy = discrete_laplace(of_cells, (times, *cells.shape), generator) / n
-    moved = 2 * discrete_laplace(of_characters, own.shape, generator) / n
+    moved = 2 * of_characters.drawn(times, generator) / n
     spread = people.tables(own) - cells
 
     def risk(exact: float | None, drawn: Array, exact_drawn: float | None = None) -> Risk:
@@ -115,6 +125,9 @@ def run(cell: Cell, generator: Generator) -> Sequence[Row]:
         BLR: unlimited(Risk(None, columns={"largest": guarantee})),
         NONE: risk(0.0, spread, sampling),
     }
+    if people.number <= MAX_BLR_ATTRIBUTES:
+        errors, chances = executed_blr(people, n, float(case.epsilon))
+        risks[BLR_RUN] = unlimited(Risk(None, columns={"largest": float(chances @ errors)}))
     sampled = {"limit_drawn": min(sampling, limit(math.inf, people, n))}
     of_devices = {"limit_drawn": limit(float(case.epsilon), people, n)}
     limits = {"local": of_devices, "central": sampled, "none": sampled}
@@ -137,58 +150,48 @@ def _variances(
 
 def report(options: Options, found: Sequence[Row]) -> Report:
     rows, epsilon, d = Rows(found), middle(options["epsilon"]), middle(options["attributes"])
-    shown = rows.at(epsilon=epsilon, attributes=d)
-    title = f"Tables of two of {d} attributes, ε {epsilon}"
-    largest = figures.Panel(
-        title,
-        [
-            figures.curve(shown.of(one), one.look, "people", "largest", one.label)
-            for one in (LOCAL, LOCAL_PEOPLE, CENTRAL, CENTRAL_PEOPLE, BLR, NONE)
-        ],
-        *("people", "largest error of a share"),
-    )
-    worst = {"devices": LOCAL_PEOPLE, "trusted": CENTRAL_PEOPLE, "BLR": BLR}
-    return Report(
-        _findings(shown.at(people=max(options["people"])), d),
-        [
-            figures.error_figure(
-                "error",
-                f"The average error of a share in a table of two of {d} attributes, against the "
-                f"number of people, at ε {epsilon}: for these people, and for the population they "
-                "are drawn from.",
-                *(shown, (LOCAL, CELLS, CENTRAL, NONE), title, SHARE),
-            ),
-            Figure(
-                "largest",
-                "The largest error of all these shares, averaged over repetitions: for tables from "
-                "characters, for synthetic people made from them, and as guaranteed by BLR.",
-                lambda: figures.draw([largest]),
-            ),
-        ],
+    shown, most = rows.at(epsilon=epsilon, attributes=d), max(options["people"])
+    cell, title = shown.at(people=most), f"Tables of two of {d} attributes, ε {epsilon}"
+    local = cell.one(LOCAL)
+    values = {
+        "rows": rows,
+        "most": most,
+        "local": _points(local),
+        "cells": _points(cell.one(CELLS)),
+        "central": _points(cell.of(CENTRAL)[0]),
+        "worst": _worst(cell.one(LOCAL_PEOPLE)),
+        "blr": _worst(cell.one(BLR)),
+        "over": number(local, "exact_drawn") / number(local, "limit_drawn"),
+        "sets": SYNTHETIC_SETS,
+        "sure": 1 - FAILURE,
+    }
+    drawn = (LOCAL, LOCAL_PEOPLE, CENTRAL, CENTRAL_PEOPLE, BLR, BLR_RUN, NONE)
+    curves = [figures.curve(shown.of(o), o.look, "people", "largest", o.label) for o in drawn]
+    worst = {
+        "devices": LOCAL_PEOPLE,
+        "trusted": CENTRAL_PEOPLE,
+        "BLR": BLR,
+        "BLR, executed": BLR_RUN,
+    }
+    columns = {o.label: sentences.column(o, _points) for o in (LOCAL, CELLS, CENTRAL)} | {
+        f"largest: {name}": sentences.column(one, _worst) for name, one in worst.items()
+    }
+    largest = figures.Panel(title, curves, "people", "largest error of a share")
+    return TEXT.report(
+        options,
+        values,
+        {
+            "error": figures.errors(shown, (LOCAL, CELLS, CENTRAL, NONE), title, SHARE),
+            "largest": figures.drawing(largest),
+        },
         [
             sentences.table(
                 "Standard error of a cell for these people, and the largest error, in points",
                 rows,
                 {"ε": "epsilon", "attributes": "attributes", "people": "people"},
-                {one.label: sentences.column(one, _points) for one in (LOCAL, CELLS, CENTRAL)}
-                | {
-                    f"largest: {name}": sentences.column(one, _worst) for name, one in worst.items()
-                },
+                columns,
             )
         ],
-        sentences.method(
-            rows,
-            f"""The people are simulated: their attributes form a chain, and each agrees with the
-            one before it with probability 0.8. Errors are root mean squares over all cells of all
-            tables of two attributes. A character is 1 where an even number of the attributes in a
-            set are yes, else -1; devices report characters of one or two attributes.
-
-            Noise and reports are whole numbers, as on a server and on devices. Synthetic people
-            have the distribution with the largest entropy that has the released characters.
-            {SYNTHETIC_SETS} sets of them are drawn for each row, each with as many people as were
-            asked. BLR would have to enumerate all sets of people: its line is a guarantee that
-            holds with probability {1 - FAILURE:g}, and nothing was drawn.""",
-        ),
     )
 
 
@@ -200,45 +203,11 @@ def _worst(row: Row) -> str:
     return figure(100 * number(row, "largest"))
 
 
-def _findings(cell: Rows, d: int) -> list[str]:
-    local = cell.one(LOCAL)
-    over = number(local, "exact_drawn") / number(local, "limit_drawn")
-    return sentences.paragraphs(
-        f"""With {cell[0]["people"]:,} people at ε {cell[0]["epsilon"]}, devices estimate each share
-        in the tables of two of {d} attributes with a standard error of {_points(local)} points.
-        With a trusted server, it is {_points(cell.one(CELLS))} points with noise on cells, and
-        {_points(cell.of(CENTRAL)[0])} with noise on characters.
-
-        Synthetic people made from these reports are {_worst(cell.one(LOCAL_PEOPLE))} points off in
-        the worst cell. BLR with the true data guarantees at most {_worst(cell.one(BLR))}. The
-        squared errors of devices are {over:.2f} times the limit for local protocols."""
-    )
-
-
-STUDY = Study(
-    name="synthetic",
-    question="What do synthetic people like the real ones cost, without trusting the server?",
-    options=(
-        option.epsilons("0.5,1,2,4"),
-        option.people("1e4,1e5,1e6,1e7", least=100),  # more than there are characters
-        option.Option(
-            *("attributes", "4,8,10", option.several(option.whole(2, 12))),
-            "how many attributes each person has, with commas",
-        ),
-        option.repetitions(100),
-    ),
-    cells=estimators.cross("people", "attributes"),
-    run=run,
-    report=report,
-    formulas=(
-        (
-            "devices, one drawn character of T",
-            (
-                r"\dfrac{3 T C^2}{16 n}, \quad T = \dfrac{d(d + 1)}{2}, \quad "
-                r"C = \dfrac{1}{\tanh(ε / 2)}"
-            ),
-        ),
-        ("a trusted server, noise on each cell", r"\dfrac{2 d^2 (d - 1)^2}{(ε n)^2}"),
-        ("a trusted server, noise on each character", r"\dfrac{3 T^2}{2 (ε n)^2}"),
-    ),
+OPTIONS = (
+    option.epsilons("0.5,1,2,4"),
+    option.people("1e4,1e5,1e6,1e7", least=100),  # more than there are characters
+    option.sizes("attributes", "4,8,10", 2, 12, "numbers of attributes of each person"),
+    option.repetitions(100),
 )
+TEXT = PageText("synthetic")
+STUDY = TEXT.study(OPTIONS, estimators.cross("people", "attributes"), run, report)

@@ -20,10 +20,11 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import combinations
+from itertools import combinations, combinations_with_replacement
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import gammaln
 
 from deniable.simulations.engine.limits import ball_prior, unit_vector_limits
 from deniable.simulations.studies.bit_reports import noise
@@ -119,3 +120,25 @@ def blr(epsilon: float, attributes: int, people: int) -> float:
     many = math.log(4 * attributes * (attributes - 1))
     sets = m * attributes * math.log(2) + math.log(1 / FAILURE)
     return min(1.0, float((np.sqrt(many / (2 * m)) + 2 * sets / (epsilon * people)).min()))
+
+
+MAX_SETS = 4_000
+
+
+def executed_blr(people: Attributes, number: int, epsilon: float) -> tuple[Array, Array]:
+    """Return the largest error of a cell for each multiset of a few people, and its probability.
+
+    This is BLR itself: the exponential mechanism on all sets of m people, with the largest m for
+    which there are at most `MAX_SETS` multisets. One person moves a score by at most 1 / n.
+    """
+    cells = 2**people.number
+    m = max(m for m in range(1, MAX_SETS) if math.comb(cells + m - 1, m) <= MAX_SETS)
+    sets = np.array(
+        [np.bincount(s, minlength=cells) for s in combinations_with_replacement(range(cells), m)]
+    )
+    truth = people.tables(people.population @ people.characters)
+    made = people.tables(people.of_people(sets.astype(float)))
+    errors = np.abs(made - truth).max(axis=(1, 2))
+    logs = -gammaln(sets + 1).sum(axis=1) - epsilon * number / 2 * errors
+    weights = np.exp(logs - logs.max())
+    return np.asarray(errors), np.asarray(weights / weights.sum())
