@@ -116,10 +116,6 @@ class LineCrowd(Crowd):
     def sums(self) -> tuple[Array, Array]:
         return self.xy, self.xx
 
-    @property
-    def slope(self) -> Array:
-        return np.asarray(self.xy / self.xx)
-
     def loss(self, theta: Array) -> Array:
         return np.asarray(theta**2 * self.xx - 2 * theta * self.xy)
 
@@ -131,15 +127,15 @@ class LineCrowd(Crowd):
 
     def exponential(self, epsilon: float, generator: Generator) -> Array:
         deviation = np.sqrt(self.loss_sensitivity / (epsilon * self.xx))
-        low, high = (ndtr((end - self.slope) / deviation) for end in (-1, 1))
-        return np.asarray(self.slope + deviation * ndtri(generator.uniform(low, high)))
+        low, high = (ndtr((end - self.minimum()) / deviation) for end in (-1, 1))
+        return np.asarray(self.minimum() + deviation * ndtri(generator.uniform(low, high)))
 
     def kng(self, epsilon: float, generator: Generator) -> Array:
         scale = self.gradient_sensitivity / (epsilon * self.xx)
-        low, high = (_laplace_below((end - self.slope) / scale) for end in (-1, 1))
+        low, high = (_laplace_below((end - self.minimum()) / scale) for end in (-1, 1))
         part = generator.uniform(low, high)
         away = np.where(part < 0.5, np.log(2 * part), -np.log(2 * (1 - part)))
-        return np.asarray(self.slope + scale * away)
+        return np.asarray(self.minimum() + scale * away)
 
 
 @dataclass(frozen=True)

@@ -21,7 +21,7 @@ from numpy.random import Generator
 from deniable.shared.errors import WrongUse
 from deniable.shared.privacy.epsilon import Epsilon
 from deniable.simulations.engine import custom_mechanisms, option
-from deniable.simulations.engine.study import Cell, Options, Row, Study
+from deniable.simulations.engine.study import Cell, Options, Row
 from deniable.simulations.studies.minimax import hardest_distribution as hardest
 from deniable.simulations.studies.minimax.clipped_estimators import (
     MANY_LEVELS,
@@ -30,7 +30,7 @@ from deniable.simulations.studies.minimax.clipped_estimators import (
     moments_value,
 )
 from deniable.simulations.studies.minimax.minimax_limits import lower_bound
-from deniable.simulations.studies.minimax.minimax_report import report
+from deniable.simulations.studies.minimax.minimax_report import TEXT, report
 from deniable.simulations.studies.minimax.risk_measurement import GROUPS, measured_risk
 
 TIGHT = 5e-3  # relative distance of the exact risk from the lower bound
@@ -125,21 +125,4 @@ def run(cell: Cell, generator: Generator) -> list[Row]:
     ]
 
 
-STUDY = Study(
-    name="minimax",
-    question="What does a mean cost when some numbers may be huge?",
-    options=OPTIONS,
-    cells=cells,
-    run=run,
-    report=report,
-    where="pool",
-    formulas=(
-        ("what is known about the numbers", r"\mathrm{E}\,|X|^k \leq 1"),
-        (
-            "devices that clip at τ and report one bit, with C = 1 / tanh(ε / 2)",
-            r"\mathrm{risk} \leq b_k^2\, τ^{2 - 2k} + \dfrac{C^2 τ^2}{n}",
-        ),
-        ("how fast errors fall on devices", r"\mathrm{risk} \sim (n ε^2)^{-(k - 1) / k}"),
-        ("a limit for every estimator", r"\mathrm{risk} \geq \dfrac{1}{(1 + \sqrt{n})^2}"),
-    ),
-)
+STUDY = TEXT.study(OPTIONS, cells, run, report, where="pool")

@@ -21,9 +21,10 @@ from numpy.typing import NDArray
 
 from deniable.simulations.engine import custom_mechanisms
 from deniable.simulations.engine.estimators import Estimator, Rows, number
-from deniable.simulations.engine.figures import Panel, curve, distinct_looks, draw
-from deniable.simulations.engine.sentences import column, figure, paragraphs, table
-from deniable.simulations.engine.study import Figure, Options, Report, Row, Table
+from deniable.simulations.engine.figures import Panel, curve, distinct_looks, drawing
+from deniable.simulations.engine.page_text import PageText
+from deniable.simulations.engine.sentences import column, table
+from deniable.simulations.engine.study import Options, Report, Row, Table
 from deniable.simulations.studies.minimax.clipped_estimators import MANY_LEVELS, model_of
 
 Array = NDArray[np.float64]
@@ -42,56 +43,29 @@ NOT_SHOWN_AGAINST_PEOPLE = ("split-sign", MANY_LEVELS)
 LIMITS = {"one-bit": "limit on devices", "laplace": "limit of trusted servers"}
 POWERS = {2.0: "square", 3.0: "cube", 4.0: "fourth power"}
 KEYS = {"k": "moments", "ε": "epsilon"}
-METHOD = """Each person's number X has E|X|^k <= 1 and is otherwise unknown. The question is the
-mean. Every estimator clips the numbers, at the clip with the least exact risk under the hardest
-distribution. Each device then reports one or two bits through an exact table of integers. A trusted
-server adds discrete Laplace noise to the sum of the clipped numbers.
-
-Each cell searches for the two-point distribution with the largest exact risk, and draws whole
-populations from it: report counts are multinomial, noise is discrete Laplace, and nothing is
-approximated. Counts are drawn in strata, which makes the Monte-Carlo error far smaller than the
-number of repetitions suggests; it is computed from the spread of 100 independent groups of strata.
-
-The bound is a formula that the risk exceeds under no distribution. The lower bound holds for every
-estimator at this ε; it comes from two equally likely means and from van Trees' inequality. Where
-the bound would exceed 1, the estimate is always 0, so the clip is 0 and the risk 1.
-
-A slope is fitted from where the bound falls within 0.02 of its limit, or else over the three
-largest sizes. Its error adds up all Monte-Carlo errors linearly, and the remaining distance of the
-exact risk from the limit."""
+TEXT = PageText("minimax")
 
 
-def report(_options: Options, found: Sequence[Row]) -> Report:
+def report(options: Options, found: Sequence[Row]) -> Report:
     rows, fitted = Rows(found), slopes(found)
     epsilon = min({number(row, "epsilon") for row in rows}, key=lambda e: abs(math.log(e)))
-    shown = rows.at(epsilon=epsilon)
     largest = rows.at(people=max(number(row, "people") for row in rows))
     people = f"{largest[0]['people']:,} people"
     agree = sum(abs(_off_theory(row)) <= 3 * number(row, "error") for row in fitted)
-    risk = f"The error of an estimated mean, ε {epsilon:g}"
-    worth = f"Worth of {people}, in people without privacy"
-    return Report(
-        _findings(rows, largest.at(epsilon=epsilon)),
-        [
-            Figure(
-                "risk",
-                f"Mean squared error of a mean against the number of people, at ε {epsilon:g}: "
-                "points are measured under the hardest distribution, lines are upper bounds, "
-                "dotted lines are limits. Powers of n are fitted. Lower is better.",
-                lambda: draw(_risk_panels(shown, fitted), risk),
+    values = {"shown": epsilon, "agree": agree, "fitted": len(fitted)}
+    return TEXT.report(
+        options,
+        values | _finding_values(rows, largest.at(epsilon=epsilon)),
+        {
+            "risk": drawing(
+                *_risk_panels(rows.at(epsilon=epsilon), fitted),
+                title=f"The error of an estimated mean, ε {epsilon:g}",
             ),
-            Figure(
-                "worth",
-                "The number of people that would be as informative without privacy as the largest "
-                "crowd is here, against ε. Higher is better.",
-                lambda: draw(_worth_panels(largest), worth),
+            "worth": drawing(
+                *_worth_panels(largest), title=f"Worth of {people}, in people without privacy"
             ),
-        ],
+        },
         [_risk_table(largest, people), _slope_table(fitted)],
-        [
-            *paragraphs(METHOD),
-            f"{agree} of {len(fitted)} slopes are within three errors of theory.",
-        ],
         {"slopes": fitted},
     )
 
@@ -108,28 +82,26 @@ def estimators_of(rows: Sequence[Row]) -> list[Estimator]:
     ]
 
 
-# Findings and tables
+# Values and tables
 
 
-def _findings(rows: Rows, largest: Rows) -> list[str]:
-    """Return the sentences, about the heaviest tails and the largest crowd."""
+def _finding_values(rows: Rows, largest: Rows) -> dict[str, object]:
+    """Return the values of the findings, about the heaviest tails and the largest crowd."""
     cell = next(iter(largest.groups("moments").values()))
     moments, best = number(cell[0], "moments"), cell.best("local", "risk_measured")
     (trusted,) = cell.at(estimator="laplace")
-    gain, most = max(_gains(rows), key=lambda pair: pair[0])
+    gain, gained = max(_gains(rows), key=lambda pair: pair[0])
     power = POWERS.get(moments, f"power {moments:g}")
-    numbers = f"numbers of any size whose mean {power} is at most 1"
-    return paragraphs(
-        f"""At ε = {number(best, "epsilon"):g}, {best["people"]:,} people who randomize their own
-        answers are worth {_worth(best)} people without privacy, for the mean of
-        {"numbers from -1 to 1" if math.isinf(moments) else numbers}. With a trusted server they are
-        worth {_worth(trusted)}.
-
-        The risk on devices is at most {figure(_over_limit(cell))} times the least risk that any
-        local protocol can have. The largest gain over one bit is a factor of {gain:.1f}, by
-        {most["estimator"]} reports (k = {most["moments"]}, ε = {number(most, "epsilon"):g},
-        {most["people"]:,} people)."""
-    )
+    bounded, heavy = "numbers from -1 to 1", f"numbers of any size whose mean {power} is at most 1"
+    return {
+        "best": best,
+        "best_worth": _worth(best),
+        "numbers": bounded if math.isinf(moments) else heavy,
+        "trusted_worth": _worth(trusted),
+        "over": _over_limit(cell),
+        "gain": gain,
+        "gained": gained,
+    }
 
 
 def _worth(row: Row) -> str:

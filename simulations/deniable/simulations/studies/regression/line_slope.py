@@ -46,9 +46,9 @@ from deniable.simulations.engine.estimators import Estimator
 from deniable.simulations.studies.bit_reports import Array
 from deniable.simulations.studies.regression.slope_questions import (
     LOOK,
-    Bit,
     Formula,
     Ratio,
+    Search,
     best_ratio,
     bit_variances,
     common_estimators,
@@ -60,7 +60,6 @@ EXPONENTIAL, KNG, OBJECTIVE, NOISY_SUMS, SUMS, GRADIENT, SIGNS = common_estimato
 HALVES = Estimator("local", "sums-halves", "devices, sums by halves", LOOK[8])
 TRUSTED = (NONE, EXPONENTIAL, OBJECTIVE, KNG, NOISY_SUMS)
 DEVICES = (GRADIENT, HALVES, SUMS, SIGNS)
-SERIES = (*TRUSTED, *DEVICES)
 
 SLOPE, XX, ERROR = 0.5, 1 / 3, 1 / 12  # θ, E x^2, Var e
 S = 1 / (2 * XX)
@@ -140,23 +139,14 @@ def limits(epsilon: float, people: int) -> dict[str, float]:
     return {"local": van_trees(people, lambda h: t2 / (1 - t2 * h**2), X_E / XX)}
 
 
-def drawn(
-    response: RandomizedResponse, n: int, times: int, generator: Generator
-) -> dict[Estimator, Array]:
-    """Return estimates; sums over people are drawn from normal distributions."""
-    epsilon = float(response.epsilon)
+def crowd(n: int, times: int, generator: Generator) -> LineCrowd:
+    """Draw the sums over people, from normal distributions."""
     xx = generator.normal(n * XX, math.sqrt(n * SQUARE_VARIANCE), times)
-    people = LineCrowd(xx, SLOPE * xx + generator.normal(0, np.sqrt(xx * ERROR)))
-    return {
-        NONE: people.slope,
-        EXPONENTIAL: people.exponential(epsilon, generator),
-        KNG: people.kng(epsilon, generator),
-        OBJECTIVE: people.objective(epsilon, generator),
-        NOISY_SUMS: people.noisy_sums(epsilon, generator),
-        **{one: ratio.drawn(times, generator) for one, ratio in ratios(response, n).items()},
-        GRADIENT: BY_GRADIENT.search(response, n, times, generator),
-        SIGNS: BY_SIGN.search(response, n, times, generator),
-    }
+    return LineCrowd(xx, SLOPE * xx + generator.normal(0, np.sqrt(xx * ERROR)))
+
+
+def questions(response: RandomizedResponse, n: int) -> dict[Estimator, Ratio | Search]:
+    return {**ratios(response, n), GRADIENT: BY_GRADIENT, SIGNS: BY_SIGN}
 
 
 def by_gradient(theta: Array) -> Array:
@@ -171,8 +161,8 @@ def by_sign(theta: Array) -> Array:
     return np.asarray(0.5 + np.sign(d) * np.where(np.abs(d) <= 0.5, np.abs(d) / 2, far))
 
 
-BY_GRADIENT = Bit(by_gradient, lambda theta: np.full_like(theta, 0.5), 2 * STEEPEST * S)
-BY_SIGN = Bit(by_sign, lambda theta: np.full_like(theta, 0.5), 2.0)
+BY_GRADIENT = Search(by_gradient, lambda theta: np.full_like(theta, 0.5), 2 * STEEPEST * S)
+BY_SIGN = Search(by_sign, lambda theta: np.full_like(theta, 0.5), 2.0)
 
 
 # The distribution of Σx^2

@@ -55,8 +55,9 @@ from deniable.simulations.studies.bit_reports import (
 from deniable.simulations.studies.regression.slope_questions import (
     LOOK,
     At,
-    Bit,
     Formula,
+    Ratio,
+    Search,
     best_ratio,
     bit_variances,
     common_estimators,
@@ -68,7 +69,6 @@ EXPONENTIAL, KNG, OBJECTIVE, NOISY_SUMS, SUMS, GRADIENT, SIGNS = common_estimato
 AGREEMENT = Estimator("local", "logistic-agreement", "devices, agreement", LOOK[9])
 TRUSTED = (NONE, EXPONENTIAL, OBJECTIVE, KNG, NOISY_SUMS)
 DEVICES = (GRADIENT, SUMS, SIGNS, AGREEMENT)
-SERIES = (*TRUSTED, *DEVICES)
 
 SLOPE = 0.5
 X = np.arange(1, 16, 2) / 16  # |x|
@@ -153,23 +153,22 @@ def exact(response: RandomizedResponse, people: int) -> dict[Estimator, float]:
     }
 
 
-def drawn(
-    response: RandomizedResponse, n: int, times: int, generator: Generator
-) -> dict[Estimator, Array]:
-    """Return the estimates of each estimator, one for each repetition."""
-    epsilon = float(response.epsilon)
-    people = LogisticCrowd(PLACES, generator.multinomial(n, SHARES, times))
-    return {
-        NONE: people.minimum(),
-        EXPONENTIAL: people.exponential(epsilon, generator),
-        KNG: people.kng(epsilon, generator),
-        OBJECTIVE: people.objective(epsilon, generator),
-        NOISY_SUMS: people.noisy_sums(epsilon, generator),
-        GRADIENT: BY_GRADIENT.search(response, n, times, generator),
-        SUMS: best_ratio(response, n, Z, XX, 2).drawn(times, generator),
-        SIGNS: BY_SIGN.search(response, n, times, generator),
-        AGREEMENT: slope_of(estimated_rate(response, n, agreement(SLOPE), times, generator)),
-    }
+def crowd(n: int, times: int, generator: Generator) -> LogisticCrowd:
+    return LogisticCrowd(PLACES, generator.multinomial(n, SHARES, times))
+
+
+class Agreement:
+    """One round in which each device reports whether x and y agree."""
+
+    def drawn(
+        self, response: RandomizedResponse, n: int, times: int, generator: Generator
+    ) -> Array:
+        return slope_of(estimated_rate(response, n, agreement(SLOPE), times, generator))
+
+
+def questions(response: RandomizedResponse, n: int) -> dict[Estimator, Ratio | Search | Agreement]:
+    sums = best_ratio(response, n, Z, XX, 2)
+    return {GRADIENT: BY_GRADIENT, SUMS: sums, SIGNS: BY_SIGN, AGREEMENT: Agreement()}
 
 
 def agreement(theta: float) -> float:
@@ -210,5 +209,5 @@ def _tabulated(rate: At) -> At:
     return lambda theta: np.interp(theta, GRID, values)
 
 
-BY_GRADIENT = Bit(_tabulated(by_gradient), expit, 1 / INFORMATION)
-BY_SIGN = Bit(_tabulated(by_sign), _tabulated(sign_level), float(sign_width(SLOPE)) / PACE)
+BY_GRADIENT = Search(_tabulated(by_gradient), expit, 1 / INFORMATION)
+BY_SIGN = Search(_tabulated(by_sign), _tabulated(sign_level), float(sign_width(SLOPE)) / PACE)

@@ -81,8 +81,8 @@ class Formula(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Bit:
-    """One-bit question: `rate` is the probability of a 1 at θ, `level` the rate at the true slope.
+class Search:
+    """Search by one-bit questions: `rate` is the probability of a 1 at θ, `level` that at the goal.
 
     `steep` converts a difference of probabilities into a difference of θ.
     """
@@ -91,7 +91,7 @@ class Bit:
     level: At
     steep: float
 
-    def search(
+    def drawn(
         self, response: RandomizedResponse, n: int, times: int, generator: Generator
     ) -> Array:
         """Return the average point of a search for the θ where the bit has its level."""
@@ -115,9 +115,11 @@ class Ratio:
     bits: tuple[float, float]
     factor: float = 1.0
 
-    def drawn(self, times: int, generator: Generator) -> Array:
+    def drawn(
+        self, response: RandomizedResponse, _n: int, times: int, generator: Generator
+    ) -> Array:
         first, second = (
-            estimated_rate(self.response, size, bit, times, generator)
+            estimated_rate(response, size, bit, times, generator)
             for size, bit in zip(self.sizes, self.bits, strict=True)
         )
         return np.clip(self.factor * (2 * first - 1) / np.maximum(second, MIN_DIVISOR), -1, 1)
