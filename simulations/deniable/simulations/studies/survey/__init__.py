@@ -27,10 +27,10 @@ from deniable.shared.survey.questions import question_document
 from deniable.simulations.engine import option
 from deniable.simulations.engine.estimators import middle
 from deniable.simulations.engine.option import Redacted, digest
-from deniable.simulations.engine.study import Cell, Options, Study
+from deniable.simulations.engine.study import Cell, Options
 from deniable.simulations.studies.survey.survey_cells import run
 from deniable.simulations.studies.survey.survey_people import people_class
-from deniable.simulations.studies.survey.survey_report import report
+from deniable.simulations.studies.survey.survey_report import TEXT, report
 
 DEFAULT_PEOPLE = "1e3,1e4,1e5"
 MIN_ASKED = 50  # people per additional question, so that someone is asked each question
@@ -193,16 +193,4 @@ def _pairs(texts: Sequence[str]) -> dict[str, float]:
     return pairs
 
 
-STUDY = Study(
-    name="survey",
-    question="How precise will this survey be, and what does its privacy cost?",
-    options=OPTIONS,
-    check=check,
-    cells=cells,
-    run=run,
-    report=report,
-    formulas=(
-        ("half width of a 95 % interval, approximately", r"1.96 \sqrt{V / n}"),
-        ("people needed for a half width h", r"n = V (1.96 / h)^2"),
-    ),
-)
+STUDY = TEXT.study(OPTIONS, cells, run, report, check=check)

@@ -11,13 +11,15 @@ import numpy as np
 from deniable.simulations.engine import figures, sentences
 from deniable.simulations.engine.estimators import Rows, middle, number
 from deniable.simulations.engine.figures import INK, LOOKS, SHUFFLED_LOOK, Panel
+from deniable.simulations.engine.page_text import PageText
 from deniable.simulations.engine.sentences import TRUST, figure
-from deniable.simulations.engine.study import Figure, Options, Report, Row, Table
+from deniable.simulations.engine.study import Options, Report, Row, Table
 
 if TYPE_CHECKING:
     import matplotlib.axes
     import matplotlib.figure
 
+TEXT = PageText("survey")
 TRUE_ANSWERS = (
     "This page and the files next to it contain the exact true shares and means of the answers "
     "file, without any privacy. Show them only to people who may know these values. Apart from "
@@ -27,6 +29,8 @@ ONE_OF = (
     "Each person is asked one random question of {}, drawn again in each repetition. True values "
     "are those of all people. Forgers choose which question they attack."
 )
+FORGERS = "One forged report can count as much as {count} honest ones ({question})."
+MANY = "more than ten billion"
 MAX_LABELS = 20  # largest number of labels per question in tables and figures
 
 
@@ -34,49 +38,35 @@ def report(options: Options, found: Sequence[Row]) -> Report:
     rows, people = Rows(found), middle(options["people"])
     honest, attacked = rows.at(forged=0.0), Rows(row for row in rows.at(target=1) if row["forged"])
     shown = honest.at(people=people)
-    drawings = [
-        Figure(
-            "intervals",
-            f"The expected 95 % interval of each question with {people:,} people, compared with a "
-            "trusted server at the same ε, and with a shuffler if all people are honest. The "
-            "vertical bar is the true value in this population.",
-            lambda: interval_figure(few(shown), people),
-        )
-    ]
+    drawings: dict[str, figures.Draw] = {"intervals": lambda: interval_figure(few(shown), people)}
     if attacked:
-        drawings.append(
-            Figure(
-                "attack",
-                "The shift of an estimate by forged reports. Forgers push the share of yes, the "
-                "option with the fewest people, or the mean. Lines are formulas, points are "
-                "simulations.",
-                lambda: attack_figure(attacked, people),
-            )
-        )
-    return Report(
-        _findings(options, honest, shown, attacked, people),
-        drawings,
-        [_interval_table(honest, options["within"]), _attack_table(attacked)],
-        sentences.paragraphs(
-            f"""{options["assumed"]}
+        drawings["attack"] = lambda: attack_figure(attacked, people)
+    needed, mixed = [row["needed"] for row in shown], _margins(shown, "shuffled")
+    worst = max(attacked, key=lambda row: number(row, "leverage"), default=None)
+    values = {
+        "margins": _margins(shown, "half_width"),
+        "covered": 100 * sum(number(row, "covered") for row in honest) / len(honest),
+        "within_percent": 100 * options["within"],
+        "enough": MANY if None in needed else f"{max(int(n or 0) for n in needed):,}",
+        "forgers": FORGERS.format(**worst, count=figure(number(worst, "leverage")))
+        if worst
+        else "",
+        "mixed": f"With a shuffler, the margins would be {mixed}. Its guarantee {TRUST}."
+        if mixed
+        else "",
+        "true_answers_shown": TRUE_ANSWERS if options["true_answers"] else "",
+        "one_of": ONE_OF.format(options["drawn_from"]) if options["drawn_from"] > 1 else "",
+    }
+    tables = [_interval_table(honest, options["within"]), _attack_table(attacked)]
+    return TEXT.report(options, values, drawings, tables)
 
-            {TRUE_ANSWERS if options["true_answers"] else ""}
 
-            {ONE_OF.format(options["drawn_from"]) if options["drawn_from"] > 1 else ""}
-
-            For each row, the reports of the whole population are simulated
-            {options["repetitions"]} times, and the server's own code estimates from them. The
-            people are fixed, and intervals are about the people who report.
-
-            If a mean is given on the command line, all people have that number. An answers file has
-            the real spread. The number of people needed is computed from the server's interval for
-            the expected tally.
-
-            A trusted server protects one person's answer to each question with the same ε. With a
-            shuffler, reports have a larger ε₀ and together are (ε, {options["delta"]:g})-private.
-            That guarantee {TRUST}."""
-        ),
-    )
+def _margins(rows: Rows, key: str) -> str:
+    """Return the margin of each question's widest estimate."""
+    groups = rows.groups("question").values()
+    widest = [max(group, key=lambda row: number(row, "half_width")) for group in groups]
+    texts = [f"± {_amount(r, key)} for {r['question']}" for r in widest if r[key] is not None]
+    return sentences.listed(texts) if texts else ""
 
 
 def few(rows: Rows) -> list[Row]:
@@ -97,42 +87,6 @@ def _amount(row: Row, key: str) -> str:
     if row["statistic"] == "mean":
         return figure(number(row, key))
     return f"{figure(100 * number(row, key))} points"
-
-
-def _findings(
-    options: Options, honest: Rows, shown: Rows, attacked: Rows, people: int
-) -> list[str]:
-    widest = [
-        max(group, key=lambda row: number(row, "half_width"))
-        for group in shown.groups("question").values()
-    ]
-
-    def margins(key: str) -> str:
-        known = [row for row in widest if row[key] is not None]
-        texts = [f"± {_amount(row, key)} for {row['question']}" for row in known]
-        return sentences.listed(texts) if texts else ""
-
-    covered = sum(number(row, "covered") for row in honest) / len(honest)
-    needed = [row["needed"] for row in shown]
-    most = None if None in needed else max(int(n or 0) for n in needed)
-    enough = f"{most:,}" if most else "more than ten billion"
-    forgers = ""
-    if attacked:
-        worst = max(attacked, key=lambda row: number(row, "leverage"))
-        forgers = f"""One forged report can count as much as {figure(number(worst, "leverage"))}
-        honest ones ({worst["question"]})."""
-    mixed = margins("shuffled")
-    if mixed:
-        mixed = f"With a shuffler, the margins would be {mixed}. Its guarantee {TRUST}."
-    return sentences.paragraphs(
-        f"""With {people:,} people, the margins of error are {margins("half_width")}. In
-        {100 * covered:.1f} % of the simulations, the 95 % intervals contained the truth.
-
-        To estimate everything to ± {100 * options["within"]:g} %, you need {enough} people.
-        {forgers}
-
-        {mixed}"""
-    )
 
 
 def _interval_table(rows: Rows, within: float) -> Table:
