@@ -22,7 +22,8 @@ RUNS = {
     "postgres": ["survey new survey.toml", "survey check survey.toml"],
     "archive": ["--version"],
     "cluster": ["--version"],
-    "simulations": ["demo --people 200 --exit"],
+    "simulations": ["simulate bit --json"],
+    "demo": ["demo --people 200 --exit"],
     "simulations,archive,cluster,postgres": ["simulate bit --on dask --json"],
 }
 
@@ -54,7 +55,7 @@ def test_the_wheel_works_in_an_empty_environment(built: Path, tmp_path: Path, ex
 
 def test_the_source_distribution_works_in_an_empty_environment(built: Path, tmp_path: Path) -> None:
     (source,) = built.glob("*.tar.gz")
-    works_alone(source, tmp_path, "simulations")
+    works_alone(source, tmp_path, "demo")
 
 
 def works_alone(package: Path, folder: Path, extras: str) -> None:

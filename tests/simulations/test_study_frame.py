@@ -5,6 +5,8 @@ import json
 import os
 import re
 import signal
+import subprocess
+import sys
 import tomllib
 from collections.abc import Sequence
 from pathlib import Path
@@ -18,6 +20,7 @@ from deniable.simulations.engine.cells import Journal, cell_generator, run_cells
 from deniable.simulations.engine.study import Cell, Row, load
 from deniable.simulations.engine.study_result import csv_bytes
 
+PATIENCE = 120
 FEW = ["--moments", "2,inf", "--epsilon", "1", "--people", "1e2,1e4", "--repetitions", "1000"]
 
 
@@ -172,3 +175,30 @@ def test_a_truncated_line_is_recomputed(tmp_path: Path) -> None:
 
 def record(folder: Path) -> dict[str, Any]:  # Any: TOML
     return tomllib.loads((folder / "run.toml").read_text("utf-8"))
+
+
+# Installation
+
+WITHOUT_SERVER = """
+import sys
+from importlib import import_module
+for name in ("flask", "granian", "msgspec", "prometheus_client", "requests"):
+    sys.modules[name] = None  # importing it raises ModuleNotFoundError
+from deniable.shared.cli.command import main
+from deniable.simulations import simulate
+from tests.simulations.small_studies import SMALL
+for name in ("bit", "survey", "mean"):
+    assert simulate(name, on="local", **SMALL[name]).findings
+assert main(["simulate", "repeat", "--rounds", "1"]) == 0
+sys.exit(main(["demo", "--exit"]))
+"""
+
+
+def test_studies_run_without_a_web_server_and_the_demo_names_its_extra() -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", WITHOUT_SERVER], capture_output=True, text=True, timeout=PATIENCE
+    )
+    assert done.returncode == 2, done.stderr
+    refusal = done.stderr.splitlines()[-1]
+    assert refusal.startswith("deniable demo: needs ")
+    assert refusal.endswith("is not installed; run: pip install 'deniable[demo]'")

@@ -20,8 +20,8 @@ from deniable.shared.cli.verb import Verb
 from deniable.shared.errors import DeniableError, Refused
 
 GROUP = "deniable.verbs"
-# extras whose name differs from that of the part that needs the library
-EXTRAS = {"pyarrow": "archive", "dask": "cluster", "distributed": "cluster"}
+# extras of a library or verb, where the name differs from that of the part
+EXTRAS = {"pyarrow": "archive", "dask": "cluster", "distributed": "cluster", "demo": "demo"}
 SUCCESS, WRONG_USE, REFUSED, INTERRUPTED = 0, 2, 3, 130  # 1: a verb has a finding
 
 
@@ -160,7 +160,8 @@ def _run(verb: Verb, args: argparse.Namespace) -> int:
 def _message(verb: Verb, error: Exception) -> str:
     if isinstance(error, ModuleNotFoundError):
         # by default, the extra is named like the part
-        extra = EXTRAS.get(error.name or "") or verb.run.__module__.split(".")[1]
+        part = verb.run.__module__.split(".")[1]
+        extra = EXTRAS.get(error.name or "") or EXTRAS.get(verb.name, part)
         return f"needs {error.name}, which is not installed; run: pip install 'deniable[{extra}]'"
     if isinstance(error, OSError) and error.filename is not None:
         reason = (error.strerror or type(error).__name__).lower()
