@@ -104,7 +104,12 @@ def rows_of(name: str, epsilon: str, people: int) -> Sequence[Row]:
     options = {option.name for option in load(name).options}
     least = {"minimax": 200}.get(name, 4)
     asked = {**SMALL[name], "repetitions": least, "epsilon": epsilon, "people": people}
-    if size := {"histogram": "options", "counts": "counts", "vector": "dimension"}.get(name):
+    if size := {
+        "histogram": "options",
+        "counts": "counts",
+        "vector": "dimension",
+        "regression": "attributes",
+    }.get(name):
         asked[size] = 4
     asked = {key: value for key, value in asked.items() if key in options}
     try:

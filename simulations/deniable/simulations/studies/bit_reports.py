@@ -45,7 +45,7 @@ def estimated_rate(
     mechanism: RandomizedResponse | Unary,
     size: int,
     rate: Array | float,
-    times: int,
+    times: int | tuple[int, ...],
     generator: Generator,
 ) -> Array:
     """Draw unbiased estimates of a bit's rate, each from the reports of `size` people."""

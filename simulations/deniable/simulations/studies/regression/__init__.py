@@ -1,12 +1,13 @@
 """The slope of a line and of a logistic regression: several trusted servers, and devices.
 
 `line_slope` fits y = θ x + e by least squares, `logistic_slope` fits y = 1 or -1 by the logistic
-loss. Each has its estimators, their errors by formula, and their limits. Estimates are clipped to
-[-1, 1].
+loss, and `several_attributes` lines with p slopes. Each has its estimators, their errors by
+formula, and their limits, where they are known. Slopes are clipped to [-1, 1], or to ±1 / p.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from functools import partial
 from types import ModuleType
@@ -23,27 +24,64 @@ from deniable.simulations.engine.study import Cell, Options, Report, Row, Table
 from deniable.simulations.studies.bit_reports import Array
 from deniable.simulations.studies.regression import line_slope as line
 from deniable.simulations.studies.regression import logistic_slope as logistic
+from deniable.simulations.studies.regression import several_attributes as several
+from deniable.simulations.studies.regression.slope_questions import Formula
 
 MANY = engine.Target("many people", "first_order", "measured", "error", "limit")
 SLOPE = engine.Unit("root mean squared error of the slope", 1.0)
 N_ERROR = "n × mean squared error"
+SEVERAL = (*line.TRUSTED, line.GRADIENT, line.SUMS)
 MODELS = {"line": line, "logistic": logistic}
+
+
+def cells(options: Options) -> Sequence[Cell]:
+    single = engine.sweep(options, "epsilon", "people")
+    several = [{**cell, "attributes": p} for p in options["attributes"] for cell in single]
+    return [*single, *several]
 
 
 def run(cell: Cell, generator: Generator) -> Sequence[Row]:
     case = Case(cell, generator)
+    return _several_slopes(case, generator) if "attributes" in cell else _one_slope(case, generator)
+
+
+def _several_slopes(case: Case, generator: Generator) -> list[Row]:
+    n, p, response = case.people, case.attributes, RandomizedResponse(case.epsilon)
+    errors = several.drawn(response, n, p, case.repetitions, generator)
+    formulas = several.formulas(float(case.epsilon), p)
+    return [
+        _row("line", case, one, formulas[one], math.sqrt(p) * off) for one, off in errors.items()
+    ]
+
+
+def _one_slope(case: Case, generator: Generator) -> list[Row]:
     n, epsilon, response = case.people, float(case.epsilon), RandomizedResponse(case.epsilon)
     rows: list[Row] = []
     for name, model in MODELS.items():
         estimates = _estimates(case, model, response, generator)
         exact, limits = model.exact(response, n), model.limits(epsilon, n)
-        keys = {"response": name, "epsilon": str(case.epsilon), "people": n}
         for one, formula in model.formulas(epsilon).items():
-            noise = formula.added(n) if one.model == "central" else None
-            columns = {"first_order": formula.error(n), "noise": noise}
-            risk = Risk(exact.get(one), estimates[one] - model.SLOPE, columns=columns)
-            rows.append(engine.row_of(one, keys, {"limit": limits.get(one.model)}, risk))
+            known = exact.get(one), limits.get(one.model)
+            rows.append(_row(name, case, one, formula, estimates[one] - model.SLOPE, *known))
     return rows
+
+
+def _row(
+    name: str,
+    case: Case,
+    one: Estimator,
+    formula: Formula,
+    errors: Array,
+    exact: float | None = None,
+    limit: float | None = None,
+) -> Row:
+    n, attributes = case.people, case.cell.get("attributes", 1)
+    keys = {
+        "response": name, "epsilon": str(case.epsilon), "people": n, "attributes": attributes,
+    }  # fmt: skip
+    noise = formula.added(n) if one.model == "central" else None
+    columns = {"first_order": formula.error(n), "noise": noise}
+    return engine.row_of(one, keys, {"limit": limit}, Risk(exact, errors, columns=columns))
 
 
 def _estimates(
@@ -65,10 +103,13 @@ def _estimates(
 
 
 def report(options: Options, found: Sequence[Row]) -> Report:
-    rows, epsilon = Rows(found), middle(options["epsilon"])
+    every, epsilon = Rows(found), middle(options["epsilon"])
+    rows = every.at(attributes=1)
     people, most = middle(options["people"]), options["people"][-1]
     shown = rows.at(epsilon=epsilon)
     ratios = [number(row, "measured") / number(row, "first_order") for row in rows.at(people=most)]
+    with_p = every.at(epsilon=epsilon, people=people)
+    largest = with_p.at(attributes=max(options["attributes"]), response="line")
     n = {row["estimator"]: number(row, _times_n) for row in shown.at(people=people)}
     values = {
         "n": n,
@@ -79,6 +120,10 @@ def report(options: Options, found: Sequence[Row]) -> Report:
         "logistic_over": n[logistic.AGREEMENT.name] / logistic.limit(float(epsilon)),
         "bias": abs(logistic.BIAS),
         "most": most,
+        "p": max(options["attributes"]),
+        "several": {row["estimator"]: number(row, _times_n) for row in largest},
+        "noise": number(largest.one(line.NOISY_SUMS), "noise")
+        / number(largest.one(line.KNG), "noise"),
         "least": min(ratios),
         "largest": max(ratios),
     }
@@ -103,13 +148,40 @@ def report(options: Options, found: Sequence[Row]) -> Report:
             "error": errors("a line's slope", line),
             "logistic": errors("a logistic slope", logistic),
             "price": figures.drawing(*prices, title=title, share_y=False),
+            "attributes": figures.drawing(_attributes_panel(with_p.at(response="line"), epsilon)),
         },
-        [_table(rows, "a line's slope", line), _table(rows, "a logistic slope", logistic)],
+        [
+            _table(rows, "a line's slope", line),
+            _table(rows, "a logistic slope", logistic),
+            sentences.table(
+                f"n times the squared error of all slopes of a line, measured, ε {epsilon}",
+                every.at(epsilon=epsilon, response="line"),
+                {"attributes": "attributes", "people": "people"},
+                {one.label: sentences.column(one, _measured_n) for one in SEVERAL},
+            ),
+        ],
     )
 
 
 def _times_n(row: Row, key: str = "first_order") -> float | None:
     return None if row[key] is None else number(row, "people") * number(row, key)
+
+
+def _measured_n(row: Row) -> str:
+    return figure(_times_n(row, "measured") or 0.0)
+
+
+def _attributes_panel(rows: Rows, epsilon: str) -> figures.Panel:
+    curves = [
+        curve
+        for one in SEVERAL
+        for curve in figures.formula_and_points(
+            *(rows.of(one), one.look, one.label, "attributes", _times_n),
+            *(partial(_times_n, key="measured"), lambda row: 3 * (_times_n(row, "error") or 0.0)),
+        )
+    ]
+    title = f"All slopes of a line, ε {epsilon}"
+    return figures.Panel(title, curves, "attributes", "n × sum of mean squared errors")
 
 
 def _table(rows: Rows, what: str, model: ModuleType) -> Table:
@@ -136,5 +208,6 @@ OPTIONS = (
     option.epsilons("0.5,1,2,4"),
     option.people("1e4,1e5,1e6,1e7,1e8", least=1_000),
     option.repetitions(300),
+    option.sizes("attributes", "2,8", 2, 16, "numbers of attributes, of a line with several"),
 )
-STUDY = TEXT.study(OPTIONS, engine.grid("epsilon", "people"), run, report, where="pool")
+STUDY = TEXT.study(OPTIONS, cells, run, report, where="pool")

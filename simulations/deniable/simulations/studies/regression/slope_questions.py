@@ -100,7 +100,7 @@ class Search:
             estimate = estimated_rate(response, size, self.rate(theta), times, generator)
             return estimate - self.level(theta)
 
-        return averaged_walk(n, GROUPS, np.zeros(times), off, self.steep, (-1, 1))
+        return averaged_walk(n, min(n, GROUPS), np.zeros(times), off, self.steep, (-1, 1))
 
 
 @dataclass(frozen=True)
