@@ -52,8 +52,9 @@ from deniable.simulations.central.discrete_laplace import DiscreteLaplace, discr
 from deniable.simulations.engine import estimators, figures, option, sentences
 from deniable.simulations.engine.estimators import Case, Estimator, Risk, Rows, middle, number
 from deniable.simulations.engine.figures import LOOKS, Panel, price_curves
-from deniable.simulations.engine.sentences import TRUST, figure, paragraphs, plus_minus
-from deniable.simulations.engine.study import Cell, Figure, Options, Report, Row, Study
+from deniable.simulations.engine.page_text import PageText
+from deniable.simulations.engine.sentences import figure
+from deniable.simulations.engine.study import Cell, Options, Report, Row
 from deniable.simulations.population import drawn, fixed
 
 OPTIONS = (
@@ -161,21 +162,32 @@ def drawn_price(epsilon: float, share: float) -> float:
 
 def report(options: Options, found: Sequence[Row]) -> Report:
     rows, epsilon, people = Rows(found), middle(options["epsilon"]), middle(options["people"])
+    cell = rows.at(epsilon=epsilon, people=people)
+    shuffled = cell.one(SHUFFLED)
+    values = {
+        "rows": rows,
+        "local": cell.one(LOCAL),
+        "central": cell.one(GEOMETRIC),
+        "shuffled": shuffled,
+        "mixed": f"{number(shuffled, 'report_epsilon'):.2f}",
+        "shuffled_price": cell.price(SHUFFLED, GEOMETRIC),
+        "half": people / 2,
+        "drawn_price": drawn_price(float(epsilon), options["share"]),
+    }
     prices = {
         "per person asked, geometric": lambda cell: f"{_prices(cell)['geometric'] / people:.6f}",
         "per person asked, Laplace": lambda cell: f"{_prices(cell)['laplace'] / people:.6f}",
         "population": lambda cell: figure(_prices(cell)["drawn"]),
     }
-    return Report(
-        _findings(options, rows.at(epsilon=epsilon, people=people)),
-        [
-            figures.error_figure(
-                "error",
-                f"The error of an estimated share at ε {epsilon}. The shuffled share {TRUST}.",
-                *(rows.at(epsilon=epsilon), ESTIMATORS, f"Error of a share, ε {epsilon}"),
+    return TEXT.report(
+        options,
+        values,
+        {
+            "error": figures.errors(
+                rows.at(epsilon=epsilon), ESTIMATORS, f"Error of a share, ε {epsilon}"
             ),
-            _price_figure(rows.at(people=max(options["people"]))),
-        ],
+            "price": _price_figure(rows.at(people=max(options["people"]))),
+        },
         [
             *sentences.error_tables(
                 "Error of the share of {target}, in points: 1.96 standard errors", rows, ESTIMATORS
@@ -185,20 +197,6 @@ def report(options: Options, found: Sequence[Row]) -> Report:
                 *(rows.at(people=people), {"ε": "epsilon"}, prices),
             ),
         ],
-        sentences.method(
-            rows,
-            f"""Devices and the trusted server protect one person's answer with the same ε. The
-            limits hold for every estimator and any number of people: they bound the largest error
-            over shares near {options["share"]:g}.
-
-            Shuffled reports are randomized responses at a larger ε₀. Together they are
-            (ε, {options["delta"]:g})-private if the shuffler and n people are honest. A single
-            report only has ε₀.
-
-            The count of randomized responses is simulated as the sum of two binomial numbers, and
-            geometric noise as the difference of two geometric numbers. These are exactly the
-            distributions that devices or a trusted server would produce.""",
-        ),
         {"prices": [_prices(cell) for cell in rows.groups("epsilon", "people").values()]},
     )
 
@@ -213,7 +211,7 @@ def _prices(cell: Rows) -> dict[str, Any]:  # Any: JSON values
     }
 
 
-def _price_figure(rows: Rows) -> Figure:
+def _price_figure(rows: Rows) -> figures.Draw:
     these = [c for one in (GEOMETRIC, LAPLACE) for c in price_curves(rows, LOCAL, one)]
     population = price_curves(rows, LOCAL, GEOMETRIC, target=estimators.DRAWN)
     words, linear = "These people, per person asked", ("log", "linear")
@@ -221,48 +219,8 @@ def _price_figure(rows: Rows) -> Figure:
         Panel(words, these, "ε", "price / people", linear, limits=(0, 0.6)),
         Panel("The population they are drawn from", population, "ε", "price"),
     ]
-    return Figure(
-        "price",
-        "The variance of randomized response divided by that of a trusted count. For these people "
-        "the ratio grows with their number: against geometric noise, it is half their number at "
-        "every ε. For the population, it depends only on ε. Error bars are three standard errors.",
-        lambda: figures.draw(panels, share_y=False),
-    )
+    return figures.drawing(*panels, share_y=False)
 
 
-def _findings(options: Options, rows: Rows) -> list[str]:
-    epsilon, people = str(rows[0]["epsilon"]), int(number(rows[0], "people"))
-    local, central, shuffled = (rows.one(one) for one in (LOCAL, GEOMETRIC, SHUFFLED))
-    return paragraphs(
-        f"""With {people:,} people at ε {epsilon}, devices with randomized response estimate the
-        share of yes among these people to {plus_minus(local)} points, and in their population to
-        {plus_minus(local, target=estimators.DRAWN)} points. A trusted server reaches
-        {plus_minus(central)} and {plus_minus(central, target=estimators.DRAWN)} points.
-
-        For these people, keeping answers on devices multiplies the variance by n / 2 at every ε,
-        here by {figure(people / 2)}: a trusted server needs 1,000 people where 500,000 devices are
-        needed. For the population, devices need about
-        {figure(drawn_price(float(epsilon), options["share"]))} times as many people as a trusted
-        server at this ε, if there are many people.
-
-        With a shuffler, devices could use ε {number(shuffled, "report_epsilon"):.2f} and estimate
-        these people's share to {plus_minus(shuffled)} points with δ {options["delta"]:g}. The price
-        is then {figure(rows.price(SHUFFLED, GEOMETRIC))} instead of {figure(people / 2)}, but the
-        guarantee {TRUST}."""
-    )
-
-
-STUDY = Study(
-    name="bit",
-    question="What does it cost to ask a yes-or-no question without trusting the server?",
-    options=OPTIONS,
-    cells=estimators.grid("epsilon", "people"),
-    run=run,
-    report=report,
-    formulas=(
-        ("devices, these people", r"\dfrac{V}{n}, \quad V = \dfrac{e^ε}{(e^ε - 1)^2}"),
-        ("a trusted server, these people", r"\dfrac{2V}{n^2}"),
-        ("devices, their population with a share s of yes", r"\dfrac{V + s(1 - s)}{n}"),
-        ("a trusted server, their population", r"\dfrac{s(1 - s)}{n} + \dfrac{2V}{n^2}"),
-    ),
-)
+TEXT = PageText("bit")
+STUDY = TEXT.study(OPTIONS, estimators.grid("epsilon", "people"), run, report)

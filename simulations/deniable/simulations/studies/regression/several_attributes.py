@@ -107,7 +107,7 @@ def drawn(
         SUMS: _of_products(response, n, p, times, generator),
         GRADIENT: _of_gradients(response, n, p, times, generator),
     }
-    return {one: np.clip(found, -end, end) - slope(p) for one, found in estimates.items()}
+    return {one: np.clip(slopes, -end, end) - slope(p) for one, slopes in estimates.items()}
 
 
 def _of_products(
