@@ -12,7 +12,9 @@ from deniable.shared.privacy.mechanisms import KRandomizedResponse, RandomizedRe
 from deniable.simulations import simulate
 from deniable.simulations.central.discrete_laplace import DiscreteLaplace, Staircase
 from deniable.simulations.central.vector_noise import BinNoise
+from deniable.simulations.studies.bit_reports import averaged_walk
 from deniable.simulations.studies.counts import TOGETHER, together
+from deniable.simulations.studies.median.quantile_search import GROUPS, Target, crowd, search
 from deniable.simulations.studies.selection import selection_chances as chances
 from deniable.simulations.studies.synthetic.attributes import Attributes, executed_blr
 from tests.plausible import assert_implausible, assert_plausible
@@ -73,7 +75,7 @@ def test_joint_noise_is_private_and_has_the_stated_variance(bins: int) -> None:
 def test_joint_noise_has_the_published_constant_for_small_epsilon(
     bins: int, constant: float
 ) -> None:
-    """By quadrature of ω = t / ε: (k - 1) ∫ (2 ω / (1 + ω^2))^2 (1 + ω^2)^-k, normalized."""
+    """Integrate over ω = t / ε: (k - 1) ∫ (2 ω / (1 + ω^2))^2 (1 + ω^2)^-k, normalized."""
     least = bins * BinNoise(Epsilon("0.001"), bins).variance / 1e6
     top = integrate.quad(lambda w: (2 * w / (1 + w * w)) ** 2 * (1 + w * w) ** -bins, 0, np.inf)[0]
     whole = integrate.quad(lambda w: (1 + w * w) ** -bins, 0, np.inf)[0]
@@ -169,3 +171,19 @@ def test_blr_chooses_among_all_sets_as_the_exponential_mechanism_does() -> None:
                 for c, s in scores.items()) / sum(scores.values())  # fmt: skip
     assert found @ errors == pytest.approx(worst, rel=1e-9)
     assert found @ errors != pytest.approx(float(np.dot(*executed_blr(people, n, 1.0))), rel=1e-4)
+
+
+def test_a_search_for_a_tail_adapts_its_steps_to_many_people() -> None:
+    """The .98 quantile of 10^9 people is near its limit. Twin: fixed steps are 100 times off."""
+    target, people, times = Target("quantile", 0.98), 10**9, 60
+    design, draw = RandomizedResponse(Epsilon("1")), np.random.default_rng(11)
+    ask = crowd(design, draw, target)
+
+    def off(size: int, threshold: np.ndarray) -> np.ndarray:
+        return np.asarray(design.unbiased_share(ask(size, threshold) / size) - 0.02)
+
+    fixed = averaged_walk(people, GROUPS, np.full(times, 0.5), off, 0.5, (0, 1))
+    found = search(design, people, times, ask, 0.98)
+    limit = target.limit("local", Epsilon("1"), people)
+    assert float(((found - target.truth) ** 2).mean()) < 2.5 * limit
+    assert float(((fixed - target.truth) ** 2).mean()) > 50 * limit

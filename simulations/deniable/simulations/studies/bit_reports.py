@@ -3,7 +3,12 @@
 The search is a Robbins-Monro walk with Polyak's averaging. It asks one group of people after
 another about its present point. Group number i moves the point by i^-0.6 times the difference
 between the group's reports and the wanted rate. The estimate is the average point. It leaves out
-the first fiftieth of the groups, in which the walk only approaches its goal.
+the first fiftieth of the people, in which the walk only approaches its goal.
+
+A search that adapts divides each step by the slope of the rate, as a weighted least-squares line
+through the recent groups has it: with few people the slope is near a first guess. From 10^6 people
+on, there are up to twice as many groups, and the first ones are smaller. With fixed steps and equal
+groups, a .98 quantile of 10^9 people has 140 times its limit at ε 1; a search that adapts has 1.4.
 
 Source: Polyak, Juditsky 1992, "Acceleration of stochastic approximation by averaging", SIAM J.
 Control Optim. 30(4).
@@ -23,7 +28,8 @@ from deniable.shared.privacy.epsilon import ONE
 from deniable.shared.privacy.mechanisms import RandomizedResponse, Unary
 
 Array = NDArray[np.floating]
-BURN_IN = 50  # the first fiftieth of the groups is not averaged
+BURN_IN = 50  # the first fiftieth of the people is not averaged
+MEMORY, LEAST_SLOPE = 0.9, 0.1  # of a search that adapts: factor for each older group
 DEVIATIONS, COUNTS = 9, 60  # reach around the mean of a binomial; the tails beyond are below 1e-18
 
 
@@ -71,19 +77,32 @@ def averaged_walk(
     off: Callable[[int, Array], Array],
     step: float,
     ends: tuple[float, float],
+    variance: float | None = None,
 ) -> Array:
     """Return the average point of a sequential search, for each repetition.
 
     `off(size, point)` is the difference between the wanted rate and the reports of a group of this
-    size about the point. Each group moves the point in proportion to it, within `ends`.
+    size about the point. Each group moves the point in proportion to it, within `ends`. With the
+    `variance` of a report, the search adapts.
     """
-    bounds = np.rint(np.linspace(0, people, groups + 1)).astype(np.int64)
-    point, total, weight = start, np.zeros_like(start), 0
+    growth = 1.0 if variance is None else min(2.0, max(1.0, math.log10(people) - 5))
+    parts = np.linspace(0, 1, round(groups * growth) + 1) ** growth
+    bounds = np.unique(np.rint(people * parts).astype(np.int64))
+    point, total, weight, slope = start, np.zeros_like(start), 0, np.full_like(start, 1 / step)
+    moments = np.zeros((5, len(start)))  # of recent groups: people, and sums of x, y, x x and x y
     for group, size in enumerate(np.diff(bounds).tolist()):
-        if group >= len(bounds) // BURN_IN:
+        if bounds[group] >= people // BURN_IN:
             total += size * point
             weight += size
-        point = np.clip(point + step * (group + 1) ** -0.6 * off(size, point), *ends)
+        difference = off(size, point)
+        if variance is not None:
+            x = point - start
+            terms = np.stack([np.ones_like(x), x, -difference, x * x, -x * difference])
+            moments = MEMORY * moments + size * terms
+            n, sx, sy, sxx, sxy = moments
+            spread = np.maximum(sxx - sx * sx / n, 0) + variance
+            slope = np.maximum(LEAST_SLOPE, (sxy - sx * sy / n + variance / step) / spread)
+        point = np.clip(point + (group + 1) ** -0.6 / slope * difference, *ends)
     return np.asarray(total / weight)
 
 

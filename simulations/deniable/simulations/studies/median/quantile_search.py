@@ -181,7 +181,9 @@ def search(
     def off(size: int, threshold: Array) -> Array:
         return np.asarray(mechanism.unbiased_share(ask(size, threshold) / size) - (1 - share))
 
-    return averaged_walk(people, min(people, GROUPS), np.full(times, 0.5), off, 0.5, (0, 1))
+    variance = mechanism.variance(1, 0.5) + share * (1 - share)
+    middle, groups = np.full(times, 0.5), min(people, GROUPS)
+    return averaged_walk(people, groups, middle, off, 0.5, (0, 1), variance)
 
 
 def clipped_mean(
