@@ -35,7 +35,7 @@ EVERY: Sequence[View] = [
     for width in (1280, 390, 320)
     for scheme in ("light", "dark")
 ]
-STUDIES = ("bit", "shuffle")
+STUDIES = ("bit", "vector")
 MANY = [f"option {number}" for number in range(60)]
 BAD = """data:text/html,<html><title>x</title><style>a{color:rgb(200,200,200)}
 a:focus{outline:none}</style><p style="width:3000px">wide</p><img src="x"><a href="/">faint</a>

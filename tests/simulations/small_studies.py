@@ -22,7 +22,6 @@ SMALL: dict[str, dict[str, Any]] = {
                    "attributes": [2, 16]},
     "synthetic": {"epsilon": [0.5, 20], "people": [100, 1e5], "attributes": [2, 5],
                   "repetitions": 9},
-    "shuffle": {"epsilon": [0.1, 20], "people": [2, 1e6], "repetitions": 20},
     "attack": {"epsilon": 1, "people": 10, "repetitions": 2},
     "privacy": {"epsilon": [0.5, 20], "rounds": 4, "mechanisms": "unary"},
     "compose": {"epsilon": [0.1], "rounds": [1, 10]},

@@ -89,7 +89,7 @@ class Study:
 
 STUDIES = {  # name: (module in `studies`, summary)
     "minimax": ("minimax", "the least possible error: on devices, on a server, without privacy"),
-    "bit": ("bit", "a yes-or-no question: randomized response against a trusted count"),
+    "bit": ("bit", "a yes-or-no question: devices, a shuffler, and a trusted count"),
     "test": ("hypothesis_test", "people needed to distinguish two shares, in each model"),
     "mean": ("mean", "a bounded mean: local mechanisms against a trusted curator"),
     "histogram": ("histogram", "a choice among options: local mechanisms against noisy bins"),
@@ -100,7 +100,6 @@ STUDIES = {  # name: (module in `studies`, summary)
     "regression": ("regression", "slopes of a line and of a logistic regression, in each model"),
     "synthetic": ("synthetic", "tables of two attributes, and synthetic people made from them"),
     "survey": ("survey", "your own survey and population: intervals, people needed, attacks"),
-    "shuffle": ("shuffled_count", "what a shuffler between devices and server gains"),
     "attack": ("attack", "what attackers learn about one person, from counts and from reports"),
     "privacy": ("privacy", "trade-offs, profiles and losses of any release or mechanism"),
     "compose": ("composition", "many rounds: the total ε, by each composition theorem"),

@@ -162,17 +162,30 @@ def drawn_price(epsilon: float, share: float) -> float:
 
 def report(options: Options, found: Sequence[Row]) -> Report:
     rows, epsilon, people = Rows(found), middle(options["epsilon"]), middle(options["people"])
-    cell = rows.at(epsilon=epsilon, people=people)
-    shuffled = cell.one(SHUFFLED)
+    cell, epsilons, most = (
+        rows.at(epsilon=epsilon, people=people),
+        options["epsilon"],
+        max(options["people"]),
+    )
+    largest = rows.at(people=most)
+    counts = largest.at(epsilon=epsilons[0])
+    mixed_prices = [largest.at(epsilon=e).price(SHUFFLED, GEOMETRIC) for e in epsilons]
     values = {
         "rows": rows,
         "local": cell.one(LOCAL),
         "central": cell.one(GEOMETRIC),
-        "shuffled": shuffled,
-        "mixed": f"{number(shuffled, 'report_epsilon'):.2f}",
+        "shuffled": cell.one(SHUFFLED),
+        "mixed": _report_epsilon(cell.one(SHUFFLED)),
         "shuffled_price": cell.price(SHUFFLED, GEOMETRIC),
         "half": people / 2,
         "drawn_price": drawn_price(float(epsilon), options["share"]),
+        "most": most,
+        "ends": (epsilons[0], epsilons[-1]),
+        "counts": {one.name: _count_error(counts.one(one)) for one in ESTIMATORS},
+        "sole_epsilon": _report_epsilon(counts.one(SHUFFLED)),
+        "mixed_prices": (min(mixed_prices), max(mixed_prices)),
+        "largest_price": counts.price(LOCAL, GEOMETRIC),
+        "largest_mixed": mixed_prices[0],
     }
     prices = {
         "per person asked, geometric": lambda cell: f"{_prices(cell)['geometric'] / people:.6f}",
@@ -186,7 +199,8 @@ def report(options: Options, found: Sequence[Row]) -> Report:
             "error": figures.errors(
                 rows.at(epsilon=epsilon), ESTIMATORS, f"Error of a share, ε {epsilon}"
             ),
-            "price": _price_figure(rows.at(people=max(options["people"]))),
+            "price": _price_figure(largest),
+            "reports": _reports_figure(rows, epsilons),
         },
         [
             *sentences.error_tables(
@@ -195,6 +209,13 @@ def report(options: Options, found: Sequence[Row]) -> Report:
             sentences.table(
                 "Price of locality: local variance divided by central variance",
                 *(rows.at(people=people), {"ε": "epsilon"}, prices),
+            ),
+            sentences.table(
+                "Standard error of a count, in people",
+                rows,
+                {"ε": "epsilon", "people": "people"},
+                {one.label: sentences.column(one, _count_error) for one in ESTIMATORS}
+                | {"ε₀ of a shuffled report": sentences.column(SHUFFLED, _report_epsilon)},
             ),
         ],
         {"prices": [_prices(cell) for cell in rows.groups("epsilon", "people").values()]},
@@ -220,6 +241,23 @@ def _price_figure(rows: Rows) -> figures.Draw:
         Panel("The population they are drawn from", population, "ε", "price"),
     ]
     return figures.drawing(*panels, share_y=False)
+
+
+def _reports_figure(rows: Rows, epsilons: Sequence[str]) -> figures.Draw:
+    curves = [
+        figures.curve(rows.at(epsilon=e).of(SHUFFLED), look, "people", "report_epsilon", f"ε {e}")
+        for e, look in zip(epsilons, figures.distinct_looks(len(epsilons)), strict=True)
+    ]
+    title, y = "Privacy of a single report", "ε₀ of one report"
+    return figures.drawing(Panel(title, curves, "people", y, ("log", "linear")))
+
+
+def _count_error(row: Row) -> str:
+    return figure(number(row, "people") * number(row, estimators.root("exact")))
+
+
+def _report_epsilon(row: Row) -> str:
+    return f"{number(row, 'report_epsilon'):.2f}"
 
 
 TEXT = PageText("bit")
