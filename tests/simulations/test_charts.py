@@ -20,7 +20,7 @@ from deniable.simulations.engine.estimators import THESE, Z95, Estimator, Rows, 
 from deniable.simulations.engine.figures import (
     LOOKS,
     distinct_looks,
-    error_figure,
+    errors,
     price_curves,
 )
 from deniable.simulations.engine.sentences import error_tables
@@ -88,8 +88,7 @@ ROWS = Rows([row(LOCAL, 100, 4.0), row(LOCAL, 10_000, 0.04), row(CENTRAL, 100, 0
 
 def test_an_error_figure_draws_errors_by_formula_as_measured_and_their_limits() -> None:
     """Give a measured root of 1.1 times the formula's, and a limit of half of it."""
-    figure = error_figure("a", "A.", ROWS, [LOCAL, CENTRAL], "title", PERCENT, targets=[THESE])
-    canvas = figure.draw()
+    canvas = errors(ROWS, [LOCAL, CENTRAL], "title", PERCENT, targets=[THESE])()
     axes = the_axes(canvas)
     assert (axes.get_xscale(), axes.get_yscale()) == ("log", "log")
     assert (axes.get_xlabel(), axes.get_ylabel()) == ("people", "± points")
@@ -107,8 +106,7 @@ def test_an_error_figure_draws_errors_by_formula_as_measured_and_their_limits() 
 
 
 def test_the_legend_lists_each_curve_once_with_its_style() -> None:
-    figure = error_figure("a", "A.", ROWS, [LOCAL, CENTRAL], "title", PERCENT, targets=[THESE])
-    (legend,) = figure.draw().legends
+    (legend,) = errors(ROWS, [LOCAL, CENTRAL], "title", PERCENT, targets=[THESE])().legends
     looks = {
         text.get_text(): (line.get_color(), line.get_linestyle(), line.get_marker())
         for text, line in zip(legend.get_texts(), legend.get_lines(), strict=True)

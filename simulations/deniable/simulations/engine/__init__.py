@@ -11,8 +11,11 @@ A study is a module of declarations, such as `studies/bit.py`:
                 errors simulated with `case.generator(LOCAL)`, further columns) and the limits of
                 each model; returns `case.rows(keys, risks, limits, sampling)`
     report      reads `Rows(rows)`: `at(epsilon="1")`, `one(LOCAL)`, `price(LOCAL, CENTRAL)`;
-                draws with `figures` and writes tables and text with `sentences`
-    STUDY       `Study(...)`, whose `cells` are `estimators.grid(...)` or `estimators.cross(...)`
+                returns `TEXT.report(options, values, figures, tables)`, with figures and tables
+                from `figures` and `sentences`; the values fill the fields of the text
+    TEXT        `PageText(name)`: the page's question, findings, captions, method and formulas
+    STUDY       `TEXT.study(OPTIONS, cells, run, report)`, whose `cells` are `estimators.grid(...)`
+                or `estimators.cross(...)`
 
 The engine seeds each estimator by its name, measures its errors, and adds a row wherever a trusted
 server would do better by running a local mechanism itself.

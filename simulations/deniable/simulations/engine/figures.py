@@ -1,7 +1,7 @@
 """Figures, declared as curves in panels that share one style of axes, marks and legends.
 
-There are three standard figures: `error_figure` (errors and their limits), `ratio_figure` (errors
-divided by a limit, with a line at 1) and `price_figure` (the price of locality). Lines are
+There are three standard figures: `errors` (with their limits), `ratios` (errors divided by a limit,
+with a line at 1) and `prices` (the price of locality). Lines are
 formulas, points are simulations, and dotted lines are limits in the colour of their model.
 
 The colours are from Okabe and Ito 2008, "Color universal design", so that colour-blind readers can
@@ -31,7 +31,7 @@ from deniable.simulations.engine.estimators import (
     root,
     value_of,
 )
-from deniable.simulations.engine.study import Figure, Row
+from deniable.simulations.engine.study import Row
 
 if TYPE_CHECKING:
     import matplotlib.axes
@@ -147,7 +147,6 @@ def new_figure(width: float = 7.0, height: float = 4.6) -> matplotlib.figure.Fig
 Draw = Callable[[], "matplotlib.figure.Figure"]
 Form = Literal["marked", "line", "points", "limit"]
 LIMITED_MODELS = ("local", "central")
-LINES_AND_POINTS = "Lines are formulas, points are simulations, dotted lines are limits."
 MAX_LABELLED_TICKS = 8  # largest number of values on an x axis with a tick for each
 
 
@@ -276,10 +275,6 @@ def _legend_entry(c: Curve) -> Artist:
 # The standard figures
 
 
-def error_figure(name: str, caption: str, *what: Any, **more: Any) -> Figure:  # Any: see `errors`
-    return Figure(name, f"{caption} {LINES_AND_POINTS}", errors(*what, **more))
-
-
 def errors(
     rows: Rows,
     estimators: Sequence[Estimator],
@@ -325,10 +320,6 @@ def error_panel(
         limited = [row for one in estimators if one.model == model for row in rows.of(one)]
         curves.append(curve(limited, look, x, limit, f"{model} limit", "limit"))
     return Panel(title, curves, x, unit.words)
-
-
-def ratio_figure(name: str, caption: str, *what: Any, **more: Any) -> Figure:  # Any: see `ratios`
-    return Figure(name, caption, ratios(*what, **more))
 
 
 def ratios(
@@ -398,10 +389,6 @@ def price_curves(
         lambda row: price(row, target.measured),
         bar,
     )
-
-
-def price_figure(name: str, caption: str, *what: Any) -> Figure:  # Any: see `prices`
-    return Figure(name, caption, prices(*what))
 
 
 def prices(rows: Rows, local: Estimator, centrals: Sequence[Estimator], x: str) -> Draw:

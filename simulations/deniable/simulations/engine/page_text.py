@@ -63,9 +63,10 @@ class _Fields(Formatter):
 
 @dataclass(frozen=True)
 class PageText:
-    """Template of the page of the built-in study with this name."""
+    """Template of a study's page; that of a built-in study is read from its file."""
 
     name: str
+    text: str = ""
 
     def study(
         self,
@@ -76,7 +77,7 @@ class PageText:
         **more: Any,  # Any: further arguments of Study
     ) -> Study:
         """Return the study with this name, question and formulas."""
-        lines = self._sections["formulas"].strip().splitlines()
+        lines = self._sections.get("formulas", "").strip().splitlines()
         formulas = [(words, tex) for words, _, tex in (line.partition(": ") for line in lines)]
         question = self._sections["findings"].split("\n")[0]
         return Study(self.name, question, options, cells, run, report, formulas=formulas, **more)
@@ -110,5 +111,6 @@ class PageText:
     @cached_property
     def _sections(self) -> dict[str, str]:
         page = files("deniable.simulations.studies").joinpath(f"pages/{self.name}.txt")
-        first, *others = re.split(r"^= (\w+)\n", page.read_text("utf-8"), flags=re.MULTILINE)
+        text = self.text or page.read_text("utf-8")
+        first, *others = re.split(r"^= (\w+)\n", text, flags=re.MULTILINE)
         return {"findings": first} | dict(zip(others[::2], others[1::2], strict=True))

@@ -77,12 +77,6 @@ def worst_deviation(
     return max((abs(measured - exact) / error for measured, exact, error in values), default=0.0)
 
 
-def method(rows: Sequence[Row], text: str) -> list[str]:
-    """Return the paragraphs of a text, with the standard ones on targets and simulations."""
-    first = [TWO_TARGETS] if any(row.get("exact_drawn") is not None for row in rows) else []
-    return [*first, *paragraphs(text), simulation_check(rows)]
-
-
 def simulation_check(rows: Sequence[Row]) -> str:
     """Return a sentence that compares simulated errors with their formulas."""
     drawn = [row for row in rows if row["measured"] is not None]
