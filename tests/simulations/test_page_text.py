@@ -35,7 +35,7 @@ ROW = row_of(LOCAL, {"people": 7}, {}, Risk(1e-4))
 
 
 def test_fields_have_options_values_and_rows_in_their_format() -> None:
-    """Of a list, the middle value is shown; a paragraph without words is left out."""
+    """The middle value of a list is shown; a paragraph without words is left out."""
     values = {"local": ROW, "third": 1 / 3, "nothing": ""}
     report = TEXT.report(OPTIONS, values, {"error": lambda: pytest.fail("not drawn")}, [])
     assert report.findings == [

@@ -43,7 +43,7 @@ WIDTH = 1 / SIGMA  # width of the range, in deviations
 QUARTILES = 1.3489795003921634  # distance between the quartiles, in deviations
 DISTANCES = 4.0  # quartile distances from the middle beyond which means are clipped
 PRINTED_BLOCKS, PRINTED_DISTANCES = 0.4, 0.433  # powers of n and of k
-MAX_REPETITIONS = 300  # with many blocks, more take too long
+MAX_REPETITIONS, MAX_MEANS = 300, 2_000_000  # with many blocks, more take too long
 
 
 def first_order(epsilon: float, people: int) -> dict[Estimator, float]:
@@ -72,7 +72,8 @@ def risks(case: Case) -> dict[Estimator, Risk]:
 
 def _estimates(case: Case, one: Estimator, k: int, epsilon: float) -> Array:
     """Draw the means of k blocks, and the centre of them that is released."""
-    generator, times = case.generator(one), min(case.repetitions, MAX_REPETITIONS)
+    generator = case.generator(one)
+    times = min(case.repetitions, max(2, min(MAX_REPETITIONS, MAX_MEANS // k)))
     means = generator.normal(CENTRE, SIGMA * math.sqrt(k / case.people), (times, k))
     if one is KNOWN_RANGE:
         return np.asarray(means[:, 0] + generator.laplace(0, 1 / (epsilon * case.people), times))

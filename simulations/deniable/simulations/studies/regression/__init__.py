@@ -208,6 +208,6 @@ OPTIONS = (
     option.epsilons("0.5,1,2,4"),
     option.people("1e4,1e5,1e6,1e7,1e8", least=1_000),
     option.repetitions(300),
-    option.sizes("attributes", "2,8", 2, 16, "numbers of attributes, of a line with several"),
+    option.sizes("attributes", "4", 2, 16, "numbers of attributes, of a line with several"),
 )
 STUDY = TEXT.study(OPTIONS, cells, run, report, where="pool")
