@@ -1,0 +1,88 @@
+"""Mechanisms of the literature to compare with: reports of a choice, and of a number in [-1, 1].
+
+A choice, by a pure protocol: a report supports one's own option with probability p and each other
+one with q. With n people the share f has the variance (f p (1-p) + (1-f) q (1-q)) / (n (p-q)^2).
+
+    DE          k-ary randomized response          p = e / (e + k - 1)     q = 1 / (e + k - 1)
+    SUE         unary bits, RAPPOR's one stage     p = h / (h + 1)         q = 1 / (h + 1)
+    OUE         unary bits, optimal                p = 1 / 2               q = 1 / (e + 1)
+    OLH         a random hash to g options         p = e / (e + g - 1)     q = 1 / g, g = [e + 1]
+    Hadamard    one random row of +-1              p = e / (e + 1)         q = 1 / 2
+
+with e = e^ε and h = e^(ε/2). Bits of SUE and OUE are independent, and hashes of OLH random, so
+counts are sums of two binomial numbers; for DE and Hadamard only each count alone is exact.
+
+A number: Duchi's one bit +-C, C = 1 / tanh(ε/2); the piecewise mechanism PM, uniform on an interval
+of length C' - 1 around x with probability h / (h + 1), else on the rest of [-C', C'], with
+C' = (h + 1) / (h - 1); and the hybrid HM, PM with probability 1 - 1 / h if ε > .609, else Duchi.
+
+Sources: Wang, Blocki, Li, Jha 2017, "Locally differentially private protocols for frequency
+estimation", USENIX Security; Wang, Xiao, Yang and others 2019, "Collecting and analyzing
+multidimensional data with local differential privacy", ICDE; Acharya, Sun, Zhang 2019, AISTATS.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+Array = NDArray[np.float64]
+CHOICES = ("DE", "SUE", "OUE", "OLH", "Hadamard")
+NUMBERS = ("Duchi", "PM", "HM")
+HYBRID_FROM = 0.609353  # ε from which HM mixes
+
+
+def supports(name: str, epsilon: float, options: int) -> tuple[float, float]:
+    """Return p and q of a protocol for a choice."""
+    e, h = math.exp(epsilon), math.exp(epsilon / 2)
+    g = round(e + 1)
+    return {
+        "DE": (e / (e + options - 1), 1 / (e + options - 1)),
+        "SUE": (h / (h + 1), 1 / (h + 1)),
+        "OUE": (1 / 2, 1 / (e + 1)),
+        "OLH": (e / (e + g - 1), 1 / g),
+        "Hadamard": (e / (e + 1), 1 / 2),
+    }[name]
+
+
+def choice_variance(name: str, epsilon: float, options: int, share: float = 0.0) -> float:
+    """Return n times the variance of an option's share among these people."""
+    p, q = supports(name, epsilon, options)
+    return (share * p * (1 - p) + (1 - share) * q * (1 - q)) / (p - q) ** 2
+
+
+def estimated_shares(
+    name: str, epsilon: float, held: Sequence[int], times: int, generator: np.random.Generator
+) -> Array:
+    """Draw estimates of all shares, one row for each repetition."""
+    counts, people = np.asarray(held), sum(held)
+    p, q = supports(name, epsilon, len(held))
+    size = (times, len(held))
+    named = generator.binomial(counts, p, size) + generator.binomial(people - counts, q, size)
+    return np.asarray((named / people - q) / (p - q))
+
+
+def number_variance(name: str, epsilon: float, x: float) -> float:
+    """Return the variance of one report of x."""
+    h, c = math.exp(epsilon / 2), 1 / math.tanh(epsilon / 2)
+    duchi = c * c - x * x
+    piecewise = x * x / (h - 1) + (h + 3) / (3 * (h - 1) ** 2)
+    mixed = 1 - 1 / h if epsilon > HYBRID_FROM else 0.0
+    return {"Duchi": duchi, "PM": piecewise, "HM": mixed * piecewise + (1 - mixed) * duchi}[name]
+
+
+def number_reports(name: str, epsilon: float, x: Array, generator: np.random.Generator) -> Array:
+    """Draw one report of each number."""
+    h, c = math.exp(epsilon / 2), 1 / math.tanh(epsilon / 2)
+    duchi = np.where(generator.random(x.shape) < (1 + x / c) / 2, c, -c)
+    most = (h + 1) / (h - 1)
+    start = (most + 1) / 2 * x - (most - 1) / 2
+    near = start + (most - 1) * generator.random(x.shape)
+    far = -most + (most + 1) * generator.random(x.shape)
+    far = np.where(far < start, far, far + most - 1)
+    piecewise = np.where(generator.random(x.shape) < h / (h + 1), near, far)
+    mixed = {"Duchi": 0.0, "PM": 1.0, "HM": 1 - 1 / h if epsilon > HYBRID_FROM else 0.0}[name]
+    return np.where(generator.random(x.shape) < mixed, piecewise, duchi)
