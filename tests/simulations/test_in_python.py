@@ -128,7 +128,7 @@ def test_custom_studies_and_mechanisms_run_on_every_back_end(where: str) -> None
     assert own.figure("liars").axes
     if where != "local":
         few = {**FEW, "epsilon": 2, "people": 1e4, "on": where}
-        (row, _) = simulate("mean", **few, mechanisms=HalfBit).rows
+        row, *_ = simulate("mean", **few, mechanisms=HalfBit).rows
         assert row["estimator"] == "tests.simulations.own_mechanism:HalfBit"
 
 

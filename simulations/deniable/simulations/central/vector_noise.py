@@ -62,8 +62,7 @@ class CubeNoise:
 
     def drawn(self, times: int, generator: np.random.Generator) -> NDArray[np.int64]:
         """Draw one row of noise for each repetition, in doubles."""
-        below = np.cumsum(self.radii)
-        chosen = np.searchsorted(below, generator.uniform(0, below[-1], times), side="right")
+        chosen = _drawn(self.radii, times, generator)
         r = self.sides[chosen]
         return generator.integers(-r[:, None], r[:, None] + 1, (times, self.counts))
 
@@ -109,11 +108,15 @@ class BinNoise:
         last = int((2 * k + SPREAD * (1 + (2 * k) ** 0.5)) / e) + 2
         totals = np.arange(0, last + 1, max(1, last // MAX_SIDES))
         logs = 2 * (gammaln(totals + k) - gammaln(totals + 1)) - e * totals
-        below = np.cumsum(np.exp(logs - logs.max()))
-        chosen = np.searchsorted(below, generator.uniform(0, below[-1], times), side="right")
+        chosen = _drawn(np.exp(logs - logs.max()), times, generator)
         parts = generator.dirichlet(np.ones(k), (2, times))
         up, down = generator.multinomial(totals[chosen], parts)
         return np.asarray(up - down)
+
+
+def _drawn(weights: Array, times: int, generator: np.random.Generator) -> NDArray[np.intp]:
+    below = np.cumsum(weights)
+    return np.searchsorted(below, generator.uniform(0, below[-1], times), side="right")
 
 
 def pure_scale(epsilon: float, people: int) -> float:

@@ -138,6 +138,23 @@ def together(epsilon: Epsilon, counts: int, people: int) -> dict[Estimator, tupl
     return {TOGETHER: ((KClosest(epsilon, counts).whole_error(1) ** 2 - 1) / (4 * people), None)}
 
 
+def people_needed(
+    epsilon: Epsilon, counts: int, error: float, delta: float
+) -> dict[Estimator, int]:
+    """Return how many people give every share of these people this standard error.
+
+    Noise of a server on a share falls as 1 / n; noise of devices as 1 / √n.
+    """
+    noises = {
+        GEOMETRIC: math.sqrt(DiscreteLaplace(epsilon, counts).variance),
+        CUBE: math.sqrt(CubeNoise(epsilon, counts).variance),
+        GAUSSIAN: math.sqrt(counts) / gaussian_mu(float(epsilon), delta),
+    }
+    asked = RandomizedResponse(epsilon).variance(1, 0.5) * counts
+    needed = {one: math.ceil(noise / error) for one, noise in noises.items()}
+    return needed | {ONE_QUESTION: math.ceil(asked / error**2)}
+
+
 @lru_cache(maxsize=4096)
 def reach(epsilon: float, counts: int) -> float:
     """Return M, or a number that is at least M."""
@@ -173,6 +190,7 @@ def report(options: Options, found: Sequence[Row]) -> Report:
     shown, most = rows.at(epsilon=epsilon, people=people), max(options["counts"])
     cell, many = shown.at(counts=middle(options["counts"])), shown.at(counts=most)
     drawn = number(many.one(ONE_QUESTION), "exact_drawn")
+    needed = people_needed(Epsilon(epsilon), most, 0.01, options["delta"])
     values = {
         "rows": rows,
         "one": cell.one(ONE_QUESTION),
@@ -183,6 +201,8 @@ def report(options: Options, found: Sequence[Row]) -> Report:
         "most": most,
         "several": many.price(ALL, ONE_QUESTION),
         "prices": [figure(people / many.price(ONE_QUESTION, one)) for one in (CUBE, GAUSSIAN)],
+        "asked": needed[ONE_QUESTION],
+        "counted": needed[CUBE],
         "over": drawn * people * 4 * reach(float(epsilon), most) ** 2 / most,
     }
     title, trusted = f"Many counts of {people:,} people, ε {epsilon}", (GEOMETRIC, CUBE, GAUSSIAN)

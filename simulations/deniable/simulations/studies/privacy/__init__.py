@@ -155,7 +155,7 @@ def numbers(options: Options, epsilon: str) -> dict[str, float]:
 def report(options: Options, found: Sequence[Row]) -> Report:
     epsilon, people = middle(options["epsilon"]), options["people"]
     shown, delta = Rows(found).at(epsilon=epsilon), options["delta"]
-    chance = [(x, _exposed(x, people), 0.0) for x in np.geomspace(1e-3, 10, 41).tolist()]
+    chance = [(x, exposed(x, people), 0.0) for x in np.geomspace(1e-3, 10, 41).tolist()]
     exposure = Panel("", [figures.Curve(chance, LOOKS[0])], "n δ", "probability", reference=1.0)
     all_numbers = [numbers(options, e) for e in options["epsilon"]]
     names = {
@@ -166,7 +166,7 @@ def report(options: Options, found: Sequence[Row]) -> Report:
     lines = [[figure(one[key]) for key in names.values()] for one in all_numbers]
     values = {
         "one": all_numbers[options["epsilon"].index(epsilon)],
-        "exposed": _exposed(1, people),
+        "exposed": exposed(1, people),
         "edge": profiles.blackwell_edge(),
     }
     return TEXT.report(
@@ -201,7 +201,7 @@ def _figure(rows: Rows, shown: Sequence[Estimator]) -> figures.Draw:
     )
 
 
-def _exposed(expected: float, people: int) -> float:
+def exposed(expected: float, people: int) -> float:
     """Return the probability that any of n answers is published, each with δ = `expected` / n."""
     return -math.expm1(people * math.log1p(-min(expected / people, 1 - 1e-9)))
 

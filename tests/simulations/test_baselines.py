@@ -1,0 +1,76 @@
+"""Baselines of the literature: published figures, and simulations of the stated variances."""
+
+import math
+
+import numpy as np
+import pytest
+from scipy.optimize import brentq
+
+from deniable.shared.privacy.epsilon import Epsilon
+from deniable.shared.privacy.mechanisms import KRandomizedResponse, Unary
+from deniable.simulations.population import baselines
+
+AT = (0.5, 1.0, 2.0, 4.0)
+WANG_2017 = {  # USENIX Security, numeric variances for one person
+    ("DE", 2): (3.92, 0.92, 0.18, 0.02),
+    ("DE", 32): (75.20, 11.08, 0.92, 0.03),
+    ("DE", 1024): (2432.40, 347.07, 25.22, 0.37),
+    ("SUE", 1024): (15.92, 3.92, 0.92, 0.18),
+    ("OUE", 1024): (15.67, 3.68, 0.72, 0.08),
+}
+
+
+@pytest.mark.parametrize(("name", "options"), WANG_2017)
+def test_variances_of_wang_2017_are_reproduced(name: str, options: int) -> None:
+    """Twin: another ε gives other figures."""
+    found = [round(baselines.choice_variance(name, e, options), 2) for e in AT]
+    assert found == list(WANG_2017[name, options])
+    assert found != [round(baselines.choice_variance(name, 1.05 * e, options), 2) for e in AT]
+
+
+def test_crossings_of_wang_2019_are_reproduced() -> None:
+    """HM leaves Duchi's bit at ε .61, and PM beats it from 1.29 on, in the worst case."""
+
+    def worst(name: str, epsilon: float) -> float:
+        return max(baselines.number_variance(name, epsilon, x) for x in (0.0, 1.0))
+
+    crossing = brentq(lambda e: worst("PM", e) - worst("Duchi", e), 0.5, 3)
+    assert crossing == pytest.approx(1.289784, abs=2e-6)
+    low = baselines.HYBRID_FROM - 1e-4
+    assert worst("HM", low) == worst("Duchi", low)
+    for epsilon, published in ((1.0, 4.2890), (2.0, 1.0423), (4.0, 0.21898), (8.0, 0.024901)):
+        assert worst("HM", epsilon) == pytest.approx(published, rel=2e-4)
+
+
+@pytest.mark.parametrize("name", baselines.NUMBERS)
+@pytest.mark.parametrize("x", [-1.0, 0.3, 1.0])
+def test_reports_of_numbers_are_unbiased_and_have_the_stated_variance(name: str, x: float) -> None:
+    """Allow 6.5 Monte-Carlo errors. Twin: the variance at another ε."""
+    n, draw = 200_000, np.random.default_rng(5)
+    found = baselines.number_reports(name, 1.5, np.full(n, x), draw)
+    squares = (found - x) ** 2
+    assert abs(found.mean() - x) <= 6.5 * found.std() / math.sqrt(n)
+    error = 6.5 * squares.std() / math.sqrt(n)
+    assert abs(squares.mean() - baselines.number_variance(name, 1.5, x)) <= error
+    assert abs(squares.mean() - baselines.number_variance(name, 1.7, x)) > error
+
+
+@pytest.mark.parametrize("name", baselines.CHOICES)
+def test_estimated_shares_have_the_stated_variance(name: str) -> None:
+    held, times = [600, 300, 100, 0], 20_000
+    found = baselines.estimated_shares(name, 1.0, held, times, np.random.default_rng(6))
+    for share, column in zip((0.6, 0.3, 0.1, 0.0), found.T, strict=True):
+        exact = baselines.choice_variance(name, 1.0, 4, share) / 1000
+        squares = (column - share) ** 2
+        assert abs(squares.mean() - exact) <= 6.5 * squares.std() / math.sqrt(times)
+        assert abs(squares.mean() - 1.2 * exact) > 6.5 * squares.std() / math.sqrt(times)
+
+
+def test_mechanisms_of_devices_agree_with_their_baselines() -> None:
+    for design, name in (
+        (Unary(Epsilon("1"), 8), "OUE"),
+        (KRandomizedResponse(Epsilon("1"), 8), "DE"),
+    ):
+        for share in (0.0, 0.4):
+            baseline = baselines.choice_variance(name, 1.0, 8, share)
+            assert design.variance(1, share) == pytest.approx(baseline, rel=1e-9)
