@@ -152,20 +152,13 @@ class Staircase:
     sensitivity: int = 1
 
     @cached_property
-    def _sums(self) -> tuple[Array, Array]:
-        """Masses and second moments of z >= 0 by |z| mod Δ, before the factor for the step."""
-        b, i = math.exp(-float(self.epsilon)), np.arange(self.sensitivity)
-        rest = -math.expm1(-float(self.epsilon))
-        squares = self.sensitivity**2 * b * (1 + b) / rest**3
-        moments = squares + 2 * self.sensitivity * i * b / rest**2 + i * i / rest
-        return np.full(self.sensitivity, 1 / rest), moments
-
-    @cached_property
     def _variances(self) -> Array:
-        """Variance with each step r = 1, ..., Δ."""
-        lower = math.exp(-float(self.epsilon))
-        mass, moment = (lower * sums.sum() + (1 - lower) * np.cumsum(sums) for sums in self._sums)
-        return np.asarray(2 * moment / (2 * mass - 1))
+        """Variance with each step r = 1, ..., Δ, from the sums over j of b^j (j Δ + i)^2."""
+        b, rest = math.exp(-float(self.epsilon)), -math.expm1(-float(self.epsilon))
+        i, delta = np.arange(self.sensitivity), self.sensitivity
+        squares = delta**2 * b * (1 + b) / rest**3 + 2 * delta * i * b / rest**2 + i * i / rest
+        moment = b * squares.sum() + rest * np.cumsum(squares)
+        return np.asarray(2 * moment / (2 * (b * delta / rest + i + 1) - 1))
 
     @property
     def step(self) -> int:
@@ -177,16 +170,11 @@ class Staircase:
 
     def drawn(self, times: int, generator: np.random.Generator) -> NDArray[np.int64]:
         """Draw noise in doubles; zeros with a negative sign are dropped, at most half of all."""
-        size, lower = 3 * times + 100, math.exp(-float(self.epsilon))
+        size, b = 3 * times + 100, math.exp(-float(self.epsilon))
         blocks = generator.geometric(-math.expm1(-float(self.epsilon)), size) - 1
-        near = generator.random(size) < self.step / (
-            self.step + lower * (self.sensitivity - self.step)
-        )
-        places = np.where(
-            near,
-            generator.integers(0, self.step, size),
-            generator.integers(min(self.step, self.sensitivity - 1), self.sensitivity, size),
-        )
+        far = generator.random(size) * (self.step + b * (self.sensitivity - self.step)) >= self.step
+        start = np.where(far, min(self.step, self.sensitivity - 1), 0)
+        places = generator.integers(start, np.where(far, self.sensitivity, self.step))
         z, negative = blocks * self.sensitivity + places, generator.random(size) < 0.5
         signed = np.where(negative, -z, z)
         return np.asarray(signed[~negative | (z > 0)][:times])

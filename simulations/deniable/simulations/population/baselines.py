@@ -9,12 +9,12 @@ one with q. With n people the share f has the variance (f p (1-p) + (1-f) q (1-q
     OLH         a random hash to g options         p = e / (e + g - 1)     q = 1 / g, g = [e + 1]
     Hadamard    one random row of +-1              p = e / (e + 1)         q = 1 / 2
 
-with e = e^ε and h = e^(ε/2). Bits of SUE and OUE are independent, and hashes of OLH random, so
-counts are sums of two binomial numbers; for DE and Hadamard only each count alone is exact.
+with e = e^ε and h = e^(ε/2). The joint distribution of counts is exact for SUE, OUE and OLH with
+random hashes; for DE and Hadamard, that of each count alone is.
 
-A number: Duchi's one bit +-C, C = 1 / tanh(ε/2); the piecewise mechanism PM, uniform on an interval
-of length C' - 1 around x with probability h / (h + 1), else on the rest of [-C', C'], with
-C' = (h + 1) / (h - 1); and the hybrid HM, PM with probability 1 - 1 / h if ε > .609, else Duchi.
+A number: Duchi's one bit +-C, C = 1 / tanh(ε/2); PM, with probability h / (h + 1) uniform on an
+interval of length C' - 1 around x, else on the rest of [-C', C'], C' = (h + 1) / (h - 1); and HM,
+which is PM with probability 1 - 1 / h if ε > .609, else Duchi.
 
 Sources: Wang, Blocki, Li, Jha 2017, "Locally differentially private protocols for frequency
 estimation", USENIX Security; Wang, Xiao, Yang and others 2019, "Collecting and analyzing
@@ -67,11 +67,14 @@ def estimated_shares(
 
 def number_variance(name: str, epsilon: float, x: float) -> float:
     """Return the variance of one report of x."""
-    h, c = math.exp(epsilon / 2), 1 / math.tanh(epsilon / 2)
-    duchi = c * c - x * x
+    h, mixed = math.exp(epsilon / 2), _piecewise_part(name, epsilon)
     piecewise = x * x / (h - 1) + (h + 3) / (3 * (h - 1) ** 2)
-    mixed = 1 - 1 / h if epsilon > HYBRID_FROM else 0.0
-    return {"Duchi": duchi, "PM": piecewise, "HM": mixed * piecewise + (1 - mixed) * duchi}[name]
+    return mixed * piecewise + (1 - mixed) * (1 / math.tanh(epsilon / 2) ** 2 - x * x)
+
+
+def _piecewise_part(name: str, epsilon: float) -> float:
+    hybrid = 1 - math.exp(-epsilon / 2) if epsilon > HYBRID_FROM else 0.0
+    return {"Duchi": 0.0, "PM": 1.0, "HM": hybrid}[name]
 
 
 def number_reports(name: str, epsilon: float, x: Array, generator: np.random.Generator) -> Array:
@@ -84,5 +87,5 @@ def number_reports(name: str, epsilon: float, x: Array, generator: np.random.Gen
     far = -most + (most + 1) * generator.random(x.shape)
     far = np.where(far < start, far, far + most - 1)
     piecewise = np.where(generator.random(x.shape) < h / (h + 1), near, far)
-    mixed = {"Duchi": 0.0, "PM": 1.0, "HM": 1 - 1 / h if epsilon > HYBRID_FROM else 0.0}[name]
-    return np.where(generator.random(x.shape) < mixed, piecewise, duchi)
+    mixed = generator.random(x.shape) < _piecewise_part(name, epsilon)
+    return np.where(mixed, piecewise, duchi)

@@ -5,10 +5,9 @@ another about its present point. Group number i moves the point by i^-0.6 times 
 between the group's reports and the wanted rate. The estimate is the average point. It leaves out
 the first fiftieth of the people, in which the walk only approaches its goal.
 
-A search that adapts divides each step by the slope of the rate, as a weighted least-squares line
-through the recent groups has it: with few people the slope is near a first guess. From 10^6 people
-on, there are up to twice as many groups, and the first ones are smaller. With fixed steps and equal
-groups, a .98 quantile of 10^9 people has 140 times its limit at ε 1; a search that adapts has 1.4.
+A search that adapts divides each step by the slope of a least-squares line through the recent
+groups, or with few people by a first guess. From 10^6 people on, there are up to twice as many
+groups, and the first ones are smaller.
 
 Source: Polyak, Juditsky 1992, "Acceleration of stochastic approximation by averaging", SIAM J.
 Control Optim. 30(4).

@@ -18,9 +18,8 @@ people are split at random into m groups; the first formula is for groups of equ
 noise it is six times as large. With a δ, the standard deviation of the noise grows with √m instead
 of m, so that the price does not depend on m.
 
-A person's answers are a corner x of {-1, 1}^m, and x / √m is a unit vector. A k-closest report with
-the gain g estimates it with the squared error 1 / g^2 - 1. At ε 4 that is better than one random
-question, which has 2.4 times the variance with many questions.
+A person's answers are a corner x of {-1, 1}^m. A k-closest report of x / √m, with gain g, has the
+squared error 1 / g^2 - 1, at ε 4 with many questions 2.4 times less than one random question.
 
 The limits are those of unit vectors (`engine/limits.py`) with the gain M / √m, for many people
 m / (4 M^2 n) about the population. M is the largest |E f x| / E f of an f with values in [1, e^ε]
@@ -141,10 +140,7 @@ def together(epsilon: Epsilon, counts: int, people: int) -> dict[Estimator, tupl
 def people_needed(
     epsilon: Epsilon, counts: int, error: float, delta: float
 ) -> dict[Estimator, int]:
-    """Return how many people give every share of these people this standard error.
-
-    Noise of a server on a share falls as 1 / n; noise of devices as 1 / √n.
-    """
+    """Return how many people give every share of these people this standard error."""
     noises = {
         GEOMETRIC: math.sqrt(DiscreteLaplace(epsilon, counts).variance),
         CUBE: math.sqrt(CubeNoise(epsilon, counts).variance),

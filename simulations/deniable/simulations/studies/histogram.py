@@ -7,14 +7,11 @@
     central    the best that keeps ε for one person replaced, local mechanisms included
     shuffled   the oracle of a question with ε₀                   V(f; ε₀) / n for each option
 
-A local report hides which answer a person gave, so the first central line is its counterpart: a
-person with another answer leaves one bin and enters another. With two options and a public number
-of people there is only one count to release, so that h = a. Joint noise keeps the sum of the bins;
+A person with another answer leaves one bin and enters another. With two options and a public number
+of people there is only one count to release, so that h = a. Joint noise keeps the sum of the bins:
 for small ε its summed squared errors are 10.0 / ε^2 with three bins and 16.8 / ε^2 with four, where
-separate noise has 24 / ε^2 and 32 / ε^2. The last central line keeps ε only for adding or removing
-a person, where the number of people is private; for another answer it has 2 ε. A trusted server can
-also run a local mechanism, which is better for few people and large ε. With many options, the price
-of unary against separate noise is (n / 2) / cosh(ε / 4)^2.
+separate noise has 24 / ε^2 and 32 / ε^2. With an added or deleted person, another answer has 2 ε.
+With many options, the price of unary against separate noise is (n / 2) / cosh(ε / 4)^2.
 
 The limit is that of unit vectors (`engine/limits.py`), the corners of a simplex in k - 1
 dimensions, with the gain √(T / (k (k - 1))). For many people it is the least sum of squared errors
@@ -185,7 +182,7 @@ def report(options: Options, found: Sequence[Row]) -> Report:
             ),
             sentences.table(
                 "Price of locality against 'trusted, best', per person asked",
-                Rows(sorted(by_options, key=_epsilon_and_options)),
+                Rows(sorted(by_options, key=lambda r: (number(r, "epsilon"), r["options"]))),
                 {"ε": "epsilon", "options": "options"},
                 prices,
             ),
@@ -200,10 +197,6 @@ def _price(estimator: Estimator, people: int) -> Callable[[Rows], str]:
 
 def _label(row: Row) -> str:
     return custom_mechanisms.label("choice", str(row["estimator"]))
-
-
-def _epsilon_and_options(row: Row) -> tuple[float, float]:
-    return number(row, "epsilon"), number(row, "options")
 
 
 def _best_by_options(rows: Rows) -> str:

@@ -163,13 +163,11 @@ def _central(one: Estimator, case: Case, crowd: Crowd) -> Risk:
     n, times, generator = case.people, case.repetitions, case.generator(one)
     stairs = Staircase(case.epsilon, CENTRAL_STEPS)
     laplace = DiscreteLaplace(case.epsilon, CENTRAL_STEPS)
-    noise = (
-        stairs.drawn(times, generator)
-        if one is CENTRAL
-        else discrete_laplace(laplace, times, generator)
-    )
-    worst = (stairs if one is CENTRAL else laplace).variance / (n * CENTRAL_STEPS) ** 2
-    errors = noise / (n * CENTRAL_STEPS)
+    if one is CENTRAL:
+        noise, variance = stairs.drawn(times, generator), stairs.variance
+    else:
+        noise, variance = discrete_laplace(laplace, times, generator), laplace.variance
+    worst, errors = variance / (n * CENTRAL_STEPS) ** 2, noise / (n * CENTRAL_STEPS)
     sampled = generator.multinomial(n, crowd.held / n, times) @ crowd.places / n - crowd.mean
     return Risk(worst, errors, errors_drawn=errors + sampled, columns={"worst": worst})
 
@@ -225,13 +223,11 @@ def _over_limit(key: str, row: Row) -> float | None:
 
 
 def _sentence_about(population: str) -> str:
-    if population in POPULATIONS:
-        percents = ", ".join(map(str, POPULATIONS[population]))
-        return (
-            f"In the population {population!r}, {percents} percent of the people are at 0, 0.1, "
-            "..., 1 of the range."
-        )
-    return "The population consists of your own numbers, of which only a digest is written."
+    if population not in POPULATIONS:
+        return "The population consists of your own numbers, of which only a digest is written."
+    percents = ", ".join(map(str, POPULATIONS[population]))
+    people = f"In the population {population!r}, {percents} percent of the people"
+    return f"{people} are at 0, 0.1, ..., 1 of the range."
 
 
 def _label(row: Row) -> str:

@@ -15,11 +15,10 @@ The releases, each of whose guarantees is exact except that of shuffled reports,
     cover            the least Gaussian privacy that one report has, μ = 2 Φ^-1(e^ε / (1 + e^ε))
     limit            Gaussian noise as the limit of many rounds, μ = 2 √T sinh(ε / 2): no guarantee
 
-and any mechanism, also your own, with its worst pair of answers. `privacy_profiles` has the
-mathematics. Nothing is simulated.
+and any mechanism, also your own, with its worst pair of answers. Nothing is simulated.
 
-A release with δ but without ε may publish each person's answer with probability δ. Then it
-publishes that of someone with probability 1 - (1 - δ)^n, which is why δ must be far below 1 / n.
+A release that publishes each person's answer with probability δ has (0, δ). It publishes that of
+someone with probability 1 - (1 - δ)^n, which is why δ must be far below 1 / n.
 """
 
 from __future__ import annotations
@@ -85,10 +84,10 @@ def check(options: dict[str, Any]) -> Options:  # Any: JSON values
 
 def releases(cell: Cell) -> Mapping[Estimator, Profile]:
     """Return the profile of every release, with the mechanisms last."""
-    epsilon, rounds = float(cell["epsilon"]), int(cell["rounds"])
-    delta, rate, people = (cell[key] for key in ("delta", "sampling", "people"))
-    one = profiles.reports(epsilon)
-    noisy = profiles.gaussian(composition.gaussian_mu(epsilon, float(delta)))
+    exact, rounds, people = Epsilon(str(cell["epsilon"])), int(cell["rounds"]), int(cell["people"])
+    epsilon, delta, rate = float(exact), float(cell["delta"]), float(cell["sampling"])
+    one, named = profiles.reports(epsilon), str(cell["mechanisms"])
+    noisy = profiles.gaussian(composition.gaussian_mu(epsilon, delta))
     slopes = np.arange(GROUP + 1) * epsilon
     return {
         REPORT: one,
@@ -97,21 +96,18 @@ def releases(cell: Cell) -> Mapping[Estimator, Profile]:
         GROUPED: profiles.of_group(one, GROUP, slopes),
         COVER: profiles.gaussian(profiles.gaussian_cover(epsilon)),
         LIMIT: profiles.gaussian(profiles.rounds_limit(epsilon, rounds)),
-        SHUFFLED: lambda x: shuffled_delta(epsilon, int(people), x),
-        SAMPLED: profiles.sampled(one, float(rate)),
-        KNOWN: lambda x: float(rate) * one(x),
+        SHUFFLED: lambda x: shuffled_delta(epsilon, people, x),
+        SAMPLED: profiles.sampled(one, rate),
+        KNOWN: lambda x: rate * one(x),
         GAUSSIAN: noisy,
-        CLASSICAL: profiles.gaussian(1 / profiles.classical_deviation(epsilon, float(delta))),
-        SAMPLED_GAUSSIAN: profiles.sampled(noisy, float(rate)),
-        **{
-            own: profiles.of_mechanism(_made(own.name, Epsilon(str(cell["epsilon"]))))
-            for own in _own(str(cell["mechanisms"]).split(","))
-        },
+        CLASSICAL: profiles.gaussian(1 / profiles.classical_deviation(epsilon, delta)),
+        SAMPLED_GAUSSIAN: profiles.sampled(noisy, rate),
+        **{own: profiles.of_mechanism(_made(own.name, exact)) for own in _own(named)},
     }
 
 
-def _own(names: Sequence[str]) -> list[Estimator]:
-    return custom_mechanisms.local_estimators(None, names, [REPORT.look])
+def _own(names: str) -> list[Estimator]:
+    return custom_mechanisms.local_estimators(None, names.split(","), [REPORT.look])
 
 
 def run(cell: Cell, generator: Generator) -> Sequence[Row]:  # noqa: ARG001 # nothing is random
@@ -175,7 +171,7 @@ def report(options: Options, found: Sequence[Row]) -> Report:
         {
             "devices": _figure(shown, DEVICES),
             "others": _figure(shown, OTHERS),
-            "mechanisms": _figure(shown, [REPORT, *_own(options["mechanisms"])]),
+            "mechanisms": _figure(shown, [REPORT, *_own(",".join(options["mechanisms"]))]),
             "exposure": figures.drawing(exposure),
         },
         [Table("Conversions", list(names), lines)],

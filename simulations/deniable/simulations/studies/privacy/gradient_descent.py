@@ -8,9 +8,8 @@ by sex alone (`departments=False`) or by sex and department, with gradient desce
                   length is at most √2, are added, with Gaussian noise of deviation √2 σ
     in total      (ε, δ), by the accounts of the study `compose` for T sampled rounds
 
-A server holds the data. Neighbours differ by one person more or fewer. People with the same answers
-have the same gradient, so a sample is one binomial number for each cell of the table. Noise is
-drawn in doubles: this simulates a training, and must never make one.
+Neighbours differ by one person more or fewer. People with the same answers have the same gradient,
+so a sample is one binomial number for each cell of the table. Noise is drawn in doubles.
 
 Sources: Abadi, Chu, Goodfellow and others 2016, "Deep learning with differential privacy", CCS;
 data: Bickel, Hammel, O'Connell 1975, "Sex bias in graduate admissions", Science 187.

@@ -11,7 +11,6 @@ of the privacy loss L = ln(P / Q) under P:
     P[L > ε] = δ(ε) + e^ε B      B = Q[L > ε] = -δ'(ε) / e^ε
 
 B is the difference quotient of δ in e^ε, which is exact between two values of L if these are few.
-A test with level α has at most the power 1 - f(α): e^ε α for the lowest α if δ = 0.
 
 Sampling each person with probability q makes the pair (1 - q) P + q Q and P. With C_q(f) of [1]
 the trade-off of its larger profile, and γ = q e^x / (1 - (1 - q) e^x),
@@ -142,11 +141,7 @@ def rounds_limit(epsilon: float, rounds: int) -> float:
 
 
 def blackwell_edge() -> float:
-    """Return the ε at which a report's largest advantage equals that of Gaussian noise with μ = ε.
-
-    Below it, Gaussian noise with μ = ε has at least the Rényi divergences of a report, but hides
-    some events better. So Rényi divergences do not determine which release is more private.
-    """
+    """Return the ε up to which some test of a report beats all of Gaussian noise with μ = ε."""
     return float(brentq(lambda e: gaussian_cover(e) - e, 1, 10, xtol=1e-12))
 
 

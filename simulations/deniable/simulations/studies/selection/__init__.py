@@ -189,111 +189,85 @@ def _choose(one: Estimator, case: Case, size: int, generator: Generator) -> Arra
 
 def report(options: Options, found: Sequence[Row]) -> Report:
     rows, epsilon, right = Rows(found), middle(options["epsilon"]), options["right"]
-    votes, conditions = (rows.at(question=question) for question in ("votes", "conditions"))
-    likely = f"right with probability {right:g}, ε {epsilon}"
-    people = f"{options['people']:,} people"
-    of_votes = {one.label: column(one, _gap) for one in VOTES}
-    of_votes["limit of trusted servers"] = column(EXPONENTIAL, lambda r: f"{r['limit']:.2f}")
-    of_conditions = {
-        "no privacy": column(MEAN, _people),
-        "trusted": column(NOISY, _people),
-        "devices": column(ONE_EACH, _people),
-        "limit of devices": column(ONE_EACH, _fewest),
-        "price": _price,
+    every = [rows.at(question=question) for question in ("votes", "conditions")]
+    votes, conditions = (part.at(epsilon=epsilon) for part in every)
+    likely, sizes = f"right with probability {right:g}, ε {epsilon}", sorted(options["options"])
+    cells = {size: conditions.at(options=size) for size in sizes}
+    low, middle_k, high = sizes[0], sizes[len(sizes) // 2], sizes[-1]
+    voted = votes.at(options=middle_k)
+    values = {
+        "k": middle_k,
+        "low": low,
+        "high": high,
+        **{one.model: cells[middle_k].one(one) for one in CONDITIONS},
+        "first": _price(cells[low]),
+        "last": _price(cells[high]),
+        "exponential": voted.one(EXPONENTIAL),
+        "flip": voted.one(FLIP),
+        "ahead": min(_lead(row) for row in voted.at(model="local"))[1],
+        "off": max(
+            abs(number(row, "measured") - number(row, "exact")) / number(row, "error")
+            for row in rows
+            if row["error"]  # none if nothing is drawn, and 0 if the choice is surely right
+        ),
     }
+    people = {o.label: column(o, lambda row: f"{row['people_needed']:,}") for o in CONDITIONS}
+    people["limit of devices"] = column(ONE_EACH, lambda row: f"{row['limit']:,.0f}")
+    leads = {one.label: column(one, lambda row: _lead(row)[1]) for one in VOTES}
+    leads["limit of trusted servers"] = column(EXPONENTIAL, lambda row: f"{row['limit']:.2f}")
+    mean, asked = f"mean {options['delta']:g}", f"{options['people']:,} people"
     return TEXT.report(
         options,
-        _values(options, rows, rows.at(epsilon=epsilon)),
+        values,
         {
             "people": _figure(
-                f"One of many conditions, {likely}",
-                ("people needed", "people_needed"),
-                conditions.at(epsilon=epsilon),
-                CONDITIONS,
-                (ONE_EACH, "limit for local protocols"),
+                f"One of many conditions, {likely}", conditions, CONDITIONS, ONE_EACH
             ),
-            "votes": _figure(
-                f"One vote per person, {likely}",
-                ("votes ahead", "gap_needed"),
-                votes.at(epsilon=epsilon),
-                VOTES,
-                (EXPONENTIAL, "limit of trusted servers"),
-            ),
+            "votes": _figure(f"One vote per person, {likely}", votes, VOTES, EXPONENTIAL),
         },
         [
             table(
-                "People needed to select the right condition, mean "
-                f"{options['delta']:g}, with probability {right:g}",
-                *(conditions, {"ε": "epsilon", "conditions": "options"}, of_conditions),
+                f"People needed to select the right condition, {mean}, with probability {right:g}",
+                *(
+                    conditions,
+                    {"ε": "epsilon", "conditions": "options"},
+                    people | {"price": _price},
+                ),
             ),
             table(
-                f"Votes by which the leader must be ahead, {people} on devices",
-                *(votes, {"ε": "epsilon", "options": "options"}, of_votes),
+                f"Votes by which the leader must be ahead, {asked} on devices",
+                *(every[0], {"ε": "epsilon", "options": "options"}, leads),
             ),
         ],
     )
 
 
 def _figure(
-    title: str,
-    y: tuple[str, str],
-    rows: Rows,
-    estimators: Sequence[Estimator],
-    limit: tuple[Estimator, str],
+    title: str, rows: Rows, estimators: Sequence[Estimator], limited: Estimator
 ) -> figures.Draw:
-    """Return a curve per estimator, and one estimator's limit; `y` is a label and a column."""
-    limited, label = limit
-    curves = [figures.curve(rows.of(o), o.look, "options", y[1], o.label) for o in estimators]
-    curves.append(
-        figures.curve(rows.of(limited), limited.look, "options", "limit", label, form="limit")
-    )
-    return figures.drawing(figures.Panel(title, curves, str(rows[0]["question"]), y[0]))
+    """Return a curve of the lead needed per estimator, and the limit of one estimator's model."""
+    curves = [figures.curve(rows.of(o), o.look, "options", _needed, o.label) for o in estimators]
+    words, look = f"{limited.model} limit", limited.look
+    limit = figures.curve(rows.of(limited), look, "options", "limit", words, "limit")
+    question = str(rows[0]["question"])
+    y = "votes ahead" if question == "votes" else "people needed"
+    return figures.drawing(figures.Panel(title, [*curves, limit], question, y))
 
 
-def _people(row: Row) -> str:
-    return f"{row['people_needed']:,}"
+def _needed(row: Row) -> float | None:
+    found = row["gap_needed"] if row["question"] == "votes" else row["people_needed"]
+    return None if found is None else float(found)
 
 
-def _fewest(row: Row) -> str:
-    return f"{number(row, 'limit'):,.0f}"
-
-
-def _gap(row: Row) -> str:
+def _lead(row: Row) -> tuple[float, str]:
+    """Return the lead needed, and its text; no lead is enough if the row has none."""
     if row["gap_needed"] is None:
-        return ""
-    return f"{row['gap_needed']:,.{0 if row['model'] == 'local' else 2}f}"
+        return math.inf, "more than all"
+    return float(row["gap_needed"]), f"{row['gap_needed']:,.{0 if row['model'] == 'local' else 2}f}"
 
 
 def _price(cell: Rows) -> str:
     return figure(cell.price(ONE_EACH, NOISY, "people_needed"))
-
-
-def _values(options: Options, every: Rows, rows: Rows) -> dict[str, Any]:  # Any: for the page
-    sizes = sorted(options["options"])
-    k = sizes[len(sizes) // 2]
-    first, cell, last = (
-        rows.at(question="conditions", options=size) for size in (sizes[0], k, sizes[-1])
-    )
-    votes = rows.at(question="votes", options=k)
-    local = min((row["gap_needed"] or math.inf, _gap(row)) for row in votes.at(model="local"))
-    return {
-        "k": k,
-        "low": sizes[0],
-        "high": sizes[-1],
-        "needed": [_people(cell.one(one)) for one in CONDITIONS],
-        "fewest": _fewest(cell.one(ONE_EACH)),
-        "first": _price(first),
-        "last": _price(last),
-        "exponential": number(votes.one(EXPONENTIAL), "gap_needed"),
-        "flip": number(votes.one(FLIP), "gap_needed"),
-        "ahead": local[1] or "more than all",
-        "packing": number(votes.one(FLIP), "limit"),
-        "off": max(
-            abs(number(row, "measured") - number(row, "exact")) / number(row, "error")
-            for row in every
-            if row["error"]  # none if nothing is drawn, and 0 if the choice is surely right
-        ),
-    }
 
 
 OPTIONS = (
