@@ -58,7 +58,7 @@ def test_results_have_a_frame_a_figure_sentences_and_a_page(tmp_path: Path) -> N
     page = found.write(tmp_path / "out").read_text("utf-8")
     assert found.findings[0] in page
     assert "simulate(\n    &#x27;bit&#x27;,\n    epsilon=[&#x27;0.5&#x27;, &#x27;1&#x27;]" in page
-    assert found._repr_html_().count("<svg ") == 2
+    assert found._repr_html_().count("<svg ") == 3
 
 
 def pdf(figure: Figure) -> bytes:
@@ -168,7 +168,7 @@ def test_a_script_without_a_main_guard_uses_all_processors(
         env={"PYTHONPATH": str(ROOT)},
     )  # fmt: skip
     assert (made.returncode, made.stderr) == (0, "")
-    assert made.stdout == ("4\n" if defined_here else "10\n")
+    assert made.stdout == ("4\n" if defined_here else "14\n")
     assert (len(runs.read_text("utf-8")) > 1) == defined_here
 
 

@@ -133,6 +133,12 @@ def test_bits_have_the_probabilities_of_people() -> None:
     assert (x * e).var() == pytest.approx(XX * ERROR, rel=1e-3)
 
 
+def one_slope(**options: Any) -> list[dict[str, Any]]:  # Any: options, and values of rows
+    """Return the rows of a line and of a logistic regression with one slope."""
+    rows = simulate("regression", **options, on="local").rows
+    return [dict(row) for row in rows if row["attributes"] == 1]
+
+
 def test_errors_agree_with_independent_figures() -> None:
     """Compare n times the error at ε 1, and the error that noise adds at a million people."""
     found = {series.name: parts[0] for series, parts in formulas(1.0).items()}
@@ -140,7 +146,7 @@ def test_errors_agree_with_independent_figures() -> None:
     assert found["gradient"] == pytest.approx(168.6, abs=0.05)
     assert found["sums"] == pytest.approx(65.2, abs=0.05)
     assert found["sums-halves"] == pytest.approx(88.9, abs=0.05)
-    rows = simulate("regression", epsilon=1, people=1e6, repetitions=9, on="local").rows
+    rows = one_slope(epsilon=1, people=1e6, repetitions=9)
     noise = {row["estimator"]: row["noise"] for row in rows}
     assert noise["kng"] == pytest.approx(1.15e-9, rel=5e-3)
     assert noise["objective"] == pytest.approx(1.15e-9, rel=5e-3)
@@ -153,14 +159,7 @@ def test_errors_agree_with_independent_figures() -> None:
 
 @pytest.fixture(scope="module")
 def many() -> list[dict[str, Any]]:  # Any: values of rows
-    asked: dict[str, Any] = {
-        "epsilon": 1,
-        "people": 1e7,
-        "repetitions": 2500,
-        "seed": 9,
-        "on": "local",
-    }
-    return [dict(row) for row in simulate("regression", **asked).rows]
+    return one_slope(epsilon=1, people=1e7, repetitions=2500, seed=9)
 
 
 def test_simulated_errors_agree_with_the_formulas(many: list[dict[str, Any]]) -> None:
@@ -192,7 +191,7 @@ def test_exact_errors_are_stated_and_others_are_null(many: list[dict[str, Any]])
     for row in many:
         if row["exact"] is not None:
             assert row["exact"] == pytest.approx(row["first_order"], rel=2e-3)
-    few = simulate("regression", epsilon=0.5, people=1000, repetitions=9, on="local").rows
+    few = one_slope(epsilon=0.5, people=1000, repetitions=9)
     known = {row["estimator"] for row in few if row["exact"] is not None}
     assert known == {"least-squares", "noisy-sums", "sums", "sums-halves"} | logistic
 
