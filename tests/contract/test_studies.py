@@ -30,7 +30,7 @@ LIMITS = (("limit", "exact"), ("limit_drawn", "exact_drawn"), ("limit_worst", "w
           ("lower_bound", "risk_exact"), ("lower_bound", "risk_bound"))  # fmt: skip
 # Columns that are computed without sampling: by formula, exact sums, or the server's code.
 REFERENCES = ("exact", "first_order", "risk_exact", "total", "guess_right", "half_width",
-              "people_needed", "gap_needed")  # fmt: skip
+              "people_needed", "gap_needed", "y")  # fmt: skip
 JARGON = r"minimax|histogram|locality|estimator|oracle|ε|δ"
 
 

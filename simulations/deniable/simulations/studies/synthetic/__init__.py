@@ -51,7 +51,7 @@ from deniable.simulations.engine.estimators import (
     middle,
     number,
 )
-from deniable.simulations.engine.figures import LOOKS
+from deniable.simulations.engine.figures import LOOKS, SHUFFLED_LOOK
 from deniable.simulations.engine.page_text import PageText
 from deniable.simulations.engine.sentences import figure
 from deniable.simulations.engine.study import Cell, Options, Report, Row
@@ -70,7 +70,7 @@ CELLS = Estimator("central", "cells", "trusted, cells", LOOKS[1])
 CENTRAL = Estimator("central", "characters", "trusted, characters", LOOKS[3])
 CENTRAL_PEOPLE = Estimator("central", "synthetic", "trusted, synthetic people", LOOKS[4])
 BLR = Estimator("central", "blr", "trusted, BLR's guarantee", LOOKS[1])
-BLR_RUN = Estimator("central", "blr-run", "trusted, BLR as executed", LOOKS[5])
+BLR_RUN = Estimator("central", "blr-run", "trusted, BLR as executed", SHUFFLED_LOOK)
 NONE = Estimator("none", "shares", "no privacy", LOOKS[2])
 SHARE = estimators.Unit("standard error of a share", 1.0)
 MAX_BLR_ATTRIBUTES = 4  # with up to as many, all sets of a few people are enumerated
