@@ -48,7 +48,7 @@ from deniable.simulations.population import drawn, fixed, grid_distribution, on_
 from deniable.simulations.studies.bit import count_limit, share_limits
 
 Array = NDArray[np.float64]
-CENTRAL_STEPS = 1_000
+CENTRAL_STEPS, STAIRCASE_DRAWS = 1_000, 40_000
 TENTHS = tuple(tenth / 10 for tenth in range(11))
 POPULATIONS = {  # percent of the people at 0, 0.1, ..., 1 of the range
     "low": (30, 25, 16, 11, 7, 4, 3, 2, 1, 1, 0),
@@ -163,13 +163,13 @@ def _central(one: Estimator, case: Case, crowd: Crowd) -> Risk:
     n, times, generator = case.people, case.repetitions, case.generator(one)
     stairs = Staircase(case.epsilon, CENTRAL_STEPS)
     laplace = DiscreteLaplace(case.epsilon, CENTRAL_STEPS)
-    if one is CENTRAL:
-        noise, variance = stairs.drawn(times, generator), stairs.variance
+    if one is CENTRAL:  # at a large ε, most of its variance is from rare large numbers
+        noise, variance = stairs.drawn(max(times, STAIRCASE_DRAWS), generator), stairs.variance
     else:
         noise, variance = discrete_laplace(laplace, times, generator), laplace.variance
     worst, errors = variance / (n * CENTRAL_STEPS) ** 2, noise / (n * CENTRAL_STEPS)
     sampled = generator.multinomial(n, crowd.held / n, times) @ crowd.places / n - crowd.mean
-    return Risk(worst, errors, errors_drawn=errors + sampled, columns={"worst": worst})
+    return Risk(worst, errors, errors_drawn=errors[:times] + sampled, columns={"worst": worst})
 
 
 def report(options: Options, found: Sequence[Row]) -> Report:
