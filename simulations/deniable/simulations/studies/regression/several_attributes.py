@@ -88,7 +88,8 @@ def drawn(
 ) -> dict[Estimator, Array]:
     """Return the errors of all slopes, a row for each repetition."""
     epsilon, end = float(response.epsilon), 1 / p
-    xx = _symmetric(n * XX, n * SQUARE_VARIANCE, n * XX**2, (times, p), generator)
+    deviations = np.sqrt(n * np.where(np.eye(p), SQUARE_VARIANCE, XX**2))
+    xx = n * XX * np.eye(p) + _mirrored(generator.normal(0, deviations, (times, p, p)))
     root = np.linalg.cholesky(xx)
     normal = math.sqrt(ERROR) * generator.normal(size=(times, p))
     xy = xx.sum(axis=2) * slope(p) + np.einsum("tij,tj->ti", root, normal)
@@ -97,7 +98,7 @@ def drawn(
     steep, push = (_in_cube(2 * scale / epsilon, (times, p), generator) for _ in range(2))
     ridge = p * LineCrowd.ridge(epsilon) * np.eye(p)
     noise = largest_move(p) / epsilon
-    sums = xx + _symmetric_laplace(noise, (times, p), generator)
+    sums = xx + _mirrored(generator.laplace(0, noise, (times, p, p)))
     estimates = {
         NONE: least,
         EXPONENTIAL: least + _solved(root.transpose(0, 2, 1), wide),
@@ -116,11 +117,9 @@ def _of_products(
     """Draw the reports of T groups, each about one product, and divide the sums."""
     size, wide = n // products(p), (times, p)
     xy = 2 * estimated_rate(response, size, (1 + XX * slope(p)) / 2, wide, generator) - 1
-    squares = estimated_rate(response, size, XX, wide, generator)
-    others = 2 * estimated_rate(response, size, 0.5, (times, p, p), generator) - 1
-    xx = np.triu(others, 1)
-    xx += xx.transpose(0, 2, 1) + squares[:, :, None] * np.eye(p)
-    return _solved(_raised(xx), xy)
+    rates = np.where(np.eye(p), XX, 0.5)  # a square is from 0 to 1, other products from -1 to 1
+    bits = estimated_rate(response, size, rates, (times, p, p), generator)
+    return _solved(_raised(_mirrored(np.where(np.eye(p), bits, 2 * bits - 1))), xy)
 
 
 def _of_gradients(
@@ -135,19 +134,9 @@ def _of_gradients(
     return goal.drawn(response, n // p, times * p, generator).reshape(times, p)
 
 
-def _symmetric(
-    mean: float, squares: float, others: float, shape: tuple[int, int], generator: Generator
-) -> Array:
-    """Draw matrices with this mean and variance on the diagonal, and this variance elsewhere."""
-    times, p = shape
-    upper = np.triu(generator.normal(0, math.sqrt(others), (times, p, p)), 1)
-    diagonal = generator.normal(mean, math.sqrt(squares), shape)
-    return np.asarray(upper + upper.transpose(0, 2, 1) + diagonal[:, :, None] * np.eye(p))
-
-
-def _symmetric_laplace(scale: float, shape: tuple[int, int], generator: Generator) -> Array:
-    noise = generator.laplace(0, scale, (*shape, shape[1]))
-    return np.asarray(np.triu(noise) + np.triu(noise, 1).transpose(0, 2, 1))
+def _mirrored(matrices: Array) -> Array:
+    """Return symmetric matrices with the same upper triangles."""
+    return np.asarray(np.triu(matrices) + np.triu(matrices, 1).transpose(0, 2, 1))
 
 
 def _in_cube(scale: float, shape: tuple[int, int], generator: Generator) -> Array:

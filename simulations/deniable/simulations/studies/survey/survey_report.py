@@ -48,12 +48,10 @@ def report(options: Options, found: Sequence[Row]) -> Report:
         "covered": 100 * sum(number(row, "covered") for row in honest) / len(honest),
         "within_percent": 100 * options["within"],
         "enough": MANY if None in needed else f"{max(int(n or 0) for n in needed):,}",
-        "forgers": FORGERS.format(**worst, count=figure(number(worst, "leverage")))
-        if worst
-        else "",
-        "mixed": f"With a shuffler, the margins would be {mixed}. Its guarantee {TRUST}."
-        if mixed
-        else "",
+        "forgers": ""
+        if worst is None
+        else FORGERS.format(**worst, count=figure(number(worst, "leverage"))),
+        "mixed": mixed and f"With a shuffler, the margins would be {mixed}. Its guarantee {TRUST}.",
         "true_answers_shown": TRUE_ANSWERS if options["true_answers"] else "",
         "one_of": ONE_OF.format(options["drawn_from"]) if options["drawn_from"] > 1 else "",
     }
