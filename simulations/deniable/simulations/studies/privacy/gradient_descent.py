@@ -68,13 +68,7 @@ def train(
 
 def _cells(departments: bool) -> tuple[Array, Array, NDArray[np.int64]]:
     """Return the features, the outcome and the number of people of each cell of the table."""
-    cells = [
-        ((woman, *(name == other for other in ADMISSIONS if departments or other == "A")),
-         admitted, counts[2 * woman + 1 - admitted])
-        for name, counts in ADMISSIONS.items() for woman in (0, 1) for admitted in (1, 0)
-    ]  # fmt: skip
-    features, outcomes, held = zip(*cells, strict=True)
-    rows = np.array(features, float)
-    if not departments:
-        rows[:, 1] = 1.0
-    return rows, np.array(outcomes, float), np.array(held)
+    held = np.array(list(ADMISSIONS.values())).ravel()
+    woman, admitted = np.tile([[0.0, 0.0, 1.0, 1.0], [1.0, 0.0, 1.0, 0.0]], len(ADMISSIONS))
+    parts = np.repeat(np.eye(len(ADMISSIONS)), 4, axis=0) if departments else np.ones((24, 1))
+    return np.column_stack([woman, parts]), admitted, held

@@ -246,17 +246,12 @@ def _figure(
     title: str, rows: Rows, estimators: Sequence[Estimator], limited: Estimator
 ) -> figures.Draw:
     """Return a curve of the lead needed per estimator, and the limit of one estimator's model."""
-    curves = [figures.curve(rows.of(o), o.look, "options", _needed, o.label) for o in estimators]
+    question = str(rows[0]["question"])
+    y = "gap_needed" if question == "votes" else "people_needed"
+    curves = [figures.curve(rows.of(o), o.look, "options", y, o.label) for o in estimators]
     words, look = f"{limited.model} limit", limited.look
     limit = figures.curve(rows.of(limited), look, "options", "limit", words, "limit")
-    question = str(rows[0]["question"])
-    y = "votes ahead" if question == "votes" else "people needed"
-    return figures.drawing(figures.Panel(title, [*curves, limit], question, y))
-
-
-def _needed(row: Row) -> float | None:
-    found = row["gap_needed"] if row["question"] == "votes" else row["people_needed"]
-    return None if found is None else float(found)
+    return figures.drawing(figures.Panel(title, [*curves, limit], question, y.replace("_", " ")))
 
 
 def _lead(row: Row) -> tuple[float, str]:
