@@ -59,6 +59,10 @@ RUN = {
     ("server/DEPLOYING.md", "Damaged files"): SHOWN,
     ("server/DEPLOYING.md", "Tokens and keys"): SHOWN,
     ("simulations/README.md", "In Python"): "tests/simulations/test_in_python.py",
+    (
+        "simulations/README.md",
+        "Short examples and baselines",
+    ): "tests/simulations/test_baselines.py",
 }
 # Sections that no test runs, with the reason. The options of their commands are still checked.
 NOT_RUN = {

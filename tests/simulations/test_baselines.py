@@ -1,6 +1,7 @@
 """Baselines of the literature: published figures, and simulations of the stated variances."""
 
 import math
+import re
 
 import numpy as np
 import pytest
@@ -9,6 +10,7 @@ from scipy.optimize import brentq
 from deniable.shared.privacy.epsilon import Epsilon
 from deniable.shared.privacy.mechanisms import KRandomizedResponse, Unary
 from deniable.simulations.population import baselines
+from tests.documents import section_of
 
 AT = (0.5, 1.0, 2.0, 4.0)
 WANG_2017 = {  # USENIX Security, numeric variances for one person
@@ -18,6 +20,17 @@ WANG_2017 = {  # USENIX Security, numeric variances for one person
     ("SUE", 1024): (15.92, 3.92, 0.92, 0.18),
     ("OUE", 1024): (15.67, 3.68, 0.72, 0.08),
 }
+
+
+def test_the_example_of_the_document_prints_published_figures(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    text = section_of("simulations/README.md", "Short examples and baselines")
+    (code,) = re.findall(r"```python\n(.*?)```", text, re.DOTALL)
+    exec(code, {})  # a snippet of this repository
+    printed = dict(line.split(" ", 1) for line in capsys.readouterr().out.splitlines())
+    for name in ("DE", "SUE", "OUE"):
+        assert printed[name] == str(list(WANG_2017[name, 1024]))
 
 
 @pytest.mark.parametrize(("name", "options"), WANG_2017)
