@@ -43,7 +43,7 @@ def test_an_answer_on_the_device_crosses_few_files(tmp_path: Path) -> None:
     with serving() as script:
         script.always = LATER
         script.publish(document())
-        policy = Policy(keys=[public_hex(KEY)])
+        policy = Policy(keys=[public_hex(KEY)], max_epsilon_per_survey="4.5")  # every round
         client = Client(
             script.url, policy=policy, state=tmp_path / "state", now=clock, timeout=PATIENCE
         )

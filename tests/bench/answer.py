@@ -26,14 +26,22 @@ from pathlib import Path
 from statistics import median
 from tempfile import TemporaryDirectory
 
-from deniable.client import Client, Policy
+from deniable.client import Client
 from deniable.client.net.transport import Transport
 from deniable.client.state import ledger
 from deniable.client.state.ledger import Identity, write_setting
-from deniable.shared.survey.keys import public_hex
 from tests.bench.measure import Measurement, seconds
 from tests.bench.start import over_bare
-from tests.client.scripted import KEY, LATER, Answer, Clock, Listing, bit, document, serving
+from tests.client.scripted import (
+    LATER,
+    Answer,
+    Clock,
+    Listing,
+    bit,
+    document,
+    lifetime_policy,
+    serving,
+)
 
 TIMES = 200
 PEOPLE, LONG_LEDGER = 100_000, 10_000
@@ -86,7 +94,7 @@ def install(
 ) -> Iterator[tuple[Client, Clock]]:
     """Yield a client on a real disk that has already answered once."""
     with TemporaryDirectory() as folder:
-        clock, policy = Clock(), Policy(keys=[public_hex(KEY)], max_epsilon="1000000")
+        clock, policy = Clock(), lifetime_policy(max_epsilon="1000000")
         client = Client(server, policy=policy, state=folder, now=clock, transport=transport)
         client.consent(True)
         assert client.answer("app-health", crashed=True).status == "queued"
@@ -99,9 +107,11 @@ def charge(client: Client, ids: list[str | None], charges: int) -> None:
         for id_ in ids:
             person = Identity(id_).person(db)
             write_setting(db, person, "consent", "yes")
+            ledger.make_participation_key(db, person)
             for number in range(charges):
                 spent = ledger.read_ledger(db, person)
-                ledger.write_charge(db, person, spent, "other", number, {"crashed": 1}, 1)
+                made = ledger.Charge("other", number, "2026-Q4", "other", "", {"crashed": 1}, 1)
+                ledger.write_charge(db, person, spent, made)
 
 
 def answers(client: Client, clock: Clock, between: Callable[[], object] = int) -> list[float]:

@@ -104,7 +104,9 @@ def play_rounds(server: RunningServer, survey: Survey, identifier: str, token: s
 
 
 def play_devices(server: RunningServer, survey: Survey, key: str, folder: Path) -> None:
-    policy = Policy(keys=[key], max_epsilon_per_round=WHOLE)
+    policy = Policy(
+        keys=[key], max_epsilon_per_round=WHOLE, max_epsilon_per_survey=WHOLE, per="lifetime"
+    )
     for person in range(DEVICES):
         client = Client(server.url, policy=policy, state=folder / f"{survey.name}-{person}")
         client.consent(True)

@@ -142,7 +142,7 @@ def answer(folder: Path) -> Iterator[Callable[[], object]]:
     clock = Hands(NOON.replace(hour=23, minute=50))
     client = Client(
         "https://stats.example.org",
-        policy=Policy(keys=[PUBLIC]),
+        policy=Policy(keys=[PUBLIC], per="lifetime"),
         state=folder,
         now=clock.now,
         transport=Listing(asked()),

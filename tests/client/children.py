@@ -15,10 +15,11 @@ from datetime import UTC, datetime, timedelta
 from types import FrameType
 from typing import Any
 
-from deniable.client import Client, Policy
+from deniable.client import Client
 from deniable.client.net import surveys
 from deniable.client.state import database
 from deniable.shared.privacy.mechanism import kernel_draw
+from tests.client.scripted import lifetime_policy
 from tests.eventually import PATIENCE, eventually
 
 DAY = datetime(2026, 12, 10, 12, tzinfo=UTC)
@@ -27,7 +28,7 @@ DAY = datetime(2026, 12, 10, 12, tzinfo=UTC)
 def device(url: str, state: str, key: str, caps: str, day: int = 0, draw: object = None) -> Client:
     client = Client(
         url,
-        policy=Policy(keys=[key], max_epsilon=caps),
+        policy=lifetime_policy([key], max_epsilon=caps),
         state=state,
         now=lambda: DAY + timedelta(days=day),
         draw=draw or kernel_draw,  # type: ignore[arg-type] # a draw, where one is given
@@ -329,7 +330,7 @@ def orphan(url: str, state: str, key: str, caps: str, first: str) -> None:
 
 def resumed(url: str, state: str, key: str) -> None:
     """Print the statuses of a child that was forked in C from a client that only sends."""
-    policy = Policy(keys=[key])
+    policy = lifetime_policy([key])
     client = Client(url, policy=policy, state=state, now=lambda: DAY, send_within=0)
     eventually(lambda: client._uploader._backoff.until > 0)
     rest(client)

@@ -53,7 +53,10 @@ def ticks() -> Ticks:
 
 @pytest.fixture
 def policy() -> Policy:
-    return Policy(keys=[public_hex(KEY)])
+    """A policy that draws no rounds, so that each round can be answered."""
+    return Policy(
+        keys=[public_hex(KEY)], max_epsilon="6", max_epsilon_per_survey="6", per="lifetime"
+    )
 
 
 MakeClient = Callable[..., Client]

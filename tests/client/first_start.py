@@ -47,7 +47,7 @@ class Listing:
 def start(folder: Path) -> str:
     client = Client(
         "https://stats.example.org",
-        policy=Policy(keys=[public_hex(KEY)]),
+        policy=Policy(keys=[public_hex(KEY)], per="lifetime"),
         state=folder,
         now=lambda: datetime(2026, 12, 10, 12, tzinfo=UTC),
         transport=Listing(),

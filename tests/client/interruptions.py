@@ -11,7 +11,8 @@ from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from types import TracebackType
 
-from deniable.client import Client, Policy
+from deniable.client import Client
+from tests.client.scripted import lifetime_policy
 from tests.eventually import eventually
 
 OPENED = datetime(2026, 12, 10, 12, tzinfo=UTC)
@@ -45,7 +46,7 @@ def main(url: str, state: str, key: str, times: str) -> None:
     day, number, interrupted, leaks = [0], 0, 0, list[str]()
     client = Client(
         url,
-        policy=Policy(keys=[key], max_epsilon="10000"),
+        policy=lifetime_policy([key], max_epsilon="10000"),
         state=state,
         now=lambda: OPENED + timedelta(days=day[0]),
         send_within=0.0,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -15,6 +15,7 @@ from typing import Any
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
+from deniable.client import Policy
 from deniable.client.net.transport import Reply, Unreachable
 from deniable.shared.envelope import parse_envelopes
 from deniable.shared.survey.document import parse_toml, render_document, survey_id
@@ -67,6 +68,14 @@ over = "first"
 epsilon = "{epsilon}"
 """
 ANSWERS: dict[str, object] = {"crashed": True, "minutes": 34, "browser": "firefox"}
+
+
+def lifetime_policy(
+    keys: Collection[str] = (public_hex(KEY),), max_epsilon: str = "6", **limits: Any
+) -> Policy:
+    """Return a policy that never renews its caps, so that it draws no rounds and answers all."""
+    limits = {"max_epsilon_per_survey": max_epsilon, **limits}
+    return Policy(keys=keys, max_epsilon=max_epsilon, per="lifetime", **limits)
 
 
 def document(

@@ -197,7 +197,7 @@ def test_the_command_asks_for_consent_once_on_a_terminal(
     os.close(ours)
     os.close(theirs)
     assert ran.returncode == code
-    assert "a suspicion of 10 % can grow to at most 98 % (ε 6)" in ran.stderr
+    assert "of one quarter, a suspicion of 10 % can grow beyond 99 % (ε 8)" in ran.stderr
     assert len(asked.envelopes()) == (code == 0)
 
 

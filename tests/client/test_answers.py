@@ -9,22 +9,21 @@ from pathlib import Path
 
 import pytest
 
-from deniable.client import Client, Outcome, Policy
+from deniable.client import Client, Outcome
 from deniable.client.disclosure import read_summary
 from deniable.client.state.database import DATABASE
 from deniable.shared.envelope import decode_report
 from deniable.shared.errors import InvalidPolicy
 from deniable.shared.survey.document import parse_document
-from deniable.shared.survey.keys import public_hex
 from tests.client.conftest import MakeClient
 from tests.client.scripted import (
     ANSWERS,
-    KEY,
     OTHER_KEY,
     Clock,
     Script,
     bit,
     document,
+    lifetime_policy,
 )
 from tests.eventually import PATIENCE
 from tests.given_table import Integers, honest, one_unit_to_the_truth, planted
@@ -70,7 +69,7 @@ def test_caps_hold_over_rounds_and_surveys(
 ) -> None:
     for number in range(3):
         script.publish(document(f"survey-{number}", questions=bit(f"q{number}", "0.5")))
-    client = client_of(policy=Policy(keys=[public_hex(KEY)], max_epsilon="1"))
+    client = client_of(policy=lifetime_policy(max_epsilon="1"))
     statuses = [client.answer(f"survey-{n}", **{f"q{n}": True}).status for n in range(3)]
     assert statuses == ["queued", "queued", "budget-spent"]
 
@@ -78,7 +77,7 @@ def test_caps_hold_over_rounds_and_surveys(
 def test_a_cap_holds_to_the_last_billionth(script: Script, client_of: MakeClient) -> None:
     script.publish(document("one", questions=bit("q", "0.5")))
     script.publish(document("two", questions=bit("q", "0.500000001")))
-    client = client_of(policy=Policy(keys=[public_hex(KEY)], max_epsilon="1"))
+    client = client_of(policy=lifetime_policy(max_epsilon="1"))
     assert client.answer("one", q=True).status == "queued"
     assert client.answer("two", q=True).status == "budget-spent"
 
@@ -86,7 +85,7 @@ def test_a_cap_holds_to_the_last_billionth(script: Script, client_of: MakeClient
 def test_a_question_cap_holds_to_the_last_billionth(script: Script, client_of: MakeClient) -> None:
     for name, epsilon in (("one", "0.5"), ("two", "0.5"), ("three", "0.000000001")):
         script.publish(document(name, questions=bit("q", epsilon)))
-    client = client_of(policy=Policy(keys=[public_hex(KEY)], max_epsilon_per_question="1"))
+    client = client_of(policy=lifetime_policy(max_epsilon_per_question="1"))
     statuses = [client.answer(name, q=True).status for name in ("one", "two", "three")]
     assert statuses == ["queued", "queued", "budget-spent"]
 
@@ -96,7 +95,7 @@ def test_a_question_cap_outlives_republishing(script: Script, client_of: MakeCli
     script.publish(document("first", questions=bit("crashed", "0.5")))
     script.publish(document("second", questions=bit("crashed", "0.5")))
     script.publish(document("third", questions=bit("other", "0.5")))
-    policy = Policy(keys=[public_hex(KEY)], max_epsilon_per_question="0.7")
+    policy = lifetime_policy(max_epsilon_per_question="0.7")
     client = client_of(policy=policy)
     assert client.answer("first", crashed=True).status == "queued"
     outcome = client.answer("second", crashed=True)
@@ -174,7 +173,7 @@ def test_the_table_of_a_survey_is_proved_before_it_is_answered(
 def test_a_pin_excludes_other_surveys(script: Script, client_of: MakeClient) -> None:
     pinned = script.publish(document())
     script.publish(document(opens="2026-12-02"))
-    policy = Policy(keys=[public_hex(KEY)], surveys=[pinned])
+    policy = lifetime_policy(surveys=[pinned])
     outcome = client_of(policy=policy).answer("app-health", **ANSWERS)
     assert (outcome.status, outcome.survey) == ("queued", pinned)
 
@@ -283,7 +282,7 @@ def test_without_consent_the_server_gets_no_request(
 def test_a_refused_survey_costs_nothing(script: Script, client_of: MakeClient) -> None:
     script.publish(document("greedy", questions=bit("crashed", "3")))
     script.publish(document("modest", questions=bit("crashed", "2")))
-    client = client_of(policy=Policy(keys=[public_hex(KEY)], max_epsilon="2"))
+    client = client_of(policy=lifetime_policy(max_epsilon="2"))
     assert client.answer("greedy", crashed=True).status == "refused"
     assert client.answer("modest", crashed=True).status == "queued"
 
@@ -339,7 +338,7 @@ def test_no_change_of_the_clock_gives_budget_back(
             questions=bit("crashed", "1"),
         )
     )
-    client = client_of(policy=Policy(keys=[public_hex(KEY)], max_epsilon="2"))
+    client = client_of(policy=lifetime_policy(max_epsilon="2"))
     start = clock.now
     assert client.answer("a", crashed=True).status == "queued"
     clock.now = start + timedelta(days=days)

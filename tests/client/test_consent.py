@@ -11,12 +11,20 @@ from typing import Any
 
 import pytest
 
-from deniable.client import Policy
 from deniable.client.disclosure import read_summary
 from deniable.client.state.database import DATABASE
-from deniable.shared.survey.keys import public_hex
 from tests.client.conftest import MakeClient
-from tests.client.scripted import ACCEPTED, KEY, LATER, Answer, Clock, Script, Ticks, bit, document
+from tests.client.scripted import (
+    ACCEPTED,
+    LATER,
+    Answer,
+    Clock,
+    Script,
+    Ticks,
+    bit,
+    document,
+    lifetime_policy,
+)
 from tests.eventually import PATIENCE, eventually
 from tests.node import NODE
 
@@ -216,7 +224,7 @@ def test_forget_erases_all_but_the_ledger(
     script: Script, client_of: MakeClient, clock: Clock, tmp_path: Path
 ) -> None:
     script.always = LATER
-    client = client_of(policy=Policy(keys=[public_hex(KEY)], max_epsilon="0.5"))
+    client = client_of(policy=lifetime_policy(max_epsilon="0.5"))
     client.answer("app-health", crashed=True)
     client.flush(PATIENCE)
     (envelope, *_) = script.envelopes()

@@ -13,17 +13,16 @@ from deniable.client import Budget, Client, Description, Outcome, Policy, Summar
 from deniable.client.disclosure import describe
 from deniable.client.state.database import DATABASE
 from deniable.shared.survey.document import parse_document
-from deniable.shared.survey.keys import public_hex
 from deniable.shared.survey.kinds.base import Labels
 from tests.client.conftest import MakeClient
 from tests.client.scripted import (
-    KEY,
     OTHER_KEY,
     Answer,
     Script,
     bit,
     document,
     entry,
+    lifetime_policy,
 )
 from tests.command import asked_json, run
 from tests.eventually import PATIENCE
@@ -102,7 +101,7 @@ def test_a_report_over_a_round_is_described_with_the_days_on_which_it_leaves(
     ],
 )
 def test_odds_cover_all_reports_that_the_app_allows(cap: str, odds: str) -> None:
-    policy = Policy(keys=[public_hex(KEY)], max_epsilon_per_round="1.5", max_epsilon=cap)
+    policy = lifetime_policy(max_epsilon_per_round="1.5", max_epsilon=cap)
     told = describe("id", parse_document(PUBLISHED), policy)
     assert {question.odds for question in told.questions} == {odds}
 
@@ -162,7 +161,7 @@ def test_after_consent_the_list_on_disk_is_described_without_a_network(
 def test_the_limits_of_the_app_are_stated(
     client_of: MakeClient, caps: dict[str, Any], says: str
 ) -> None:
-    client = client_of(consent=False, policy=Policy(keys=[public_hex(KEY)], **caps))
+    client = client_of(consent=False, policy=lifetime_policy(**caps))
     told = client.describe("app-health", shipped=SHIPPED)
     assert isinstance(told, Description)
     assert told.caps.endswith(says)
@@ -186,8 +185,7 @@ def test_sent_reports_and_remaining_budget_are_shown_without_a_network(
     script: Script, client_of: MakeClient
 ) -> None:
     script.publish(document(questions=bit("crashed", "0.5") + bit("froze", "0.1")))
-    policy = Policy(
-        keys=[public_hex(KEY)],
+    policy = lifetime_policy(
         questions={"crashed": "bit", "froze": "bit", "slow": "bit"},
         max_epsilon="2",
         max_epsilon_per_question="0.7",
@@ -207,12 +205,13 @@ def test_sent_reports_and_remaining_budget_are_shown_without_a_network(
         "    crashed: ε 0.5 spent, ε 0.2 left",
         "    froze: ε 0.1 spent, ε 0.6 left",
         "    slow: ε 0 spent, ε 0.7 left",
+        "    survey app-health: ε 0.6 spent, ε 1.4 left; no further answer",
     ]
-    smaller = Policy(keys=policy.keys, max_epsilon="0.5")
+    smaller = lifetime_policy(keys=policy.keys, max_epsilon="0.5")
     left = client_of(policy=smaller).budget()
     assert isinstance(left, Budget)
     assert (left.spent, left.left) == ("0.6", "0")
-    total = Policy(
+    total = lifetime_policy(
         keys=policy.keys,
         questions=policy.questions,
         max_epsilon="0.8",
@@ -232,7 +231,7 @@ def test_before_consent_there_is_nothing_to_show_and_no_file_is_created(
 ) -> None:
     client = client_of(consent=False)
     assert client.sent() == Summary()
-    assert client.budget() == Budget("0", "6")
+    assert client.budget() == Budget("0", "6", cap="6")
     assert not (tmp_path / "state").exists()
 
 

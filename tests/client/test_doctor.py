@@ -128,7 +128,7 @@ def test_checking_a_state_folder_changes_nothing(
     client.close()
     code, found = doctor("--state", str(folder), "--max-epsilon", "2")
     assert code == 0
-    assert found["budget"]["says"] == "ε 1.5 spent, ε 0.5 of 2 left"
+    assert found["budget"]["says"].endswith(" of 2 left; ε 1.5 spent in all")
     assert found["reports"]["says"] == "1 made, 1 of them waiting to be sent"
     assert "people" not in found
     (folder / DATABASE).chmod(0o644)

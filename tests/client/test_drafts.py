@@ -17,7 +17,7 @@ from pathlib import Path
 
 import pytest
 
-from deniable.client import Client, Outcome, Policy
+from deniable.client import Client, Outcome
 from deniable.client.disclosure import Budget, read_summary
 from deniable.client.state import Transaction, outbox
 from deniable.client.state.database import DATABASE, DRAFTS, MARKER, StateBlocked
@@ -28,7 +28,7 @@ from deniable.shared.privacy.mechanism import Draw
 from deniable.shared.survey.document import Report, Survey, Symbols, parse_document
 from deniable.shared.survey.keys import public_hex
 from tests.client.conftest import MakeClient
-from tests.client.scripted import KEY, LATER, Clock, Listing, Script, document
+from tests.client.scripted import KEY, LATER, Clock, Listing, Script, document, lifetime_policy
 from tests.eventually import PATIENCE
 from tests.survey_texts import bit, choice, question
 
@@ -37,9 +37,7 @@ YES_OR_NO = (False, True)
 JANUARY = datetime(2027, 1, 1, tzinfo=UTC)
 LEFT = datetime(2027, 1, 8, tzinfo=UTC)  # every report of December is due
 OPTIONS = [f"option {number}" for number in range(400)]
-GENEROUS = Policy(
-    [public_hex(KEY)], max_epsilon_per_round="20", max_epsilon="60", labels=["version"]
-)
+GENEROUS = lifetime_policy(max_epsilon_per_round="20", max_epsilon="60", labels=["version"])
 WIDE = question("set", "choice", options=OPTIONS, mechanism="unary", over="last")
 
 
@@ -96,9 +94,7 @@ def test_the_report_is_of_the_whole_round(
 
 
 def _wide(client_of: MakeClient) -> object:
-    from dataclasses import replace
-
-    return replace(client_of()._policy, max_epsilon_per_round="20", max_epsilon="40")
+    return lifetime_policy(max_epsilon_per_round="20", max_epsilon="40")
 
 
 def test_the_moment_is_drawn_with_the_first_call_and_stays(
@@ -345,9 +341,6 @@ class Journal:
 def transcript(
     folder: Path, over: str, history: tuple[bool, ...], listing: Callable[[bytes], object]
 ) -> list[object]:
-    from deniable.client import Policy
-    from deniable.shared.survey.keys import public_hex
-    from tests.client.scripted import KEY
 
     clock, draws = Clock(), [0]
     with pytest.MonkeyPatch.context() as monkeypatch:
@@ -360,7 +353,7 @@ def transcript(
 
         client = Client(
             "https://deniable.invalid",
-            policy=Policy(keys=[public_hex(KEY)]),
+            policy=lifetime_policy(),
             state=folder,
             now=clock,
             draw=draw,

@@ -18,7 +18,7 @@ from deniable.client.testing.fakes import _refuse_outside_tests
 from deniable.shared.envelope import CONTENT_TYPE, Envelope
 from deniable.shared.errors import WrongUse
 from deniable.shared.survey.document import render_document
-from tests.client.scripted import ANSWERS, document
+from tests.client.scripted import ANSWERS, document, lifetime_policy
 from tests.server.surveys import envelope, mixed
 from tests.server.world import NOON, world
 from tests.survey_texts import bit
@@ -86,7 +86,7 @@ def test_every_outcome_an_app_must_handle_can_be_simulated(deniable_client: Make
 
 def test_a_whole_round_is_played_in_seconds(deniable_client: Make) -> None:
     """At ε 20 hardly any report is a lie; a false alarm has a probability below 1e-8."""
-    policy = Policy(keys=["ab" * 32], max_epsilon_per_round="20", max_epsilon="40")
+    policy = lifetime_policy(max_epsilon_per_round="20", max_epsilon="40")
     client = deniable_client(document(questions=bit(epsilon="20", over="any")), policy=policy)
     client.consent(True)
     for crashed in (False, True, False):
@@ -192,3 +192,21 @@ def test_the_fake_clock_is_moved_only_by_the_test(deniable_client: Make) -> None
     begin: datetime = client.clock()
     client.clock.move(days=1, hours=2)
     assert client.clock() - begin == timedelta(days=1, hours=2)
+
+
+def test_rounds_that_are_not_drawn_can_be_simulated(deniable_client: Make) -> None:
+    """At ε 1.5, one of the three months of each quarter is drawn; otherwise each is answered."""
+    survey = document(opens="2026-10-01", closes="2026-12-31")
+
+    def statuses(draws_rounds: bool) -> list[str]:
+        policy = Policy(keys=["ab" * 32])
+        client = deniable_client(survey, policy=policy, draws_rounds=draws_rounds)
+        client.consent(True)
+        said = []
+        for _ in range(3):
+            said.append(client.answer("app-health", **ANSWERS).status)
+            client.clock.move(days=31)
+        return sorted(said)
+
+    assert statuses(draws_rounds=False) == ["queued"] * 3
+    assert statuses(draws_rounds=True) == ["not-drawn", "not-drawn", "queued"]

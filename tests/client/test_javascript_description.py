@@ -11,12 +11,11 @@ from typing import Any
 
 import pytest
 
-from deniable.client import Policy
 from deniable.client.disclosure import describe
 from deniable.shared.privacy.mechanisms import mechanisms
 from deniable.shared.survey.document import PERIODS, parse_document, parse_toml, render_document
 from deniable.shared.survey.keys import public_hex
-from tests.client.scripted import KEY, OTHER_KEY, Script, document, entry
+from tests.client.scripted import KEY, OTHER_KEY, Script, document, entry, lifetime_policy
 from tests.contract.test_periods import QUARTER
 from tests.eventually import PATIENCE
 from tests.node import NODE
@@ -77,7 +76,7 @@ def test_both_clients_use_the_same_words(tmp_path: Path, name: str) -> None:
     survey = parse_toml((SURVEYS | ODD)[name])
     shipped = entry(render_document(survey))
     told = described(tmp_path, shipped=shipped)
-    expected = describe(shipped["id"], survey, Policy(keys=[public_hex(KEY)], max_epsilon="4"))
+    expected = describe(shipped["id"], survey, lifetime_policy(max_epsilon="4"))
     assert told["text"].split("\n") == expected.text.split("\n")
     for key in ("survey", "name", "title", "purpose", "owner", "when", "kept", "caps"):
         assert told[key] == getattr(expected, key)
@@ -190,7 +189,9 @@ def test_after_consent_the_list_on_disk_is_described(tmp_path: Path, script: Scr
     assert described(tmp_path, url=script.url)["status"] == "no-consent"
     told = described(tmp_path, url=script.url, consent=True)  # its answer has fetched the list
     assert told["survey"] == id_
-    expected = describe(id_, parse_document(published), Policy(keys=["ab" * 32], max_epsilon="4"))
+    expected = describe(
+        id_, parse_document(published), lifetime_policy(["ab" * 32], max_epsilon="4")
+    )
     assert told["text"] == expected.text
     missing = described(tmp_path, url=script.url, consent=True, wanted="unheard-of")
     assert missing["status"] == "no-survey"

@@ -217,7 +217,7 @@ def test_unusable_state_gives_the_first_arm(tmp_path: Path) -> None:
     from tests.client.scripted import KEY as SIGNING
 
     document = render_document(parse_toml(toml(ARMS, opens="2020-01-01").decode()))
-    policy = Policy(keys=[public_hex(SIGNING)])
+    policy = Policy(keys=[public_hex(SIGNING)], per="lifetime")
     client = Client("https://x.example", policy=policy, state=tmp_path, transport=Network())
     client.consent(True)
     (tmp_path / "deniable.sqlite3").write_bytes(b"damaged" * 1000)

@@ -18,7 +18,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from deniable.client import Client, Outcome, Policy
+from deniable.client import Client, Outcome
 from deniable.client.disclosure import Description, read_summary
 from deniable.client.net.transport import Reply, Unreachable
 from deniable.client.state import outbox
@@ -27,11 +27,9 @@ from deniable.shared.envelope import Envelope, parse_envelopes
 from deniable.shared.privacy.epsilon import ONE, exp_interval
 from deniable.shared.privacy.mechanism import kernel_draw
 from deniable.shared.survey.document import Survey, parse_document
-from deniable.shared.survey.keys import public_hex
 from tests.client.conftest import MakeClient
 from tests.client.scripted import (
     ANSWERS,
-    KEY,
     LATER,
     TODAY,
     Clock,
@@ -39,6 +37,7 @@ from tests.client.scripted import (
     bit,
     document,
     entry,
+    lifetime_policy,
 )
 from tests.eventually import PATIENCE
 
@@ -61,7 +60,7 @@ class Listing:
 
 def client_in(folder: Path, published: bytes, **changes: object) -> Client:
     options: dict[str, object] = {
-        "policy": Policy(keys=[public_hex(KEY)], max_epsilon="20", max_epsilon_per_round="20"),
+        "policy": lifetime_policy(max_epsilon="20", max_epsilon_per_round="20"),
         "state": folder,
         "transport": Listing(published),
         "send_within": 1e6,  # nothing is due for the background thread
@@ -235,7 +234,7 @@ class Device:
         self.client = self.start()
 
     def start(self) -> Client:
-        policy = Policy(keys=[public_hex(KEY)], max_epsilon=str(CAP))
+        policy = lifetime_policy(max_epsilon=str(CAP))
         return client_in(self.folder, LATCHED, now=self.clock, draw=self.draw, policy=policy)
 
     @property
@@ -517,7 +516,7 @@ def test_a_person_sees_the_latching_and_its_cost(script: Script, client_of: Make
         ("6", "3", ""),
         ("2", "1.5", ". After 3 of its 5 rounds the app"),
     ):
-        client = client_of(policy=Policy(keys=[public_hex(KEY)], max_epsilon=cap))
+        client = client_of(policy=lifetime_policy(max_epsilon=cap))
         client.prefetch()
         told = client.describe("app-health")
         assert isinstance(told, Description)

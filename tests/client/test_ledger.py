@@ -14,16 +14,15 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from deniable.client import Client, Policy
+from deniable.client import Client
 from deniable.client.disclosure import read_summary
 from deniable.client.net.transport import Reply, Unreachable
 from deniable.client.state import Transaction, ledger
 from deniable.client.state.database import DATABASE, MARKER
-from deniable.client.state.ledger import Identity, Ledger
+from deniable.client.state.ledger import Charge, Identity, Ledger
 from deniable.shared.privacy.mechanism import kernel_draw
-from deniable.shared.survey.keys import public_hex
 from tests.client.conftest import MakeClient
-from tests.client.scripted import KEY, TODAY, Clock, Script, bit, document, entry
+from tests.client.scripted import TODAY, Clock, Script, bit, document, entry, lifetime_policy
 from tests.eventually import PATIENCE
 
 SURVEYS = {
@@ -47,7 +46,7 @@ LISTED = [
 ]
 LIST = Reply(200, json.dumps({"surveys": LISTED}).encode())
 CAPS = {"total": 1_500, "question": 800}  # thousandths
-POLICY = Policy(keys=[public_hex(KEY)], max_epsilon="1.5", max_epsilon_per_question="0.8")
+POLICY = lifetime_policy(max_epsilon="1.5", max_epsilon_per_question="0.8")
 
 steps = st.lists(
     st.one_of(
@@ -77,6 +76,8 @@ class Crash(BaseException):
 class Device:
     """Client, and a plain model of what it may do."""
 
+    policy = POLICY
+
     def __init__(self, folder: Path) -> None:
         self.folder, self.clock, self.crashing = folder, Clock(), False
         self.answered: set[tuple[str, datetime]] = set()
@@ -87,7 +88,7 @@ class Device:
     def start(self) -> Client:
         client = Client(
             "https://stats.example.org",
-            policy=POLICY,
+            policy=self.policy,
             state=self.folder,
             now=self.clock,
             draw=self.draw,
@@ -157,11 +158,14 @@ def test_any_order_of_events_keeps_the_caps_exactly(events: list[str | int]) -> 
 CHANGES = {
     "changed": "UPDATE charges SET costs = '{\"crashed\": 1}' WHERE number = 2",
     "moved to another round": "UPDATE charges SET round = 1 WHERE number = 2",
+    "moved to another quarter": "UPDATE charges SET quarter = '2026-Q3' WHERE number = 2",
+    "moved to another survey": "UPDATE charges SET name = 'b' WHERE number = 2",
+    "moved to another key": "UPDATE charges SET key = 'b' WHERE number = 2",
     "lost from the middle": "DELETE FROM charges WHERE number = 2",
     "lost from the end": "DELETE FROM charges WHERE number = 3",
     "given to another": "UPDATE charges SET person = x'00' WHERE number = 3",
-    "repeated": "INSERT INTO charges SELECT 9, person, survey, 99, costs, seal FROM charges"
-    " WHERE number = 3",
+    "repeated": "INSERT INTO charges SELECT 9, person, survey, 99, quarter, name, key, costs, seal"
+    " FROM charges WHERE number = 3",
     "lost with its count": "DELETE FROM ledgers WHERE person = {person}",
 }
 REORDERED = ("UPDATE charges SET number = 8 WHERE number = 2",
@@ -240,14 +244,16 @@ def test_the_whole_ledger_is_read_once_instead_of_at_each_charge(
 def test_a_new_question_may_cost_exactly_its_cap() -> None:
     """An untouched ledger allows the cap of one question, and the total cap."""
     cap, total = 800_000_000, 1_500_000_000
-    fresh = Ledger()
-    assert fresh.obstacle({"crashed": cap}, cap, POLICY) is None
-    assert "question 'crashed'" in str(fresh.obstacle({"crashed": cap + 1}, cap + 1, POLICY))
-    assert fresh.obstacle({"a": cap, "b": total - cap}, total, POLICY) is None
-    assert fresh.obstacle({"a": cap, "b": cap}, cap, POLICY) is None  # if only one of them is drawn
-    assert "this install" in str(
-        fresh.obstacle({"a": cap, "b": total - cap + 1}, total + 1, POLICY)
-    )
+
+    def obstacle(costs: dict[str, int], total: int) -> str | None:
+        charge = Charge("id", 1, "2026-Q4", "app-health", "key", costs, total)
+        return Ledger().obstacle(charge, POLICY)
+
+    assert obstacle({"crashed": cap}, cap) is None
+    assert "question 'crashed'" in str(obstacle({"crashed": cap + 1}, cap + 1))
+    assert obstacle({"a": cap, "b": total - cap}, total) is None
+    assert obstacle({"a": cap, "b": cap}, cap) is None  # if only one of them is drawn
+    assert "this install" in str(obstacle({"a": cap, "b": total - cap + 1}, total + 1))
 
 
 def test_drawing_one_question_costs_the_largest_and_charges_each_question(
@@ -255,7 +261,7 @@ def test_drawing_one_question_costs_the_largest_and_charges_each_question(
 ) -> None:
     """Charging all questions together would exceed the caps."""
     questions = bit("a", "0.5") + bit("b", "0.2")
-    policy = Policy(keys=[public_hex(KEY)], max_epsilon_per_round="0.5", max_epsilon="0.5")
+    policy = lifetime_policy(max_epsilon_per_round="0.5", max_epsilon="0.5")
     script.publish(document(questions=questions))
     assert client_of(policy=policy).answer("app-health", a=True, b=True).status == "refused"
     script.surveys.clear()
@@ -295,7 +301,7 @@ def test_a_question_whose_cap_is_reached_stops_the_round_before_any_is_drawn(
     def draw(bits: int) -> int:
         raise AssertionError("noise was drawn")
 
-    policy = Policy(keys=[public_hex(KEY)], max_epsilon_per_question="0.4")
+    policy = lifetime_policy(max_epsilon_per_question="0.4")
     script.publish(document(questions=bit("a", "0.5") + bit("b", "0.2"), asks_one=True))
     client = client_of(policy=policy, draw=draw)
     assert client.answer("app-health", a=True, b=True).status == "budget-spent"

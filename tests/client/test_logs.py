@@ -16,7 +16,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from deniable.client import Client, Policy, diagnostics
+from deniable.client import Client, diagnostics
 from deniable.client.net.transport import MAX_LIST_BYTES, Reply, Unreachable
 from deniable.shared.survey.keys import public_hex
 from tests.client.conftest import MakeClient
@@ -30,6 +30,7 @@ from tests.client.scripted import (
     Script,
     Ticks,
     document,
+    lifetime_policy,
     problem,
     serving,
 )
@@ -179,7 +180,7 @@ def logged(values: dict[str, object]) -> list[tuple[str, str]]:
     with TemporaryDirectory() as folder, captured() as log:
         client = Client(
             "https://stats.example.org",
-            policy=Policy(keys=[public_hex(KEY)], questions=KINDS),
+            policy=lifetime_policy(questions=KINDS),
             state=folder,
             now=lambda: TODAY,
             transport=Listing(PUBLISHED),
@@ -217,7 +218,8 @@ from deniable.client import Client, Policy, diagnostics
 stream = io.StringIO()
 logging.basicConfig(level=logging.DEBUG, stream=stream)
 atexit.register(stream.close)
-client = Client({url!r}, policy=Policy(keys=[{key!r}]), state={state!r}, send_within=0)
+policy = Policy(keys=[{key!r}], per="lifetime")
+client = Client({url!r}, policy=policy, state={state!r}, send_within=0)
 client.consent(True)
 from tests.client.scripted import TODAY
 client._pipeline._now = client._surveys._now = client._uploader._now = client._now = lambda: TODAY

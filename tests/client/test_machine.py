@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 from hypothesis.errors import FlakyFailure
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule, run_state_machine_as_test
 
-from deniable.client import Client, Outcome, Person, Policy
+from deniable.client import Client, Outcome, Person
 from deniable.client.net import uploader
 from deniable.client.net.transport import Reply, Unreachable
 from deniable.client.net.uploader import Backoff, Uploader
@@ -31,8 +31,16 @@ from deniable.client.state.ledger import Consent, Consents, Identity
 from deniable.shared.envelope import Envelope, parse_envelopes
 from deniable.shared.privacy.mechanism import Draw, kernel_draw
 from deniable.shared.survey.document import Report, Survey
-from deniable.shared.survey.keys import public_hex
-from tests.client.scripted import KEY, OTHER_KEY, Clock, Ticks, bit, document, entry
+from tests.client.scripted import (
+    KEY,
+    OTHER_KEY,
+    Clock,
+    Ticks,
+    bit,
+    document,
+    entry,
+    lifetime_policy,
+)
 from tests.eventually import PATIENCE
 
 TENTH = 10**8  # of ε, in billionths
@@ -42,7 +50,7 @@ MAX_PASSES = 1_000  # passes of the uploader per flush
 A_DAY = 86_400.0
 SURVEYS = ["daily", "monthly"]
 PEOPLE = [None, "ann", "bob"]
-POLICY = Policy(keys=[public_hex(KEY)], questions={"crashed": "bit"}, max_epsilon="0.3")
+POLICY = lifetime_policy(questions={"crashed": "bit"}, max_epsilon="0.3")
 
 
 class Killed(BaseException):

@@ -13,9 +13,16 @@ import pytest
 
 from deniable.client import Client, InvalidAnswer, Policy
 from deniable.client.state.ledger import read_ledger
-from deniable.shared.survey.keys import public_hex
 from tests.client.conftest import MakeClient
-from tests.client.scripted import ANSWERS, KEY, LATER, Answer, Script, Ticks, document
+from tests.client.scripted import (
+    ANSWERS,
+    LATER,
+    Answer,
+    Script,
+    Ticks,
+    document,
+    lifetime_policy,
+)
 from tests.eventually import PATIENCE, eventually
 
 # prefetch
@@ -138,7 +145,7 @@ def test_a_cancelled_answer_is_charged_once(script: Script, client_of: MakeClien
 
 
 def test_an_undeclared_name_raises_from_frames_without_the_answers(client_of: MakeClient) -> None:
-    client = client_of(policy=Policy(keys=[public_hex(KEY)], questions={"drug": "choice"}))
+    client = client_of(policy=lifetime_policy(questions={"drug": "choice"}))
     with pytest.raises(InvalidAnswer) as raised:
         asyncio.run(client.aanswer("app-health", drug="unmistakable", amount=3))
     shown = traceback.TracebackException.from_exception(raised.value, capture_locals=True)

@@ -17,14 +17,21 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from deniable.client import Client, InvalidPerson, Person, Policy
+from deniable.client import Client, InvalidPerson, Person
 from deniable.client.disclosure import Summary, read_summary
 from deniable.client.state import ledger, outbox
 from deniable.client.state.database import DATABASE
 from deniable.client.state.ledger import OWN, Identity
-from deniable.shared.survey.keys import public_hex
 from tests.client.conftest import MakeClient
-from tests.client.scripted import ACCEPTED, KEY, LATER, Clock, Script, bit, document
+from tests.client.scripted import (
+    ACCEPTED,
+    LATER,
+    Clock,
+    Script,
+    bit,
+    document,
+    lifetime_policy,
+)
 from tests.client.test_ledger import POLICY, SURVEYS, ListOnly
 from tests.client.test_sent import command
 from tests.eventually import PATIENCE
@@ -288,7 +295,7 @@ def test_the_reports_of_one_person_never_displace_those_of_another(
 ) -> None:
     monkeypatch.setattr(outbox, "MAX_WAITING", 2)
     script.always = LATER
-    client = client_of(policy=Policy(keys=[public_hex(KEY)]))
+    client = client_of(policy=lifetime_policy())
     for name in ("ann", "bob", "bob", "bob", "bob"):
         client.person(name).consent(True)
         assert client.person(name).answer("app-health", crashed=True).status == "queued"

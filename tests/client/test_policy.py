@@ -21,7 +21,13 @@ def test_caps_are_exact() -> None:
 
 
 @pytest.mark.parametrize(
-    "name", ["max_epsilon_per_round", "max_epsilon", "max_epsilon_per_question"]
+    "name",
+    [
+        "max_epsilon_per_round",
+        "max_epsilon_per_survey",
+        "max_epsilon",
+        "max_epsilon_per_question",
+    ],
 )
 @pytest.mark.parametrize("cap", [0.5, 2, True, "", "-1", "1e3", "0", "0.0000000001", "∞"])
 def test_a_cap_is_positive_decimal_text(name: str, cap: object) -> None:
@@ -81,3 +87,13 @@ def test_a_policy_can_declare_every_kind() -> None:
     listed: Any = {"it": ["bit"]}
     with pytest.raises(InvalidPolicy, match=", ".join(KINDS)):
         Policy(keys=["00" * 32], questions=listed)
+
+
+def test_caps_hold_for_a_quarter_or_for_a_lifetime() -> None:
+    usual = Policy(keys=[KEY])
+    assert (usual.max_epsilon, usual.max_epsilon_per_survey, usual.per) == ("8", "2", "quarter")
+    assert usual.max_epsilon_per_round == "2"
+    assert (usual.renews, Policy(keys=[KEY], per="lifetime").renews) == (True, False)
+    for per in ("month", "Quarter", None):
+        with pytest.raises(InvalidPolicy, match='per: write "quarter" or "lifetime"'):
+            Policy(keys=[KEY], per=per)  # type: ignore[arg-type] # the mistake

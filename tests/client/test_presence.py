@@ -19,22 +19,21 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from deniable.client import Client, Policy
+from deniable.client import Client
 from deniable.client.outcome import Outcome
 from deniable.client.state.database import DATABASE
 from deniable.shared.errors import InvalidPolicy
 from deniable.shared.privacy.mechanism import kernel_draw
-from deniable.shared.survey.keys import public_hex
 from tests.client.conftest import MakeClient
 from tests.client.scripted import (
     ANSWERS,
-    KEY,
     QUESTIONS,
     TODAY,
     Listing,
     Script,
     bit,
     document,
+    lifetime_policy,
 )
 from tests.raising import Raising
 
@@ -77,7 +76,7 @@ def transcript(
 
     with TemporaryDirectory() as folder:
         carrier = Listing(published)
-        policy = Policy(keys=[public_hex(KEY)], questions=KINDS)
+        policy = lifetime_policy(questions=KINDS)
         client = Client(
             "https://stats.example.org",
             policy=policy,
@@ -172,7 +171,7 @@ def test_guessed_options_learn_nothing_from_whether_a_report_comes(
     script: Script, client_of: MakeClient
 ) -> None:
     """The holder of a signing key could ask for one guess after another."""
-    policy = Policy(keys=[public_hex(KEY)], questions={"browser": "choice"}, max_epsilon="2")
+    policy = lifetime_policy(questions={"browser": "choice"}, max_epsilon="2")
     client = client_of(policy=policy)
     seen = set()
     for guess in ("firefox", "chrome", "safari", "lynx"):
@@ -192,7 +191,7 @@ def test_guessed_options_learn_nothing_from_whether_a_report_comes(
 def test_a_question_of_another_kind_is_refused_before_a_value_is_examined(
     script: Script, client_of: MakeClient
 ) -> None:
-    policy = Policy(keys=[public_hex(KEY)], questions={"crashed": "bit"})
+    policy = lifetime_policy(questions={"crashed": "bit"})
     script.publish(
         document(questions=bit("crashed", "1").replace('"bit"', '"number"\nlow = 0\nhigh = 9'))
     )
@@ -220,7 +219,7 @@ def test_a_new_question_under_the_same_name_crashes_no_deployed_app(
 @pytest.mark.parametrize("questions", [{}, {"crashed": "yes-no"}, ["crashed"], {"crashed": None}])
 def test_an_invalid_declaration_is_refused(questions: Any) -> None:
     with pytest.raises(InvalidPolicy, match=r"(kinds are|is one of) bit, number, choice"):
-        Policy(keys=[public_hex(KEY)], questions=questions)
+        lifetime_policy(questions=questions)
 
 
 @pytest.mark.parametrize("given", ["no", 1, None, np.bool_(True)])

@@ -10,12 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from deniable.client.policy import Policy
 from deniable.client.state.database import DATABASE, MARKER
 from deniable.shared.errors import InvalidAnswer
-from deniable.shared.survey.keys import public_hex
 from tests.client.conftest import MakeClient
-from tests.client.scripted import ANSWERS, KEY, LATER, Clock, Script, document
+from tests.client.scripted import ANSWERS, LATER, Clock, Script, document, lifetime_policy
 from tests.eventually import PATIENCE
 
 CHOICE = """
@@ -89,7 +87,7 @@ def test_no_outcome_repeats_an_answer(
 
 
 def test_an_undeclared_name_raises_from_a_frame_without_the_answers(client_of: MakeClient) -> None:
-    declared = Policy(keys=[public_hex(KEY)], questions={"drug": "choice"})
+    declared = lifetime_policy(questions={"drug": "choice"})
     with pytest.raises(InvalidAnswer, match="is not declared") as raised:
         client_of(policy=declared).answer("app-health", drug="none", amount=271828)
     told = str(raised.value) + repr(raised.value.args)

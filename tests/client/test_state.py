@@ -16,27 +16,26 @@ from pathlib import Path
 import pytest
 
 import deniable.client
-from deniable.client import Client, Policy
+from deniable.client import Client
 from deniable.client import client as client_module
 from deniable.client.disclosure import read_summary
 from deniable.client.state import database, schema
 from deniable.client.state.database import DATABASE, LOCK_WAIT_SECONDS, MARKER, State
 from deniable.shared.errors import StoreUnusable
-from deniable.shared.survey.keys import public_hex
 from tests.client.conftest import MakeClient
 from tests.client.scripted import (
-    KEY,
     LATER,
     Clock,
     Nobody,
     Script,
     bit,
     document,
+    lifetime_policy,
 )
 from tests.eventually import PATIENCE
 from tests.survey_texts import bit as any_bit
 
-POLICY = Policy(keys=[public_hex(KEY)], max_epsilon="1")
+POLICY = lifetime_policy(max_epsilon="1")
 STATUSES = {"queued", "already-answered", "budget-spent", "refused", "no-survey", "closed",
             "no-consent", "unavailable"}  # fmt: skip
 
@@ -281,7 +280,7 @@ def test_every_table_is_emptied_or_states_why_it_is_kept(
     script.publish(document("over", questions=bit("crashed", "0.5")), state="closed")
     script.publish(document("latched", questions=bit("crashed", "0.5"), repeat_rounds=2))
     script.publish(document("redrawn", questions=any_bit(epsilon="0.5", over="any")))
-    client = client_of(policy=Policy(keys=POLICY.keys, max_epsilon="2"))
+    client = client_of(policy=lifetime_policy(keys=POLICY.keys, max_epsilon="2"))
     for name in ("app-health", "latched", "redrawn"):
         assert client.answer(name, crashed=True).status == "queued"
     change_database(tmp_path / "state", "INSERT INTO later VALUES ('x')")

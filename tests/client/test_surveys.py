@@ -35,6 +35,7 @@ from tests.client.scripted import (
     bit,
     document,
     entry,
+    lifetime_policy,
 )
 from tests.eventually import PATIENCE, eventually
 
@@ -74,7 +75,7 @@ def test_an_app_in_daily_use_fetches_once_in_a_round_that_it_can_answer(
     """28 days, 12 hours a day. One fetch an hour told the server when the app is used."""
     script.publish(document(period=period, questions=bit("crashed", "0.5")))
     clock.now = datetime(2026, 12, 2, 8, tzinfo=UTC)
-    client = client_of(policy=Policy(keys=[public_hex(KEY)], max_epsilon=epsilon))
+    client = client_of(policy=lifetime_policy(max_epsilon=epsilon))
     for hour in range(28 * 12):
         client.answer("app-health", crashed=hour % 7 == 0)
         clock.now += timedelta(hours=13 if hour % 12 == 11 else 1)
@@ -375,7 +376,7 @@ def test_judging_many_surveys_of_one_name_takes_several_calls(
     oldest = script.publish(document())
     for number in range(3):
         script.publish(document().replace(b"How is", b"%d: how is" % number), key=OTHER_KEY)
-    both = Policy(keys=[public_hex(KEY), public_hex(OTHER_KEY)])
+    both = lifetime_policy([public_hex(KEY), public_hex(OTHER_KEY)])
     monkeypatch.setattr(surveys, "verified", refuse_all_but(oldest, survey_list.verified))
     client = client_of(policy=both)
     statuses = [client.answer("app-health", **ANSWERS).status for _ in range(4)]
@@ -415,7 +416,7 @@ def test_a_list_verified_with_one_policy_is_not_used_with_another(
     old = script.publish(document())
     new = script.publish(document(opens="2026-12-02"), key=OTHER_KEY)
     assert client_of().answer("app-health", **ANSWERS).survey == old
-    both = Policy(keys=[public_hex(KEY), public_hex(OTHER_KEY)])
+    both = lifetime_policy([public_hex(KEY), public_hex(OTHER_KEY)])
     assert client_of(policy=both).answer("app-health", **ANSWERS).survey == new
 
 
@@ -424,7 +425,7 @@ def test_a_key_no_longer_trusted_is_not_answered_from_disk(
 ) -> None:
     script.publish(document())
     assert client_of().answer("app-health", **ANSWERS).status == "queued"
-    newer = Policy(keys=[public_hex(OTHER_KEY)])
+    newer = lifetime_policy([public_hex(OTHER_KEY)])
     assert client_of(policy=newer).answer("app-health", **ANSWERS).status == "refused"
 
 

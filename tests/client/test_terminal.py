@@ -26,7 +26,7 @@ PROGRAM = """
 import sys
 from deniable.client import Client, Policy
 url, key, state, shipped, *times = sys.argv[1:]
-client = Client(url, policy=Policy(keys=[key]), state=state)
+client = Client(url, policy=Policy(keys=[key], per="lifetime"), state=state)
 given = [client.ask("app-health", shipped=shipped) for _ in times]
 print(given, client.consented)
 """

@@ -415,7 +415,7 @@ from datetime import datetime, UTC
 from deniable.client import Client, Policy
 url, state, key = sys.argv[1:4]
 now = lambda: datetime(2026, 12, 10, tzinfo=UTC)
-client = Client(url, policy=Policy(keys=[key]), state=state, now=now)
+client = Client(url, policy=Policy(keys=[key], per="lifetime"), state=state, now=now)
 client.consent(True)
 print(client.answer("app-health", crashed=True).status)
 """

@@ -83,7 +83,9 @@ def main(traced: str, url: str, key: str) -> int:
             stack.enter_context(tracer())
         folder = stack.enter_context(tempfile.TemporaryDirectory())
         make_own_requests(url)
-        with Client(url, policy=Policy([key]), state=folder, send_within=0.0) as client:
+        with Client(
+            url, policy=Policy([key], per="lifetime"), state=folder, send_within=0.0
+        ) as client:
             client.consent(True)
             outcome = client.answer("app-health", **ANSWERS)
             left = client.flush(30.0)

@@ -41,7 +41,7 @@ def every_call(client: Client) -> dict[str, Callable[[], object]]:
 
 
 def device(folder: Path, key: str) -> Client:
-    policy, network = Policy(keys=[key]), Listing(SURVEY)
+    policy, network = Policy(keys=[key], per="lifetime"), Listing(SURVEY)
     return Client(
         "https://a.example", policy=policy, state=folder, now=Clock(), transport=network, timeout=1
     )

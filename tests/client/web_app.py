@@ -16,7 +16,7 @@ from tests.eventually import PATIENCE
 surveys.FETCH_SECONDS = database.LOCK_WAIT_SECONDS = PATIENCE  # the machine may be busy
 client = Client(
     os.environ["SERVER"],
-    policy=Policy(keys=[os.environ["POLICY_KEY"]]),
+    policy=Policy(keys=[os.environ["POLICY_KEY"]], per="lifetime", max_epsilon_per_survey="6"),
     state=os.environ["STATE"],
     now=lambda: datetime(2026, 12, 10, 12, tzinfo=UTC),
 )

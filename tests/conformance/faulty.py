@@ -578,6 +578,16 @@ def trims_texts() -> Adapter:
     return Trimming()
 
 
+@fault("rounds_are_drawn_as_in_the_vectors")
+def draws_for_the_survey_of_another_name() -> Adapter:
+    class Renamed(Adapter):
+        def participation(self, document: str, round: int, key: str, budget: str) -> Message:  # noqa: A002
+            other = document.replace('"name": "', '"name": "my-', 1)
+            return super().participation(other, round, key, budget)
+
+    return Renamed()
+
+
 @fault("envelope_ids_equal_those_of_the_vectors")
 def counts_rounds_big_endian() -> Adapter:
     class Swapped(Adapter):

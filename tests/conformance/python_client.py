@@ -15,10 +15,11 @@ from deniable.client.net import surveys, uploader
 from deniable.client.state import database
 from deniable.shared.envelope import envelope_id
 from deniable.shared.errors import DeniableError
-from deniable.shared.privacy.epsilon import Epsilon
+from deniable.shared.privacy.epsilon import Epsilon, parse_billionths
 from deniable.shared.privacy.mechanism import Mechanism
 from deniable.shared.privacy.mechanisms import mechanisms
 from deniable.shared.survey.document import parse_document, parse_toml
+from deniable.shared.survey.participation import drawn_in
 from tests.asked import position
 from tests.eventually import PATIENCE
 from tests.survey_texts import question as in_toml
@@ -103,6 +104,13 @@ class Adapter:
         survey = parse_document(document.encode())
         number = survey.round_of(date.fromisoformat(day))
         return {"round": number, "accepted_until": int(survey.taken_until(number).timestamp())}
+
+    def participation(self, document: str, round: int, key: str, budget: str) -> Message:  # noqa: A002
+        survey = parse_document(document.encode())
+        if (block := survey.block_of(round)) is None:
+            return {"drawn": None}
+        count = block.answered(survey.round_billionths, parse_billionths(budget))
+        return {"drawn": sorted(drawn_in(block, bytes.fromhex(key), survey.name, count))}
 
     def envelope_id(self, key: str, survey: str, round: int) -> Message:  # noqa: A002 - its key
         return {"id": envelope_id(bytes.fromhex(key), survey, round).hex()}

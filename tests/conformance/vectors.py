@@ -1,6 +1,6 @@
 """Checks of the vectors, draw by draw, for clients that support these operations.
 
-They are `randomize`, `integers`, `question`, `place`, `round` and `envelope_id`.
+They are `randomize`, `integers`, `question`, `place`, `round`, `participation` and `envelope_id`.
 
 A client may draw in any way that has the right probabilities. If it replies `unsupported` to every
 vector of an operation, the check does not apply.
@@ -48,6 +48,7 @@ RESULTS = {
     "envelope_id": ("id",),
     "place": ("placed",),
     "round": ("round", "accepted_until", "period"),
+    "participation": ("drawn", "day", "quarter", "rounds", "count"),
 }
 
 
@@ -102,6 +103,11 @@ def days_are_in_the_rounds_of_the_vectors(stage: Stage) -> None:
     dated = [vector | {"document": documents[vector["period"]]} for vector in vectors]
     told(stage, "round", "round", dated)
     told(stage, "round", "accepted_until", dated)
+
+
+@check("vectors")
+def rounds_are_drawn_as_in_the_vectors(stage: Stage) -> None:
+    told(stage, "participation", "drawn", read("participation.json"))
 
 
 @check("vectors")

@@ -158,7 +158,7 @@ def test_an_answer_is_sent_in_the_round_of_its_day(
 ) -> None:
     survey = asking(period)
     published, transport = here.publish(survey), Recorder(here)
-    policy = Policy(keys=[PUBLIC], max_epsilon_per_round="1", max_epsilon="1000")
+    policy = Policy(keys=[PUBLIC], max_epsilon_per_round="1", per="lifetime")
     client = Client(
         "https://stats.example.org",
         policy=policy,

@@ -45,7 +45,13 @@ def setting(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Setting]:
 
 
 def device(setting: Setting, state: Path) -> Client:
-    policy = Policy(keys=[setting.key], max_epsilon_per_round="60", max_epsilon="120")
+    policy = Policy(
+        keys=[setting.key],
+        max_epsilon_per_round="60",
+        max_epsilon_per_survey="120",
+        max_epsilon="120",
+        per="lifetime",
+    )
     client = Client(setting.server.url, policy=policy, state=state)
     client.consent(True)
     return client

@@ -104,7 +104,9 @@ def is_a_codeword(asked: Any, added: np.ndarray[Any, Any]) -> bool:
 def answer_on_a_device(here: World, published: PublishedSurvey, folder: Path) -> None:
     asked, *others = published.survey.questions
     first = iter([0] if others else [])
-    policy = Policy(keys=[PUBLIC], max_epsilon_per_round="8", max_epsilon="8")
+    policy = Policy(
+        keys=[PUBLIC], max_epsilon_per_round="8", max_epsilon_per_survey="8", per="lifetime"
+    )
     client = Client(
         "https://stats.example.org",
         policy=policy,

@@ -92,7 +92,7 @@ def one_device(
     weights: list[float], person: Person, number: int,
 ) -> None:  # fmt: skip
     """Let one person's client answer on this day, with the call in the README."""
-    policy = Policy(keys=[PUBLIC], questions={"gradient": "vector"}, max_epsilon_per_round="2")
+    policy = Policy(keys=[PUBLIC], questions={"gradient": "vector"}, per="lifetime")
     day = NOON + timedelta(days=number - published.survey.last_round)
     client = Client(
         "https://stats.example.org", policy=policy, state=folder, now=lambda: day,

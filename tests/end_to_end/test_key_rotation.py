@@ -44,7 +44,8 @@ def test_both_keys_ship_before_the_new_one_signs_and_the_old_one_retires(tmp_pat
     with running_server(tmp_path / "data") as server:
 
         def device(name: str, *keys: str) -> Client:
-            policy = Policy(keys=list(keys), max_epsilon_per_round="5", max_epsilon="50")
+            caps = {"max_epsilon_per_round": "5", "max_epsilon_per_survey": "5"}
+            policy = Policy(keys=list(keys), max_epsilon="50", per="lifetime", **caps)  # type: ignore[arg-type] # texts
             client = Client(server.url, policy=policy, state=tmp_path / name)
             client.consent(True)
             return client

@@ -7,6 +7,7 @@ import io
 import random
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -30,6 +31,8 @@ COLOUR = question("colour", "text", "8", length=4, buckets=1_024)
 HOSTILE = "=<b>"
 ANSWERS = [*["blue"] * 45, *[HOSTILE] * 30, *(f"{n:04d}" for n in range(15))]
 
+CAPS: Any = {"max_epsilon_per_round": "8", "max_epsilon_per_survey": "8", "per": "lifetime"}
+
 
 @pytest.fixture
 def here(tmp_path: Path) -> Iterator[World]:
@@ -46,7 +49,9 @@ def client(here: World, folder: Path, epsilon: str = "8") -> Client:
         keys=[PUBLIC],
         questions={"colour": "text"},
         max_epsilon_per_round=epsilon,
+        max_epsilon_per_survey="100",
         max_epsilon="100",
+        per="lifetime",
     )
     made = Client(
         "https://stats.example.org",
@@ -70,7 +75,7 @@ def test_frequent_texts_are_found_from_the_reports_of_clients(tmp_path: Path) ->
     data = tmp_path / "data"
     published = asked_json("survey", "publish", str(tmp_path / "survey.toml"), "--data", str(data))
     with running_server(data) as server:
-        policy = Policy(keys=[published["key"]], max_epsilon_per_round="8", max_epsilon="8")
+        policy = Policy(keys=[published["key"]], **CAPS)
         device = Client(
             server.url, policy=policy, state=tmp_path / "devices", send_within=0, draw=draw
         )
@@ -157,7 +162,7 @@ def test_an_app_that_has_not_declared_texts_does_not_answer_them(
     here: World, tmp_path: Path
 ) -> None:
     published = ask(here)
-    policy = Policy(keys=[PUBLIC], questions={"colour": "choice"}, max_epsilon_per_round="8")
+    policy = Policy(keys=[PUBLIC], questions={"colour": "choice"}, **CAPS)
     device = Client(
         "https://stats.example.org",
         policy=policy,

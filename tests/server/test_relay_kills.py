@@ -203,7 +203,7 @@ def test_a_real_client_s_report_passes_through_a_relay(tmp_path: Path) -> None:
     try:
         with Client(
             server.url,
-            policy=Policy(keys=[PUBLIC], questions={"browser": "choice"}),
+            policy=Policy(keys=[PUBLIC], questions={"browser": "choice"}, per="lifetime"),
             state=tmp_path / "state",
             send_within=0.0,
             relay=relay.url,

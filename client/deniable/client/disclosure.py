@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, field
 from datetime import date
 from typing import TYPE_CHECKING, Any
@@ -20,8 +20,15 @@ from deniable.client.state.database import State
 from deniable.client.state.ledger import Consent, Identity, Ledger, count_others, read_ledger
 from deniable.client.state.outbox import HistoryEntry, ReportedSymbol, history_of
 from deniable.shared.privacy.epsilon import decimal_text
+from deniable.shared.survey.document import quarter_of
+from deniable.shared.survey.participation import (
+    LIFETIME,
+    answered_per_block,
+    next_quarter,
+)
 
 if TYPE_CHECKING:
+    from deniable.client.net.surveys import Found
     from deniable.shared.privacy.mechanism import Draw
     from deniable.shared.survey.document import Report, Survey
     from deniable.shared.survey.kinds.base import Question
@@ -126,16 +133,21 @@ def _question(question: Question, told: QuestionText) -> DescribedQuestion:
 
 
 def _reports(survey: Survey, policy: Policy) -> int:
-    """Return the number of reports with fresh noise that the app's limit allows."""
-    return min(survey.draws, policy.total_cap // survey.round_billionths)
+    """Return the number of reports with fresh noise that the app's limits allow."""
+    if policy.renews:
+        return max(1, sum(answered_per_block(survey, policy.survey_cap)))
+    cap = min(policy.total_cap, policy.survey_cap)
+    return min(survey.draws, cap // survey.round_billionths)
 
 
 def _caps(survey: Survey, policy: Policy, texts: Texts) -> str:
-    """Describe the budget of all rounds, or of those that the app's own limit allows."""
+    """Describe the budget of the rounds that the app's own limits allow."""
     asked, limit = survey.round_billionths, policy.total_cap
-    if asked > policy.round_cap:
-        cap = decimal_text(policy.round_cap)
+    if policy.excess(survey):
+        cap = decimal_text(min(policy.round_cap, policy.survey_cap))
         return texts["caps_refused"].format(asked=decimal_text(asked), limit=cap)
+    if policy.renews:
+        return _renewed_caps(survey, policy, texts)
     draws = _reports(survey, policy)
     answered = min(survey.rounds, draws * survey.repeat_rounds)
     span = texts["each_span" if survey.repeats else "each_round"]
@@ -148,6 +160,16 @@ def _caps(survey: Survey, policy: Policy, texts: Texts) -> str:
     if answered == survey.rounds:
         return caps
     return f"{caps} {texts['caps_end'].format(answered=answered, rounds=survey.rounds)}"
+
+
+def _renewed_caps(survey: Survey, policy: Policy, texts: Texts) -> str:
+    most = max(answered_per_block(survey, policy.survey_cap))
+    used, limit = most * survey.round_billionths, policy.total_cap
+    caps = texts["caps_renewed"].format(used=decimal_text(used), limit=decimal_text(limit))
+    blocks = answered_per_block(survey, survey.lifetime_billionths)  # every round is answered
+    if sum(blocks) == _reports(survey, policy):
+        return caps
+    return f"{caps} {texts['caps_drawn'].format(answered=most)}"
 
 
 def _shown(text: str) -> str:
@@ -232,30 +254,77 @@ class QuestionBudget:
 
 
 @dataclass(frozen=True)
+class SurveyBudget:
+    """Budget of a survey that is open, and the first day on which an answer can be charged."""
+
+    name: str
+    spent: str
+    left: str  # never more than the total that is left
+    next_answer: date | None  # None: this survey is not answered again
+
+
+@dataclass(frozen=True)
 class Budget:
-    """The ε spent and left, as exact decimal text."""
+    """The ε spent and left, as exact decimal text, since the budget was renewed."""
 
     spent: str
     left: str
     questions: tuple[QuestionBudget, ...] = ()
+    surveys: tuple[SurveyBudget, ...] = ()
+    cap: str = ""
+    renews: date | None = None  # None: it never does
 
     @property
     def text(self) -> str:
         """Budget for a screen, in lines."""
-        lines = [f"Spent: ε {self.spent} over all surveys and rounds; left: ε {self.left}."]
+        over, renewed = "over all surveys and rounds", ""
+        if self.renews:
+            over = f"of at most {self.cap} in this quarter"
+            renewed = f" The budget renews on {self.renews}."
+        lines = [f"Spent: ε {self.spent} {over}; left: ε {self.left}.{renewed}"]
         questions = (f"    {q.name}: ε {q.spent} spent, ε {q.left} left" for q in self.questions)
-        return "\n".join([*lines, *questions])
+        surveys = (
+            f"    survey {s.name}: ε {s.spent} spent, ε {s.left} left; "
+            + (f"next answer from {s.next_answer}" if s.next_answer else "no further answer")
+            for s in self.surveys
+        )
+        return "\n".join([*lines, *questions, *surveys])
 
 
-def budget(ledger: Ledger, policy: Policy) -> Budget:
-    """Return the budget under this policy. If an earlier policy allowed more, nothing is left."""
-    left, cap = max(0, policy.total_cap - ledger.total), policy.question_cap
-    questions = []
-    for name in sorted({*ledger.questions, *(policy.questions or ())}):
-        spent = ledger.questions.get(name, 0)
-        rest = left if cap is None else min(left, max(0, cap - spent))
-        questions.append(QuestionBudget(escaped(name), decimal_text(spent), decimal_text(rest)))
-    return Budget(decimal_text(ledger.total), decimal_text(left), tuple(questions))
+def budget(
+    ledger: Ledger,
+    policy: Policy,
+    today: date,
+    plans: Sequence[tuple[Found, date | None]] = (),
+) -> Budget:
+    """Return the budget under this policy. If an earlier policy allowed more, nothing is left.
+
+    `plans` are the open surveys, each with the first day on which an answer can be charged.
+    """
+    spent = ledger.spent(quarter_of(today) if policy.renews else LIFETIME)
+    left = max(0, policy.total_cap - spent.total)
+
+    def rest(used: int, cap: int | None) -> tuple[str, str]:
+        room = left if cap is None else min(left, max(0, cap - used))
+        return decimal_text(used), decimal_text(room)
+
+    surveys = []
+    for listed, day in plans:
+        used = spent.surveys.get((listed.survey.name, listed.key), 0)
+        name = _shown(listed.survey.name)
+        surveys.append(SurveyBudget(name, *rest(used, policy.survey_cap), day))
+    questions = [
+        QuestionBudget(escaped(name), *rest(spent.questions.get(name, 0), policy.question_cap))
+        for name in sorted({*spent.questions, *(policy.questions or ())})
+    ]
+    return Budget(
+        decimal_text(spent.total),
+        decimal_text(left),
+        tuple(questions),
+        tuple(surveys),
+        decimal_text(policy.total_cap),
+        next_quarter(today) if policy.renews else None,
+    )
 
 
 # The reports of this device

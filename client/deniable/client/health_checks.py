@@ -27,6 +27,7 @@ from deniable.client.state.database import NEW_INSTALL, State
 from deniable.client.state.ledger import Identity
 from deniable.shared.cli.verb import Finding
 from deniable.shared.errors import DeniableError, StoreUnusable, UntrustedSurvey
+from deniable.shared.privacy.epsilon import decimal_text
 from deniable.shared.survey.document import Survey
 
 MAX_CLOCK_DRIFT = timedelta(minutes=5)
@@ -155,9 +156,13 @@ def check_folder(folder: str, max_epsilon: str, person: str | None = None) -> It
     if shown.others:
         others = f"{shown.others} more in this folder; choose one with --person ID"
         yield Finding("people", True, others)
-    left = budget(shown.ledger, policy)
-    fix = "no further survey is answered, because the cap is reached" if left.left == "0" else ""
-    yield Finding("budget", True, f"ε {left.spent} spent, ε {left.left} of {max_epsilon} left", fix)
+    left = budget(shown.ledger, policy, datetime.now(UTC).date())
+    fix = f"no survey is answered before {left.renews}: the cap is reached"
+    says = (
+        f"ε {left.spent} spent this quarter, ε {left.left} of {max_epsilon} left; "
+        f"ε {decimal_text(shown.ledger.total)} spent in all"
+    )
+    yield Finding("budget", True, says, fix if left.left == "0" else "")
     waiting = sum(entry.delivery == "waiting" for entry in shown.entries)
     made = f"{len(shown.entries)} made, {waiting} of them waiting to be sent"
     yield Finding("reports", True, made)

@@ -14,9 +14,8 @@ from deniable.client.state.ledger import (
     SHOW,
     Consent,
     Identity,
-    Ledger,
     is_on,
-    read_ledger,
+    make_participation_key,
     write_setting,
 )
 from deniable.shared.errors import InvalidAnswer, StoreUnusable
@@ -89,7 +88,9 @@ class Person:
             with self._state.transaction(create=True) as db:
                 person = self._consent.identity.person(db)
                 write_setting(db, person, "consent", "yes" if given else "no")
-                if not given:
+                if given:
+                    make_participation_key(db, person)
+                else:
                     outbox.withdraw_all(db, person)
         except UNUSABLE as error:
             self._consent.unkept = str(error) if given else ""
@@ -177,14 +178,16 @@ class Person:
 
     @signal_safe
     def budget(self) -> Budget | Outcome:
-        """Return the ε spent and left, in total and per question. Needs no network."""
+        """Return the ε spent and left, in total, per survey and per question. Needs no network.
+
+        For each survey of the list on disk that is open, it has the first day on which an answer
+        can be queued.
+        """
         try:
             from deniable.client.disclosure import budget
 
-            if not self._state.begun:
-                return budget(Ledger(), self._policy)
-            with self._state.read() as db:
-                return budget(read_ledger(db, self._consent.identity.person(db)), self._policy)
+            spent, today, plans = self._pipeline.spending(self._consent)
+            return budget(spent, self._policy, today, plans)
         except UNUSABLE as error:
             return Outcome("unavailable", str(error))
 

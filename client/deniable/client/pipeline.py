@@ -27,7 +27,6 @@ from deniable.client.policy import Settings
 from deniable.client.state import Transaction, drafts, ledger, outbox
 from deniable.client.state.database import UNUSABLE, State, StateBlocked
 from deniable.client.state.ledger import NOT_GIVEN, Consent, overruled
-from deniable.shared.privacy.epsilon import decimal_text
 from deniable.shared.survey.labels import drawn_arm
 
 if TYPE_CHECKING:
@@ -99,6 +98,35 @@ class AnswerPipeline:
         )
         return drawn_arm(outbox.survey_key(db, person, found.id, until), found.survey.arms)
 
+    def spending(
+        self, consent: Consent
+    ) -> tuple[ledger.Ledger, date, list[tuple[Found, date | None]]]:
+        """Return a person's ledger, today, and the next day of each open survey of the list."""
+        today = self._now().astimezone(UTC).date()
+        if not self.state.begun:
+            return ledger.Ledger(), today, []
+        with self.state.read() as db:
+            person = consent.identity.person(db)
+            spent = ledger.read_ledger(db, person)
+            if consent.obstacle(db):
+                return spent, today, []
+            seen, obstacle = self._surveys.seen(db), self._policy_obstacle
+            listed = self._surveys.open_on_disk(When(today), seen, obstacle)
+            plans = [(entry, self._next_answer(db, person, entry, today)) for entry in listed]
+            return spent, today, plans
+
+    def _next_answer(
+        self, db: Transaction, person: bytes, found: Found, today: date
+    ) -> date | None:
+        """Return the first day on which an answer of the person can be charged, or None."""
+        survey, key = found.survey, ledger.participation_key(db, person)
+        spent, ids = ledger.read_ledger(db, person), (found.id, *found.same)
+        for first in self.policy.answered_rounds(survey, survey.round_of(today), key):
+            charged = any(ledger.is_charged(db, person, id_, first) for id_ in ids)
+            if not charged and not spent.obstacle(_charge_of(found, first), self.policy):
+                return max(today, _first_day(survey, first))
+        return None
+
     def _charged(
         self, consent: Consent, wanted: str, when: When, obstacle: Obstacle
     ) -> ChargedRound | Outcome:
@@ -134,25 +162,22 @@ class AnswerPipeline:
             return None
         with self.state.transaction(durable=False) as db:  # its connection has read the ledger
             person = consent.identity.person(db)
+            if undrawn := self._undrawn(db, person, found, round_):
+                return undrawn
             later = self._later(db, person, found, when)
             return later or self._refusal(db, person, found, round_)
 
     def _obstacle(self, names: Collection[str], survey: Survey) -> str | None:
         """Return the reason to refuse a survey, from names, kinds and caps only."""
-        asked, cap = survey.round_billionths, self.policy.round_cap
-        if asked > cap:
-            allowed = f"and the app allows {decimal_text(cap)}"
-            return (
-                f"survey {survey.name!r} asks for ε {decimal_text(asked)} in one round, {allowed}"
-            )
         if self._relayed and survey.sealed_to is None:
             return f"survey {survey.name!r} is not sealed, and this client sends through a relay"
         return survey.unasked(names) or self._policy_obstacle(survey)
 
     def _policy_obstacle(self, survey: Survey) -> str | None:
-        """Return the reason why the policy refuses a survey's questions or labels."""
+        """Return the reason why the policy refuses a survey's ε, questions or labels."""
         kinds = {question.name: question.kind for question in survey.questions}
-        return self.policy.mismatch(kinds) or self.policy.unlabelled(survey)
+        excess, mismatch = self.policy.excess(survey), self.policy.mismatch(kinds)
+        return excess or mismatch or self.policy.unlabelled(survey)
 
     def _charge(
         self, db: Transaction, consent: Consent, found: Found, when: When
@@ -167,18 +192,20 @@ class AnswerPipeline:
         and draw, and a crash after it loses the round and never repeats it.
         """
         survey, person = found.survey, consent.identity.person(db)
-        costs, total, round_ = survey.costs, survey.round_billionths, when.round_of(survey)
+        round_ = when.round_of(survey)
         assert round_ is not None, "the survey was chosen because it has this round"
         span, again = survey.span_of(round_), None
         if not consent.is_given(db):
             return Outcome("no-consent", NOT_GIVEN)
+        if undrawn := self._undrawn(db, person, found, round_):
+            return undrawn
         if later := self._later(db, person, found, when):
             return later
         if refusal := self._refusal(db, person, found, round_):
             return refusal
         if not ledger.is_charged(db, person, found.id, span[0]):
             spent = ledger.read_ledger(db, person)
-            ledger.write_charge(db, person, spent, found.id, span[0], costs, total)
+            ledger.write_charge(db, person, spent, _charge_of(found, round_))
         else:
             again = ledger.use_kept_report(db, person, found.id, span, round_)
         key = outbox.survey_key(db, person, found.id, survey.taken_until(survey.last_round))
@@ -190,6 +217,20 @@ class AnswerPipeline:
         if charged.is_draft:
             self._put_draft(db, person, charged, when.today)
         return charged
+
+    def _undrawn(self, db: Transaction, person: bytes, found: Found, round_: int) -> Outcome | None:
+        """Return the reason if the person's key does not draw a round, before the ledger is read.
+
+        This depends on the key, the policy, the survey and the round alone.
+        """
+        survey, key = found.survey, ledger.participation_key(db, person)
+        drawn = next(self.policy.answered_rounds(survey, round_, key), None)
+        if drawn == survey.span_of(round_)[0]:
+            return None
+        detail = f"this install does not answer survey {survey.name!r} in round {round_}"
+        if drawn is not None:
+            detail += f"; the next round that it answers begins on {_first_day(survey, drawn)}"
+        return Outcome("not-drawn", detail, found.id, round_)
 
     def _later(
         self, db: Transaction, person: bytes, found: Found, when: When
@@ -281,7 +322,7 @@ class AnswerPipeline:
                 detail = f"{_already(survey, round_)}, under the id {id_}"
                 return Outcome("already-answered", detail, found.id, round_)
         if not ledger.is_charged(db, person, found.id, span[0]):
-            obstacle = spent.obstacle(survey.costs, survey.round_billionths, self.policy)
+            obstacle = spent.obstacle(_charge_of(found, round_), self.policy)
             return Outcome("budget-spent", obstacle, found.id, round_) if obstacle else None
         if not ledger.has_kept_report(db, person, found.id, span, round_):
             return Outcome("already-answered", _already(survey, round_), found.id, round_)
@@ -323,6 +364,18 @@ class AnswerPipeline:
             self.state.postpone(consent.identity, write)
             detail = "a report is ready, and will be sent once it can be written to disk"
         return Outcome("queued", detail, charged.id, round_, report.unfit)
+
+
+def _charge_of(found: Found, round_: int) -> ledger.Charge:
+    """Return the charge of a round, or of its span."""
+    survey = found.survey
+    span, quarter = survey.span_of(round_), survey.quarter_of(round_)
+    costs, total = survey.costs, survey.round_billionths
+    return ledger.Charge(found.id, span[0], quarter, survey.name, found.key, costs, total)
+
+
+def _first_day(survey: Survey, number: int) -> date:
+    return survey.round_starts(number).date()
 
 
 def _first_arm(found: Found | Outcome | None) -> str | None:

@@ -8,16 +8,23 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from functools import cached_property
 from typing import TYPE_CHECKING
 
 from deniable.shared.errors import InvalidEpsilon, InvalidPolicy
-from deniable.shared.privacy.epsilon import parse_billionths
+from deniable.shared.privacy.epsilon import decimal_text, parse_billionths
 from deniable.shared.survey.kinds import KINDS  # imports a kind only when it is used
 from deniable.shared.survey.labels import value_problem
+from deniable.shared.survey.participation import (
+    LIFETIME,
+    MAX_EPSILON,
+    MAX_EPSILON_PER_SURVEY,
+    QUARTER,
+    drawn_rounds,
+)
 
 if TYPE_CHECKING:
     from deniable.shared.privacy.mechanism import Draw
@@ -33,9 +40,14 @@ class Policy:
     keys                      raw Ed25519 public keys in hex; only surveys that they signed are
                               answered
     max_epsilon_per_round     the maximum ε of one survey in one round
-    max_epsilon               the maximum ε that this install, or each person, ever spends
+    max_epsilon_per_survey    the maximum ε of one survey name and signing key in each quarter. It
+                              also decides in how many rounds of the quarter an install answers
+    max_epsilon               the maximum ε that this install, or each person, spends in each
+                              quarter. On the first day of the next quarter, it is renewed
     max_epsilon_per_question  the same for each question name, over all surveys: republishing a
                               question must not refill its budget
+    per                       "quarter"; with "lifetime", the caps hold for ever, every round is
+                              answered until they are reached, and later rounds are missing
     questions                 the questions that the app answers, by name, with the kind of each:
                               "bit", "number", "choice", "text" or "vector". A survey that asks for
                               one of them as another kind is refused before any value is examined
@@ -48,8 +60,10 @@ class Policy:
 
     keys: Collection[str]
     max_epsilon_per_round: str = "2"
-    max_epsilon: str = "6"
+    max_epsilon_per_survey: str = MAX_EPSILON_PER_SURVEY
+    max_epsilon: str = MAX_EPSILON
     max_epsilon_per_question: str | None = None
+    per: str = QUARTER
     surveys: Collection[str] | None = None
     questions: Mapping[str, str] | None = None
     labels: Collection[str] = ()
@@ -62,12 +76,20 @@ class Policy:
         if self.questions is not None:
             object.__setattr__(self, "questions", _kinds(self.questions))
         object.__setattr__(self, "labels", _label_names(self.labels))
-        _ = self.round_cap, self.total_cap, self.question_cap  # refuse mistakes here, not later
+        if self.per not in (QUARTER, LIFETIME):
+            raise InvalidPolicy(f'per: write "{QUARTER}" or "{LIFETIME}", got {self.per!r}')
+        _ = self.round_cap, self.survey_cap, self.total_cap  # refuse mistakes here, not later
+        _ = self.question_cap
 
     @cached_property
     def round_cap(self) -> int:
         """`max_epsilon_per_round` in billionths."""
         return _cap("max_epsilon_per_round", self.max_epsilon_per_round)
+
+    @cached_property
+    def survey_cap(self) -> int:
+        """`max_epsilon_per_survey` in billionths."""
+        return _cap("max_epsilon_per_survey", self.max_epsilon_per_survey)
 
     @cached_property
     def total_cap(self) -> int:
@@ -80,6 +102,32 @@ class Policy:
         if self.max_epsilon_per_question is None:
             return None
         return _cap("max_epsilon_per_question", self.max_epsilon_per_question)
+
+    @property
+    def renews(self) -> bool:
+        """True if the caps hold for a quarter, and rounds are drawn so that they last."""
+        return self.per == QUARTER
+
+    def excess(self, survey: Survey) -> str | None:
+        """Return why the ε of one round of a survey is above a cap, or None."""
+        asked = survey.round_billionths
+        for cap, extent in ((self.round_cap, "in one round"), (self.survey_cap, "for one survey")):
+            if asked > cap:
+                return (
+                    f"survey {survey.name!r} asks for ε {decimal_text(asked)} in one round, and "
+                    f"the app allows {decimal_text(cap)} {extent}"
+                )
+        return None
+
+    def answered_rounds(self, survey: Survey, number: int, key: bytes) -> Iterator[int]:
+        """Yield the rounds, or first rounds of spans, that a person answers, from this one on.
+
+        They are drawn from the person's key, unless the caps hold for ever.
+        """
+        if self.renews:
+            return drawn_rounds(survey, number, key, self.survey_cap)
+        first = survey.span_of(number)[0]
+        return iter(range(first, survey.last_round + 1, survey.repeat_rounds))
 
     def allows(self, survey: str) -> bool:
         """Return whether the policy pins this survey, or none at all."""

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from deniable.shared.cli.verb import Verb, add_json, show
 from deniable.shared.errors import WrongUse
+from deniable.shared.survey.participation import LIFETIME, QUARTER
 
 if TYPE_CHECKING:
     from deniable.client import Client, Outcome
@@ -27,13 +28,14 @@ of the machine can see a command line: name=- reads that value from standard inp
 reads all of them as one JSON object.
 
 Exit codes, whatever the answers are:
-  0  queued (and sent, unless stated otherwise), or already answered in this round
+  0  queued (and sent, unless stated otherwise), already answered, or not drawn for this round
   1  budget-spent, closed, no-survey or no-consent
   2  wrong use
   3  refused, or unavailable: no list of surveys, or a state that cannot be used
 """
 MAX_DIGITS = 1_000  # Python refuses longer numbers, so the value would decide the exit code
-EXIT_CODES = {"queued": 0, "already-answered": 0, "refused": 3, "unavailable": 3}
+EXIT_CODES = {"queued": 0, "already-answered": 0, "not-drawn": 0, "refused": 3, "unavailable": 3}
+CAPS = ("max_epsilon", "max_epsilon_per_survey", "max_epsilon_per_round", "per")
 
 
 def arguments(parser: ArgumentParser) -> None:
@@ -50,8 +52,14 @@ def arguments(parser: ArgumentParser) -> None:
         metavar="DIR",
         help=f"the state folder ({DEFAULT_FOLDER})",
     )
-    parser.add_argument("--max-epsilon", metavar="E", help="the maximum ε to spend in this folder")
+    parser.add_argument(
+        "--max-epsilon", metavar="E", help="the maximum ε to spend in this folder each quarter"
+    )
+    parser.add_argument("--max-epsilon-per-survey", metavar="E", help="the same for one survey")
     parser.add_argument("--max-epsilon-per-round", metavar="E", help="the same for one round")
+    parser.add_argument(
+        "--per", choices=(QUARTER, LIFETIME), help="how long these limits hold (quarter)"
+    )
     parser.add_argument(
         "--ca", metavar="FILE", help="a file of certificates that replaces the usual authorities"
     )
@@ -72,7 +80,7 @@ def run(args: Namespace) -> int:
     from deniable.client import Client, Policy
 
     answers = _given_answers(args.answers)
-    given = {name: getattr(args, name) for name in ("max_epsilon", "max_epsilon_per_round")}
+    given = {name: getattr(args, name) for name in CAPS}
     policy = Policy(args.key, **{name: cap for name, cap in given.items() if cap is not None})
     network = {"ca": args.ca, "proxy": args.proxy, "timeout": args.timeout}
     network["allow_ci"] = args.allow_ci
@@ -135,9 +143,10 @@ def _ask_for_consent(client: Client, args: Namespace, policy: Policy) -> None:
         if client.consented is None and isinstance(client.budget(), Budget):  # it can be read
             raise WrongUse("no one has agreed yet: run this once on a terminal, or pass --yes")
         return
+    of_quarter = " of one quarter" * policy.renews
     print(
         f"Answer surveys of {args.server} from this device? Each answer is randomized first.\n"
-        f"For someone who sees every report, {suspicion_growth(policy.total_cap)}.",
+        f"For someone who sees every report{of_quarter}, {suspicion_growth(policy.total_cap)}.",
         file=sys.stderr,
     )
     with suppress(EOFError):  # no choice

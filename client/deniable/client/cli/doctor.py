@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 from deniable.shared.cli.verb import Finding, Verb, add_json, show_findings
 from deniable.shared.errors import WrongUse
+from deniable.shared.survey.participation import MAX_EPSILON
 
 MAX_TIMEOUT_SECONDS = 3_600
 
@@ -20,7 +21,8 @@ def arguments(parser: ArgumentParser) -> None:
     )
     parser.add_argument("--state", metavar="DIR", help="check an app's state folder")
     parser.add_argument("--person", metavar="ID", help="the app's id of a person in that folder")
-    parser.add_argument("--max-epsilon", default="6", metavar="E", help="the app's cap (6)")
+    cap = "the app's cap of a quarter (%(default)s)"
+    parser.add_argument("--max-epsilon", default=MAX_EPSILON, metavar="E", help=cap)
     parser.add_argument("--ca", metavar="FILE", help="trust only the authorities in FILE")
     parser.add_argument("--proxy", metavar="URL", help="an HTTP proxy")
     parser.add_argument(

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import date
@@ -77,6 +77,7 @@ class Found:
     survey: Survey
     same: tuple[str, ...] = ()  # ids of other surveys of this name with the same questions
     shared: tuple[str, ...] = ()  # those of them whose drafts this survey may redraw
+    key: str = ""  # that signed it
 
 
 @dataclass(frozen=True)
@@ -148,6 +149,15 @@ class Surveys:
             return Outcome("unavailable", "no list of surveys is on disk; call prefetch() first")
         return self._choose(seen.kept, wanted, when, obstacle)[0]
 
+    def open_on_disk(self, when: When, seen: Seen, obstacle: Obstacle) -> Iterator[Found]:
+        """Yield the listed surveys that may be answered, as far as they are judged in a second."""
+        end = time.thread_time() + JUDGE_SECONDS
+        for name in dict.fromkeys(entry.name for entry in seen.kept.surveys if entry.document):
+            if time.thread_time() > end:
+                return
+            if isinstance(found := self.on_disk(name, when, seen, obstacle), Found):
+                yield found
+
     def prefetch(self, seen: Seen, timeout: float) -> bool:
         """Fetch a list unless a fresh one is on disk. Return whether a fresh one is there."""
         if seen.kept.is_fresh(self._now(), FRESH_SECONDS):
@@ -205,7 +215,7 @@ class Surveys:
             others = [(e.id, s) for e, s in sound if e.id != entry.id]
             same = tuple(id_ for id_, other in others if survey.asks_the_same(other))
             shared = tuple(id_ for id_, other in others if survey.shares_drafts_with(other))
-            return Found(entry.id, survey, same, shared)
+            return Found(entry.id, survey, same, shared, entry.key)
         if answerable:
             return Outcome("refused", obstacle(survey) or "", entry.id)
         closed = "was closed by its owner" if entry.state != "open" else when.obstacle(survey)

@@ -9,10 +9,12 @@ and shown by no `repr`.
 A round is charged before its noise is drawn. Each person, survey and round is one row, written
 once, with the cost of each question. Where the whole is not the sum of the costs, it is stored
 under TOTAL. Totals are sums over the rows, in whole billionths of ε, so no total can drift from the
-charges. Every row carries a seal: a hash of itself and the previous seal in that person's ledger;
-the first seal covers the person. The number of rows and the last seal are stored separately. So a
-row that was changed, lost, reordered or repeated makes the ledger unreadable, and an unreadable
-ledger means no report.
+charges. A row belongs to the calendar quarter in which its round begins, and the app's caps hold
+for the sums of each quarter: in total, per question name, and per survey name and signing key.
+Every row carries a seal: a hash of itself and the previous seal in that person's ledger; the first
+seal covers the person. The number of rows and the last seal are stored separately. So a row that
+was changed, lost, reordered or repeated makes the ledger unreadable, and an unreadable ledger means
+no report.
 
 A person's rows are read when a connection first charges that person, and again after another
 connection has written. As long as no other connection writes, a charge takes constant time.
@@ -46,7 +48,7 @@ import hashlib
 import json
 import os
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal
 
@@ -55,6 +57,7 @@ from deniable.client.policy import Policy
 from deniable.client.state import Transaction
 from deniable.shared.errors import InvalidPerson, StoreUnusable
 from deniable.shared.privacy.epsilon import decimal_text
+from deniable.shared.survey.participation import LIFETIME
 
 if TYPE_CHECKING:
     from deniable.shared.envelope import Envelope
@@ -81,6 +84,7 @@ CHANGED = "another program changed the ledger, so the ε already spent is unknow
 Setting = Literal[
     "consent",  # "yes" or "no"
     "dropped",  # number of reports dropped because too many were waiting
+    "participation",  # the key that draws the rounds to answer, in hex
 ]
 
 
@@ -186,7 +190,47 @@ def write_setting(db: Transaction, person: bytes, name: Setting, value: str) -> 
     db.execute("INSERT OR REPLACE INTO settings VALUES (?, ?, ?)", (person, name, value))
 
 
+def make_participation_key(db: Transaction, person: bytes) -> None:
+    """Make the key that draws a person's rounds, unless there is one."""
+    row = (person, "participation", os.urandom(KEY_BYTES).hex())
+    db.execute("INSERT OR IGNORE INTO settings VALUES (?, ?, ?)", row)
+
+
+def participation_key(db: Transaction, person: bytes) -> bytes:
+    key = bytes.fromhex(read_setting(db, person, "participation") or "")
+    if len(key) != KEY_BYTES:
+        raise ValueError("the key that draws the rounds is damaged")
+    return key
+
+
 # The ledger
+
+
+@dataclass(frozen=True)
+class Charge:
+    """Cost of one round, or of a span under its first round."""
+
+    survey: str  # the survey's id
+    round: int
+    quarter: str  # in which the round begins
+    name: str  # the survey's name
+    key: str  # that signed the survey
+    costs: Mapping[str, int]  # billionths by question name
+    total: int
+
+
+@dataclass(frozen=True)
+class Spent:
+    """The sums of some charges, in billionths of ε."""
+
+    total: int = 0
+    questions: Mapping[str, int] = field(default_factory=dict)  # by name
+    surveys: Mapping[tuple[str, str], int] = field(default_factory=dict)  # by name and signing key
+
+    def plus(self, charge: Charge) -> Spent:
+        surveys = Counter(self.surveys) + Counter({(charge.name, charge.key): charge.total})
+        questions = Counter(self.questions) + Counter(charge.costs)
+        return Spent(self.total + charge.total, questions, surveys)
 
 
 @dataclass(frozen=True)
@@ -194,19 +238,43 @@ class Ledger:
     """All charges of a person, as read within one transaction."""
 
     charges: int = 0
-    questions: Mapping[str, int] = field(default_factory=dict)  # billionths by question name
-    total: int = 0
+    sums: Mapping[str, Spent] = field(default_factory=dict)  # by quarter, and under LIFETIME
     seal: str = ""
 
-    def obstacle(self, costs: Mapping[str, int], total: int, policy: Policy) -> str | None:
-        """Return the reason why these costs exceed the policy's caps, or None if they fit."""
-        if self.total + total > policy.total_cap:
-            return _sentence("this install", self.total, total, policy.total_cap)
-        cap = policy.question_cap
-        for name, cost in costs.items():
-            spent = self.questions.get(name, 0)
-            if cap is not None and spent + cost > cap:
-                return _sentence(f"question {name!r}", spent, cost, cap)
+    def spent(self, block: str) -> Spent:
+        """Return what was spent in a quarter, or under LIFETIME in all of them."""
+        return self.sums.get(block, Spent())
+
+    @property
+    def total(self) -> int:
+        return self.spent(LIFETIME).total
+
+    @property
+    def questions(self) -> Mapping[str, int]:
+        return self.spent(LIFETIME).questions
+
+    def plus(self, charge: Charge, seal: str) -> Ledger:
+        blocks = (charge.quarter, LIFETIME)
+        sums = {block: self.spent(block).plus(charge) for block in blocks}
+        return Ledger(self.charges + 1, {**self.sums, **sums}, seal)
+
+    def obstacle(self, charge: Charge, policy: Policy) -> str | None:
+        """Return the reason why a charge exceeds the policy's caps, or None if it fits."""
+        block = charge.quarter if policy.renews else LIFETIME
+        spent, extent = self.spent(block), f" in {block}" * policy.renews
+        of_survey = spent.surveys.get((charge.name, charge.key), 0)
+        limits = [
+            ("this install", spent.total, charge.total, policy.total_cap),
+            (f"survey {charge.name!r}", of_survey, charge.total, policy.survey_cap),
+        ]
+        if (cap := policy.question_cap) is not None:
+            limits += (
+                (f"question {name!r}", spent.questions.get(name, 0), cost, cap)
+                for name, cost in charge.costs.items()
+            )
+        for spender, before, asked, limit in limits:
+            if before + asked > limit:
+                return _sentence(spender, before, asked, limit, extent)
         return None
 
 
@@ -239,28 +307,18 @@ def has_gap(db: Transaction) -> bool:
     return bool(charges != count_charges(db))
 
 
-def write_charge(
-    db: Transaction,
-    person: bytes,
-    ledger: Ledger,
-    survey: str,
-    round_number: int,
-    costs: Mapping[str, int],
-    total: int,
-) -> int:
-    """Write one charge, and return the number of charges of all people."""
-    whole = {} if total == sum(costs.values()) else {TOTAL: total}
-    number, text = count_charges(db) + 1, json.dumps(dict(costs) | whole)
-    seal = _seal(ledger.seal, survey, round_number, text)
+def write_charge(db: Transaction, person: bytes, ledger: Ledger, charge: Charge) -> None:
+    whole = {} if charge.total == sum(charge.costs.values()) else {TOTAL: charge.total}
+    text = json.dumps(dict(charge.costs) | whole)
+    row = (charge.survey, charge.round, charge.quarter, charge.name, charge.key, text)
+    after = ledger.plus(charge, _seal(ledger.seal, row))
     db.execute(
-        "INSERT INTO charges VALUES (?, ?, ?, ?, ?, ?)",
-        (number, person, survey, round_number, text, seal),
+        "INSERT INTO charges VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
+        (count_charges(db) + 1, person, *row, after.seal),
     )
-    questions = Counter(ledger.questions) + Counter(costs)
-    after = Ledger(ledger.charges + 1, questions, ledger.total + total, seal)
     _cache(db, person, after)
-    db.execute("INSERT OR REPLACE INTO ledgers VALUES (?, ?, ?)", (person, after.charges, seal))
-    return number
+    values = (person, after.charges, after.seal)
+    db.execute("INSERT OR REPLACE INTO ledgers VALUES (?, ?, ?)", values)
 
 
 @dataclass(frozen=True, repr=False)
@@ -305,22 +363,25 @@ def has_kept_report(
 
 
 def _verified(db: Transaction, person: bytes) -> Ledger:
-    questions, total, seal, charges = Counter[str](), 0, person.hex(), 0
+    ledger = Ledger(seal=person.hex())
     rows = db.execute(
-        "SELECT survey, round, costs, seal FROM charges WHERE person = ? ORDER BY number", (person,)
+        "SELECT survey, round, quarter, name, key, costs, seal FROM charges WHERE person = ?"
+        " ORDER BY number",
+        (person,),
     )
-    for charges, (survey, round_number, costs, sealed) in enumerate(rows, 1):  # noqa: B007
-        seal = _seal(seal, survey, round_number, costs)
-        if sealed != seal:
+    for *row, sealed in rows:
+        if sealed != _seal(ledger.seal, row):
             raise StoreUnusable(CHANGED)
-        charged = json.loads(costs)
-        whole = charged.pop(TOTAL, None)
-        total += sum(charged.values()) if whole is None else whole
-        questions.update(charged)
+        survey, round_number, quarter, name, key, text = row
+        costs = json.loads(text)
+        whole = costs.pop(TOTAL, None)
+        total = sum(costs.values()) if whole is None else whole
+        charge = Charge(survey, round_number, quarter, name, key, costs, total)
+        ledger = ledger.plus(charge, sealed)
     last = db.execute("SELECT charges, seal FROM ledgers WHERE person = ?", (person,)).fetchone()
-    if (last or (0, person.hex())) != (charges, seal):
+    if (last or (0, person.hex())) != (ledger.charges, ledger.seal):
         raise StoreUnusable(CHANGED)
-    return Ledger(charges, questions, total, seal)
+    return ledger
 
 
 def _cache(db: Transaction, person: bytes, ledger: Ledger) -> None:
@@ -330,15 +391,14 @@ def _cache(db: Transaction, person: bytes, ledger: Ledger) -> None:
     db.verified[person] = ledger
 
 
-def _seal(before: str, survey: str, round_number: int, costs: str) -> str:
-    row = json.dumps([before, survey, round_number, costs])
-    return hashlib.sha256(row.encode()).hexdigest()
+def _seal(before: str, row: Sequence[str | int]) -> str:
+    return hashlib.sha256(json.dumps([before, *row]).encode()).hexdigest()
 
 
-def _sentence(spender: str, spent: int, asked: int, cap: int) -> str:
+def _sentence(spender: str, spent: int, asked: int, cap: int, extent: str) -> str:
     return (
         f"{spender} has spent ε {decimal_text(spent)} of the {decimal_text(cap)} that the app "
-        f"allows, and this survey asks for {decimal_text(asked)} more; nothing was charged"
+        f"allows{extent}, and this survey asks for {decimal_text(asked)} more; nothing was charged"
     )
 
 

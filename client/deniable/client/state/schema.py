@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from deniable.client.state import Transaction
 from deniable.client.state.ledger import KEY_BYTES, OWN
 
-VERSION = 2
+VERSION = 3
 APPLICATION = 0x444E424C  # "DNBL": marks the file as ours
 
 
@@ -40,13 +40,15 @@ TABLES = (
     ),
     # One row for each person, survey and round that was charged, never deleted. Rounds that share a
     # report have one row, under the first round.
+    # quarter: that in which the round begins; name: the survey's; key: the one that signed it;
     # costs: {question: billionths of ε}; seal: a hash of this row and the person's previous seal.
     # Numbers count the charges of all people, without a gap.
     Table(
         "charges",
         """
         number INTEGER PRIMARY KEY, person BLOB NOT NULL, survey TEXT NOT NULL,
-        round INTEGER NOT NULL, costs TEXT NOT NULL, seal TEXT NOT NULL,
+        round INTEGER NOT NULL, quarter TEXT NOT NULL, name TEXT NOT NULL, key TEXT NOT NULL,
+        costs TEXT NOT NULL, seal TEXT NOT NULL,
         UNIQUE (person, survey, round)""",
         kept="erasing it would refill the budget, and anyone could be asked again and again",
         personal=True,

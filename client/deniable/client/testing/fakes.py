@@ -23,6 +23,7 @@ from deniable.client.net.transport import Reply, Unreachable
 from deniable.client.policy import Policy
 from deniable.shared.envelope import Envelope, decode_labels, decode_reports, parse_envelopes
 from deniable.shared.errors import InvalidEnvelope, WrongUse
+from deniable.shared.privacy.epsilon import decimal_text
 from deniable.shared.privacy.mechanism import kernel_draw
 from deniable.shared.survey.document import (
     Survey,
@@ -32,6 +33,7 @@ from deniable.shared.survey.document import (
     survey_id,
 )
 from deniable.shared.survey.keys import public_hex, sign
+from deniable.shared.survey.participation import LIFETIME
 
 Source = str | os.PathLike[str] | bytes  # a file, or its content: TOML or a published document
 Trouble = Literal["", "unreachable", "busy"]
@@ -170,7 +172,8 @@ def _check_round(survey: Survey, number: int, now: datetime) -> None:
 class FakeClient(Client):
     """Client for surveys given as files or as bytes.
 
-    `policy` is the app's own; its keys and pinned surveys are replaced. `seed` makes the noise
+    `policy` is the app's own; its keys and pinned surveys are replaced. Without `draws_rounds`, no
+    round is `not-drawn`, until `max_epsilon` is spent once and for all. `seed` makes the noise
     repeatable. No other transport can be given, so seeded reports never leave this process. The
     clock stands at noon of the first survey's first day. As in the app, nothing is sent before
     `consent(True)`.
@@ -182,6 +185,7 @@ class FakeClient(Client):
         policy: Policy | None = None,
         seed: int | None = None,
         labels: Mapping[str, str] = NO_LABELS,
+        draws_rounds: bool = False,
     ):
         _refuse_outside_tests()
         self.clock = Clock(datetime(1970, 1, 1, tzinfo=UTC))
@@ -191,9 +195,10 @@ class FakeClient(Client):
             self.clock.now = datetime.combine(opens[0], time(12), UTC)
         self._folder = TemporaryDirectory(prefix="deniable-", ignore_cleanup_errors=True)
         keys = [self.server.key]
+        policy = replace(policy or Policy(keys=keys), keys=keys, surveys=None)
         super().__init__(
             "https://deniable.invalid",
-            policy=replace(policy, keys=keys, surveys=None) if policy else Policy(keys=keys),
+            policy=policy if draws_rounds else _of_every_round(policy),
             state=self._folder.name,
             now=self.clock,
             draw=kernel_draw if seed is None else random.Random(seed).getrandbits,  # noqa: S311
@@ -219,6 +224,17 @@ class FakeClient(Client):
     def close(self) -> None:
         super().close()
         self._folder.cleanup()
+
+
+def _of_every_round(policy: Policy) -> Policy:
+    """Return a policy that refuses the same rounds and draws none."""
+    largest = min(policy.round_cap, policy.survey_cap)
+    return replace(
+        policy,
+        per=LIFETIME,
+        max_epsilon_per_round=decimal_text(largest),
+        max_epsilon_per_survey=policy.max_epsilon,
+    )
 
 
 def _refuse_outside_tests(environment: Mapping[str, str] = os.environ) -> None:

@@ -26,7 +26,12 @@ def transcript(survey: bytes, history: Sequence[Mapping[str, object]]) -> tuple[
     clock = Clock(datetime(1970, 1, 1, tzinfo=UTC))
     server = FakeServer(clock)
     asked = server.publish(survey)
-    policy = Policy(keys=[server.key], max_epsilon_per_round=MAX_EPSILON, max_epsilon=MAX_EPSILON)
+    policy = Policy(
+        keys=[server.key],
+        max_epsilon_per_round=MAX_EPSILON,
+        max_epsilon_per_survey=MAX_EPSILON,
+        max_epsilon=MAX_EPSILON,
+    )
     clock.now = datetime.combine(asked.opens, time(12), UTC)
     with (
         TemporaryDirectory(prefix="deniable-") as folder,

@@ -55,6 +55,21 @@ Symbols = tuple[int | None, ...]  # one per question; None: the install was not 
 
 
 @dataclass(frozen=True)
+class Block:
+    """Rounds, or the first rounds of spans, that begin in one calendar quarter."""
+
+    quarter: str  # like "2026-Q4"
+    rounds: range
+
+    def answered(self, cost: int, budget: int) -> int:
+        """Return how many rounds an install answers (`participation`), from billionths of ε.
+
+        `cost` is that of a round, and `budget` that of one survey in a quarter.
+        """
+        return min(len(self.rounds), budget // cost)
+
+
+@dataclass(frozen=True)
 class Period:
     """Division of days into rounds: the number of a day's round, and the first day of a round."""
 
@@ -71,6 +86,28 @@ class Period:
     def ends(self, number: int, closes: date) -> datetime:
         after = closes + DAY if self.first_day is None else self.first_day(number + 1)
         return midnight(after)
+
+    def block_of(self, day: date, step: int = 1, first_round: int = 0) -> Block:
+        """Return the rounds that begin in the quarter of a day.
+
+        With a `step`, only those whose distance from `first_round` is a multiple of it.
+        """
+        month = day.month - (day.month - 1) % 3
+        begins, ends = date(day.year, month, 1), date(day.year, month + 2, 30 + (month in (1, 10)))
+        first, last = self.round_of(begins), self.round_of(ends)
+        assert self.first_day is not None, "a survey that is asked once has no blocks"
+        first += self.first_day(first) < begins
+        first += (first_round - first) % step
+        return Block(quarter_of(day), range(first, last + 1, step))
+
+
+def quarter_of(day: date) -> str:
+    """Return the calendar quarter of a day.
+
+    >>> quarter_of(date(2026, 11, 20))
+    '2026-Q4'
+    """
+    return f"{day.year}-Q{(day.month + 2) // 3}"
 
 
 def midnight(day: date) -> datetime:
@@ -170,6 +207,17 @@ class Survey:
         """Return the rounds that share one report with this round."""
         first = number - (number - self.first_round) % self.repeat_rounds
         return range(first, min(first + self.repeat_rounds, self.last_round + 1))
+
+    def quarter_of(self, number: int) -> str:
+        """Return the quarter that a round is charged to: that in which it, or its span, begins."""
+        return quarter_of(self.round_starts(self.span_of(number)[0]).date())
+
+    def block_of(self, number: int) -> Block | None:
+        """Return the block of a round; None if the survey is asked once."""
+        if self.calendar.first_day is None:
+            return None
+        day = self.calendar.first_day(self.span_of(number)[0])
+        return self.calendar.block_of(day, self.repeat_rounds, self.first_round)
 
     @property
     def draws(self) -> int:

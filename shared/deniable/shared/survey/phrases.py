@@ -19,7 +19,12 @@ from deniable.shared.privacy.epsilon import (
     decimal_text,
     largest_belief,
     lifetime_promise,
+    parse_billionths,
     round_promise,
+)
+from deniable.shared.survey.participation import (
+    MAX_EPSILON,
+    MAX_EPSILON_PER_SURVEY,
 )
 
 if TYPE_CHECKING:
@@ -151,11 +156,23 @@ ABOUT_REPORTS: Texts = {
     "no_one_can_be_sure": "no one can be fully sure",
     "ask": "Send such reports? Type yes or no: ",
 }
-ENGLISH: Texts = {**ABOUT_SURVEYS, **ABOUT_REPORTS}
+ABOUT_DEFAULTS: Texts = {
+    "default_caps": "By default, an app uses at most ε {limit} each quarter, and it renews. At "
+    "most ε {used} of it is for one survey.",
+    "default_all": "So each install answers every round.",
+    "default_drawn": "So each install answers {answered} of {rounds} rounds in a quarter, drawn by "
+    "chance in advance. Of {installs} installs, about {share} answer each {period}.",
+    "default_installs": "By default, only some installs answer each round: for {answers} answers "
+    "you need about {installs} installs.",
+    "default_refused": "By default, an app refuses this survey: it allows at most ε {limit} in a "
+    "round.",
+}
+ENGLISH: Texts = {**ABOUT_SURVEYS, **ABOUT_REPORTS, **ABOUT_DEFAULTS}
 
 # with more bits than this, few of a thousand installs send the same report
 FINGERPRINT_BITS = math.log2(1_000)
 MAX_SHOWN_OPTIONS = 20
+INSTALLS = 100_000  # in an example
 
 
 @dataclass(frozen=True)
@@ -373,6 +390,55 @@ def repeated(survey: Survey, texts: Texts = ENGLISH) -> tuple[str, ...]:
     )
     kept = texts["kept_report"].format(rounds=f"{survey.repeat_rounds:,}")
     return kept, texts["late_change"], linked
+
+
+def default_participation(survey: Survey, texts: Texts = ENGLISH) -> tuple[str, ...]:
+    """Return what the default limits of an app mean for a survey."""
+    answered, rounds = _default_draw(survey)
+    if not answered:
+        return (texts["default_refused"].format(limit=MAX_EPSILON_PER_SURVEY),)
+    caps = texts["default_caps"].format(limit=MAX_EPSILON, used=MAX_EPSILON_PER_SURVEY)
+    if answered == rounds:
+        return caps, texts["default_all"]
+    drawn = texts["default_drawn"].format(
+        answered=answered,
+        rounds=rounds,
+        installs=f"{INSTALLS:,}",
+        share=f"{two_digits(INSTALLS * answered / rounds):,}",
+        period=survey.calendar.name if survey.repeat_rounds == 1 else "round",
+    )
+    return caps, drawn
+
+
+def installs_of_survey(survey: Survey, answers: int, texts: Texts = ENGLISH) -> tuple[str, ...]:
+    """Return how many installs give so many answers in each round; empty if all of them answer."""
+    answered, rounds = _default_draw(survey)
+    if answered in (0, rounds):
+        return ()
+    installs = f"{two_digits(answers * rounds / answered):,}"
+    needed = texts["default_installs"].format(answers=f"{answers:,}", installs=installs)
+    return (needed,)
+
+
+def _default_draw(survey: Survey) -> tuple[int, int]:
+    """Return how many rounds of the first quarter an install answers by default, and of how many.
+
+    0 if it refuses the survey.
+    """
+    budget, cost = parse_billionths(MAX_EPSILON_PER_SURVEY), survey.round_billionths
+    block = survey.block_of(survey.first_round)
+    if block is None:
+        return min(1, budget // cost), 1
+    return block.answered(cost, budget), len(block.rounds)
+
+
+def two_digits(count: float) -> int:
+    """Round a count to two digits.
+
+    >>> two_digits(15_384.6), two_digits(7)
+    (15000, 7)
+    """
+    return round(float(f"{count:.2g}"))
 
 
 def sent_in_clear(survey: Survey, texts: Texts = ENGLISH, shown: Callable[[str], str] = str) -> str:

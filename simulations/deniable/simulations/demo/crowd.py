@@ -29,6 +29,7 @@ from deniable.shared.envelope import CONTENT_TYPE, Envelope, encode_report
 from deniable.shared.errors import Refused
 from deniable.shared.privacy.mechanism import kernel_draw
 from deniable.shared.survey.document import Survey
+from deniable.shared.survey.participation import LIFETIME
 from deniable.simulations.demo.server_process import Published
 
 TRUE_SHARES = {"firefox": 0.34, "chrome": 0.41, "safari": 0.14, "edge": 0.07, "other": 0.04}
@@ -102,7 +103,7 @@ def play_backend(published: Published, people: Sequence[Person], done: Done) -> 
 def play_devices(published: Published, people: Sequence[Person], folder: Path, done: Done) -> None:
     """Answer as each person with a complete `Client`: consent, ledger, outbox, upload."""
     os.environ[KEPT] = "1"  # also in a container: a simulated device lasts as long as its folder
-    policy = Policy(keys=[published.key], max_epsilon_per_round="2", max_epsilon="2")
+    policy = Policy(keys=[published.key], per=LIFETIME)  # so that each device answers
 
     def play(numbered: tuple[int, Person]) -> None:
         number, person = numbered
