@@ -65,7 +65,7 @@ def test_check_states_the_privacy_cost() -> None:
     assert facts(asked)["repeat_rounds"] == 2
     assert facts(asked)["epsilon"] == {"round": "1", "survey": "2"}
     assert facts(asked)["odds"]["survey"] == "7.4"
-    assert 'max_epsilon_per_round="1", max_epsilon="2"' in policy_line(asked)
+    assert 'max_epsilon_per_survey="2", max_epsilon="2"' in policy_line(asked)
     assert "repeat_rounds" not in facts(survey(BIT))
 
 

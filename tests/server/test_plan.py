@@ -164,19 +164,20 @@ def test_the_planned_question_equals_the_published_one() -> None:
     assert (question["mechanism"], question["grid"]) == ("optimal-table", 16)
 
 
-def test_the_command_prints_a_table_and_three_sentences() -> None:
+def test_the_command_prints_a_table_and_four_sentences() -> None:
     asked = "--kind number --epsilon 1 --error 0.01"
     found, done = planned(asked), run("plan", *asked.split())
     lines = done.stdout.splitlines()
     assert lines[1].split()[0] == "optimal-table"
-    assert len(lines) == len(mechanisms("number")) + 7
+    assert len(lines) == len(mechanisms("number")) + 8
     enough, worth = found["people_for_error"], found["direct_equivalent"]
-    assert f"{enough:,} people give ± 0.01 (95 %)" in lines[-3]
-    assert f"for half of that you need {4 * enough:,}." in lines[-3]
+    assert f"{enough:,} people give ± 0.01 (95 %)" in lines[-4]
+    assert f"for half of that you need {4 * enough:,}." in lines[-4]
     both = run("plan", *asked.split(), "--people", "1000").stdout.splitlines()
-    assert f"for ± 0.01 you need {enough:,}." in both[-3]
-    assert f"{enough:,} deniable answers are worth about {worth:,} asked openly" in lines[-2]
-    assert lines[-1] == (
+    assert f"for ± 0.01 you need {enough:,}." in both[-4]
+    assert f"{enough:,} deniable answers are worth about {worth:,} asked openly" in lines[-3]
+    assert f"Installs needed for {enough:,} answers in each round: " in lines[-1]
+    assert lines[-2] == (
         'In each round this asks for the answer at the last call (over = "last"). Count only '
         "people whose app runs again after the round, within its grace."
     )

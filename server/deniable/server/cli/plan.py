@@ -77,7 +77,7 @@ def _run(args: Namespace) -> int:
 
 
 def _lines(forecast: dict[str, Any]) -> list[str]:
-    from deniable.server.planning.forecast import sentences
+    from deniable.server.planning.forecast import installs_sentence, sentences
 
     lines = [
         f"{'mechanism':<24}{'± 95 %':>10}  {'n × variance':>12}  {'bytes':>6}  {'leverage':>9}"
@@ -93,7 +93,8 @@ def _lines(forecast: dict[str, Any]) -> list[str]:
         f"ε {forecast['shuffled_report_epsilon']} for a report alone"
     )
     lines.append(f"{'a trusted server':<24}{forecast['central_half_width_95']:>10.4g}")
-    return [*lines, "", *sentences(forecast, lambda error: f"± {error:.3g}")]
+    told = sentences(forecast, lambda error: f"± {error:.3g}")
+    return [*lines, "", *told, installs_sentence(forecast)]
 
 
 PLAN = Verb(

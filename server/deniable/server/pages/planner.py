@@ -25,14 +25,17 @@ from deniable.server.pages.charts import Axis, Tick
 from deniable.server.pages.planner_form import SLIDERS, Form, Slider, read_form
 from deniable.server.planning.forecast import (
     half_width,
+    installs_sentence,
     sentences,
     shuffled_half_width,
     trusted_half_width,
 )
 from deniable.server.planning.planned_question import choose
 from deniable.server.results.display import STYLES, Style
+from deniable.shared.survey.document import Survey
 from deniable.shared.survey.kinds import KINDS
 from deniable.shared.survey.kinds.base import Question
+from deniable.shared.survey.phrases import installs_of_survey
 
 LEFT, RIGHT, TOP, BOTTOM, HEIGHT = 12.0, 78.0, 24, 290, 322
 DECADES = 2  # powers of ten on either side of the number of people
@@ -71,6 +74,7 @@ class PlannedQuestion:
     """Question and its plan, for the template."""
 
     form: Form
+    survey: Survey | None = None  # if it is published
 
     @cached_property
     def question(self) -> Question:
@@ -86,7 +90,10 @@ class PlannedQuestion:
 
     @property
     def sentences(self) -> list[str]:
-        return sentences(self.forecast, self.margin)
+        told, answers = sentences(self.forecast, self.margin), self.forecast["people_for_error"]
+        if self.survey is None:
+            return [*told, installs_sentence(self.forecast)]
+        return [*told, *installs_of_survey(self.survey, answers)]
 
     def margin(self, error: float) -> str:
         return self.style.expected(error, self.question.unit)

@@ -27,7 +27,7 @@ from deniable.server.http.messages import JSON, PROBLEM_PAGES, HttpError
 from deniable.server.pages.access import restricted
 from deniable.server.store import PublicPage, PublishedSurvey, RegisterEntry, State
 from deniable.shared.errors import StoreUnusable
-from deniable.shared.survey.phrases import asked_about, explain_survey
+from deniable.shared.survey.phrases import asked_about, default_participation, explain_survey
 
 PAUSE_SECONDS = 0.5
 HTML = "text/html; charset=utf-8"
@@ -128,7 +128,7 @@ def public_facts(
             }
             for question, text in zip(survey.questions, told.questions, strict=True)
         ],
-        "privacy": told.privacy,
+        "privacy": (*told.privacy, *default_participation(survey)),
         "stop": told.stop,
         "kept": told.kept,
         "kept_days": survey.retention_days,

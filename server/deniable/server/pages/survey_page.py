@@ -28,6 +28,7 @@ from deniable.server.pages.question_view import (
     label_views,
 )
 from deniable.server.results import select_rounds, stored_estimates
+from deniable.server.results.advice import caps_of_all_rounds
 from deniable.server.results.annotations import events_by_round
 from deniable.server.results.document import RoundFacts
 from deniable.server.results.export import records_csv
@@ -41,7 +42,13 @@ from deniable.server.results.survey_estimates import (
 from deniable.server.store import PublishedSurvey
 from deniable.shared.errors import Refused
 from deniable.shared.privacy.epsilon import lifetime_promise, round_promise
-from deniable.shared.survey.phrases import day_and_month, repeated, sent_in_clear, when_sent
+from deniable.shared.survey.phrases import (
+    day_and_month,
+    default_participation,
+    repeated,
+    sent_in_clear,
+    when_sent,
+)
 
 MAX_LINKS = 6  # shown in the row of rounds; the others are folded
 MAX_LISTED = 200  # including folded rounds; earlier rounds are on separate pages
@@ -85,9 +92,15 @@ class SurveyPage(PageContext):
             f"{round_promise(survey.round_billionths, survey.repeat_rounds)}.",
             f"{lifetime_promise(survey.round_billionths, survey.rounds, survey.repeat_rounds)}.",
             *repeated(survey),
+            *default_participation(survey),
             *when_sent(survey),
             *([sent_in_clear(survey)] if survey.labels else []),
         ]
+
+    @property
+    def caps(self) -> dict[str, str]:
+        """Limits of a policy with which an install answers every round."""
+        return caps_of_all_rounds(self.survey)
 
     @cached_property
     def questions(self) -> Sequence[QuestionView]:

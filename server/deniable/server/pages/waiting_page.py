@@ -87,7 +87,8 @@ def survey_plan(published: PublishedSurvey) -> PlannedQuestion:
     questions = {question.name: question for question in published.survey.questions}
     first = published.survey.questions[0]
     chosen = questions.get(request.args.get("question", ""), first)
-    return PlannedQuestion(read_form(request.args, question_document(chosen)))
+    form = read_form(request.args, question_document(chosen))
+    return PlannedQuestion(form, published.survey)
 
 
 def make_test_report(here: Parts, published: PublishedSurvey) -> TestReport:

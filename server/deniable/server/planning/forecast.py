@@ -53,24 +53,28 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from datetime import date
 from functools import lru_cache
 from typing import Any
 
 from deniable.server.estimation.amplification import report_epsilon, usual_delta
 from deniable.server.planning.planned_question import Asked, choose, others, undecided
-from deniable.shared.privacy.epsilon import BILLION, Epsilon, decimal_text
+from deniable.shared.privacy.epsilon import BILLION, Epsilon, decimal_text, parse_billionths
 from deniable.shared.privacy.families.number_table import RANGE, NumberTable
 from deniable.shared.privacy.families.support import SupportDesign
 from deniable.shared.privacy.families.vector_design import VectorDesign
 from deniable.shared.privacy.mechanism import FamilyTable, Mechanism
 from deniable.shared.privacy.mechanisms import OptimalTable
+from deniable.shared.survey.document import PERIODS
 from deniable.shared.survey.kinds.base import Over, Question
-from deniable.shared.survey.phrases import ENGLISH
+from deniable.shared.survey.participation import MAX_EPSILON_PER_SURVEY
+from deniable.shared.survey.phrases import ENGLISH, two_digits
 
 ADD_OR_DELETE, REPLACE_ONE = 1, 2  # total change of the counts of options by one person
 FINE = 2**20  # steps
 Z95 = 1.96
 MAX_SHUFFLED_PEOPLE = 10**9  # with more people, ε₀ is even larger
+USUAL_DAY = date(2026, 5, 1)  # its quarter has 91 days, 13 weeks and 3 months
 
 Forecast = Mapping[str, Any]  # the result of `plan`; Any: JSON values
 
@@ -92,6 +96,7 @@ def plan(
     enough = people if error is None else people_for(question, error)
     count = enough if people is None else people
     assert count is not None, "the command requires one of the two"
+    assert enough is not None, "likewise"
     least = least_n_variance(mechanism)
     mixed = shuffled_half_width(asked, count, max_bytes)
     return {
@@ -103,6 +108,7 @@ def plan(
         "over": question.over,
         "values": values,
         "half_width_95_of_value": half_width(question, max(1, count // values)),
+        "installs": installs_needed(question.epsilon.billionths, enough),
         "limit_ratio": None if least is None else mechanism.n_variance() / least,
         "direct_equivalent": direct_equivalent(mechanism, count),
         "central_half_width_95": trusted_half_width(question, count),
@@ -179,6 +185,39 @@ def _counted(over: Over) -> str:
     )
     again = " Count only people whose app runs again after the round, within its grace."
     return asked + again * (over != "first")
+
+
+# Installs, of which only some answer each round
+
+
+def installs_needed(billionths: int, answers: int) -> dict[str, int]:
+    """Return how many installs give so many answers in each round, by period, with default limits.
+
+    Empty if the default limits refuse a round of this ε.
+    """
+    budget = parse_billionths(MAX_EPSILON_PER_SURVEY)
+    if billionths > budget:
+        return {}
+    installs = dict[str, int]()
+    for name, calendar in PERIODS.items():
+        block = None if calendar.first_day is None else calendar.block_of(USUAL_DAY)
+        drawn = (1, 1) if block is None else (len(block.rounds), block.answered(billionths, budget))
+        installs[name] = -(-answers * drawn[0] // drawn[1])
+    return installs
+
+
+def installs_sentence(forecast: Forecast) -> str:
+    answers, installs = forecast["people_for_error"], forecast["installs"]
+    if not installs:
+        return f"By default, apps refuse a round above ε {MAX_EPSILON_PER_SURVEY}."
+    needed = (
+        f"{two_digits(count):,} if {'asked once' if name == 'once' else f'each {name}'}"
+        for name, count in installs.items()
+    )
+    return (
+        f"By default, an install answers as many rounds in a quarter as ε {MAX_EPSILON_PER_SURVEY} "
+        f"allows. Installs needed for {answers:,} answers in each round: {', '.join(needed)}."
+    )
 
 
 # Half widths of the 95 % interval

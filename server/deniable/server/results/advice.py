@@ -9,14 +9,16 @@ from typing import Any
 
 from deniable.server.planning.forecast import half_width
 from deniable.server.results.display import STYLES
-from deniable.shared.privacy.epsilon import BILLION, odds_factor
+from deniable.shared.privacy.epsilon import BILLION, decimal_text, odds_factor
 from deniable.shared.privacy.mechanisms import mechanisms
 from deniable.shared.survey.document import Survey
 from deniable.shared.survey.kinds.base import Question
+from deniable.shared.survey.participation import budget_of_all_rounds
 from deniable.shared.survey.phrases import (
     FINGERPRINT_BITS,
     asked_about,
     asked_when,
+    default_participation,
     gives_away,
     repeated,
     report_bits,
@@ -54,8 +56,7 @@ def facts(survey: Survey) -> dict[str, Any]:
         **({"sealed_to": survey.sealed_to} if survey.sealed_to else {}),
         **({"label": [label.fields() for label in survey.labels]} if survey.labels else {}),
         "policy": {
-            "max_epsilon_per_round": survey.round_epsilon,
-            "max_epsilon": survey.lifetime_epsilon,
+            **caps_of_all_rounds(survey),
             "questions": {question.name: question.kind for question in survey.questions},
             **({"labels": _given(survey)} if _given(survey) else {}),
         },
@@ -79,10 +80,18 @@ def policy_line(survey: Survey) -> str:
     kinds = ", ".join(f'"{asked.name}": "{asked.kind}"' for asked in survey.questions)
     given = ", ".join(f'"{name}"' for name in _given(survey))
     labels = f"labels=[{given}], " if given else ""
-    return (
-        f'Policy(keys=["..."], questions={{{kinds}}}, {labels}'
-        f'max_epsilon_per_round="{survey.round_epsilon}", max_epsilon="{survey.lifetime_epsilon}")'
-    )
+    caps = ", ".join(f'{name}="{cap}"' for name, cap in caps_of_all_rounds(survey).items())
+    return f'Policy(keys=["..."], questions={{{kinds}}}, {labels}{caps})'
+
+
+def caps_of_all_rounds(survey: Survey) -> dict[str, str]:
+    """Return the smallest caps of a policy with which an install answers every round."""
+    quarter = decimal_text(budget_of_all_rounds(survey))
+    return {
+        "max_epsilon_per_round": survey.round_epsilon,
+        "max_epsilon_per_survey": quarter,
+        "max_epsilon": quarter,
+    }
 
 
 def _given(survey: Survey) -> list[str]:
@@ -99,6 +108,7 @@ def describe(survey: Survey) -> list[str]:
         *when_sent(survey),
         *gives_away(survey),
         *repeated(survey),
+        *default_participation(survey),
         *([ONE_OF.format(len(survey.questions))] if survey.asks_one else []),
         *(
             f"{' and '.join(pair)} are also counted together, from the same reports: no extra ε"
@@ -106,7 +116,7 @@ def describe(survey: Survey) -> list[str]:
         ),
         *([f"reports are sealed to {survey.sealed_to}"] if survey.sealed_to else []),
         *([sent_in_clear(survey)] if survey.labels else []),
-        f"expected margin of error (95 %) with {crowds} people a round:",
+        f"expected margin of error (95 %) with {crowds} people who answer in a round:",
     ]
     width = max(len(question.name) for question in survey.questions)
     asked = [f"  {q.name:{width}}  {asked_about(survey, q)}" for q in survey.questions]
