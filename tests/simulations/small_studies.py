@@ -26,5 +26,6 @@ SMALL: dict[str, dict[str, Any]] = {
     "privacy": {"epsilon": [0.5, 20], "rounds": 4, "mechanisms": "unary"},
     "compose": {"epsilon": [0.1], "rounds": [1, 10]},
     "repeat": {"epsilon": [1, 20], "rounds": [1, 4]},
+    "year": {"people": 1000},
     "survey": {"file": SURVEY, "share": ["crashed=0.03"], "people": [2000], "repetitions": 5},
 }  # fmt: skip

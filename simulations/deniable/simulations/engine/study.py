@@ -104,6 +104,10 @@ STUDIES = {  # name: (module in `studies`, summary)
     "privacy": ("privacy", "trade-offs, profiles and losses of any release or mechanism"),
     "compose": ("composition", "many rounds: the total ε, by each composition theorem"),
     "repeat": ("repetition", "many rounds: what fresh, latched and two-stage noise reveal"),
+    "year": (
+        "survey.year",
+        "a year of an app: rounds drawn in advance, or spent as they come",
+    ),
 }
 ENTRY_POINT_GROUP = "deniable.studies"
 

@@ -1,0 +1,270 @@
+"""Year of an app with three weekly surveys and a monthly one, and the bias of its estimates.
+
+    drawn        the default policy: each install answers k of the T rounds of each quarter, drawn
+                 in advance from a key of its own
+    as it comes  the same budget for life, spent on each round until nothing is left
+
+Each week, a share of the installs is replaced, and new installs crash more often than others. In
+the second policy, installs fall silent after some weeks, and the estimate describes the newest.
+
+The draws are those of the client (`drawn_in`), with a key for each install, and budgets are
+spent in the client's own ledger. Reports are sums of randomized response. The server's code makes
+the estimates and the intervals for the population.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from datetime import date, timedelta
+from functools import cache
+
+import numpy as np
+from numpy.random import Generator
+from numpy.typing import NDArray
+
+from deniable.client import Policy
+from deniable.client.state.ledger import Charge, Ledger
+from deniable.server.estimation import estimates
+from deniable.shared.privacy.epsilon import ONE
+from deniable.shared.privacy.mechanisms import RandomizedResponse
+from deniable.shared.survey.document import Block, Survey, parse_toml
+from deniable.shared.survey.participation import LIFETIME, drawn_in
+from deniable.simulations.engine import option
+from deniable.simulations.engine.figures import LOOKS, Panel, curve, draw
+from deniable.simulations.engine.sentences import paragraphs
+from deniable.simulations.engine.study import Cell, Figure, Options, Report, Row, Study, Table
+
+Array = NDArray[np.bool_]
+DRAWN, AS_IT_COMES = "drawn", "as it comes"
+SURVEYS = (("crashes", "week", "1"), ("search", "week", "0.5"), ("sync", "week", "0.5"),
+           ("satisfaction", "month", "1"))  # name, round and ε  # fmt: skip
+FIRST_MONDAY, WEEK, WEEKS = date(2027, 1, 4), timedelta(days=7), 52
+NEW_WEEKS = 3  # how long an install counts as new
+MIN_COVERED = 36  # with honest intervals, fewer weeks have a probability below 1e-9
+TEXT = """
+[survey]
+name = "{}"
+title = "Did it happen?"
+purpose = "Find faults."
+owner = "Example Ltd, privacy@example.org"
+opens = 2024-01-01
+closes = 2028-12-31
+round = "{}"
+
+[[question]]
+name = "happened"
+kind = "bit"
+over = "first"
+epsilon = "{}"
+"""
+POLICIES = {
+    DRAWN: Policy(keys=["00" * 32]),
+    AS_IT_COMES: Policy(keys=["00" * 32], per=LIFETIME, max_epsilon_per_survey="8"),
+}
+OPTIONS = (
+    option.Option("people", 40_000, option.whole(100, 10**6), "number of installs", "N"),
+    option.probability("replaced", 0.02, "share of installs replaced each week", "X"),
+    option.probability("new", 0.12, "share of new installs that crash in a week", "X"),
+    option.probability("old", 0.03, "the same share of the other installs", "X"),
+)
+
+
+@cache
+def surveys() -> tuple[Survey, ...]:
+    return tuple(parse_toml(TEXT.format(*values)) for values in SURVEYS)
+
+
+def run(cell: Cell, generator: Generator) -> Sequence[Row]:
+    installs = Installs(cell, generator)
+    return [row for number in range(WEEKS) for row in [installs.week(FIRST_MONDAY + number * WEEK)]]
+
+
+class Installs:
+    """All installs of an app under one policy. A replaced install is forgotten with its key."""
+
+    def __init__(self, cell: Cell, generator: Generator) -> None:
+        self.cell, self.generator, self.people = cell, generator, int(cell["people"])
+        self.policy, self.survey = POLICIES[str(cell["policy"])], surveys()[0]
+        # the age in weeks, as after many years
+        self.age = generator.geometric(float(cell["replaced"]), self.people) - 1
+        self.keys = [generator.bytes(32) for _ in range(self.people)]
+        self.block: Block | None = None  # the quarter whose rounds are drawn
+        self.answers: Array  # a row for each install, a column for each round of the block
+
+    def week(self, monday: date) -> Row:
+        number, generator = self.survey.round_of(monday), self.generator
+        self._replace()
+        answering = self._answering(number, monday)
+        rates = np.where(self.age < NEW_WEEKS, self.cell["new"], self.cell["old"])
+        crashed = generator.random(self.people) < rates
+        self.age += 1
+        yes, reports = int(crashed[answering].sum()), int(answering.sum())
+        (question,) = self.survey.questions
+        mechanism = RandomizedResponse(question.epsilon)
+        says_yes = generator.binomial(yes, mechanism.keep / ONE)
+        says_yes += generator.binomial(reports - yes, mechanism.lie / ONE)
+        cells = np.array([reports - says_yes, says_yes])
+        told = estimates(question, cells, reports)[-1]
+        truth = float(crashed.mean())
+        return {
+            "policy": self.cell["policy"],
+            "week": monday.isoformat(),
+            "reports": reports,
+            "truth": truth,
+            "estimate": told.estimate,
+            "low": told.low,
+            "high": told.high,
+            "half_width": (told.high - told.low) / 2,
+            "covered": int(told.low <= truth <= told.high),
+        }
+
+    def _replace(self) -> None:
+        replaced = np.flatnonzero(
+            self.generator.random(self.people) < float(self.cell["replaced"])
+        ).tolist()
+        self.age[replaced] = 0
+        for install in replaced:
+            self.keys[install] = self.generator.bytes(32)
+        if self.block is not None:
+            self._draw(self.block, replaced)
+
+    def _answering(self, number: int, monday: date) -> Array:
+        """Return which installs answer a week's round."""
+        if not self.policy.renews:
+            weeks = np.array([answered_weeks(monday - age * WEEK) for age in range(MAX_AGE + 1)])
+            return np.asarray(self.age < weeks[np.minimum(self.age, MAX_AGE)])
+        block = self.survey.block_of(number)
+        assert block is not None, "the survey has rounds"
+        if block != self.block:
+            self.block, self.answers = block, np.zeros((self.people, len(block.rounds)), bool)
+            self._draw(block, range(self.people))
+        return np.asarray(self.answers[:, number - block.rounds[0]])
+
+    def _draw(self, block: Block, installs: Sequence[int]) -> None:
+        """Draw the rounds of the quarter that these installs answer, as the client does."""
+        count = block.answered(self.survey.round_billionths, self.policy.survey_cap)
+        for install in installs:
+            drawn = drawn_in(block, self.keys[install], self.survey.name, count)
+            self.answers[install] = [number in drawn for number in block.rounds]
+
+
+MAX_AGE = 60  # weeks; older installs have spent everything
+
+
+@cache
+def answered_weeks(arrival: date) -> int:
+    """Return how many weeks an install answers the first survey, if it spends as surveys come."""
+    ledger, charged, policy = Ledger(), set[tuple[str, int]](), POLICIES[AS_IT_COMES]
+    for week in range(MAX_AGE):
+        for survey in surveys():
+            number = survey.round_of(arrival + week * WEEK)
+            charge = charge_of(survey, number)
+            if (survey.name, number) in charged:
+                continue
+            if ledger.obstacle(charge, policy) is None:
+                ledger = ledger.plus(charge, "")
+                charged.add((survey.name, number))
+            elif survey is surveys()[0]:
+                return week
+    return MAX_AGE
+
+
+def charge_of(survey: Survey, number: int) -> Charge:
+    quarter, costs = survey.quarter_of(number), survey.costs
+    return Charge("", number, quarter, survey.name, "", costs, survey.round_billionths)
+
+
+# The study
+
+
+def cells(options: Options) -> Sequence[Cell]:
+    return [{**options, "policy": name} for name in POLICIES]
+
+
+def report(options: Options, found: Sequence[Row]) -> Report:
+    rows = {name: [row for row in found if row["policy"] == name] for name in POLICIES}
+
+    def panel(name: str) -> Panel:
+        of, weeks = rows[name], {row["week"]: n for n, row in enumerate(rows[name], 1)}
+
+        def week(row: Row) -> float:
+            return weeks[row["week"]]
+
+        curves = [
+            curve(of, LOOKS[0], week, _percent("truth"), "truth", "line"),
+            curve(of, LOOKS[1], week, _percent("estimate"), "estimate", "points",
+                  _percent("half_width")),
+        ]  # fmt: skip
+        return Panel(f"Budget {name}", curves, "week", "crashed, %", ("linear", "linear"))
+
+    return Report(
+        [_finding(name, rows[name]) for name in POLICIES],
+        [
+            Figure(
+                "year",
+                "The share of installs that crashed in each week, with the estimate and its 95 % "
+                "interval, for both ways to spend the budget.",
+                lambda: draw([panel(name) for name in POLICIES]),
+            )
+        ],
+        [_table(name, rows[name]) for name in POLICIES],
+        paragraphs(
+            f"""{options["people"]:,} installs answer three surveys each week and one each month.
+            Each week, {options["replaced"]:.0%} of them are replaced. New installs, in their first
+            {NEW_WEEKS} weeks, crash with probability {options["new"]:.0%} a week, and the others
+            with {options["old"]:.0%}. The shown survey has ε 1 in each round.
+
+            The keys, the draws and the ledger are those of the client; the intervals are the
+            server's, for the population, at one look. If intervals contain the truth with
+            probability 95 %, fewer than {MIN_COVERED} of {WEEKS} do so with a probability below
+            1e-9."""
+        ),
+    )
+
+
+def _percent(key: str) -> Callable[[Row], float]:
+    return lambda row: 100 * float(row[key] or 0)
+
+
+def _finding(name: str, rows: Sequence[Row]) -> str:
+    covered, last = sum(int(row["covered"] or 0) for row in rows), rows[-1]
+    verdict = "as it should" if covered >= MIN_COVERED else "so the estimates are biased"
+    spent = "Rounds drawn in advance" if name == DRAWN else "A budget spent as surveys come"
+    return (
+        f"{spent}: the interval contains the truth in {covered} of {len(rows)} weeks, {verdict}; "
+        f"in the last week, {_shown(last, 'truth')} crashed and the estimate is "
+        f"{_shown(last, 'estimate')}, from {last['reports']:,} reports."
+    )
+
+
+def _shown(row: Row, key: str) -> str:
+    return f"{_percent(key)(row):.1f} %"
+
+
+def _table(name: str, rows: Sequence[Row]) -> Table:
+    columns = ["week", "reports", "truth", "estimate", "95 % interval", "contains the truth"]
+    lines = [
+        [
+            str(row["week"]),
+            f"{row['reports']:,}",
+            *(_shown(row, key) for key in ("truth", "estimate")),
+            f"{_shown(row, 'low')} to {_shown(row, 'high')}",
+            "yes" if row["covered"] else "no",
+        ]
+        for row in rows
+    ]
+    return Table(f"Budget {name}", columns, lines)
+
+
+STUDY = Study(
+    name="year",
+    question="Is an estimate still right after a year, when each install has a budget?",
+    options=OPTIONS,
+    cells=cells,
+    run=run,
+    report=report,
+    formulas=(
+        ("rounds that an install answers in a quarter", r"k = \min(T, \lfloor B / ε \rfloor)"),
+        ("probability that it answers a given round", r"\dfrac{k}{T}"),
+    ),
+)
