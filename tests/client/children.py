@@ -11,6 +11,7 @@ import signal
 import sys
 import threading
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from types import FrameType
 from typing import Any
@@ -26,9 +27,15 @@ DAY = datetime(2026, 12, 10, 12, tzinfo=UTC)
 
 
 def device(url: str, state: str, key: str, caps: str, day: int = 0, draw: object = None) -> Client:
+    """Return a client whose cap is like "2" for a lifetime, or like "2 quarter".
+
+    It answers every round until its cap is reached.
+    """
+    cap, _, per = caps.partition(" ")
+    policy = lifetime_policy([key], max_epsilon=cap, max_epsilon_per_survey="100")
     client = Client(
         url,
-        policy=lifetime_policy([key], max_epsilon=caps),
+        policy=replace(policy, per=per or "lifetime"),
         state=state,
         now=lambda: DAY + timedelta(days=day),
         draw=draw or kernel_draw,  # type: ignore[arg-type] # a draw, where one is given

@@ -87,15 +87,16 @@ def test_threads_share_a_client(script: Script, client_of: MakeClient) -> None:
     assert len(script.gets) == 1, "several threads fetched the list"
 
 
+@pytest.mark.parametrize("cap", ["2", "2 quarter"])
 def test_processes_share_a_ledger_and_spend_it_exactly(
-    script: Script, client_of: MakeClient, tmp_path: Path, policy_key: str
+    script: Script, client_of: MakeClient, tmp_path: Path, policy_key: str, cap: str
 ) -> None:
     """Run 8 processes of 4 threads on 6 surveys of ε 0.5; a cap of 2 allows four, once each."""
     names = [f"s{number}" for number in range(6)]
     for name in names:
         script.publish(document(name, questions=bit("crashed", "0.5")))
     client_of().answer("unheard-of")  # stores the list, so a busy machine needs no network
-    options = (script.url, str(tmp_path / "state"), policy_key, "2", ",".join(names))
+    options = (script.url, str(tmp_path / "state"), policy_key, cap, ",".join(names))
     crowd = [start("crowd", *options) for _ in range(8)]
     statuses = [tuple(row) for process in crowd for row in result(process)]
     count = Counter(status for _, status in statuses)
@@ -106,8 +107,9 @@ def test_processes_share_a_ledger_and_spend_it_exactly(
     assert len({post.body for post in script.posts}) == 4
 
 
+@pytest.mark.parametrize("cap", ["1.5", "1.5 quarter"])
 def test_kills_never_spend_twice_and_never_make_a_second_report(
-    script: Script, tmp_path: Path, policy_key: str
+    script: Script, tmp_path: Path, policy_key: str, cap: str
 ) -> None:
     """Answer on 20 days, each in three or four children, all but the last of which are killed.
 
@@ -116,7 +118,7 @@ def test_kills_never_spend_twice_and_never_make_a_second_report(
     """
     script.publish(document("daily", period="day", questions=bit("crashed", "0.1")))
     folder = tmp_path / "state"
-    told = result(start("kills", script.url, str(folder), policy_key, "1.5", "20"))
+    told = result(start("kills", script.url, str(folder), policy_key, cap, "20"))
     assert told["killed"] >= 30
     assert set(told["last"]) <= {"queued", "already-answered", "budget-spent"}
     assert told["last"][-5:] == ["budget-spent"] * 5
