@@ -223,3 +223,19 @@ def test_a_wrong_option_is_reported_in_one_line(arguments: str, says: str) -> No
     done = run("plan", *arguments.split())
     assert (done.returncode, done.stdout) == (2, "")
     assert says in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("epsilon", "installs"),
+    [
+        ("0.1", {"once": 1_000, "day": 4_550, "week": 1_000, "month": 1_000}),
+        ("1", {"once": 1_000, "day": 45_500, "week": 6_500, "month": 1_500}),
+        ("2.01", {}),
+    ],
+)
+def test_installs_that_answer_some_rounds_are_counted(
+    epsilon: str, installs: dict[str, int]
+) -> None:
+    """91 days, 13 weeks and 3 months of a quarter, over the rounds that ε 2 pays for."""
+    found = planned(f"--kind bit --epsilon {epsilon} --people 1000")
+    assert found["installs"] == installs

@@ -15,7 +15,7 @@ from deniable.client import Policy
 from deniable.client.disclosure import describe
 from deniable.server.http.context import COOKIE
 from deniable.server.store import PublishedSurvey
-from deniable.shared.survey.phrases import explain_survey
+from deniable.shared.survey.phrases import default_participation, explain_survey
 from tests.eventually import PATIENCE, eventually
 from tests.server.results_data import NOW, fill
 from tests.server.surveys import until_spring
@@ -66,6 +66,7 @@ def test_the_public_page_and_the_consent_dialog_share_their_sentences(
         assert sentence in dialog
     for question in told.questions:
         assert question.odds in text
+    assert all(sentence in text for sentence in default_participation(asked.survey))
 
 
 def test_the_public_page_is_the_same_for_everyone_and_cacheable(

@@ -22,6 +22,7 @@ from deniable.shared.survey.participation import (
     drawn_in,
     drawn_rounds,
 )
+from deniable.shared.survey.phrases import default_participation, installs_of_survey
 from tests.plausible import ALPHA, assert_implausible, assert_plausible
 from tests.shared.test_vectors import vectors
 from tests.survey_texts import bit, survey_text
@@ -177,3 +178,36 @@ def test_rounds_outside_the_survey_s_days_count_in_the_block() -> None:
     assert (len(block.rounds), block.rounds[-1] - survey.first_round + 1) == (13, 9)
     assert answered_per_block(survey, parse_billionths("6")) == (9, 12, 12, 12, 12, 5)
     assert answered_per_block(survey, parse_billionths("1")) == (2, 2, 2, 2, 2, 2)
+
+
+@pytest.mark.parametrize(
+    ("period", "epsilon", "says"),
+    [
+        ("week", "1", "Of 100,000 installs, about 15,000 answer each week."),
+        ("day", "0.5", "Of 100,000 installs, about 4,300 answer each day."),
+        ("month", "0.5", "So each install answers every round."),
+        ("once", "2", "So each install answers every round."),
+        ("month", "2.1", "refuses this survey: it allows at most ε 2 in a round."),
+    ],
+)
+def test_the_default_limits_are_stated(period: str, epsilon: str, says: str) -> None:
+    survey = parse_toml(
+        survey_text(
+            bit(epsilon=epsilon), round=period, opens=date(2026, 11, 4), closes=date(2027, 2, 1)
+        )
+    )
+    first, *_, last = ["", *default_participation(survey)]
+    assert first == ""
+    assert last.endswith(says)
+    if "refuses" not in says:
+        caps = "an app uses at most ε 8 each quarter, and it renews"
+        assert caps in default_participation(survey)[0]
+
+
+def test_installs_needed_exceed_answers_needed() -> None:
+    survey = parse_toml(
+        survey_text(bit(), round="week", opens=date(2026, 11, 4), closes=date(2027, 2, 1))
+    )
+    (needed,) = installs_of_survey(survey, 10_000)
+    assert needed.endswith("for 10,000 answers you need about 65,000 installs.")
+    assert installs_of_survey(weekly(round="once"), 10_000) == ()
