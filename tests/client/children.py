@@ -16,9 +16,8 @@ from datetime import UTC, datetime, timedelta
 from types import FrameType
 from typing import Any
 
-from deniable.client import Client
+from deniable.client import Client, signal_safety
 from deniable.client.net import surveys
-from deniable.client.state import database
 from deniable.shared.privacy.mechanism import kernel_draw
 from tests.client.scripted import lifetime_policy
 from tests.eventually import PATIENCE, eventually
@@ -355,7 +354,7 @@ def resumed(url: str, state: str, key: str) -> None:
 
 
 if __name__ == "__main__":
-    surveys.FETCH_SECONDS = database.LOCK_WAIT_SECONDS = PATIENCE  # the machine may be busy
+    surveys.FETCH_SECONDS = signal_safety.LOCK_WAIT_SECONDS = PATIENCE  # the machine may be busy
     programs: dict[str, Callable[..., None]] = {
         "crowd": crowd,
         "kills": kills,

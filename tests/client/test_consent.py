@@ -63,7 +63,7 @@ def test_a_withdrawal_holds_in_this_process_even_if_the_disk_fails(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("deniable.client.state.database.LOCK_WAIT_SECONDS", 0.2)
+    monkeypatch.setattr("deniable.client.signal_safety.LOCK_WAIT_SECONDS", 0.2)
     script.always = LATER
     client = client_of(monotonic=ticks)
     client.answer("app-health", crashed=True)

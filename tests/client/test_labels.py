@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import sqlite3
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -12,12 +13,14 @@ import pytest
 
 from deniable.client import Client, Policy
 from deniable.client.disclosure import Description, Summary
-from deniable.client.net.transport import Reply
+from deniable.client.state.database import DATABASE
 from deniable.client.testing import FakeClient
 from deniable.shared.envelope import parse_envelopes
 from deniable.shared.errors import InvalidPolicy
 from deniable.shared.survey.document import parse_toml, render_document
-from tests.client.scripted import entry
+from deniable.shared.survey.keys import public_hex
+from tests.client.scripted import KEY as SIGNING
+from tests.client.scripted import Nobody, entry
 from tests.survey_texts import bit, label, survey_text
 
 KEY = "ab" * 32
@@ -190,11 +193,10 @@ def test_the_arm_lasts_for_the_survey_and_is_erased_with_its_key() -> None:
 
 def test_without_consent_or_a_survey_there_is_no_draw() -> None:
     with FakeClient(toml(ARMS), policy=ALLOWED) as client:
-        listed = json.loads(client.server.request("GET", "/v1/surveys", None, None, 1).body)
-        shipped = json.dumps(listed["surveys"][0])
+        survey = shipped(client)
         assert client.arm("app-health") is None
-        assert client.arm("app-health", shipped=shipped) == "control"
-        assert client.arm("other", shipped=shipped) is None
+        assert client.arm("app-health", shipped=survey) == "control"
+        assert client.arm("other", shipped=survey) is None
         assert client.arm("app-health", shipped="{}") is None
         client.consent(True)
         assert client.arm("app-health") is None, "no list was fetched"
@@ -208,22 +210,65 @@ def test_a_survey_without_arms_has_none() -> None:
         assert client.arm("app-health") is None
 
 
-def test_unusable_state_gives_the_first_arm(tmp_path: Path) -> None:
-    class Network:
-        def request(self, *_: object) -> Reply:
-            return Reply(200, json.dumps({"surveys": [entry(document)]}).encode())
+def test_the_arm_of_a_shipped_survey_is_the_one_that_is_sent() -> None:
+    """Without a list the first arm would treat half of the people unlike their label; 2 / 2^40."""
+    drawn = Counter[str | None]()
+    for _ in range(40):
+        with fake(toml(ARMS), {}) as client:
+            before = client.arm("app-health", shipped=shipped(client))
+            assert [*client.server.requests] == [("GET", "/v1/surveys")], "by this test"
+            client.answer("app-health", **ANSWER)
+            assert client.reports[0].labels == {"search": before}
+            drawn[before] += 1
+    assert drawn.keys() == {"control", "new"}
 
-    from deniable.shared.survey.keys import public_hex
-    from tests.client.scripted import KEY as SIGNING
 
+def test_a_shipped_survey_that_is_over_has_its_first_arm() -> None:
+    """A key of it would expire at once, so that each start would draw another arm."""
+    with fake(toml(ARMS), {}) as client:
+        survey = shipped(client)
+        client.clock.move(days=5_000)
+        for _ in range(40):
+            assert client.arm("app-health", shipped=survey) == "control"
+            client.flush()
+
+
+def test_the_arm_is_unknown_where_the_state_is_damaged(tmp_path: Path) -> None:
+    client, survey = device(tmp_path)
+    client.consent(True)
+    (tmp_path / DATABASE).write_bytes(b"damaged" * 1000)
+    assert client.arm("app-health", shipped=survey) is None
+    client.close()
+
+
+@pytest.mark.usefixtures("real_lock_wait")
+def test_a_locked_state_gives_the_arm_that_was_drawn_or_none(tmp_path: Path) -> None:
+    """The key of the install's own person is there; Ann's cannot be kept now."""
+    client, survey = device(tmp_path)
+    ann = client.person("ann")
+    assert client.consent(True)
+    assert ann.consent(True)
+    before = client.arm("app-health", shipped=survey)
+    other = sqlite3.connect(tmp_path / DATABASE, isolation_level=None)
+    other.execute("BEGIN EXCLUSIVE")
+    arms = [person.arm("app-health", shipped=survey) for person in (client, ann)]
+    other.close()
+    assert arms == [before, None]
+    assert before is not None
+    client.close()
+
+
+def shipped(client: FakeClient) -> str:
+    listed = json.loads(client.server.request("GET", "/v1/surveys", None, None, 1).body)
+    return json.dumps(listed["surveys"][0])
+
+
+def device(folder: Path) -> tuple[Client, str]:
+    """Return a client whose server cannot be reached, and the survey that it ships with."""
     document = render_document(parse_toml(toml(ARMS, opens="2020-01-01").decode()))
     policy = Policy(keys=[public_hex(SIGNING)], per="lifetime")
-    client = Client("https://x.example", policy=policy, state=tmp_path, transport=Network())
-    client.consent(True)
-    (tmp_path / "deniable.sqlite3").write_bytes(b"damaged" * 1000)
-    shipped = json.dumps(entry(document))
-    assert client.arm("app-health", shipped=shipped) == "control"
-    client.close()
+    client = Client("https://x.example", policy=policy, state=folder, transport=Nobody())
+    return client, json.dumps(entry(document))
 
 
 # What people are told

@@ -361,7 +361,7 @@ def rows(tmp_path: Path, query: str) -> list[Any]:
 def locked(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Lock the database from another connection, for longer than any caller waits."""
     with monkeypatch.context() as patch, closing(sqlite3.connect(folder / DATABASE)) as other:
-        patch.setattr("deniable.client.state.database.LOCK_WAIT_SECONDS", 0.2)
+        patch.setattr("deniable.client.signal_safety.LOCK_WAIT_SECONDS", 0.2)
         other.isolation_level = None
         other.execute("BEGIN IMMEDIATE")
         yield

@@ -42,8 +42,8 @@ SPENT_ONCE = "1.5"
 PATIENT = (
     "from deniable.client import client as _client\n"
     "from deniable.client.net import surveys as _surveys\n"
-    "from deniable.client.state import database as _database\n"
-    "_surveys.FETCH_SECONDS = _database.LOCK_WAIT_SECONDS = _client.CLOSE_SECONDS = "
+    "from deniable.client import signal_safety as _signal_safety\n"
+    "_surveys.FETCH_SECONDS = _signal_safety.LOCK_WAIT_SECONDS = _client.CLOSE_SECONDS = "
     f"{PATIENCE}\n"
 )
 MY_APP = f"def health_of(user_id):\n    return {ANSWERS!r}\n"

@@ -19,8 +19,8 @@ import deniable.client
 from deniable.client import Client
 from deniable.client import client as client_module
 from deniable.client.disclosure import read_summary
-from deniable.client.state import database, schema
-from deniable.client.state.database import DATABASE, LOCK_WAIT_SECONDS, MARKER, State
+from deniable.client.state import schema
+from deniable.client.state.database import DATABASE, MARKER, State
 from deniable.shared.errors import StoreUnusable
 from tests.client.conftest import MakeClient
 from tests.client.scripted import (
@@ -323,7 +323,7 @@ def test_flipped_bits_never_raise_and_never_spend_twice(
 def test_a_database_locked_by_another_means_no_report(
     client_of: MakeClient, used: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("deniable.client.state.database.LOCK_WAIT_SECONDS", 0.2)
+    monkeypatch.setattr("deniable.client.signal_safety.LOCK_WAIT_SECONDS", 0.2)
     other = sqlite3.connect(used / DATABASE, isolation_level=None)
     other.execute("BEGIN IMMEDIATE")
     client = client_of(consent=False, policy=POLICY)
@@ -334,12 +334,12 @@ def test_a_database_locked_by_another_means_no_report(
     assert client.answer("app-health", crashed=True).status == "queued"
 
 
+@pytest.mark.usefixtures("real_lock_wait")
 @pytest.mark.parametrize("held", ["by another process", "by another thread"])
 def test_an_answer_waits_for_a_lock_for_a_quarter_second(
-    client_of: MakeClient, used: Path, monkeypatch: pytest.MonkeyPatch, held: str
+    client_of: MakeClient, used: Path, held: str
 ) -> None:
     """The call then returns, because it may run within a request to the app."""
-    monkeypatch.setattr(database, "LOCK_WAIT_SECONDS", LOCK_WAIT_SECONDS)
     client = client_of(consent=False, policy=POLICY)
     other = sqlite3.connect(used / DATABASE, isolation_level=None)
     with client._state._writer.gate if held == "by another thread" else nullcontext():

@@ -82,6 +82,54 @@ def test_an_app_in_daily_use_fetches_once_in_a_round_that_it_can_answer(
     assert len(script.gets) == most
 
 
+def editions(script: Script, client: Client, clock: Clock, days: int) -> list[str]:
+    """Answer a survey of one round daily, whose second edition is published on the first day.
+
+    Return the days and ids of the answers that were queued.
+    """
+    queued = list[str]()
+    for day in range(days):
+        outcome = client.answer("app-health", crashed=day % 3 == 0)
+        if outcome.status == "queued":
+            queued.append(f"{day} {outcome.survey}")
+        if day == 0:
+            once(script, "0.6", opens="2026-12-02")
+        clock.now += timedelta(days=1)
+    return queued
+
+
+def once(script: Script, epsilon: str = "0.5", opens: str = "2026-12-01") -> str:
+    questions = bit("crashed", epsilon)
+    published = document(period="once", opens=opens, closes="2030-12-01", questions=questions)
+    return script.publish(published)
+
+
+def test_a_new_edition_of_an_answered_survey_is_found_after_five_weeks(
+    script: Script, client_of: MakeClient, clock: Clock
+) -> None:
+    """One fetch in 35 days; the survey is open for four years."""
+    first = once(script)
+    queued = editions(script, client_of(), clock, 105)
+    assert queued[0] == f"0 {first}"
+    assert [line.split()[0] for line in queued] == ["0", "35"]
+    assert len(script.gets) == 3
+
+
+def test_an_answered_survey_is_fetched_at_most_daily_from_a_server_that_is_gone(
+    script: Script, client_of: MakeClient, clock: Clock
+) -> None:
+    once(script)
+    client = client_of()
+    assert client.answer("app-health", crashed=True).status == "queued"
+    script.list_reply = Answer(500)
+    clock.now += timedelta(days=35)
+    for _ in range(10 * 24):
+        assert client.answer("app-health", crashed=True).status == "already-answered"
+        clock.now += timedelta(hours=1)
+    client._uploader.stop(PATIENCE)
+    assert 2 <= len(script.gets) <= 11
+
+
 def test_a_process_does_not_wait_again_for_a_server_that_did_not_respond(
     script: Script, client_of: MakeClient, clock: Clock, monkeypatch: pytest.MonkeyPatch
 ) -> None:

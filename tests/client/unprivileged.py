@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import resource
@@ -28,6 +29,9 @@ def every_call(client: Client) -> dict[str, Callable[[], object]]:
         "person consent": lambda: ann.consent(True),
         "answer": lambda: client.answer("app-health", crashed=True).status,
         "person answer": lambda: ann.answer("app-health", crashed=True).status,
+        "aanswer": lambda: asyncio.run(client.aanswer("app-health", crashed=True)).status,
+        "arm": lambda: client.arm("app-health"),
+        "ask": lambda: client.ask("app-health"),
         "flush": lambda: client.flush(0.05),
         "prefetch": lambda: client.prefetch(0.05),
         "sent": lambda: type(client.sent()).__name__,

@@ -7,13 +7,12 @@ from collections.abc import Callable, Iterable
 from datetime import UTC, datetime
 from typing import Any
 
-from deniable.client import Client, Policy
+from deniable.client import Client, Policy, signal_safety
 from deniable.client.net import surveys
-from deniable.client.state import database
 from tests.client.children import rest
 from tests.eventually import PATIENCE
 
-surveys.FETCH_SECONDS = database.LOCK_WAIT_SECONDS = PATIENCE  # the machine may be busy
+surveys.FETCH_SECONDS = signal_safety.LOCK_WAIT_SECONDS = PATIENCE  # the machine may be busy
 client = Client(
     os.environ["SERVER"],
     policy=Policy(keys=[os.environ["POLICY_KEY"]], per="lifetime", max_epsilon_per_survey="6"),

@@ -10,9 +10,8 @@ from io import BytesIO
 from itertools import chain, repeat
 from typing import Any, cast
 
-from deniable.client import Client, Policy
+from deniable.client import Client, Policy, signal_safety
 from deniable.client.net import surveys, uploader
-from deniable.client.state import database
 from deniable.shared.envelope import envelope_id
 from deniable.shared.errors import DeniableError
 from deniable.shared.privacy.epsilon import Epsilon, parse_billionths
@@ -124,7 +123,7 @@ def _mechanism(mechanism: str, epsilon: str, size: int, integers: Sequence[str] 
 
 
 def serve(adapter: Adapter) -> None:
-    surveys.FETCH_SECONDS = database.LOCK_WAIT_SECONDS = PATIENCE
+    surveys.FETCH_SECONDS = signal_safety.LOCK_WAIT_SECONDS = PATIENCE
     uploader.FIRST_PAUSE_SECONDS = uploader.MAX_PAUSE_SECONDS = (
         A_DAY  # a flush tries each report once
     )

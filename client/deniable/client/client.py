@@ -19,7 +19,7 @@ from deniable.client.outcome import Outcome
 from deniable.client.person import Person
 from deniable.client.pipeline import AnswerPipeline
 from deniable.client.policy import Policy, Settings
-from deniable.client.signal_safety import signal_safe
+from deniable.client.signal_safety import lock_wait_of_call, signal_safe
 from deniable.client.state import outbox
 from deniable.client.state.database import UNUSABLE, State
 from deniable.client.state.ledger import NOT_GIVEN, Identity, overruled
@@ -205,22 +205,17 @@ class Client(Person):
 
         Returns 0 if the state cannot be used, because then nothing can be sent.
         """
-        try:
-            if not self._state.begun:
-                return 0
-            with self._state.transaction(durable=False) as db:
-                outbox.delete_expired(db, self._now())
-                if self._state.consents.obstacle(db):
-                    return outbox.waiting(db, self._server)
-            return self._uploader.flush(timeout)
-        except UNUSABLE:
-            return 0
+        with suppress(*UNUSABLE):
+            if self._state.begun:
+                waiting, may_leave = self._waiting()
+                return self._uploader.flush(timeout) if may_leave else waiting
+        return 0
 
     @signal_safe
     def close(self) -> None:
         """Flush for at most a second and end the background thread. Unsent reports stay on disk."""
         self.flush(CLOSE_SECONDS)
-        self._uploader.stop(CLOSE_SECONDS)
+        self._uploader.stop(CLOSE_SECONDS if lock_wait_of_call().rest else 0.0)  # or it waits, too
         self._state.close()
 
     @signal_safe
@@ -276,11 +271,12 @@ class Client(Person):
     @signal_safe
     def _resume(self) -> None:
         """Continue to send the reports of an earlier process."""
-        if not self._state.begun:
-            return
         with suppress(*UNUSABLE):
-            with self._state.transaction(durable=False) as db:
-                outbox.delete_expired(db, self._now())
-                left = not self._state.consents.obstacle(db) and outbox.waiting(db, self._server)
-            if left:
+            if self._state.begun and all(self._waiting()):
                 self._uploader.wake()
+
+    def _waiting(self) -> tuple[int, bool]:
+        """Return the number of reports that wait, and whether they may be sent."""
+        with self._state.transaction(durable=False) as db:
+            outbox.delete_expired(db, self._now())
+            return outbox.waiting(db, self._server), not self._state.consents.obstacle(db)

@@ -381,15 +381,9 @@ def summary(state: State, identity: Identity) -> Summary:
 
 
 def _entry_json(entry: HistoryEntry) -> dict[str, Any]:  # Any: a JSON document
-    return {
-        "survey": entry.survey,
-        "name": entry.name,
-        "round": entry.round,
-        "day": entry.day,
-        "said": [asdict(symbol) for symbol in entry.symbols],
-        "verdict": entry.delivery,
-        "detail": entry.detail,
-    }
+    fields = asdict(entry)
+    symbols, delivery = fields.pop("symbols"), fields.pop("delivery")
+    return fields | {"said": symbols, "verdict": delivery}
 
 
 def _summary_lines(summary: Summary, texts: Texts) -> Iterator[str]:

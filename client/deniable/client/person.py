@@ -46,15 +46,12 @@ class Person:
         self._consent = Consent(identity, self._state.consents.allow_ci)
 
     @property
+    @signal_safe
     def consented(self) -> bool | None:
         """True or False as the person chose; None if the person was never asked. Ask only then.
 
         False, too, if the state cannot be used: the person may have refused.
         """
-        return self._consented()
-
-    @signal_safe
-    def _consented(self) -> bool | None:
         if self._consent.withdrawn:
             return False
         if not self._state.begun:
@@ -65,6 +62,7 @@ class Person:
         except UNUSABLE:
             return False
 
+    @signal_safe
     def consent(self, given: bool) -> bool:
         """Record that the person agrees or refuses. Return whether the choice is on disk.
 
@@ -77,10 +75,6 @@ class Person:
         """
         if not isinstance(given, bool):
             raise TypeError(f"consent is True or False, got {type(given).__name__}")
-        return self._record(given)
-
-    @signal_safe
-    def _record(self, given: bool) -> bool:
         self._consent.unkept = ""
         if not given:
             self._withdraw()
@@ -150,7 +144,7 @@ class Person:
             self._refuse_undeclared(answers, of)
             given = GivenAnswers(answers)
             return await asyncio.to_thread(self._answer, survey, given, of == ENDED)
-        except RuntimeError:  # too many threads, or the loop is ending
+        except (RuntimeError, *UNUSABLE):  # too many threads, or the loop is ending
             return Outcome("unavailable", "no thread could be started; nothing was sent")
         finally:
             answers.clear()
@@ -159,10 +153,13 @@ class Person:
     def arm(self, survey: str, /, *, shipped: bytes | str | None = None) -> str | None:
         """Return the arm of an experiment that this device has drawn for a survey.
 
-        Read it before you treat anyone differently, at each start. The arm is drawn with the
-        survey's key, kept until the survey has ended, and erased with the key. Without consent, or
-        while no survey is known, this is the first arm of the survey that ships with the app, or
-        None. Needs no network.
+        Read it before you treat anyone differently: at each start, and again after consent. The
+        arm is drawn with the survey's key, kept until the survey has ended, and erased with the
+        key. Needs no network: without a list on disk, it is drawn for the `shipped` survey.
+
+        Without consent there is no draw and no report, and this is the first arm of the `shipped`
+        survey. It is None if no survey is known, or if the state cannot be read or is locked. Then
+        treat the person as if they took no part, because a report may carry any arm.
         """
         return self._pipeline.arm(self._consent, survey, shipped)
 

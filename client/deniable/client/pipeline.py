@@ -15,7 +15,6 @@ What is charged, written and returned, and when, does not depend on any of the a
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import UTC, date
 from functools import partial
@@ -78,25 +77,32 @@ class AnswerPipeline:
         return self._queue(consent, charged, when.today, report)
 
     def arm(self, consent: Consent, wanted: str, shipped: bytes | str | None) -> str | None:
-        """Return the arm that the person's key for a survey draws, or else its first arm."""
-        found = None if shipped is None else shipped_survey(wanted, shipped, self.policy)
-        with suppress(*UNUSABLE):
-            if self.state.begun:
+        """Return the arm that later reports carry; None if it cannot be known."""
+        ours = None if shipped is None else shipped_survey(wanted, shipped, self.policy)
+        first = ours.survey.arms.arms[0] if isinstance(ours, Found) and ours.survey.arms else None
+        if not self.state.begun:
+            return first
+        when = When(self._now().astimezone(UTC).date())
+        try:
+            with self.state.read() as db:
+                if consent.obstacle(db):
+                    return first
+                seen = self._surveys.seen(db)
+                listed = self._surveys.on_disk(wanted, when, seen, self._policy_obstacle)
+                found = listed if isinstance(listed, Found) else ours
+                if not isinstance(found, Found) or (arms := found.survey.arms) is None:
+                    return None
+                person = consent.identity.person(db)
+                key = outbox.kept_key(db, person, found.id)
+            if key is None:  # only this waits for writers
+                until = found.survey.taken_until(found.survey.last_round)
                 with self.state.transaction() as db:
-                    if consent.obstacle(db) is None:
-                        return self._drawn_arm(db, consent, wanted) or _first_arm(found)
-        return _first_arm(found)
-
-    def _drawn_arm(self, db: Transaction, consent: Consent, wanted: str) -> str | None:
-        when, seen = When(self._now().astimezone(UTC).date()), self._surveys.seen(db)
-        found = self._surveys.on_disk(wanted, when, seen, self._policy_obstacle)
-        if isinstance(found, Outcome) or found.survey.arms is None:
+                    if until <= self._now() or not consent.is_given(db):  # the key would expire
+                        return first
+                    key = outbox.survey_key(db, person, found.id, until)
+        except UNUSABLE:
             return None
-        person, until = (
-            consent.identity.person(db),
-            found.survey.taken_until(found.survey.last_round),
-        )
-        return drawn_arm(outbox.survey_key(db, person, found.id, until), found.survey.arms)
+        return drawn_arm(key, arms)
 
     def spending(
         self, consent: Consent
@@ -153,10 +159,12 @@ class AnswerPipeline:
     def _settled(
         self, consent: Consent, wanted: str, when: When, seen: Seen, obstacle: Obstacle
     ) -> ChargedRound | Outcome | None:
-        """Decide by the list on disk, however old, about a round that is already charged or spent.
+        """Decide by a list on disk of the last weeks about a round that is charged or spent.
 
-        No fetch would change it, and each fetch would tell the server that the app is used.
+        Only a new edition could change it, and each fetch tells the server that the app is used.
         """
+        if self._surveys.is_due(seen):
+            return None
         found = self._surveys.on_disk(wanted, when, seen, obstacle)
         if isinstance(found, Outcome) or (round_ := when.round_of(found.survey)) is None:
             return None
@@ -268,7 +276,7 @@ class AnswerPipeline:
             row = self._draft_row(db, consent, charged)
             if isinstance(row, Outcome):
                 return row
-            assert row.slot is not None, "it is a draft"
+            assert row.slot is not None, "only a report that was written can be frozen"
             if drafts.draft_of(self.state.drafts, row) is None:  # else a later call was faster
                 self.state.drafts.write(row.slot, envelope)
             return None
@@ -311,7 +319,7 @@ class AnswerPipeline:
             return Outcome("no-consent", NOT_GIVEN, charged.id, charged.round)
         person = consent.identity.person(db)
         row = outbox.waiting_row(db, person, charged.id, charged.round)
-        return _lost(charged) if row is None or row.slot is None else row
+        return row or _lost(charged)
 
     def _refusal(self, db: Transaction, person: bytes, found: Found, round_: int) -> Outcome | None:
         """Return the reason why the ledger allows no report of this round, or None."""
@@ -331,16 +339,11 @@ class AnswerPipeline:
     def _queue(
         self, consent: Consent, charged: ChargedRound, today: date, report: Report
     ) -> Outcome:
-        from deniable.shared.envelope import decode_labels
-
         survey, round_ = charged.survey, charged.round
         envelope = _envelope(charged, _payload(consent, charged, report))
         packed = drafts.pack_envelope(survey, envelope)
-        symbols = (
-            *outbox.describe_labels(decode_labels(survey, envelope.payload)),
-            *outbox.describe_report(
-                survey.questions, report.symbols, survey.drawn_from, charged.repeats
-            ),
+        symbols = outbox.describe_envelope(
+            survey, envelope.payload, report.symbols, charged.repeats
         )
         entry = outbox.HistoryEntry(charged.id, survey.name, round_, today.isoformat(), symbols)
         until = survey.taken_until(round_)
@@ -376,11 +379,6 @@ def _charge_of(found: Found, round_: int) -> ledger.Charge:
 
 def _first_day(survey: Survey, number: int) -> date:
     return survey.round_starts(number).date()
-
-
-def _first_arm(found: Found | Outcome | None) -> str | None:
-    arms = found.survey.arms if isinstance(found, Found) else None
-    return arms.arms[0] if arms else None
 
 
 def _payload(consent: Consent, charged: ChargedRound, report: Report) -> bytes:

@@ -10,14 +10,41 @@ from __future__ import annotations
 
 import _thread
 import threading
+import time
 from collections.abc import Callable, Mapping
+from contextvars import ContextVar, copy_context
 from functools import partial, wraps
 from typing import Generic, ParamSpec, TypeVar
 
 START_SECONDS = 1.0  # a thread that has not begun by then never may, for lack of memory
+LOCK_WAIT_SECONDS = 0.25  # of one call, because it may run within a request to the app
 
 Arguments = ParamSpec("Arguments")
 Result = TypeVar("Result")
+
+
+class LockWait:
+    """Time that one call may still wait for locks, over all its transactions."""
+
+    def __init__(self) -> None:
+        self.rest = LOCK_WAIT_SECONDS
+
+    def spend_since(self, begin: float) -> None:
+        self.rest = max(0.0, self.rest - (time.monotonic() - begin))
+
+    def share(self, call: Callable[[], Result]) -> Result:
+        """Run a call whose transactions, and calls, share this wait."""
+        context = copy_context()
+        context.run(_lock_wait.set, self)
+        return context.run(call)
+
+
+_lock_wait = ContextVar[LockWait | None]("deniable_lock_wait", default=None)
+
+
+def lock_wait_of_call() -> LockWait:
+    """Return the wait of the public call that runs here; outside of one, a new wait."""
+    return _lock_wait.get() or LockWait()
 
 
 class GivenAnswers:
@@ -53,7 +80,7 @@ class _Work(Generic[Result]):
     """One call, run once: by its thread, or by the caller if that thread cannot start."""
 
     def __init__(self, call: Callable[[], Result]) -> None:
-        self._call = call
+        self._call, self._lock_wait = call, lock_wait_of_call()
         self._claim, self._done = threading.Lock(), threading.Lock()
         self._done.acquire()
 
@@ -61,7 +88,7 @@ class _Work(Generic[Result]):
         if not self._claim.acquire(blocking=False):
             return
         try:
-            self._value = self._call()
+            self._value = self._lock_wait.share(self._call)
         except BaseException as error:  # noqa: BLE001 - raised again by `result`
             self._error = error
         finally:

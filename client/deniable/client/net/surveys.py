@@ -19,6 +19,7 @@ from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import date
+from functools import partial
 from typing import TYPE_CHECKING
 
 from deniable.client.diagnostics import escaped, log_failure
@@ -27,6 +28,7 @@ from deniable.client.net.survey_list import ID, read_list, read_shipped, verifie
 from deniable.client.net.transport import Reply, Transport, Unreachable
 from deniable.client.outcome import Outcome
 from deniable.client.policy import Policy, Settings
+from deniable.client.signal_safety import lock_wait_of_call
 from deniable.client.state import Transaction
 from deniable.client.state.database import UNUSABLE, State
 from deniable.client.state.survey_cache import (
@@ -44,6 +46,8 @@ if TYPE_CHECKING:
     from deniable.shared.survey.document import Survey
 
 FRESH_SECONDS = 3600
+DAY_SECONDS = 86_400
+SETTLED_SECONDS = 35 * DAY_SECONDS  # shows the server no more than a monthly survey does
 FETCH_SECONDS = 2.0  # maximum wait of a caller
 LIST_TIMES = 2.0  # multiple of the timeout of other exchanges, since a list is longer than a reply
 MAX_PAUSE_SECONDS = 300.0
@@ -158,13 +162,18 @@ class Surveys:
             if isinstance(found := self.on_disk(name, when, seen, obstacle), Found):
                 yield found
 
+    def is_due(self, seen: Seen) -> bool:
+        """Return whether to look for a new edition of an answered survey, a day after a failure."""
+        rested = abs(self._now().timestamp() - seen.pause.until) >= DAY_SECONDS
+        return rested and not seen.kept.is_fresh(self._now(), SETTLED_SECONDS)
+
     def prefetch(self, seen: Seen, timeout: float) -> bool:
         """Fetch a list unless a fresh one is on disk. Return whether a fresh one is there."""
         if seen.kept.is_fresh(self._now(), FRESH_SECONDS):
             return True
         self._fetcher.resume(seen.pause)
         self._fetcher.fetch(seen.fetches, timeout)
-        with self._state.transaction() as db:
+        with self._state.read() as db:
             fresh = self.seen(db).kept.is_fresh(self._now(), FRESH_SECONDS)
         self._pace(fresh)
         return fresh
@@ -266,6 +275,7 @@ def shipped_survey(wanted: str, entry: bytes | str, policy: Policy) -> Found | O
 class _Fetch:
     def __init__(self, deadline: float, awaited: bool) -> None:
         self.deadline, self.awaited = deadline, awaited
+        self.lock_wait = lock_wait_of_call()  # the caller waits for this thread's locks
         self.done, self.succeeded = threading.Event(), False
 
 
@@ -367,7 +377,7 @@ class ListFetcher(ForkAware):
                 abandoned = self._fetch is not fetch
             if abandoned:
                 return
-            self._keep(reply)
+            fetch.lock_wait.share(partial(self._keep, reply))
             with self._lock:
                 self.successes += 1
             fetch.succeeded = True

@@ -42,6 +42,7 @@ from typing import Any
 from urllib.parse import quote
 
 from deniable.client.fork_safety import ForkAware
+from deniable.client.signal_safety import LockWait, lock_wait_of_call
 from deniable.client.state import Transaction, schema
 from deniable.client.state.drafts import DraftFile, clear_released_slots
 from deniable.client.state.ledger import Consents, Identity, count_charges, has_gap
@@ -52,12 +53,10 @@ NEW_INSTALL = (
     "spent so far is forgotten, and the app can spend all of it again"
 )
 DATABASE, MARKER, DRAFTS = "deniable.sqlite3", "deniable.used", "deniable.drafts"
-# total wait for other threads and processes, during which the app's own request waits too
-LOCK_WAIT_SECONDS = 0.25
 # a fork's wait for the disk; the running transaction then waits for no lock. Without this wait, a
 # forked child could never use the state
 FORK_WAIT_SECONDS = 5.0
-BUSY_TIMEOUT_SECONDS = 0.05  # SQLite's own wait in each attempt
+MAX_BUSY_SECONDS = 0.05  # SQLite's own wait
 MAX_LOG_PAGES = 4_000  # a commit that exceeds this folds the log into the database
 MAX_CHECKED_BYTES = 16 * 2**20  # larger databases rely on the seals of each ledger
 WINDOWS: bool = sys.platform.startswith("win")
@@ -154,8 +153,9 @@ class State(ForkAware):
     def transaction(self, create: bool = False, durable: bool = True) -> Iterator[Transaction]:
         """Commit the block completely or not at all. Unless durable, a power cut may undo it."""
         writer = self._writer
-        with self._exclusively(writer) as deadline:
-            db = self._begin(partial(self._open, create, durable), deadline)
+        with self._exclusively(writer) as wait:
+            db = self._begin(partial(self._open, create, durable), wait)
+            db.execute(f"PRAGMA busy_timeout = {int(1000 * min(MAX_BUSY_SECONDS, wait.rest))}")
             try:
                 yield db
                 db.execute("COMMIT")
@@ -163,7 +163,9 @@ class State(ForkAware):
                 writer.close()
                 raise
             if db.erased and _clear_slots(db, self.drafts):
+                begin = time.monotonic()
                 _fold(db)
+                wait.spend_since(begin)
             self._stays_open = self._stays_open or durable
             if not self._stays_open:
                 writer.close()
@@ -176,8 +178,8 @@ class State(ForkAware):
                 yield db
             return
         reader = self._reader
-        with self._exclusively(reader) as deadline:
-            db = self._begin(self._open_snapshot, deadline)
+        with self._exclusively(reader) as wait:
+            db = self._begin(self._open_snapshot, wait)
             try:
                 yield db
                 db.execute("COMMIT")
@@ -213,7 +215,8 @@ class State(ForkAware):
                 self._postponed.remove(entry)
 
     def close(self) -> None:
-        """Close the connections; the next transaction opens others."""
+        """Close the connections; a transaction that runs now, or is next, closes its own."""
+        self._stays_open = False
         for connection in self._writer, self._reader:
             with suppress(StoreUnusable), self._exclusively(connection):
                 connection.close()
@@ -242,35 +245,32 @@ class State(ForkAware):
     # Opening
 
     @contextmanager
-    def _exclusively(self, connection: _Connection) -> Iterator[float]:
-        """Admit one thread of this process at a time, so that a fork can wait for the last one.
-
-        Yield the time on the monotonic clock at which the wait for other processes ends, too.
-        """
+    def _exclusively(self, connection: _Connection) -> Iterator[LockWait]:
+        """Admit one thread of this process at a time, so that a fork can wait for the last one."""
         self.same_process()
-        gate, deadline = connection.gate, time.monotonic() + LOCK_WAIT_SECONDS
-        if self._broken or not gate.acquire(timeout=LOCK_WAIT_SECONDS):
+        gate, wait, begin = connection.gate, lock_wait_of_call(), time.monotonic()
+        admitted = not self._broken and gate.acquire(timeout=wait.rest)
+        wait.spend_since(begin)
+        if not admitted:
             raise StateBlocked("another thread uses the state, or did when this process forked")
         try:
             with _as_unusable(self.database):
-                yield deadline
+                yield wait
         finally:
             gate.release()
 
-    def _begin(self, start: Callable[[], Transaction], deadline: float) -> Transaction:
-        """Begin a transaction, and wait while others write.
-
-        SQLite returns "busy" without waiting when the last connection closes and during recovery.
-        """
+    def _begin(self, start: Callable[[], Transaction], wait: LockWait) -> Transaction:
+        """Begin a transaction, and wait while others write."""
         while True:
+            begin = time.monotonic()
             try:
                 return start()
             except sqlite3.OperationalError as error:
                 busy = error.sqlite_errorcode & 0xFF in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
-                late = time.monotonic() > deadline - BUSY_TIMEOUT_SECONDS
-                if not busy or late or self._forking:
+                if not busy or not wait.rest or self._forking:
                     raise
-            time.sleep(random.uniform(0.001, 0.02))  # noqa: S311 - the wait is not a secret
+            time.sleep(min(wait.rest, random.uniform(0.001, 0.02)))  # noqa: S311 - no secret
+            wait.spend_since(begin)
 
     def _open(self, create: bool, durable: bool) -> Transaction:
         if self._problem:
@@ -336,7 +336,6 @@ class State(ForkAware):
             connection.db = sqlite3.connect(
                 self._address,
                 uri=True,
-                timeout=BUSY_TIMEOUT_SECONDS,
                 isolation_level=None,
                 check_same_thread=False,
                 factory=Transaction,
@@ -344,6 +343,7 @@ class State(ForkAware):
             connection.file = file
             if connection is self._writer:
                 self._configure(connection.db)
+        connection.db.execute("PRAGMA busy_timeout = 0")  # `_begin` waits
         return connection.db
 
     def _configure(self, db: Transaction) -> None:

@@ -144,7 +144,7 @@ def freeze(db: Transaction, drafts: DraftFile, taken: QueuedEnvelope) -> QueuedE
 
     Return None, and give up the report, if its slot or its survey is damaged.
     """
-    from deniable.shared.envelope import decode_labels, decode_report
+    from deniable.shared.envelope import decode_report
     from deniable.shared.survey.document import parse_document
 
     envelope = draft_of(drafts, taken)
@@ -162,11 +162,7 @@ def freeze(db: Transaction, drafts: DraftFile, taken: QueuedEnvelope) -> QueuedE
         outbox.finish(db, taken, "given-up", DAMAGED)
         return None
     packed = pack_envelope(survey, envelope)
-    described = (
-        *outbox.describe_labels(decode_labels(survey, envelope.payload)),
-        *outbox.describe_report(survey.questions, symbols, survey.drawn_from),
-    )
-    outbox.freeze(db, taken, packed, described)
+    outbox.freeze(db, taken, packed, outbox.describe_envelope(survey, envelope.payload, symbols))
     return replace(taken, packed=packed, slot=None)
 
 

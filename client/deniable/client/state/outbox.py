@@ -30,6 +30,7 @@ from deniable.client.state.ledger import OWN, read_setting, write_setting
 
 if TYPE_CHECKING:
     from deniable.shared.envelope import Envelope
+    from deniable.shared.survey.document import Survey
     from deniable.shared.survey.kinds.base import Question
 
 MAX_WAITING = 500  # limit per person, so that no one's reports displace those of others
@@ -167,11 +168,18 @@ def survey_key(db: Transaction, person: bytes, survey: str, until: datetime) -> 
         "INSERT OR IGNORE INTO survey_keys VALUES (?, ?, ?, ?)",
         (person, survey, os.urandom(KEY_BYTES), int(until.timestamp())),
     )
-    query = "SELECT key FROM survey_keys WHERE person = ? AND survey = ?"
-    key = bytes(db.execute(query, (person, survey)).fetchone()[0])
-    if len(key) != KEY_BYTES:
-        raise ValueError("the survey's key is damaged")
+    key = kept_key(db, person, survey)
+    assert key is not None, "it was just created"
     return key
+
+
+def kept_key(db: Transaction, person: bytes, survey: str) -> bytes | None:
+    """Return a person's key for a survey, if there is one."""
+    query = "SELECT key FROM survey_keys WHERE person = ? AND survey = ?"
+    row = db.execute(query, (person, survey)).fetchone()
+    if row is not None and len(row[0]) != KEY_BYTES:
+        raise ValueError("the survey's key is damaged")
+    return None if row is None else bytes(row[0])
 
 
 def delete_expired(db: Transaction, now: datetime) -> None:
@@ -300,12 +308,17 @@ def describe_report(
     return tuple(described)
 
 
-def describe_labels(labels: Mapping[str, str | None]) -> tuple[ReportedSymbol, ...]:
-    """Describe the labels of a report, which are neither randomized nor charged."""
-    return tuple(
+def describe_envelope(
+    survey: Survey, payload: bytes, symbols: Iterable[int | None], repeats: int | None = None
+) -> tuple[ReportedSymbol, ...]:
+    """Describe a report and its labels, which are neither randomized nor charged."""
+    from deniable.shared.envelope import decode_labels
+
+    labels = tuple(
         ReportedSymbol(name, "0", "not given" if value is None else value, "sent in clear")
-        for name, value in labels.items()
+        for name, value in decode_labels(survey, payload).items()
     )
+    return labels + describe_report(survey.questions, symbols, survey.drawn_from, repeats)
 
 
 def add_entry(db: Transaction, entry: HistoryEntry, person: bytes = OWN) -> None:
