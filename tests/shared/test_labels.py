@@ -15,7 +15,7 @@ from deniable.shared.envelope import decode_labels, decode_report, encode_report
 from deniable.shared.errors import InvalidSurvey
 from deniable.shared.privacy.epsilon import exp_interval
 from deniable.shared.survey.document import Survey, parse_document, parse_toml, render_document
-from deniable.shared.survey.labels import Label, drawn_arm, read_labels
+from deniable.shared.survey.labels import Label, read_labels
 from tests.shared.test_vectors import vectors
 from tests.survey_texts import bit, choice, label, survey_text
 
@@ -145,13 +145,13 @@ def test_the_loss_of_a_report_with_its_labels_never_exceeds_epsilon(
 @pytest.mark.parametrize("vector", vectors("survey_labels.json")["arms"])
 def test_arms_agree_with_the_vectors(vector: dict[str, str]) -> None:
     arms = Label("search", arms=("control", "new-search"))
-    assert drawn_arm(bytes.fromhex(vector["key"]), arms) == vector["arm"]
+    assert arms.drawn_arm(bytes.fromhex(vector["key"])) == vector["arm"]
 
 
 def test_random_keys_draw_each_arm_equally_often() -> None:
     """With 30,000 keys, 6.5 standard deviations give a false-alarm probability below 1e-9."""
     arms = Label("search", arms=("a", "b", "c"))
-    drawn = Counter(drawn_arm(n.to_bytes(32, "big"), arms) for n in range(30_000))
+    drawn = Counter(arms.drawn_arm(n.to_bytes(32, "big")) for n in range(30_000))
     assert all(abs(drawn[arm] - 10_000) < 6.5 * (30_000 * 2 / 9) ** 0.5 for arm in arms.arms)
 
 

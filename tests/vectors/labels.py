@@ -7,7 +7,6 @@ from typing import Any
 
 from deniable.shared.envelope import Envelope, encode_report
 from deniable.shared.survey.document import Survey, parse_toml, render_document, survey_id
-from deniable.shared.survey.labels import drawn_arm
 from tests.vectors.ask_one import good
 from tests.vectors.signed import signed
 
@@ -51,7 +50,7 @@ def published(text: str, survey: Survey, seed: str) -> dict[str, Any]:
         **signed(text, survey, seed),
         "report_size": survey.report_size,
         "arms": [
-            {"key": key, "arm": drawn_arm(bytes.fromhex(key), survey.labels[2])} for key in KEYS
+            {"key": key, "arm": survey.labels[2].drawn_arm(bytes.fromhex(key))} for key in KEYS
         ],
     }
 

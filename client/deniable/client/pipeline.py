@@ -26,7 +26,6 @@ from deniable.client.policy import Settings
 from deniable.client.state import Transaction, drafts, ledger, outbox
 from deniable.client.state.database import UNUSABLE, State, StateBlocked
 from deniable.client.state.ledger import NOT_GIVEN, Consent, overruled
-from deniable.shared.survey.labels import drawn_arm
 
 if TYPE_CHECKING:
     from deniable.shared.envelope import Envelope
@@ -102,7 +101,7 @@ class AnswerPipeline:
                     key = outbox.survey_key(db, person, found.id, until)
         except UNUSABLE:
             return None
-        return drawn_arm(key, arms)
+        return arms.drawn_arm(key)
 
     def spending(
         self, consent: Consent
@@ -386,7 +385,7 @@ def _payload(consent: Consent, charged: ChargedRound, report: Report) -> bytes:
     from deniable.shared.envelope import encode_report
 
     arms = charged.survey.arms
-    drawn = {arms.name: drawn_arm(charged.key, arms)} if arms else {}
+    drawn = {arms.name: arms.drawn_arm(charged.key)} if arms else {}
     return encode_report(charged.survey, report.symbols, {**consent.identity.labels, **drawn})
 
 

@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING
 from deniable.shared.errors import InvalidEpsilon, InvalidPolicy
 from deniable.shared.privacy.epsilon import decimal_text, parse_billionths
 from deniable.shared.survey.kinds import KINDS  # imports a kind only when it is used
-from deniable.shared.survey.labels import value_problem
 from deniable.shared.survey.participation import (
     LIFETIME,
     MAX_EPSILON,
@@ -161,6 +160,8 @@ class Policy:
         if not isinstance(labels, Mapping):
             raise InvalidPolicy('labels: give each label its value, like labels={"version": "3.0"}')
         for name, value in labels.items():
+            from deniable.shared.survey.labels import value_problem  # most apps set no label
+
             problem = value_problem(value) if name in self.labels else "is not named in the policy"
             if problem:
                 raise InvalidPolicy(f"labels: {name!r} {problem}")

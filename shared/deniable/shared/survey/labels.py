@@ -41,8 +41,8 @@ RESERVED_NAME = "label"  # key of a report's labels in JSON
 _CLASS = r"\[(?!\^)(?:[!-,.-Z^-~ ](?:-[!-,.-Z^-~ ])?)+-?\]"  # no backslash and no bracket inside
 _PART = rf"(?:\\d|\\[!-/:-@\[-`{{-~]|{_CLASS}|[^\\\[\](){{}}|?*+^$\x7f-\U0010ffff])"
 _REPEAT = r"(?:[?*+]|\{\d{1,2}(?:,\d{1,2})?\})"
-_PATTERN = re.compile(f"(?:{_PART}{_REPEAT}?)+", re.ASCII)
-_REPEATED = re.compile(f"({_PART})({_REPEAT})", re.ASCII)
+_PATTERN = f"(?:{_PART}{_REPEAT}?)+"  # compiled when first used, which takes milliseconds
+_REPEATED = f"({_PART})({_REPEAT})"
 
 
 @dataclass(frozen=True)
@@ -74,7 +74,7 @@ class Label:
 
     @cached_property
     def _form(self) -> re.Pattern[str]:
-        return re.compile(_REPEATED.sub(r"\1\2+", self.pattern), re.ASCII)  # possessive
+        return re.compile(re.sub(_REPEATED, r"\1\2+", self.pattern, flags=re.ASCII), re.ASCII)
 
     def matches(self, text: str) -> bool:
         is_plain = text.isascii() and text.isprintable() and len(text) <= MAX_VALUE_BYTES
@@ -113,17 +113,16 @@ class Label:
         pairs = ("values", list(self.values)), ("arms", list(self.arms)), ("pattern", self.pattern)
         return {"name": self.name, **{key: value for key, value in pairs if value}}
 
+    def drawn_arm(self, key: bytes) -> str:
+        """Return the arm that a device draws with its random key for the survey.
 
-def drawn_arm(key: bytes, label: Label) -> str:
-    """Return the arm that a device draws with its random key for the survey.
+        It is arm ⌊u n / 2^64⌋, where u is the first 8 bytes, little-endian, of an HMAC-SHA256 over
+        "arm" 00 and the label's name. So the arm is uniform, and is kept and erased with the key.
+        """
+        import hmac  # here, because most apps never need it
 
-    It is arm ⌊u n / 2^64⌋, where u is the first 8 bytes, little-endian, of an HMAC-SHA256 over
-    "arm" 00 and the label's name. So the arm is uniform, and is kept and erased with the key.
-    """
-    import hmac  # here, because most apps never need it
-
-    digest = hmac.digest(key, b"arm\0" + label.name.encode(), "sha256")
-    return label.arms[int.from_bytes(digest[:8], "little") * len(label.arms) >> 64]
+        digest = hmac.digest(key, b"arm\0" + self.name.encode(), "sha256")
+        return self.arms[int.from_bytes(digest[:8], "little") * len(self.arms) >> 64]
 
 
 def value_problem(value: object) -> str | None:
@@ -190,7 +189,7 @@ def _pattern(reader: Reader, key: str) -> str:
     text = reader.text(key, r'write one, like pattern = "\\d+\\.\\d+\\.\\d+"')
     label = Label("", pattern=text)
     try:
-        if len(text) <= MAX_PATTERN_CHARACTERS and _PATTERN.fullmatch(text):
+        if len(text) <= MAX_PATTERN_CHARACTERS and re.fullmatch(_PATTERN, text, re.ASCII):
             if not label.matches(""):
                 return text
             raise reader.error(key, "matches the empty text; require at least one character")
