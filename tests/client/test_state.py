@@ -370,19 +370,20 @@ def test_a_state_that_cannot_be_made_means_no_report(client_of: MakeClient, tmp_
     client.close()
 
 
+@pytest.mark.parametrize("disks", [15, pytest.param(500, marks=pytest.mark.long)])
 def test_a_full_disk_at_any_point_raises_nothing_and_spends_once(
-    client_of: MakeClient,
+    disks: int,
     used: Path,
     tmp_path: Path,
     clock: Clock,
     script: Script,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Limit the file size, from nothing to enough."""
+    """Limit the file size of each disk, from nothing to enough."""
     monkeypatch.setattr(client_module, "CLOSE_SECONDS", 0.0)  # no server to send to
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
     statuses = []
-    for limit in range(0, 120_000, 8_000):
+    for limit in range(0, 120_000, 120_000 // disks):
         state = shutil.copytree(used, tmp_path / str(limit))
         client = Client(script.url, policy=POLICY, state=state, now=clock, transport=Nobody())
         resource.setrlimit(resource.RLIMIT_FSIZE, (limit, hard))
