@@ -157,9 +157,8 @@ class Person:
         arm is drawn with the survey's key, kept until the survey has ended, and erased with the
         key. Needs no network: without a list on disk, it is drawn for the `shipped` survey.
 
-        Without consent there is no draw and no report, and this is the first arm of the `shipped`
-        survey. It is None if no survey is known, or if the state cannot be read or is locked. Then
-        treat the person as if they took no part, because a report may carry any arm.
+        Without consent this is the first arm of the `shipped` survey. It is None if no survey is
+        known, or the state is locked or damaged: treat the person as if they took no part.
         """
         return self._pipeline.arm(self._consent, survey, shipped)
 
