@@ -141,12 +141,7 @@ class Client(Person):
 
     @signal_safe
     def describe(
-        self,
-        survey: str,
-        /,
-        *,
-        shipped: bytes | str | None = None,
-        texts: Texts | None = None,
+        self, survey: str, /, *, shipped: bytes | str | None = None, texts: Texts | None = None
     ) -> Description | Outcome:
         """Describe a survey to a person: its questions, its purpose, and what it reveals.
 
@@ -170,12 +165,7 @@ class Client(Person):
         return describe(found.id, found.survey, self._policy, texts)
 
     def ask(
-        self,
-        survey: str,
-        /,
-        *,
-        shipped: bytes | str | None = None,
-        texts: Texts | None = None,
+        self, survey: str, /, *, shipped: bytes | str | None = None, texts: Texts | None = None
     ) -> bool:
         """Ask for consent on a terminal, once, in the survey's own words; see `describe`.
 

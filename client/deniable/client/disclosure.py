@@ -17,6 +17,7 @@ from deniable.client.diagnostics import escaped
 from deniable.client.policy import Policy
 from deniable.client.state import outbox
 from deniable.client.state.database import State
+from deniable.client.state.drafts import pack_envelope
 from deniable.client.state.ledger import Consent, Identity, Ledger, count_others, read_ledger
 from deniable.client.state.outbox import HistoryEntry, ReportedSymbol, history_of
 from deniable.shared.privacy.epsilon import decimal_text
@@ -200,16 +201,13 @@ def ask_on_terminal(description: Description, texts: Texts) -> bool | None:
 def example_text(id_: str, survey: Survey, today: date, draw: Draw) -> str:
     """Return the fields of a report with their sizes, and a report of fixed example answers."""
     from deniable.shared.envelope import MAGIC, Envelope, encode_report
-    from deniable.shared.sealed_envelope import seal
 
     answers = {question.name: question.example for question in survey.questions}
     report = survey.report(answers, draw)
     labels, round_ = survey.example_labels, survey.round_of(today)
     payload = encode_report(survey, report.symbols, labels)
     envelope = Envelope(id_, round_, os.urandom(16), 1, payload)
-    packed = (
-        envelope.pack() if survey.sealed_to is None else seal(envelope, survey.sealed_to).pack()
-    )
+    packed = pack_envelope(survey, envelope)
     shown = ", ".join(f"{q.name}={q.shown_example}" for q in survey.questions)
     fields = [
         (4, f"format: {MAGIC.decode()}"),

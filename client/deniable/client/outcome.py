@@ -4,16 +4,9 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 Status = Literal[
-    "queued",
-    "already-answered",
-    "not-drawn",
-    "budget-spent",
-    "refused",
-    "no-survey",
-    "closed",
-    "no-consent",
-    "unavailable",
-]
+    "queued", "already-answered", "not-drawn", "budget-spent", "refused", "no-survey", "closed",
+    "no-consent", "unavailable",
+]  # fmt: skip
 
 
 @dataclass(frozen=True)

@@ -8,16 +8,8 @@ from typing import TYPE_CHECKING
 from deniable.client.outcome import Outcome
 from deniable.client.pipeline import AnswerPipeline
 from deniable.client.signal_safety import GivenAnswers, signal_safe
-from deniable.client.state import outbox, schema
+from deniable.client.state import ledger, outbox, schema
 from deniable.client.state.database import UNUSABLE, StateBlocked
-from deniable.client.state.ledger import (
-    SHOW,
-    Consent,
-    Identity,
-    is_on,
-    make_participation_key,
-    write_setting,
-)
 from deniable.shared.errors import InvalidAnswer, StoreUnusable
 
 if TYPE_CHECKING:
@@ -36,14 +28,14 @@ class Person:
 
     def __init__(
         self,
-        identity: Identity,
+        identity: ledger.Identity,
         pipeline: AnswerPipeline,
         report_queued: Callable[[], None],
         show_example: Callable[[str], None],
     ) -> None:
         self._state, self._policy, self._pipeline = pipeline.state, pipeline.policy, pipeline
         self._report_queued, self._show_example = report_queued, show_example
-        self._consent = Consent(identity, self._state.consents.allow_ci)
+        self._consent = ledger.Consent(identity, self._state.consents.allow_ci)
 
     @property
     @signal_safe
@@ -81,9 +73,9 @@ class Person:
         try:
             with self._state.transaction(create=True) as db:
                 person = self._consent.identity.person(db)
-                write_setting(db, person, "consent", "yes" if given else "no")
+                ledger.write_setting(db, person, "consent", "yes" if given else "no")
                 if given:
-                    make_participation_key(db, person)
+                    ledger.make_participation_key(db, person)
                 else:
                     outbox.withdraw_all(db, person)
         except UNUSABLE as error:
@@ -116,7 +108,7 @@ class Person:
     @signal_safe
     def _answer(self, survey: str, given: GivenAnswers, ended: bool) -> Outcome:
         try:
-            if is_on(SHOW):
+            if ledger.is_on(ledger.SHOW):
                 self._show_example(survey)
             if self._consent.withdrawn:
                 return Outcome("no-consent", "consent was withdrawn")

@@ -29,17 +29,9 @@ from deniable.client.net.transport import Reply, Transport, Unreachable
 from deniable.client.outcome import Outcome
 from deniable.client.policy import Policy, Settings
 from deniable.client.signal_safety import lock_wait_of_call
-from deniable.client.state import Transaction
+from deniable.client.state import Transaction, survey_cache
 from deniable.client.state.database import UNUSABLE, State
-from deniable.client.state.survey_cache import (
-    KeptList,
-    ListedSurvey,
-    Pause,
-    keep_list,
-    keep_pause,
-    kept_list,
-    kept_pause,
-)
+from deniable.client.state.survey_cache import KeptList, ListedSurvey, Pause
 from deniable.shared.errors import DeniableError, UntrustedSurvey
 
 if TYPE_CHECKING:
@@ -108,8 +100,8 @@ class Surveys:
 
     def seen(self, db: Transaction) -> Seen:
         fetches = self._fetcher.successes  # read first, or a fetch in between would be missed
-        kept = kept_list(db, self._server, self._policy.fingerprint)
-        return Seen(kept, fetches, kept_pause(db, self._server))
+        kept = survey_cache.kept_list(db, self._server, self._policy.fingerprint)
+        return Seen(kept, fetches, survey_cache.kept_pause(db, self._server))
 
     def known(self, wanted: str, when: When, seen: Seen, obstacle: Obstacle) -> Found | None:
         """Return the choice of `find` if it needs no network and no verification."""
@@ -188,7 +180,7 @@ class Surveys:
         if pause is not None:
             with suppress(*UNUSABLE), self._state.transaction(durable=False) as db:
                 if not self._state.consents.obstacle(db):
-                    keep_pause(db, self._server, pause)
+                    survey_cache.keep_pause(db, self._server, pause)
 
     # Choosing
 
@@ -258,7 +250,9 @@ class Surveys:
         listed = read_list(reply, self._policy)
         with self._state.transaction() as db:
             if not self._state.consents.obstacle(db):
-                keep_list(db, self._server, listed, self._policy.fingerprint, self._now())
+                survey_cache.keep_list(
+                    db, self._server, listed, self._policy.fingerprint, self._now()
+                )
 
 
 def shipped_survey(wanted: str, entry: bytes | str, policy: Policy) -> Found | Outcome:

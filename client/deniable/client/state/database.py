@@ -61,15 +61,11 @@ MAX_LOG_PAGES = 4_000  # a commit that exceeds this folds the log into the datab
 MAX_CHECKED_BYTES = 16 * 2**20  # larger databases rely on the seals of each ledger
 WINDOWS: bool = sys.platform.startswith("win")
 
-BLOCKED = {
-    sqlite3.SQLITE_BUSY,
-    sqlite3.SQLITE_LOCKED,
-    sqlite3.SQLITE_FULL,
-    sqlite3.SQLITE_READONLY,
-    sqlite3.SQLITE_IOERR,
-    sqlite3.SQLITE_CANTOPEN,
+BUSY = {sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED}
+BLOCKED = BUSY | {
+    sqlite3.SQLITE_FULL, sqlite3.SQLITE_READONLY, sqlite3.SQLITE_IOERR, sqlite3.SQLITE_CANTOPEN,
     sqlite3.SQLITE_PERM,
-}
+}  # fmt: skip
 
 Write = Callable[[Transaction], object]  # what a later transaction has to do
 
@@ -266,7 +262,7 @@ class State(ForkAware):
             try:
                 return start()
             except sqlite3.OperationalError as error:
-                busy = error.sqlite_errorcode & 0xFF in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
+                busy = error.sqlite_errorcode & 0xFF in BUSY
                 if not busy or not wait.rest or self._forking:
                     raise
             time.sleep(min(wait.rest, random.uniform(0.001, 0.02)))  # noqa: S311 - no secret
