@@ -332,7 +332,7 @@ def test_the_rounds_that_are_answered_are_those_of_the_vectors(run: Run) -> None
     assert len(rows) >= 10
     given = json.dumps([row | {"document": row["document"]} for row in rows])
     lines = run(f"""
-        import {{ chargedQuarter, drawnRounds, roundsOfQuarter }}
+        import {{ drawnRounds, quarterOfRound, roundsOfQuarter }}
             from "./client/javascript/src/participation.js";
         import {{ parseSurvey, unhex }} from "./client/javascript/src/survey.js";
         for (const row of {given}) {{
@@ -341,7 +341,7 @@ def test_the_rounds_that_are_answered_are_those_of_the_vectors(run: Run) -> None
             const key = async () => unhex(row.key);
             const drawn = await drawnRounds(survey, row.round, new Policy(budget), key);
             const rounds = survey.period === "once" ? null : roundsOfQuarter(survey, row.round);
-            tell([chargedQuarter(survey, row.round), rounds, drawn ? drawn.drawn : rounds]);
+            tell([quarterOfRound(survey, row.round), rounds, drawn ? drawn.drawn : rounds]);
         }}
     """)
     assert lines == [[row["quarter"], row["rounds"], row["drawn"]] for row in rows]
@@ -446,29 +446,6 @@ def test_one_survey_cannot_spend_the_whole_budget(script: Script, run: Run) -> N
         maxEpsilonPerSurvey="2",
     )
     assert lines == ["queued", "budget-spent", "queued"]
-
-
-def test_charges_of_an_early_version_still_count(script: Script, run: Run) -> None:
-    daily(script)
-    lines = run(
-        """
-        import { sha256 } from "./client/javascript/src/survey.js";
-        const row = ["ab".repeat(32), 1, { crashed: "500000000" }];
-        const seal = await sha256(JSON.stringify(["", ...row]));
-        const [survey, round, costs] = row;
-        await storage.create("charge-1", { survey, round, costs, seal });
-        await client.consent(true);
-        tell(await answer({ crashed: true }));
-        tell((await client.budget()).spent);
-    """,
-        per="quarter",
-        maxEpsilonPerSurvey="46",
-        maxEpsilon="0.9",
-    )
-    assert lines == ["budget-spent", "0.5"]
-
-
-# The list
 
 
 def test_a_list_is_fetched_in_advance_and_only_with_consent(script: Script, run: Run) -> None:

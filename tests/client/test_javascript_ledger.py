@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import json
 import subprocess
+from datetime import date, timedelta
 from pathlib import Path
 
+from deniable.shared.survey.document import parse_document as read
+from tests.client.scripted import document
 from tests.eventually import PATIENCE
 from tests.node import NODE
 
@@ -32,15 +35,6 @@ BEGIN = """
       return refusal?.status ?? "charged";
     };
     const print = (value) => console.log(JSON.stringify(value));
-"""
-OLD = """
-    import { createHash } from "node:crypto";
-    let seal = "";
-    for (const round of [682, 683]) {
-      const row = ["a".repeat(64), round, { crashed: "3000000000" }];
-      seal = createHash("sha256").update(JSON.stringify([seal, ...row])).digest("hex");
-      records.set(`charge-${round - 681}`, { survey: row[0], round, costs: row[2], seal });
-    }
 """
 
 
@@ -151,14 +145,20 @@ def test_a_changed_or_missing_record_stops_all_charges() -> None:
 DAMAGED = "Unusable: the ledger is damaged, so the ε already spent is unknown; nothing was charged"
 
 
-def test_charges_without_a_quarter_count_in_this_quarter_and_the_next() -> None:
-    assert printed(OLD + """
-        print(await spend(683, "2026-Q4"));
-        print(await spend(684, "2026-Q4", { total: 2000000001n }));
-        print(await spend(684, "2026-Q4", { total: 10n ** 9n }));
-        print(await spend(685, "2027-Q1", { total: 1000000001n }));
-        print(await spend(686, "2027-Q2", { total: 7n * 10n ** 9n }));
-        print(String((await readLedger(storage, "2027-Q2")).life.total));
-    """) == [
-        "already-answered", "budget-spent", "charged", "budget-spent", "charged", "14000000000",
-    ]  # fmt: skip
+def test_both_clients_charge_a_round_to_the_same_quarter() -> None:
+    days = [date(2025, 1, 31), *(date(2026, 1 + 3 * n, 1) - timedelta(n) for n in range(4))]
+    surveys = [read(document(opens=str(day), closes="2027-06-30", period="once")) for day in days]
+    pairs = [(survey, day) for survey in surveys for day in days if day >= survey.opens]
+    expected = [survey.charged_quarter(0, day) for survey, day in pairs]
+    moments = [[f"{survey.opens}", f"{day}T23:59:59Z"] for survey, day in pairs]
+    assert (
+        printed(f"""
+        import {{ chargedQuarter }} from "./client/javascript/src/participation.js";
+        for (const [opens, today] of {json.dumps(moments)}) {{
+          const survey = {{ spanOf: () => 0, beginOf: () => Date.parse(opens) }};
+          print(chargedQuarter(survey, 0, Date.parse(today)));
+        }}
+    """)
+        == expected
+    )
+    assert {*expected} == {"2025-Q1", "2025-Q4", "2026-Q1", "2026-Q2", "2026-Q3"}

@@ -522,3 +522,23 @@ def test_the_caps_of_each_quarter_are_reached_and_renewed(tmp_path: Path) -> Non
         "2026-Q4": 1_200,
         "2027-Q1": 1_200,
     }
+
+
+def test_surveys_from_many_past_quarters_spend_the_caps_of_two_at_most(tmp_path: Path) -> None:
+    """A stolen signing key could otherwise invent 140 open surveys that spend ε 224 on one day."""
+    opens = [date(2020 + n // 4, 3 * (n % 4) + 1, 5) for n in range(28)]
+    once: dict[str, Any] = {
+        "period": "once",
+        "closes": "2027-12-31",
+        "questions": bit("crashed", "2"),
+    }
+    names = [f"pulse-{n}-{day}" for day in opens for n in range(5)]
+    listed = [document(name, opens=name[-10:], **once) for name in names]
+    client = client_in(tmp_path, clock_at(MONDAYS[0]), Network(*listed))
+    client.consent(True)
+    statuses = Counter(client.answer(name, crashed=True).status for name in names)
+    assert statuses == {"queued": 8, "budget-spent": len(names) - 8}
+    with client._state.transaction() as db:
+        rows = db.execute("SELECT quarter, count(*) FROM charges GROUP BY quarter").fetchall()
+    assert dict(rows) == {"2026-Q3": 4, "2026-Q4": 4}
+    client._uploader.stop(PATIENCE)

@@ -31,7 +31,7 @@ const OPERATIONS = {
         maxEpsilonPerRound: policy.max_epsilon_per_round, maxEpsilon: policy.max_epsilon,
         maxEpsilonPerQuestion: policy.max_epsilon_per_question,
         maxEpsilonPerSurvey: policy.max_epsilon_per_survey ?? policy.max_epsilon,
-        per: policy.per ?? "lifetime",
+        per: policy.per,
       }),
       storage: fileStorage(state), labels, now: () => clock, sendWithin: send_within,
     });

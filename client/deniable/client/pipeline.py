@@ -128,7 +128,7 @@ class AnswerPipeline:
         spent, ids = ledger.read_ledger(db, person), (found.id, *found.same)
         for first in self.policy.answered_rounds(survey, survey.round_of(today), key):
             charged = any(ledger.is_charged(db, person, id_, first) for id_ in ids)
-            if not charged and not spent.obstacle(_charge_of(found, first), self.policy):
+            if not charged and not spent.obstacle(_charge_of(found, first, today), self.policy):
                 return max(today, _first_day(survey, first))
         return None
 
@@ -172,7 +172,7 @@ class AnswerPipeline:
             if undrawn := self._undrawn(db, person, found, round_):
                 return undrawn
             later = self._later(db, person, found, when)
-            return later or self._refusal(db, person, found, round_)
+            return later or self._refusal(db, person, found, round_, when.today)
 
     def _obstacle(self, names: Collection[str], survey: Survey) -> str | None:
         """Return the reason to refuse a survey, from names, kinds and caps only."""
@@ -208,11 +208,11 @@ class AnswerPipeline:
             return undrawn
         if later := self._later(db, person, found, when):
             return later
-        if refusal := self._refusal(db, person, found, round_):
+        if refusal := self._refusal(db, person, found, round_, when.today):
             return refusal
         if not ledger.is_charged(db, person, found.id, span[0]):
             spent = ledger.read_ledger(db, person)
-            ledger.write_charge(db, person, spent, _charge_of(found, round_))
+            ledger.write_charge(db, person, spent, _charge_of(found, round_, when.today))
         else:
             again = ledger.use_kept_report(db, person, found.id, span, round_)
         key = outbox.survey_key(db, person, found.id, survey.taken_until(survey.last_round))
@@ -320,7 +320,9 @@ class AnswerPipeline:
         row = outbox.waiting_row(db, person, charged.id, charged.round)
         return row or _lost(charged)
 
-    def _refusal(self, db: Transaction, person: bytes, found: Found, round_: int) -> Outcome | None:
+    def _refusal(
+        self, db: Transaction, person: bytes, found: Found, round_: int, today: date
+    ) -> Outcome | None:
         """Return the reason why the ledger allows no report of this round, or None."""
         survey, spent = found.survey, ledger.read_ledger(db, person)
         span = survey.span_of(round_)
@@ -329,7 +331,7 @@ class AnswerPipeline:
                 detail = f"{_already(survey, round_)}, under the id {id_}"
                 return Outcome("already-answered", detail, found.id, round_)
         if not ledger.is_charged(db, person, found.id, span[0]):
-            obstacle = spent.obstacle(_charge_of(found, round_), self.policy)
+            obstacle = spent.obstacle(_charge_of(found, round_, today), self.policy)
             return Outcome("budget-spent", obstacle, found.id, round_) if obstacle else None
         if not ledger.has_kept_report(db, person, found.id, span, round_):
             return Outcome("already-answered", _already(survey, round_), found.id, round_)
@@ -368,10 +370,10 @@ class AnswerPipeline:
         return Outcome("queued", detail, charged.id, round_, report.unfit)
 
 
-def _charge_of(found: Found, round_: int) -> ledger.Charge:
+def _charge_of(found: Found, round_: int, today: date) -> ledger.Charge:
     """Return the charge of a round, or of its span."""
     survey = found.survey
-    span, quarter = survey.span_of(round_), survey.quarter_of(round_)
+    span, quarter = survey.span_of(round_), survey.charged_quarter(round_, today)
     costs, total = survey.costs, survey.round_billionths
     return ledger.Charge(found.id, span[0], quarter, survey.name, found.key, costs, total)
 

@@ -23,7 +23,7 @@ import { sha256, Unusable } from "./survey.js";
  * @typedef {{total: bigint, questions: Map<string, bigint>, surveys: Map<string, bigint>}} Sums in billionths of ε; surveys by name and signing key
  * @typedef {{survey: string, round: number, quarter: string, name: string, key: string, costs: Map<string, bigint>, total: bigint}} Charge
  *   of a round that is charged to a calendar quarter, for a survey with this id, name and signing key
- * @typedef {{count: number, seal: string, last: Record<string, number>, spent: Sums, life: Sums, inherited?: true}} Ledger
+ * @typedef {{count: number, seal: string, last: Record<string, number>, spent: Sums, life: Sums}} Ledger
  *   `spent` is of the quarter that was asked for
  */
 
@@ -76,7 +76,6 @@ export async function readLedger(storage, quarter) {
   const count = await countOf(storage);
   if (!count) return { count, seal: "", last: {}, spent: sums(), life: sums() };
   const newest = await storage.get(`charge-${count}`);
-  if (newest && !newest.last) return inherited(storage, count);
   const { seal, last, life } = await intact(newest), number = last[quarter];
   const latest = number && (await intact(await storage.get(`charge-${number}`)));
   return { count, seal, last, spent: sums(latest?.spent), life: sums(life) };
@@ -131,11 +130,7 @@ async function next(ledger, charged) {
     round,
     quarter,
     before: ledger.seal,
-    last: {
-      ...ledger.last,
-      [quarter]: number,
-      ...(ledger.inherited && { [following(quarter)]: number }),
-    },
+    last: { ...ledger.last, [quarter]: number },
     spent: kept(ledger.spent, charged),
     life: kept(ledger.life, charged),
   };
@@ -167,35 +162,3 @@ function sums({ total = "0", questions = {}, surveys = {} } = {}) {
 
 /** @param {unknown} content of a record, with the seal of the record before it */
 const sealOf = (content) => sha256(JSON.stringify(content));
-
-// Records of version 0.1.0, which contain one charge each and no quarter
-
-/**
- * Read them all and mark their rounds as answered. They count in the quarter of the next charge and in the
- * one after that, because their own quarter is unknown.
- * @param {Storage} storage @param {number} count @returns {Promise<Ledger>}
- */
-async function inherited(storage, count) {
-  const spent = sums();
-  let seal = "";
-  for (let number = 1; number <= count; number++) {
-    const { survey, round, costs, seal: sealed } = (await storage.get(`charge-${number}`)) ?? {};
-    seal = await sealOf([seal, survey, round, costs]);
-    if (seal !== sealed) throw damaged();
-    await storage.create(`round-${survey}-${round}`, {});
-    const { "": whole, ...names } = /** @type {Record<string, string>} */ (costs);
-    let sum = 0n;
-    for (const [name, cost] of Object.entries(names)) {
-      spent.questions.set(name, (spent.questions.get(name) ?? 0n) + BigInt(cost));
-      sum += BigInt(cost);
-    }
-    spent.total += whole === undefined ? sum : BigInt(whole);
-  }
-  return { count, seal, last: {}, spent, life: spent, inherited: true };
-}
-
-/** @param {string} quarter */
-function following(quarter) {
-  const [year, number] = quarter.split("-Q").map(Number);
-  return number === 4 ? `${year + 1}-Q1` : `${year}-Q${number + 1}`;
-}

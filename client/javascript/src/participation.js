@@ -18,8 +18,20 @@ export const nextQuarter = (time) => {
   return Date.UTC(day.getUTCFullYear(), day.getUTCMonth() - day.getUTCMonth() % 3 + 3);
 };
 
-/** Return the quarter that a round is charged to: the one in which it, or its span, begins. @param {Survey} survey @param {number} round */
-export const chargedQuarter = (survey, round) => quarterOf(survey.beginOf(survey.spanOf(round)));
+/** Return the quarter in which a round, or its span, begins. @param {Survey} survey @param {number} round */
+export const quarterOfRound = (survey, round) => quarterOf(survey.beginOf(survey.spanOf(round)));
+
+/**
+ * Return the quarter that a round is charged to: the one in which it, or its span, begins.
+ * If that is before the previous quarter, return the previous quarter. Otherwise surveys that claim to
+ * have opened long ago could spend the caps of many quarters on one day.
+ * @param {Survey} survey @param {number} round @param {number} now
+ */
+export function chargedQuarter(survey, round, now) {
+  const today = new Date(now), month = today.getUTCMonth() - today.getUTCMonth() % 3;
+  const before = Date.UTC(today.getUTCFullYear(), month) - 1;
+  return quarterOf(Math.max(survey.beginOf(survey.spanOf(round)), before));
+}
 
 /** Return the rounds, or first rounds of spans, that begin in the quarter of a round. @param {Survey} survey @param {number} round */
 export function roundsOfQuarter(survey, round) {
@@ -42,7 +54,7 @@ export async function drawnRounds(survey, round, policy, key) {
   if (policy.per !== "quarter" || survey.period === "once") return undefined;
   const rounds = roundsOfQuarter(survey, round), count = policy.surveyCap / survey.epsilon;
   if (count >= rounds.length) return undefined;
-  const begin = `participation\0${survey.name}\0${chargedQuarter(survey, round)}\0`,
+  const begin = `participation\0${survey.name}\0${quarterOfRound(survey, round)}\0`,
     own = await key();
   const scores = await Promise.all(
     rounds.map(async (number) => ({ number, score: hex(await hmac(own, `${begin}${number}`)) })),
@@ -77,8 +89,8 @@ export async function answeredRounds(survey, round, policy, key) {
     next <= last;
     next += survey.repeatRounds
   ) {
-    if (chargedQuarter(survey, next) !== until) {
-      until = chargedQuarter(survey, next);
+    if (quarterOfRound(survey, next) !== until) {
+      until = quarterOfRound(survey, next);
       known = await drawnRounds(survey, next, policy, key);
     }
     if (!known || known.drawn.includes(next)) answered.push(next);

@@ -3,7 +3,7 @@
 import { envelopeId, hmac, joined, packEnvelope } from "./envelope.js";
 import { drawnArm, encodeLabel } from "./labels.js";
 import { charge, isAnswered, overspent, readLedger } from "./ledger.js";
-import { chargedQuarter, drawnRounds } from "./participation.js";
+import { chargedQuarter, drawnRounds, quarterOfRound } from "./participation.js";
 import { seal } from "./seal.js";
 import { hex, unhex, Unusable } from "./survey.js";
 
@@ -144,7 +144,14 @@ export class Person {
       const listed = consented ? await surveys.open((survey) => policy.refusal(survey)) : [];
       const key = () => keyOf(/** @type {Place} */ (consented));
       const { budgetOf } = await import("./budget.js"); // a bundle for pages is smaller without it
-      return await budgetOf(place?.storage, policy, now(), listed, key, chargeOf);
+      return await budgetOf(
+        place?.storage,
+        policy,
+        now(),
+        listed,
+        key,
+        (found, round) => chargeOf(found, round, now()),
+      );
     } catch (error) {
       return failure(error);
     }
@@ -202,20 +209,20 @@ export class Person {
     const drawn = await drawnRounds(survey, round, policy, () => keyOf(place));
     if (drawn && !drawn.drawn.includes(survey.spanOf(round))) {
       const many = `${drawn.drawn.length} of the ${drawn.rounds.length} rounds`;
-      const quarter = chargedQuarter(survey, round);
+      const quarter = quarterOfRound(survey, round);
       return outcome(
         "not-drawn",
         `this install answers in ${many} that begin in ${quarter}, and not in this one`,
       );
     }
-    const ledger = await readLedger(place.storage, chargedQuarter(survey, round));
+    const ledger = await readLedger(place.storage, chargedQuarter(survey, round, now()));
     for (const other of same) {
       if (await isAnswered(place.storage, other, round)) {
         return outcome("already-answered", `${ALREADY}, under another id`);
       }
     }
     if (!(await isAnswered(place.storage, id, survey.spanOf(round)))) {
-      const over = overspent(ledger, chargeOf(found, round), policy);
+      const over = overspent(ledger, chargeOf(found, round, now()), policy);
       return over === undefined ? undefined : outcome("budget-spent", over);
     }
     return await keptReport(place, id, survey, round)
@@ -233,7 +240,11 @@ export class Person {
       const round = Number(survey.roundAt(this.#core.now(), ended));
       if (!(await isAnswered(place.storage, id, survey.spanOf(round)))) {
         const { policy } = this.#core;
-        const refused = await charge(place.storage, policy, chargeOf(found, round));
+        const refused = await charge(
+          place.storage,
+          policy,
+          chargeOf(found, round, this.#core.now()),
+        );
         if (!refused) return { round };
         if (refused.status === "budget-spent") return { ...refused, survey: id, round };
       } else {
@@ -276,11 +287,11 @@ export class Person {
 const ALREADY = "this survey was already answered in this round";
 const LOST = "the report that its rounds share is no longer kept, and no other is drawn";
 
-/** @param {Found} found @param {number} round @returns {import("./ledger.js").Charge} */
-const chargeOf = ({ id, survey, key }, round) => ({
+/** @param {Found} found @param {number} round @param {number} now @returns {import("./ledger.js").Charge} */
+const chargeOf = ({ id, survey, key }, round, now) => ({
   survey: id,
   round: survey.spanOf(round),
-  quarter: chargedQuarter(survey, round),
+  quarter: chargedQuarter(survey, round, now),
   name: survey.name,
   key,
   costs: new Map(survey.questions.map((question) => [question.name, question.epsilon])),

@@ -209,8 +209,18 @@ class Survey:
         return range(first, min(first + self.repeat_rounds, self.last_round + 1))
 
     def quarter_of(self, number: int) -> str:
-        """Return the quarter that a round is charged to: that in which it, or its span, begins."""
+        """Return the quarter in which a round, or its span, begins."""
         return quarter_of(self.round_starts(self.span_of(number)[0]).date())
+
+    def charged_quarter(self, number: int, today: date) -> str:
+        """Return the quarter that a round is charged to: the one in which it, or its span, begins.
+
+        If that is before the previous quarter, return the previous quarter. Otherwise surveys that
+        claim to have opened long ago could spend the caps of many quarters on one day.
+        """
+        this_quarter = today.replace(month=today.month - (today.month - 1) % 3, day=1)
+        begins = self.round_starts(self.span_of(number)[0]).date()
+        return quarter_of(max(begins, this_quarter - DAY))
 
     def block_of(self, number: int) -> Block | None:
         """Return the block of a round; None if the survey is asked once."""
