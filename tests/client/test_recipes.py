@@ -478,7 +478,8 @@ def test_the_total_of_the_ended_month_is_answered_once(load: Load, script: Scrip
     )
     script.publish(render_document(parse_toml(asked)))
     app = load(recipe("Totals of a month"))
-    app.client._pipeline.policy = replace(app.policy, max_epsilon_per_round="20", max_epsilon="40")
+    caps = dict.fromkeys(["max_epsilon", "max_epsilon_per_survey", "max_epsilon_per_round"], "60")
+    app.client._pipeline.policy = replace(app.policy, **caps)
     app.client.consent(True)
     last = f"{today.replace(day=1) - timedelta(days=1):%Y-%m}"
     app.add(3)

@@ -147,16 +147,17 @@ def test_a_process_does_not_wait_again_for_a_server_that_did_not_respond(
     monkeypatch.setattr(client._surveys._fetcher, "fetch", waits.append)
     assert client.answer("app-health", **ANSWERS).status == "queued"
     assert waits == []
-    eventually(lambda: len(script.gets) == 3)
-    script.list_reply = None
-    clock.now += timedelta(days=1)
-    client = client_of()
-    assert client.answer("app-health", **ANSWERS).status == "queued"
 
     def failures() -> int:
         with client._state.read() as db:
             return kept_pause(db, client._server).failures
 
+    eventually(lambda: failures() == 2, "the third fetch has failed, and its pause is on disk")
+    assert len(script.gets) == 3
+    script.list_reply = None
+    clock.now += timedelta(days=1)
+    client = client_of()
+    assert client.answer("app-health", **ANSWERS).status == "queued"
     eventually(lambda: failures() == 0, "the next process waits for a fresh list again")
 
 
