@@ -135,8 +135,9 @@ def _running(made: Cluster) -> Iterator[None]:
     try:
         eventually(lambda: _answers(made), "PostgreSQL answers")
         yield
-        made.connection.close()
     finally:
+        if "connection" in vars(made):
+            made.connection.close()
         process.send_signal(signal.SIGQUIT)  # immediate, as its files are no longer needed
         process.wait(PATIENCE)
         log.close()

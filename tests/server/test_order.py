@@ -258,6 +258,11 @@ def test_stored_bytes_depend_only_on_the_set_of_envelopes(tmp_path: Path, seed: 
     for name in ("one", "other"):
         with SqliteStore.create(tmp_path / name) as store:
             asked = published(store, survey())
+            with closing(sqlite3.connect(tmp_path / name / "deniable.sqlite3")) as database:
+                database.execute(
+                    "UPDATE surveys SET label_key = zeroblob(16)"
+                )  # each store has its own
+                database.commit()
             uploads = [
                 Upload(asked, DECEMBER, id_, size, bytes(size))
                 for id_ in ids

@@ -62,7 +62,7 @@ POLICIES = {
     AS_IT_COMES: Policy(keys=["00" * 32], per=LIFETIME, max_epsilon_per_survey="8"),
 }
 OPTIONS = (
-    option.Option("people", 40_000, option.whole(100, 10**6), "number of installs", "N"),
+    option.Option("people", 40_000, option.whole(100, 10**5), "number of installs", "N"),
     option.probability("replaced", 0.02, "share of installs replaced each week", "X"),
     option.probability("new", 0.12, "share of new installs that crash in a week", "X"),
     option.probability("old", 0.03, "the same share of the other installs", "X"),
