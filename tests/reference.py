@@ -146,9 +146,9 @@ def javascript_tables() -> str:
             map(_period, PERIODS.values()),
         ),
         _list("ROBOTS", "variables that continuous integration sets", ledger.ROBOTS),
-        _list("RESERVED", "names that no question has", questions.RESERVED),
+        _list("RESERVED", "names that no question may have", questions.RESERVED),
         _list("FINAL", "statuses after which nothing is sent again", sorted(delivery.FINAL)),
-        _list("PASSING", "refusals after which it is", sorted(delivery.PASSING)),
+        _list("PASSING", "refusals after which a report is sent again", sorted(delivery.PASSING)),
         "".join(f"export const {name} = {value:.17g};\n" for name, value in numbers).rstrip(),
     ]
     return "\n\n".join(parts) + "\n"

@@ -160,10 +160,10 @@ BREACHES = {
         "simulations/engine/__init__.py",
         "import deniable.simulations.studies",
     ),
-    "the writer speaks SQL": (SQL, "server/intake/writer.py", "import sqlite3"),
-    "the application speaks SQL": (SQL, "server/app.py", "import sqlite3"),
-    "the pipeline speaks SQL": (STATE_SQL, "client/pipeline.py", "import sqlite3"),
-    "the list of surveys speaks SQL": (STATE_SQL, "client/net/surveys.py", "import sqlite3"),
+    "the writer uses SQL": (SQL, "server/intake/writer.py", "import sqlite3"),
+    "the application uses SQL": (SQL, "server/app.py", "import sqlite3"),
+    "the pipeline uses SQL": (STATE_SQL, "client/pipeline.py", "import sqlite3"),
+    "the surveys module uses SQL": (STATE_SQL, "client/net/surveys.py", "import sqlite3"),
 }
 ALLOWED = {
     "server/store/__init__.py": "import psycopg, sqlite3",

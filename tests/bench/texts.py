@@ -46,7 +46,7 @@ def zipf(generator: np.random.Generator, exponent: float = 1.0) -> tuple[dict[st
 
 
 def tail(exponent: float) -> float:
-    """Return the total weight of all further texts, as an integral."""
+    """Return the total weight of the texts beyond the RANKED most frequent, as an integral."""
     if exponent == 1:
         return float(np.log(2**48 / (RANKED + 0.5)))
     power = 1 - exponent

@@ -84,7 +84,7 @@ def test_a_report_over_a_round_is_described_with_the_days_on_which_it_leaves(
     told = client_of(consent=False).describe("app-health", shipped=shipped)
     assert isinstance(told, Description)
     assert "Whether the answer was yes at least once in the month, among installs" in told.text
-    assert "Those of the first round leave between 1 and 8 January." in told.text
+    assert "The reports of the first round are sent between 1 and 8 January." in told.text
 
 
 @pytest.mark.parametrize(

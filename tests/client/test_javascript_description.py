@@ -138,8 +138,8 @@ RENEWED = (
     "The budget renews on the first day of the next quarter."
 )
 DRAWN = (
-    " The app answers at most {} times in a quarter. This device draws the rounds in advance, by "
-    "chance. Your answers play no part in it."
+    " The app answers at most {} times in a quarter. This device draws the rounds at random in "
+    "advance. Your answers do not affect the draw."
 )
 
 

@@ -202,12 +202,12 @@ def reopens() -> None:
     put(survey_cache, "_remember_closed", lambda *_: None)
 
 
-@fault("a_report_over_a_round_leaves_after_it")
+@fault("a_report_over_a_whole_round_is_sent_after_the_round")
 def sends_within_the_round() -> None:
     put(Survey, "redraws", property(lambda _: False))
 
 
-@fault("a_report_over_a_round_leaves_after_it")
+@fault("a_report_over_a_whole_round_is_sent_after_the_round")
 def reports_the_last_answer_only() -> None:
     put(Bit, "replaces", lambda *_: 1)
 

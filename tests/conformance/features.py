@@ -79,7 +79,7 @@ def reports_of_a_sealed_survey_are_sealed(stage: Stage) -> None:
 
 
 @check("over", "over")
-def a_report_over_a_round_leaves_after_it(stage: Stage) -> None:
+def a_report_over_a_whole_round_is_sent_after_the_round(stage: Stage) -> None:
     """At ε 20 a lie has a probability of at most 1e-8."""
     published(stage, questions=bit(epsilon="20", over="any"), period="day")
     stage.policy |= {"max_epsilon": "40", "max_epsilon_per_round": "20"}

@@ -1,8 +1,8 @@
 """Periods: each works end to end, with dates, documents, both clients, server and page.
 
 A period is one row of PERIODS. The tests register `quarter` as a newcomer would add it, and it
-passes the same checks. The JavaScript client's table is written from PERIODS, so it refuses
-`quarter` until that is a row there.
+passes the same checks. The JavaScript client's table is generated from PERIODS. Without a generated
+row for `quarter`, that client refuses the period.
 """
 
 from __future__ import annotations

@@ -254,7 +254,7 @@ def test_a_survey_s_page_states_the_questions_and_the_privacy_cost(
     assert "Example Ltd, privacy@example.org" in response.text
     for promise in (round_promise(3_500_000_000), lifetime_promise(3_500_000_000, 5)):
         assert promise[:1].upper() + promise[1:] in response.text
-    assert "it allows at most ε 2 in a round" in response.text
+    assert "the limit is ε 2 in one round" in response.text
     assert "the people who reported" in response.text
     assert "honest answers" in response.text
 

@@ -178,14 +178,14 @@ def test_the_command_prints_a_table_and_four_sentences() -> None:
     assert f"{enough:,} deniable answers are worth about {worth:,} asked openly" in lines[-3]
     assert f"Installs needed for {enough:,} answers in each round: " in lines[-1]
     assert lines[-2] == (
-        'In each round this asks for the answer at the last call (over = "last"). Count only '
-        "people whose app runs again after the round, within its grace."
+        'In each round this asks for the last answer (over = "last"). Count only '
+        "people whose app runs again after the round, within its grace period."
     )
 
 
 def test_a_plan_names_the_part_of_a_round_that_was_chosen() -> None:
     first = run("plan", "--kind", "bit", "--people", "100", "--over", "first").stdout
-    assert 'asks for the answer at the first call (over = "first").\n' in first
+    assert 'asks for the first answer (over = "first").\n' in first
     assert planned("--kind bit --people 100")["over"] == "any"
     done = run("plan", "--kind", "number", "--people", "100", "--over", "any")
     assert (done.returncode, done.stdout) == (2, "")

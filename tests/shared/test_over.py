@@ -106,7 +106,7 @@ def test_over_is_described_in_words() -> None:
         "before 15 January (in the first round)"
     )
     once = survey(texts.bit(over="first"), round="once")
-    assert asked_about(once, once.questions[0]) == "the answer at the first call in the survey"
+    assert asked_about(once, once.questions[0]) == "the first answer in the survey"
 
 
 MONTHS_IN_GERMAN = (

@@ -187,7 +187,7 @@ def test_rounds_outside_the_survey_s_days_count_in_the_block() -> None:
         ("day", "0.5", "Of 100,000 installs, about 4,300 answer each day."),
         ("month", "0.5", "So each install answers every round."),
         ("once", "2", "So each install answers every round."),
-        ("month", "2.1", "refuses this survey: it allows at most ε 2 in a round."),
+        ("month", "2.1", "refuses this survey: the limit is ε 2 in one round."),
     ],
 )
 def test_the_default_limits_are_stated(period: str, epsilon: str, says: str) -> None:
@@ -200,7 +200,7 @@ def test_the_default_limits_are_stated(period: str, epsilon: str, says: str) -> 
     assert first == ""
     assert last.endswith(says)
     if "refuses" not in says:
-        caps = "an app uses at most ε 8 each quarter, and it renews"
+        caps = "an app uses at most ε 8 in each quarter. Then the budget renews."
         assert caps in default_participation(survey)[0]
 
 

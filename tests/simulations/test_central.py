@@ -188,7 +188,7 @@ def printed_sampler(numbers: list[int], top: int, weight: Fraction) -> list[Frac
     """Return Algorithm 4 as printed, for the median on [0, top]: its density on each unit interval.
 
     One whole person multiplies the density by `weight`, and half a person by its square root. With
-    an odd number of people every distance is half-odd, so the common half cancels.
+    an odd number of people, every distance ends in one half, and that common half cancels.
     """
     ends = [0, *sorted(numbers), top]
     k = len(numbers)

@@ -263,14 +263,14 @@ class SurveyBudget:
 
 @dataclass(frozen=True)
 class Budget:
-    """The ε spent and left, as exact decimal text, since the budget was renewed."""
+    """The ε spent since the budget was last renewed, and the ε left, as exact decimal text."""
 
     spent: str
     left: str
     questions: tuple[QuestionBudget, ...] = ()
     surveys: tuple[SurveyBudget, ...] = ()
     cap: str = ""
-    renews: date | None = None  # None: it never does
+    renews: date | None = None  # None if it never renews
 
     @property
     def text(self) -> str:

@@ -19,7 +19,7 @@ class Outcome:
                       name, in this round; or the report that several rounds share is no longer kept
     not-drawn         this install does not answer this survey in this round. Its rounds are drawn
                       in advance, so that the budget lasts. Nothing is charged or kept
-    budget-spent      too little is left of the app's caps; those of a quarter are renewed after it
+    budget-spent      too little is left of the app's caps; quarterly caps renew the next quarter
     refused           no trusted key signed the survey, or it asks for more than the policy allows
     no-survey         the server lists no survey with that name or id
     closed            the survey is not open today, or its owner closed it

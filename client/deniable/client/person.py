@@ -168,7 +168,7 @@ class Person:
     def budget(self) -> Budget | Outcome:
         """Return the ε spent and left, in total, per survey and per question. Needs no network.
 
-        For each survey of the list on disk that is open, it has the first day on which an answer
+        For each open survey of the list on disk, the result has the first day on which an answer
         can be queued.
         """
         try:

@@ -46,7 +46,7 @@ class Policy:
     max_epsilon_per_question  the same for each question name, over all surveys: republishing a
                               question must not refill its budget
     per                       "quarter"; with "lifetime", the caps hold for ever, every round is
-                              answered until they are reached, and later rounds are missing
+                              answered until they are reached, and none after that
     questions                 the questions that the app answers, by name, with the kind of each:
                               "bit", "number", "choice", "text" or "vector". A survey that asks for
                               one of them as another kind is refused before any value is examined
@@ -104,7 +104,7 @@ class Policy:
 
     @property
     def renews(self) -> bool:
-        """True if the caps hold for a quarter, and rounds are drawn so that they last."""
+        """True if the caps hold for a quarter, and rounds are drawn so that the budget lasts."""
         return self.per == QUARTER
 
     def excess(self, survey: Survey) -> str | None:

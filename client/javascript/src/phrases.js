@@ -25,8 +25,8 @@ export const ENGLISH = {
   growth: "a suspicion of 10 % can grow to at most {share} % (ε {epsilon})",
   growth_beyond: "a suspicion of 10 % can grow beyond {share} % (ε {epsilon})",
   over: "  {asked}.",
-  over_first: "the answer at the first call",
-  over_last: "the answer at the last call",
+  over_first: "the first answer",
+  over_last: "the last answer",
   over_any: "whether the answer was yes at least once",
   over_all: "whether the answer was yes every time",
   over_round: "{asked} in the {period}",
@@ -37,7 +37,7 @@ export const ENGLISH = {
   over_among: "{asked}, among installs that run again before {until}",
   over_among_first: "{asked}, among installs that run again before {until} (in the first round)",
   drafts:
-    "Until a round ends, the device keeps only a randomized report, which each answer may replace. Those of the first round leave between {days}.",
+    "Until a round ends, the device keeps only a randomized report, which each answer may replace. The reports of the first round are sent between {days}.",
   days_between: "{first} and {last}",
   day_of_month: "{day} {month}",
   months: "January February March April May June July August September October November December",
@@ -47,7 +47,7 @@ export const ENGLISH = {
   span: "If someone sees all that you send in {rounds} rounds that share a report, {growth}.",
   survey: "If they see all {rounds} rounds, {growth}.",
   kept_report:
-    "Your first answer in each {rounds} rounds is changed by chance only once. This device keeps that report. It sends it again in the other rounds, at no further ε.",
+    "In every {rounds} rounds, your first answer is changed by chance, once, to make a report. This device keeps that report. It sends it again in the other rounds, at no further ε.",
   late_change:
     "Later answers in these rounds are not reported, so the reports do not reveal whether or when an answer changed. A change shows in the next report at the earliest. It costs its ε there.",
   linked:
@@ -77,7 +77,7 @@ export const ENGLISH = {
   caps_renewed:
     "This survey uses at most {used} of the {limit} privacy units (ε) that this app uses in each quarter. The budget renews on the first day of the next quarter.",
   caps_drawn:
-    "The app answers at most {answered} times in a quarter. This device draws the rounds in advance, by chance. Your answers play no part in it.",
+    "The app answers at most {answered} times in a quarter. This device draws the rounds at random in advance. Your answers do not affect the draw.",
   caps_refused:
     "This survey asks for {asked} privacy units (ε) in one round. This app allows only {limit}, so it will not answer.",
 };

@@ -63,7 +63,7 @@ export const ROBOTS = [
   "DRONE",
 ];
 
-/** names that no question has */
+/** names that no question may have */
 export const RESERVED = [
   "of",
 ];
@@ -82,7 +82,7 @@ export const FINAL = [
   431,
 ];
 
-/** refusals after which it is */
+/** refusals after which a report is sent again */
 export const PASSING = [
   "early",
 ];

@@ -72,7 +72,7 @@ Write = Callable[[Transaction], object]  # what a later transaction has to do
 _inherited: list[tuple[Transaction, tuple[int, int]]] = []  # referenced, so that none is closed
 
 
-# what a call meets where the disk, the system or the owner of a folder fails it
+# errors of a call that cannot use the state because of the disk, the system or a folder's owner
 UNUSABLE = (StoreUnusable, OSError, ImportError)
 
 

@@ -50,7 +50,7 @@ def _arguments(parser: ArgumentParser) -> None:
         metavar="N",
         type=int,
         default=1,
-        help="values of a label by which you want the results; equally many people have each",
+        help="number of equally common label values for which you want separate results",
     )
     parser.add_argument(
         "--bytes", metavar="B", type=int, help="use only mechanisms with reports of at most B bytes"

@@ -82,7 +82,7 @@ class PairCounts:
 
 
 def joint(pair: PairCounts, confidence: float = CONFIDENCE, looks: bool = False) -> Joint:
-    """Estimate every joint share; with `looks`, the intervals hold at all looks together."""
+    """Estimate every joint share; with `looks`, the intervals hold simultaneously at all looks."""
     counts, values = quarters(pair), _values(pair.first, pair.second)
     order = np.argsort(values)
     values, counts = values[order], np.take(counts, order, axis=-1)

@@ -94,7 +94,7 @@ def distributions(
 ) -> list[Distribution | None]:
     """Estimate the distribution for each row of counts; None if intervals would be too wide.
 
-    With `looks`, the intervals hold at all looks together.
+    With `looks`, the intervals hold simultaneously at all looks.
     """
     made: list[Distribution | None] = [None] * len(counts)
     parts = [informative_parts(table, n, confidence, looks) for n in counts.sum(1).tolist()]

@@ -13,9 +13,9 @@ length. With z the standard score of a beginning's bucket, its credit is
 
 Up to a scale, this is the logarithm of the odds that a frequent text has this beginning. The
 evidence of all lengths adds up, but a certain beginning is no evidence for a continuation. A bucket
-that another beginning fills adds at most MAX_SCORE, and only once, since every group has a hash of
-its own. BIAS is half of the z of a text at the floor, plus the cost of a choice among sixteen
-continuations.
+that is full because of another beginning adds at most MAX_SCORE, and only once, since each group
+has its own hash. BIAS is half of the z of a text at the floor, plus the cost of a choice among
+sixteen continuations.
 
 After a wrong digit the credit decreases with every group. Even next to more frequent texts, at most
 a few thousand wrong beginnings have more credit than a text at the floor, and KEPT has room for

@@ -41,8 +41,8 @@ def admit(
 ) -> Upload | Refusal:
     """Return the upload to write, or the refusal of an envelope.
 
-    An envelope may hold at most `most` reports. `opened_by` is the mark of the key that unsealed
-    it.
+    `most` is the maximum number of reports in an envelope. `opened_by` is the mark of the key that
+    unsealed the envelope.
     """
     published = catalogue.get(envelope.survey)
     if published is None:

@@ -183,7 +183,7 @@ def _counted(over: Over) -> str:
     asked = (
         f'In each round this asks {"" if "whether" in words else "for "}{words} (over = "{over}").'
     )
-    again = " Count only people whose app runs again after the round, within its grace."
+    again = " Count only people whose app runs again after the round, within its grace period."
     return asked + again * (over != "first")
 
 
@@ -191,7 +191,7 @@ def _counted(over: Over) -> str:
 
 
 def installs_needed(billionths: int, answers: int) -> dict[str, int]:
-    """Return how many installs give so many answers in each round, by period, with default limits.
+    """Return how many installs this many answers per round need, by period, with default limits.
 
     Empty if the default limits refuse a round of this ε.
     """

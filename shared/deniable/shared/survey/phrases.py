@@ -58,8 +58,8 @@ ABOUT_SURVEYS: Texts = {
     "growth": "a suspicion of 10 % can grow to at most {share} % (ε {epsilon})",
     "growth_beyond": "a suspicion of 10 % can grow beyond {share} % (ε {epsilon})",
     "over": "  {asked}.",
-    "over_first": "the answer at the first call",
-    "over_last": "the answer at the last call",
+    "over_first": "the first answer",
+    "over_last": "the last answer",
     "over_any": "whether the answer was yes at least once",
     "over_all": "whether the answer was yes every time",
     "over_round": "{asked} in the {period}",
@@ -71,7 +71,7 @@ ABOUT_SURVEYS: Texts = {
     "over_among_first": "{asked}, among installs that run again before {until} (in the first "
     "round)",
     "drafts": "Until a round ends, the device keeps only a randomized report, which each answer "
-    "may replace. Those of the first round leave between {days}.",
+    "may replace. The reports of the first round are sent between {days}.",
     "days_between": "{first} and {last}",
     "day_of_month": "{day} {month}",
     "months": "January February March April May June July August September October November "
@@ -81,8 +81,9 @@ ABOUT_SURVEYS: Texts = {
     "round": "If someone sees all that you send in one round, {growth}.",
     "span": "If someone sees all that you send in {rounds} rounds that share a report, {growth}.",
     "survey": "If they see all {rounds} rounds, {growth}.",
-    "kept_report": "Your first answer in each {rounds} rounds is changed by chance only once. This "
-    "device keeps that report. It sends it again in the other rounds, at no further ε.",
+    "kept_report": "In every {rounds} rounds, your first answer is changed by chance, once, to "
+    "make a report. This device keeps that report. It sends it again in the other rounds, at no "
+    "further ε.",
     "late_change": "Later answers in these rounds are not reported, so the reports do not reveal "
     "whether or when an answer changed. A change shows in the next report at the earliest. It "
     "costs its ε there.",
@@ -114,7 +115,7 @@ ABOUT_SURVEYS: Texts = {
     "caps_renewed": "This survey uses at most {used} of the {limit} privacy units (ε) that this "
     "app uses in each quarter. The budget renews on the first day of the next quarter.",
     "caps_drawn": "The app answers at most {answered} times in a quarter. This device draws the "
-    "rounds in advance, by chance. Your answers play no part in it.",
+    "rounds at random in advance. Your answers do not affect the draw.",
     "caps_refused": "This survey asks for {asked} privacy units (ε) in one round. This app allows "
     "only {limit}, so it will not answer.",
 }
@@ -157,14 +158,14 @@ ABOUT_REPORTS: Texts = {
     "ask": "Send such reports? Type yes or no: ",
 }
 ABOUT_DEFAULTS: Texts = {
-    "default_caps": "By default, an app uses at most ε {limit} each quarter, and it renews. At "
-    "most ε {used} of it is for one survey.",
+    "default_caps": "By default, an app uses at most ε {limit} in each quarter. Then the budget "
+    "renews. One survey may use at most ε {used} of it.",
     "default_all": "So each install answers every round.",
-    "default_drawn": "So each install answers {answered} of {rounds} rounds in a quarter, drawn by "
-    "chance in advance. Of {installs} installs, about {share} answer each {period}.",
+    "default_drawn": "So each install answers {answered} of {rounds} rounds in a quarter, drawn at "
+    "random in advance. Of {installs} installs, about {share} answer each {period}.",
     "default_installs": "By default, only some installs answer each round: for {answers} answers "
     "you need about {installs} installs.",
-    "default_refused": "By default, an app refuses this survey: it allows at most ε {limit} in a "
+    "default_refused": "By default, an app refuses this survey: the limit is ε {limit} in one "
     "round.",
 }
 ENGLISH: Texts = {**ABOUT_SURVEYS, **ABOUT_REPORTS, **ABOUT_DEFAULTS}
@@ -411,7 +412,7 @@ def default_participation(survey: Survey, texts: Texts = ENGLISH) -> tuple[str, 
 
 
 def installs_of_survey(survey: Survey, answers: int, texts: Texts = ENGLISH) -> tuple[str, ...]:
-    """Return how many installs give so many answers in each round; empty if all of them answer."""
+    """Return how many installs this many answers per round need; empty if all installs answer."""
     answered, rounds = _default_draw(survey)
     if answered in (0, rounds):
         return ()
@@ -421,9 +422,9 @@ def installs_of_survey(survey: Survey, answers: int, texts: Texts = ENGLISH) -> 
 
 
 def _default_draw(survey: Survey) -> tuple[int, int]:
-    """Return how many rounds of the first quarter an install answers by default, and of how many.
+    """Return how many rounds of the first quarter an install answers by default, and their total.
 
-    0 if it refuses the survey.
+    The first number is 0 if the install refuses the survey.
     """
     budget, cost = parse_billionths(MAX_EPSILON_PER_SURVEY), survey.round_billionths
     block = survey.block_of(survey.first_round)

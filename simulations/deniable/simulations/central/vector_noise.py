@@ -141,7 +141,7 @@ def pure_lengths(scale: float, dimension: int, times: int, generator: np.random.
 def gaussian_lengths(
     deviation: float, dimension: int, times: int, generator: np.random.Generator
 ) -> Array:
-    """Draw lengths of Gaussian noise, with σ = (2 / n) / μ for the μ that is (ε, δ)-private.
+    """Draw lengths of Gaussian noise, with σ = (2 / n) / μ for the μ that makes it (ε, δ)-private.
 
     E|v|^2 = d σ^2. Source: Balle, Wang 2018, "Improving the Gaussian mechanism for differential
     privacy", ICML.

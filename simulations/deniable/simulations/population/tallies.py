@@ -55,7 +55,7 @@ Family = TypeVar("Family", bound=Mechanism)
 
 @dataclass(frozen=True)
 class Tallies:
-    """Tallies `counts[repetition, cell]`, with the cells of the server, and their exactness."""
+    """Tallies `counts[repetition, cell]`, in the server's cells, and how exact they are."""
 
     counts: Counts
     reports: int

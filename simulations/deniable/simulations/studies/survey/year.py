@@ -153,7 +153,7 @@ MAX_AGE = 60  # weeks; older installs have spent everything
 
 @cache
 def answered_weeks(arrival: date) -> int:
-    """Return how many weeks an install answers the first survey, if it spends as surveys come."""
+    """Return how many weeks an install answers the first survey until its budget is spent."""
     ledger, charged, policy = Ledger(), set[tuple[str, int]](), POLICIES[AS_IT_COMES]
     for week in range(MAX_AGE):
         for survey in surveys():
@@ -229,7 +229,7 @@ def _percent(key: str) -> Callable[[Row], float]:
 def _finding(name: str, rows: Sequence[Row]) -> str:
     covered, last = sum(int(row["covered"] or 0) for row in rows), rows[-1]
     verdict = "as it should" if covered >= MIN_COVERED else "so the estimates are biased"
-    spent = "Rounds drawn in advance" if name == DRAWN else "A budget spent as surveys come"
+    spent = "Rounds drawn in advance" if name == DRAWN else "A budget spent on surveys as they come"
     return (
         f"{spent}: the interval contains the truth in {covered} of {len(rows)} weeks, {verdict}; "
         f"in the last week, {_shown(last, 'truth')} crashed and the estimate is "
