@@ -18,7 +18,7 @@ from deniable.client.state.ledger import OWN, write_setting
 from deniable.client.state.outbox import HistoryEntry
 from deniable.shared.envelope import Envelope
 from tests.client.conftest import MakeClient
-from tests.client.scripted import LATER, Clock, Script, document
+from tests.client.scripted import ACCEPTED, LATER, Clock, Script, document
 from tests.client.test_drafts import JANUARY, LEFT, WIDE, after_the_round, asked, kept
 from tests.eventually import PATIENCE
 
@@ -206,6 +206,29 @@ def test_a_first_report_that_could_not_be_written_is_written_later(
     assert kept(client) is not None
     assert after_the_round(client, clock) == 0
     assert len(script.posts) == 1
+
+
+def test_a_draft_that_is_written_later_may_have_been_sent_by_another_process(
+    script: Script, client_of: MakeClient, clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The slot was written, and the disk was full when the transaction ended."""
+    script.publish(asked())
+    client, other = client_of(), client_of()
+    write = client._state.drafts.write
+    with monkeypatch.context() as patch:
+
+        def then_full(slot: int, envelope: Envelope) -> None:
+            write(slot, envelope)
+            raise OSError(28, "no space")
+
+        patch.setattr(client._state.drafts, "write", then_full)
+        patch.setattr(client._uploader, "wake", lambda: None)
+        assert client.answer("app-health", crashed=True).status == "queued"
+    clock.now, script.always = LEFT, LATER
+    assert other.flush(PATIENCE) == 1
+    script.always = ACCEPTED
+    assert client.flush(PATIENCE) == 0
+    assert len({post.body for post in script.posts}) == 1
 
 
 # The first try

@@ -479,3 +479,64 @@ def test_a_person_whose_choice_cannot_be_read_is_not_asked_again(run: Run) -> No
         tell([await client.consented(), await client.person("ann").consented()]);
     """)
     assert lines == [[False, False]]
+
+
+@pytest.mark.parametrize("act", ["consent(false)", "forget()"])
+@pytest.mark.parametrize("who", ["client", 'client.person("ann")'])
+def test_a_withdrawal_holds_if_the_disk_fails_at_that_moment(
+    script: Script, run: Run, who: str, act: str
+) -> None:
+    daily(script)
+    script.publish(document("other", period="day", questions=bit("crashed", "0.5")))
+    lines = run(f"""
+        let fails = false;
+        const failing = (place) => {{
+            for (const name of ["get", "create", "put", "remove", "names"]) {{
+                const real = place[name].bind(place);
+                place[name] = async (...given) => {{
+                    if (fails) throw new Error("disk");
+                    return await real(...given);
+                }};
+            }}
+            const within = place.within?.bind(place);
+            if (within) place.within = (mark) => failing(within(mark));
+            return place;
+        }};
+        failing(storage);
+        client = made();
+        const person = {who};
+        await person.consent(true);
+        tell(await answer({{ crashed: true }}, person));
+        fails = true;
+        tell(await person.{act});
+        fails = false;
+        tell(await person.consented() === true);
+        tell(await answer({{ crashed: true }}, person, "other"));
+        await client.flush(2);
+    """)
+    assert lines == ["queued", False, False, "no-consent"]
+    assert [*script.envelopes()] == []
+
+
+def test_a_survey_that_closes_during_an_answer_is_charged_to_its_round(
+    script: Script, run: Run
+) -> None:
+    """The clock passes midnight after each of its first twelve readings in turn."""
+    daily(script, closes=TODAY.date().isoformat())
+    lines = run(
+        """
+        const midnight = time - time % DAY + DAY;
+        for (let position = 0; position < 12; position++) {
+            let left = Infinity;
+            const now = () => left-- > 0 ? midnight - 1 : midnight;
+            const place = storage.within(`place-${position}`);
+            const one = new Client(client.server ?? URL, { policy, storage: place, now, draw });
+            await one.consent(true);
+            await one.prefetch();
+            left = position;
+            const { status, round } = await one.answer("app-health", { crashed: true });
+            tell([status, Number.isInteger(round)]);
+        }
+    """.replace("client.server ?? URL", json.dumps(script.url))
+    )
+    assert {(status, known) for status, known in lines} == {("queued", True), ("closed", False)}

@@ -8,6 +8,7 @@ from datetime import date, timedelta
 from pathlib import Path
 
 from deniable.shared.survey.document import parse_document as read
+from deniable.shared.survey.document import quarter_of
 from tests.client.scripted import document
 from tests.eventually import PATIENCE
 from tests.node import NODE
@@ -146,19 +147,27 @@ DAMAGED = "Unusable: the ledger is damaged, so the ε already spent is unknown; 
 
 
 def test_both_clients_charge_a_round_to_the_same_quarter() -> None:
+    """Spans of daily rounds begin on the day on which the survey opens; `once` is charged today."""
     days = [date(2025, 1, 31), *(date(2026, 1 + 3 * n, 1) - timedelta(n) for n in range(4))]
-    surveys = [read(document(opens=str(day), closes="2027-06-30", period="once")) for day in days]
+    spans = {"period": "day", "repeat_rounds": 700}
+    surveys = [
+        read(document(opens=str(day), closes="2028-12-31", **given))
+        for day in days
+        for given in ({"period": "once"}, spans)
+    ]
     pairs = [(survey, day) for survey in surveys for day in days if day >= survey.opens]
-    expected = [survey.charged_quarter(0, day) for survey, day in pairs]
-    moments = [[f"{survey.opens}", f"{day}T23:59:59Z"] for survey, day in pairs]
+    expected = [survey.charged_quarter(survey.first_round, day) for survey, day in pairs]
+    moments = [[survey.period, f"{survey.opens}", f"{day}T23:59:59Z"] for survey, day in pairs]
     assert (
         printed(f"""
         import {{ chargedQuarter }} from "./client/javascript/src/participation.js";
-        for (const [opens, today] of {json.dumps(moments)}) {{
-          const survey = {{ spanOf: () => 0, beginOf: () => Date.parse(opens) }};
+        for (const [period, opens, today] of {json.dumps(moments)}) {{
+          const survey = {{ period, spanOf: () => 0, beginOf: () => Date.parse(opens) }};
           print(chargedQuarter(survey, 0, Date.parse(today)));
         }}
     """)
         == expected
     )
-    assert {*expected} == {"2025-Q1", "2025-Q4", "2026-Q1", "2026-Q2", "2026-Q3"}
+    assert [q for (survey, day), q in zip(pairs, expected, strict=True) if day == days[-1]] == [
+        quarter for day in days for quarter in ("2026-Q3", max(quarter_of(day), "2026-Q2"))
+    ]

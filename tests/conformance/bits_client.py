@@ -388,10 +388,8 @@ class Client:
         if self._policy.get("per") != "quarter":
             return ""
         day, before = self.now.date(), timedelta(days=1)
-        if survey.period == "once":  # the previous quarter, if it opened earlier
-            return quarter_of(
-                max(survey.opens, date(day.year, day.month - (day.month - 1) % 3, 1) - before)
-            )
+        if survey.period == "once":
+            return quarter_of(day)
         while survey.round_of(day - before) == survey.round_of(day):
             day -= before
         return quarter_of(day)

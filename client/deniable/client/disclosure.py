@@ -136,7 +136,7 @@ def _question(question: Question, told: QuestionText) -> DescribedQuestion:
 def _reports(survey: Survey, policy: Policy) -> int:
     """Return the number of reports with fresh noise that the app's limits allow."""
     if policy.renews:
-        return max(1, sum(answered_per_block(survey, policy.survey_cap)))
+        return max(1, sum(answered_per_block(survey, policy.budget_of(survey))))
     cap = min(policy.total_cap, policy.survey_cap)
     return min(survey.draws, cap // survey.round_billionths)
 
@@ -164,7 +164,7 @@ def _caps(survey: Survey, policy: Policy, texts: Texts) -> str:
 
 
 def _renewed_caps(survey: Survey, policy: Policy, texts: Texts) -> str:
-    most = max(answered_per_block(survey, policy.survey_cap))
+    most = max(answered_per_block(survey, policy.budget_of(survey)))
     used, limit = most * survey.round_billionths, policy.total_cap
     caps = texts["caps_renewed"].format(used=decimal_text(used), limit=decimal_text(limit))
     blocks = answered_per_block(survey, survey.lifetime_billionths)  # every round is answered

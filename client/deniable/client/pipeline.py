@@ -275,8 +275,8 @@ class AnswerPipeline:
             row = self._draft_row(db, consent, charged)
             if isinstance(row, Outcome):
                 return row
-            assert row.slot is not None, "only a report that was written can be frozen"
-            if drafts.draft_of(self.state.drafts, row) is None:  # else a later call was faster
+            # without a slot, another process has frozen it; with a draft, a later call was faster
+            if row.slot is not None and drafts.draft_of(self.state.drafts, row) is None:
                 self.state.drafts.write(row.slot, envelope)
             return None
 

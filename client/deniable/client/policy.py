@@ -118,13 +118,24 @@ class Policy:
                 )
         return None
 
+    def budget_of(self, survey: Survey) -> int:
+        """Return the ε of a survey in one quarter that every cap allows, for at least one round.
+
+        Otherwise a smaller cap would end the quarter early for installs that answered before.
+        """
+        cost = survey.round_billionths
+        caps = [(self.survey_cap, cost), (self.total_cap, cost)]
+        if self.question_cap is not None:
+            caps += ((self.question_cap, asked) for asked in survey.costs.values())
+        return max(1, min(cap // asked for cap, asked in caps)) * cost
+
     def answered_rounds(self, survey: Survey, number: int, key: bytes) -> Iterator[int]:
         """Yield the rounds, or first rounds of spans, that a person answers, from this one on.
 
         They are drawn from the person's key, unless the caps hold for ever.
         """
         if self.renews:
-            return drawn_rounds(survey, number, key, self.survey_cap)
+            return drawn_rounds(survey, number, key, self.budget_of(survey))
         first = survey.span_of(number)[0]
         return iter(range(first, survey.last_round + 1, survey.repeat_rounds))
 

@@ -52,9 +52,11 @@ export class Client extends Person {
     const isOverruled = () => overruled(allowCi);
     /** @param {string} mark @returns {Promise<string | undefined>} */
     const consent = (mark) => consentAt({ isOverruled, withdrawn }, placeAt(storage, mark));
-    const outbox = new Outbox(address, storage, now, 1_000 * sendWithin, consent);
+    const unwritten = /** @type {Set<string>} */ (new Set());
+    const held = () => unwritten.size > 0;
+    const outbox = new Outbox(address, storage, now, 1_000 * sendWithin, consent, held);
     const surveys = new Surveys(address, policy, storage, now);
-    const core = { policy, storage, now, draw, surveys, outbox, isOverruled, withdrawn };
+    const core = { policy, storage, now, draw, surveys, outbox, isOverruled, withdrawn, unwritten };
     super(core, own);
     this.#core = core;
     this.#labels = own;

@@ -170,9 +170,10 @@ function log2(number) {
 const halfToEven = (x) => x % 1 === 0.5 ? 2 * Math.round(x / 2) : Math.round(x);
 
 /** Return the number of reports with fresh noise that the app's limits allow. @param {Survey} survey @param {import("./policy.js").Policy} policy */
-function reportsOf(survey, { per, totalCap, surveyCap }) {
+function reportsOf(survey, policy) {
+  const { per, totalCap, surveyCap } = policy;
   if (per === "quarter") {
-    const answers = answersPerQuarter(survey, surveyCap).reduce((a, b) => a + b);
+    const answers = answersPerQuarter(survey, policy.budgetOf(survey)).reduce((a, b) => a + b);
     return BigInt(Math.max(1, answers));
   }
   return min(BigInt(survey.draws), min(totalCap, surveyCap) / survey.epsilon);
@@ -187,7 +188,7 @@ function capsOf(survey, policy, texts) {
   }
   const drawn = reportsOf(survey, policy);
   if (policy.per === "quarter") {
-    const most = Math.max(...answersPerQuarter(survey, surveyCap));
+    const most = Math.max(...answersPerQuarter(survey, policy.budgetOf(survey)));
     const used = decimal(BigInt(most) * epsilon);
     const caps = fill(texts.caps_renewed, { used, limit: decimal(totalCap) });
     return drawn === BigInt(survey.draws)

@@ -24,6 +24,7 @@ export class Outbox {
   #now;
   #within;
   #consent;
+  #held;
   #failures = 0;
   #notBefore = 0; // requested by the server, on the monotonic clock; no flush shortens it
   #pausedUntil = 0;
@@ -36,18 +37,20 @@ export class Outbox {
   /** @type {ReturnType<typeof setTimeout> | undefined} */
   #timer;
 
-  /** @param {string} server @param {import("./ledger.js").Storage} storage @param {() => number} now @param {number} within ms @param {(person: string) => Promise<string | undefined>} consent */
-  constructor(server, storage, now, within, consent) {
+  /** @param {string} server @param {import("./ledger.js").Storage} storage @param {() => number} now @param {number} within ms @param {(person: string) => Promise<string | undefined>} consent @param {() => boolean} held whether a withdrawal is not on disk yet */
+  constructor(server, storage, now, within, consent, held) {
     this.#server = server;
     this.#storage = storage;
     this.#now = now;
     this.#within = within;
     this.#consent = consent;
+    this.#held = held;
     if (!globalThis.document) return;
     this.#pages = new BroadcastChannel("deniable");
     this.#pages.onmessage = () => this.#stay(); // withdrawn on another page
     /** @type {any} */ (this.#pages).unref?.(); // in Node with a document of its own
     addEventListener("pagehide", () => this.#leave());
+    addEventListener("pageshow", ({ persisted }) => persisted && this.#stay()); // it may have missed a withdrawal
     document.addEventListener("visibilitychange", () => document.hidden && this.#leave());
   }
 
@@ -82,7 +85,7 @@ export class Outbox {
 
   /** Send what this page queued, as far as a browser sends it after the page. Nothing here waits. */
   #leave() {
-    if (navigator.onLine === false || performance.now() < this.#notBefore) return;
+    if (this.#held() || navigator.onLine === false || performance.now() < this.#notBefore) return;
     let size = 0;
     for (const name of shuffled([...this.#leaving.keys()])) {
       const bytes = /** @type {Uint8Array<ArrayBuffer>} */ (this.#leaving.get(name));
@@ -124,6 +127,7 @@ export class Outbox {
 
   /** Send the reports that are due. Without hurry, send one: the next waits for its own random moment. @param {boolean} hurry */
   async #send(hurry) {
+    if (this.#held()) return this.schedule(MAX_PAUSE);
     let next = Infinity, tried = false;
     for (const name of shuffled(await this.waiting())) {
       const tries = (await this.#storage.names(`try-${name}-`)).length;
@@ -154,7 +158,7 @@ export class Outbox {
 
   /** Try to send a report, and return whether it is done. Only one tab or process counts an attempt, before it is made. @param {string} name @param {number} tries */
   async #try(name, tries) {
-    if (globalThis.navigator?.onLine === false) return false;
+    if (this.#held() || globalThis.navigator?.onLine === false) return false;
     if (!(await this.#count(name, tries + 1))) return false;
     const report = await this.#storage.get(`report-${name}`);
     const consent = await this.#consent(report?.person ?? "");

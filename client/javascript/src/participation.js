@@ -22,12 +22,13 @@ export const nextQuarter = (time) => {
 export const quarterOfRound = (survey, round) => quarterOf(survey.beginOf(survey.spanOf(round)));
 
 /**
- * Return the quarter that a round is charged to: the one in which it, or its span, begins.
- * If that is before the previous quarter, return the previous quarter. Otherwise surveys that claim to
- * have opened long ago could spend the caps of many quarters on one day.
+ * Return the quarter that a round is charged to: today's for a survey that is asked once, otherwise the one
+ * in which the round, or its span, begins, or the previous quarter if it began earlier. Surveys that claim
+ * to have opened long ago must not spend the caps of many quarters on one day.
  * @param {Survey} survey @param {number} round @param {number} now
  */
 export function chargedQuarter(survey, round, now) {
+  if (survey.period === "once") return quarterOf(now);
   const today = new Date(now), month = today.getUTCMonth() - today.getUTCMonth() % 3;
   const before = Date.UTC(today.getUTCFullYear(), month) - 1;
   return quarterOf(Math.max(survey.beginOf(survey.spanOf(round)), before));
@@ -52,7 +53,7 @@ export function roundsOfQuarter(survey, round) {
  */
 export async function drawnRounds(survey, round, policy, key) {
   if (policy.per !== "quarter" || survey.period === "once") return undefined;
-  const rounds = roundsOfQuarter(survey, round), count = policy.surveyCap / survey.epsilon;
+  const rounds = roundsOfQuarter(survey, round), count = policy.budgetOf(survey) / survey.epsilon;
   if (count >= rounds.length) return undefined;
   const begin = `participation\0${survey.name}\0${quarterOfRound(survey, round)}\0`,
     own = await key();

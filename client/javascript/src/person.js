@@ -24,6 +24,7 @@ import { hex, unhex, Unusable } from "./survey.js";
  * @property {import("./outbox.js").Outbox} outbox
  * @property {() => boolean} isOverruled whether the environment refuses, whatever consent the app has recorded
  * @property {Set<string>} withdrawn the marks of people whose withdrawal holds even if the disk fails
+ * @property {Set<string>} unwritten the ids of people whose withdrawal is not on disk yet; until then nothing is sent for anyone
  */
 
 export const NO_CONSENT = /** @type {const} */ ({
@@ -59,6 +60,7 @@ export class Person {
   async consented() {
     try {
       const place = await placeOf(this.#core.storage, this.#id);
+      if (this.#core.unwritten.has(this.#id ?? "")) return false;
       if (!place) return undefined;
       if (this.#core.withdrawn.has(place.mark)) return false;
       return (await place.storage.get("consent"))?.given;
@@ -70,7 +72,8 @@ export class Person {
   /** Record that the person agrees, or withdraw and delete unsent reports. Return whether this is on disk. @param {boolean} given */
   async consent(given) {
     if (typeof given !== "boolean") throw new TypeError("consent is true or false");
-    const { withdrawn, outbox } = this.#core;
+    const { withdrawn, unwritten, outbox } = this.#core;
+    if (!given) unwritten.add(this.#id ?? "");
     if (!given && this.#id === undefined) withdrawn.add("");
     if (!given) outbox.stay();
     try {
@@ -87,6 +90,7 @@ export class Person {
         globalThis.navigator?.storage?.persist?.().catch(() => {});
       }
       if (given) withdrawn.delete(mark);
+      unwritten.delete(this.#id ?? "");
       return true;
     } catch {
       return false;
@@ -159,17 +163,18 @@ export class Person {
 
   /** Erase the person's keys, unsent reports and consent. The ledger stays: erasing must not refill a budget. Return whether it succeeded. */
   async forget() {
-    const { storage, withdrawn, outbox } = this.#core;
+    const { storage, withdrawn, unwritten, outbox } = this.#core;
+    unwritten.add(this.#id ?? "");
     if (this.#id === undefined) withdrawn.add("");
     outbox.stay();
     try {
       const place = await placeOf(storage, this.#id);
-      if (!place) return true;
+      if (!place) return unwritten.delete(this.#id ?? "");
       withdrawn.add(place.mark);
       if (await place.storage.get("consent")) await place.storage.remove("consent"); // first, so that nothing is sent
       await removeAll(storage, [`report-${place.mark}`, `try-${place.mark}`], place.mark);
       await removeAll(place.storage, PERSONAL);
-      return true;
+      return unwritten.delete(this.#id ?? "");
     } catch {
       return false;
     }
@@ -177,6 +182,7 @@ export class Person {
 
   /** Return where the person's records are, with the id of their consent; undefined without consent. */
   async #consented() {
+    if (this.#core.unwritten.has(this.#id ?? "")) return undefined;
     const place = await placeOf(this.#core.storage, this.#id);
     const consent = place && await consentAt(this.#core, place);
     return consent === undefined ? undefined : { .../** @type {Place} */ (place), consent };
@@ -191,7 +197,8 @@ export class Person {
     const names = Object.keys(answers);
     /** @param {Survey} survey */
     const obstacle = (survey) => core.policy.obstacle(survey, names, ended);
-    const settle = (/** @type {Found} */ known) => this.#refusal(place, known, ended);
+    const settle = (/** @type {Found} */ known, now = core.now()) =>
+      this.#refusal(place, known, known.survey.roundAt(now, ended), now);
     const found = await core.surveys.find(wanted, obstacle, ended, settle);
     if ("status" in found) return found;
     if ((await consentAt(core, place)) !== place.consent) return { ...NO_CONSENT };
@@ -199,10 +206,9 @@ export class Person {
     return "status" in kept ? kept : this.#queued(place, found, answers, kept);
   }
 
-  /** Return why the ledger or the draw of rounds allows no report now. @param {Place & {consent: string}} place @param {Found} found @param {boolean} ended @returns {Promise<Outcome | undefined>} */
-  async #refusal(place, found, ended) {
-    const { id, survey, same } = found, { policy, now } = this.#core;
-    const round = survey.roundAt(now(), ended);
+  /** Return why the ledger or the draw of rounds allows no report now. @param {Place & {consent: string}} place @param {Found} found @param {number | undefined} round @param {number} now @returns {Promise<Outcome | undefined>} */
+  async #refusal(place, found, round, now) {
+    const { id, survey, same } = found, { policy } = this.#core;
     if (round === undefined) return { status: "closed", detail: "the round is over", survey: id };
     /** @param {Status} status @param {string} detail */
     const outcome = (status, detail) => ({ status, detail, survey: id, round });
@@ -215,14 +221,14 @@ export class Person {
         `this install answers in ${many} that begin in ${quarter}, and not in this one`,
       );
     }
-    const ledger = await readLedger(place.storage, chargedQuarter(survey, round, now()));
+    const ledger = await readLedger(place.storage, chargedQuarter(survey, round, now));
     for (const other of same) {
       if (await isAnswered(place.storage, other, round)) {
         return outcome("already-answered", `${ALREADY}, under another id`);
       }
     }
     if (!(await isAnswered(place.storage, id, survey.spanOf(round)))) {
-      const over = overspent(ledger, chargeOf(found, round, now()), policy);
+      const over = overspent(ledger, chargeOf(found, round, now), policy);
       return over === undefined ? undefined : outcome("budget-spent", over);
     }
     return await keptReport(place, id, survey, round)
@@ -233,17 +239,17 @@ export class Person {
   /** Charge the round, or mark it as one that sends the kept report again, until no other process does so at the same time.
    * @param {Place & {consent: string}} place @param {Found} found @param {boolean} ended @returns {Promise<Outcome | {round: number, payload?: Uint8Array}>} */
   async #charged(place, found, ended) {
-    const { id, survey } = found;
+    const { id, survey } = found, now = this.#core.now(); // once: a round may end between two looks
+    const number = survey.roundAt(now, ended), round = Number(number);
     for (;;) {
-      const refusal = await this.#refusal(place, found, ended);
+      const refusal = await this.#refusal(place, found, number, now);
       if (refusal) return refusal;
-      const round = Number(survey.roundAt(this.#core.now(), ended));
       if (!(await isAnswered(place.storage, id, survey.spanOf(round)))) {
         const { policy } = this.#core;
         const refused = await charge(
           place.storage,
           policy,
-          chargeOf(found, round, this.#core.now()),
+          chargeOf(found, round, now),
         );
         if (!refused) return { round };
         if (refused.status === "budget-spent") return { ...refused, survey: id, round };

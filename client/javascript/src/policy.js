@@ -18,6 +18,14 @@ import { KINDS } from "./tables.js";
  */
 
 export class Policy {
+  /** Return the ε of a survey in one quarter that every cap allows, for at least one round. @param {import("./surveys.js").Survey} survey */
+  budgetOf({ epsilon, questions }) {
+    const counts = [this.surveyCap / epsilon, this.totalCap / epsilon];
+    counts.push(...questions.map((question) => this.questionCap / question.epsilon));
+    const least = counts.reduce((a, b) => a < b ? a : b);
+    return (least > 0n ? least : 1n) * epsilon;
+  }
+
   /**
    * Return why the ε of one round of a survey is above a cap. @param {import("./surveys.js").Survey} survey
    */

@@ -22,6 +22,7 @@ import threading
 import time
 from collections.abc import Callable
 from contextlib import suppress
+from contextvars import Context
 from random import SystemRandom
 from weakref import WeakKeyDictionary
 
@@ -177,7 +178,10 @@ class Uploader(ForkAware):
         """Start the thread, under the lock. At the end of the interpreter, no thread can start."""
         self._stopping = False
         if self._thread is None:
-            thread = threading.Thread(target=self._run, name="deniable-uploader", daemon=True)
+            run = Context().run  # without the lock wait of the call that starts it
+            thread = threading.Thread(
+                target=run, args=(self._run,), name="deniable-uploader", daemon=True
+            )
             try:
                 thread.start()
             except RuntimeError:

@@ -52,6 +52,7 @@ _HEAD = struct.Struct("<BBI")
 
 def added(one: LabelCounts, other: LabelCounts, limit: int = KEPT_VALUES) -> LabelCounts:
     """Return the sum of two rounds' counts; at most `limit` values of each label stay separate."""
+    assert one.key == other.key or not (one.key and other.key), "they are of one survey"
     total = LabelCounts(one, one.key or other.key)
     for key, counts in other.items():
         total[key] = total[key] + counts if key in total else counts

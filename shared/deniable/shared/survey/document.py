@@ -213,11 +213,14 @@ class Survey:
         return quarter_of(self.round_starts(self.span_of(number)[0]).date())
 
     def charged_quarter(self, number: int, today: date) -> str:
-        """Return the quarter that a round is charged to: the one in which it, or its span, begins.
+        """Return the quarter that a round is charged to.
 
-        If that is before the previous quarter, return the previous quarter. Otherwise surveys that
-        claim to have opened long ago could spend the caps of many quarters on one day.
+        That is today's for a survey that is asked once. Otherwise it is the quarter in which the
+        round, or its span, begins, or the previous quarter if it began earlier: surveys that claim
+        to have opened long ago must not spend the caps of many quarters on one day.
         """
+        if self.calendar.first_day is None:
+            return quarter_of(today)
         this_quarter = today.replace(month=today.month - (today.month - 1) % 3, day=1)
         begins = self.round_starts(self.span_of(number)[0]).date()
         return quarter_of(max(begins, this_quarter - DAY))
