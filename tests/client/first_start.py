@@ -27,8 +27,9 @@ from deniable.shared.errors import StoreUnusable
 from deniable.shared.survey.keys import public_hex
 from tests.client.children import install_on_calls
 from tests.client.scripted import KEY, bit, document, entry
-from tests.eventually import PATIENCE
+from tests.eventually import PATIENCE, eventually
 
+THREADS = Path("/proc/self/task")  # on Linux, until the system has ended them
 PUBLISHED = document(questions=bit("crashed", "0.5"))
 LISTED = Reply(200, json.dumps({"surveys": [entry(PUBLISHED)]}).encode())
 
@@ -73,6 +74,8 @@ def afterwards(folder: Path) -> str:
 
 def killed(folder: Path, step: int = 0, wait: float | None = None) -> bool:
     """Start the install in a child; return whether it was killed, at a step or after a time."""
+    # a thread that ends takes a lock of OpenSSL, which a child would inherit and wait for
+    eventually(lambda: not THREADS.exists() or len([*THREADS.iterdir()]) == 1)
     child = os.fork()
     if child == 0:
         install_on_calls(sys.setprofile, _killer(step))
