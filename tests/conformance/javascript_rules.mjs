@@ -83,14 +83,17 @@ function equal(actual, expected, what) {
 
 /** Run a rule in a world with a document, whose events the rule triggers itself. */
 async function onPage(rule) {
-  const events = {}, listen = (name, act) => events[name] = act;
+  const events = {}, listen = (name, act) => events[name] = act, told = [];
+  const post = BroadcastChannel.prototype.postMessage;
+  BroadcastChannel.prototype.postMessage = (message) => told.push(message);
   globalThis.document = { addEventListener: listen, hidden: true };
   globalThis.addEventListener = listen;
   try {
     const world = new World();
     equal(await world.answer(), "queued", "status");
-    return await rule(world, events);
+    return await rule(world, events, told);
   } finally {
+    BroadcastChannel.prototype.postMessage = post;
     delete globalThis.document;
     delete globalThis.addEventListener;
   }
@@ -263,11 +266,13 @@ const RULES = {
     }),
 
   a_page_that_is_left_keeps_withdrawals_and_pauses: () =>
-    onPage(async (world, events) => {
+    onPage(async (world, events, told) => {
       const withdrawal = world.client.consent(false);
       events.pagehide(); // before the withdrawal is on disk
       await withdrawal;
+      events.pagehide();
       equal(world.posts().length, 0, "posts after a withdrawal");
+      equal(told.splice(0).includes("stay"), true, "other pages hear of a withdrawal");
       await world.client.consent(true);
       world.reply = { status: 503, headers: { "Retry-After": "100" }, body: "" };
       await world.client.forget();
