@@ -39,8 +39,8 @@ class Policy:
     keys                      raw Ed25519 public keys in hex; only surveys that they signed are
                               answered
     max_epsilon_per_round     the maximum ε of one survey in one round
-    max_epsilon_per_survey    the maximum ε of one survey name and signing key in each quarter. It
-                              also decides in how many rounds of the quarter an install answers
+    max_epsilon_per_survey    the maximum ε of one survey name and signing key in each quarter. The
+                              smallest cap decides in how many rounds of it an install answers
     max_epsilon               the maximum ε that this install, or each person, spends in each
                               quarter. On the first day of the next quarter, it is renewed
     max_epsilon_per_question  the same for each question name, over all surveys: republishing a

@@ -54,7 +54,7 @@ export async function charge(storage, policy, charged) {
     for (let ledger = first;; ledger = await readLedger(storage, charged.quarter)) {
       const over = overspent(ledger, charged, policy);
       if (over) {
-        await storage.remove(mark); // nobody else charges this round as long as the mark exists
+        await storage.remove(mark); // no other process charges this round while the mark exists
         return { status: "budget-spent", detail: over };
       }
       const name = `charge-${ledger.count + 1}`; // taken, if another process charges at the same time

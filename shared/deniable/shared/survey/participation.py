@@ -1,10 +1,10 @@
 """Random participation: the rounds of a survey that an install answers, drawn in advance.
 
-If each install spent its budget as surveys come, old installs would fall silent after some weeks,
+If each install spent its budget on every round, old installs would fall silent after some weeks,
 and every later estimate would describe new installs only. So in each calendar quarter, an install
 answers exactly k of the T rounds that begin in it:
 
-    k = min(T, ⌊budget of one survey / ε of a round⌋)
+    k = min(T, ⌊the survey's budget / ε of a round⌋)
 
 T counts all rounds of the calendar, whether or not the survey is open in them. Rounds that share a
 report (`repeat`) are a span, and count once, under the number of the first. The rounds with the k

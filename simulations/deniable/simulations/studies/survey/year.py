@@ -142,7 +142,7 @@ class Installs:
 
     def _draw(self, block: Block, installs: Sequence[int]) -> None:
         """Draw the rounds of the quarter that these installs answer, as the client does."""
-        count = block.answered(self.survey.round_billionths, self.policy.survey_cap)
+        count = block.answered(self.survey.round_billionths, self.policy.budget_of(self.survey))
         for install in installs:
             drawn = drawn_in(block, self.keys[install], self.survey.name, count)
             self.answers[install] = [number in drawn for number in block.rounds]
