@@ -325,6 +325,24 @@ def ask(server: Server, method: str, path: str, body: bytes = b"", **headers: st
         connection.close()
 
 
+def test_only_uploads_are_open_to_pages_of_other_origins(relay: Server) -> None:
+    body, path = sealed(1)[0].pack(), "/v1/envelopes"
+    asked = [("OPTIONS", path, b""), ("POST", path, body), ("POST", path, b""), ("GET", path, b"")]
+    for method, address, sent in [*asked, ("GET", "/healthz", b""), ("OPTIONS", "/", b"")]:
+        _, _, headers = ask(relay, method, address, sent, Origin="https://app.example.org")
+        allowed = {name: value for name, value in headers.items() if "access-control" in name}
+        opened = {
+            "access-control-allow-origin": "*",
+            "access-control-expose-headers": "Retry-After",
+        }
+        if method == "OPTIONS":
+            opened |= {
+                "access-control-allow-headers": "Content-Type",
+                "access-control-max-age": "86400",
+            }
+        assert allowed == (opened if address == path else {})
+
+
 def test_a_sealed_envelope_is_held_once(relay: Server) -> None:
     body = sealed(1)[0].pack()
     for _ in range(2):

@@ -24,8 +24,10 @@ import msgspec
 from deniable.server.http.front import READ_METHODS, Exchange, Front, Reply, header_list
 from deniable.server.http.messages import (
     BUSY,
+    CROSS_ORIGIN,
     JSON,
     PAGE_POLICY,
+    PREFLIGHT,
     PROBLEM_PAGES,
     PUBLIC_CACHE,
     UNKNOWN_SURVEY,
@@ -71,8 +73,6 @@ REGISTER_NOTE = (
 SLOW_STORE = "the store cannot be written now; another process may be writing, or the disk is slow"
 NOTHING_HERE = "nothing exists here; devices use this address, people use a different one"
 WRONG_METHOD = "this address does not support that method; see the Allow header"
-CROSS_ORIGIN = {"Access-Control-Allow-Origin": "*", "Access-Control-Expose-Headers": "Retry-After"}
-PREFLIGHT = {"Access-Control-Allow-Headers": "Content-Type", "Access-Control-Max-Age": "86400"}
 
 T = TypeVar("T")
 

@@ -11,14 +11,14 @@ import asyncio
 import logging
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import TYPE_CHECKING
 
 from deniable.server.disk import PRIVATE_FOLDER
 from deniable.server.http.front import Exchange, Front, Reply, header_list
-from deniable.server.http.messages import HttpError
+from deniable.server.http.messages import CROSS_ORIGIN, PREFLIGHT, HttpError
 from deniable.server.process.addresses import Address, claim, take_lock
 from deniable.server.process.logs import logging_config
 from deniable.server.process.supervisor import Role, run_granian, supervise, watch_parent
@@ -43,7 +43,6 @@ MAX_WAITING = 1_024  # envelopes waiting for the disk
 FULL_SECONDS = 600
 BUSY = "the relay is overloaded; send the same body again later"
 UNWRITABLE = "the relay cannot write to its disk now"
-MAX_HEAD_BYTES = 2**13
 MAX_CONNECTIONS = 900  # less than the usual limit on open files
 
 log = logging.getLogger("deniable.relay")
@@ -62,6 +61,8 @@ class RelayFront(Front):
             return 200, header_list({}), b'{"status":"alive"}'
         if scope.path != ENVELOPES:
             raise HttpError(404, f"this server accepts only POST {ENVELOPES}")
+        if scope.method == "OPTIONS":
+            return 200, header_list(CROSS_ORIGIN | PREFLIGHT), b""
         if scope.method != "POST":
             raise HttpError(405, "this address accepts only POST")
         if scope.headers.get("content-type", "") != SEALED_TYPE:
@@ -73,7 +74,10 @@ class RelayFront(Front):
                 status = 413 if error.code == "too-many" else 400
                 raise HttpError(status, f"{error.detail}; nothing was accepted") from None
             await self._keep(envelope)
-        return 202, header_list({}), b'{"held":1}'
+        return 202, header_list(CROSS_ORIGIN), b'{"held":1}'
+
+    def refusal_headers(self, error: HttpError, scope: Scope) -> Mapping[str, str]:  # noqa: ARG002 - as in `Front`
+        return CROSS_ORIGIN if scope.path == ENVELOPES else {}
 
     async def _keep(self, envelope: SealedEnvelope) -> None:
         """Write an envelope to disk, together with all others that have arrived meanwhile."""
@@ -96,11 +100,8 @@ class RelayFront(Front):
             while self._waiting:
                 group, self._waiting = self._waiting, []
                 envelopes = [envelope for envelope, _ in group]
-                failure: BaseException | None = None
-                try:
-                    await self._loop.run_in_executor(self._thread, self._holding.keep, envelopes)
-                except (Full, OSError) as error:
-                    failure = error
+                writing = self._loop.run_in_executor(self._thread, self._holding.keep, envelopes)
+                (failure,) = await asyncio.gather(writing, return_exceptions=True)
                 for _, kept in group:
                     if kept.done():
                         continue  # the sender has disconnected
@@ -117,18 +118,11 @@ def relay(settings: Settings, host: str, port: int, ready: Callable[[Address], N
     settings.folder.mkdir(mode=PRIVATE_FOLDER, parents=True, exist_ok=True)
     os.close(take_lock(settings.folder))
     with claim(host, port) as address:
-        role = Role("relay", address, partial(_serve, settings, address))
-        supervise([role], partial(ready, address))
-
-
-def _serve(settings: Settings, address: Address) -> None:
-    run_granian(
-        address,
-        partial(load, settings),
-        logging_config("relay"),
-        head_bytes=MAX_HEAD_BYTES,
-        connections=MAX_CONNECTIONS,
-    )
+        front, logs = partial(load, settings), logging_config("relay")
+        serve = partial(
+            run_granian, address, front, logs, head_bytes=2**13, connections=MAX_CONNECTIONS
+        )
+        supervise([Role("relay", address, serve)], partial(ready, address))
 
 
 def load(settings: Settings, parent: int) -> RelayFront:
