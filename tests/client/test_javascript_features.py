@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -17,7 +17,7 @@ from deniable.shared.envelope import decode_labels
 from deniable.shared.sealed_envelope import SEALED_TYPE, parse_sealed, unseal
 from deniable.shared.survey.document import parse_document, parse_toml, render_document
 from deniable.shared.survey.keys import public_hex
-from tests.client.scripted import KEY, LATER, TODAY, Script, bit, document
+from tests.client.scripted import KEY, LATER, TODAY, Answer, Script, bit, document, entry, serving
 from tests.eventually import PATIENCE
 from tests.node import NODE
 from tests.shared.test_vectors import vectors
@@ -39,7 +39,8 @@ BEGIN = """
         return new DataView(crypto.getRandomValues(new Uint8Array(count)).buffer);
     }};
     const storage = fileStorage({folder});
-    const made = () => new Client("{url}", {{ policy, storage, now, draw, sendWithin: 86_400 }});
+    const made = (options = {{}}) =>
+        new Client("{url}", {{ policy, storage, now, draw, sendWithin: 86_400, ...options }});
     let client = made();
     const answer = async (answers, who = client, name = "app-health", options = {{}}) =>
         (await who.answer(name, answers, options)).status;
@@ -540,3 +541,155 @@ def test_a_survey_that_closes_during_an_answer_is_charged_to_its_round(
     """.replace("client.server ?? URL", json.dumps(script.url))
     )
     assert {(status, known) for status, known in lines} == {("queued", True), ("closed", False)}
+
+
+# The environment
+
+
+@pytest.mark.parametrize("name", ["CI", "DO_NOT_TRACK", "DENIABLE_OFF"])
+def test_reports_wait_while_the_environment_overrules_consent(
+    script: Script, run: Run, name: str
+) -> None:
+    daily(script)
+    lines = run(f"""
+        await client.consent(true);
+        tell(await answer({{ crashed: true }}));
+        process.env.{name} = "1";
+        tell([await client.flush(60), await made({{ sendWithin: 0 }}).flush(60)]);
+        await new Promise((resolve) => setTimeout(resolve, 50));
+        tell([await client.consented(), await answer({{ crashed: true }})]);
+        delete process.env.{name};
+        tell(await client.flush(60));
+    """)
+    assert lines == ["queued", [1, 1], [True, "no-consent"], 0]
+    assert len(script.envelopes()) == 1
+
+
+# Arms
+
+
+def with_arms(script: Script, **changes: Any) -> str:
+    """Publish a survey with two arms, and return what ships with an app."""
+    asked = question("crashed", "bit", "0.5", over="first")
+    text = survey_text(asked + label("search", arms=["control", "new"]), **YEARS | changes)
+    script.publish(published := render_document(parse_toml(text)))
+    return json.dumps(entry(published))
+
+
+def test_without_a_list_the_arm_is_drawn_for_the_shipped_survey(script: Script, run: Run) -> None:
+    """The first arm would treat half of the people unlike their label; 2 / 2^40."""
+    shipped = json.dumps(with_arms(script))
+    lines = run(f"""
+        for (let number = 0; number < 40; number++) {{
+            const person = client.person(`person ${{number}}`);
+            const unasked = await person.arm("app-health", {shipped});
+            await person.consent(true);
+            tell([unasked, await person.arm("app-health", {shipped})]);
+        }}
+        await client.person("person 0").answer("app-health", {{ crashed: true }});
+        tell(await client.person("person 0").arm("app-health"));
+    """)
+    *arms, again = lines
+    assert Counter(unasked for unasked, _ in arms) == {"control": 40}
+    assert {drawn for _, drawn in arms} == {"control", "new"}
+    assert again == arms[0][1]
+
+
+def test_the_arm_is_unknown_where_the_state_cannot_be_used(script: Script, run: Run) -> None:
+    shipped = json.dumps(with_arms(script))
+    lines = run(f"""
+        await client.consent(true);
+        tell(await client.arm("app-health", {shipped}) !== undefined);
+        storage.get = () => Promise.reject(new Error("the disk fails"));
+        tell(await client.arm("app-health", {shipped}) ?? null);
+    """)
+    assert lines == [True, None]
+
+
+def test_a_shipped_survey_that_is_over_has_its_first_arm(script: Script, run: Run) -> None:
+    """A key of it would expire immediately, so that each start would draw another arm."""
+    shipped = json.dumps(with_arms(script))
+    lines = run(f"""
+        await client.consent(true);
+        time += 10_000 * DAY;
+        for (let number = 0; number < 40; number++) {{
+            const person = client.person(`person ${{number}}`);
+            await person.consent(true);
+            tell(await person.arm("app-health", {shipped}));
+        }}
+    """)
+    assert lines == ["control"] * 40
+
+
+# Relays
+
+
+@pytest.fixture
+def relay() -> Iterator[Script]:
+    with serving() as script:
+        script.always = HELD
+        yield script
+
+
+HELD = Answer(202, b'{"held": 1}')
+SEALING_KEY = X25519PrivateKey.from_private_bytes(bytes(range(32)))
+
+
+def sealed(script: Script) -> None:
+    public = SEALING_KEY.public_key().public_bytes_raw().hex()
+    script.publish(document(questions=bit("crashed", "0.5"), sealed_to=public))
+
+
+def test_only_sealed_reports_go_through_a_relay(script: Script, relay: Script, run: Run) -> None:
+    """The list comes from the server, whose operator cannot make the client send past the relay."""
+    sealed(script)
+    script.publish(document("plain", questions=bit("crashed", "0.5")))
+    lines = run(f"""
+        client = made({{ relay: "{relay.url}" }});
+        await client.consent(true);
+        tell(await answer({{ crashed: true }}));
+        tell(await client.answer("plain", {{ crashed: true }}));
+        tell(await client.flush(60));
+    """)
+    assert (lines[0], lines[1]["status"], lines[2]) == ("queued", "refused", 0)
+    assert lines[1]["detail"] == "the survey is not sealed, and this client sends through a relay"
+    assert ([dict(post.headers)["Content-Type"] for post in relay.posts]) == [SEALED_TYPE]
+    assert (relay.gets, script.posts) == ([], [])
+
+
+def test_an_unavailable_relay_is_never_bypassed(script: Script, relay: Script, run: Run) -> None:
+    """Sent directly, the report would reveal this device's address."""
+    sealed(script)
+    relay.always = LATER
+    lines = run(f"""
+        client = made({{ relay: "{relay.url}" }});
+        await client.consent(true);
+        tell([await answer({{ crashed: true }}), await client.flush(0.5)]);
+    """)
+    assert lines == [["queued", 1]]
+    assert (len(relay.posts), script.posts) == (1, [])
+
+
+@pytest.mark.parametrize("body", [b"", b"[]", b'{"held": "1"}', b'{"held": 2}', b"<html>"])
+def test_only_a_reply_of_the_relay_settles_a_report(
+    script: Script, relay: Script, run: Run, body: bytes
+) -> None:
+    sealed(script)
+    relay.always = Answer(202, body)
+    lines = run(f"""
+        client = made({{ relay: "{relay.url}" }});
+        await client.consent(true);
+        tell([await answer({{ crashed: true }}), await client.flush(0.5)]);
+    """)
+    assert lines == [["queued", 1]]
+
+
+def test_a_relay_needs_an_https_address(run: Run) -> None:
+    lines = run("""
+        try {
+            made({ relay: "http://relay.example.org" });
+        } catch (error) {
+            tell([error.constructor.name, error.message.includes("plain http")]);
+        }
+    """)
+    assert lines == [["TypeError", True]]

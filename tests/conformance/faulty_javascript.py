@@ -93,7 +93,7 @@ RULE_FAULTS: dict[str, tuple[str, Fault]] = {
         "consent_is_read_again_before_the_charge",
         Fault(
             "person.js",
-            "if ((await consentAt(core, place)) !== place.consent) return { ...NO_CONSENT };",
+            "if (!(await this.#consents(place))) return { ...NO_CONSENT };",
             "",
         ),
     ),
@@ -101,7 +101,7 @@ RULE_FAULTS: dict[str, tuple[str, Fault]] = {
         "consent_is_read_again_before_queueing",
         Fault(
             "person.js",
-            "if ((await consentAt(this.#core, place)) !== place.consent) {",
+            "if (!(await this.#consents(place))) {",
             "if (false) {",
         ),
     ),
@@ -115,7 +115,9 @@ RULE_FAULTS: dict[str, tuple[str, Fault]] = {
     ),
     "sends_twice_when_a_page_is_left": (
         "a_page_that_is_left_sends_what_it_queued_once",
-        Fault("outbox.js", "    this.#leaving.delete(name);\n    const body", "    const body"),
+        Fault(
+            "outbox.js", "    this.#leaving.delete(name);\n    const address", "    const address"
+        ),
     ),
     "ignores_that_a_page_is_hidden": (
         "a_page_that_is_hidden_sends_what_it_queued",

@@ -21,6 +21,8 @@ from tests.end_to_end.browser import CHROMIUM, NAMES, ROOT, origin
 from tests.eventually import PATIENCE, eventually
 from tests.node import NODE
 from tests.npm import npm, npm_packages
+from tests.server.relays import relaying
+from tests.shared.test_sealing import PUBLIC
 from tests.survey_texts import ALWAYS, bit, survey_text
 
 MAX_COMPRESSED_BYTES = 20_000
@@ -143,26 +145,41 @@ def compressed(code: bytes) -> tuple[int, int]:
 def test_every_place_in_a_browser_answers_and_leaving_loses_nothing(
     bundle: Path, tmp_path: Path
 ) -> None:
-    """A page, a bundle, two workers; then 7 visits that end as soon as the report is queued."""
+    """A page, a bundle, a relay, two workers; then 7 visits that end once the report is queued.
+
+    The relay is another origin too, whose replies the page may read.
+    """
     data = tmp_path / "data"
-    for name in ("edges", "other-edges"):
-        toml = survey_text(bit(epsilon="1"), name=name, **ALWAYS | {"round": "once"})
+    for name, more in (("edges", {}), ("other-edges", {}), ("sealed-edges", SEALED)):
+        toml = survey_text(bit(epsilon="1"), name=name, **ALWAYS | {"round": "once"} | more)
         (tmp_path / f"{name}.toml").write_text(toml)
         asked_json("survey", "publish", str(tmp_path / f"{name}.toml"), "--data", str(data))
-    with running_server(data) as server, origin({"/bundle/": bundle}) as pages:
+    with (
+        running_server(data) as server,
+        relaying(tmp_path, server.url) as relay,
+        origin({"/bundle/": bundle}) as pages,
+    ):
         entry = requests.get(f"{server.url}/v1/surveys", timeout=5).json()["surveys"][0]
-        where = {"server": server.url, "key": entry["key"]}
+        where = {"server": server.url, "key": entry["key"], "relay": relay.url}
         found = pages.step(tmp_path / "profile", "", page="edges.html", **where)
         arrived = eventually(lambda: reports(data, "other-edges") == 3 and reports(data, "edges"))
     assert found == {
         "page": 0,
         "bundle": 0,
-        "worker": 0,
-        "serviceWorker": 0,
+        "relay": 0,
+        "worker": [0, "1", True, ""],
+        "serviceWorker": [0, "1", True, UNLOADED],
         "versionChange": ["done", "no-consent", "queued", "done", "unavailable"],
         "withdrawnElsewhere": 0,
     }
     assert arrived == 4 + 1 + 4  # each place, the report that was not withdrawn, visits 1, 3, 5, 7
+
+
+SEALED = {"sealed_to": PUBLIC}
+UNLOADED = (
+    "the code of describe and budget could not be loaded; in a service worker, write "
+    '`import * as words from "deniable/words"`, and pass `words` to the client'
+)
 
 
 def reports(data: Path, survey: str) -> int:

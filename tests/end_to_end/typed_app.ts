@@ -3,6 +3,7 @@
 import { Client, InvalidAnswer, InvalidPerson, type Outcome, type Person, Policy } from "deniable";
 import { browserStorage } from "deniable/browser-storage";
 import { fileStorage } from "deniable/file-storage";
+import * as words from "deniable/words";
 
 const policy = new Policy({
   keys: ["0".repeat(64)],
@@ -10,7 +11,7 @@ const policy = new Policy({
   maxEpsilonPerRound: "2", maxEpsilonPerSurvey: "2", maxEpsilon: "8", per: "quarter", labels: ["version"],
 });
 const storage = typeof document === "undefined" ? fileStorage("state") : browserStorage();
-const client = new Client("https://stats.example.org", { policy, storage, labels: { version: "3.0" } });
+const client = new Client("https://stats.example.org", { policy, storage, labels: { version: "3.0" }, words });
 
 export async function answered(person: Person): Promise<string | undefined> {
   if ((await person.consented()) === undefined) await person.consent(true);

@@ -3,6 +3,7 @@
 import * as browser from "../src/browser-storage.js";
 import * as file from "../src/file-storage.js";
 import * as index from "../src/index.js";
+import * as words from "../src/words.js";
 
 type Declarations = typeof import("../src/index.d.ts");
 type Client = InstanceType<typeof index.Client>;
@@ -17,6 +18,8 @@ type Same<One, Other> = [One, Other] extends [Other, One] ? true : false;
 index satisfies Declarations;
 browser satisfies typeof import("../src/browser-storage.d.ts");
 file satisfies typeof import("../src/file-storage.d.ts");
+words satisfies typeof import("../src/words.d.ts");
+true satisfies Same<keyof typeof words, keyof typeof import("../src/words.d.ts")>;
 true satisfies Same<keyof typeof index, keyof Declarations>;
 true satisfies Same<keyof Client, keyof DeclaredClient>;
 true satisfies Same<keyof Person, keyof DeclaredPerson>;

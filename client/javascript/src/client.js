@@ -5,6 +5,7 @@ import {
   consentAt,
   expire,
   failure,
+  loaded,
   marksIn,
   NO_CONSENT,
   Person,
@@ -30,10 +31,12 @@ export class Client extends Person {
 
   /**
    * @param {string} server
-   * @param {{policy: import("./policy.js").Policy, storage: import("./ledger.js").Storage, now?: () => number, draw?: import("./mechanisms.js").Draw, sendWithin?: number, allowCi?: boolean, labels?: Record<string, string>}} options
+   * @param {{policy: import("./policy.js").Policy, storage: import("./ledger.js").Storage, now?: () => number, draw?: import("./mechanisms.js").Draw, sendWithin?: number, relay?: string, allowCi?: boolean, labels?: Record<string, string>, words?: import("./person.js").Words}} options
    *   `sendWithin`: a report is sent at a random moment within this many seconds;
+   *   `relay`: the address for sealed reports, and for nothing else; a survey that is not sealed is then refused;
    *   `allowCi`: answer also in continuous integration, whose runs are not people;
-   *   `labels`: public properties, like { version: "3.0.1" }; never set one from an answer
+   *   `labels`: public properties, like { version: "3.0.1" }; never set one from an answer;
+   *   `words`: the module "deniable/words", in a service worker, where browsers forbid to load it later
    */
   constructor(
     server,
@@ -43,20 +46,35 @@ export class Client extends Person {
       now = Date.now,
       draw = kernelDraw,
       sendWithin = 60,
+      relay,
       allowCi = false,
       labels = {},
+      words,
     },
   ) {
-    const address = checkedAddress(server), own = checkedLabels(policy, labels);
+    const address = checkedAddress(server), through = relay && checkedAddress(relay);
+    const own = checkedLabels(policy, labels);
     const withdrawn = /** @type {Set<string>} */ (new Set());
     const isOverruled = () => overruled(allowCi);
     /** @param {string} mark @returns {Promise<string | undefined>} */
-    const consent = (mark) => consentAt({ isOverruled, withdrawn }, placeAt(storage, mark));
+    const consent = (mark) => consentAt(withdrawn, placeAt(storage, mark));
     const unwritten = /** @type {Set<string>} */ (new Set());
-    const held = () => unwritten.size > 0;
-    const outbox = new Outbox(address, storage, now, 1_000 * sendWithin, consent, held);
+    const held = () => unwritten.size > 0 || isOverruled();
+    const outbox = new Outbox(address, through, storage, now, 1_000 * sendWithin, consent, held);
     const surveys = new Surveys(address, policy, storage, now);
-    const core = { policy, storage, now, draw, surveys, outbox, isOverruled, withdrawn, unwritten };
+    const core = {
+      policy,
+      storage,
+      now,
+      draw,
+      surveys,
+      outbox,
+      isRelayed: relay !== undefined,
+      isOverruled,
+      withdrawn,
+      unwritten,
+      words,
+    };
     super(core, own);
     this.#core = core;
     this.#labels = own;
@@ -96,11 +114,11 @@ export class Client extends Person {
    */
   async describe(survey, { shipped, texts } = {}) {
     try {
-      const { surveys, policy } = this.#core, isShipped = shipped !== undefined;
+      const { surveys, policy, words } = this.#core, isShipped = shipped !== undefined;
       if (!isShipped && !(await this.#anyConsent())) return { ...NO_CONSENT };
       const found = isShipped ? await surveys.shipped(survey, shipped) : await surveys.kept(survey);
       if ("status" in found) return found;
-      const { describe } = await import("./description.js"); // a bundle for pages is smaller without it
+      const { describe } = await loaded(words);
       return describe(found.id, found.survey, policy, texts);
     } catch (error) {
       return failure(error);
@@ -109,7 +127,6 @@ export class Client extends Person {
 
   /** Send the waiting reports, for at most this many seconds. Return how many still wait. */
   async flush(seconds = 2) {
-    if (this.#core.isOverruled()) return 0;
     await this.#sweep();
     let timer;
     const late = new Promise((resolve) => timer = setTimeout(resolve, 1_000 * seconds));
@@ -132,9 +149,10 @@ export class Client extends Person {
 
   /** Return whether anyone has given consent. */
   async #anyConsent() {
-    const { storage } = this.#core;
+    const { storage, withdrawn, isOverruled } = this.#core;
+    if (isOverruled()) return false;
     for (const mark of ["", ...await marksIn(storage)]) {
-      if (await consentAt(this.#core, placeAt(storage, mark)) !== undefined) return true;
+      if (await consentAt(withdrawn, placeAt(storage, mark)) !== undefined) return true;
     }
     return false;
   }

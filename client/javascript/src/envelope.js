@@ -2,9 +2,12 @@
 
 import { unhex } from "./survey.js";
 
-/** Return the media type of an envelope's bytes: a sealed one begins with other letters. @param {Uint8Array} bytes */
+/** Return whether an envelope is sealed, by the letters at its beginning. @param {Uint8Array} bytes */
+export const isSealed = (bytes) => bytes[2] === "S".charCodeAt(0);
+
+/** Return the media type of an envelope's bytes. @param {Uint8Array} bytes */
 export const contentType = (bytes) =>
-  `application/vnd.deniable.${bytes[2] === "S".charCodeAt(0) ? "sealed" : "envelopes"}`;
+  `application/vnd.deniable.${isSealed(bytes) ? "sealed" : "envelopes"}`;
 
 /** @param {...(Uint8Array | string)} parts */
 export function joined(...parts) {

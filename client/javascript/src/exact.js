@@ -3,26 +3,14 @@
 export const ONE = 2n ** 64n;
 export const BILLION = 10n ** 9n;
 
-/** @typedef {readonly [bigint, bigint]} Interval an interval that contains a positive real, in units of 2^-bits */
 /** @param {bigint} a @param {bigint} b */
 const ceil = (a, b) => (a + b - 1n) / b;
-
-/** Arithmetic on intervals; every operation rounds outward. @param {bigint} bits */
-const arithmetic = (bits) => ({
-  /** @param {bigint} n @returns {Interval} */
-  whole: (n) => [n << bits, n << bits],
-  /** @param {Interval} a @param {bigint} n @returns {Interval} */
-  plus: (a, n) => [a[0] + (n << bits), a[1] + (n << bits)],
-  /** @param {Interval} a @param {Interval} b @returns {Interval} */
-  times: (a, b) => [(a[0] * b[0]) >> bits, ceil(a[1] * b[1], 1n << bits)],
-  /** @param {Interval} a @param {Interval} b @returns {Interval} */
-  over: (a, b) => [(a[0] << bits) / b[1], ceil(a[1] << bits, b[0])],
-});
 
 /**
  * Compute e^(numerator / denominator) from its power series. Once n >= 2x, each term is at most half of
  * the previous one, so the remainder is less than the last term, which is below one unit.
- * @param {bigint} numerator @param {bigint} denominator @param {bigint} bits @returns {Interval}
+ * @param {bigint} numerator @param {bigint} denominator @param {bigint} bits
+ * @returns {[bigint, bigint]} a lower and an upper bound, in units of 2^-bits
  */
 export function exp(numerator, denominator, bits) {
   let low = 1n << bits, high = low, lowTerm = low, highTerm = low;
@@ -36,16 +24,17 @@ export function exp(numerator, denominator, bits) {
 }
 
 /**
- * Round the value of each formula of e^(numerator / denominator) up to a multiple of 2^-64. The precision is raised
- * until both ends agree, which proves the result.
+ * Round ratios that depend on E = e^(numerator / denominator) up to multiples of 2^-64. Both parts of a ratio are whole
+ * numbers and do not decrease with E, so bounds of E give bounds of the ratio. The precision is raised until both
+ * bounds agree, which proves the result.
  * @param {bigint} numerator @param {bigint} denominator
- * @param {(e: Interval, on: ReturnType<typeof arithmetic>) => Interval[]} formulas
+ * @param {(E: bigint, one: bigint) => [bigint, bigint][]} ratios E in units of 1 / one
  */
-export function ceilUnits(numerator, denominator, formulas) {
+export function ceilUnits(numerator, denominator, ratios) {
   for (let bits = 192n;; bits *= 2n) {
-    const values = formulas(exp(numerator, denominator, bits), arithmetic(bits));
-    const [below, above] = [0, 1].map((end) => values.map((v) => ceil(v[end], 1n << (bits - 64n))));
-    if (below.every((units, n) => units === above[n])) return above;
+    const [low, high] = exp(numerator, denominator, bits).map((E) => ratios(E, 1n << bits));
+    const above = high.map(([part], n) => ceil(part << 64n, low[n][1]));
+    if (low.every(([part], n) => ceil(part << 64n, high[n][1]) === above[n])) return above;
   }
 }
 

@@ -69,10 +69,14 @@ export interface ClientOptions {
   storage: Storage;
   /** A report is sent at a random moment within this many seconds; 60 if left out. */
   sendWithin?: number;
+  /** The address for sealed reports, and for nothing else. A survey that is not sealed is then refused. */
+  relay?: string;
   /** Answer also in continuous integration, whose runs are not people. */
   allowCi?: boolean;
   /** Public properties, like { version: "3.0.1" }. Never set one from an answer. */
   labels?: Record<string, string>;
+  /** The module "deniable/words", for `describe` and `budget` in a service worker, where browsers forbid to load it later. */
+  words?: typeof import("./words.js");
   /** The time in milliseconds, for tests. */
   now?: () => number;
   /** Random bytes, for tests. */
@@ -146,7 +150,10 @@ export interface Person {
     answers?: Record<string, unknown>,
     options?: { of?: "today" | "ended" },
   ): Promise<Outcome>;
-  /** Return the arm of an experiment that this device has drawn; without a survey, the first arm of `shipped`. */
+  /**
+   * Return the arm of an experiment that this device has drawn. Without a stored list, it is drawn for the `shipped`
+   * survey; without consent, it is the first arm of that survey. Undefined if no survey is known or the state cannot be used.
+   */
   arm(survey: string, shipped?: unknown): Promise<string | undefined>;
   /** Return the ε spent and left, and when the next answers are possible. Needs no network. */
   budget(): Promise<Budget | Outcome>;

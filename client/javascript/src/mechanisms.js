@@ -25,7 +25,7 @@ const LARGEST_BIAS = 2n ** 88n; // 2^-40 of a step; values and probabilities are
 const u64 = (roll, at = 0) => roll.getBigUint64(at, true);
 /** @param {bigint} e ε in billionths @param {bigint} symbols */
 const lieUnits = (e, symbols) =>
-  ceilUnits(e, BILLION, (E, on) => [on.over(on.whole(1n), on.plus(E, symbols - 1n))])[0];
+  ceilUnits(e, BILLION, (E, one) => [[one, E + (symbols - 1n) * one]])[0];
 /** @param {bigint | number} symbol @param {number} bytes */
 const payload = (symbol, bytes) =>
   Uint8Array.from({ length: bytes }, (_, n) => Number((BigInt(symbol) >> BigInt(8 * n)) & 255n));
@@ -86,8 +86,8 @@ const PLANES = 56; // bits of an option's key in a subset
 /** @param {bigint} e @param {number} k @returns {Mechanism} */
 function subsetSelection(e, k) {
   const K = BigInt(k), d = bestSubset(e, K), lacking = (K - d) * (SLACK + 1n);
-  const [miss] = ceilUnits(e, BILLION, (E, on) => [
-    on.over(on.whole(lacking), on.plus(on.times(E, on.whole(d * SLACK)), lacking)),
+  const [miss] = ceilUnits(e, BILLION, (E, one) => [
+    [lacking * one, E * d * SLACK + lacking * one],
   ]);
   const bits = 32 - Math.clz32(k - 1), stride = (k + 7) >> 3; // bytes of a plane
   /** @param {(n: number) => boolean} has */
@@ -166,9 +166,7 @@ function projectiveGeometry(e, k) {
   const geometry = bestGeometry(exp(e, BILLION, 192n)[0], 1n << 192n, k);
   const N = BigInt(geometry.symbols), r = BigInt(geometry.speaking);
   const all = N * (SLACK + 1n), own = r * SLACK;
-  const [blind] = ceilUnits(e, BILLION, (E, on) => [
-    on.over(on.whole(all), on.plus(on.times(E, on.whole(own)), all - own)),
-  ]);
+  const [blind] = ceilUnits(e, BILLION, (E, one) => [[all * one, E * own + (all - own) * one]]);
   /** @type {number[] | undefined} */
   let set;
   return {
@@ -262,10 +260,17 @@ function localLaplace(e, m) {
   return gathered(
     e,
     m,
-    ceilUnits(e, BILLION * BigInt(m), (S, on) => {
-      const ends = [on.over(on.whole(1n), on.plus(S, 1n))];
-      while (ends.length < m) ends.push(on.over(ends[ends.length - 1], S));
-      const inside = ends.slice(0, -1).map((end) => on.over(on.times(on.plus(S, -1n), end), S));
+    ceilUnits(e, BILLION * BigInt(m), (S, one) => {
+      /** @type {[bigint, bigint][]} */
+      const ends = [[one, S + one]];
+      while (ends.length < m) {
+        ends.push(
+          ends.slice(-1).map(([a, b]) => /** @type {[bigint, bigint]} */ ([a * one, b * S]))[0],
+        );
+      }
+      const inside = ends.slice(0, -1).map((
+        [a, b],
+      ) => /** @type {[bigint, bigint]} */ ([a * (S - one), b * S]));
       return [...inside, ...ends];
     }),
   );
@@ -279,11 +284,7 @@ function ternary(e) {
 
 /** @param {bigint} e */
 function splitSign(e) {
-  const [q] = ceilUnits(
-    e,
-    BILLION,
-    (E, on) => [on.over(on.whole(1n), on.times(on.plus(E, 1n), on.whole(2n)))],
-  );
+  const [q] = ceilUnits(e, BILLION, (E, one) => [[one, 2n * (E + one)]]);
   const p = ONE / 2n - q;
   return numberTable(e, [q], [[p, p, q, q], [q, p, p, q], [q, q, p, p]]);
 }
@@ -292,11 +293,8 @@ function splitSign(e) {
 function squareWave(e, m) {
   const M = BigInt(m), [, high] = exp(e, BILLION, 192n);
   const b = ((M + 1n) << 192n) / (2n * (high + (1n << 192n))), w = 2n * b + 1n;
-  const [far] = ceilUnits(e, BILLION, (E, on) => [
-    on.over(
-      on.whole(ONE + 4n * b * b),
-      on.times(on.plus(on.times(E, on.whole(w)), M), on.whole(ONE)),
-    ),
+  const [far] = ceilUnits(e, BILLION, (E, one) => [
+    [(ONE + 4n * b * b) * one, (E * w + M * one) * ONE],
   ]);
   const near = (ONE - M * far) / w, middle = near + (ONE - M * far) % w;
   const rows = Array.from(
@@ -346,9 +344,7 @@ function kClosest(e, d, given) {
   if (given.length !== 3 || !(M >= 16n && M <= 1_024n) || (M & (M - 1n)) || k < 1n || 2n * k > M) {
     return undefined;
   }
-  let [far] = ceilUnits(e, BILLION, (E, on) => [
-    on.over(on.whole(1n), on.plus(on.times(on.plus(E, -1n), on.whole(k)), M)),
-  ]);
+  let [far] = ceilUnits(e, BILLION, (E, one) => [[one, (E - one) * k + M * one]]);
   while ((ONE - far * (M - k)) % k) far++;
   const near = (ONE - far * (M - k)) / k;
   const weights = [[far, far], [near, far], [far, near]]; // of a pair: far, or near at one of its ends

@@ -6,7 +6,7 @@
  * counts one attempt in advance, on disk. When it is left or hidden, it sends them without delay, as `flush` does.
  */
 
-import { contentType } from "./envelope.js";
+import { contentType, isSealed } from "./envelope.js";
 import { hex, unhex } from "./survey.js";
 import { FINAL, MAX_REPLY_BYTES, MAX_TRIES, PASSING } from "./tables.js";
 import { request } from "./transport.js";
@@ -20,6 +20,7 @@ const uniform = (limit) => (limit * crypto.getRandomValues(new Uint32Array(1))[0
 
 export class Outbox {
   #server;
+  #relay;
   #storage;
   #now;
   #within;
@@ -37,9 +38,10 @@ export class Outbox {
   /** @type {ReturnType<typeof setTimeout> | undefined} */
   #timer;
 
-  /** @param {string} server @param {import("./ledger.js").Storage} storage @param {() => number} now @param {number} within ms @param {(person: string) => Promise<string | undefined>} consent @param {() => boolean} held whether a withdrawal is not on disk yet */
-  constructor(server, storage, now, within, consent, held) {
+  /** @param {string} server @param {string | undefined} relay of sealed reports @param {import("./ledger.js").Storage} storage @param {() => number} now @param {number} within ms @param {(person: string) => Promise<string | undefined>} consent @param {() => boolean} held whether nothing may be sent now: a withdrawal is not on disk yet, or the environment overrules consent */
+  constructor(server, relay, storage, now, within, consent, held) {
     this.#server = server;
+    this.#relay = relay;
     this.#storage = storage;
     this.#now = now;
     this.#within = within;
@@ -176,8 +178,9 @@ export class Outbox {
   /** Make an attempt, and return whether the report is done. @param {string} name @param {Uint8Array<ArrayBuffer>} bytes @param {boolean} keepalive */
   async #post(name, bytes, keepalive) {
     this.#leaving.delete(name);
+    const address = isSealed(bytes) && this.#relay || this.#server;
     const body = { type: contentType(bytes), bytes };
-    const sent = request(this.#server, "/v1/envelopes", body, MAX_REPLY_BYTES, keepalive);
+    const sent = request(address, "/v1/envelopes", body, MAX_REPLY_BYTES, keepalive);
     const reply = await sent.catch(() => undefined);
     if (!reply || !settles(reply)) return this.#fail(reply?.retryAfter);
     this.#failures = this.#pausedUntil = 0;
@@ -210,6 +213,7 @@ export class Outbox {
 
 /** Return whether a reply is the server's final word on an envelope; a proxy's error page is not. @param {Awaited<ReturnType<typeof request>>} reply */
 function settles({ status, json, type }) {
+  if (status === 202) return json?.held === 1; // a relay has it on disk, and will forward it
   if (status !== 200) {
     return FINAL.includes(status) && /^application\/problem\+json *(;|$)/i.test(type) &&
       json?.status === status;

@@ -12,6 +12,7 @@ import { hex, unhex, Unusable } from "./survey.js";
  * @typedef {{status: Status, detail: string, survey?: string, round?: number, unfit?: readonly string[]}} Outcome
  *   contains no answer and may be logged; `unfit` names the questions whose answers did not fit, and is not enumerable
  * @typedef {{mark: string, storage: import("./ledger.js").Storage}} Place where a person's records are; `mark` begins the names of their reports
+ * @typedef {typeof import("./words.js")} Words
  * @typedef {import("./surveys.js").Found} Found
  * @typedef {import("./surveys.js").Survey} Survey
  *
@@ -22,7 +23,9 @@ import { hex, unhex, Unusable } from "./survey.js";
  * @property {import("./mechanisms.js").Draw} draw
  * @property {import("./surveys.js").Surveys} surveys
  * @property {import("./outbox.js").Outbox} outbox
+ * @property {boolean} isRelayed whether reports leave through a relay, so that only sealed surveys are answered
  * @property {() => boolean} isOverruled whether the environment refuses, whatever consent the app has recorded
+ * @property {Words} [words] code that is loaded when it is first used, if absent
  * @property {Set<string>} withdrawn the marks of people whose withdrawal holds even if the disk fails
  * @property {Set<string>} unwritten the ids of people whose withdrawal is not on disk yet; until then nothing is sent for anyone
  */
@@ -37,6 +40,15 @@ export const failure = (error) => ({
   status: "unavailable",
   detail: error instanceof Unusable ? error.message : "the client failed; nothing was sent",
 });
+
+/** Return the code of `describe` and `budget`, without which a bundle for pages is smaller. @param {Words} [words] */
+export const loaded = async (words) =>
+  words ?? await import("./words.js").catch(() => {
+    throw new Unusable(
+      "the code of describe and budget could not be loaded; in a service worker, write " +
+        '`import * as words from "deniable/words"`, and pass `words` to the client',
+    );
+  });
 
 /** An error for a question that the app's own policy does not declare. It never contains the answer. */
 export class InvalidAnswer extends Error {}
@@ -120,34 +132,34 @@ export class Person {
 
   /**
    * Return the arm of an experiment that this device has drawn for a survey. Read it before you treat
-   * anyone differently. Without consent or a list on disk, it is the first arm of the `shipped` survey.
+   * anyone differently. Without a list on disk, it is drawn for the `shipped` survey. Without consent it is the
+   * first arm of the `shipped` survey. It is undefined if no survey is known, or the state cannot be used.
    * @param {string} survey @param {unknown} [shipped] @returns {Promise<string | undefined>}
    */
   async arm(survey, shipped) {
-    const { surveys, policy } = this.#core;
+    const { surveys, policy, now } = this.#core;
     try {
-      const found = await surveys.kept(survey, (listed) => policy.refusal(listed));
       const place = await this.#consented();
-      if (place && !("status" in found)) return await armOf(place, found);
+      const listed = place && await surveys.kept(survey, (listed) => policy.refusal(listed));
+      const ours = shipped === undefined ? undefined : await surveys.shipped(survey, shipped);
+      const found = [listed, ours].find((choice) => choice && !("status" in choice));
+      if (!found || "status" in found) return undefined;
+      return place && now() < found.survey.keyUntil
+        ? await armOf(place, found)
+        : found.survey.labels.find((label) => label.drawn)?.listed[0];
     } catch {
-      // the state is unusable: the first arm
+      return undefined; // the state is unusable, so the arm that reports carry is unknown
     }
-    const known = shipped === undefined
-      ? undefined
-      : await surveys.shipped(survey, shipped).catch(() => undefined);
-    if (!known || "status" in known) return undefined;
-    return known.survey.labels.find((label) => label.drawn)?.listed[0];
   }
 
   /** Return the ε spent and left, in total and by question, and when the next answers are possible. Needs no network. */
   async budget() {
-    const { policy, storage, surveys, now } = this.#core;
+    const { policy, storage, surveys, now, words } = this.#core;
     try {
-      const place = await placeOf(storage, this.#id);
+      const { budgetOf } = await loaded(words), place = await placeOf(storage, this.#id);
       const consented = await this.#consented();
       const listed = consented ? await surveys.open((survey) => policy.refusal(survey)) : [];
       const key = () => keyOf(/** @type {Place} */ (consented));
-      const { budgetOf } = await import("./budget.js"); // a bundle for pages is smaller without it
       return await budgetOf(
         place?.storage,
         policy,
@@ -182,10 +194,16 @@ export class Person {
 
   /** Return where the person's records are, with the id of their consent; undefined without consent. */
   async #consented() {
-    if (this.#core.unwritten.has(this.#id ?? "")) return undefined;
-    const place = await placeOf(this.#core.storage, this.#id);
-    const consent = place && await consentAt(this.#core, place);
+    const { unwritten, isOverruled, withdrawn, storage } = this.#core;
+    if (unwritten.has(this.#id ?? "") || isOverruled()) return undefined;
+    const place = await placeOf(storage, this.#id);
+    const consent = place && await consentAt(withdrawn, place);
     return consent === undefined ? undefined : { .../** @type {Place} */ (place), consent };
+  }
+
+  /** Return whether a consent still holds. @param {Place & {consent: string}} place */
+  async #consents({ consent }) {
+    return (await this.#consented())?.consent === consent;
   }
 
   /** Check consent, survey and policy, charge the ledger, randomize and queue. Nothing depends on a value before the noise is drawn.
@@ -196,12 +214,15 @@ export class Person {
     await expire(place.storage, core.now());
     const names = Object.keys(answers);
     /** @param {Survey} survey */
-    const obstacle = (survey) => core.policy.obstacle(survey, names, ended);
+    const obstacle = (survey) =>
+      core.isRelayed && survey.sealedTo === undefined
+        ? "the survey is not sealed, and this client sends through a relay"
+        : core.policy.obstacle(survey, names, ended);
     const settle = (/** @type {Found} */ known, now = core.now()) =>
       this.#refusal(place, known, known.survey.roundAt(now, ended), now);
     const found = await core.surveys.find(wanted, obstacle, ended, settle);
     if ("status" in found) return found;
-    if ((await consentAt(core, place)) !== place.consent) return { ...NO_CONSENT };
+    if (!(await this.#consents(place))) return { ...NO_CONSENT };
     const kept = await this.#charged(place, found, ended);
     return "status" in kept ? kept : this.#queued(place, found, answers, kept);
   }
@@ -273,7 +294,7 @@ export class Person {
     const report = payload ?? joined(...made?.payloads ?? []);
     const envelope = packEnvelope(id, round, await envelopeId(key, id, round), [...clear, report]);
     const packed = survey.sealedTo === undefined ? envelope : await seal(envelope, survey.sealedTo);
-    if ((await consentAt(this.#core, place)) !== place.consent) { // withdrawn in the meantime: discard the report
+    if (!(await this.#consents(place))) { // withdrawn in the meantime: discard the report
       return { ...NO_CONSENT, survey: id, round };
     }
     if (made && survey.repeatRounds > 1) await keep(place, id, survey, round, report);
@@ -357,9 +378,9 @@ async function keyOf({ storage }) {
 
 // Where the records of people are
 
-/** Return the id of a person's consent. @param {Pick<Core, "isOverruled" | "withdrawn">} core @param {Place} place */
-export async function consentAt({ isOverruled, withdrawn }, { mark, storage }) {
-  if (withdrawn.has(mark) || isOverruled()) return undefined;
+/** Return the id of a person's consent. @param {Set<string>} withdrawn @param {Place} place */
+export async function consentAt(withdrawn, { mark, storage }) {
+  if (withdrawn.has(mark)) return undefined;
   const kept = await storage.get("consent");
   return kept?.given === true ? String(kept.id) : undefined;
 }
