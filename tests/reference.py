@@ -21,7 +21,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import get_args
 
-from deniable.client import outcome
+from deniable.client import disclosure, outcome
 from deniable.client.net import delivery, survey_list, surveys, transport
 from deniable.client.state import ledger, outbox
 from deniable.shared.privacy.mechanisms import mechanisms
@@ -50,7 +50,6 @@ NUMBERS = {  # constants that both clients have, by module
     labels: ["MAX_LABELS", "MAX_VALUES", "MAX_VALUE_BYTES", "MAX_PATTERN_CHARACTERS", "NOT_GIVEN"],
     number: ["LARGEST_BOUND"],
     vector: ["MAX_COORDINATE"],
-    phrases: ["MAX_SHOWN_OPTIONS", "FINGERPRINT_BITS"],
     survey_list: ["MAX_LISTED", "MAX_NAME_OFFSET"],
     surveys: ["FRESH_SECONDS", "MAX_PAUSE_SECONDS"],
     transport: ["MAX_LIST_BYTES", "MAX_REPLY_BYTES"],
@@ -115,10 +114,16 @@ def javascript_phrases() -> str:
         row = f"  {key}: {json.dumps(text, ensure_ascii=False)},\n"
         is_long = len(row) > 101  # deno breaks such a line
         rows.append(row.replace(": ", ":\n    ", 1) if is_long else row)
-    head = (
-        "/** Sentences of a description, written by `python -m tests.reference` from Python. */\n"
-    )
-    return f"{head}\nexport const ENGLISH = {{\n{''.join(rows)}}};\n"
+    head = "/** Sentences and limits of a description, written by `python -m tests.reference`. */\n"
+    limits = [
+        f"export const {name} = {value:.17g};\n"
+        for name, value in {
+            "MAX_SHOWN_CHARACTERS": disclosure.MAX_TEXT_CHARACTERS,
+            "MAX_SHOWN_OPTIONS": phrases.MAX_SHOWN_OPTIONS,
+            "FINGERPRINT_BITS": phrases.FINGERPRINT_BITS,
+        }.items()
+    ]
+    return f"{head}\nexport const ENGLISH = {{\n{''.join(rows)}}};\n\n{''.join(limits)}"
 
 
 def javascript_tables() -> str:

@@ -333,8 +333,8 @@ def test_the_rounds_that_are_answered_are_those_of_the_vectors(run: Run) -> None
     assert len(rows) >= 10
     given = json.dumps([row | {"document": row["document"]} for row in rows])
     lines = run(f"""
-        import {{ drawnRounds, quarterOfRound, roundsOfQuarter }}
-            from "./client/javascript/src/participation.js";
+        import {{ drawnRounds }} from "./client/javascript/src/participation.js";
+        import {{ quarterOfRound, roundsOfQuarter }} from "./client/javascript/src/quarters.js";
         import {{ parseSurvey, unhex }} from "./client/javascript/src/survey.js";
         for (const row of {given}) {{
             const survey = parseSurvey(row.document);

@@ -160,7 +160,7 @@ def test_both_clients_charge_a_round_to_the_same_quarter() -> None:
     moments = [[survey.period, f"{survey.opens}", f"{day}T23:59:59Z"] for survey, day in pairs]
     assert (
         printed(f"""
-        import {{ chargedQuarter }} from "./client/javascript/src/participation.js";
+        import {{ chargedQuarter }} from "./client/javascript/src/quarters.js";
         for (const [period, opens, today] of {json.dumps(moments)}) {{
           const survey = {{ period, spanOf: () => 0, beginOf: () => Date.parse(opens) }};
           print(chargedQuarter(survey, 0, Date.parse(today)));

@@ -31,11 +31,11 @@ FOLLOW = """
 RULE_FAULTS: dict[str, tuple[str, Fault]] = {
     "ignores_global_privacy_control": (
         "a_browser_s_privacy_signal_overrules_consent",
-        Fault("client.js", "browser?.globalPrivacyControl,", ""),
+        Fault("client.js", ", browser?.globalPrivacyControl]", "]"),
     ),
     "ignores_do_not_track": (
         "a_browser_s_privacy_signal_overrules_consent",
-        Fault("client.js", "browser?.doNotTrack,", ""),
+        Fault("client.js", "browser?.doNotTrack, ", ""),
     ),
     "sends_cookies": (
         "a_request_carries_no_identity",

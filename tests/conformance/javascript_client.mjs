@@ -11,7 +11,8 @@ const { envelopeId } = await source("envelope.js");
 const { fileStorage } = await source("file-storage.js");
 const { Client, Policy } = await source("index.js");
 const { MECHANISMS } = await source("mechanisms.js");
-const { drawnRounds, roundsOfQuarter } = await source("participation.js");
+const { drawnRounds } = await source("participation.js");
+const { roundsOfQuarter } = await source("quarters.js");
 const { placeText } = await source("text.js");
 const { billionths, hex, parseSurvey, unhex, wholeNumbers } = await source("survey.js");
 

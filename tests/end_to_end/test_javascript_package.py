@@ -162,7 +162,11 @@ def test_every_place_in_a_browser_answers_and_leaving_loses_nothing(
         entry = requests.get(f"{server.url}/v1/surveys", timeout=5).json()["surveys"][0]
         where = {"server": server.url, "key": entry["key"], "relay": relay.url}
         found = pages.step(tmp_path / "profile", "", page="edges.html", **where)
-        arrived = eventually(lambda: reports(data, "other-edges") == 3 and reports(data, "edges"))
+        # each place, the report that was not withdrawn, visits 1, 3, 5, 7
+        eventually(
+            lambda: reports(data, "edges") >= 4 + 1 + 4 and reports(data, "other-edges") >= 3
+        )
+        arrived = reports(data, "edges"), reports(data, "other-edges")
     assert found == {
         "page": 0,
         "bundle": 0,
@@ -172,7 +176,7 @@ def test_every_place_in_a_browser_answers_and_leaving_loses_nothing(
         "versionChange": ["done", "no-consent", "queued", "done", "unavailable"],
         "withdrawnElsewhere": 0,
     }
-    assert arrived == 4 + 1 + 4  # each place, the report that was not withdrawn, visits 1, 3, 5, 7
+    assert arrived == (4 + 1 + 4, 3)
 
 
 SEALED = {"sealed_to": PUBLIC}

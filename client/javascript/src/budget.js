@@ -1,13 +1,15 @@
 /** A person's budget: the ε spent and left, and when the next answers are possible. */
 
 import { decimal, iso, shown } from "./description.js";
-import { isAnswered, overspent, quarterOf, readLedger } from "./ledger.js";
-import { answeredRounds, nextQuarter } from "./participation.js";
+import { nextQuarter, quarterOf, quarterOfRound } from "./quarters.js";
 
 /**
  * @typedef {import("./ledger.js").Storage} Storage
  * @typedef {import("./policy.js").Policy} Policy
  * @typedef {import("./surveys.js").Found} Found
+ * @typedef {import("./surveys.js").Survey} Survey
+ * @typedef {(survey: Survey, round: number) => ReturnType<typeof import("./participation.js").drawnRounds>} Drawn the rounds of a quarter that are answered
+ * @typedef {(found: Found, round: number) => import("./ledger.js").Charge} ChargeOf
  * @typedef {{name: string, spent: string, left: string}} QuestionBudget
  * @typedef {QuestionBudget & {nextAnswer: string | null}} SurveyBudget `nextAnswer`: the first day on which an answer can be charged; null if there is none
  * @typedef {{spent: string, left: string, cap: string, renews: string | null, questions: QuestionBudget[], surveys: SurveyBudget[], text: string}} Budget
@@ -15,15 +17,20 @@ import { answeredRounds, nextQuarter } from "./participation.js";
 
 /**
  * Return the budget under this policy. If an earlier policy allowed more, nothing is left.
- * @param {Storage | undefined} storage of a person; undefined if none is known @param {Policy} policy @param {number} now
- * @param {Found[]} listed the open surveys @param {() => Promise<Uint8Array<ArrayBuffer>>} key that draws the rounds
- * @param {(found: Found, round: number) => import("./ledger.js").Charge} chargeOf
+ * @param {object} given
+ * @param {typeof import("./ledger.js")} given.ledger
+ * @param {Storage} [given.storage] of a person; absent if none is known
+ * @param {Policy} given.policy
+ * @param {number} given.now
+ * @param {Found[]} given.listed the open surveys
+ * @param {Drawn} given.drawnIn
+ * @param {ChargeOf} given.chargeOf
  * @returns {Promise<Budget>}
  */
-export async function budgetOf(storage, policy, now, listed, key, chargeOf) {
+export async function budgetOf({ ledger, storage, policy, now, listed, drawnIn, chargeOf }) {
   const renews = policy.per === "quarter";
-  const ledger = storage && await readLedger(storage, quarterOf(now));
-  const spent = renews ? ledger?.spent : ledger?.life, total = spent?.total ?? 0n;
+  const sums = storage && await ledger.readLedger(storage, quarterOf(now));
+  const spent = renews ? sums?.spent : sums?.life, total = spent?.total ?? 0n;
   const left = rest(policy.totalCap, total);
   /** @param {string} name @param {bigint | undefined} used @param {bigint} cap */
   const row = (name, used = 0n, cap) => {
@@ -36,8 +43,8 @@ export async function budgetOf(storage, policy, now, listed, key, chargeOf) {
   );
   const surveys = storage === undefined ? [] : await Promise.all(listed.map(async (found) => {
     const used = spent?.surveys.get(`${found.survey.name} ${found.key}`);
-    const rounds = await answeredRounds(found.survey, found.survey.roundOf(now), policy, key);
-    const next = await firstFree(storage, policy, rounds, found, chargeOf);
+    const rounds = await answeredRounds(found.survey, found.survey.roundOf(now), drawnIn);
+    const next = await firstFree(ledger, storage, policy, rounds, found, chargeOf);
     const { opens, beginOf } = found.survey;
     const nextAnswer = next === undefined ? null : iso(Math.max(now, beginOf(next), opens));
     return { ...row(found.survey.name, used, policy.surveyCap), nextAnswer };
@@ -55,15 +62,15 @@ export async function budgetOf(storage, policy, now, listed, key, chargeOf) {
 
 /**
  * Return the first of these rounds that is not charged and fits the caps.
- * @param {Storage} storage @param {Policy} policy @param {number[]} rounds @param {Found} found
- * @param {(found: Found, round: number) => import("./ledger.js").Charge} chargeOf
+ * @param {typeof import("./ledger.js")} ledger @param {Storage} storage @param {Policy} policy
+ * @param {number[]} rounds @param {Found} found @param {ChargeOf} chargeOf
  */
-async function firstFree(storage, policy, rounds, found, chargeOf) {
+async function firstFree(ledger, storage, policy, rounds, found, chargeOf) {
   for (const round of rounds) {
-    const charge = chargeOf(found, round), ledger = await readLedger(storage, charge.quarter);
+    const charge = chargeOf(found, round), sums = await ledger.readLedger(storage, charge.quarter);
     const ids = [found.id, ...found.same];
-    const charged = await Promise.all(ids.map((id) => isAnswered(storage, id, round)));
-    if (!charged.includes(true) && overspent(ledger, charge, policy) === undefined) return round;
+    const charged = await Promise.all(ids.map((id) => ledger.isAnswered(storage, id, round)));
+    if (!charged.includes(true) && !ledger.overspent(sums, charge, policy)) return round;
   }
   return undefined;
 }
@@ -83,4 +90,25 @@ function textOf({ spent, left, cap, renews, questions, surveys }) {
       (row.nextAnswer ? `next answer from ${row.nextAnswer}` : "no further answer")
     ),
   ].join("\n");
+}
+
+/**
+ * Return the rounds (the first ones of spans) of a survey that are answered, from this one on.
+ * @param {Survey} survey @param {number} round @param {Drawn} drawnIn
+ */
+async function answeredRounds(survey, round, drawnIn) {
+  const last = survey.firstRound + survey.rounds - 1, answered = [];
+  let known = /** @type {Awaited<ReturnType<Drawn>>} */ (undefined), until = "";
+  for (
+    let next = survey.spanOf(Math.max(round, survey.firstRound));
+    next <= last;
+    next += survey.repeatRounds
+  ) {
+    if (quarterOfRound(survey, next) !== until) {
+      until = quarterOfRound(survey, next);
+      known = await drawnIn(survey, next);
+    }
+    if (!known || known.drawn.includes(next)) answered.push(next);
+  }
+  return answered;
 }

@@ -1,5 +1,6 @@
 /** The client: an app calls it to let its users answer surveys without revealing their answers. */
 
+import { switches } from "./environment.js";
 import { Outbox } from "./outbox.js";
 import {
   consentAt,
@@ -14,7 +15,6 @@ import {
 } from "./person.js";
 import { checkedLabels } from "./policy.js";
 import { Surveys } from "./surveys.js";
-import { ROBOTS } from "./tables.js";
 import { checkedAddress } from "./transport.js";
 
 /** @typedef {import("./person.js").Outcome} Outcome */
@@ -186,16 +186,9 @@ function kernelDraw(count) {
 
 /** Return whether the environment or the browser refuses, whatever consent the app has recorded. @param {boolean} allowCi */
 function overruled(allowCi) {
-  const environment = globalThis.process?.env ?? {},
-    browser = /** @type {any} */ (globalThis.navigator);
-  const switches = [
-    environment.DO_NOT_TRACK,
-    environment.DENIABLE_OFF,
-    ...(allowCi ? [] : ROBOTS.map((name) => environment[name])),
-    browser?.doNotTrack,
-    browser?.globalPrivacyControl,
-  ];
-  return switches.some((value) =>
+  const browser = /** @type {any} */ (globalThis.navigator);
+  const signals = [...switches(allowCi), browser?.doNotTrack, browser?.globalPrivacyControl];
+  return signals.some((value) =>
     !["", "0", "false", "no", "off", "unspecified", "null", "undefined"].includes(
       String(value ?? "").trim().toLowerCase(),
     )

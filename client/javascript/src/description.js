@@ -1,9 +1,8 @@
 /** Descriptions of surveys for the people who are asked, in the same sentences as the Python client's. */
 
 import { BILLION, exp, grouped } from "./exact.js";
-import { answersPerQuarter } from "./participation.js";
-import { ENGLISH } from "./phrases.js";
-import { FINGERPRINT_BITS, MAX_SHOWN_OPTIONS, MAX_TEXT_CHARACTERS } from "./tables.js";
+import { ENGLISH, FINGERPRINT_BITS, MAX_SHOWN_CHARACTERS, MAX_SHOWN_OPTIONS } from "./phrases.js";
+import { answersPerQuarter } from "./quarters.js";
 
 const DAY = 86_400_000, BITS = 128n;
 const MAX_SHOWN_EPSILON = 30n * BILLION;
@@ -231,7 +230,7 @@ export const decimal = (billionths) =>
 /** Return a text without characters that move a cursor, begin a line or change the writing direction. @param {string} text */
 export function shown(text) {
   const characters = [...text];
-  const escaped = characters.slice(0, MAX_TEXT_CHARACTERS).join("").replace(
+  const escaped = characters.slice(0, MAX_SHOWN_CHARACTERS).join("").replace(
     /(?! )[\p{C}\p{Z}]/gu,
     (sign) => {
       const code = Number(sign.codePointAt(0)), digits = code.toString(16);
@@ -241,5 +240,5 @@ export function shown(text) {
       return code < 65_536 ? `\\u${digits.padStart(4, "0")}` : `\\U${digits.padStart(8, "0")}`;
     },
   );
-  return characters.length > MAX_TEXT_CHARACTERS ? `${escaped}…` : escaped;
+  return characters.length > MAX_SHOWN_CHARACTERS ? `${escaped}…` : escaped;
 }

@@ -27,12 +27,6 @@ import { sha256, Unusable } from "./survey.js";
  *   `spent` is of the quarter that was asked for
  */
 
-/** Return the calendar quarter of a moment, in UTC, such as "2026-Q4". @param {number} moment */
-export function quarterOf(moment) {
-  const date = new Date(moment);
-  return `${date.getUTCFullYear()}-Q${1 + Math.floor(date.getUTCMonth() / 3)}`;
-}
-
 /** Return whether a round was answered. @param {Storage} storage @param {string} survey @param {number} round */
 export const isAnswered = async (storage, survey, round) =>
   (await storage.get(`round-${survey}-${round}`)) !== undefined;

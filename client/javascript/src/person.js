@@ -2,8 +2,9 @@
 
 import { envelopeId, hmac, joined, packEnvelope } from "./envelope.js";
 import { drawnArm, encodeLabel } from "./labels.js";
-import { charge, isAnswered, overspent, readLedger } from "./ledger.js";
-import { chargedQuarter, drawnRounds, quarterOfRound } from "./participation.js";
+import * as ledger from "./ledger.js";
+import { drawnRounds } from "./participation.js";
+import { chargedQuarter, quarterOfRound } from "./quarters.js";
 import { seal } from "./seal.js";
 import { hex, unhex, Unusable } from "./survey.js";
 
@@ -159,15 +160,20 @@ export class Person {
       const { budgetOf } = await loaded(words), place = await placeOf(storage, this.#id);
       const consented = await this.#consented();
       const listed = consented ? await surveys.open((survey) => policy.refusal(survey)) : [];
-      const key = () => keyOf(/** @type {Place} */ (consented));
-      return await budgetOf(
-        place?.storage,
+      /** @param {Survey} survey @param {number} round */
+      const drawnIn = (survey, round) =>
+        drawnRounds(survey, round, policy, () => keyOf(/** @type {Place} */ (consented)));
+      const chargedTo = (/** @type {Found} */ found, /** @type {number} */ round) =>
+        chargeOf(found, round, now());
+      return await budgetOf({
+        ledger,
+        storage: place?.storage,
         policy,
-        now(),
+        now: now(),
         listed,
-        key,
-        (found, round) => chargeOf(found, round, now()),
-      );
+        drawnIn,
+        chargeOf: chargedTo,
+      });
     } catch (error) {
       return failure(error);
     }
@@ -242,14 +248,14 @@ export class Person {
         `this install answers in ${many} that begin in ${quarter}, and not in this one`,
       );
     }
-    const ledger = await readLedger(place.storage, chargedQuarter(survey, round, now));
+    const sums = await ledger.readLedger(place.storage, chargedQuarter(survey, round, now));
     for (const other of same) {
-      if (await isAnswered(place.storage, other, round)) {
+      if (await ledger.isAnswered(place.storage, other, round)) {
         return outcome("already-answered", `${ALREADY}, under another id`);
       }
     }
-    if (!(await isAnswered(place.storage, id, survey.spanOf(round)))) {
-      const over = overspent(ledger, chargeOf(found, round, now), policy);
+    if (!(await ledger.isAnswered(place.storage, id, survey.spanOf(round)))) {
+      const over = ledger.overspent(sums, chargeOf(found, round, now), policy);
       return over === undefined ? undefined : outcome("budget-spent", over);
     }
     return await keptReport(place, id, survey, round)
@@ -265,9 +271,9 @@ export class Person {
     for (;;) {
       const refusal = await this.#refusal(place, found, number, now);
       if (refusal) return refusal;
-      if (!(await isAnswered(place.storage, id, survey.spanOf(round)))) {
+      if (!(await ledger.isAnswered(place.storage, id, survey.spanOf(round)))) {
         const { policy } = this.#core;
-        const refused = await charge(
+        const refused = await ledger.charge(
           place.storage,
           policy,
           chargeOf(found, round, now),

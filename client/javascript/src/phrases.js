@@ -1,4 +1,4 @@
-/** Sentences of a description, written by `python -m tests.reference` from Python. */
+/** Sentences and limits of a description, written by `python -m tests.reference`. */
 
 export const ENGLISH = {
   why: "Why: {purpose}",
@@ -81,3 +81,7 @@ export const ENGLISH = {
   caps_refused:
     "This survey asks for {asked} privacy units (ε) in one round. This app allows only {limit}, so it will not answer.",
 };
+
+export const MAX_SHOWN_CHARACTERS = 2000;
+export const MAX_SHOWN_OPTIONS = 20;
+export const FINGERPRINT_BITS = 9.965784284662087;
