@@ -41,7 +41,7 @@ PACKAGES = {
 JAVASCRIPT = ROOT / "client" / "javascript" / "src"
 PHRASES, TABLES = JAVASCRIPT / "phrases.js", JAVASCRIPT / "tables.js"
 NUMBERS = {  # constants that both clients have, by module
-    survey_document: ["MAX_QUESTIONS", "MAX_DOCUMENT_BYTES", "MIN_GRACE_DAYS", "MAX_SPREAD_DAYS"],
+    survey_document: ["MAX_QUESTIONS", "MAX_DOCUMENT_BYTES", "MIN_GRACE_DAYS"],
     questions: [
         *("MAX_TITLE_CHARACTERS", "MAX_UNIT_CHARACTERS", "MAX_LABEL_CHARACTERS", "MAX_ROUNDS"),
         *("MAX_PAIRS", "MAX_PAIR_CELLS"),
@@ -121,6 +121,7 @@ def javascript_phrases() -> str:
             "MAX_SHOWN_CHARACTERS": disclosure.MAX_TEXT_CHARACTERS,
             "MAX_SHOWN_OPTIONS": phrases.MAX_SHOWN_OPTIONS,
             "FINGERPRINT_BITS": phrases.FINGERPRINT_BITS,
+            "MAX_SPREAD_DAYS": survey_document.MAX_SPREAD_DAYS,
         }.items()
     ]
     return f"{head}\nexport const ENGLISH = {{\n{''.join(rows)}}};\n\n{''.join(limits)}"

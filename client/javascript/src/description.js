@@ -1,7 +1,13 @@
 /** Descriptions of surveys for the people who are asked, in the same sentences as the Python client's. */
 
-import { BILLION, exp, grouped } from "./exact.js";
-import { ENGLISH, FINGERPRINT_BITS, MAX_SHOWN_CHARACTERS, MAX_SHOWN_OPTIONS } from "./phrases.js";
+import { BILLION, exp } from "./exact.js";
+import {
+  ENGLISH,
+  FINGERPRINT_BITS,
+  MAX_SHOWN_CHARACTERS,
+  MAX_SHOWN_OPTIONS,
+  MAX_SPREAD_DAYS,
+} from "./phrases.js";
 import { answersPerQuarter } from "./quarters.js";
 
 const DAY = 86_400_000, BITS = 128n;
@@ -20,15 +26,15 @@ export function describe(id, survey, policy, replaced = {}) {
   const texts = { ...ENGLISH, ...replaced };
   const reports = reportsOf(survey, policy);
   const questions = survey.questions.map((question) => describeQuestion(question, reports, texts));
-  const { rounds, asksOne, repeatRounds } = survey, several = rounds > 1;
-  const title = shown(survey.title), purpose = shown(survey.purpose), owner = shown(survey.owner);
+  const { rounds, asksOne, repeatRounds, described } = survey, several = rounds > 1;
+  const [title, purpose, owner] = [described.title, described.purpose, described.owner].map(shown);
   const every = texts[/** @type {"every_day"} */ (`every_${survey.period}`)];
   const when = fill(texts.when, {
     every: several ? fill(texts.rounds, { every, rounds: grouped(rounds) }) : every,
     opens: iso(survey.opens),
     closes: iso(survey.closes - DAY),
   });
-  const growth = [survey.epsilon, survey.epsilon * BigInt(survey.draws)].map((epsilon) =>
+  const growth = [survey.epsilon, survey.epsilon * drawsOf(survey)].map((epsilon) =>
     growthOf(epsilon, texts)
   );
   const labels = survey.labels.map(({ name, listed }) =>
@@ -46,7 +52,7 @@ export function describe(id, survey, policy, replaced = {}) {
     fill(texts.clear, { names: [texts.clear_survey, texts.clear_round, ...labels].join(", ") }),
     texts.address,
   ];
-  const days = survey.retentionDays;
+  const days = described.retention_days;
   const kept = fill(texts.kept, {
     days: fill(days === 1 ? texts.one_day : texts.days, { days: grouped(days) }),
     until: iso(survey.keyUntil + days * DAY),
@@ -90,21 +96,29 @@ export function describe(id, survey, policy, replaced = {}) {
 }
 
 /** @param {Survey["questions"][number]} question @param {bigint} reports @param {typeof ENGLISH} texts @returns {DescribedQuestion} */
-function describeQuestion({ name, kind, epsilon, words }, reports, texts) {
-  const more = words.options.length - MAX_SHOWN_OPTIONS;
-  const first = words.options.slice(0, MAX_SHOWN_OPTIONS).join(", ");
+function describeQuestion({ name, kind, epsilon, described }, reports, texts) {
+  const { title = "", unit = "", low = 0, high = 0, length = 0, dimension = 0 } = described;
+  const listed = described.labels ?? described.options ?? [];
+  const more = listed.length - MAX_SHOWN_OPTIONS;
+  const first = listed.slice(0, MAX_SHOWN_OPTIONS).join(", ");
   const options = more > 0
     ? fill(texts.more_options, { options: first, more: grouped(more) })
     : first;
   const form = texts[/** @type {"answer_bit"} */ (`answer_${kind}`)];
-  const asked = fill(form, { ...words.numbers, options });
+  const asked = fill(form, {
+    low: grouped(low),
+    high: grouped(high),
+    length: grouped(length),
+    dimension: grouped(dimension),
+    options,
+  });
   const one = growthOf(epsilon, texts), all = growthOf(reports * epsilon, texts);
   return {
     name,
-    title: shown(words.title || name),
-    options: words.options.map(shown),
-    unit: shown(words.unit),
-    asked: shown(words.unit ? fill(texts.unit, { asked, unit: words.unit }) : asked),
+    title: shown(title || name),
+    options: listed.map(shown),
+    unit: shown(unit),
+    asked: shown(unit ? fill(texts.unit, { asked, unit }) : asked),
     epsilon: decimal(epsilon),
     odds: reports > 1n
       ? fill(texts.odds_of_several, { growth: one, reports: grouped(Number(reports)), all })
@@ -143,9 +157,10 @@ function overOf({ redraws, period, rounds, firstRound, takenUntil }, over, texts
 }
 
 /** Describe when reports leave, if after their round. @param {Survey} survey @param {typeof ENGLISH} texts */
-function drafts({ redraws, leaves, firstRound }, texts) {
+function drafts({ redraws, takenUntil, firstRound, described: { grace_days: grace } }, texts) {
   if (!redraws) return [];
-  const [begin, end] = leaves(firstRound);
+  const begin = takenUntil(firstRound) - DAY * grace;
+  const end = begin + DAY * Math.min(MAX_SPREAD_DAYS, grace / 2);
   const isSameMonth = iso(begin).slice(0, 7) === iso(end).slice(0, 7);
   const first = isSameMonth ? new Date(begin).getUTCDate() : dayOf(begin, texts);
   const days = fill(texts.days_between, { first, last: dayOf(end, texts) });
@@ -168,6 +183,13 @@ function log2(number) {
 /** Round as Python does. @param {number} x */
 const halfToEven = (x) => x % 1 === 0.5 ? 2 * Math.round(x / 2) : Math.round(x);
 
+/** Return the number of times that noise is drawn and charged: once for each span. @param {Survey} survey */
+const drawsOf = ({ rounds, repeatRounds }) => BigInt(Math.ceil(rounds / repeatRounds));
+
+/** Return a number with commas between groups of digits. @param {number} number */
+const grouped = (number) =>
+  number.toLocaleString("en-US", { maximumFractionDigits: 20 }).replace("-", "−");
+
 /** Return the number of reports with fresh noise that the app's limits allow. @param {Survey} survey @param {import("./policy.js").Policy} policy */
 function reportsOf(survey, policy) {
   const { per, totalCap, surveyCap } = policy;
@@ -175,7 +197,7 @@ function reportsOf(survey, policy) {
     const answers = answersPerQuarter(survey, policy.budgetOf(survey)).reduce((a, b) => a + b);
     return BigInt(Math.max(1, answers));
   }
-  return min(BigInt(survey.draws), min(totalCap, surveyCap) / survey.epsilon);
+  return min(drawsOf(survey), min(totalCap, surveyCap) / survey.epsilon);
 }
 
 /** Describe the budget of all rounds, or of those that the app's own limit allows. @param {Survey} survey @param {import("./policy.js").Policy} policy @param {typeof ENGLISH} texts */
@@ -190,7 +212,7 @@ function capsOf(survey, policy, texts) {
     const most = Math.max(...answersPerQuarter(survey, policy.budgetOf(survey)));
     const used = decimal(BigInt(most) * epsilon);
     const caps = fill(texts.caps_renewed, { used, limit: decimal(totalCap) });
-    return drawn === BigInt(survey.draws)
+    return drawn === drawsOf(survey)
       ? caps
       : `${caps} ${fill(texts.caps_drawn, { answered: most })}`;
   }

@@ -40,7 +40,3 @@ export function ceilUnits(numerator, denominator, ratios) {
 
 /** Prove that larger / smaller <= e^ε. @param {bigint} e @param {bigint} larger @param {bigint} smaller */
 export const within = (e, larger, smaller) => larger << 384n <= exp(e, BILLION, 384n)[0] * smaller;
-
-/** Return a number with commas between groups of digits. @param {number} number */
-export const grouped = (number) =>
-  number.toLocaleString("en-US", { maximumFractionDigits: 20 }).replace("-", "−");

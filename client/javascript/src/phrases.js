@@ -85,3 +85,4 @@ export const ENGLISH = {
 export const MAX_SHOWN_CHARACTERS = 2000;
 export const MAX_SHOWN_OPTIONS = 20;
 export const FINGERPRINT_BITS = 9.965784284662087;
+export const MAX_SPREAD_DAYS = 7;

@@ -1,6 +1,6 @@
 /** Strict parser of published surveys: signature, questions and rounds. */
 
-import { BILLION, grouped } from "./exact.js";
+import { BILLION } from "./exact.js";
 import { parseLabels } from "./labels.js";
 import { MECHANISMS } from "./mechanisms.js";
 import {
@@ -13,7 +13,6 @@ import {
   MAX_PAIRS,
   MAX_QUESTIONS,
   MAX_ROUNDS,
-  MAX_SPREAD_DAYS,
   MAX_TITLE_CHARACTERS,
   MAX_UNIT_CHARACTERS,
   MIN_GRACE_DAYS,
@@ -24,6 +23,8 @@ import { digitsOf, isLine, placeText } from "./text.js";
 
 /** @typedef {import("./mechanisms.js").Answer} Answer */
 /** @typedef {import("./mechanisms.js").Draw} Draw */
+/** @typedef {{title: string, purpose: string, owner: string, grace_days: number, retention_days: number}} Described */
+/** @typedef {{title?: string, unit?: string, options?: string[], labels?: string[], low?: number, high?: number, length?: number, dimension?: number}} DescribedQuestion */
 /** An error for a survey that this app must not answer. */
 export class Refused extends Error {}
 /** An error of the state, the network or the platform. */
@@ -177,34 +178,24 @@ export function parseSurvey(text) {
     const round = now >= ends(of(closes)) ? of(closes) : of(now) - 1;
     return round >= first && now < takenUntil(round) ? round : undefined;
   };
-  const { name, title, purpose, owner } = /** @type {Record<string, string>} */ (survey);
   return {
-    name,
-    title,
-    purpose,
-    owner,
+    name: String(survey.name),
     period: String(survey.round),
+    /** The document's own table, for people. @type {Described} */
+    described: survey,
     rounds,
     firstRound: first,
     /** The number of rounds that share one report; 1 if each has its own. */
     repeatRounds,
-    /** The number of times that noise is drawn and charged: once for each span. */
-    draws: Math.ceil(rounds / repeatRounds),
     /** Return the first of the rounds that share a report with this one. @param {number} round */
     spanOf: (round) => round - (round - first) % repeatRounds,
     /** Return when the rounds that share a report with this one are over. @param {number} round */
     spanEnds: (round) =>
       ends(Math.min(round - (round - first) % repeatRounds + repeatRounds, first + rounds) - 1),
     redraws,
-    /** Return the days on which redrawn reports of a round leave. @param {number} round */
-    leaves: (round) => [
-      ends(round),
-      ends(round) + DAY * Math.min(MAX_SPREAD_DAYS, survey.grace_days / 2),
-    ],
     sealedTo: /** @type {string | undefined} */ (survey.sealed_to),
     /** What is asked, without texts for people: equal in two surveys that ask the same. */
     asked: JSON.stringify([survey.round, asksOne, tables.map(whatIsAsked)]),
-    retentionDays: Number(survey.retention_days),
     asksOne,
     opens,
     closes: closes + DAY,
@@ -413,17 +404,8 @@ function parseQuestion(table) {
     /** @type {(answer: unknown) => Answer | undefined | Promise<Answer | undefined>} */
     place,
     report: reporter(mechanism),
-    words: { // for people
-      title: String(table.title ?? ""),
-      unit: String(table.unit ?? ""),
-      options: /** @type {string[]} */ (table.labels ?? options ?? []),
-      numbers: {
-        low: grouped(low ?? 0),
-        high: grouped(high ?? 0),
-        length: grouped(length ?? 0),
-        dimension: grouped(dimension ?? 0),
-      },
-    },
+    /** The document's own table, for people. @type {DescribedQuestion} */
+    described: table,
   };
 }
 

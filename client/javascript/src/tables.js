@@ -90,7 +90,6 @@ export const PASSING = [
 export const MAX_QUESTIONS = 100;
 export const MAX_DOCUMENT_BYTES = 4194304;
 export const MIN_GRACE_DAYS = 2;
-export const MAX_SPREAD_DAYS = 7;
 export const MAX_TITLE_CHARACTERS = 200;
 export const MAX_UNIT_CHARACTERS = 20;
 export const MAX_LABEL_CHARACTERS = 100;
