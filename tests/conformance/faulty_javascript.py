@@ -39,19 +39,19 @@ RULE_FAULTS: dict[str, tuple[str, Fault]] = {
     ),
     "sends_cookies": (
         "a_request_carries_no_identity",
-        Fault("transport.js", 'credentials: "omit",', ""),
+        Fault("browser-transport.js", 'credentials: "omit",', ""),
     ),
     "sends_validators": (
         "a_request_carries_no_identity",
-        Fault("transport.js", 'cache: "no-store",', ""),
+        Fault("browser-transport.js", 'cache: "no-store",', ""),
     ),
     "sends_a_referrer": (
         "a_request_carries_no_identity",
-        Fault("transport.js", 'referrerPolicy: "no-referrer",', ""),
+        Fault("browser-transport.js", 'referrerPolicy: "no-referrer",', ""),
     ),
     "follows_redirects_in_a_browser": (
         "a_request_carries_no_identity",
-        Fault("transport.js", 'redirect: "error",', 'redirect: "follow",'),
+        Fault("browser-transport.js", 'redirect: "error",', 'redirect: "follow",'),
     ),
     "returns_exactly_when_asked": (
         "random_time_is_added_to_a_pause_that_the_server_asks_for",
@@ -71,7 +71,7 @@ RULE_FAULTS: dict[str, tuple[str, Fault]] = {
     ),
     "reads_replies_without_end": (
         "a_reply_that_is_too_long_settles_nothing",
-        Fault("transport.js", "if (size > limit) {", "if (false) {"),
+        Fault("browser-transport.js", "if (size > limit) {", "if (false) {"),
     ),
     "believes_a_list_from_the_future": (
         "a_list_from_the_future_is_fetched_again",

@@ -25,7 +25,8 @@ from tests.server.relays import relaying
 from tests.shared.test_sealing import PUBLIC
 from tests.survey_texts import ALWAYS, bit, survey_text
 
-MAX_COMPRESSED_BYTES = 20_000
+MAX_BYTES_TO_ANSWER = (19_000, 20_480)  # brotli, gzip
+MAX_BYTES = (23_000, 25_200)
 SOURCE = ROOT / "client/javascript"
 
 
@@ -110,8 +111,11 @@ def test_an_installed_package_and_its_bundle_run_in_node(installed: Path) -> Non
     assert [node(installed, file) for file in ("run.js", "bundled.js")] == [line, line]
 
 
-def test_a_page_loads_at_most_20_kb_to_answer(installed: Path, bundle: Path) -> None:
-    """Size of the code, minified and compressed. Descriptions and budgets load when used."""
+def test_a_page_loads_at_most_20_kib_to_answer(installed: Path, bundle: Path) -> None:
+    """Size of the code, minified by esbuild and compressed. The package itself has readable source.
+
+    Descriptions and budgets load when they are first used, so they are measured apart.
+    """
     output = installed / "split"
     bundled(installed, "app.js", f"--outdir={output}", "--format=esm", "--splitting")
     loaded, pieces = ["app.js"], b""
@@ -121,7 +125,8 @@ def test_a_page_loads_at_most_20_kb_to_answer(installed: Path, bundle: Path) -> 
         pieces += text.encode()
     size, whole = compressed(pieces), compressed((bundle / "app.js").read_bytes())
     print(f"to answer: {size}; with descriptions and budgets: {whole} (bytes: brotli, gzip)")
-    assert size[0] <= MAX_COMPRESSED_BYTES
+    for bytes_, limits in ((size, MAX_BYTES_TO_ANSWER), (whole, MAX_BYTES)):
+        assert all(map(int.__le__, bytes_, limits))
 
 
 STATIC_IMPORT = re.compile(r'(?:from|import)"\./([^"]+)"')

@@ -1,7 +1,7 @@
 /** A person's budget: the ε spent and left, and when the next answers are possible. */
 
 import { decimal, iso, shown } from "./description.js";
-import { nextQuarter, quarterOf, quarterOfRound } from "./quarters.js";
+import { quarterOf, quarterOfRound } from "./quarters.js";
 
 /**
  * @typedef {import("./ledger.js").Storage} Storage
@@ -10,6 +10,7 @@ import { nextQuarter, quarterOf, quarterOfRound } from "./quarters.js";
  * @typedef {import("./surveys.js").Survey} Survey
  * @typedef {(survey: Survey, round: number) => ReturnType<typeof import("./participation.js").drawnRounds>} Drawn the rounds of a quarter that are answered
  * @typedef {(found: Found, round: number) => import("./ledger.js").Charge} ChargeOf
+ * @typedef {Pick<typeof import("./ledger.js"), "isAnswered" | "overspent" | "readLedger">} LedgerReader
  * @typedef {{name: string, spent: string, left: string}} QuestionBudget
  * @typedef {QuestionBudget & {nextAnswer: string | null}} SurveyBudget `nextAnswer`: the first day on which an answer can be charged; null if there is none
  * @typedef {{spent: string, left: string, cap: string, renews: string | null, questions: QuestionBudget[], surveys: SurveyBudget[], text: string}} Budget
@@ -18,7 +19,7 @@ import { nextQuarter, quarterOf, quarterOfRound } from "./quarters.js";
 /**
  * Return the budget under this policy. If an earlier policy allowed more, nothing is left.
  * @param {object} given
- * @param {typeof import("./ledger.js")} given.ledger
+ * @param {LedgerReader} given.ledger
  * @param {Storage} [given.storage] of a person; absent if none is known
  * @param {Policy} given.policy
  * @param {number} given.now
@@ -62,7 +63,7 @@ export async function budgetOf({ ledger, storage, policy, now, listed, drawnIn, 
 
 /**
  * Return the first of these rounds that is not charged and fits the caps.
- * @param {typeof import("./ledger.js")} ledger @param {Storage} storage @param {Policy} policy
+ * @param {LedgerReader} ledger @param {Storage} storage @param {Policy} policy
  * @param {number[]} rounds @param {Found} found @param {ChargeOf} chargeOf
  */
 async function firstFree(ledger, storage, policy, rounds, found, chargeOf) {
@@ -74,6 +75,12 @@ async function firstFree(ledger, storage, policy, rounds, found, chargeOf) {
   }
   return undefined;
 }
+
+/** Return when the next quarter begins. @param {number} time */
+const nextQuarter = (time) => {
+  const day = new Date(time);
+  return Date.UTC(day.getUTCFullYear(), day.getUTCMonth() - day.getUTCMonth() % 3 + 3);
+};
 
 /** @param {bigint} cap @param {bigint} spent */
 const rest = (cap, spent) => spent < cap ? cap - spent : 0n;

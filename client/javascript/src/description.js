@@ -8,7 +8,7 @@ import {
   MAX_SHOWN_OPTIONS,
   MAX_SPREAD_DAYS,
 } from "./phrases.js";
-import { answersPerQuarter } from "./quarters.js";
+import { roundsOfQuarter } from "./quarters.js";
 
 const DAY = 86_400_000, BITS = 128n;
 const MAX_SHOWN_EPSILON = 30n * BILLION;
@@ -198,6 +198,19 @@ function reportsOf(survey, policy) {
     return BigInt(Math.max(1, answers));
   }
   return min(drawsOf(survey), min(totalCap, surveyCap) / survey.epsilon);
+}
+
+/** Return the largest number of rounds that an install answers, quarter by quarter. @param {Survey} survey @param {bigint} cap of one survey */
+function answersPerQuarter(survey, cap) {
+  if (survey.period === "once") return [1];
+  const last = survey.firstRound + survey.rounds - 1, counts = [];
+  for (let round = survey.firstRound; round <= last;) {
+    const rounds = roundsOfQuarter(survey, round);
+    const open = rounds.filter((number) => survey.firstRound <= number && number <= last);
+    counts.push(Math.min(open.length, Number(cap / survey.epsilon)));
+    round = rounds[rounds.length - 1] + survey.repeatRounds;
+  }
+  return counts;
 }
 
 /** Describe the budget of all rounds, or of those that the app's own limit allows. @param {Survey} survey @param {import("./policy.js").Policy} policy @param {typeof ENGLISH} texts */

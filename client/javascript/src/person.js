@@ -2,7 +2,7 @@
 
 import { envelopeId, hmac, joined, packEnvelope } from "./envelope.js";
 import { drawnArm, encodeLabel } from "./labels.js";
-import * as ledger from "./ledger.js";
+import { charge, isAnswered, overspent, readLedger } from "./ledger.js";
 import { drawnRounds } from "./participation.js";
 import { chargedQuarter, quarterOfRound } from "./quarters.js";
 import { seal } from "./seal.js";
@@ -166,7 +166,7 @@ export class Person {
       const chargedTo = (/** @type {Found} */ found, /** @type {number} */ round) =>
         chargeOf(found, round, now());
       return await budgetOf({
-        ledger,
+        ledger: { isAnswered, overspent, readLedger },
         storage: place?.storage,
         policy,
         now: now(),
@@ -248,14 +248,14 @@ export class Person {
         `this install answers in ${many} that begin in ${quarter}, and not in this one`,
       );
     }
-    const sums = await ledger.readLedger(place.storage, chargedQuarter(survey, round, now));
+    const sums = await readLedger(place.storage, chargedQuarter(survey, round, now));
     for (const other of same) {
-      if (await ledger.isAnswered(place.storage, other, round)) {
+      if (await isAnswered(place.storage, other, round)) {
         return outcome("already-answered", `${ALREADY}, under another id`);
       }
     }
-    if (!(await ledger.isAnswered(place.storage, id, survey.spanOf(round)))) {
-      const over = ledger.overspent(sums, chargeOf(found, round, now), policy);
+    if (!(await isAnswered(place.storage, id, survey.spanOf(round)))) {
+      const over = overspent(sums, chargeOf(found, round, now), policy);
       return over === undefined ? undefined : outcome("budget-spent", over);
     }
     return await keptReport(place, id, survey, round)
@@ -271,9 +271,9 @@ export class Person {
     for (;;) {
       const refusal = await this.#refusal(place, found, number, now);
       if (refusal) return refusal;
-      if (!(await ledger.isAnswered(place.storage, id, survey.spanOf(round)))) {
+      if (!(await isAnswered(place.storage, id, survey.spanOf(round)))) {
         const { policy } = this.#core;
-        const refused = await ledger.charge(
+        const refused = await charge(
           place.storage,
           policy,
           chargeOf(found, round, now),

@@ -8,12 +8,6 @@ export function quarterOf(moment) {
   return `${date.getUTCFullYear()}-Q${1 + Math.floor(date.getUTCMonth() / 3)}`;
 }
 
-/** Return when the next quarter begins. @param {number} time */
-export const nextQuarter = (time) => {
-  const day = new Date(time);
-  return Date.UTC(day.getUTCFullYear(), day.getUTCMonth() - day.getUTCMonth() % 3 + 3);
-};
-
 /** Return the quarter in which a round, or its span, begins. @param {Survey} survey @param {number} round */
 export const quarterOfRound = (survey, round) => quarterOf(survey.beginOf(survey.spanOf(round)));
 
@@ -40,17 +34,4 @@ export function roundsOfQuarter(survey, round) {
   first += ((survey.firstRound - first) % step + step) % step;
   for (let number = first; survey.beginOf(number) < to; number += step) rounds.push(number);
   return rounds;
-}
-
-/** Return the largest number of rounds that an install answers, quarter by quarter. @param {Survey} survey @param {bigint} cap of one survey */
-export function answersPerQuarter(survey, cap) {
-  if (survey.period === "once") return [1];
-  const last = survey.firstRound + survey.rounds - 1, counts = [];
-  for (let round = survey.firstRound; round <= last;) {
-    const rounds = roundsOfQuarter(survey, round);
-    const open = rounds.filter((number) => survey.firstRound <= number && number <= last);
-    counts.push(Math.min(open.length, Number(cap / survey.epsilon)));
-    round = rounds[rounds.length - 1] + survey.repeatRounds;
-  }
-  return counts;
 }
