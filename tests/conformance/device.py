@@ -30,7 +30,9 @@ POLICY: Message = {
 }
 NEVER = 86_400.0  # seconds; only a flush sends
 KINDS = ("bit", "number", "choice", "text", "vector")
-FEATURES = ("ask", "cross", "ended", "labels", "latched", "over", "participation", "sealing")
+FEATURES = (
+    *("ask", "cross", "ended", "labels", "latched", "over", "participation", "relay", "sealing"),
+)
 
 
 class Broken(AssertionError):
@@ -108,6 +110,7 @@ class Stage:
     claims: Claims = EVERYTHING
     policy: Message = field(init=False)
     labels: Message = field(default_factory=dict)
+    relay: str | None = None  # its address
     now: datetime = TODAY
     devices: list[Device] = field(default_factory=list)
     complaints: str = ""
@@ -131,6 +134,7 @@ class Stage:
             "state": str(self.state),
             "policy": self.policy,
             "labels": self.labels,
+            "relay": self.relay,
             "now": self.now.isoformat(),
             "send_within": NEVER,
         }

@@ -513,6 +513,15 @@ def draws_a_remainder() -> Adapter:
     return Remainder()
 
 
+@fault("sealed_reports_leave_through_the_relay_only")
+def sends_past_the_relay() -> Adapter:
+    class Direct(Adapter):
+        def init(self, **settings: Any) -> Message:
+            return super().init(**settings | {"relay": None})
+
+    return Direct()
+
+
 @fault("reports_of_a_sealed_survey_are_sealed")
 def leaves_the_seal_out() -> None:
     put(drafts, "pack_envelope", lambda survey, envelope: envelope.pack())

@@ -168,6 +168,10 @@ CHECK_FAULTS: dict[str, tuple[str, Fault]] = {
         "replies_of_others_do_not_settle_a_report",
         Fault("outbox.js", "if (!reply || !settles(reply)) return", "if (!reply) return"),
     ),
+    "sends_past_the_relay": (
+        "sealed_reports_leave_through_the_relay_only",
+        Fault("outbox.js", "isSealed(bytes) && this.#relay || this.#server", "this.#server"),
+    ),
     "follows_redirects": (
         "redirects_are_not_followed",
         Fault("node-transport.js", "return await reply(", FOLLOW),

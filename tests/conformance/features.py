@@ -11,7 +11,7 @@ from deniable.shared.errors import InvalidEnvelope
 from deniable.shared.sealed_envelope import SEALED_TYPE, parse_sealed, unseal
 from deniable.shared.survey.document import parse_toml, render_document
 from tests import survey_texts
-from tests.client.scripted import document, entry
+from tests.client.scripted import ANSWERS, Answer, document, entry, serving
 from tests.conformance.answers import WORD
 from tests.conformance.claims import check, published, queued, same
 from tests.conformance.device import Broken, Stage
@@ -76,6 +76,22 @@ def reports_of_a_sealed_survey_are_sealed(stage: Stage) -> None:
         raise Broken(f"it cannot be opened: {error}") from None
     same("the survey inside", (inside.survey, inside.count), (id_, 1))
     same("its length", len(post.body), len(bytes.fromhex(vectors["good"][0]["sealed"])))
+
+
+@check("relay", "relay", "sealing")
+def sealed_reports_leave_through_the_relay_only(stage: Stage) -> None:
+    published(stage, sealed_to=PUBLIC_KEY)
+    published(stage, name="plain")
+    with serving() as relay:
+        relay.always = Answer(202, b'{"held": 1}')
+        stage.relay = relay.url
+        stage.start()
+        queued(stage)
+        same("a survey that is not sealed", stage.answer("plain", **ANSWERS), "refused")
+        same("reports that wait", stage.flush(), 0)
+        asked = [(request.method, request.path) for request in relay.requests]
+    same("requests to the relay", asked, [("POST", "/v1/envelopes")])
+    same("reports past the relay", len(stage.script.posts), 0)
 
 
 @check("over", "over")

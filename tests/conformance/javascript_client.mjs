@@ -24,7 +24,7 @@ const mechanism = ({ mechanism, epsilon, size, integers = [] }) =>
   MECHANISMS[mechanism].make(billionths(epsilon), size, wholeNumbers(integers));
 
 const OPERATIONS = {
-  init({ server, state, policy, labels, now, send_within }) {
+  init({ server, state, policy, labels, relay, now, send_within }) {
     clock = Date.parse(now);
     client = new Client(server, {
       policy: new Policy({
@@ -34,7 +34,7 @@ const OPERATIONS = {
         maxEpsilonPerSurvey: policy.max_epsilon_per_survey ?? policy.max_epsilon,
         per: policy.per,
       }),
-      storage: fileStorage(state), labels, now: () => clock, sendWithin: send_within,
+      storage: fileStorage(state), labels, relay: relay ?? undefined, now: () => clock, sendWithin: send_within,
     });
     return { ready: true };
   },

@@ -44,6 +44,7 @@ class Adapter:
             policy=Policy(**settings["policy"]),
             state=settings["state"],
             labels=settings["labels"],
+            relay=settings["relay"],
             now=lambda: self.now,
             send_within=settings["send_within"],
         )

@@ -64,7 +64,9 @@ def test_each_check_names_a_rule_and_each_rule_has_a_check() -> None:
 
 
 def test_a_client_may_leave_out_what_the_protocol_lists() -> None:
-    listed = re.findall(r"^\| `([a-z]+)` \| (?:surveys|answers|policies) ", RULES, re.MULTILINE)
+    listed = re.findall(
+        r"^\| `([a-z]+)` \| (?:surveys|answers|policies|addresses) ", RULES, re.MULTILINE
+    )
     assert tuple(listed) == FEATURES
     assert {*KINDS} == {*kinds.KINDS}
 
@@ -91,7 +93,7 @@ ok      a_round_is_answered_once [one-report]
 1 checks passed, 0 failed, 1 do not apply
 claimed:      kinds bit; features none
 not claimed:  kinds number, choice, text, vector; features ask, cross, ended, labels, latched, \
-over, participation, sealing; surveys that need one of these must be refused
+over, participation, relay, sealing; surveys that need one of these must be refused
 """
 
 
