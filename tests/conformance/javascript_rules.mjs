@@ -116,7 +116,7 @@ const RULES = {
   async a_request_carries_no_identity() {
     const world = new World();
     equal(await world.answer(), "queued", "status");
-    await world.client.flush();
+    await world.client.flush(60);
     equal(world.requests.length, 2, "requests");
     for (const request of world.requests) {
       equal(request.credentials, "omit", "credentials");
@@ -135,7 +135,7 @@ const RULES = {
       equal(await world.answer(), "queued", "status");
       for (const [ticks, posts] of [[0, 1], [end - 1, 1], [end + 1, 2]]) {
         world.ticks = ticks;
-        await world.client.flush();
+        await world.client.flush(60);
         equal(world.posts().length, posts, `posts after ${ticks} ms`);
       }
     }
@@ -162,7 +162,7 @@ const RULES = {
       }
       let number = 500;
       Object.defineProperty(world, "fraction", { get: () => (number += step) / 1_000 });
-      await world.client.flush();
+      await world.client.flush(60);
       const sent = world.posts().map(({ body }) => `0${body[0]}`).join();
       equal(sent, (step > 0 ? bodies : bodies.reverse()).join(), "reports in their order");
     }
@@ -184,7 +184,7 @@ const RULES = {
       const world = new World();
       world.reply.body = world.reply.body.padEnd(size);
       equal(await world.answer(), "queued", "status");
-      equal(await world.client.flush(), left, `reports that wait after ${size} bytes`);
+      equal(await world.client.flush(60), left, `reports that wait after ${size} bytes`);
     }
   },
 
@@ -240,7 +240,7 @@ const RULES = {
     const world = new World();
     equal(await world.answer(), "queued", "status");
     world.onCreate = (name) => name.startsWith("try-") && world.withdraw();
-    await world.client.flush();
+    await world.client.flush(60);
     equal(world.posts().length, 0, "posts");
   },
 
@@ -278,7 +278,7 @@ const RULES = {
       await world.client.forget();
       world.records.clear();
       equal(await world.answer(), "queued", "status");
-      await world.client.flush();
+      await world.client.flush(60);
       equal(world.posts().length, 1, "posts of a flush");
       world.records.clear();
       equal(await world.answer(), "queued", "status");
@@ -296,7 +296,7 @@ const RULES = {
         "a newer version or the client in Python may answer it";
       equal(outcome.detail, detail, "detail");
     }
-    await world.client.flush();
+    await world.client.flush(60);
     equal(world.names("charge-").length + world.names("report-").length, 0, "records");
     equal(world.posts().length, 0, "posts");
     equal(await world.answer(), "queued", "the older survey of the same name");
