@@ -20,6 +20,7 @@ from tests.server.surveys import (
     envelope,
     expected_cells,
     mixed,
+    published,
     survey,
 )
 from tests.server.world import JSON, PROBLEM, World
@@ -217,6 +218,18 @@ def test_an_unpublished_survey_is_unknown(here: World, asked: PublishedSurvey) -
     other = Envelope("ab" * 32, DECEMBER, bytes(16), 1, envelope(asked).payload)
     assert refusal(here.send(other)) == "unknown-survey"
     unchanged(here, asked)
+
+
+@pytest.mark.parametrize("app", [False, True])
+def test_a_survey_that_another_node_has_just_published_is_known(here: World, app: bool) -> None:
+    """Intake has just read the surveys, so without a second look it would not find this one."""
+    here.front.intake.catalogue.refresh()
+    asked = published(here.store, survey(name="new"))  # not through intake's catalogue
+    body = envelope(asked, 1)
+    other = Envelope("ab" * 32, DECEMBER, bytes([7] * 16), 1, body.payload)
+    receipt = here.send(body, *([other] if app else []), app=app).json
+    assert receipt["accepted"] == 1
+    assert here.tallies(asked)[DECEMBER][0] == 1
 
 
 # The mixed survey's report: bit at 0, number at 1, k-RR of 300 at 2 and 3, unary of 20 at 4 to 6.

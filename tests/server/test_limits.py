@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import urllib.error
 import urllib.request
+from ipaddress import ip_network
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -25,6 +26,7 @@ from tests.server.world import PROBLEM, Hands, Server, World, serving
 
 NEAR_ADDRESS, FAR_ADDRESS = "192.0.2.1", "198.51.100.1"
 NEAR = neighbourhood(NEAR_ADDRESS)
+SPREAD = 2_654_435_761  # an odd number, so that its multiples reach all parts of a network
 
 
 @pytest.mark.parametrize(("requests", "seconds"), [(1, 0.3), (0, rate_limit.MIN_REST_SECONDS)])
@@ -123,11 +125,32 @@ def test_no_header_changes_the_address_of_the_sender(limited: World) -> None:
     assert sent == [200, 200, 200, 429]
 
 
+@pytest.mark.parametrize(
+    ("network", "most"), [("/64", 3), ("/56", 12), ("/48", 48), ("/32", 3 * 4_096)]
+)
+def test_a_larger_ipv6_network_has_a_larger_quota(network: str, most: int) -> None:
+    """One person may have a /56 or a /48, so its many /64 are counted together."""
+    quota, own = Limits(3, Hands()), ip_network(f"2001:db8::{network}")
+    subnets = 2 ** (64 - own.prefixlen)
+    spread = (number * SPREAD % subnets for number in range(4 * most))
+    senders = (neighbourhood(str(own[subnet * 2**64])) for subnet in spread)
+    assert sum(quota.wait(sender, "a") == 0 for sender in senders) == most
+
+
+def test_a_full_ipv6_network_takes_no_quota_from_others() -> None:
+    """A /48 that sends as much as it can leaves less than one in a thousand others without room."""
+    quota, full = Limits(500, Hands()), ip_network("2001:db8:1::/48")
+    for number in range(2**16):
+        quota.wait(neighbourhood(str(full[number * 2**64])), "a")
+    others = [number.to_bytes(3) for number in range(2**14)]
+    assert sum(quota.wait(other, "a") > 0 for other in others) < 16
+
+
 def test_the_table_has_a_fixed_size_and_stores_no_address(monkeypatch: pytest.MonkeyPatch) -> None:
     """The size is the same for any number of senders, and an address gets a new slot every hour."""
     monkeypatch.setattr(limits, "COUNTERS", 64)
     made = Limits(10, clock := Hands())
-    taken = sum(made.wait(number.to_bytes(8), "a") == 0 for number in range(10_000))
+    taken = sum(made.wait(number.to_bytes(3), "a") == 0 for number in range(10_000))
     assert taken == 64 * 10
     places = set()
     for _ in range(32):
@@ -169,3 +192,6 @@ def test_a_proxy_is_trusted_if_the_operator_names_it(
         assert [sent(number, "203.0.113.1") for number in range(3)] == [200, 200, 429]
         assert sent(4, "203.0.113.1, 198.51.100.7") == (200 if believed else 429)
         assert sent(5, "198.51.100.7, 203.0.113.1") == 429
+        # Some proxies append the port: these are two senders, not one that is unknown.
+        from_ports = [sent(6 + n, f"192.0.{n % 2}.1:{n}") for n in range(2, 6)]
+        assert from_ports == [200 if believed else 429] * 4

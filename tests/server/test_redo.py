@@ -5,6 +5,7 @@ import random
 import shutil
 import sqlite3
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import closing
 from datetime import date, timedelta
@@ -17,9 +18,10 @@ from deniable.server.intake.commit import commit, open_recovered, recover
 from deniable.server.intake.upkeep import purged_from
 from deniable.server.intake.writer import Writer, _Request
 from deniable.server.store import Damaged, PublishedSurvey, SqliteStore, Store, StoreLost, Upload
-from deniable.server.store.sqlite import redo_file
+from deniable.server.store.sqlite import redo_file, write_connection
 from deniable.server.store.sqlite.backup_file import back_up
 from deniable.server.store.sqlite.redo_file import HALF_BYTES, RedoFile
+from deniable.server.store.sqlite.write_connection import LOCK_FILE, WriteLock
 from deniable.server.surveys.catalogue import Catalogue
 from deniable.server.surveys.clock import Clock
 from deniable.shared.errors import StoreUnusable
@@ -268,6 +270,20 @@ def test_other_processes_can_write_while_groups_arrive_continuously(
         stopped.set()
         busy.join()
     assert store.latest_day() == date(2026, 12, 5)
+
+
+def test_a_stopped_command_delays_groups_only_once(
+    store: SqliteStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A command that was stopped while it held the lock would delay every group."""
+    monkeypatch.setattr(write_connection, "LOCK_PATIENCE_SECONDS", 0.5)
+    asked = published(store, survey())
+    with WriteLock(store.data / LOCK_FILE).hold():
+        began = time.monotonic()
+        for seed in range(20):
+            write(store, some(asked, seed, 1))
+        assert time.monotonic() - began < 20 * 0.5 / 2
+        assert store._writer.redo.pending  # later groups stay together
 
 
 def test_pending_reports_of_a_deleted_survey_are_dropped(store: SqliteStore) -> None:

@@ -6,6 +6,7 @@ A reader who has an earlier head can compare it with the current register.
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -154,6 +155,23 @@ def test_an_endless_register_is_refused(
     monkeypatch.setattr(analysis, "MAX_REGISTER_ENTRIES", 20)
     monkeypatch.setattr(analysis, "_fetched", page)
     with pytest.raises(Refused, match=says):
+        remote_register("https://stats.example.org")
+
+
+def test_a_slow_register_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A server may send one entry per page, and always announce more."""
+
+    def page(_: str, address: str, *__: object) -> Register:
+        time.sleep(0.05)
+        number = int(address.rpartition("=")[2]) + 1
+        entry = Entry(
+            number=number, event="closed", survey="11" * 32, key="22" * 32, head="33" * 32
+        )
+        return Register(entries=(entry,), more=True, note="")
+
+    monkeypatch.setattr(analysis, "REGISTER_SECONDS", 0.2)
+    monkeypatch.setattr(analysis, "_fetched", page)
+    with pytest.raises(Refused, match=r"within 0\.2 seconds"):
         remote_register("https://stats.example.org")
 
 

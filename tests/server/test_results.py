@@ -211,7 +211,9 @@ def test_csv_leaves_unknown_values_empty_and_quotes_where_needed(filled: Filled)
     assert (rows[2]["estimate"], rows[2]["reports"]) == ("", "0")
 
 
-@pytest.mark.parametrize("label", ["=1+1", "+1", "-1", "@SUM(A1)", "=cmd|' /C calc'!A0"])
+@pytest.mark.parametrize(
+    "label", ["=1+1", "+1", "-1", "@SUM(A1)", "=cmd|' /C calc'!A0", "＝1+1", "＠SUM(A1)"]
+)
 def test_csv_contains_no_formula(filled: Filled, label: str) -> None:
     """A spreadsheet would run a formula. Negative numbers remain numbers."""
     here, _ = filled
@@ -221,7 +223,7 @@ def test_csv_contains_no_formula(filled: Filled, label: str) -> None:
     )
     labels = [row["label"] for row in csv.DictReader(io.StringIO(response.text))]
     assert f"'{label}" in labels
-    assert not [label for label in labels if label.startswith(("=", "+", "-", "@"))]
+    assert not [label for label in labels if label.startswith(tuple("=+-@＝＋－＠"))]
 
 
 def test_the_command_prints_one_json_document(

@@ -113,6 +113,8 @@ def test_defaults_are_chosen_and_written_to_the_document() -> None:
         ('mechanism = "unary"', 'mechanism = "laplace"', "question[4].mechanism", "unary"),
         ('"safari", ', '"chrome", ', "question[3].options", "'chrome' is repeated"),
         ('"chrome", ', '"", ', "question[3].options", "non-empty"),
+        ('"chrome", ', '"chro\\u001bme", ', "question[3].options", "cannot be shown"),
+        ('"chrome", ', '"chro\\u202eme", ', "question[3].options", "cannot be shown"),
         ('other = "other"', 'other = "else"', "question[3].other", "not one of the options"),
         ('kind = "bit"', 'kind = "bit"\nunit = "s"', "question[1].unit", "only to a number"),
         ('kind = "bit"', 'kind = "bit"\ntitle = " "', "question[1].title", "one line"),

@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import math
 import os
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
@@ -49,6 +50,7 @@ MAX_LABELS_IN_REPR = 5
 MAX_BYTES = 2**26
 TIMEOUT_SECONDS = 30.0
 MAX_REGISTER_ENTRIES = 100_000
+REGISTER_SECONDS = 60.0
 
 
 def open_results(
@@ -254,7 +256,10 @@ def remote_register(server: str) -> list[RegisterEntry]:
     from deniable.server.http.openapi import Register
 
     entries: list[RegisterEntry] = []
+    end = time.monotonic() + REGISTER_SECONDS
     while len(entries) < MAX_REGISTER_ENTRIES:
+        if time.monotonic() > end:
+            raise Refused(f"{server} did not send its register within {REGISTER_SECONDS:g} seconds")
         address = f"{checked(server, '--server')}/v1/register?{urlencode({'after': len(entries)})}"
         page = _fetched(server, address, Register, {})
         for number, entry in enumerate(page.entries, len(entries) + 1):

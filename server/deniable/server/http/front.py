@@ -1,7 +1,9 @@
 """Front of a server for devices: one event loop that reads bodies and answers requests.
 
 Intake and the relay each have a front. It limits the time and the length of a body and the memory
-of all bodies together, and turns every error into a problem document.
+of all bodies together, and turns every error into a problem document. If most of the connections
+that the process can serve are in use, each response closes its connection: idle ones would keep
+everyone else out.
 """
 
 from __future__ import annotations
@@ -9,11 +11,13 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
+import resource
 from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Awaitable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Protocol
+from pathlib import Path
+from typing import TYPE_CHECKING, ClassVar, Protocol
 
 from deniable.server.http.messages import (
     COMPRESSED,
@@ -35,6 +39,7 @@ if TYPE_CHECKING:
 
 BODY_SECONDS = 10.0
 SWEEP_SECONDS = 0.5
+CROWDED_SHARE = 0.8  # of the connections that the process can serve
 SMALL_BODY_BYTES = 4_096  # below this length, the connection itself takes more memory
 MAX_HELD_BYTES = 64 * 2**20  # total of all bodies that are arriving or being processed
 SLOW = "the body did not arrive within {:g} seconds; nothing was counted"
@@ -58,12 +63,22 @@ class Exchange(Protocol):
 class Front(ABC):
     """RSGI application, which granian calls for each request."""
 
+    max_connections: ClassVar[int]
+
     def __init__(self, max_body_bytes: int) -> None:
         self._max_body_bytes = max_body_bytes
+        self._crowded = False
 
     def __rsgi_init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self._loop = loop
         self._bodies = Bodies(loop, self._max_body_bytes)
+        self._count_connections()
+
+    def _count_connections(self) -> None:
+        soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+        affordable = self.max_connections if soft == resource.RLIM_INFINITY else soft
+        self._crowded = open_files() > CROWDED_SHARE * min(self.max_connections, affordable)
+        self._loop.call_later(SWEEP_SECONDS, self._count_connections)
 
     async def __call__(self, scope: Scope, protocol: Exchange) -> None:
         try:
@@ -80,6 +95,8 @@ class Front(ABC):
                 status, headers, body = self._refusal(HttpError(500, MISTAKE), scope)
             finally:
                 end_request()
+        if self._crowded:
+            headers = [*headers, ("Connection", "close")]
         protocol.response_bytes(status, headers, body)
 
     @abstractmethod
@@ -120,6 +137,14 @@ def header_list(more: Mapping[str, str], content_type: str = JSON) -> Headers:
     """Return the headers of a response: the defaults, updated with `more`."""
     usual = {**SECURITY_HEADERS, "Content-Type": content_type, "Cache-Control": "no-store"}
     return list({**usual, **more}.items())
+
+
+def open_files() -> int:
+    """Return the number of this process's open files and connections, or 0 where it is unknown."""
+    try:
+        return sum(1 for _ in Path("/proc/self/fd").iterdir())
+    except OSError:
+        return 0
 
 
 def declared_length(scope: Scope) -> int:

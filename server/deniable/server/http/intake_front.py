@@ -39,12 +39,14 @@ from deniable.server.http.uploads import (
     UNKNOWN_TOKEN,
     Decision,
     Intake,
+    Parsed,
     Sent,
     check_app_token,
     decide,
     parse,
     receipt,
 )
+from deniable.server.intake.admission import Refusal
 from deniable.server.intake.commit import Outcome
 from deniable.server.intake.limits import neighbourhood
 from deniable.server.intake.status import IntakeStatus, unready_reason
@@ -78,6 +80,8 @@ T = TypeVar("T")
 
 
 class IntakeFront(Front):
+    max_connections = 2_048  # further connections wait to be accepted
+
     def __init__(
         self, intake: Intake, proxies: Sequence[str] = (), *, public_pages: bool = False
     ) -> None:
@@ -90,7 +94,7 @@ class IntakeFront(Front):
         self._waiting, self._waking = 0, False
         self._refreshing: asyncio.Future[None] | None = None
         self._paces = {path: Pace(per_second=route.per_second) for path, route in ROUTES.items()}
-        self._refusal_pace, self._token_pace = Pace(), Pace()
+        self._refusal_pace, self._token_pace, self._unknown_pace = Pace(), Pace(), Pace()
         self._receipt_headers = header_list(CROSS_ORIGIN)
 
     def __rsgi_init__(self, loop: asyncio.AbstractEventLoop) -> None:
@@ -151,7 +155,7 @@ class IntakeFront(Front):
             cheap = is_cheap(sent)
             if cheap:
                 self._costly.cheap_requests += 1
-                decisions = decide(self.intake, sent, parse(sent))
+                decisions = await self._decide(sent, parse(sent))
             else:
                 decisions = await self._decide_in_parts(sent)
             self._waiting += 1
@@ -178,8 +182,23 @@ class IntakeFront(Front):
                     await self._costly.rest()
                     await self._look_up(sent.authorization)
                 part = parsed[start : start + ENVELOPES_AT_A_TIME]
-                decisions += decide(self.intake, sent, part)
+                decisions += await self._decide(sent, part)
             return decisions
+
+    async def _decide(self, sent: Sent, parsed: Sequence[Parsed]) -> list[Decision]:
+        """Admit or refuse envelopes; read the surveys again before one counts as unknown.
+
+        Another node may have published it a moment ago, and devices take this refusal as final.
+        """
+        decisions = decide(self.intake, sent, parsed)
+        if any(map(is_unknown, decisions)):
+            if not await self._unknown_pace.has_turn():
+                raise HttpError(503, BUSY)
+            await self._query(self.intake.catalogue.refresh)
+            for index, decision in enumerate(decisions):
+                if is_unknown(decision):
+                    (decisions[index],) = decide(self.intake, sent, parsed[index : index + 1])
+        return decisions
 
     async def _written(self, decisions: Sequence[Decision]) -> list[Outcome]:
         uploads = [decision for decision in decisions if isinstance(decision, Upload)]
@@ -368,6 +387,10 @@ def is_cheap(sent: Sent) -> bool:
     """Return whether an upload takes negligible time to check."""
     binary = len(sent.body) <= CHEAP_BODY_BYTES and not sent.content_type.startswith(JSON)
     return binary or len(sent.body) <= CHEAP_JSON_BYTES
+
+
+def is_unknown(decision: Decision) -> bool:
+    return isinstance(decision, Refusal) and decision.code == "unknown-survey"
 
 
 def accepts_gzip(header: str) -> bool:

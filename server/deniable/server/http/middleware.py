@@ -37,9 +37,21 @@ def sender_address(scope: Scope, proxies: Sequence[str]) -> str:
     if address not in proxies:
         return address
     lines = [value for name, value in scope.headers.items() if name == "x-forwarded-for"]
-    senders = [sender.strip() for sender in ",".join(lines).split(",")]
+    senders = [_without_port(sender.strip()) for sender in ",".join(lines).split(",")]
     others = [sender for sender in senders if sender not in proxies]
     return others[-1] if others else ""
+
+
+def _without_port(sender: str) -> str:
+    """Remove the port that some proxies append.
+
+    >>> [_without_port(text) for text in ("192.0.2.1:443", "[2001:db8::1]:443", "2001:db8::1")]
+    ['192.0.2.1', '2001:db8::1', '2001:db8::1']
+    """
+    bracketed, _, behind = sender.partition("]")
+    if sender.startswith("[") and (not behind or behind.startswith(":")):
+        return bracketed[1:]
+    return sender.partition(":")[0] if sender.count(":") == 1 else sender
 
 
 class OutsideView:

@@ -1,8 +1,11 @@
 """Hourly rate limit for reports without a token, per survey and network neighbourhood.
 
-A neighbourhood is an IPv4 /24 or an IPv6 /64, which one person can easily control. No address is
-stored: a keyed hash selects a counter in a table, and the key exists only in memory, for one hour.
-The table has a fixed size, so neighbourhoods may share a counter and its limit.
+A neighbourhood is an IPv4 /24 or an IPv6 /64, which one person can easily control. A person may
+also have a whole IPv6 /56 or /48, so the networks around an IPv6 /64 have limits of their own,
+which are multiples of the limit of one neighbourhood.
+
+No address is stored: a keyed hash selects a counter in a table, and the key exists only in memory,
+for one hour. The table has a fixed size, so networks may share a counter and its limit.
 """
 
 from __future__ import annotations
@@ -19,13 +22,19 @@ from deniable.server.surveys.clock import Clock
 WINDOW_SECONDS = 3_600.0
 COUNTERS = 2**20
 MAX_COUNT = 2**32 - 1
+IPV6_BYTES = 8
+# limit of an IPv6 network, as a multiple of a neighbourhood's, by the bytes of its prefix
+NETWORK_FACTORS = {7: 4, 6: 16, 4: 4_096}
 
 
 class Limits:
     """Thread-safe counters of reports per neighbourhood and survey."""
 
     def __init__(self, most: int, clock: Clock | None = None) -> None:
-        self._most, self._clock = min(most, MAX_COUNT), clock or Clock()
+        self._most, self._clock = (
+            min(most, MAX_COUNT // max(NETWORK_FACTORS.values())),
+            clock or Clock(),
+        )
         self._lock = threading.Lock()
         self._begin()
 
@@ -34,12 +43,20 @@ class Limits:
         with self._lock:
             if self._clock.seconds() >= self._until:
                 self._begin()
-            hashed = hashlib.blake2b(sender + survey.encode(), key=self._key, digest_size=8)
-            index = int.from_bytes(hashed.digest()) % COUNTERS
-            if self._counts[index] >= self._most:
+            networks = {self._index(sender, survey): self._most}
+            if len(sender) == IPV6_BYTES:
+                for size, factor in NETWORK_FACTORS.items():
+                    networks[self._index(sender[:size], survey)] = factor * self._most
+            if any(self._counts[index] >= most for index, most in networks.items()):
                 return math.ceil(self._until - self._clock.seconds())
-            self._counts[index] += 1
+            for index in networks:
+                self._counts[index] += 1
             return 0
+
+    def _index(self, network: bytes, survey: str) -> int:
+        named = bytes([len(network)]) + network + survey.encode()
+        hashed = hashlib.blake2b(named, key=self._key, digest_size=8)
+        return int.from_bytes(hashed.digest()) % COUNTERS
 
     def _begin(self) -> None:
         self._until = self._clock.seconds() + WINDOW_SECONDS
@@ -60,5 +77,5 @@ def neighbourhood(address: str) -> bytes:
     except ValueError:
         return b""
     if isinstance(parsed, IPv6Address) and not parsed.ipv4_mapped:
-        return parsed.packed[:8]
+        return parsed.packed[:IPV6_BYTES]
     return parsed.packed[-4:-1]

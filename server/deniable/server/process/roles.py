@@ -117,7 +117,8 @@ def _first_token(place: Place) -> str | None:
 
 def _serve_intake(place: Place, settings: Settings, address: Address, board: StatusBoard) -> None:
     load = partial(_load_intake, place, settings, address, board)
-    run_granian(address, load, logging_config("serve", as_json=settings.log_json))
+    logging = logging_config("serve", as_json=settings.log_json)
+    run_granian(address, load, logging, connections=IntakeFront.max_connections)
 
 
 def _load_intake(

@@ -39,7 +39,6 @@ STOP_SECONDS = 10
 CRASH_SECONDS = 5.5  # if a restarted process ends sooner, the next restart is delayed or refused
 MAX_PAUSE_SECONDS = 60.0
 HEADER_MILLISECONDS = 10_000  # limit for a request's head, and for idleness
-MAX_CONNECTIONS = 2_048  # further connections wait to be accepted
 SPARE_HANDLES = 128  # reserved for files and other open descriptors
 SIGNALS = (signal.SIGTERM, signal.SIGINT)
 
@@ -118,7 +117,7 @@ def run_granian(
     interface: Literal["rsgi", "wsgi"] = "rsgi",
     head_bytes: int = 2**15,
     head_milliseconds: int = HEADER_MILLISECONDS,
-    connections: int = MAX_CONNECTIONS,
+    connections: int,
     threads: int | None = None,
 ) -> None:
     """Serve an application in one worker until a signal arrives."""
@@ -134,7 +133,7 @@ def run_granian(
         interface=Interfaces(interface),
         workers=1,
         blocking_threads=threads,
-        backpressure=min(connections, _affordable_connections()),
+        backpressure=_affordable(connections),
         http=HTTPModes.http1,
         http1_settings=HTTP1Settings(
             header_read_timeout=head_milliseconds, max_buffer_size=head_bytes
@@ -198,17 +197,18 @@ def _run(role: Role, main: int) -> None:
         role.serve()
 
 
-def _affordable_connections() -> int:
-    """Return the number of connections that the limit on file descriptors allows.
+def _affordable(connections: int) -> int:
+    """Return as many of these connections as the limit on file descriptors allows.
 
     A connection without a descriptor could not be accepted, and retrying would keep a core busy.
     """
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    wanted = MAX_CONNECTIONS + SPARE_HANDLES
+    wanted = connections + SPARE_HANDLES
     if soft != resource.RLIM_INFINITY and soft < wanted:
         soft = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
         resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
-    return MAX_CONNECTIONS if soft == resource.RLIM_INFINITY else max(1, soft - SPARE_HANDLES)
+    affordable = connections if soft == resource.RLIM_INFINITY else max(1, soft - SPARE_HANDLES)
+    return min(connections, affordable)
 
 
 def _prctl(option: int, argument: object) -> None:

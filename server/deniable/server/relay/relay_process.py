@@ -43,12 +43,13 @@ MAX_WAITING = 1_024  # envelopes waiting for the disk
 FULL_SECONDS = 600
 BUSY = "the relay is overloaded; send the same body again later"
 UNWRITABLE = "the relay cannot write to its disk now"
-MAX_CONNECTIONS = 900  # less than the usual limit on open files
 
 log = logging.getLogger("deniable.relay")
 
 
 class RelayFront(Front):
+    max_connections = 900  # less than the usual limit on open files
+
     def __init__(self, holding: Holding) -> None:
         super().__init__(MAX_BODY_BYTES)
         self._holding = holding
@@ -120,7 +121,12 @@ def relay(settings: Settings, host: str, port: int, ready: Callable[[Address], N
     with claim(host, port) as address:
         front, logs = partial(load, settings), logging_config("relay")
         serve = partial(
-            run_granian, address, front, logs, head_bytes=2**13, connections=MAX_CONNECTIONS
+            run_granian,
+            address,
+            front,
+            logs,
+            head_bytes=2**13,
+            connections=RelayFront.max_connections,
         )
         supervise([Role("relay", address, serve)], partial(ready, address))
 

@@ -36,7 +36,8 @@ COLUMNS = (
 )  # fmt: skip
 BY_LABEL = ("by", "value")  # only if the survey declares labels
 FORGED = "some of these reports cannot be honest"
-FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n")
+# Spreadsheets also read full-width signs as the start of a formula.
+FORMULA = ("=", "+", "-", "@", "＝", "＋", "－", "＠", "\t", "\r", "\n")
 
 HEADINGS = (
     "question", "label", "estimate", "95 % interval", "±", "these people", "reports",

@@ -42,6 +42,7 @@ ALL_IN_MEMORY = ("cache_spill = OFF", "temp_store = MEMORY")
 LOCK_FILE = "write.lock"
 LOCK_PATIENCE_SECONDS = 0.25  # longer than the pause between two attempts of a waiting process
 LOCK_POLL_SECONDS = 0.005
+IGNORED_SECONDS = 2.0  # a process that holds the lock for too long is then ignored for this time
 
 
 class SqliteTransaction(SqlTransaction[sqlite3.Connection]):
@@ -202,12 +203,14 @@ class WriteLock:
 
     SQLite's own lock has no queue: a waiting process polls it every tenth of a second, and finds it
     free only by chance. A waiting process therefore also holds this lock. The server checks it
-    after each group, ends its transaction, and waits until the other process is done.
+    after each group, ends its transaction, and waits until the other process is done, unless that
+    takes too long: a command may have been stopped in the middle.
     """
 
     def __init__(self, file: Path) -> None:
         self._file = file
         self._handle: int | None = None
+        self._ignored_until = 0.0
 
     @contextmanager
     def hold(self) -> Iterator[None]:
@@ -221,6 +224,8 @@ class WriteLock:
 
     def is_held(self) -> bool:
         """Return whether another process holds the lock. A holder must not call this."""
+        if time.monotonic() < self._ignored_until:
+            return False
         if self._handle is None:
             self._handle = self._open()
         try:
@@ -231,9 +236,12 @@ class WriteLock:
         return False
 
     def wait_until_free(self) -> None:
-        """Wait until the lock is free, for at most LOCK_PATIENCE_SECONDS."""
+        """Wait until the lock is free. Ignore it for a while if that takes too long."""
         end = time.monotonic() + LOCK_PATIENCE_SECONDS
-        while self.is_held() and time.monotonic() < end:
+        while self.is_held():
+            if time.monotonic() >= end:
+                self._ignored_until = time.monotonic() + IGNORED_SECONDS
+                return
             time.sleep(LOCK_POLL_SECONDS)
 
     def close(self) -> None:

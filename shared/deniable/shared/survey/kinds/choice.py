@@ -149,6 +149,9 @@ def _options(reader: Reader, least: int, most: int) -> list[str]:
     options: list[Any] = reader.take("options", list, 'write texts, like options = ["yes", "no"]')
     if not all(isinstance(option, str) and option.strip() for option in options):
         raise reader.error("options", "every option must be a non-empty text")
+    if unclear := next((option for option in options if not option.isprintable()), None):
+        problem = f"{unclear!r} has a character that cannot be shown; write one line of text"
+        raise reader.error("options", problem)
     if len(set(options)) < len(options):
         twice = next(option for option in options if options.count(option) > 1)
         raise reader.error("options", f"{twice!r} is repeated; name each option once")
