@@ -6,7 +6,7 @@ import math
 
 import pytest
 
-from deniable.server.estimation.amplification import STEP, report_epsilon, shuffled_delta
+from deniable.server.shuffling.amplification import STEP, report_epsilon, shuffled_delta
 from deniable.shared.cli.command import main
 from deniable.shared.privacy.epsilon import ONE, Epsilon
 from deniable.shared.privacy.mechanisms import RandomizedResponse

@@ -40,6 +40,12 @@ def arguments(parser: ArgumentParser) -> None:
     check = actions.add_parser(
         "check", help="report a survey's privacy cost and expected margins of error"
     )
+    check.add_argument(
+        "--crowd",
+        type=int,
+        metavar="N",
+        help="also state what one report reveals if a relay shuffles it among N people",
+    )
     publish = actions.add_parser("publish", help="sign a survey and publish it")
     publish.add_argument(
         "--key", metavar="FILE", help="the signing key (default: the one in the data folder)"
@@ -100,14 +106,31 @@ def _new(args: Namespace) -> int:
 
 def _check(args: Namespace) -> int:
     from deniable.server.results.advice import describe, facts, warnings
+    from deniable.server.results.sentences import DELTA
     from deniable.server.surveys.public_list import check_size
     from deniable.shared.survey.document import render_document
 
     survey = _read(args.file)
     check_size(render_document(survey))
     caveats = warnings(survey, _today())
-    document = facts(survey) | {"warnings": caveats}
-    return show(args, document, [*describe(survey), *map("warning: {}".format, caveats)])
+    crowd = {} if args.crowd is None else _crowds(survey, args.crowd)
+    document = facts(survey) | {"warnings": caveats} | ({"shuffled": crowd} if crowd else {})
+    among = [
+        f"shuffled among {people:,} honest people, one report reveals at most ε {epsilon} "
+        f"(δ {DELTA}) instead of ε {survey.round_epsilon}"
+        for people, epsilon in crowd.items()
+    ]
+    return show(args, document, [*describe(survey), *among, *map("warning: {}".format, caveats)])
+
+
+def _crowds(survey: Survey, people: int) -> dict[int, str]:
+    from deniable.server.results.sentences import MAX_PEOPLE, crowds
+
+    if not 2 <= people <= MAX_PEOPLE:
+        raise WrongUse(f"--crowd: 2 to {MAX_PEOPLE:,} people, not {people:,}")
+    if survey.repeats or survey.labels:
+        raise WrongUse("--crowd: reports that are repeated or carry labels can be told apart")
+    return crowds(survey, people)
 
 
 def _publish(args: Namespace) -> int:

@@ -57,8 +57,8 @@ from datetime import date
 from functools import lru_cache
 from typing import Any
 
-from deniable.server.estimation.amplification import report_epsilon, usual_delta
 from deniable.server.planning.planned_question import Asked, choose, others, undecided
+from deniable.server.shuffling.amplification import report_epsilon, usual_delta
 from deniable.shared.privacy.epsilon import BILLION, Epsilon, decimal_text, parse_billionths
 from deniable.shared.privacy.families.number_table import RANGE, NumberTable
 from deniable.shared.privacy.families.support import SupportDesign

@@ -5,16 +5,14 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from decimal import ROUND_CEILING, Context, Decimal
-from functools import lru_cache
 from typing import Literal
 
-from deniable.server.estimation.amplification import shuffled_epsilon
 from deniable.server.estimation.frequent_texts import FALSE_DISCOVERY
 from deniable.server.estimation.statements import CONFIDENCE
 from deniable.server.planning.forecast import direct_equivalent, half_width, people_for
 from deniable.server.results.display import STYLES, Figures
 from deniable.server.results.document import Shuffled
-from deniable.shared.privacy.epsilon import BILLION
+from deniable.server.shuffling.accountant import survey_epsilon
 from deniable.shared.sealed_envelope import BATCH
 from deniable.shared.survey.document import Survey
 from deniable.shared.survey.kinds.base import Question
@@ -198,10 +196,16 @@ def shuffled(survey: Survey, reports: int) -> tuple[Shuffled, ...]:
     # An observer sees repeated reports several times, and labels divide the people of a batch.
     if survey.sealed_to is None or reports < 2 or survey.repeats or survey.labels:
         return ()
-    batch = _shuffled(survey.round_billionths, "batch", min(reports, BATCH))
+    batch = _shuffled(survey, "batch", min(reports, BATCH))
     if reports <= BATCH:
         return (batch,)
-    return batch, _shuffled(survey.round_billionths, "round", _leading(reports))
+    return batch, _shuffled(survey, "round", _leading(reports))
+
+
+def crowds(survey: Survey, people: int) -> dict[int, str]:
+    """Return the ε of one report among all, 90 % and half of these people, if they are honest."""
+    sizes = (people, people * 9 // 10, people // 2)
+    return {size: _upward(survey_epsilon(survey, size, float(DELTA))) for size in sizes}
 
 
 def shuffle_sentences(shuffles: Sequence[Shuffled], epsilon: str) -> Iterator[str]:
@@ -214,9 +218,8 @@ def shuffle_sentences(shuffles: Sequence[Shuffled], epsilon: str) -> Iterator[st
         )
 
 
-@lru_cache(maxsize=256)
-def _shuffled(billionths: int, among: Literal["batch", "round"], people: int) -> Shuffled:
-    epsilon = shuffled_epsilon(billionths / BILLION, people, float(DELTA))
+def _shuffled(survey: Survey, among: Literal["batch", "round"], people: int) -> Shuffled:
+    epsilon = survey_epsilon(survey, people, float(DELTA))
     return Shuffled(among=among, people=people, epsilon=_upward(epsilon), delta=DELTA)
 
 

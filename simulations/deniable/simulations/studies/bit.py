@@ -45,7 +45,7 @@ from typing import Any
 import numpy as np
 from numpy.random import Generator
 
-from deniable.server.estimation.amplification import report_epsilon
+from deniable.server.shuffling.amplification import report_epsilon
 from deniable.shared.privacy.epsilon import ONE, Epsilon
 from deniable.shared.privacy.mechanisms import RandomizedResponse
 from deniable.simulations.central.discrete_laplace import DiscreteLaplace, discrete_laplace

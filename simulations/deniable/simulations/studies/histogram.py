@@ -29,9 +29,9 @@ import numpy as np
 from numpy.random import Generator
 from numpy.typing import NDArray
 
-from deniable.server.estimation.amplification import report_epsilon
 from deniable.server.estimation.shares import support_counts, unbiased_share
 from deniable.server.planning.forecast import ADD_OR_DELETE, REPLACE_ONE, largest_information
+from deniable.server.shuffling.amplification import report_epsilon
 from deniable.shared.privacy.families.support import SupportDesign
 from deniable.shared.privacy.mechanisms import support_design
 from deniable.simulations.central.discrete_laplace import DiscreteLaplace, discrete_laplace

@@ -164,13 +164,14 @@ class CyclicDesign(SupportDesign):
     def __init__(self, epsilon: Epsilon, options: int, sizes: tuple[int, int, int]) -> None:
         """Make the design whose N, r and λ are `sizes`."""
         super().__init__(epsilon, options)
-        self.modulus, self.speaking, shared = sizes
+        self.modulus, self.speaking, self.shared = sizes
         self.encoding = WholeNumber(self.modulus)
         (self.blind,) = ceil_units(*epsilon.ratio, self._blind)
         seeing, by_chance = ONE - self.blind, self.blind * self.speaking
         self.keep = nearest(seeing * self.modulus + by_chance, self.modulus)
         self.lie = nearest(
-            seeing * shared * self.modulus + by_chance * self.speaking, self.speaking * self.modulus
+            seeing * self.shared * self.modulus + by_chance * self.speaking,
+            self.speaking * self.modulus,
         )
 
     @property

@@ -30,7 +30,7 @@ from typing import Any
 import numpy as np
 from numpy.random import Generator
 
-from deniable.server.estimation.amplification import shuffled_delta
+from deniable.server.shuffling.amplification import shuffled_delta
 from deniable.shared.errors import WrongUse
 from deniable.shared.privacy.epsilon import Epsilon
 from deniable.shared.privacy.mechanism import Mechanism

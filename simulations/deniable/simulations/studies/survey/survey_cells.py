@@ -25,7 +25,7 @@ import numpy as np
 from numpy.random import Generator
 
 from deniable.server.estimation import Estimate, estimates
-from deniable.server.estimation.amplification import report_epsilon
+from deniable.server.shuffling.amplification import report_epsilon
 from deniable.shared.survey.kinds.base import Question
 from deniable.shared.survey.questions import parse_question
 from deniable.shared.survey.reader import Reader

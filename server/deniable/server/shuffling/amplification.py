@@ -31,9 +31,11 @@ from collections.abc import Callable
 from functools import lru_cache
 
 import numpy as np
+import numpy.typing as npt
 
-from deniable.server.estimation.statements import Array
 from deniable.shared.privacy.epsilon import BILLION, MAX_EPSILON, Epsilon, decimal_text
+
+Array = npt.NDArray[np.float64]
 
 TAIL = 1e-9  # relative to δ: probability of C omitted on either side, and added to δ
 PRECISION = 1e-7  # relative error of ε, which is rounded to the private side

@@ -9,7 +9,7 @@ from math import comb
 
 import pytest
 
-from deniable.server.estimation.amplification import (
+from deniable.server.shuffling.amplification import (
     report_epsilon,
     shuffled_delta,
     shuffled_epsilon,
