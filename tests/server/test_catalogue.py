@@ -189,6 +189,13 @@ def test_a_name_refers_to_its_newest_open_survey(here: World) -> None:
     assert here.catalogue.find("app-health").id == spring.id  # none is open, so the newest is found
 
 
+def test_a_mistyped_name_suggests_the_nearest_survey(here: World) -> None:
+    for name in ("app-health", "browser"):
+        here.publish(survey(name=name))
+    with pytest.raises(UnknownSurvey, match=r"'ap-helth'; did you mean app-health\?"):
+        here.catalogue.find("ap-helth")
+
+
 def test_a_survey_is_found_by_six_digits_of_its_id(here: World) -> None:
     asked = here.publish(survey())
     for text in (asked.id, asked.id[:6], asked.id[:20]):

@@ -1,6 +1,7 @@
 """`deniable` command: its verbs, its exit codes, and the install command for a missing extra."""
 
 import argparse
+import io
 import json
 import subprocess
 import sys
@@ -11,8 +12,8 @@ import mpmath
 import pytest
 
 from deniable.shared.cli import command
-from deniable.shared.cli.command import main
-from deniable.shared.cli.verb import Verb
+from deniable.shared.cli.command import find_verbs, main
+from deniable.shared.cli.verb import GREEN, PLAIN, TITLES, Verb, coloured
 from deniable.shared.errors import DeniableError, Refused, WrongUse
 from deniable.shared.privacy import verification
 from deniable.shared.privacy.epsilon import Epsilon
@@ -32,7 +33,7 @@ def verb_that_raises(error: BaseException) -> Verb:
     def fail(_: argparse.Namespace) -> int:
         raise error
 
-    return Verb("try", "for this test", lambda _: None, fail, example="deniable try")
+    return Verb("try", "for this test", lambda _: None, fail, group="ask", example="deniable try")
 
 
 @pytest.mark.parametrize(
@@ -78,7 +79,7 @@ def test_every_part_adds_its_verbs() -> None:
 
 
 def test_help_and_version_work() -> None:
-    assert "verbs" in script().stdout
+    assert "run a server" in script().stdout
     assert script("--version").stdout.startswith("deniable 0.")
     assert script("no-such-verb").returncode == 2
 
@@ -94,12 +95,47 @@ def test_the_package_runs_as_a_module() -> None:
 
 @pytest.mark.parametrize(
     ("wrong", "says"),
-    [("sruvey", "did you mean survey;"), ("result", "did you mean results;"), ("qqqq", "no verb")],
+    [("sruvey", "did you mean survey?"), ("result", "did you mean results?"), ("qqqq", "no verb")],
 )
 def test_a_mistyped_verb_suggests_the_nearest(wrong: str, says: str) -> None:
     done = run(wrong, "list")
     assert done.returncode == 2
     assert says in done.stderr
+
+
+def test_help_lists_each_verb_once_by_its_readers() -> None:
+    shown = run("help").stdout
+    places = [shown.index(f"\n{title}:\n") for title in TITLES.values()]
+    assert places == sorted(places)
+    for verb in find_verbs().values():
+        assert shown.count(f"\n  {verb.name} ") == 1
+        assert shown.index(f"\n{TITLES[verb.group]}:\n") < shown.index(f"\n  {verb.name} ")
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (("survey", "chek"), "there is no ACTION 'chek'; did you mean check?"),
+        (("simulate", "histogramm"), "did you mean histogram?"),
+        (("plan", "--kind", "numbr"), "there is no kind 'numbr'; did you mean number?"),
+        (("plan", "--kind", "zzz"), "choose from bit, choice, number, text, vector"),
+    ],
+)
+def test_a_mistyped_word_suggests_the_nearest(words: tuple[str, ...], says: str) -> None:
+    done = run(*words)
+    assert done.returncode == 2
+    assert says in done.stderr
+
+
+def test_only_a_terminal_gets_colours(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "stdout", terminal := io.StringIO())
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    assert coloured("ok", GREEN) == "ok"
+    monkeypatch.setattr(terminal, "isatty", lambda: True)
+    assert coloured("ok", GREEN) == f"{GREEN}ok{PLAIN}"
+    monkeypatch.setenv("NO_COLOR", "1")
+    assert coloured("ok", GREEN) == "ok"
 
 
 def test_a_shell_completes_verbs_actions_and_options() -> None:

@@ -190,5 +190,6 @@ ANSWER = Verb(
     "answer a survey from a shell, once in each round",
     arguments,
     run,
+    group="app",
     example="deniable answer app-health crashed=no --server https://surveys.example --key KEY",
 )

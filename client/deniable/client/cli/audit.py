@@ -110,6 +110,7 @@ AUDIT = Verb(
     "with --audit, measure a lower limit of the ε that reports reveal",
     arguments,
     run,
+    group="research",
     example="deniable certify --audit --epsilon 1",
     option="audit",
 )

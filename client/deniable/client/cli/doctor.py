@@ -57,5 +57,6 @@ DOCTOR = Verb(
     "diagnose why reports do not arrive",
     arguments,
     run,
+    group="server",
     example="deniable doctor --server https://surveys.example --key KEY --state ./device",
 )

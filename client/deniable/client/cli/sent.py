@@ -27,5 +27,6 @@ SENT = Verb(
     "show the reports of this device, and how much each can reveal",
     arguments,
     run,
+    group="app",
     example="deniable sent --state ./device",
 )

@@ -206,6 +206,7 @@ ARCHIVE = Verb(
     "write the reports of ended rounds to files, in random order",
     archive_arguments,
     run_archive,
+    group="server",
     example="deniable archive --data ./data --to ./archive",
 )
 RECOUNT = Verb(
@@ -213,6 +214,7 @@ RECOUNT = Verb(
     "count archived rounds again, here or on a cluster",
     recount_arguments,
     run_recount,
+    group="server",
     example="deniable recount ./archive --on dask",
 )
 BACKUP = Verb(
@@ -220,6 +222,7 @@ BACKUP = Verb(
     "copy the store to a file, even while a server runs",
     backup_arguments,
     run_backup,
+    group="server",
     example="deniable backup --data ./data --to backup.sqlite3",
 )
 RESTORE = Verb(
@@ -227,5 +230,6 @@ RESTORE = Verb(
     "create a data folder from a backup",
     restore_arguments,
     run_restore,
+    group="server",
     example="deniable restore backup.sqlite3 --data ./restored",
 )

@@ -194,6 +194,7 @@ KEYS = Verb(
     "create, list, enrol and retire keys",
     keys_arguments,
     run_keys,
+    group="server",
     example="deniable keys new signing-key.pem",
 )
 TOKEN = Verb(
@@ -201,5 +202,6 @@ TOKEN = Verb(
     "create, list and revoke tokens",
     token_arguments,
     run_token,
+    group="server",
     example="deniable token create --role analyst --data ./data",
 )

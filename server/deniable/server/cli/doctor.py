@@ -167,5 +167,6 @@ DOCTOR = Verb(
     arguments,
     run,
     option="data",
+    group="server",
     example="deniable doctor --data ./data",
 )

@@ -102,5 +102,6 @@ PLAN = Verb(
     "plan the margin of error, or the number of people needed",
     _arguments,
     _run,
+    group="ask",
     example="deniable plan --kind bit --epsilon 1 --people 20000",
 )

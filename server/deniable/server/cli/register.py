@@ -94,5 +94,6 @@ REGISTER = Verb(
     "show and check the public register of surveys",
     arguments,
     run,
+    group="server",
     example="deniable register --data ./data --check",
 )

@@ -95,5 +95,6 @@ RESULTS = Verb(
     "show a survey's estimates with their intervals",
     arguments,
     run,
+    group="ask",
     example="deniable results app-health --data ./data",
 )

@@ -259,6 +259,7 @@ SERVE = Verb(
     "run the aggregation server",
     serve_arguments,
     run_serve,
+    group="server",
     example="deniable serve --data ./data --port 8000",
 )
 RELAY = Verb(
@@ -266,5 +267,6 @@ RELAY = Verb(
     "forward sealed reports in shuffled batches, without addresses",
     relay_arguments,
     run_relay,
+    group="server",
     example="deniable relay --to https://stats.example.org --data ./held",
 )

@@ -328,5 +328,6 @@ SURVEY = Verb(
     "write, check, publish, list, show, close and delete surveys",
     arguments,
     run,
+    group="ask",
     example="deniable survey publish app-health.toml --data ./data",
 )

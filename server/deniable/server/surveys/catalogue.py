@@ -93,6 +93,8 @@ class Catalogue:
             if _BEGINNING.fullmatch(text):
                 contents.refuse_damaged(text)
             problem = f"no survey matches {text[:80]!r}"
+            if near := _nearest(text, contents.by_name):
+                raise UnknownSurvey(f"{problem}; did you mean {near}?")
         raise UnknownSurvey(f"{problem}; {_names(contents.by_name)}")
 
     def to_close(self, text: str) -> PublishedSurvey:
@@ -270,6 +272,12 @@ def _published(row: SurveyRow, parsed: Mapping[str, Survey]) -> PublishedSurvey:
         row.check_signed()
         survey = parse_document(row.document)
     return PublishedSurvey(**vars(row), survey=survey)
+
+
+def _nearest(text: str, names: Iterable[str]) -> str | None:
+    from difflib import get_close_matches  # rarely needed
+
+    return next(iter(get_close_matches(text[:80], names, 1)), None)
 
 
 def _names(by_name: Mapping[str, Sequence[PublishedSurvey]]) -> str:

@@ -152,5 +152,6 @@ CERTIFY = Verb(
     "prove every mechanism's ε by exact arithmetic",
     _certify_arguments,
     _certify,
+    group="research",
     example="deniable certify --kind bit --epsilon 1 --json",
 )

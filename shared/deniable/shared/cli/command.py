@@ -10,13 +10,13 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Container, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from deniable.shared.cli.verb import Verb
+from deniable.shared.cli.verb import TITLES, Verb
 from deniable.shared.errors import DeniableError, Refused
 
 GROUP = "deniable.verbs"
@@ -55,20 +55,22 @@ def make_parser(
     verbs: Mapping[str, Verb], words: Container[str] | None = None
 ) -> argparse.ArgumentParser:
     """Return the parser. Given `words`, add arguments only for the verbs among them."""
-    parser = argparse.ArgumentParser(
+    parser = Parser(
         prog="deniable",
+        usage="deniable [-h] [--version] VERB ...",
         description="Ask a crowd anything; hold nobody's answer.",
-        epilog="`deniable help VERB` explains a verb.",
+        epilog=_grouped(verbs),
+        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("--version", action=_Version, nargs=0, help="print the version and exit")
-    commands = parser.add_subparsers(dest="verb", metavar="VERB", title="verbs")
+    commands = parser.add_subparsers(
+        prog="deniable", dest="verb", metavar="VERB", help=argparse.SUPPRESS
+    )
     for name in sorted(verbs):
-        parts = (verbs[name], *verbs[name].also)
-        summary = "; ".join(verb.summary for verb in parts)
+        parts, summary = (verbs[name], *verbs[name].also), _summary(verbs[name])
         conflicts = "resolve" if len(parts) > 1 else "error"  # several parts add --json
         command = commands.add_parser(
             name,
-            help=summary,
             description=summary,
             conflict_handler=conflicts,
             formatter_class=argparse.RawDescriptionHelpFormatter,
@@ -80,6 +82,41 @@ def make_parser(
         examples = "\n".join(["for example:", *(f"  {verb.example}" for verb in parts)])
         command.epilog = "\n\n".join(filter(None, [command.epilog, examples]))
     return parser
+
+
+def _grouped(verbs: Mapping[str, Verb]) -> str:
+    """List the verbs by the readers who need them."""
+    width = max(map(len, verbs), default=0)
+    lines = list[str]()
+    for group, title in TITLES.items():
+        named = [verb for name, verb in sorted(verbs.items()) if verb.group == group]
+        lines += [f"{title}:", *(f"  {verb.name:{width}}  {_summary(verb)}" for verb in named), ""]
+    return "\n".join([*lines, "`deniable help VERB` explains a verb."])
+
+
+def _summary(verb: Verb) -> str:
+    return "; ".join(part.summary for part in (verb, *verb.also))
+
+
+class Parser(argparse.ArgumentParser):
+    """Parser that suggests the nearest of the possible words for a mistyped one."""
+
+    def _check_value(self, action: argparse.Action, value: Any) -> None:  # Any: as in argparse
+        if action.choices is not None and value not in action.choices:
+            named = action.metavar or action.dest
+            raise argparse.ArgumentError(
+                action, _no_such(f"{named} {value!r}", value, action.choices)
+            )
+
+
+def _no_such(what: str, word: str, known: Iterable[object]) -> str:
+    """Say that a word is unknown, with the nearest known one, or all of a few."""
+    from difflib import get_close_matches
+
+    words = sorted(map(str, known))
+    if near := get_close_matches(str(word), words, 1):
+        return f"there is no {what[:60]}; did you mean {near[0]}?"
+    return f"there is no {what[:60]}; choose from {', '.join(words)}"
 
 
 class EntryPoint(NamedTuple):
@@ -123,11 +160,7 @@ def _checked_words(
     if words[:1] == ["help"]:
         words = [*words[1:], "--help"]
     if words and not words[0].startswith("-") and words[0] not in verbs:
-        from difflib import get_close_matches
-
-        near = get_close_matches(words[0], verbs, 1)
-        meant = f"; did you mean {near[0]}" if near else ""
-        parser.error(f"there is no verb {words[0][:40]!r}{meant}; `deniable --help` lists them")
+        parser.error(_no_such(f"verb {words[0]!r}", words[0], verbs))
     return words
 
 

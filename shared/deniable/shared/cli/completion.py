@@ -66,5 +66,6 @@ COMPLETION = Verb(
     "print a completion script for bash or zsh",
     _arguments,
     _run,
+    group="start",
     example="source <(deniable completion bash)",
 )

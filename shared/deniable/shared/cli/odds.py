@@ -66,5 +66,6 @@ ODDS = Verb(
     "explain an ε: what it means for one person",
     _arguments,
     _run,
+    group="ask",
     example="deniable odds 0.5 1 2",
 )

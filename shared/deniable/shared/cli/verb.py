@@ -3,13 +3,23 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
 from argparse import ArgumentParser, Namespace
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import KW_ONLY, asdict, dataclass
-from typing import TypeVar
+from typing import Literal, TypeVar
 
 Item = TypeVar("Item")
+Group = Literal["start", "ask", "app", "server", "research"]
+TITLES: Mapping[Group, str] = {  # in the order of `deniable help`
+    "start": "start here",
+    "ask": "ask people, and read the results",
+    "app": "build an app that answers",
+    "server": "run a server or a relay",
+    "research": "prove and simulate",
+}
+RED, GREEN, PLAIN = "\033[31m", "\033[32m", "\033[0m"
 
 
 @dataclass(frozen=True)
@@ -24,6 +34,7 @@ class Verb:
     arguments: Callable[[ArgumentParser], None]
     run: Callable[[Namespace], int]
     _: KW_ONLY
+    group: Group  # the readers who need it, for `deniable help`
     example: str  # a command line that works as printed
     option: str | None = None  # selects this verb if several parts have a verb of the same name
     also: tuple[Verb, ...] = ()  # other parts' verbs of the same name
@@ -59,6 +70,12 @@ def show(args: Namespace, document: object, lines: Iterable[str]) -> int:
     return 0
 
 
+def coloured(text: str, colour: str) -> str:
+    """Return the text in a colour if the output is a terminal that shows colours."""
+    plain = not sys.stdout.isatty() or os.environ.get("TERM") == "dumb"
+    return text if plain or os.environ.get("NO_COLOR") else f"{colour}{text}{PLAIN}"
+
+
 def with_progress(items: Iterable[Item], noun: str) -> Iterator[Item]:
     """Yield the items, and count them on standard error if it is a terminal."""
     for number, item in enumerate(items, 1):
@@ -79,5 +96,6 @@ def show_findings(findings: Iterable[Finding], args: Namespace) -> int:
 
 
 def _finding_lines(finding: Finding) -> list[str]:
-    line = f"{'ok   ' if finding.well else 'FAULT'}  {finding.check}: {finding.says}"
+    mark = coloured("ok   ", GREEN) if finding.well else coloured("FAULT", RED)
+    line = f"{mark}  {finding.check}: {finding.says}"
     return [line, f"       {finding.cure}"] if finding.cure else [line]

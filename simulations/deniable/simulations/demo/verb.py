@@ -53,5 +53,6 @@ DEMO = Verb(
     "server, survey and simulated people: truth next to estimate",
     _arguments,
     _run,
+    group="start",
     example="deniable demo --people 20000",
 )

@@ -139,5 +139,6 @@ SIMULATE = Verb(
     "simulate what privacy costs before you ask anyone",
     add_arguments,
     simulate,
+    group="research",
     example="deniable simulate bit --out bit",
 )
