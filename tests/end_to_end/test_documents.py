@@ -26,6 +26,7 @@ ALL = [block for document in documents() for block in blocks(document)]
 HERE = "tests/end_to_end/test_documents.py"
 RECIPES = "tests/client/test_recipes.py"
 SHOWN = "tests/server/test_shown_commands.py"
+DEPLOYED = "tests/end_to_end/test_deploying.py"
 # The test that runs the blocks of each section.
 RUN = {
     ("README.md", "The tour: one survey in a minute"): "tests/end_to_end/test_readme_tour.py",
@@ -50,6 +51,9 @@ RUN = {
     ("server/README.md", "Ask an open question"): SHOWN,
     ("server/README.md", "Reading results"): "tests/server/test_analysis.py",
     ("server/README.md", "HTTP"): SHOWN,
+    ("server/DEPLOYING.md", "A service"): DEPLOYED,
+    ("server/DEPLOYING.md", "A proxy"): DEPLOYED,
+    ("server/DEPLOYING.md", "A proxy for the dashboard"): DEPLOYED,
     ("server/DEPLOYING.md", "A relay"): SHOWN,
     ("server/DEPLOYING.md", "Limits on forged reports"): SHOWN,
     ("server/DEPLOYING.md", "Backups"): SHOWN,
@@ -69,13 +73,10 @@ NOT_RUN = {
     ("README.md", "deniable"): "clones; .ci/run does it from the tag, and test_demo the demo",
     ("README.md", "How an answer travels"): "a drawing",
     ("client/README.md", "The client: ask your users, keep nobody's answer"): "pip installs",
-    ("server/DEPLOYING.md", "A service"): "systemd; its command is held to its options",
     ("server/DEPLOYING.md", "Docker"): "no Docker here; its commands are held to their options",
     ("server/DEPLOYING.md", "Several nodes on PostgreSQL"): "a database server's own tools",
     ("server/DEPLOYING.md", "What the database reveals about arrival times"): "its settings",
     ("server/DEPLOYING.md", "PostgreSQL backups"): "run by tests/server/test_postgres.py",
-    ("server/DEPLOYING.md", "A proxy"): "nginx",
-    ("server/DEPLOYING.md", "A proxy for the dashboard"): "nginx",
     ("server/README.md", "How it fits together"): "a drawing",
     ("shared/ARCHITECTURE.md", "The path of an answer"): "a drawing",
     ("shared/ARCHITECTURE.md", "The path of a page"): "a drawing",
@@ -91,6 +92,7 @@ SEVERAL = {
     ("README.md", "The tour: one survey in a minute"): 5,
     ("client/README.md", "Ten lines"): 3,
     ("client/README.md", "A federated mean"): 2,
+    ("server/DEPLOYING.md", "A service"): 2,
     ("server/DEPLOYING.md", "Docker"): 2,
     ("server/DEPLOYING.md", "Tokens and keys"): 2,
     ("simulations/README.md", "In Python"): 3,
