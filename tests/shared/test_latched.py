@@ -102,7 +102,7 @@ def test_promises_count_each_draw_of_noise_once() -> None:
 def test_the_survey_states_how_latched_reports_link_rounds() -> None:
     """Many installs send the same bit, but a vector's seed or a text's buckets can be unique."""
     assert "at most 2 different ones are possible" in repeated(latched())[-1]
-    text = question("word", "text", "2", length=8)
+    text = question("word", "text", "2", length=8, mechanism="grouped-subset-selection")
     for asked, bits in ((vector(10), 64), (text, 1_000)):
         settings = survey_text(asked, repeat="latched", repeat_rounds=2)
         said = repeated(parse_toml(settings))[-1]

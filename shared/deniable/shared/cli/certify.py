@@ -27,7 +27,7 @@ def _certify_arguments(parser: ArgumentParser) -> None:
     parser.add_argument(
         "--mechanism",
         metavar="NAME",
-        help="default: the mechanism with the least error; or package.module:Class for your own",
+        help="default: the usual mechanism; or package.module:Class for your own",
     )
     parser.add_argument("--epsilon", metavar="E", default="1", help="decimal text, 0 < E <= 20")
     for option in _size_options():

@@ -31,7 +31,7 @@ MAX_PAIR_CELLS = 1_024  # limit on the product of the two questions' cells
 
 
 def parse_question(reader: Reader, usual: Over | None = "first") -> Question:
-    """Parse a question's table; defaults are chosen for the least error.
+    """Parse a question's table; `usual_mechanism` chooses the defaults.
 
     `usual` is the default of `over`; None stands for that of the question's kind.
     """

@@ -1,4 +1,4 @@
-"""All mechanisms, and the choice of the one with the least predicted error.
+"""All mechanisms, and the choice of the usual one.
 
 To add a mechanism, write its file and add a line to DESIGNS, TABLES or VECTORS. `certify`, the
 defaults, the contract tests, the simulator and the checks of the documents find it here. Texts use
@@ -35,7 +35,7 @@ __all__ = [
     "Ternary", "Unary",
 ]  # fmt: skip
 
-# Where errors are equal, the first mechanism is used, because its report is shorter.
+MORE_VARIANCE, MORE_LEVERAGE, MORE_CELLS = 1.02, 1.1, 10
 DESIGNS: list[type[SupportDesign]] = [
     RandomizedResponse, KRandomizedResponse, SubsetSelection, Unary, ProjectiveGeometry,
 ]  # fmt: skip
@@ -58,22 +58,22 @@ def mechanisms(kind: str | None = None) -> dict[str, type[Mechanism]]:
 def support_design(
     kind: str, epsilon: Epsilon, options: int | None = None, name: str | None = None
 ) -> SupportDesign:
-    """Return the named design, or the one with the least sum of squared errors."""
-    return least_error([made for made in DESIGNS if made.kind == kind], epsilon, options, name)
+    """Return the named design, or the usual one for this many options."""
+    return usual_mechanism([made for made in DESIGNS if made.kind == kind], epsilon, options, name)
 
 
 def number_table(
     epsilon: Epsilon, steps: int | None = None, name: str | None = None
 ) -> NumberTable:
-    """Return the named table on this grid, or the one of least variance for the worst answer."""
-    return least_error(TABLES, epsilon, steps, name)
+    """Return the named table on this grid, or the usual one."""
+    return usual_mechanism(TABLES, epsilon, steps, name)
 
 
 def mechanism(
     kind: str, epsilon: Epsilon, size: int | None = None, name: str | None = None
 ) -> Mechanism:
     """Return the mechanism that a question of this kind would have."""
-    return least_error(list(mechanisms(kind).values()), epsilon, size, name)
+    return usual_mechanism(list(mechanisms(kind).values()), epsilon, size, name)
 
 
 def sizes(kind: str, name: str | None = None) -> tuple[int, int]:
@@ -82,10 +82,14 @@ def sizes(kind: str, name: str | None = None) -> tuple[int, int]:
     return min(made.sizes[0] for made in named), max(made.sizes[-1] for made in named)
 
 
-def least_error(
+def usual_mechanism(
     listed: Sequence[type[Kept]], epsilon: Epsilon, size: int | None, name: str | None
 ) -> Kept:
-    """Return the named mechanism, or the one with the least error; callers check name and size."""
+    """Return the named mechanism, or the usual one; callers check name and size.
+
+    The usual mechanism has the shortest report of all whose variance is within 2 % of the least,
+    whose leverage is within 10 % of that mechanism's, and whose tally is at most ten times as long.
+    """
     fitting = [
         made(epsilon, made.best_size(epsilon) if size is None else size)
         for made in listed
@@ -94,7 +98,19 @@ def least_error(
     ]
     if not fitting:
         raise ValueError(f"no mechanism {name or 'without a name'} takes size {size}")
-    errors = [mechanism.predicted_error(1) for mechanism in fitting]
-    equal = min(errors) * (1 + 1e-9)
-    pairs = zip(fitting, errors, strict=True)
-    return next(mechanism for mechanism, error in pairs if error <= equal)
+    best = min(fitting, key=_error)
+    close = [
+        one
+        for one in fitting
+        if _error(one) ** 2 <= MORE_VARIANCE * _error(best) ** 2
+        and one.leverage <= MORE_LEVERAGE * best.leverage
+        and one.cells <= MORE_CELLS * best.cells
+    ]
+    shortest = min(one.payload_size for one in close)
+    short = [one for one in close if one.payload_size == shortest]
+    equal = min(map(_error, short)) * (1 + 1e-9)  # where errors are equal, the first one
+    return next(one for one in short if _error(one) <= equal)
+
+
+def _error(mechanism: Mechanism) -> float:
+    return mechanism.predicted_error(1)

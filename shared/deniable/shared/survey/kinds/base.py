@@ -91,7 +91,7 @@ class Question(ABC):
     @classmethod
     @abstractmethod
     def parse(cls, reader: Reader, name: str, epsilon: Epsilon) -> Self:
-        """Read the question's part of a document; choose omitted values for the least error."""
+        """Read the question's part of a document; choose omitted values."""
 
     @abstractmethod
     def fields(self) -> dict[str, Any]:  # Any: JSON

@@ -22,7 +22,7 @@ from typing import Any, Self
 
 from deniable.shared.privacy.epsilon import Epsilon
 from deniable.shared.privacy.families.group_design import GroupedDesign, Options
-from deniable.shared.privacy.mechanisms import GROUPED, least_error, sizes
+from deniable.shared.privacy.mechanisms import GROUPED, sizes, usual_mechanism
 from deniable.shared.survey.kinds.base import PlanField, Question, mechanism_name
 from deniable.shared.survey.reader import Reader
 
@@ -96,7 +96,7 @@ class Text(Question):
         buckets = _buckets(reader, mechanism)
         salt = reader.text("salt", "write any text") if "salt" in reader else name
         groups = Beginnings(salt, length, buckets).groups
-        design = type(least_error(GROUPED, epsilon, buckets, mechanism))
+        design = type(usual_mechanism(GROUPED, epsilon, buckets, mechanism))
         return cls(name, design(epsilon, buckets, groups, FINAL), length, salt)
 
     def fields(self) -> dict[str, Any]:

@@ -12,7 +12,7 @@ from typing import Any, Self
 
 from deniable.shared.privacy.epsilon import ONE, Epsilon
 from deniable.shared.privacy.families.vector_design import AXIS, Placed, VectorDesign
-from deniable.shared.privacy.mechanisms import VECTORS, least_error, sizes
+from deniable.shared.privacy.mechanisms import VECTORS, sizes, usual_mechanism
 from deniable.shared.survey.kinds.base import PlanField, Question, mechanism_name
 from deniable.shared.survey.kinds.number import is_number
 from deniable.shared.survey.reader import Reader
@@ -42,7 +42,7 @@ class Vector(Question):
         if not least <= dimension <= most:
             raise reader.error("dimension", f"a vector has {least} to {most} coordinates")
         if "integers" not in reader:
-            return cls(name, least_error(VECTORS, epsilon, dimension, mechanism))
+            return cls(name, usual_mechanism(VECTORS, epsilon, dimension, mechanism))
         named = next(design for design in VECTORS if mechanism in (None, design.name))
         integers = reader.integers("integers", "leave them out")
         try:
