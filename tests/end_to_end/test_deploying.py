@@ -34,9 +34,9 @@ def test_the_unit_is_valid_and_isolates_the_server(tmp_path: Path) -> None:
     (unit,) = blocks("A service", "ini")
     file = tmp_path / "deniable.service"
     file.write_text(unit.replace("/opt/deniable/bin/deniable", "/bin/true"))
-    checked = subprocess.run([SYSTEMD or "", "verify", file], capture_output=True, text=True)
+    checked = subprocess.run([SYSTEMD or "", "verify", str(file)], capture_output=True, text=True)
     assert (checked.returncode, checked.stderr) == (0, "")
-    command = [SYSTEMD or "", "security", "--offline=true", file]
+    command = [SYSTEMD or "", "security", "--offline=true", str(file)]
     scored = subprocess.run(command, capture_output=True, text=True, check=True).stdout
     score = re.search(r"exposure level for \S+: ([0-9.]+)", scored)
     assert score is not None
@@ -51,7 +51,7 @@ def test_nginx_accepts_the_configuration(section: str, tmp_path: Path) -> None:
     shown = re.sub(r"/etc/letsencrypt/\S+/(fullchain|privkey)\.pem", str(certificate), shown)
     file = tmp_path / "nginx.conf"
     file.write_text(ONLY_HTTP.format(tmp_path, shown))
-    command = [NGINX or "", "-t", "-p", tmp_path, "-c", file]
+    command = [NGINX or "", "-t", "-p", str(tmp_path), "-c", str(file)]
     checked = subprocess.run(command, capture_output=True, text=True)
     assert checked.returncode == 0, checked.stderr
 
