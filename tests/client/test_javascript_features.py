@@ -641,9 +641,9 @@ def sealed(script: Script) -> None:
 
 
 def test_only_sealed_reports_go_through_a_relay(script: Script, relay: Script, run: Run) -> None:
-    """The list comes from the server, whose operator cannot make the client send past the relay."""
-    sealed(script)
-    script.publish(document("plain", questions=bit("crashed", "0.5")))
+    """The list comes from the relay, too, so the server never sees this device's address."""
+    sealed(relay)
+    relay.publish(document("plain", questions=bit("crashed", "0.5")))
     lines = run(f"""
         client = made({{ relay: "{relay.url}" }});
         await client.consent(true);
@@ -654,12 +654,13 @@ def test_only_sealed_reports_go_through_a_relay(script: Script, relay: Script, r
     assert (lines[0], lines[1]["status"], lines[2]) == ("queued", "refused", 0)
     assert lines[1]["detail"] == "the survey is not sealed, and this client sends through a relay"
     assert ([dict(post.headers)["Content-Type"] for post in relay.posts]) == [SEALED_TYPE]
-    assert (relay.gets, script.posts) == ([], [])
+    assert {get.path for get in relay.gets} == {"/v1/surveys"}
+    assert (script.gets, script.posts) == ([], [])
 
 
 def test_an_unavailable_relay_is_never_bypassed(script: Script, relay: Script, run: Run) -> None:
     """Sent directly, the report would reveal this device's address."""
-    sealed(script)
+    sealed(relay)
     relay.always = LATER
     lines = run(f"""
         client = made({{ relay: "{relay.url}" }});
@@ -667,14 +668,14 @@ def test_an_unavailable_relay_is_never_bypassed(script: Script, relay: Script, r
         tell([await answer({{ crashed: true }}), await client.flush(0.5)]);
     """)
     assert lines == [["queued", 1]]
-    assert (len(relay.posts), script.posts) == (1, [])
+    assert (len(relay.posts), script.gets, script.posts) == (1, [], [])
 
 
 @pytest.mark.parametrize("body", [b"", b"[]", b'{"held": "1"}', b'{"held": 2}', b"<html>"])
 def test_only_a_reply_of_the_relay_settles_a_report(
     script: Script, relay: Script, run: Run, body: bytes
 ) -> None:
-    sealed(script)
+    sealed(relay)
     relay.always = Answer(202, body)
     lines = run(f"""
         client = made({{ relay: "{relay.url}" }});

@@ -172,6 +172,10 @@ CHECK_FAULTS: dict[str, tuple[str, Fault]] = {
         "sealed_reports_leave_through_the_relay_only",
         Fault("outbox.js", "isSealed(bytes) && this.#relay || this.#server", "this.#server"),
     ),
+    "asks_the_server_past_the_relay": (
+        "sealed_reports_leave_through_the_relay_only",
+        Fault("client.js", "through ?? address", "address"),
+    ),
     "follows_redirects": (
         "redirects_are_not_followed",
         Fault("node-transport.js", "return await reply(", FOLLOW),

@@ -84,14 +84,16 @@ def sealed_reports_leave_through_the_relay_only(stage: Stage) -> None:
     published(stage, name="plain")
     with serving() as relay:
         relay.always = Answer(202, b'{"held": 1}')
-        stage.relay = relay.url
+        relay.surveys, stage.relay = stage.script.surveys, relay.url
         stage.start()
         queued(stage)
         same("a survey that is not sealed", stage.answer("plain", **ANSWERS), "refused")
         same("reports that wait", stage.flush(), 0)
         asked = [(request.method, request.path) for request in relay.requests]
-    same("requests to the relay", asked, [("POST", "/v1/envelopes")])
-    same("reports past the relay", len(stage.script.posts), 0)
+    expected = [("GET", "/v1/surveys"), ("POST", "/v1/envelopes")]
+    same("requests to the relay", sorted(set(asked)), expected)
+    same("envelopes", asked.count(expected[1]), 1)
+    same("requests past the relay", len(stage.script.requests), 0)
 
 
 @check("over", "over")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gzip
 import json
 import os
 import shutil
@@ -18,18 +19,21 @@ from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
+import requests
 
 from deniable.server.disk import sync
 from deniable.server.http import front
-from deniable.server.relay import forwarder, held_batches
+from deniable.server.relay import forwarder, held_batches, survey_list
 from deniable.server.relay.forwarder import Forwarder, Settings, bodies
 from deniable.server.relay.held_batches import Full, Holding
 from deniable.server.relay.relay_process import RelayFront
+from deniable.server.relay.survey_list import FRESH_SECONDS, USABLE_SECONDS, SurveyList
 from deniable.shared.envelope import Envelope
 from deniable.shared.sealed_envelope import SEALED_TYPE, SealedEnvelope, parse_sealed, seal
 from tests.client.scripted import Answer, Script
 from tests.client.scripted import serving as scripted
 from tests.command import run_alone
+from tests.eventually import PATIENCE
 from tests.server.relays import relaying
 from tests.server.world import Hands, Server
 from tests.shared.test_sealing import PUBLIC
@@ -374,7 +378,8 @@ def test_anything_but_one_sealed_envelope_is_refused(
 
 
 def test_a_relay_serves_no_other_address(relay: Server) -> None:
-    assert ask(relay, "GET", "/v1/surveys")[0] == 404
+    for path in ("/v1/register", "/v1/surveys/app-health", "/public/app-health", "/metrics"):
+        assert ask(relay, "GET", path)[0] == 404
     assert ask(relay, "GET", "/v1/envelopes")[0] == 405
 
 
@@ -408,6 +413,10 @@ class Arriving:
         self.status = status
 
 
+def relay_of(held: Holding) -> RelayFront:
+    return RelayFront(held, SurveyList("http://127.0.0.1:9"))
+
+
 def played_to(relay: RelayFront, *requests: Arriving) -> list[int]:
     headers = {"content-type": SEALED_TYPE}
     scope = cast(Any, SimpleNamespace(method="POST", path="/v1/envelopes", headers=headers))
@@ -426,7 +435,10 @@ def test_an_endless_body_times_out(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     held = Holding(tmp_path / "held", MIB)
     endless = Arriving([sealed(1)[0].pack()[:40]], stuck=True)
     chunks = Arriving([bytes(MIB // 4)] * 5)
-    assert played_to(RelayFront(held), endless, chunks) == [408, 413]
+    assert played_to(relay_of(held), endless, chunks) == [
+        408,
+        413,
+    ]
     assert held.gathered == 0
 
 
@@ -443,7 +455,7 @@ def test_simultaneous_envelopes_are_written_together(
 
     monkeypatch.setattr(held, "keep", slow)
     requests = [Arriving([envelope.pack()]) for envelope in sealed(30)]
-    assert played_to(RelayFront(held), *requests) == [202] * 30
+    assert played_to(relay_of(held), *requests) == [202] * 30
     assert sum(groups) == 30
     assert len(groups) <= 2
 
@@ -462,7 +474,7 @@ def test_bodies_waiting_for_a_slow_disk_count_towards_the_memory_limit(
         keep(envelopes)
 
     monkeypatch.setattr(held, "keep", slow)
-    relay = RelayFront(held)
+    relay = relay_of(held)
     for _ in range(2):  # refused and accepted bodies both free their memory
         assert Counter(played_to(relay, *(Arriving([envelope.pack()]) for envelope in some))) == {
             202: 10,
@@ -481,7 +493,7 @@ def test_a_failing_disk_is_reported_and_nothing_is_acknowledged(
 
     monkeypatch.setattr(os, "fsync", fail)
     requests = [Arriving([envelope.pack()]) for envelope in sealed(3)]
-    assert played_to(RelayFront(held), *requests) == [503] * 3
+    assert played_to(relay_of(held), *requests) == [503] * 3
     monkeypatch.undo()
     assert (held.gathered, list((tmp_path / "held/gathering").iterdir())) == (0, [])
 
@@ -506,3 +518,66 @@ def test_a_folder_belongs_to_one_relay(relay: Server, tmp_path: Path) -> None:
     with relaying(tmp_path, "http://127.0.0.1:9"):
         said = run_alone(*base, "--data", tmp_path / "held")
         assert (said.returncode, "another server is using" in said.stderr) == (3, True)
+
+
+# The list of surveys
+
+
+@pytest.mark.parametrize("compressed", [False, True])
+def test_a_relay_serves_the_list_of_its_aggregator(
+    played: Played, tmp_path: Path, compressed: bool
+) -> None:
+    """Many devices ask; the aggregator is asked once, and sees nothing of them."""
+    listed = b'{"surveys": []}'
+    content = gzip.compress(listed) if compressed else listed
+    headers = {"Content-Encoding": "gzip"} if compressed else {}
+    played.script.list_reply = Answer(body=content, headers=headers)
+    with relaying(tmp_path, played.script.url) as relay:
+        for accepted in ("gzip", "identity"):
+            reply = requests.get(
+                f"{relay.url}/v1/surveys",
+                headers={"Accept-Encoding": accepted, "X-Device": "secret"},
+                timeout=PATIENCE,
+            )
+            assert (reply.status_code, reply.content) == (200, listed)
+            assert reply.headers.get("Content-Encoding") == ("gzip" if accepted == "gzip" else None)
+            assert reply.headers["Access-Control-Allow-Origin"] == "*"
+    assert [get.path for get in played.script.gets] == ["/v1/surveys"]
+    assert "secret" not in str(played.script.gets[0].headers)
+
+
+def test_a_list_is_kept_for_a_minute_and_for_an_hour_without_an_aggregator(played: Played) -> None:
+    clock = played.clock
+    surveys = SurveyList(played.script.url, clock.seconds)
+    played.script.list_reply = Answer(body=b"first")
+    assert plain(surveys) == b"first"
+    played.script.list_reply = Answer(body=b"second")
+    clock.pass_(seconds=FRESH_SECONDS - 1)
+    assert plain(surveys) == b"first"
+    clock.pass_(seconds=1)
+    assert plain(surveys) == b"second"
+    for broken in (Answer(503), Answer(302, headers={"Location": "http://127.0.0.1:9/"})):
+        played.script.list_reply = broken
+        clock.pass_(seconds=FRESH_SECONDS)
+        assert plain(surveys) == b"second"
+    clock.pass_(seconds=USABLE_SECONDS)
+    assert plain(surveys) is None
+
+
+@pytest.mark.parametrize(
+    "body",
+    [b"not gzip", gzip.compress(bytes(2_000)), gzip.compress(b"cut off")[:-4]],
+    ids=["no gzip", "too long", "cut off"],
+)
+def test_an_unusable_list_is_not_served(
+    played: Played, body: bytes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A few compressed bytes could take gigabytes of memory."""
+    monkeypatch.setattr(survey_list, "MAX_LIST_BYTES", 1_000)
+    played.script.list_reply = Answer(body=body, headers={"Content-Encoding": "gzip"})
+    assert plain(SurveyList(played.script.url, played.clock.seconds)) is None
+
+
+def plain(surveys: SurveyList) -> bytes | None:
+    listed = surveys.get()
+    return None if listed is None else listed.plain

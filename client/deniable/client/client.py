@@ -50,8 +50,8 @@ class Client(Person):
     ca           a file of certificates that replaces the usual authorities
     proxy        an HTTP proxy that opens a tunnel
     timeout      seconds for one whole exchange
-    relay        the address for sealed reports, and for nothing else; a survey that is not sealed
-                 is then refused
+    relay        the address for sealed reports and the list of surveys, so that the server never
+                 sees an address; a survey that is not sealed is then refused
     allow_ci     answer also in continuous integration, whose runs are not people
     labels       public properties, like {"version": "3.0.1"}; never set one from an answer
 
@@ -97,7 +97,7 @@ class Client(Person):
         settings = Settings(
             server, policy, now, monotonic, draw, timeout, send_within, relay is not None
         )
-        self._surveys = Surveys(settings, folder, direct)
+        self._surveys = Surveys(settings, folder, relayed or direct)
         self._uploader = Uploader(settings, folder, direct, relayed)
         pipeline = AnswerPipeline(settings, folder, self._surveys)
         self._draw, self._described = draw, dict[str, Found]()

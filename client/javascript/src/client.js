@@ -33,7 +33,7 @@ export class Client extends Person {
    * @param {string} server
    * @param {{policy: import("./policy.js").Policy, storage: import("./ledger.js").Storage, now?: () => number, draw?: import("./mechanisms.js").Draw, sendWithin?: number, relay?: string, allowCi?: boolean, labels?: Record<string, string>, words?: import("./person.js").Words}} options
    *   `sendWithin`: a report is sent at a random moment within this many seconds;
-   *   `relay`: the address for sealed reports, and for nothing else; a survey that is not sealed is then refused;
+   *   `relay`: the address for sealed reports and the list of surveys; a survey that is not sealed is then refused;
    *   `allowCi`: answer also in continuous integration, whose runs are not people;
    *   `labels`: public properties, like { version: "3.0.1" }; never set one from an answer;
    *   `words`: the module "deniable/words", in a service worker, where browsers forbid to load it later
@@ -61,7 +61,7 @@ export class Client extends Person {
     const unwritten = /** @type {Set<string>} */ (new Set());
     const held = () => unwritten.size > 0 || isOverruled();
     const outbox = new Outbox(address, through, storage, now, 1_000 * sendWithin, consent, held);
-    const surveys = new Surveys(address, policy, storage, now);
+    const surveys = new Surveys(through ?? address, policy, storage, now);
     const core = {
       policy,
       storage,

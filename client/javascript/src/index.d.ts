@@ -69,7 +69,7 @@ export interface ClientOptions {
   storage: Storage;
   /** A report is sent at a random moment within this many seconds; 60 if left out. */
   sendWithin?: number;
-  /** The address for sealed reports, and for nothing else. A survey that is not sealed is then refused. */
+  /** The address for sealed reports and the list of surveys. A survey that is not sealed is then refused. */
   relay?: string;
   /** Answer also in continuous integration, whose runs are not people. */
   allowCi?: boolean;

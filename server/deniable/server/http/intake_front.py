@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import re
 from collections import deque
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -32,9 +31,10 @@ from deniable.server.http.messages import (
     PUBLIC_CACHE,
     UNKNOWN_SURVEY,
     HttpError,
+    accepts_gzip,
 )
 from deniable.server.http.middleware import sender_address
-from deniable.server.http.rate_limit import Pace, WorkShare
+from deniable.server.http.rate_limit import LISTS_PER_SECOND, Pace, WorkShare
 from deniable.server.http.uploads import (
     UNKNOWN_TOKEN,
     Decision,
@@ -63,7 +63,6 @@ MAX_QUERIES_WAITING = 64
 CHEAP_BODY_BYTES = 4_096
 CHEAP_JSON_BYTES = 512  # parsing JSON takes many times longer
 ENVELOPES_AT_A_TIME = 64  # envelopes of a large upload that are processed between two rests
-LISTS_PER_SECOND = 1_000.0
 READINESS_FRESH_SECONDS = 1.0
 READINESS_PATIENCE_SECONDS = 1.0
 MAX_REGISTER_ENTRIES = 1_000  # entries per response
@@ -391,16 +390,6 @@ def is_cheap(sent: Sent) -> bool:
 
 def is_unknown(decision: Decision) -> bool:
     return isinstance(decision, Refusal) and decision.code == "unknown-survey"
-
-
-def accepts_gzip(header: str) -> bool:
-    """Return whether an `Accept-Encoding` header allows gzip.
-
-    >>> accepts_gzip("br, GZIP;q=0.5"), accepts_gzip("gzip;q=0, *"), accepts_gzip("")
-    (True, False, False)
-    """
-    weights = dict(re.findall(r"(gzip|\*)\s*(?:;\s*q=([01](?:\.[0-9]*)?))?", header.lower()))
-    return float(weights.get("gzip", weights.get("*", "0")) or 1) > 0
 
 
 def _authorization(scope: Scope) -> str | None:

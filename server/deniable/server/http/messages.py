@@ -6,6 +6,7 @@ library, because the relay uses it too.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from contextvars import ContextVar
 from http import HTTPStatus
@@ -84,3 +85,13 @@ def problem_headers(error: HttpError) -> Mapping[str, str]:
     if error.status in (429, 503):
         headers["Retry-After"] = str(error.retry_after)
     return headers
+
+
+def accepts_gzip(header: str) -> bool:
+    """Return whether an `Accept-Encoding` header allows gzip.
+
+    >>> accepts_gzip("br, GZIP;q=0.5"), accepts_gzip("gzip;q=0, *"), accepts_gzip("")
+    (True, False, False)
+    """
+    weights = dict(re.findall(r"(gzip|\*)\s*(?:;\s*q=([01](?:\.[0-9]*)?))?", header.lower()))
+    return float(weights.get("gzip", weights.get("*", "0")) or 1) > 0

@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable
 
 REQUESTS_PER_SECOND = 200.0
+LISTS_PER_SECOND = 1_000.0  # lists are bytes from memory
 BURST_REQUESTS = 20
 PATIENCE_SECONDS = 1.0
 REST_PER_WORK = 3.0  # seconds reserved for other requests after each second of costly work

@@ -2,7 +2,8 @@
 
 Its front accepts one sealed envelope per request, and responds once the envelope is on disk. It
 checks only the shape of a body, ignores the sender, and reads no headers except the length and the
-type. Envelopes that arrive at the same time are written together, in random order.
+type. Envelopes that arrive at the same time are written together, in random order. The front also
+serves the aggregator's list of surveys.
 """
 
 from __future__ import annotations
@@ -17,13 +18,21 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from deniable.server.disk import PRIVATE_FOLDER
-from deniable.server.http.front import Exchange, Front, Reply, header_list
-from deniable.server.http.messages import CROSS_ORIGIN, PREFLIGHT, HttpError
+from deniable.server.http.front import READ_METHODS, Exchange, Front, Reply, header_list
+from deniable.server.http.messages import (
+    CROSS_ORIGIN,
+    PREFLIGHT,
+    PUBLIC_CACHE,
+    HttpError,
+    accepts_gzip,
+)
+from deniable.server.http.rate_limit import LISTS_PER_SECOND, Pace
 from deniable.server.process.addresses import Address, claim, take_lock
 from deniable.server.process.logs import logging_config
 from deniable.server.process.supervisor import Role, run_granian, supervise, watch_parent
 from deniable.server.relay.forwarder import Forwarder, Settings
 from deniable.server.relay.held_batches import Full, Holding
+from deniable.server.relay.survey_list import Fetched, SurveyList
 from deniable.shared.errors import DeniableError, InvalidEnvelope
 from deniable.shared.sealed_envelope import (
     HEADER,
@@ -37,10 +46,11 @@ if TYPE_CHECKING:
     from granian.rsgi import Scope
 
 
-ENVELOPES = "/v1/envelopes"
+ENVELOPES, SURVEYS = "/v1/envelopes", "/v1/surveys"
 MAX_BODY_BYTES = HEADER.size + max(LENGTHS)
 MAX_WAITING = 1_024  # envelopes waiting for the disk
 FULL_SECONDS = 600
+NO_LIST = "the relay has no list of surveys now; try again later"
 BUSY = "the relay is overloaded; send the same body again later"
 UNWRITABLE = "the relay cannot write to its disk now"
 
@@ -50,18 +60,22 @@ log = logging.getLogger("deniable.relay")
 class RelayFront(Front):
     max_connections = 900  # less than the usual limit on open files
 
-    def __init__(self, holding: Holding) -> None:
+    def __init__(self, holding: Holding, surveys: SurveyList) -> None:
         super().__init__(MAX_BODY_BYTES)
-        self._holding = holding
-        self._thread = ThreadPoolExecutor(1, "disk")
+        self._holding, self._surveys = holding, surveys
+        self._thread, self._fetcher = ThreadPoolExecutor(1, "disk"), ThreadPoolExecutor(1, "list")
+        self._fetching: asyncio.Future[Fetched | None] | None = None
+        self._pace = Pace(per_second=LISTS_PER_SECOND)
         self._waiting: list[tuple[SealedEnvelope, asyncio.Future[None]]] = []
         self._writing: asyncio.Task[None] | None = None
 
     async def reply(self, scope: Scope, protocol: Exchange) -> Reply:
         if (scope.method, scope.path) == ("GET", "/healthz"):
             return 200, header_list({}), b'{"status":"alive"}'
+        if scope.path == SURVEYS and scope.method in READ_METHODS:
+            return await self._list(scope)
         if scope.path != ENVELOPES:
-            raise HttpError(404, f"this server accepts only POST {ENVELOPES}")
+            raise HttpError(404, f"this server accepts POST {ENVELOPES} and GET {SURVEYS}")
         if scope.method == "OPTIONS":
             return 200, header_list(CROSS_ORIGIN | PREFLIGHT), b""
         if scope.method != "POST":
@@ -78,7 +92,23 @@ class RelayFront(Front):
         return 202, header_list(CROSS_ORIGIN), b'{"held":1}'
 
     def refusal_headers(self, error: HttpError, scope: Scope) -> Mapping[str, str]:  # noqa: ARG002 - as in `Front`
-        return CROSS_ORIGIN if scope.path == ENVELOPES else {}
+        return CROSS_ORIGIN if scope.path in (ENVELOPES, SURVEYS) else {}
+
+    async def _list(self, scope: Scope) -> Reply:
+        """Serve the aggregator's list, which one thread fetches for all requests that wait."""
+        if not await self._pace.has_turn():
+            raise HttpError(503, BUSY)
+        listed = self._surveys.fresh
+        if listed is None:
+            if self._fetching is None or self._fetching.done():
+                self._fetching = self._loop.run_in_executor(self._fetcher, self._surveys.get)
+            listed = await asyncio.shield(self._fetching)
+        if listed is None:
+            raise HttpError(503, NO_LIST)
+        more = {"Cache-Control": PUBLIC_CACHE, **CROSS_ORIGIN, "Vary": "Accept-Encoding"}
+        if accepts_gzip(scope.headers.get("accept-encoding") or ""):
+            return 200, header_list({**more, "Content-Encoding": "gzip"}), listed.compressed
+        return 200, header_list(more), listed.plain
 
     async def _keep(self, envelope: SealedEnvelope) -> None:
         """Write an envelope to disk, together with all others that have arrived meanwhile."""
@@ -142,4 +172,4 @@ def load(settings: Settings, parent: int) -> RelayFront:
     forwarder = Forwarder(holding, settings)
     forwarder.start()
     watch_parent(parent, forwarder.has_ended)
-    return RelayFront(holding)
+    return RelayFront(holding, SurveyList(settings.server))
