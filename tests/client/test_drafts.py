@@ -335,7 +335,7 @@ class Journal:
             overwrite(file, slot, content)
 
         monkeypatch.setattr(DraftFile, "_overwrite", noted)
-        monkeypatch.setattr(outbox, "_uniform", random.Random(7).uniform)
+        monkeypatch.setattr(outbox, "uniform", random.Random(7).uniform)
 
 
 def transcript(

@@ -246,8 +246,7 @@ class Machine(RuleBasedStateMachine):
         for name in ("FIRST_PAUSE_SECONDS", "MAX_PAUSE_SECONDS"):
             self.patch.setattr(uploader, name, 1e9)  # a flush stops at the first failure
         self.patch.setattr(Backoff.__init__, "__defaults__", (lambda _, most: most,))
-        for module in (outbox, outbox):
-            self.patch.setattr(module, "_uniform", lambda _, most: most)
+        self.patch.setattr(outbox, "uniform", lambda _, most: most)
         self.patch.setattr(State, "_connect", connecting(State._connect))
         self.installs = [Install(True), Install("neither")]
         self.editions = itertools.count(1)

@@ -92,8 +92,8 @@ class Crowd:
 
     def told(self, name: str | None) -> Summary:
         summary = read_summary(self.folders[name], name if self.together else None)
-        unsaid = tuple(replace(entry, symbols=()) for entry in summary.entries)
-        sealed = replace(summary.ledger, seal="")  # the seal covers the person
+        unsaid = tuple(entry._replace(symbols=()) for entry in summary.entries)
+        sealed = summary.ledger._replace(seal="")  # the seal covers the person
         return replace(summary, entries=unsaid, ledger=sealed, others=0)
 
     def close(self) -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from datetime import date
 from typing import TYPE_CHECKING, Any
 
@@ -379,9 +379,9 @@ def summary(state: State, identity: Identity) -> Summary:
 
 
 def _entry_json(entry: HistoryEntry) -> dict[str, Any]:  # Any: a JSON document
-    fields = asdict(entry)
-    symbols, delivery = fields.pop("symbols"), fields.pop("delivery")
-    return fields | {"said": symbols, "verdict": delivery}
+    fields = entry._asdict()
+    symbols = [symbol._asdict() for symbol in fields.pop("symbols")]
+    return fields | {"said": symbols, "verdict": fields.pop("delivery")}
 
 
 def _summary_lines(summary: Summary, texts: Texts) -> Iterator[str]:

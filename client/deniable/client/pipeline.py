@@ -15,10 +15,9 @@ What is charged, written and returned, and when, does not depend on any of the a
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, field, replace
 from datetime import UTC, date
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from deniable.client.net.surveys import Found, Obstacle, Seen, Surveys, When, shipped_survey
 from deniable.client.outcome import Outcome
@@ -32,19 +31,21 @@ if TYPE_CHECKING:
     from deniable.shared.survey.document import Report, Survey
 
 
-@dataclass(frozen=True)
-class ChargedRound:
+class ChargedRound(NamedTuple):
     """Round that was charged. Its noise may be drawn once, or was drawn earlier in its span."""
 
     id: str
     survey: Survey
     round: int
-    key: bytes = field(repr=False)  # the person's key for this survey
+    key: bytes  # the person's key for this survey
     charges: int  # number of charges of all people, including this one
     repeats: int | None  # the earlier round whose report is sent again
-    kept: Report | None = field(repr=False)  # the report to send again
+    kept: Report | None  # the report to send again
     is_draft: bool = False  # the report waits for the end of its round
     is_later: bool = False  # the round has a draft, which this call may replace
+
+    def __repr__(self) -> str:
+        return f"ChargedRound({self.id!r}, {self.round})"  # without key and report
 
 
 class AnswerPipeline:
@@ -216,7 +217,7 @@ class AnswerPipeline:
         else:
             again = ledger.use_kept_report(db, person, found.id, span, round_)
         key = outbox.survey_key(db, person, found.id, survey.taken_until(survey.last_round))
-        repeats, kept = (again.drawn_in, _decoded(survey, again.payload)) if again else (None, None)
+        repeats, kept = (again[0], _decoded(survey, again[1])) if again else (None, None)
         charges = ledger.count_charges(db)
         charged = ChargedRound(
             found.id, survey, round_, key, charges, repeats, kept, _is_draft(survey, when)
@@ -294,6 +295,8 @@ class AnswerPipeline:
         self, consent: Consent, charged: ChargedRound, answers: Mapping[str, object]
     ) -> Outcome:
         """Redraw the report of a round after a later call, and overwrite its slot."""
+        from dataclasses import replace
+
         from deniable.shared.envelope import decode_labels, decode_report, encode_report
 
         survey = charged.survey

@@ -12,7 +12,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from deniable.shared.errors import InvalidEpsilon, InvalidPolicy
 from deniable.shared.privacy.epsilon import decimal_text, parse_billionths
@@ -185,8 +185,7 @@ class Policy:
         return hashlib.sha256(trusted.encode()).hexdigest()[:16]
 
 
-@dataclass(frozen=True)
-class Settings:
+class Settings(NamedTuple):
     """The arguments of a client that several of its parts need."""
 
     server: str  # URL of the server

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
-from deniable.client.diagnostics import escaped
 from deniable.client.net.transport import Reply
 from deniable.shared.errors import EnvelopeCode
 
@@ -17,8 +15,7 @@ PASSING: frozenset[EnvelopeCode] = frozenset({"early"})  # the device's clock is
 MAX_CODE_CHARACTERS = 64  # maximum length of the server's code for a refusal
 
 
-@dataclass(frozen=True)
-class DeliveryResult:
+class DeliveryResult(NamedTuple):
     """Fate of an envelope. If `settled` is None, it will be sent again after `pause` seconds."""
 
     settled: Literal["accepted", "relayed", "refused"] | None
@@ -69,6 +66,8 @@ def _accepted_or_refused(table: dict[str, Any]) -> DeliveryResult:  # Any: JSON
         return DeliveryResult("accepted") if sum(counts) > 0 else unreadable
     if not (isinstance(refused[0], dict) and refused[0].get("code")):
         return unreadable
+    from deniable.client.diagnostics import escaped
+
     code = escaped(str(refused[0]["code"]), MAX_CODE_CHARACTERS)
     return DeliveryResult(None if code in PASSING else "refused", code)
 

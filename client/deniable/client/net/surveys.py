@@ -17,21 +17,18 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
-from dataclasses import dataclass
 from datetime import date
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
-from deniable.client.diagnostics import escaped, log_failure
 from deniable.client.fork_safety import ForkAware
-from deniable.client.net.survey_list import ID, read_list, read_shipped, verified
 from deniable.client.net.transport import Reply, Transport, Unreachable
 from deniable.client.outcome import Outcome
 from deniable.client.policy import Policy, Settings
 from deniable.client.signal_safety import lock_wait_of_call
 from deniable.client.state import Transaction, survey_cache
 from deniable.client.state.database import UNUSABLE, State
-from deniable.client.state.survey_cache import KeptList, ListedSurvey, Pause
+from deniable.client.state.survey_cache import ID, KeptList, ListedSurvey, Pause
 from deniable.shared.errors import DeniableError, UntrustedSurvey
 
 if TYPE_CHECKING:
@@ -48,8 +45,7 @@ MAX_REFUSED = 100  # surveys whose refusal is remembered
 UNJUDGED = "too many surveys have this name; the others are judged later"
 
 
-@dataclass(frozen=True)
-class When:
+class When(NamedTuple):
     """Round that answers are about: the one of today, or the last one that has ended."""
 
     today: date
@@ -65,8 +61,7 @@ class When:
         return f"is open from {survey.opens} to {survey.closes}"
 
 
-@dataclass(frozen=True)
-class Found:
+class Found(NamedTuple):
     """Survey that may be answered now, according to its document."""
 
     id: str
@@ -76,8 +71,7 @@ class Found:
     key: str = ""  # that signed it
 
 
-@dataclass(frozen=True)
-class Seen:
+class Seen(NamedTuple):
     """List on disk, and the number of successful fetches in this process before it was read."""
 
     kept: KeptList
@@ -203,6 +197,8 @@ class Surveys:
             return Outcome("no-survey", detail)
         sound = self._sound(listed)
         if not sound:
+            from deniable.client.diagnostics import escaped
+
             detail = escaped(self._refused.get(listed[-1]) or listed[-1].problem or UNJUDGED)
             return Outcome("refused", detail, listed[-1].id)
         answerable = [
@@ -239,6 +235,8 @@ class Surveys:
 
     def _judge(self, entry: ListedSurvey) -> None:
         """Verify a survey, or keep the reason why it must not be answered."""
+        from deniable.client.net.survey_list import verified
+
         try:
             self._verified[entry.id] = verified(entry, self._policy)
         except DeniableError as error:
@@ -247,6 +245,8 @@ class Surveys:
             self._refused[entry] = str(error)
 
     def _keep(self, reply: Reply) -> None:
+        from deniable.client.net.survey_list import read_list
+
         listed = read_list(reply, self._policy)
         with self._state.transaction() as db:
             if not self._state.consents.obstacle(db):
@@ -257,6 +257,8 @@ class Surveys:
 
 def shipped_survey(wanted: str, entry: bytes | str, policy: Policy) -> Found | Outcome:
     """Return the survey that ships with an app, if it is the wanted one."""
+    from deniable.client.net.survey_list import read_shipped
+
     try:
         found = Found(*read_shipped(entry, policy))
     except UntrustedSurvey as error:
@@ -365,6 +367,8 @@ class ListFetcher(ForkAware):
         return fetch
 
     def _run(self, fetch: _Fetch) -> None:
+        from deniable.client.diagnostics import escaped, log_failure
+
         try:
             reply = self._transport.request("GET", "/v1/surveys", None, None, self.list_seconds)
             with self._lock:
@@ -388,8 +392,11 @@ class ListFetcher(ForkAware):
 
 
 def _load_libraries() -> None:
-    """Load the libraries first, so that the two seconds are spent on the network alone."""
+    """Load the libraries first, so that the two seconds are spent on the network alone.
+
+    This is before the thread starts: a log is ended in the order in which logs were loaded.
+    """
     import certifi  # noqa: F401
     from cryptography.hazmat.primitives.asymmetric import ed25519  # noqa: F401
 
-    from deniable.client.net import exchange  # noqa: F401
+    from deniable.client.net import exchange, survey_list  # noqa: F401

@@ -11,12 +11,10 @@ from __future__ import annotations
 
 import os
 import time
-from base64 import b64encode
 from contextlib import closing
-from dataclasses import dataclass, field
 from ipaddress import ip_address
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 from urllib.parse import SplitResult, quote, unquote, urlsplit
 
 from deniable.shared.errors import DeniableError, InvalidPolicy
@@ -43,8 +41,7 @@ class Unreachable(DeniableError):
         self.sent, self.kind = sent, kind
 
 
-@dataclass(frozen=True)
-class Reply:
+class Reply(NamedTuple):
     status: int
     body: bytes
     retry_after: str | None = None
@@ -152,13 +149,15 @@ def checked_ca(file: str | os.PathLike[str]) -> str:
     return path
 
 
-@dataclass(frozen=True)
-class Proxy:
+class Proxy(NamedTuple):
     """HTTP proxy, with its password."""
 
     host: str
     port: int
-    authorization: str = field(default="", repr=False)
+    authorization: str = ""
+
+    def __repr__(self) -> str:
+        return f"Proxy({self.host!r}, {self.port})"
 
     def request(self, host: str, port: int) -> bytes:
         """Return the request for a tunnel to a host, whose name the proxy looks up."""
@@ -172,6 +171,8 @@ class Proxy:
 
 def checked_proxy(address: object) -> Proxy:
     """Read a proxy's address. No message repeats it, because it may contain a password."""
+    from base64 import b64encode
+
     try:
         parts = urlsplit(address if isinstance(address, str) else "")
         host, port, user = parts.hostname or "", parts.port, parts.username

@@ -23,10 +23,8 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 from contextvars import Context
-from random import SystemRandom
 from weakref import WeakKeyDictionary
 
-from deniable.client.diagnostics import escaped, log_failure
 from deniable.client.fork_safety import ForkAware
 from deniable.client.net.delivery import DeliveryResult, delivery_result
 from deniable.client.net.transport import Transport, Unreachable
@@ -34,7 +32,7 @@ from deniable.client.policy import Settings
 from deniable.client.state import outbox
 from deniable.client.state.database import UNUSABLE, State
 from deniable.client.state.drafts import freeze
-from deniable.client.state.outbox import QueuedEnvelope
+from deniable.client.state.outbox import QueuedEnvelope, uniform
 
 FIRST_PAUSE_SECONDS, MAX_PAUSE_SECONDS = 1.0, 3600.0
 MIN_SPREAD_SECONDS = 60.0
@@ -42,8 +40,6 @@ MIN_REST_SECONDS = 0.01  # the thread rests at least this long before it checks 
 MAX_REST_SECONDS = 3600.0  # the monotonic clock may stand still while a machine sleeps
 MAX_DOUBLINGS = 20  # reaches every limit without overflow
 EXIT_SECONDS = 2.0  # time for all clients together when the process ends
-
-_uniform = SystemRandom().uniform
 
 
 class Backoff:
@@ -54,7 +50,7 @@ class Backoff:
         first: float,
         longest: float,
         monotonic: Callable[[], float],
-        uniform: Callable[[float, float], float] = _uniform,
+        uniform: Callable[[float, float], float] = uniform,
     ) -> None:
         self._first, self._longest = first, longest
         self._monotonic, self._uniform = monotonic, uniform
@@ -110,8 +106,8 @@ class Uploader(ForkAware):
 
     def report_queued(self) -> None:
         """Send a report that was queued in this process, at the latest when the process ends."""
-        _send_at_exit(self)
         self.wake()
+        _send_at_exit(self)
 
     def wake(self) -> None:
         """Start sending. This does not cut short the pause after a failure."""
@@ -176,6 +172,8 @@ class Uploader(ForkAware):
 
     def _start(self) -> None:
         """Start the thread, under the lock. At the end of the interpreter, no thread can start."""
+        from deniable.client import diagnostics  # noqa: F401 - its log ends after `_exit_hook`
+
         self._stopping = False
         if self._thread is None:
             run = Context().run  # without the lock wait of the call that starts it
@@ -252,6 +250,8 @@ class Uploader(ForkAware):
                     outbox.restore_try(db, taken)
             return result
         except UNUSABLE:
+            from deniable.client.diagnostics import log_failure
+
             log_failure("state", "the state on disk cannot be used, so nothing is sent")
             return DeliveryResult(None, "the state cannot be used")
 
@@ -294,11 +294,15 @@ class Uploader(ForkAware):
                 carrier.request("POST", "/v1/envelopes", envelope.packed, kind, self.send_seconds)
             )
         except Unreachable as error:
+            from deniable.client.diagnostics import escaped
+
             return DeliveryResult(None, escaped(str(error)), 0.0, error.sent, error.kind)
 
 
 def _log(result: DeliveryResult) -> None:
     """Log a failure without any text from the server, which could repeat the report."""
+    from deniable.client.diagnostics import log_failure
+
     if result.settled == "refused":
         log_failure("refusal", "the server refused a report; `deniable sent` shows why")
     elif result.settled is None:

@@ -29,7 +29,6 @@ an earlier process left avoids this: it closes the connection after each transac
 from __future__ import annotations
 
 import os
-import random
 import sqlite3
 import sys
 import threading
@@ -46,6 +45,7 @@ from deniable.client.signal_safety import LockWait, lock_wait_of_call
 from deniable.client.state import Transaction, schema
 from deniable.client.state.drafts import DraftFile, clear_released_slots
 from deniable.client.state.ledger import Consents, Identity, count_charges, has_gap
+from deniable.client.state.outbox import uniform
 from deniable.shared.errors import StoreUnusable
 
 NEW_INSTALL = (
@@ -265,7 +265,7 @@ class State(ForkAware):
                 busy = error.sqlite_errorcode & 0xFF in BUSY
                 if not busy or not wait.rest or self._forking:
                     raise
-            time.sleep(min(wait.rest, random.uniform(0.001, 0.02)))  # noqa: S311 - no secret
+            time.sleep(min(wait.rest, uniform(0.001, 0.02)))
             wait.spend_since(begin)
 
     def _open(self, create: bool, durable: bool) -> Transaction:

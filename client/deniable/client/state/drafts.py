@@ -26,7 +26,6 @@ from __future__ import annotations
 
 import hashlib
 import os
-from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -163,7 +162,7 @@ def freeze(db: Transaction, drafts: DraftFile, taken: QueuedEnvelope) -> QueuedE
         return None
     packed = pack_envelope(survey, envelope)
     outbox.freeze(db, taken, packed, outbox.describe_envelope(survey, envelope.payload, symbols))
-    return replace(taken, packed=packed, slot=None)
+    return taken._replace(packed=packed, slot=None)
 
 
 def draft_of(drafts: DraftFile, row: QueuedEnvelope) -> Envelope | None:

@@ -49,8 +49,7 @@ import json
 import os
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from deniable.client.outcome import Outcome
 from deniable.client.policy import Policy
@@ -206,8 +205,7 @@ def participation_key(db: Transaction, person: bytes) -> bytes:
 # The ledger
 
 
-@dataclass(frozen=True)
-class Charge:
+class Charge(NamedTuple):
     """Cost of one round, or of a span under its first round."""
 
     survey: str  # the survey's id
@@ -219,13 +217,12 @@ class Charge:
     total: int
 
 
-@dataclass(frozen=True)
-class Spent:
+class Spent(NamedTuple):
     """The sums of some charges, in billionths of ε."""
 
     total: int = 0
-    questions: Mapping[str, int] = field(default_factory=dict)  # by name
-    surveys: Mapping[tuple[str, str], int] = field(default_factory=dict)  # by name and signing key
+    questions: Mapping[str, int] = {}  # by name
+    surveys: Mapping[tuple[str, str], int] = {}  # by name and signing key
 
     def plus(self, charge: Charge) -> Spent:
         surveys = Counter(self.surveys) + Counter({(charge.name, charge.key): charge.total})
@@ -233,12 +230,11 @@ class Spent:
         return Spent(self.total + charge.total, questions, surveys)
 
 
-@dataclass(frozen=True)
-class Ledger:
+class Ledger(NamedTuple):
     """All charges of a person, as read within one transaction."""
 
     charges: int = 0
-    sums: Mapping[str, Spent] = field(default_factory=dict)  # by quarter, and under LIFETIME
+    sums: Mapping[str, Spent] = {}  # by quarter, and under LIFETIME
     seal: str = ""
 
     def spent(self, block: str) -> Spent:
@@ -321,14 +317,6 @@ def write_charge(db: Transaction, person: bytes, ledger: Ledger, charge: Charge)
     db.execute("INSERT OR REPLACE INTO ledgers VALUES (?, ?, ?)", values)
 
 
-@dataclass(frozen=True, repr=False)
-class KeptReport:
-    """Report of a span, to be sent again in its later rounds."""
-
-    drawn_in: int  # the round
-    payload: bytes
-
-
 def keep_report(db: Transaction, person: bytes, survey: Survey, envelope: Envelope) -> None:
     """Keep the report of a span, drawn in this envelope's round and queued with it."""
     span, drawn = survey.span_of(envelope.round), envelope.round
@@ -341,8 +329,8 @@ def keep_report(db: Transaction, person: bytes, survey: Survey, envelope: Envelo
 
 def use_kept_report(
     db: Transaction, person: bytes, survey: str, span: range, round_number: int
-) -> KeptReport:
-    """Return the span's report for a later round, and mark the round as used.
+) -> tuple[int, bytes]:
+    """Return the round that drew the span's report, and its payload; mark a later round as used.
 
     `has_kept_report` must have allowed the round in the same transaction.
     """
@@ -351,7 +339,7 @@ def use_kept_report(
     drawn, payload = db.execute(query, where).fetchone()
     query = "UPDATE kept_reports SET used = ? WHERE person = ? AND survey = ? AND first = ?"
     db.execute(query, (round_number, *where))
-    return KeptReport(int(drawn), bytes(payload))
+    return int(drawn), bytes(payload)
 
 
 def has_kept_report(

@@ -20,10 +20,8 @@ import json
 import os
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass, field
 from datetime import datetime
-from random import SystemRandom
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from deniable.client.state import Transaction
 from deniable.client.state.ledger import OWN, read_setting, write_setting
@@ -59,11 +57,8 @@ _CANDIDATES = " UNION ALL ".join(
 
 Delivery = Literal["waiting", "accepted", "relayed", "refused", "given-up", "dropped", "withdrawn"]
 
-_uniform = SystemRandom().uniform
 
-
-@dataclass(frozen=True)
-class ReportedSymbol:
+class ReportedSymbol(NamedTuple):
     """Text about one question's symbol in a report. The stored JSON has the names of its fields."""
 
     question: str
@@ -72,11 +67,10 @@ class ReportedSymbol:
     odds: str
     drawn_from: int = 1  # number of questions from which this one was drawn
     repeats: int | None = None  # the round whose report is sent again
-    chances: Mapping[str, str] = field(default_factory=dict)  # as `phrases.explain_report` takes it
+    chances: Mapping[str, str] = {}  # as `phrases.explain_report` takes it
 
 
-@dataclass(frozen=True)
-class HistoryEntry:
+class HistoryEntry(NamedTuple):
     """Report in the history. `symbols` and `delivery` are the columns `said` and `verdict`."""
 
     survey: str
@@ -88,8 +82,7 @@ class HistoryEntry:
     detail: str = ""
 
 
-@dataclass(frozen=True)
-class QueuedEnvelope:
+class QueuedEnvelope(NamedTuple):
     """Envelope in the outbox, with the bytes that are sent on every try."""
 
     number: int
@@ -101,9 +94,16 @@ class QueuedEnvelope:
     slot: int | None = None  # of a draft (drafts.py)
 
 
+def uniform(low: float, high: float) -> float:
+    """Draw a number from the operating system."""
+    from random import SystemRandom  # only processes that send or wait need it
+
+    return SystemRandom().uniform(low, high)
+
+
 def random_moment(now: datetime, within: float) -> float:
     """Draw the time at which to send an envelope that is queued now, in seconds since 1970."""
-    return now.timestamp() + _uniform(0, within)
+    return now.timestamp() + uniform(0, within)
 
 
 def put(
@@ -228,7 +228,7 @@ def take(
     *envelope, tries = row
     taken = QueuedEnvelope(*envelope)
     last = tries + 1 >= MAX_TRIES
-    due = second + _uniform(DAY_SECONDS, 1.5 * DAY_SECONDS) if last else taken.due
+    due = second + uniform(DAY_SECONDS, 1.5 * DAY_SECONDS) if last else taken.due
     db.execute(
         "UPDATE outbox SET tries = ?, due = ? WHERE number = ?", (tries + 1, due, taken.number)
     )
@@ -365,7 +365,7 @@ def settle(
 
 
 def _described(symbols: Iterable[ReportedSymbol]) -> str:
-    return json.dumps([asdict(symbol) for symbol in symbols], ensure_ascii=False)
+    return json.dumps([symbol._asdict() for symbol in symbols], ensure_ascii=False)
 
 
 def _bounds(server: str, now: datetime, up_to: int, within: float) -> dict[str, str | float]:

@@ -6,7 +6,7 @@ In every table, `person` names the owner of a row (ledger.py): x'' is the instal
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from deniable.client.state import Transaction
 from deniable.client.state.ledger import KEY_BYTES, OWN
@@ -15,8 +15,7 @@ VERSION = 3
 APPLICATION = 0x444E424C  # "DNBL": marks the file as ours
 
 
-@dataclass(frozen=True)
-class Table:
+class Table(NamedTuple):
     name: str
     columns: str
     kept: str = ""  # the reason why `forget()` keeps its rows; it empties every other table

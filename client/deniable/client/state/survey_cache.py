@@ -5,19 +5,19 @@ If an entry is unreadable, the list is fetched again.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
-from dataclasses import astuple, dataclass
 from datetime import datetime
-from typing import Any
+from typing import Any, NamedTuple
 
 from deniable.client.state import Transaction
 from deniable.client.state.ledger import OWN
 
 PAUSE = "pause"  # begins the name of a setting
+ID = re.compile(r"[0-9a-f]{64}")  # of a survey
 
 
-@dataclass(frozen=True)
-class ListedSurvey:
+class ListedSurvey(NamedTuple):
     """Entry of the list, with its fields in the order of the table's columns.
 
     An entry with a problem has no document. `closes` is the end of the last day, and not a column.
@@ -34,8 +34,7 @@ class ListedSurvey:
     closes: datetime | None = None
 
 
-@dataclass(frozen=True)
-class KeptList:
+class KeptList(NamedTuple):
     """List of a server, and the time of its fetch in seconds since 1970; None without a list."""
 
     surveys: tuple[ListedSurvey, ...] = ()
@@ -46,8 +45,7 @@ class KeptList:
         return self.fetched is not None and 0 <= now.timestamp() - self.fetched < seconds
 
 
-@dataclass(frozen=True)
-class Pause:
+class Pause(NamedTuple):
     """Pause after failed fetches from a server. It outlives the process."""
 
     failures: int = 0  # in a row
@@ -62,7 +60,7 @@ def keep_list(
     for table in ("surveys", "lists"):
         db.execute(f"DELETE FROM {table} WHERE server = ?", (server,))  # noqa: S608 - see above
     for survey in surveys:
-        row = (server, *astuple(survey)[:-1])
+        row = (server, *survey[:-1])
         db.execute("INSERT OR REPLACE INTO surveys VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)", row)
     db.execute("INSERT INTO lists VALUES (?, ?, ?)", (server, int(now.timestamp()), policy))
 

@@ -22,12 +22,14 @@ from os import urandom
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, TypeVar
 
 from deniable.shared.errors import WrongUse
-from deniable.shared.privacy.encodings import Encoding
 from deniable.shared.privacy.epsilon import ONE, Epsilon, nearest, within
 
 if TYPE_CHECKING:
     from decimal import Decimal
     from fractions import Fraction
+
+    from deniable.shared.privacy.encodings import Encoding
+
 Draw = Callable[[int], int]
 
 # How a report counts, given the answer and any public bits:
