@@ -9,14 +9,13 @@ depends on an answer.
 from __future__ import annotations
 
 import atexit
-import logging
 import time
+from functools import cache
 
 WARNING_INTERVAL_SECONDS = 3600.0
+LOG = "deniable.client"
 MAX_SHOWN_CHARACTERS = 300  # before escaping
 
-_log = logging.getLogger("deniable.client")
-_log.addHandler(logging.NullHandler())  # the app decides where the log goes
 _warned: dict[str, float] = {}
 _ended = False
 
@@ -37,14 +36,24 @@ def log_failure(kind: str, message: str) -> None:
     """Log a failure. `kind` is one of a few words, so the number of warnings is limited."""
     if _ended:
         return
+    import logging
+
     now = time.monotonic()
     recent = kind in _warned and now - _warned[kind] < WARNING_INTERVAL_SECONDS
     if not recent:
         _warned[kind] = now
-    _log.log(logging.INFO if recent else logging.WARNING, "%s", message)
+    logging.getLogger(LOG).log(logging.INFO if recent else logging.WARNING, "%s", message)
 
 
-@atexit.register
+@cache
+def prepare_log() -> None:
+    """Load `logging`, before a thread starts that may log: its exit hook runs after `_end`."""
+    import logging  # takes longer than a call that starts no thread
+
+    logging.getLogger(LOG).addHandler(logging.NullHandler())  # the app decides where the log goes
+    atexit.register(_end)
+
+
 def _end() -> None:
     """Stop logging before `logging` closes its handlers, which would then print tracebacks."""
     global _ended

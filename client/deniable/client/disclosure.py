@@ -11,7 +11,7 @@ import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import date
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from deniable.client.diagnostics import escaped
 from deniable.client.policy import Policy
@@ -22,11 +22,7 @@ from deniable.client.state.ledger import Consent, Identity, Ledger, count_others
 from deniable.client.state.outbox import HistoryEntry, ReportedSymbol, history_of
 from deniable.shared.privacy.epsilon import decimal_text
 from deniable.shared.survey.document import quarter_of
-from deniable.shared.survey.participation import (
-    LIFETIME,
-    answered_per_block,
-    next_quarter,
-)
+from deniable.shared.survey.participation import LIFETIME, answered_per_block, next_quarter
 
 if TYPE_CHECKING:
     from deniable.client.net.surveys import Found
@@ -41,8 +37,7 @@ MAX_TEXT_CHARACTERS = 2_000  # maximum length of text from a document
 # A survey, before consent
 
 
-@dataclass(frozen=True)
-class DescribedQuestion:
+class DescribedQuestion(NamedTuple):
     name: str
     title: str
     options: tuple[str, ...]  # their labels; empty where there are none
@@ -244,15 +239,13 @@ def _example_fields(survey: Survey, report: Report, size: int) -> list[tuple[int
 # The budget
 
 
-@dataclass(frozen=True)
-class QuestionBudget:
+class QuestionBudget(NamedTuple):
     name: str
     spent: str
     left: str  # never more than the total that is left
 
 
-@dataclass(frozen=True)
-class SurveyBudget:
+class SurveyBudget(NamedTuple):
     """Budget of a survey that is open, and the first day on which an answer can be charged."""
 
     name: str
@@ -290,10 +283,7 @@ class Budget:
 
 
 def budget(
-    ledger: Ledger,
-    policy: Policy,
-    today: date,
-    plans: Sequence[tuple[Found, date | None]] = (),
+    ledger: Ledger, policy: Policy, today: date, plans: Sequence[tuple[Found, date | None]] = ()
 ) -> Budget:
     """Return the budget under this policy. If an earlier policy allowed more, nothing is left.
 

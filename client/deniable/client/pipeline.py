@@ -14,24 +14,29 @@ What is charged, written and returned, and when, does not depend on any of the a
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Collection, Mapping
-from datetime import UTC, date
+from dataclasses import dataclass, replace
+from datetime import UTC, date, timedelta
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
 from deniable.client.net.surveys import Found, Obstacle, Seen, Surveys, When, shipped_survey
 from deniable.client.outcome import Outcome
 from deniable.client.policy import Settings
-from deniable.client.state import Transaction, drafts, ledger, outbox
+from deniable.client.state import Transaction, drafts, ledger, outbox, survey_cache
 from deniable.client.state.database import UNUSABLE, State, StateBlocked
-from deniable.client.state.ledger import NOT_GIVEN, Consent, overruled
+from deniable.client.state.ledger import NOT_GIVEN, OWN, Consent, overruled
 
 if TYPE_CHECKING:
     from deniable.shared.envelope import Envelope
     from deniable.shared.survey.document import Report, Survey
 
+MAX_FORESEEN = 40  # rounds: longer than a list is used without a fetch
 
-class ChargedRound(NamedTuple):
+
+@dataclass(frozen=True, eq=False, repr=False)  # a key is not shown
+class ChargedRound:
     """Round that was charged. Its noise may be drawn once, or was drawn earlier in its span."""
 
     id: str
@@ -44,8 +49,14 @@ class ChargedRound(NamedTuple):
     is_draft: bool = False  # the report waits for the end of its round
     is_later: bool = False  # the round has a draft, which this call may replace
 
-    def __repr__(self) -> str:
-        return f"ChargedRound({self.id!r}, {self.round})"  # without key and report
+
+class Call(NamedTuple):
+    """Arguments of one call of `answer`, without the answers."""
+
+    consent: Consent
+    wanted: str
+    when: When
+    names: Collection[str]
 
 
 class AnswerPipeline:
@@ -65,7 +76,7 @@ class AnswerPipeline:
         round, no step does. The labels were set before, and are fixed here for the round.
         """
         when = When(self._now().astimezone(UTC).date(), ended)
-        charged = self._charged(consent, wanted, when, partial(self._obstacle, frozenset(answers)))
+        charged = self._charged(Call(consent, wanted, when, frozenset(answers)))
         if isinstance(charged, Outcome):
             return charged
         self.state.note_charges(charged.charges)
@@ -133,10 +144,10 @@ class AnswerPipeline:
                 return max(today, _first_day(survey, first))
         return None
 
-    def _charged(
-        self, consent: Consent, wanted: str, when: When, obstacle: Obstacle
-    ) -> ChargedRound | Outcome:
+    def _charged(self, call: Call) -> ChargedRound | Outcome:
         """Charge the round durably, in one transaction unless a list must be fetched first."""
+        consent, wanted, when, names = call
+        obstacle = partial(self._obstacle, names)
         if consent.unkept:
             return Outcome("unavailable", f"consent could not be stored: {consent.unkept}")
         if not self.state.begun:
@@ -148,21 +159,24 @@ class AnswerPipeline:
             seen = self._surveys.seen(db)
             if known := self._surveys.known(wanted, when, seen, obstacle):
                 return self._charge(db, consent, known, when)
-        if settled := self._settled(consent, wanted, when, seen, obstacle):
+            if foreseen := self._forecast(db, call, seen):
+                return foreseen
+        if settled := self._settled(call, seen, obstacle):
             return settled
         found = self._surveys.find(wanted, when, seen, obstacle)
         if isinstance(found, Outcome):
             return found
         with self.state.transaction() as db:
-            return self._charge(db, consent, found, when)
+            charged = self._charge(db, consent, found, when)
+            self._keep_forecast(db, call, found, charged)
+            return charged
 
-    def _settled(
-        self, consent: Consent, wanted: str, when: When, seen: Seen, obstacle: Obstacle
-    ) -> ChargedRound | Outcome | None:
+    def _settled(self, call: Call, seen: Seen, obstacle: Obstacle) -> ChargedRound | Outcome | None:
         """Decide by a list on disk of the last weeks about a round that is charged or spent.
 
         Only a new edition could change it, and each fetch tells the server that the app is used.
         """
+        consent, wanted, when, _ = call
         if self._surveys.is_due(seen):
             return None
         found = self._surveys.on_disk(wanted, when, seen, obstacle)
@@ -174,6 +188,47 @@ class AnswerPipeline:
                 return undrawn
             later = self._later(db, person, found, when)
             return later or self._refusal(db, person, found, round_, when.today)
+
+    def _basis(self, db: Transaction, call: Call, seen: Seen) -> str | None:
+        """Return a hash of all that decides about a day, except for the ledger, or None."""
+        consent, wanted, when, names = call
+        listed = self._surveys.listed(seen.kept, wanted)
+        if consent.identity.person(db) != OWN or when.ended or len(listed) != 1:
+            return None  # of several surveys of one name, the newest changes
+        key = ledger.participation_key(db, OWN)
+        decisive = self._server, self._relayed, self.policy, key, sorted(names), listed
+        return hashlib.sha256(repr(decisive).encode()).hexdigest()
+
+    def _forecast(self, db: Transaction, call: Call, seen: Seen) -> Outcome | None:
+        """Return the outcome that an earlier call foresaw, which needs no document to be read."""
+        basis = None if self._surveys.is_due(seen) else self._basis(db, call, seen)
+        outcome = survey_cache.forecast(db, call.wanted, basis, call.when.today) if basis else None
+        if outcome is None or outcome.status == "not-drawn":
+            return outcome
+        ledger.read_ledger(db)
+        charged = ledger.is_charged(db, OWN, outcome.survey or "", outcome.round or 0)
+        return outcome if charged else None
+
+    def _keep_forecast(
+        self, db: Transaction, call: Call, found: Found, result: ChargedRound | Outcome
+    ) -> None:
+        """Store what follows from a charge, or from a new list. No other call writes."""
+        survey, first, days = found.survey, result.round, list[survey_cache.ForecastDay]()
+        basis = self._basis(db, call, self._surveys.seen(db))
+        if basis is None or first is None:
+            return
+        if isinstance(result, ChargedRound):
+            may_change = survey.redraws or survey.repeats
+            days = [(call.when.today, None if may_change else _lost(result))]
+            first = survey.span_of(first)[-1] + 1
+        elif result.status != "not-drawn":
+            return
+        key = ledger.participation_key(db, OWN)
+        drawn = next(self.policy.answered_rounds(survey, first, key), None)
+        stop = min(drawn or survey.last_round + 1, first + MAX_FORESEEN)
+        days += ((_first_day(survey, n), _not_drawn(found, n, drawn)) for n in range(first, stop))
+        end = min(survey.round_ends(stop - 1).date(), survey.closes + timedelta(days=1))
+        survey_cache.keep_forecast(db, call.wanted, basis, [*days, (end, None)])
 
     def _obstacle(self, names: Collection[str], survey: Survey) -> str | None:
         """Return the reason to refuse a survey, from names, kinds and caps only."""
@@ -233,12 +288,7 @@ class AnswerPipeline:
         """
         survey, key = found.survey, ledger.participation_key(db, person)
         drawn = next(self.policy.answered_rounds(survey, round_, key), None)
-        if drawn == survey.span_of(round_)[0]:
-            return None
-        detail = f"this install does not answer survey {survey.name!r} in round {round_}"
-        if drawn is not None:
-            detail += f"; the next round that it answers begins on {_first_day(survey, drawn)}"
-        return Outcome("not-drawn", detail, found.id, round_)
+        return None if drawn == survey.span_of(round_)[0] else _not_drawn(found, round_, drawn)
 
     def _later(
         self, db: Transaction, person: bytes, found: Found, when: When
@@ -295,8 +345,6 @@ class AnswerPipeline:
         self, consent: Consent, charged: ChargedRound, answers: Mapping[str, object]
     ) -> Outcome:
         """Redraw the report of a round after a later call, and overwrite its slot."""
-        from dataclasses import replace
-
         from deniable.shared.envelope import decode_labels, decode_report, encode_report
 
         survey = charged.survey
@@ -379,6 +427,14 @@ def _charge_of(found: Found, round_: int, today: date) -> ledger.Charge:
     span, quarter = survey.span_of(round_), survey.charged_quarter(round_, today)
     costs, total = survey.costs, survey.round_billionths
     return ledger.Charge(found.id, span[0], quarter, survey.name, found.key, costs, total)
+
+
+def _not_drawn(found: Found, round_: int, drawn: int | None) -> Outcome:
+    """`drawn` is the next round that the install answers."""
+    detail = f"this install does not answer survey {found.survey.name!r} in round {round_}"
+    if drawn is not None:
+        detail += f"; the next round that it answers begins on {_first_day(found.survey, drawn)}"
+    return Outcome("not-drawn", detail, found.id, round_)
 
 
 def _first_day(survey: Survey, number: int) -> date:

@@ -136,7 +136,7 @@ class Policy:
         """
         if self.renews:
             return drawn_rounds(survey, number, key, self.budget_of(survey))
-        first = survey.span_of(number)[0]
+        first = survey.span_of(number).start
         return iter(range(first, survey.last_round + 1, survey.repeat_rounds))
 
     def allows(self, survey: str) -> bool:

@@ -17,7 +17,7 @@ import json
 import struct
 from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from deniable.shared.errors import InvalidEnvelope
 from deniable.shared.privacy.encodings import is_hex
@@ -53,8 +53,7 @@ class Envelope:
         return header + self.payload
 
 
-@dataclass(frozen=True, slots=True)
-class NamedReports:
+class NamedReports(NamedTuple):
     """Envelope from JSON. Its reports stay tables by question name until its survey is known."""
 
     survey: str

@@ -14,9 +14,8 @@ PROTOCOL.md is normative; `tests/vectors/envelopes_sealed.json` has messages.
 from __future__ import annotations
 
 import struct
-from dataclasses import dataclass
 from functools import cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from deniable.shared.envelope import HEADER as PACKED
 from deniable.shared.envelope import MAX_ENVELOPES, Envelope, parse_envelopes, split_body
@@ -28,8 +27,8 @@ if TYPE_CHECKING:
     from cryptography.hazmat.primitives.hpke import Suite
 
 MAGIC = b"DNS1"
-HEADER = struct.Struct(f"<4s{MARK_BYTES}sI")
 SEALED_TYPE = "application/vnd.deniable.sealed"
+HEADER = struct.Struct(f"<4s{MARK_BYTES}sI")
 CONTEXT = b"deniable sealed envelope v1\0"
 SIZES = tuple(256 * 4**step for step in range(6))  # sizes of the plaintext; the longest report fits
 BATCH = 1_000  # default number of reports in a relay's batch
@@ -38,8 +37,7 @@ LENGTHS = frozenset(size + OVERHEAD for size in SIZES)
 UNREADABLE = "the envelope cannot be opened: it was sealed to another key, or altered in transit"
 
 
-@dataclass(frozen=True, slots=True)
-class SealedEnvelope:
+class SealedEnvelope(NamedTuple):
     mark: bytes  # mark of the public key
     sealed: bytes
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import sys
 from argparse import ArgumentParser, Namespace
 from collections.abc import Iterator
-from dataclasses import asdict
 from typing import TYPE_CHECKING
 
 from deniable.shared.cli.verb import Verb, show, with_progress
@@ -69,7 +68,7 @@ def run(args: Namespace) -> int:
         raise WrongUse(f"--trials: give {REPORTS_PER_TRANSCRIPT:,} or more, got {args.trials}")
     audits = list(with_progress(_audits(args.kind, args.epsilon, args.trials), "audits"))
     holds = all(audited.holds for audited in audits)
-    rows = [{**asdict(audited), "holds": audited.holds} for audited in audits]
+    rows = [{**audited._asdict(), "holds": audited.holds} for audited in audits]
     show(args, {"holds": holds, "error": ERROR, "audits": rows}, _lines(audits, holds, ERROR))
     return 0 if holds else 1
 

@@ -6,6 +6,7 @@ import json
 from datetime import UTC, datetime
 from typing import Any, Literal, NamedTuple
 
+from deniable.client.diagnostics import escaped
 from deniable.client.net.transport import Reply
 from deniable.shared.errors import EnvelopeCode
 
@@ -66,8 +67,6 @@ def _accepted_or_refused(table: dict[str, Any]) -> DeliveryResult:  # Any: JSON
         return DeliveryResult("accepted") if sum(counts) > 0 else unreadable
     if not (isinstance(refused[0], dict) and refused[0].get("code")):
         return unreadable
-    from deniable.client.diagnostics import escaped
-
     code = escaped(str(refused[0]["code"]), MAX_CODE_CHARACTERS)
     return DeliveryResult(None if code in PASSING else "refused", code)
 

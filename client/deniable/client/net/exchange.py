@@ -132,7 +132,8 @@ def _plain(host: str, port: int, deadline: float) -> socket.socket:
     swallows packets does not hide the others.
     """
     last_error = OSError("the host has no address")
-    addresses = socket.getaddrinfo(host, port, 0, socket.SOCK_STREAM)
+    name = host.encode() if host.isascii() else host  # text would load the tables of IDNA
+    addresses = socket.getaddrinfo(name, port, 0, socket.SOCK_STREAM)
     for number, (family, kind, protocol, _, address) in enumerate(addresses, 1):
         sock = socket.socket(family, kind, protocol)
         try:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from deniable.client.diagnostics import escaped
 from deniable.client.net.transport import Reply, Unreachable
 from deniable.client.policy import Policy
-from deniable.client.state.survey_cache import ID, ListedSurvey
+from deniable.client.state.survey_cache import ListedSurvey
 from deniable.shared.errors import DeniableError, UntrustedSurvey
 from deniable.shared.survey.keys import verify
 
@@ -26,6 +26,7 @@ MAX_LISTED = 1_000
 MAX_STRINGS, MAX_BYTES_OUTSIDE_STRINGS = 100_000, 2**20
 MAX_NAME_OFFSET = 1_000  # characters before and within the name of an unverified document
 UNREADABLE = "the document cannot be read"
+ID = re.compile(r"[0-9a-f]{64}")
 _NAME = re.compile(r'"name"\s*:\s*"([^"\\]{1,64})')
 _STRING = re.compile(rb'"(?:[^"\\]++|\\.)*+"?', re.DOTALL)  # an unclosed one extends to the end
 

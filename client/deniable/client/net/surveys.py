@@ -21,14 +21,16 @@ from datetime import date
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
+from deniable.client.diagnostics import escaped, log_failure, prepare_log
 from deniable.client.fork_safety import ForkAware
+from deniable.client.net.survey_list import ID, read_list, read_shipped, verified
 from deniable.client.net.transport import Reply, Transport, Unreachable
 from deniable.client.outcome import Outcome
 from deniable.client.policy import Policy, Settings
 from deniable.client.signal_safety import lock_wait_of_call
 from deniable.client.state import Transaction, survey_cache
 from deniable.client.state.database import UNUSABLE, State
-from deniable.client.state.survey_cache import ID, KeptList, ListedSurvey, Pause
+from deniable.client.state.survey_cache import KeptList, ListedSurvey, Pause
 from deniable.shared.errors import DeniableError, UntrustedSurvey
 
 if TYPE_CHECKING:
@@ -97,9 +99,14 @@ class Surveys:
         kept = survey_cache.kept_list(db, self._server, self._policy.fingerprint)
         return Seen(kept, fetches, survey_cache.kept_pause(db, self._server))
 
+    def listed(self, kept: KeptList, wanted: str) -> list[ListedSurvey]:
+        """Return the entries of this name or id."""
+        by_id = ID.fullmatch(wanted) is not None  # a name never looks like an id
+        return [entry for entry in kept.surveys if wanted == (entry.id if by_id else entry.name)]
+
     def known(self, wanted: str, when: When, seen: Seen, obstacle: Obstacle) -> Found | None:
         """Return the choice of `find` if it needs no network and no verification."""
-        listed = self._wanted(seen.kept, wanted)
+        listed = self.listed(seen.kept, wanted)
         if all(self._is_judged(entry) for entry in listed):
             choice, fresh = self._choose(seen.kept, wanted, when, obstacle)
             if fresh and isinstance(choice, Found):
@@ -183,11 +190,7 @@ class Surveys:
     ) -> tuple[Found | Outcome, bool]:
         """Return the choice from this list, and whether the list is fresh."""
         fresh = kept.is_fresh(self._now(), FRESH_SECONDS)
-        return self._newest(self._wanted(kept, wanted), wanted, when, obstacle), fresh
-
-    def _wanted(self, kept: KeptList, wanted: str) -> list[ListedSurvey]:
-        by_id = ID.fullmatch(wanted) is not None  # a name never looks like an id
-        return [entry for entry in kept.surveys if wanted == (entry.id if by_id else entry.name)]
+        return self._newest(self.listed(kept, wanted), wanted, when, obstacle), fresh
 
     def _newest(
         self, listed: list[ListedSurvey], wanted: str, when: When, obstacle: Obstacle
@@ -197,8 +200,6 @@ class Surveys:
             return Outcome("no-survey", detail)
         sound = self._sound(listed)
         if not sound:
-            from deniable.client.diagnostics import escaped
-
             detail = escaped(self._refused.get(listed[-1]) or listed[-1].problem or UNJUDGED)
             return Outcome("refused", detail, listed[-1].id)
         answerable = [
@@ -235,8 +236,6 @@ class Surveys:
 
     def _judge(self, entry: ListedSurvey) -> None:
         """Verify a survey, or keep the reason why it must not be answered."""
-        from deniable.client.net.survey_list import verified
-
         try:
             self._verified[entry.id] = verified(entry, self._policy)
         except DeniableError as error:
@@ -245,8 +244,6 @@ class Surveys:
             self._refused[entry] = str(error)
 
     def _keep(self, reply: Reply) -> None:
-        from deniable.client.net.survey_list import read_list
-
         listed = read_list(reply, self._policy)
         with self._state.transaction() as db:
             if not self._state.consents.obstacle(db):
@@ -257,8 +254,6 @@ class Surveys:
 
 def shipped_survey(wanted: str, entry: bytes | str, policy: Policy) -> Found | Outcome:
     """Return the survey that ships with an app, if it is the wanted one."""
-    from deniable.client.net.survey_list import read_shipped
-
     try:
         found = Found(*read_shipped(entry, policy))
     except UntrustedSurvey as error:
@@ -367,8 +362,6 @@ class ListFetcher(ForkAware):
         return fetch
 
     def _run(self, fetch: _Fetch) -> None:
-        from deniable.client.diagnostics import escaped, log_failure
-
         try:
             reply = self._transport.request("GET", "/v1/surveys", None, None, self.list_seconds)
             with self._lock:
@@ -392,11 +385,10 @@ class ListFetcher(ForkAware):
 
 
 def _load_libraries() -> None:
-    """Load the libraries first, so that the two seconds are spent on the network alone.
-
-    This is before the thread starts: a log is ended in the order in which logs were loaded.
-    """
+    """Load the libraries first, so that the two seconds are spent on the network alone."""
     import certifi  # noqa: F401
     from cryptography.hazmat.primitives.asymmetric import ed25519  # noqa: F401
 
-    from deniable.client.net import exchange, survey_list  # noqa: F401
+    from deniable.client.net import exchange  # noqa: F401
+
+    prepare_log()

@@ -25,6 +25,7 @@ from contextlib import suppress
 from contextvars import Context
 from weakref import WeakKeyDictionary
 
+from deniable.client.diagnostics import escaped, log_failure, prepare_log
 from deniable.client.fork_safety import ForkAware
 from deniable.client.net.delivery import DeliveryResult, delivery_result
 from deniable.client.net.transport import Transport, Unreachable
@@ -172,10 +173,9 @@ class Uploader(ForkAware):
 
     def _start(self) -> None:
         """Start the thread, under the lock. At the end of the interpreter, no thread can start."""
-        from deniable.client import diagnostics  # noqa: F401 - its log ends after `_exit_hook`
-
         self._stopping = False
         if self._thread is None:
+            prepare_log()  # which ends after `_exit_hook`
             run = Context().run  # without the lock wait of the call that starts it
             thread = threading.Thread(
                 target=run, args=(self._run,), name="deniable-uploader", daemon=True
@@ -250,8 +250,6 @@ class Uploader(ForkAware):
                     outbox.restore_try(db, taken)
             return result
         except UNUSABLE:
-            from deniable.client.diagnostics import log_failure
-
             log_failure("state", "the state on disk cannot be used, so nothing is sent")
             return DeliveryResult(None, "the state cannot be used")
 
@@ -294,15 +292,11 @@ class Uploader(ForkAware):
                 carrier.request("POST", "/v1/envelopes", envelope.packed, kind, self.send_seconds)
             )
         except Unreachable as error:
-            from deniable.client.diagnostics import escaped
-
             return DeliveryResult(None, escaped(str(error)), 0.0, error.sent, error.kind)
 
 
 def _log(result: DeliveryResult) -> None:
     """Log a failure without any text from the server, which could repeat the report."""
-    from deniable.client.diagnostics import log_failure
-
     if result.settled == "refused":
         log_failure("refusal", "the server refused a report; `deniable sent` shows why")
     elif result.settled is None:

@@ -49,7 +49,7 @@ import json
 import os
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Literal, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from deniable.client.outcome import Outcome
 from deniable.client.policy import Policy
@@ -80,11 +80,9 @@ ROBOTS = (
 NOT_GIVEN = "consent was not given; call client.consent(True) once the person agrees"
 CHANGED = "another program changed the ledger, so the ε already spent is unknown"
 
-Setting = Literal[
-    "consent",  # "yes" or "no"
-    "dropped",  # number of reports dropped because too many were waiting
-    "participation",  # the key that draws the rounds to answer, in hex
-]
+# consent: "yes" or "no"; dropped: number of reports dropped because too many were waiting;
+# participation: the key that draws the rounds to answer, in hex; others: survey_cache.py
+Setting = str
 
 
 class Identity:

@@ -1,20 +1,23 @@
-"""Cache of each server's list of surveys, as last fetched and verified.
+"""Cache of each server's list of surveys, as last fetched and verified, and of outcomes for it.
 
-If an entry is unreadable, the list is fetched again.
+If an entry is unreadable, the list is fetched again. In a forecast outcome, nothing is charged or
+sent, so forging one achieves no more than withdrawing consent in the same file.
 """
 
 from __future__ import annotations
 
-import re
-from collections.abc import Sequence
-from datetime import datetime
+import json
+from collections.abc import Iterable, Sequence
+from dataclasses import astuple
+from datetime import date, datetime
 from typing import Any, NamedTuple
 
+from deniable.client.outcome import Outcome
 from deniable.client.state import Transaction
-from deniable.client.state.ledger import OWN
+from deniable.client.state.ledger import OWN, read_setting, write_setting
 
 PAUSE = "pause"  # begins the name of a setting
-ID = re.compile(r"[0-9a-f]{64}")  # of a survey
+ForecastDay = tuple[date, Outcome | None]  # the outcome from a day on, unless it is open
 
 
 class ListedSurvey(NamedTuple):
@@ -93,13 +96,24 @@ def keep_pause(db: Transaction, server: str, pause: Pause) -> None:
 
 
 def kept_pause(db: Transaction, server: str) -> Pause:
-    query = "SELECT value FROM settings WHERE person = ? AND name = ?"
-    row = db.execute(query, (OWN, f"{PAUSE} {server}")).fetchone()
     try:
-        failures, until = str(row[0]).split() if row else ("0", "0")
+        failures, until = (read_setting(db, OWN, f"{PAUSE} {server}") or "0 0").split()
         return Pause(int(failures), float(until))
     except ValueError:
         return Pause()
+
+
+def keep_forecast(db: Transaction, wanted: str, basis: str, days: Iterable[ForecastDay]) -> None:
+    """Store the outcomes of the coming days; `basis` is a hash of all that decides them."""
+    rows = [(day.isoformat(), outcome and astuple(outcome)[:4]) for day, outcome in days]
+    write_setting(db, OWN, f"forecast {wanted}", json.dumps([basis, rows]))
+
+
+def forecast(db: Transaction, wanted: str, basis: str, today: date) -> Outcome | None:
+    """Return the outcome of a day, if it was stored on the same basis."""
+    kept, rows = json.loads(read_setting(db, OWN, f"forecast {wanted}") or '["", []]')
+    begun = [fields for day, fields in rows if day <= today.isoformat()]
+    return Outcome(*begun[-1]) if kept == basis and begun and begun[-1] else None
 
 
 def _remember_closed(db: Transaction, surveys: Sequence[ListedSurvey], now: datetime) -> None:

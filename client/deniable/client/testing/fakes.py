@@ -10,11 +10,11 @@ import json
 import os
 import random
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import UTC, datetime, time, timedelta
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
@@ -41,8 +41,7 @@ MAX_ENVELOPES = 1  # limit per body, because clients have no token
 TEST_VARIABLES = ("PYTEST_CURRENT_TEST", "DENIABLE_TESTING")  # pytest sets the first variable
 
 
-@dataclass(frozen=True)
-class SentReport:
+class SentReport(NamedTuple):
     """Report that reached the server: symbols by question, each of which may be a lie."""
 
     survey: str

@@ -20,6 +20,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from typing import NamedTuple
 
 import numpy as np
 
@@ -49,8 +50,7 @@ class Joint(Points):
     every: Interval  # intervals for all shares jointly
 
 
-@dataclass(frozen=True)
-class PairCounts:
+class PairCounts(NamedTuple):
     """Counts of two crossed questions, in one round or in several."""
 
     first: SupportDesign

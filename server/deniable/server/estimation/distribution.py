@@ -40,10 +40,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
 from functools import lru_cache
 from itertools import pairwise
 from statistics import NormalDist
+from typing import NamedTuple
 
 import numpy as np
 
@@ -59,8 +59,7 @@ LEAST_GAIN = 1e-3
 MAX_STEPS = 2_000
 
 
-@dataclass(frozen=True)
-class Quantile:
+class Quantile(NamedTuple):
     """A quantile; positions are from 0 at the low end of the range to 1 at its high end."""
 
     level: float
@@ -69,8 +68,7 @@ class Quantile:
     high: float
 
 
-@dataclass(frozen=True)
-class Distribution:
+class Distribution(NamedTuple):
     """Arrays with one number for each point; the points divide the range evenly.
 
     Each interval of `share` holds on its own, those of `below` hold jointly.

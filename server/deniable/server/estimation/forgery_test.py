@@ -47,9 +47,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -71,8 +70,7 @@ MIN_DEVIATIONS = 3.0  # counts closer than this have no small p
 SMALLEST_TILT, LARGEST_TILT = math.log(1e-12), math.log(1e4)
 
 
-@dataclass(frozen=True)
-class Fit:
+class Fit(NamedTuple):
     p_value: float  # upper bound on the probability of such counts from honest reports
     forged: int  # lower bound on the number of forged reports; 0 if none is detected
 

@@ -7,9 +7,8 @@ counts more reports than are kept stays unchanged: envelopes were lost, not coun
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from datetime import datetime
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from deniable.server.intake.tally import joined, round_tally
 from deniable.server.intake.upkeep import purged_from
@@ -27,8 +26,7 @@ Verdict = Literal[
 REPAIRABLE = frozenset[Verdict]({"wrong", "missing", "damaged"})
 
 
-@dataclass(frozen=True)
-class Compared:
+class Compared(NamedTuple):
     """Round with its verdict, and the counts of its envelopes if they can be counted."""
 
     survey: int

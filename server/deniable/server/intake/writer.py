@@ -21,10 +21,9 @@ import logging
 import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import islice
 from queue import SimpleQueue
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from deniable.server.intake.commit import Outcome, commit, recover
 from deniable.server.intake.upkeep import PAUSE_SECONDS, Upkeep
@@ -50,8 +49,7 @@ Settled = list[Outcome] | Unavailable  # outcome of each upload, or why nothing 
 Settle = Callable[[Settled], None]
 
 
-@dataclass(frozen=True, slots=True)
-class _Request:
+class _Request(NamedTuple):
     uploads: Sequence[Upload]
     size: int
     settle: Settle

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from deniable.server.planning.forecast import plan
 from deniable.server.planning.planned_question import (
@@ -33,8 +33,7 @@ DEFAULT_EPSILON, DEFAULT_PEOPLE, DEFAULT_ERROR = "1", 10_000, 0.01  # error as a
 T = TypeVar("T")
 
 
-@dataclass(frozen=True)
-class Slider:
+class Slider(NamedTuple):
     """Slider over round values; its position is sent as a number."""
 
     low: float

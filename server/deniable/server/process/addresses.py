@@ -9,8 +9,8 @@ import socket
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 from deniable.server.disk import PRIVATE_FILE
 from deniable.shared.errors import Refused, WrongUse
@@ -22,8 +22,7 @@ HEALTH_SECONDS = 2.0
 THIS_MACHINE = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104  # all addresses include loopback
 
 
-@dataclass(frozen=True)
-class Address:
+class Address(NamedTuple):
     """Host and port to listen at."""
 
     host: str

@@ -25,9 +25,9 @@ approach to the cutting-stock problem", Operations Research 9(6), for column gen
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import lru_cache
 from operator import mul
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -66,8 +66,7 @@ def optimal_table(epsilon: Epsilon, steps: int) -> OptimalTable:
 # The search
 
 
-@dataclass(frozen=True)
-class Half:
+class Half(NamedTuple):
     """Symbol of the upper half, whose mirror image is a symbol of the lower half."""
 
     weight: float  # the symbol's probability for the answers from first to last
@@ -100,8 +99,7 @@ def search(epsilon: float, steps: int, bend: float | None = None) -> list[Half]:
     return used
 
 
-@dataclass(frozen=True)
-class Prices:
+class Prices(NamedTuple):
     """Dual prices of each interval. A column v costs `one` + `mean` v + `square` v^2."""
 
     one: Array
@@ -109,8 +107,7 @@ class Prices:
     square: Array
 
 
-@dataclass(frozen=True)
-class Programme:
+class Programme(NamedTuple):
     """Linear programme on the grid's upper half; values are in units of `reach`."""
 
     x: Array

@@ -33,11 +33,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import cache, lru_cache
 from hashlib import shake_256
 from operator import itemgetter, mul
 from struct import unpack
+from typing import NamedTuple
 
 PREFIX = b"deniable codeword 1\0"
 SEED_BITS = 64
@@ -83,8 +83,7 @@ def coordinates() -> tuple[float, ...]:
     return tuple(table)
 
 
-@dataclass(frozen=True)
-class Caps:
+class Caps(NamedTuple):
     """P[t > x], E[t; t > x] and E[t^2; t > x] for each x from 0, and their weights in the rule."""
 
     weights: Sequence[float]

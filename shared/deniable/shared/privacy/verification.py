@@ -26,10 +26,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from decimal import Decimal
 from fractions import Fraction
-from typing import Any
+from typing import Any, NamedTuple
 
 from deniable.shared.privacy.epsilon import Epsilon, within
 from deniable.shared.privacy.mechanism import Draw, Mechanism, kernel_draw, log_ratio
@@ -43,8 +42,7 @@ HALVINGS = 60
 SLOW_TRIALS_DIVISOR = 50  # for mechanisms whose reports and probabilities are slow to compute
 
 
-@dataclass(frozen=True)
-class Certificate:
+class Certificate(NamedTuple):
     mechanism: str
     size: int
     epsilon: Epsilon
@@ -122,8 +120,7 @@ def table(mechanism: Mechanism) -> dict[str, Any]:
 # The audit
 
 
-@dataclass(frozen=True)
-class Audited:
+class Audited(NamedTuple):
     """Result of an audit: the stated ε, and the least ε that reports reveal."""
 
     mechanism: str  # a mechanism's name, or another source of reports

@@ -23,7 +23,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime, timedelta
 from functools import cached_property
 from itertools import compress
-from typing import Any
+from typing import Any, NamedTuple
 
 from deniable.shared.errors import InvalidSurvey
 from deniable.shared.privacy.epsilon import decimal_text
@@ -54,8 +54,7 @@ EPOCH, DAY = date(1970, 1, 1), timedelta(days=1)
 Symbols = tuple[int | None, ...]  # one per question; None: the install was not asked this question
 
 
-@dataclass(frozen=True)
-class Block:
+class Block(NamedTuple):
     """Rounds, or the first rounds of spans, that begin in one calendar quarter."""
 
     quarter: str  # like "2026-Q4"

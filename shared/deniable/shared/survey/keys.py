@@ -13,7 +13,6 @@ import os
 from typing import TYPE_CHECKING, TypeVar
 
 from deniable.shared.errors import InvalidSurvey, UntrustedSurvey, WrongUse
-from deniable.shared.privacy.encodings import is_hex
 
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -79,6 +78,8 @@ def checked_public(text: str, key: str) -> str:
     made.
     """
     from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey, X25519PublicKey
+
+    from deniable.shared.privacy.encodings import is_hex
 
     if len(text) != 64 or not is_hex(text):
         raise InvalidSurvey(key, f"{SEALING_KEY_FORM}; got {text[:80]!r}")

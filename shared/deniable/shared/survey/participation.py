@@ -88,7 +88,7 @@ def drawn_rounds(survey: Survey, number: int, key: bytes, budget: int) -> Iterat
 
     `budget` is that of one survey in one quarter, in billionths.
     """
-    first = survey.span_of(number)[0]
+    first = survey.span_of(number).start
     while first <= survey.last_round:
         block = survey.block_of(first)
         if block is None:

@@ -10,9 +10,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from datetime import date, datetime, timedelta
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from deniable.shared.privacy.epsilon import (
     MAX_SHOWN_BILLIONTHS,
@@ -22,10 +21,7 @@ from deniable.shared.privacy.epsilon import (
     parse_billionths,
     round_promise,
 )
-from deniable.shared.survey.participation import (
-    MAX_EPSILON,
-    MAX_EPSILON_PER_SURVEY,
-)
+from deniable.shared.survey.participation import MAX_EPSILON, MAX_EPSILON_PER_SURVEY
 
 if TYPE_CHECKING:
     from deniable.shared.survey.document import Survey
@@ -176,15 +172,13 @@ MAX_SHOWN_OPTIONS = 20
 INSTALLS = 100_000  # in an example
 
 
-@dataclass(frozen=True)
-class QuestionText:
+class QuestionText(NamedTuple):
     asked: str  # the possible answers
     odds: str  # how far the reports can raise a suspicion
     lines: tuple[str, ...]  # the question, the possible answers and the odds
 
 
-@dataclass(frozen=True)
-class SurveyText:
+class SurveyText(NamedTuple):
     """Everything that a person should know about a survey, in sentences."""
 
     when: str

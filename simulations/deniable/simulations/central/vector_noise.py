@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -67,8 +68,7 @@ class CubeNoise:
         return generator.integers(-r[:, None], r[:, None] + 1, (times, self.counts))
 
 
-@dataclass(frozen=True)
-class BinNoise:
+class BinNoise(NamedTuple):
     """Noise for k bins whose sum is public: whole numbers with sum zero.
 
         P[v] proportional to r^(|v_1| + ... + |v_k|), r = e^(-ε / 2)

@@ -7,11 +7,10 @@ import time
 import webbrowser
 from argparse import Namespace
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 import requests
@@ -38,8 +37,7 @@ DEVICES = 200
 FEEDBACK_PEOPLE = 500  # who answered the closed survey
 
 
-@dataclass(frozen=True)
-class Surveys:
+class Surveys(NamedTuple):
     """Surveys of the demo: one that everyone answers, and one with a round per day."""
 
     health: Published

@@ -12,11 +12,11 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
 from importlib.resources import files
 from pathlib import Path
 from types import FrameType
+from typing import NamedTuple
 
 import requests
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
@@ -38,8 +38,7 @@ END_SIGNALS = [
 ]
 
 
-@dataclass(frozen=True)
-class RunningServer:
+class RunningServer(NamedTuple):
     url: str  # address for devices
     dashboard: str  # address for people
     token: str  # access token of an operator
@@ -92,8 +91,7 @@ def _interrupt(_signal: int, _frame: FrameType | None) -> None:
     raise KeyboardInterrupt
 
 
-@dataclass(frozen=True)
-class Published:
+class Published(NamedTuple):
     """Published survey, with everything that its respondents need."""
 
     server: str

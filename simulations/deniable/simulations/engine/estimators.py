@@ -22,7 +22,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import product
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.random import Generator
@@ -218,8 +218,7 @@ def middle(values: Sequence[Any]) -> Any:
 # Rows
 
 
-@dataclass(frozen=True)
-class Target:
+class Target(NamedTuple):
     """Target of an estimate: its label and the names of its columns."""
 
     label: str
@@ -237,8 +236,7 @@ DRAWN = Target(
 BOTH = (THESE, DRAWN)
 
 
-@dataclass(frozen=True)
-class Unit:
+class Unit(NamedTuple):
     """Unit of displayed errors: the label of an axis, and a factor for standard errors."""
 
     words: str

@@ -14,9 +14,8 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from functools import cache
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from deniable.simulations.engine.estimators import (
     BOTH,
@@ -43,8 +42,7 @@ FAINT = "#8a8f98"
 LIMIT_STYLE: dict[str, Any] = {"ls": (0, (1, 1.5)), "lw": 1.2}  # dotted. Any: matplotlib's
 
 
-@dataclass(frozen=True)
-class Look:
+class Look(NamedTuple):
     """Colour, marker and dash pattern of one series."""
 
     color: str
@@ -150,8 +148,7 @@ LIMITED_MODELS = ("local", "central")
 MAX_LABELLED_TICKS = 8  # largest number of values on an x axis with a tick for each
 
 
-@dataclass(frozen=True)
-class Curve:
+class Curve(NamedTuple):
     """Points (x, y, half of the error bar) in one look. Equal labels share a legend entry."""
 
     points: Sequence[tuple[float, float, float]]
@@ -160,8 +157,7 @@ class Curve:
     form: Form = "marked"
 
 
-@dataclass(frozen=True)
-class Panel:
+class Panel(NamedTuple):
     """Pair of axes with a title and curves."""
 
     title: str

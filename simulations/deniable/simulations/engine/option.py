@@ -18,8 +18,7 @@ from __future__ import annotations
 import hashlib
 import math
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 from deniable.shared.errors import InvalidEpsilon, WrongUse
 from deniable.shared.privacy.epsilon import BILLION, Epsilon, decimal_text
@@ -29,8 +28,7 @@ MAX_PEOPLE = 10**9  # so that every count and every sum of noise fits numpy's wh
 Reader = Callable[[str, Any], Any]  # Any: user input; JSON values
 
 
-@dataclass(frozen=True)
-class Option:
+class Option(NamedTuple):
     """Option of a study: `--name` on the command line, `name=` in Python."""
 
     name: str

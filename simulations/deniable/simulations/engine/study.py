@@ -21,7 +21,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from deniable.shared.cli.command import EntryPoint, entry_points
 from deniable.shared.errors import WrongUse
@@ -40,8 +40,7 @@ Row = Mapping[str, str | int | float | None]
 Run = Callable[[Cell, "np.random.Generator"], Sequence[Row]]
 
 
-@dataclass(frozen=True)
-class Figure:
+class Figure(NamedTuple):
     """A figure of the page. `name` is the name of its files.
 
     The caption describes it in one sentence. `draw` runs in the style of `figures.py`.
@@ -52,8 +51,7 @@ class Figure:
     draw: Callable[[], matplotlib.figure.Figure]
 
 
-@dataclass(frozen=True)
-class Table:
+class Table(NamedTuple):
     """Table of the page, as rounded text. The CSV file has all rows and all digits."""
 
     title: str
@@ -104,10 +102,7 @@ STUDIES = {  # name: (module in `studies`, summary)
     "privacy": ("privacy", "trade-offs, profiles and losses of any release or mechanism"),
     "compose": ("composition", "many rounds: the total ε, by each composition theorem"),
     "repeat": ("repetition", "many rounds: what fresh, latched and two-stage noise reveal"),
-    "year": (
-        "survey.year",
-        "a year of an app: rounds drawn in advance, or spent as they come",
-    ),
+    "year": ("survey.year", "a year of an app: rounds drawn in advance, or spent as they come"),
 }
 ENTRY_POINT_GROUP = "deniable.studies"
 

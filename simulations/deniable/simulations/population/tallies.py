@@ -26,7 +26,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Generic, Literal, TypeVar
+from typing import Any, Generic, Literal, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -53,8 +53,7 @@ Rates = NDArray[np.float64]
 Family = TypeVar("Family", bound=Mechanism)
 
 
-@dataclass(frozen=True)
-class Tallies:
+class Tallies(NamedTuple):
     """Tallies `counts[repetition, cell]`, in the server's cells, and how exact they are."""
 
     counts: Counts

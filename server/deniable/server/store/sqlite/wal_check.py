@@ -16,9 +16,8 @@ from __future__ import annotations
 import os
 import struct
 import sys
-from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, TYPE_CHECKING
+from typing import IO, TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     import numpy as np
@@ -38,8 +37,7 @@ PAGE_SIZE = struct.Struct(">H")  # the field at offset 16 of the database
 MAX_PAGE_BYTES = 65_536  # the field stores this size as 1
 
 
-@dataclass(frozen=True)
-class Fault:
+class Fault(NamedTuple):
     """First fault of a log."""
 
     frame: int  # the first faulty frame; -1: the log's head

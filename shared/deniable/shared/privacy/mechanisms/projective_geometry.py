@@ -48,10 +48,10 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from functools import cache, cached_property, lru_cache
 from itertools import count
 from operator import mul
+from typing import NamedTuple
 
 from deniable.shared.privacy.epsilon import Epsilon, exp_interval
 from deniable.shared.privacy.families.support import CyclicDesign
@@ -61,8 +61,7 @@ LARGEST_PRIME = 257
 PRECISION = 192
 
 
-@dataclass(frozen=True)
-class Geometry:
+class Geometry(NamedTuple):
     p: int
     s: int
     t: int

@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass
 from fractions import Fraction
 from itertools import chain
-from typing import Any, ClassVar, Literal, Self
+from typing import Any, ClassVar, Literal, NamedTuple, Self
 
 from deniable.shared.privacy.epsilon import Epsilon
 from deniable.shared.privacy.families.number_table import NumberTable
@@ -37,8 +37,7 @@ Over = Literal["first", "last", "any", "all"]
 Population = list[list[float]]
 
 
-@dataclass(frozen=True)
-class Labels:
+class Labels(NamedTuple):
     """A question's texts for people, which change no answer. Empty ones show the names."""
 
     title: str = ""
@@ -53,8 +52,7 @@ class Labels:
 NO_LABELS = Labels()
 
 
-@dataclass(frozen=True)
-class PlanField:
+class PlanField(NamedTuple):
     """Field of the planner's form, and option of its command."""
 
     name: str  # also its key in a survey document

@@ -18,7 +18,7 @@ data: Bickel, Hammel, O'Connell 1975, "Sex bias in graduate admissions", Science
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -34,8 +34,7 @@ ADMISSIONS = {  # (men admitted, men rejected, women admitted, women rejected)
 LEARNING_RATE, LONGEST = 8.0, math.sqrt(2)  # the length of (1, 1): sex, and one department
 
 
-@dataclass(frozen=True)
-class Training:
+class Training(NamedTuple):
     """A model: the log-odds of admission of women against men, its average loss, and its ε."""
 
     log_odds: float
