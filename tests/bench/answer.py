@@ -31,7 +31,6 @@ from deniable.client.net.transport import Transport
 from deniable.client.state import ledger
 from deniable.client.state.ledger import Identity, write_setting
 from tests.bench.measure import Measurement, seconds
-from tests.bench.start import over_bare
 from tests.client.scripted import (
     LATER,
     Answer,
@@ -82,7 +81,6 @@ def measurements() -> Iterator[Measurement]:
         times = answers_of_people(client)
         for share in (50, 99):
             yield alone(f"person(id).answer among {PEOPLE:,} people, p{share}", times, share, 3)
-    yield over_bare(f"{IMPORT}, over the bare interpreter", [sys.executable, "-c", IMPORT], 30)
     yield Measurement(
         f"memory after {IMPORT}", memory(IMPORT) - memory("pass"), None, "MB over the bare", 12
     )

@@ -27,6 +27,7 @@ SHORT = (
     "timing",
     "tally",
     "start",
+    "tool",
     "answer",
     "ingest",
     "limits",

@@ -1,4 +1,4 @@
-"""Start-up times of an import, help and lists, compared with the bare interpreter."""
+"""Start-up times of help and lists, compared with the bare interpreter."""
 
 from __future__ import annotations
 
@@ -14,11 +14,6 @@ COMMAND = str(Path(sys.executable).with_name("deniable"))
 
 
 def measurements() -> Iterator[Measurement]:
-    yield over_bare(
-        "import deniable.client, over the bare interpreter",
-        [sys.executable, "-c", "import deniable.client"],
-        30,
-    )
     yield over_bare("deniable --help, over the bare interpreter", [COMMAND, "--help"], 150)
     with TemporaryDirectory() as folder:
         file, data = f"{folder}/survey.toml", f"{folder}/data"

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import UTC, date, timedelta
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
@@ -35,8 +35,7 @@ if TYPE_CHECKING:
 MAX_FORESEEN = 40  # rounds: longer than a list is used without a fetch
 
 
-@dataclass(frozen=True, eq=False, repr=False)  # a key is not shown
-class ChargedRound:
+class ChargedRound(NamedTuple):
     """Round that was charged. Its noise may be drawn once, or was drawn earlier in its span."""
 
     id: str
@@ -49,10 +48,11 @@ class ChargedRound:
     is_draft: bool = False  # the report waits for the end of its round
     is_later: bool = False  # the round has a draft, which this call may replace
 
+    def __repr__(self) -> str:
+        return f"ChargedRound({self.id!r}, {self.round})"  # without the key and the report
 
-class Call(NamedTuple):
-    """Arguments of one call of `answer`, without the answers."""
 
+class Call(NamedTuple):  # of `answer`, without the answers
     consent: Consent
     wanted: str
     when: When

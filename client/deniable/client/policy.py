@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from deniable.shared.privacy.mechanism import Draw
     from deniable.shared.survey.document import Survey
 
-_HEX = re.compile(r"[0-9a-f]{64}", re.ASCII)
+_HEX = re.compile(r"[0-9a-f]{64}")
 
 
 @dataclass(frozen=True)

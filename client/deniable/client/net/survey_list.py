@@ -27,8 +27,8 @@ MAX_STRINGS, MAX_BYTES_OUTSIDE_STRINGS = 100_000, 2**20
 MAX_NAME_OFFSET = 1_000  # characters before and within the name of an unverified document
 UNREADABLE = "the document cannot be read"
 ID = re.compile(r"[0-9a-f]{64}")
-_NAME = re.compile(r'"name"\s*:\s*"([^"\\]{1,64})')
-_STRING = re.compile(rb'"(?:[^"\\]++|\\.)*+"?', re.DOTALL)  # an unclosed one extends to the end
+_NAME = r'"name"\s*:\s*"([^"\\]{1,64})'  # compiled when first used, as below
+_STRING = rb'(?s)"(?:[^"\\]++|\\.)*+"?'  # an unclosed one extends to the end
 
 
 def verified(listed: ListedSurvey, policy: Policy) -> Survey:
@@ -96,7 +96,7 @@ def read_list(reply: Reply, policy: Policy) -> list[ListedSurvey]:
 def _is_small(body: bytes) -> bool:
     """Return whether few bytes are outside strings: a parsed bracket takes twenty bytes or more."""
     outside = len(body)
-    for number, string in enumerate(_STRING.finditer(body)):
+    for number, string in enumerate(re.finditer(_STRING, body)):
         outside -= len(string[0])
         if number >= MAX_STRINGS:
             return False
@@ -137,5 +137,5 @@ def _headline(document: bytes) -> tuple[str, date]:
 
 def _claimed_name(text: str) -> str:
     """Return the name that a refused survey gives itself, without parsing it."""
-    name = _NAME.search(text[:MAX_NAME_OFFSET])
+    name = re.search(_NAME, text[:MAX_NAME_OFFSET])
     return name[1].encode("utf-8", "replace").decode() if name else ""
