@@ -10,6 +10,7 @@ import random
 import signal
 import sys
 import threading
+import time
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -18,6 +19,7 @@ from typing import Any
 
 from deniable.client import Client, signal_safety
 from deniable.client.net import surveys
+from deniable.client.signal_safety import LOCK_WAIT_SECONDS, LockWait
 from deniable.shared.privacy.mechanism import kernel_draw
 from tests.client.scripted import lifetime_policy
 from tests.eventually import PATIENCE, eventually
@@ -61,6 +63,27 @@ def crowd(url: str, state: str, key: str, caps: str, surveys: str) -> None:
         thread.join()
     client.flush(PATIENCE)
     print(json.dumps(statuses))
+
+
+def hurried_crowd(*options: str) -> None:
+    """Run `crowd` with the client's own wait for locks; print the seconds that each call waited."""
+    signal_safety.LOCK_WAIT_SECONDS = LOCK_WAIT_SECONDS
+    run, spend_since = signal_safety._Work.run, LockWait.spend_since
+    waits, thread = list[float](), threading.local()
+
+    def timed(call: signal_safety._Work[object]) -> None:
+        thread.waited = 0.0
+        run(call)
+        waits.append(thread.waited)
+
+    def noted(wait: LockWait, begin: float) -> None:
+        thread.waited = getattr(thread, "waited", 0.0) + time.monotonic() - begin
+        spend_since(wait, begin)
+
+    signal_safety._Work.run = timed  # type: ignore[method-assign,assignment] # as it is called
+    LockWait.spend_since = noted  # type: ignore[method-assign,assignment] # as it is called
+    crowd(*options)
+    print(json.dumps(waits))
 
 
 # Kills
@@ -357,6 +380,7 @@ if __name__ == "__main__":
     surveys.FETCH_SECONDS = signal_safety.LOCK_WAIT_SECONDS = PATIENCE  # the machine may be busy
     programs: dict[str, Callable[..., None]] = {
         "crowd": crowd,
+        "hurried_crowd": hurried_crowd,
         "kills": kills,
         "draft_kills": draft_kills,
         "forks": forks,
