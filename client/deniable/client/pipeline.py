@@ -52,7 +52,9 @@ class ChargedRound(NamedTuple):
         return f"ChargedRound({self.id!r}, {self.round})"  # without the key and the report
 
 
-class Call(NamedTuple):  # of `answer`, without the answers
+class Call(NamedTuple):
+    """Arguments of one call of `answer`, without the answers."""
+
     consent: Consent
     wanted: str
     when: When
