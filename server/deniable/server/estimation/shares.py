@@ -101,6 +101,13 @@ class ShareEstimator(Estimator):
     def noise(self, these: Interval) -> Array:
         return share_noise(these, self.reports, self.mechanism)
 
+    def variance(self, confidence: float) -> Array:
+        """Return the variance at the worst rate that is possible and within the limits."""
+        keep, lie = self.mechanism.keep / ONE, self.mechanism.lie / ONE
+        limits = clopper_pearson(self._counts, self.reports, confidence)
+        rate = np.clip(0.5, *(np.clip(limit, lie, keep) for limit in limits))
+        return np.asarray(rate * (1 - rate) / (self.reports * (keep - lie) ** 2))
+
     @property
     def step(self) -> Array:
         twice = 2 * self.reports.astype(object)  # whole numbers of any size

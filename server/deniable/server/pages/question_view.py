@@ -1,11 +1,10 @@
-"""Views of a survey page: one question, or one cross table, in one round."""
+"""Views of a survey page: one question in one round."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from itertools import product
 from statistics import median_low
 from typing import Any, NamedTuple
 
@@ -26,14 +25,11 @@ from deniable.server.results.display import (
     whole_text,
 )
 from deniable.server.results.document import (
-    ByLabel,
     Change,
-    Crossed,
     Difference,
     QuestionResult,
     Row,
 )
-from deniable.server.results.round_details import TIMES
 from deniable.server.results.sentences import (
     change,
     one_label,
@@ -316,51 +312,6 @@ class QuestionView:
             return rows
         names = dict(zip(self.question.labels, self.question.called, strict=True))
         return [replace(row, label=names.get(row.label, row.label)) for row in rows]
-
-
-class CrossedView(NamedTuple):
-    """Cross table of two questions."""
-
-    name: str
-    figures: Sequence[Figures]  # at most MAX_TABLE_ROWS
-    left_out: int
-    joint: bool  # whether the intervals hold jointly
-
-
-def crossed_view(survey: Survey, crossed: Crossed) -> CrossedView:
-    asked = {question.name: question for question in survey.questions}
-    pair = [asked[name] for name in crossed.questions]
-    keys = product(*(question.answer_labels for question in pair))
-    names = product(*(question.display.options or question.answer_labels for question in pair))
-    called = {TIMES.join(key): TIMES.join(name) for key, name in zip(keys, names, strict=True)}
-    joint = len(crossed.rows) > charts.MAX_MARKS
-    known = known_figures(crossed.rows, "share", joint=joint)
-    if joint:
-        known.sort(key=lambda row: -row.estimate)
-    return CrossedView(
-        name=TIMES.join(question.title for question in pair),
-        figures=[replace(row, label=called[row.label]) for row in known[:MAX_TABLE_ROWS]],
-        left_out=max(0, len(known) - MAX_TABLE_ROWS),
-        joint=joint,
-    )
-
-
-def label_views(survey: Survey, parts: Sequence[ByLabel]) -> Iterator[CrossedView]:
-    """Yield a table for each label and each question; a row is one value and one option."""
-    for name, question in product(dict.fromkeys(part.name for part in parts), survey.questions):
-        options = dict(
-            zip(question.labels, question.display.options or question.labels, strict=True)
-        )
-        rows = [
-            msgspec.structs.replace(row, label=TIMES.join(filter(None, (part.value, option))))
-            for part in parts
-            if part.name == name
-            for row in part.questions[question.name]
-            for option in [options.get(row.label, row.label) if len(options) > 1 else ""]
-        ]
-        known = known_figures(rows, question.statistic, question.unit, joint=True)
-        title, left_out = f"{question.title} – by {name}", max(0, len(known) - MAX_TABLE_ROWS)
-        yield CrossedView(title, known[:MAX_TABLE_ROWS], left_out, True)
 
 
 def _records(listed: Iterable[Any]) -> Iterable[Record]:

@@ -19,13 +19,11 @@ from werkzeug.exceptions import NotFound
 from deniable.server.http.api import results
 from deniable.server.http.context import parts
 from deniable.server.pages.access import missing, pages
+from deniable.server.pages.group_views import CrossedView, LabelView, crossed_view, label_views
 from deniable.server.pages.question_view import (
-    CrossedView,
     FigureFile,
     PageContext,
     QuestionView,
-    crossed_view,
-    label_views,
 )
 from deniable.server.results import select_rounds, stored_estimates
 from deniable.server.results.advice import caps_of_all_rounds
@@ -112,9 +110,10 @@ class SurveyPage(PageContext):
         return [crossed_view(self.survey, table) for table in tables]
 
     @property
-    def by_label(self) -> Sequence[CrossedView]:
+    def by_label(self) -> Sequence[LabelView]:
         parts = (self.period.labels or ()) if self.period else ()
-        return list(label_views(self.survey, parts))
+        about = self.estimates.header.about
+        return list(label_views(self.survey, about, parts)) if parts else []
 
     @property
     def shuffled(self) -> Sequence[str]:

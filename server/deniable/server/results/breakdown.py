@@ -4,16 +4,26 @@ A value with few reports is folded into “other”, and its name is not shown. 
 applies to all but the most common values. The choice depends only on the numbers of reports, never
 on their noise, so the intervals of a value are those of a survey with its reports alone. The joint
 intervals hold for all values of a label and all options of a question together.
+
+Each value is compared with the first one of its label; no one is in both groups. Devices draw arms
+with equal probability, so two arms with too different numbers of reports show that an arm changes
+who reports. Then a difference would be biased, and is withheld.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 
+import numpy as np
+from msgspec import UNSET, UnsetType
+
+from deniable.server.estimation.share_limits import anytime_rates
+from deniable.server.estimation.shares import clopper_pearson
+from deniable.server.estimation.statements import CONFIDENCE, Array, disjoint, joint_confidence
 from deniable.server.results.answers import question_rounds
-from deniable.server.results.document import ByLabel, QuestionResult
+from deniable.server.results.document import ByLabel, Effect, Effects, QuestionResult
 from deniable.server.results.estimate_cache import Counts, EstimateCache
 from deniable.server.store import OTHER, RoundTally
 from deniable.shared.survey.document import Survey
@@ -24,6 +34,7 @@ MAX_VALUES = 200  # shown values of an open set, in one round
 MAX_ROWS_BY_LABEL = 50_000  # in one round
 TYPICAL_VALUES = 20  # assumed size of an open set when a response is planned
 OTHER_NAME = "other"
+ARMS_ERROR = 0.001  # probability of ever withholding the differences of a sound experiment
 
 
 @dataclass(frozen=True)
@@ -45,7 +56,8 @@ def rows_by_label(survey: Survey) -> int:
 
 
 def _rows_per_value(survey: Survey) -> int:
-    return sum(len(question.labels) or 1 for question in survey.questions)
+    """Count each label of a question twice: for its estimate and for its difference."""
+    return 2 * sum(len(question.labels) or 1 for question in survey.questions)
 
 
 def label_rounds(
@@ -63,12 +75,21 @@ def label_rounds(
         if tally
         for part in _slices(survey, n, tally, is_open)
     ]
-    answers = zip(*(_answers(cache, survey, q, slices) for q in survey.questions), strict=True)
-    for part, results in zip(slices, answers, strict=True):
+    counts = {question: _counts(survey, question, slices) for question in survey.questions}
+    answers = zip(*(_answers(cache, survey, q, slices, counts[q]) for q in counts), strict=True)
+    effects = _effects(cache, survey, slices, tallies, counts)
+    for part, results, made in zip(slices, answers, effects, strict=True):
         questions, reports = {result.name: result.rows for result in results}, part.tally.reports
-        by_label = ByLabel(name=part.label, value=part.value, reports=reports, questions=questions)
+        by_label = ByLabel(
+            name=part.label, value=part.value, reports=reports, questions=questions, effects=made
+        )
         rounds[part.round].append(by_label)
     return [*map(tuple, rounds)]
+
+
+def _counts(survey: Survey, question: Question, slices: Sequence[Slice]) -> list[Counts]:
+    made = [Counts.of(survey, question, part.tally, part.looks) for part in slices]
+    return [Counts(m.cells, m.reports, m.looks, m.enough and m.reports >= FEWEST) for m in made]
 
 
 def _slices(survey: Survey, number: int, tally: RoundTally, looks: bool) -> Iterator[Slice]:
@@ -104,11 +125,101 @@ def _slices(survey: Survey, number: int, tally: RoundTally, looks: bool) -> Iter
 
 
 def _answers(
-    cache: EstimateCache, survey: Survey, question: Question, slices: Sequence[Slice]
+    cache: EstimateCache,
+    survey: Survey,
+    question: Question,
+    slices: Sequence[Slice],
+    counts: Sequence[Counts],
 ) -> Iterator[QuestionResult]:
     """Yield the results of one question in each slice, with joint intervals over its label."""
-    made = [Counts.of(survey, question, part.tally, part.looks) for part in slices]
-    counts = [Counts(m.cells, m.reports, m.looks, m.enough and m.reports >= FEWEST) for m in made]
     for values, members in groupby(zip(slices, counts, strict=True), lambda pair: pair[0].values):
         group = [made for _, made in members]
         yield from question_rounds(cache, survey, question, group, None, FEWEST, values)
+
+
+# Differences between the values of a label
+
+
+def _effects(
+    cache: EstimateCache,
+    survey: Survey,
+    slices: Sequence[Slice],
+    tallies: Sequence[RoundTally | None],
+    counts: Mapping[Question, Sequence[Counts]],
+) -> Iterator[Effects | UnsetType]:
+    """Yield the differences of each slice from the first one of its label."""
+    first, pairs = 0, dict[int, int]()  # from the index of a slice to that of its label's first one
+    for index, part in enumerate(slices):
+        if (part.round, part.label) != (slices[first].round, slices[first].label):
+            first = index
+        elif index and part.value != OTHER_NAME:
+            pairs[index] = first
+    made = {q: _differences(cache, q, slices, counts[q], pairs) for q in counts if q.labels}
+    for index, part in enumerate(slices):
+        if index not in pairs:
+            yield UNSET
+            continue
+        note = _imbalance(survey, part, tallies[part.round])
+        shown = {q.name: rows[index] for q, rows in made.items() if index in rows and not note}
+        yield Effects(against=slices[pairs[index]].value, note=note, questions=shown)
+
+
+def _differences(
+    cache: EstimateCache,
+    question: Question,
+    slices: Sequence[Slice],
+    counts: Sequence[Counts],
+    pairs: Mapping[int, int],
+) -> dict[int, tuple[Effect, ...]]:
+    """Return the differences between two slices with estimates, by the index of the one."""
+    made = dict[int, tuple[Effect, ...]]()
+
+    def design(pair: tuple[int, int]) -> tuple[int, bool]:
+        return slices[pair[0]].values, slices[pair[0]].looks
+
+    compared = [pair for pair in pairs.items() if all(counts[index].enough for index in pair)]
+    for (values, looks), members in groupby(sorted(compared, key=design), design):
+        listed = [*members]
+        needed = sorted({index for pair in listed for index in pair})
+        one, other = (np.searchsorted(needed, side) for side in zip(*listed, strict=True))
+        joint = joint_confidence(len(question.labels) * (values - 1), CONFIDENCE)
+        columns = list[Array]()
+        for confidence in (CONFIDENCE, joint):
+            groups = cache.groups(question, [counts[index] for index in needed], confidence)
+            estimate, limits = disjoint(groups[one], groups[other], looks, confidence)
+            columns += [*limits] if columns else [estimate, *limits]
+        for (index, _), rows in zip(listed, np.stack(columns, axis=-1).tolist(), strict=True):
+            named = zip(question.labels, rows, strict=True)
+            made[index] = tuple(Effect(label, *numbers) for label, numbers in named)
+    return made
+
+
+def _imbalance(survey: Survey, part: Slice, tally: RoundTally | None) -> str | None:
+    """Return why the arms of a round cannot be compared, or None; tests each against the first."""
+    arms = survey.arms
+    if arms is None or part.label != arms.name or tally is None:
+        return None
+    values = [(survey.labels.index(arms), bytes([number])) for number in range(len(arms.arms))]
+    found = [int(tally.labels[key][0]) if key in tally.labels else 0 for key in values]
+    counts = [f"{reports:,}" if reports >= FEWEST else f"fewer than {FEWEST}" for reports in found]
+    error = ARMS_ERROR / (len(found) - 1)
+    for arm, reports, count in zip(arms.arms[1:], found[1:], counts[1:], strict=True):
+        if are_unequal(found[0], reports, part.looks, error):
+            return (
+                f"differences are withheld: {arms.arms[0]} and {arm} should have equally many "
+                f"reports, because devices draw arms with equal probability, but have {counts[0]} "
+                f"and {count}. An arm that changes who consents, crashes or returns biases a "
+                "difference"
+            )
+    return None
+
+
+def are_unequal(one: int, other: int, looks: bool, error: float) -> bool:
+    """Return whether two arms with equal probability rarely have these numbers of reports.
+
+    The probability that any reading of a round says so is at most `error`: one half is for all
+    readings of an open round together, the other for the reading of a closed round.
+    """
+    limits = anytime_rates if looks else clopper_pearson
+    low, high = limits(np.array([one]), max(1, one + other), 1 - error / 2)
+    return not low[0] <= 0.5 <= high[0]

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from statistics import median_low
 
-from deniable.server.results.document import Difference, Quantile, Row, WholeVector
+from deniable.server.results.document import Difference, Effect, Quantile, Row, WholeVector
 from deniable.shared.survey.kinds.base import Statistic
 
 MAX_DECIMALS = 9
@@ -171,16 +171,31 @@ def difference_figures(
     differences: Sequence[Difference], statistic: Statistic, unit: str = ""
 ) -> list[Figures]:
     """Return the figures of differences between estimates, with signs."""
+    ends = ((d.low, d.high, d.low_these, d.high_these) for d in differences)
+    return _signed(differences, ends, statistic, unit)
+
+
+def effect_figures(
+    effects: Sequence[Effect], statistic: Statistic, unit: str = ""
+) -> list[Figures]:
+    """Return the figures of differences between two values of a label; the intervals are joint."""
+    ends = ((effect.low_all, effect.high_all, None, None) for effect in effects)
+    return _signed(effects, ends, statistic, unit)
+
+
+def _signed(
+    rows: Sequence[Difference | Effect],
+    ends: Iterable[tuple[float, float, float | None, float | None]],
+    statistic: Statistic,
+    unit: str,
+) -> list[Figures]:
     style = STYLES[statistic]
     signed = replace(style, sign="", from_zero=True, either_way=True, signed=True)
     unit = style.behind_margin(unit)
+    pairs = zip(rows, ends, strict=True)
     return aligned(
-        [
-            Figures(d.label, d.estimate, d.low, d.high, d.low_these, d.high_these, d.estimate,
-                    signed, unit)
-            for d in differences
-        ]
-    )  # fmt: skip
+        [Figures(d.label, d.estimate, *four, d.estimate, signed, unit) for d, four in pairs]
+    )
 
 
 def quantile_text(quantile: Quantile, unit: str) -> str:

@@ -151,6 +151,29 @@ class Crossed(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     rows: tuple[Row, ...]
 
 
+class Effect(Struct, frozen=True, forbid_unknown_fields=True, gc=False):
+    """Difference of one label's estimate between two values of a public label.
+
+    `low` to `high` holds for the population and for all who reported. `low_all` to `high_all` holds
+    jointly for all of the question's labels and all values compared.
+    """
+
+    label: str
+    estimate: float
+    low: float
+    high: float
+    low_all: float
+    high_all: float
+
+
+class Effects(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Differences of a value's estimates from those of another value."""
+
+    against: str  # the other value: the first one of the label
+    note: str | None  # reason for withholding the differences
+    questions: dict[str, tuple[Effect, ...]]  # questions with estimates for both values
+
+
 class ByLabel(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Estimates from the reports that carry one value of a label.
 
@@ -161,6 +184,7 @@ class ByLabel(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     value: str  # “other”: values that are not given, not listed, or folded
     reports: Count
     questions: dict[str, tuple[Row, ...]]
+    effects: Effects | UnsetType = UNSET  # unset for the first value, and for “other”
 
 
 class Shuffled(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -137,6 +137,16 @@ class EstimateCache:
         low, high = np.stack(ends, axis=1)
         return low, high
 
+    def groups(self, question: Question, rounds: Sequence[Counts], confidence: float) -> Array:
+        """Return what `disjoint` needs from each of several groups of people."""
+
+        def make(batch: Sequence[Counts]) -> Iterable[Array]:
+            return (made.copy() for made in _estimator(question, batch).group(confidence))
+
+        key, cells = ("group", confidence, question), question.mechanism.cells
+        made: list[Array] = self.per_round(key, cells, rounds, make, lambda row: row.shape[-1] / 3)
+        return np.stack(made)
+
     def _keep(self, key: Hashable, made: object, size: float) -> None:
         with self._lock:
             if size > self._max_rows or key in self._entries:

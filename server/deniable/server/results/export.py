@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import groupby
 from textwrap import wrap
 
 import msgspec
@@ -21,20 +22,21 @@ from deniable.server.results.document import (
     About,
     Comparison,
     Difference,
+    Effect,
     QuestionResult,
     Results,
     Round,
     Row,
 )
 from deniable.server.results.round_details import TIMES
-from deniable.server.results.sentences import shuffle_sentences
+from deniable.server.results.sentences import effect_sentences, shuffle_sentences
 
 COLUMNS = (
     "survey", "name", "round", "from", "until", "open", "question", "kind", "label", "estimate",
     "low", "high", "standard_error", "consistent", "reports", "confidence", "epsilon", "mechanism",
     "leverage", "note", "low_these", "high_these", "low_all", "high_all", "floor",
 )  # fmt: skip
-BY_LABEL = ("by", "value")  # only if the survey declares labels
+BY_LABEL = ("by", "value", "against")  # only if the survey declares labels
 FORGED = "some of these reports cannot be honest"
 # Spreadsheets also read full-width signs as the start of a formula.
 FORMULA = ("=", "+", "-", "@", "＝", "＋", "－", "＠", "\t", "\r", "\n")
@@ -115,6 +117,10 @@ def _records(results: Results, period: Round, source: Record) -> Iterator[Record
         for name, rows in part.questions.items():
             facts = by_question[name] | {"by": part.name, "value": part.value}
             yield from _row_records(period, facts, rows, [name])
+            if part.effects:
+                facts |= {"against": part.effects.against, "reports": part.reports}
+                effects = part.effects.questions.get(name, ())
+                yield from _row_records(period, facts, effects, [name])
     if period.rows_left_out:
         listed = (f"{count:,} of {name}" for name, count in period.rows_left_out.items())
         words = f"rows with the lowest estimates left out: {', '.join(listed)}"
@@ -129,12 +135,13 @@ def _facts(name: str, about: About) -> Record:
 
 
 def _row_records(
-    period: Round, facts: Record, rows: Iterable[Row], questions: Sequence[str]
+    period: Round, facts: Record, rows: Iterable[Row | Effect], questions: Sequence[str]
 ) -> Iterator[Record]:
     forged = FORGED if any(period.fit[name].forged for name in questions) else None
     for row in rows:
-        note = "; ".join(filter(None, (forged, row.note, period.note)))
-        yield facts | msgspec.structs.asdict(row) | {"note": note}
+        cells = msgspec.structs.asdict(row)
+        note = "; ".join(filter(None, (forged, cells.get("note"), period.note)))
+        yield facts | cells | {"note": note}
 
 
 # Text for a terminal
@@ -205,6 +212,8 @@ def _round_lines(results: Results, period: Round) -> Iterator[str]:
         texts = [cell.ljust(width) for cell, width in zip(cells, widths, strict=True)]
         numbers = [cell.rjust(width) for cell, width in zip(cells, widths, strict=True)]
         yield f"  {'  '.join(texts[:FIRST_NUMBER] + numbers[FIRST_NUMBER:])}".rstrip()
+    for sentence in _effect_lines(results, period):
+        yield from _wrapped(sentence)
     for name, distribution in (period.distributions or {}).items():
         quartiles = [quartile for quartile in distribution.quantiles if quartile.level in QUARTILES]
         listed = "; ".join(quantile_text(part, results.about[name].unit) for part in quartiles)
@@ -219,6 +228,17 @@ def _round_lines(results: Results, period: Round) -> Iterator[str]:
         for name, differences in change.questions.items():
             title = f"{name}, since round {change.since}"
             yield from _difference_lines(title, results.about[name], differences)
+
+
+def _effect_lines(results: Results, period: Round) -> Iterator[str]:
+    """Yield sentences about the differences between the values of each label."""
+    for label, members in groupby(period.labels or (), lambda part: part.name):
+        parts = [*members]
+        notes = (part.effects.note for part in parts if part.effects and part.effects.note)
+        yield from (f"{label}: {note}." for note in dict.fromkeys(notes))
+        for name, about in results.about.items():
+            sentences = effect_sentences(parts, name, about)
+            yield from (f"{name}, by {label}: {sentence}" for sentence in sentences)
 
 
 def _verdict(period: Round) -> str:

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from decimal import ROUND_CEILING, Context, Decimal
 from typing import Literal
 
 from deniable.server.estimation.frequent_texts import FALSE_DISCOVERY
 from deniable.server.estimation.statements import CONFIDENCE
 from deniable.server.planning.forecast import direct_equivalent, half_width, people_for
-from deniable.server.results.display import STYLES, Figures
-from deniable.server.results.document import Shuffled
+from deniable.server.results.display import STYLES, Figures, effect_figures
+from deniable.server.results.document import About, ByLabel, Shuffled
 from deniable.server.shuffling.accountant import survey_epsilon
 from deniable.shared.sealed_envelope import BATCH
 from deniable.shared.survey.document import Survey
@@ -70,8 +70,9 @@ them by their intervals.
 BY_LABEL = """
 Labels are sent in clear next to the randomized answers. A value with fewer than 20 reports counts
 as “other”, and so does each value that an app did not give. The joint intervals of a label hold for
-all of its values. Values may differ because different people have them: only arms, which devices
-draw at random, show effects.
+all of its values. `effects` are differences from the first value, `against`. Values may differ
+because different people have them: only arms, which devices draw at random, show effects, and these
+refer to those who report.
 """
 CROSSED = """
 `cross` gives the share of people who gave two answers, counted from the same reports: it adds no ε.
@@ -116,13 +117,56 @@ def texts_found(count: int) -> str:
 
 def change(row: Figures, since: str) -> str:
     """Describe one label's difference from an earlier round."""
+    words = _direction(row, f"in {since}")
+    return words or f"No clear change since {since} (difference: {row.interval})."
+
+
+def effect(row: Figures, value: str, against: str, reports: int) -> str:
+    """Describe a difference between two values of a label, and how many reports narrow it."""
+    words = _direction(row, against)
+    if words:
+        words = f"{value} is {words}"
+    else:
+        words = f"No clear difference between {value} and {against} ({row.interval})."
+    margin = smaller_error(row.style.factor * row.half)
+    more = math.ceil(reports * ((row.style.factor * row.half / margin) ** 2 - 1))
+    unit = " point" if margin == 1 and row.unit == " points" else row.unit
+    return f"{words} About {rounded_people(more)} more reports would make it ± {margin:g}{unit}."
+
+
+def effect_sentences(
+    parts: Sequence[ByLabel], name: str, about: About, called: Mapping[str, str] | None = None
+) -> Iterator[str]:
+    """Yield sentences about one question in the values of one label.
+
+    Of several options, only clear differences have a sentence. The intervals are joint, so all of
+    these sentences together are true in 95 % of cases.
+    """
+    for part in parts:
+        listed = part.effects.questions.get(name) if part.effects else None
+        if not part.effects or not listed:
+            continue
+        rows = effect_figures(listed, about.statistic, about.unit)
+        clear = [row for row in rows if row.is_clear]
+        for row in rows if len(rows) == 1 else clear:
+            label = f"{(called or {}).get(row.label, row.label)}: " if len(rows) > 1 else ""
+            words = effect(row, part.value, part.effects.against, part.reports + parts[0].reports)
+            yield f"{label}{words}"
+        if len(rows) > 1 and len(clear) < len(rows):
+            others = f"the other {len(rows) - len(clear):,}" if clear else f"any of {len(rows):,}"
+            values = f"{part.value} and {part.effects.against}"
+            yield f"No clear difference between {values} in {others} options."
+
+
+def _direction(row: Figures, than: str) -> str:
+    """Return by how much a value is higher or lower; empty if the data cannot say."""
     low, high = (row.text(end).lstrip("+−") for end in (row.low, row.high))
     size = row.whole.lstrip("+−")
     if row.low > 0:
-        return f"{size} higher than in {since} ({low} to {high} higher)."
+        return f"{size} higher than {than} ({low} to {high} higher)."
     if row.high < 0:
-        return f"{size} lower than in {since} ({high} to {low} lower)."
-    return f"No clear change since {since} (difference: {row.interval})."
+        return f"{size} lower than {than} ({high} to {low} lower)."
+    return ""
 
 
 def privacy_cost(question: Question, reports: int, asked_one_of: int = 1) -> str:
