@@ -41,6 +41,15 @@ def _arguments(parser: ArgumentParser) -> None:
         "its unit; for a vector, the error of each coordinate",
     )
     parser.add_argument(
+        "--effect",
+        metavar="D",
+        help='difference between two arms that an experiment should find: "2 points", or a number '
+        "in the question's unit",
+    )
+    parser.add_argument(
+        "--share", metavar="F", help="share in the first arm, such as 10%%; needed for --effect"
+    )
+    parser.add_argument(
         "--over",
         choices=OVERS,
         help="part of a round that the question asks about (default: any for yes or no, else last)",
@@ -59,13 +68,20 @@ def _arguments(parser: ArgumentParser) -> None:
 
 
 def _run(args: Namespace) -> int:
+    from deniable.server.planning.experiment import experiment, experiment_sentence
     from deniable.server.planning.forecast import plan
-    from deniable.server.planning.planned_question import asked, check_count, check_error
+    from deniable.server.planning.planned_question import asked, check_count, check_error, choose
 
-    people, error = args.people, args.error
-    if people is None and error is None:
-        raise WrongUse("give the number of people, --people N, or the margin of error, --error X")
+    people, error, more = args.people, args.error, dict[str, Any]()
     question = asked(args.kind, args.epsilon, vars(args), args.mechanism)
+    if args.effect is not None:
+        more["experiment"] = experiment(choose(question, args.bytes), args.effect, args.share)
+        people = more["experiment"]["people"] if people is None else people
+    if people is None and error is None:
+        raise WrongUse(
+            "give the number of people, --people N, the margin of error, --error X, or the effect "
+            "of an experiment, --effect D"
+        )
     forecast = plan(
         question,
         None if people is None else check_count("people", people),
@@ -73,7 +89,8 @@ def _run(args: Namespace) -> int:
         args.bytes,
         check_count("values", args.values),
     )
-    return show(args, forecast, _lines(forecast))
+    words = [experiment_sentence(test, question.get("unit", "")) for test in more.values()]
+    return show(args, forecast | more, [*_lines(forecast), *words])
 
 
 def _lines(forecast: dict[str, Any]) -> list[str]:
