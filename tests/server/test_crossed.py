@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import csv
 import io
+import re
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+from deniable.server.analysis import SurveyResults
 from deniable.server.estimation.crosstab import Joint, PairCounts, joint
 from deniable.server.http.context import COOKIE
 from deniable.server.intake.tally import empty_cells, tally
@@ -26,7 +28,7 @@ from deniable.server.results.document import Crossed
 from deniable.server.results.round_details import crossed_rounds
 from deniable.server.store import PublishedSurvey, RoundTally
 from deniable.shared.envelope import encode_report
-from deniable.shared.errors import InvalidSurvey
+from deniable.shared.errors import InvalidSurvey, Refused
 from deniable.shared.privacy.encodings import BitSet, Encoding
 from deniable.shared.privacy.mechanism import kernel_draw
 from deniable.shared.survey.document import Survey, parse_document, render_document
@@ -214,7 +216,7 @@ def test_csv_and_text_show_cross_tables(here: World, tmp_path: Path) -> None:
     assert len(crossed) == 2 * len(BROWSERS)
     assert all(row["estimate"] and not row["low_these"] and not row["epsilon"] for row in crossed)
     text = run("results", published.name, "--data", tmp_path / "data").stdout
-    assert "crashed × browser  no × firefox" in text
+    assert re.search("crashed × browser +no × firefox", text)
     assert "which adds no ε" in text
 
 
@@ -226,6 +228,62 @@ def test_a_page_shows_cross_tables(here: World) -> None:
     assert "<h3>crashed × browser</h3>" in page
     assert "yes × firefox" in page
     assert "costs no extra privacy" in page
+
+
+def test_every_view_has_rates_within_each_answer(here: World, tmp_path: Path) -> None:
+    """Half of Firefox's people crash, and none of Chrome's."""
+    published = filled(here, epsilon="6")
+    found = results(here, published)
+    (table,) = found.rounds[0].cross or ()
+    crashes, browsers = table.rates
+    assert (crashes.question, crashes.within) == ("crashed", "browser")
+    assert (browsers.question, browsers.within) == ("browser", "crashed")
+    rows = {row.label: row for row in (*crashes.rows, *browsers.rows)}
+    assert len(crashes.rows) == len(BROWSERS)
+    assert len(browsers.rows) == 2 * len(BROWSERS)
+    truths = {"yes × firefox": 0.5, "yes × chrome": 0, "firefox × yes": 1, "firefox × no": 3 / 7}
+    for label, truth in truths.items():
+        row = rows[label]
+        ends = row.low_all, row.low, row.estimate, row.high, row.high_all
+        assert [*ends] == sorted(end for end in ends if end is not None)
+        assert abs((row.estimate or 0.0) - truth) < 0.1
+        assert ((row.high_all or 1) - (row.low_all or 0)) < 0.2
+    table_rows = csv.DictReader(io.StringIO(csv_of(found)))
+    rates = [row for row in table_rows if row["kind"] == "rate"]
+    assert [row["label"] for row in rates] == [row.label for row in (*crashes.rows, *browsers.rows)]
+    assert {row["question"] for row in rates} == {
+        "crashed within browser",
+        "browser within crashed",
+    }
+    text = run("results", published.name, "--data", tmp_path / "data").stdout
+    assert re.search("crashed within browser +yes × firefox", text)
+    address = f"/surveys/{published.id}?round={DECEMBER}"
+    page = here.client.get(address, headers=here.bearer("analyst")).text
+    assert "<h4>crashed within browser</h4>" in page
+    assert 'class="answer">yes: firefox ' in page
+    assert "of those who say" in page
+
+
+def test_python_reads_cross_tables_and_rates(here: World) -> None:
+    read = SurveyResults(results(here, filled(here)))
+    shares, rates = read.estimate("crashed x browser"), read.estimate("crashed within browser")
+    assert abs((shares["yes × firefox"].estimate or 0) - 0.3) < 0.1
+    assert abs((rates["yes × firefox"].estimate or 0) - 0.5) < 0.1
+    assert len([*read.estimate("browser within crashed")]) == 2 * len(BROWSERS)
+    assert repr(rates).startswith(f"crashed within browser, round {DECEMBER}: yes × firefox ")
+    with pytest.raises(Refused, match="has no question 'crashed x minutes'; its questions are cr"):
+        read.estimate("crashed x minutes")
+
+
+def test_an_answer_that_no_one_gives_has_no_rate_on_a_page(here: World) -> None:
+    """No one gives three of the answers, so the rates within them may be anything."""
+    published = filled(here, people=200, epsilon="1")
+    (table,) = results(here, published).rounds[0].cross or ()
+    unknown = [row for row in table.rates[0].rows if (row.low_all, row.high_all) == (0.0, 1.0)]
+    assert len(unknown) >= 3
+    address = f"/surveys/{published.id}?round={DECEMBER}"
+    page = here.client.get(address, headers=here.bearer("analyst")).text
+    assert page.count('– <span class="muted">0 to 100</span>') >= 3
 
 
 def test_a_page_and_its_figures_estimate_each_cross_table_once(

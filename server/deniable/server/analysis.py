@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import math
 import os
+import re
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
@@ -46,6 +47,7 @@ __all__ = ["Answer", "SurveyResults", "open_results"]
 
 Document = TypeVar("Document", bound=msgspec.Struct)
 
+CROSS, WITHIN = " x ", " within "  # in the names of a cross table and of its rates
 MAX_LABELS_IN_REPR = 5
 MAX_BYTES = 2**26
 TIMEOUT_SECONDS = 30.0
@@ -133,22 +135,35 @@ class SurveyResults:
         self.document = document
 
     def estimate(self, question: str, *, round: int | None = None) -> Answer:  # noqa: A002 - the protocol's word
-        """Return the answer in a round, or in the newest round that has an estimate."""
-        if question not in self.document.about:
-            names = ", ".join(self.document.about)
-            raise Refused(
-                f"{self.document.name} has no question {question!r}; its questions are {names}"
-            )
+        """Return the answer in a round, or in the newest round that has an estimate.
+
+        For a cross table, `question` is "crashed x browser" (shares of people who gave both
+        answers) or "crashed within browser" (rates among those with each answer to browser).
+        """
+        facts = self._about(question)
         answers = [
-            Answer(question, self.document.about[question], period, period.questions[question])
+            Answer(question, facts, period, rows)
             for period in self.document.rounds
-            if round in (None, period.round)
+            if round in (None, period.round) and (rows := _rows(period, question))
         ]
         if not answers:
             raise Refused(f"{self.document.name} does not have that round yet")
         return ([answer for answer in answers if answer.rows[0].estimate is not None] or answers)[
             -1
         ]
+
+    def _about(self, name: str) -> About:
+        """Return the facts about a question, or about the first one of a cross table."""
+        crossed = (table for period in self.document.rounds for table in period.cross or ())
+        pairs = list(dict.fromkeys(table.questions for table in crossed))
+        rates = [f"{one}{WITHIN}{other}" for pair in pairs for one, other in (pair, pair[::-1])]
+        names = [*self.document.about, *(CROSS.join(pair) for pair in pairs), *rates]
+        if name not in names:
+            listed = ", ".join(names)
+            raise Refused(
+                f"{self.document.name} has no question {name!r}; its questions are {listed}"
+            )
+        return self.document.about[re.split(f"{CROSS}|{WITHIN}", name, maxsplit=1)[0]]
 
     def over_rounds(self, question: str) -> list[Answer]:
         """Return the answers of all rounds that have an estimate, oldest first."""
@@ -178,6 +193,17 @@ class SurveyResults:
 
     def __repr__(self) -> str:
         return "\n".join(map(repr, map(self.estimate, self.document.about)))
+
+
+def _rows(period: Round, name: str) -> tuple[Row, ...]:
+    """Return the rows of a question, a cross table or its rates; empty without rates."""
+    for table in period.cross or ():
+        if CROSS.join(table.questions) == name:
+            return table.rows
+        for rates in table.rates:
+            if f"{rates.question}{WITHIN}{rates.within}" == name:
+                return rates.rows
+    return period.questions.get(name, ())
 
 
 def local_estimates(

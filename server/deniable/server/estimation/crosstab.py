@@ -10,32 +10,62 @@ It is summed in whole numbers and converted to a float once. u u' has four value
 is that of a mean of bounded values; in an open round it is valid at every look. A cross table
 spends no ε, because it uses the same reports.
 
+Rates: the share t of those with the second answer, a share b of all, who also have the first one.
+With a = t b for both answers, the mean of u' (u - t) over all reports is a - t b = 0 at the true t.
+So the interval has those t at which the observed mean is near enough to 0 [1]:
+
+    |a - t b|  <=  z √(v(t) / n) + half a report
+
+where v(t) is the largest variance of u' (u - t) that b, and the share m with the first answer,
+allow within their own limits. With V1 and V0 the variances of u for people with and without the
+first answer, V1' and V0' likewise, g1 = V1 + (1 - t)^2 and g0 = V0 + t^2, it is
+
+    v(t) = b (t g1 + (1 - t) g0) (1 - 2 q') / (p' - q') + V0' (m g1 + (1 - m) g0)
+
+In an open round, u' (u - t) is bet on, as in `mean_limits`. A rate is a ratio, so no estimate of it
+is unbiased: estimate and limits are cut to [0, 1]. If the observed ratio is outside, the limits are
+those of the nearer end, so they never meet. If no one seems to have the second answer, there is no
+estimate, and the limits are 0 and 1.
+
 The standard error comes from the reports' values, but is at least that for people who hold neither
 answer.
+
+[1] Fieller 1954, "Some problems in interval estimation", Journal of the Royal Statistical Society B
+    16(2).
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import NamedTuple
 
 import numpy as np
 
-from deniable.server.estimation.mean_limits import population_mean
-from deniable.server.estimation.shares import nearest_shares, support_counts
+from deniable.server.estimation.mean_limits import log_sum_exp, population_mean
+from deniable.server.estimation.share_limits import TILTS, needed_capital
+from deniable.server.estimation.shares import (
+    clopper_pearson,
+    nearest_shares,
+    support_counts,
+    unbiased_share,
+)
 from deniable.server.estimation.statements import (
     CONFIDENCE,
     Array,
     Cells,
     Interval,
     Points,
+    deviates,
     joint_confidence,
+    skewness,
 )
 from deniable.shared.privacy.epsilon import ONE
 from deniable.shared.privacy.families.support import SupportDesign
+
+HALVINGS = 30  # limits are exact to nine digits
 
 
 @dataclass(frozen=True)
@@ -74,6 +104,13 @@ class PairCounts(NamedTuple):
         return cls(first, second, one, other, support_counts(second, both), reports)
 
     @property
+    def turned(self) -> PairCounts:
+        """The same counts with both questions exchanged."""
+        return PairCounts(
+            self.second, self.first, self.other, self.one, self.both.swapaxes(-1, -2), self.reports
+        )
+
+    @property
     def answers(self) -> Sequence[Cells]:
         """Counts of support for each pair of answers (first, second, both), and the reports."""
         one, other = self.one[..., :, None], self.other[..., None, :]
@@ -98,6 +135,122 @@ def joint(pair: PairCounts, confidence: float = CONFIDENCE, looks: bool = False)
     )
 
 
+@dataclass(frozen=True)
+class Rates:
+    """Rates of the first question's answers among those with each answer to the second.
+
+    The arrays have the shape of `PairCounts.both`. Without an estimate, it is NaN.
+    """
+
+    estimate: Array
+    like: Interval
+    every: Interval
+
+
+def rates(
+    pair: PairCounts, listed: int, confidence: float = CONFIDENCE, looks: bool = False
+) -> Rates:
+    """Estimate the rates; the intervals of `every` hold jointly for `listed` of them."""
+    scale = np.asarray(pair.reports)[..., None, None]
+    one, other, both, _ = (counts / scale for counts in pair.answers)
+    (keep, lie), (other_keep, other_lie) = (
+        (design.keep / ONE, design.lie / ONE) for design in (pair.first, pair.second)
+    )
+    held = (other - other_lie) / (other_keep - other_lie)
+    together = both - other_lie * one - lie * other + lie * other_lie
+    together = together / ((keep - lie) * (other_keep - other_lie))
+    ratio = np.divide(together, held, out=np.full(held.shape, np.nan), where=held > 0)
+    estimate = np.clip(ratio, 0, 1)
+    like = every = _rate_limits(pair, estimate, confidence, looks)
+    if listed > 1:
+        every = _rate_limits(pair, estimate, joint_confidence(listed, confidence), looks)
+    return Rates(estimate, like, every)
+
+
+def _rate_limits(pair: PairCounts, estimate: Array, confidence: float, looks: bool) -> Interval:
+    """Return the ends of the rates that are compatible with the counts."""
+    counts = quarters(pair).reshape(*estimate.shape, 4).astype(np.float64)
+    is_far = _bets(counts, confidence) if looks else _worst_case(pair, confidence)
+
+    def excess(sign: int, end: float) -> Callable[[Array], Array]:
+        """Return a function: how far the mean is beyond its reach, or beyond that at the end."""
+        at_end = np.vecdot(sign * _products(pair, np.array(end)), counts) / counts.sum(-1)
+        beyond = np.maximum(at_end, 0)[..., None]
+
+        def above(rate: Array) -> Array:
+            values = sign * _products(pair, rate) - beyond
+            return is_far(rate, values, np.vecdot(values, counts) / counts.sum(-1))
+
+        return above
+
+    known = np.nan_to_num(estimate, nan=0.5)
+    low = _crossing(excess(1, 1.0), np.zeros_like(known), known)
+    high = _crossing(excess(-1, 0.0), np.ones_like(known), known)
+    unknown = np.isnan(estimate)
+    return np.where(unknown, 0.0, low), np.where(unknown, 1.0, high)
+
+
+Excess = Callable[[Array, Array, Array], Array]  # of a rate, the four values, and their mean
+
+
+def _worst_case(pair: PairCounts, confidence: float) -> Excess:
+    (keep, lie), (other_keep, other_lie) = (
+        (design.keep / ONE, design.lie / ONE) for design in (pair.first, pair.second)
+    )
+    apart, other_apart = keep - lie, other_keep - other_lie
+    spread, without = keep * (1 - keep) / apart**2, lie * (1 - lie) / apart**2
+    other_without = other_lie * (1 - other_lie) / other_apart**2
+    reports, z = np.asarray(pair.reports)[..., None], deviates(confidence)
+    first = _held(pair.first, pair.one, reports, confidence)[..., :, None]
+    second = _held(pair.second, pair.other, reports, confidence)[..., None, :]
+
+    def beyond(rate: Array, values: Array, mean: Array) -> Array:
+        yes, no = spread + (1 - rate) ** 2, without + rate**2
+        of_second = (rate * yes + (1 - rate) * no) * (1 - 2 * other_lie) / other_apart
+        variance = (of_second * second).max(0) + other_without * (no + ((yes - no) * first).max(0))
+        step = np.ptp(values, axis=-1) / (2 * reports[..., None]) * skewness(confidence)
+        return np.asarray(mean - z * np.sqrt(variance / reports[..., None]) - step)
+
+    return beyond
+
+
+def _held(design: SupportDesign, counts: Cells, reports: Cells, confidence: float) -> Array:
+    """Return both limits of each answer's share, cut to those that are possible."""
+    limits = clopper_pearson(counts, reports, confidence)
+    return np.stack([np.clip(unbiased_share(limit, design), 0, 1) for limit in limits])
+
+
+def _bets(counts: Array, confidence: float) -> Excess:
+    needed = needed_capital(confidence)
+
+    def beyond(rate: Array, values: Array, mean: Array) -> Array:  # noqa: ARG001 # as `Excess`
+        stakes = TILTS / TILTS[0] / (2 * np.abs(values).max(-1)[..., None])
+        gains = np.log1p(stakes[..., :, None] * values[..., None, :])
+        return log_sum_exp((gains @ counts[..., None])[..., 0]) - needed
+
+    return beyond
+
+
+def _products(pair: PairCounts, rate: Array) -> Array:
+    """Return u' (u - t) for reports of each of the `quarters`."""
+    (yes, no), (other_yes, other_no) = map(_unbiased_values, (pair.first, pair.second))
+    pairs = (yes, other_yes), (yes, other_no), (no, other_yes), (no, other_no)
+    return np.stack([second * (first - rate) for first, second in pairs], axis=-1)
+
+
+def _crossing(excess: Callable[[Array], Array], start: Array, end: Array) -> Array:
+    """Return the place between both at which the excess stops, or `start` if it has none there."""
+    inside, outside = end.copy(), start.copy()
+    for _ in range(HALVINGS):
+        middle = (inside + outside) / 2
+        is_outside = excess(middle) > 0
+        outside, inside = (
+            np.where(is_outside, middle, outside),
+            np.where(is_outside, inside, middle),
+        )
+    return np.where(excess(start) > 0, outside, start)
+
+
 def unbiased_shares(pair: PairCounts) -> list[Fraction]:
     """Return the exact estimates: sums of (s ONE - q) (s' ONE - q'), divided by their scale."""
     q, q_other = pair.first.lie, pair.second.lie
@@ -116,11 +269,14 @@ def quarters(pair: PairCounts) -> Cells:
 
 def _values(first: SupportDesign, second: SupportDesign) -> Array:
     """Return the value of a report in each of the `quarters`."""
-    (yes, no), (other_yes, other_no) = (
-        (float(design.unbiased_share(Fraction(1))), float(design.unbiased_share(Fraction(0))))
-        for design in (first, second)
-    )
+    (yes, no), (other_yes, other_no) = map(_unbiased_values, (first, second))
     return np.array([yes * other_yes, yes * other_no, no * other_yes, no * other_no])
+
+
+def _unbiased_values(design: SupportDesign) -> tuple[float, float]:
+    """Return u of a report that supports the answer, and of one that does not."""
+    yes, no = (float(design.unbiased_share(Fraction(support))) for support in (1, 0))
+    return yes, no
 
 
 def _errors(pair: PairCounts, values: Array, counts: Cells) -> Array:

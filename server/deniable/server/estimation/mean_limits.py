@@ -273,7 +273,7 @@ def _bets(values: Array, counts: Array, needed: float) -> Array:
 def _won(values: Array, counts: Array, stakes: Array, mean: Array) -> Array:
     """Return the logarithm of the bets' total capital; each bet stakes at most half of its own."""
     gains = np.log1p(stakes[..., :, None] * (values - mean[..., None])[..., None, :])
-    return _logsumexp((gains @ counts[..., None])[..., 0])
+    return log_sum_exp((gains @ counts[..., None])[..., 0])
 
 
 def _stakes(values: Array) -> Array:
@@ -281,7 +281,7 @@ def _stakes(values: Array) -> Array:
     return np.asarray(TILTS / TILTS[0] / (2 * span[..., None]))
 
 
-def _logsumexp(exponents: Array) -> Array:
+def log_sum_exp(exponents: Array) -> Array:
     highest = exponents.max(-1)
     return np.asarray(highest + np.log(np.exp(exponents - highest[..., None]).sum(-1)))
 
@@ -302,7 +302,7 @@ def _known_noise(
         inside = np.clip(m, 0.0, 1.0)
         growths = np.stack([np.interp(inside, *corners) for corners in hulls], axis=-1)
         free = total - reports * (m - inside)
-        return needed - _logsumexp(tilts * free[..., None] - reports[..., None] * growths)
+        return needed - log_sum_exp(tilts * free[..., None] - reports[..., None] * growths)
 
     mean = total / reports
     low = np.minimum(0.0, mean) - span * (1 + needed / reports)

@@ -298,7 +298,7 @@ def disjoint(one: Array, other: Array, looks: bool, confidence: float) -> tuple[
         (low, high), (other_low, other_high) = errors, others
         return middle - subtracted, _apart((low, high), (other_low, other_high))
     (variance, step), (other_variance, other_step) = errors, others
-    steps = (step + other_step) * max(1.0, (deviates(confidence) ** 2 - 1) / 3)
+    steps = (step + other_step) * skewness(confidence)
     half_width = reach(variance, other_variance, steps, confidence)
     difference = middle - subtracted
     return difference, (difference - half_width, difference + half_width)
@@ -311,3 +311,8 @@ def deviates(confidence: float) -> float:
 
 def _apart(now: Interval, then: Interval) -> Interval:
     return now[0] - then[1], now[1] - then[0]
+
+
+def skewness(confidence: float) -> float:
+    """Return the number of half reports that the counts' skewness needs at this confidence."""
+    return max(1.0, (deviates(confidence) ** 2 - 1) / 3)

@@ -12,11 +12,30 @@ import msgspec
 from deniable.server.pages import charts
 from deniable.server.pages.question_view import MAX_TABLE_ROWS
 from deniable.server.results.display import Figures, effect_figures, known_figures
-from deniable.server.results.document import About, ByLabel, Crossed
+from deniable.server.results.display import figures as figures_of
+from deniable.server.results.document import About, ByLabel, Crossed, Row
 from deniable.server.results.round_details import TIMES
 from deniable.server.results.sentences import effect_sentences
 from deniable.shared.survey.document import Survey
 from deniable.shared.survey.kinds.base import Question
+
+
+class RateCell(NamedTuple):
+    """Rate of an answer within a group."""
+
+    text: str  # the estimate; a dash if there is none
+    interval: str
+    heat: int  # shade, from 0 to 9
+
+
+class RateTable(NamedTuple):
+    """Rates of one question's answers within the groups that gave each answer to another."""
+
+    name: str
+    sentence: str  # all rates, if the question has one label; otherwise empty
+    answers: Sequence[str]
+    groups: Sequence[tuple[str, Sequence[RateCell]]]
+    chart: charts.Chart | None  # dots, if they are few enough
 
 
 class CrossedView(NamedTuple):
@@ -26,6 +45,7 @@ class CrossedView(NamedTuple):
     figures: Sequence[Figures]  # at most MAX_TABLE_ROWS
     left_out: int
     joint: bool  # whether the intervals hold jointly
+    tables: Sequence[RateTable]
 
 
 class LabelView(NamedTuple):
@@ -46,7 +66,7 @@ def crossed_view(survey: Survey, crossed: Crossed) -> CrossedView:
     asked = {question.name: question for question in survey.questions}
     pair = [asked[name] for name in crossed.questions]
     keys = product(*(question.answer_labels for question in pair))
-    names = product(*(question.display.options or question.answer_labels for question in pair))
+    names = product(*map(_answer_names, pair))
     called = {TIMES.join(key): TIMES.join(name) for key, name in zip(keys, names, strict=True)}
     joint = len(crossed.rows) > charts.MAX_MARKS
     known = known_figures(crossed.rows, "share", joint=joint)
@@ -57,7 +77,56 @@ def crossed_view(survey: Survey, crossed: Crossed) -> CrossedView:
         figures=[replace(row, label=called[row.label]) for row in known[:MAX_TABLE_ROWS]],
         left_out=max(0, len(known) - MAX_TABLE_ROWS),
         joint=joint,
+        tables=[
+            _rate_table(asked[rates.question], asked[rates.within], rates.rows)
+            for rates in crossed.rates
+            if len(rates.rows) <= MAX_TABLE_ROWS
+        ],
     )
+
+
+def _rate_table(question: Question, within: Question, rows: Sequence[Row]) -> RateTable:
+    """Return the rates; one that may be anything from 0 to 100 % is not drawn."""
+    answers, groups = _answer_names(question)[question.first_label :], _answer_names(within)
+    size, is_single = len(answers), len(answers) == 1
+    names = [group if is_single else TIMES.join((group, a)) for group in groups for a in answers]
+    figures = [
+        made if made and (made.low > 0 or made.high < 1) else None
+        for row in rows
+        for made in [figures_of(row, "share", joint=True)]
+    ]
+    dots = [
+        replace(row, label=name, style=replace(row.style, from_zero=False))
+        for name, row in zip(names, figures, strict=True)
+        if row
+    ]
+    cells = [*map(_rate_cell, figures)]
+    is_short = is_single and dots and len(rows) <= charts.MAX_PANELS
+    return RateTable(
+        name=f"{question.title} within {within.title}",
+        sentence=f"{answers[0]}: {_listed(dots)}." if is_short else "",
+        answers=answers,
+        groups=[
+            (group, cells[number * size : (number + 1) * size])
+            for number, group in enumerate(groups)
+        ],
+        chart=charts.chart(dots, (0.0, 1.0)) if 1 < len(dots) <= charts.MAX_MARKS else None,
+    )
+
+
+def _listed(rates: Sequence[Figures]) -> str:
+    highest_first = sorted(rates, key=lambda row: -row.estimate)
+    return ", ".join(f"{row.label} {row.whole} ({row.bounds})" for row in highest_first)
+
+
+def _rate_cell(row: Figures | None) -> RateCell:
+    if row is None:
+        return RateCell("–", "0 to 100", 0)
+    return RateCell(row.whole, row.bounds, min(9, int(10 * row.estimate)))
+
+
+def _answer_names(question: Question) -> Sequence[str]:
+    return question.display.options or question.answer_labels
 
 
 def label_views(

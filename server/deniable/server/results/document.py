@@ -140,15 +140,28 @@ class Distribution(Struct, frozen=True, forbid_unknown_fields=True):
     quantiles: tuple[Quantile, ...]
 
 
+class Rates(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Shares of a question's answers among those who gave each answer to another question.
+
+    Each row is labelled with both answers. The answers to `question` are listed within each answer
+    to `within`. An estimate is null if no one seems to have given the other answer.
+    """
+
+    question: str
+    within: str
+    rows: tuple[Row, ...]
+
+
 class Crossed(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Cross table: shares of people who gave both of two answers, one to each question.
 
     The second question's answers are listed within each answer of the first. `low_these` and
-    `high_these` are null.
+    `high_these` are null. `rates` is empty without estimates.
     """
 
     questions: tuple[str, str]
     rows: tuple[Row, ...]
+    rates: tuple[Rates, ...]
 
 
 class Effect(Struct, frozen=True, forbid_unknown_fields=True, gc=False):

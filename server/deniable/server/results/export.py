@@ -113,6 +113,9 @@ def _records(results: Results, period: Round, source: Record) -> Iterator[Record
     for crossed in period.cross or ():
         facts = common | {"question": TIMES.join(crossed.questions), "kind": "cross"}
         yield from _row_records(period, facts, crossed.rows, crossed.questions)
+        for rates in crossed.rates:
+            facts |= {"question": f"{rates.question} within {rates.within}", "kind": "rate"}
+            yield from _row_records(period, facts, rates.rows, crossed.questions)
     for part in period.labels or ():
         for name, rows in part.questions.items():
             facts = by_question[name] | {"by": part.name, "value": part.value}
@@ -169,7 +172,8 @@ def report_lines(results: Results, rounds: Iterable[Round] | None = None) -> Ite
     if results.by:
         yield f"Intervals by {' and by '.join(results.by)} hold jointly for all values of a label."
     if period is not None and period.cross:
-        yield "Pairs of questions (×) are counted from the same reports, which adds no ε."
+        yield "Pairs of questions (×) are counted from the same reports, which adds no ε. The"
+        yield "intervals of one question's rates within another hold jointly."
     if results.repeat_rounds:
         yield f"Each install sends one report for {results.repeat_rounds} rounds at a time. Such"
         yield "rounds contain the same reports, so they are not independent, and a change is only"
@@ -203,6 +207,9 @@ def _round_lines(results: Results, period: Round) -> Iterator[str]:
         rows += _table(title, question.rows, question.about, _floor(question))
     for crossed in period.cross or ():
         rows += _table(TIMES.join(crossed.questions), crossed.rows, None, "--csv")
+        for rates in crossed.rates:
+            title = f"{rates.question} within {rates.within}"
+            rows += _table(title, rates.rows, None, "--csv", joint=True)
     for part in period.labels or ():
         for name, part_rows in part.questions.items():
             title = f"{name}, {part.name} {part.value}"

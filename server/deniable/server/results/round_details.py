@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 
 from deniable.server.estimation import distribution as estimation
-from deniable.server.estimation.crosstab import PairCounts, joint
+from deniable.server.estimation.crosstab import PairCounts, joint, rates
 from deniable.server.results.answers import Tallies, too_few
-from deniable.server.results.document import Crossed, Distribution, Point, Quantile, Row
+from deniable.server.results.document import Crossed, Distribution, Point, Quantile, Rates, Row
 from deniable.server.results.estimate_cache import Counts, EstimateCache, stack, where_enough
 from deniable.server.store import RoundTally
 from deniable.shared.privacy.families.number_table import NumberTable
@@ -20,6 +20,7 @@ from deniable.shared.survey.document import Survey
 from deniable.shared.survey.kinds.base import Question
 
 TIMES = " × "
+NO_ONE = "no one seems to have given the other answer"
 COUNTS_PER_PAIR = 4  # reports that support both answers, only the first, only the second, neither
 ROWS_PER_POINT = 3  # size of a point in the cache, in rows
 
@@ -80,27 +81,65 @@ def _crossed(
     sizes = first.mechanism.cells, second.mechanism.cells
     designs: Any = tuple(question.mechanism for question in pair)  # Any: all are support designs
 
-    def make(batch: Sequence[Counts]) -> list[np.ndarray[Any, Any]]:
+    def make(batch: Sequence[Counts]) -> list[tuple[np.ndarray[Any, Any], ...]]:
         cells, reports = stack(batch)
         one, other, both = np.split(cells, np.cumsum(sizes), axis=-1)
         crossed = PairCounts.of(designs, (one, other), both.reshape(-1, *sizes), reports)
-        made = joint(crossed, looks=batch[0].looks)
+        made, is_open = joint(crossed, looks=batch[0].looks), batch[0].looks
         columns = made.estimate, *made.like, *made.every, made.standard_error, made.consistent
-        return [numbers.copy() for numbers in np.stack(columns, axis=-1)]
+        tables = (
+            np.stack(columns, axis=-1),
+            _rate_columns(crossed, first, is_open),
+            _rate_columns(crossed.turned, second, is_open),
+        )
+        return [tuple(part.copy() for part in parts) for parts in zip(*tables, strict=True)]
 
     rounds = [
         _pair_counts(survey, pair, tally, is_open)
         for tally, is_open in zip(tallies, looks, strict=True)
     ]
     key, cells = ("crossed", pair), COUNTS_PER_PAIR * math.prod(sizes)
-    known = where_enough(rounds, lambda enough: cache.per_round(key, cells, enough, make, len))
-    rows = (
-        too_few(survey, labels, counts.reports)
-        if numbers is None
-        else _crossed_rows(labels, numbers, counts.reports)
-        for counts, numbers in zip(rounds, known, strict=True)
+    known = where_enough(
+        rounds,
+        lambda enough: cache.per_round(key, cells, enough, make, lambda made: sum(map(len, made))),
     )
-    return [Crossed(questions=(first.name, second.name), rows=table) for table in rows]
+    return [
+        Crossed(
+            questions=(first.name, second.name),
+            rows=_crossed_rows(labels, made[0], counts.reports),
+            rates=(
+                _rates(first, second, made[1], counts.reports),
+                _rates(second, first, made[2], counts.reports),
+            ),
+        )
+        if made
+        else Crossed(
+            questions=(first.name, second.name),
+            rows=too_few(survey, labels, counts.reports),
+            rates=(),
+        )
+        for counts, made in zip(rounds, known, strict=True)
+    ]
+
+
+def _rate_columns(counts: PairCounts, question: Question, looks: bool) -> np.ndarray[Any, Any]:
+    """Return the rates of the first question's labels, within each answer to the second."""
+    listed = len(question.labels) * counts.other.shape[-1]
+    made = rates(counts, listed, looks=looks)
+    columns = np.stack([made.estimate, *made.like, *made.every], axis=-1)
+    by_answer = columns[:, question.first_label :].swapaxes(1, 2)
+    return by_answer.reshape(len(columns), listed, columns.shape[-1])
+
+
+def _rates(question: Question, within: Question, made: np.ndarray[Any, Any], reports: int) -> Rates:
+    labels = [TIMES.join(both[::-1]) for both in product(within.answer_labels, question.labels)]
+    rows = []
+    for label, (rate, *ends) in zip(labels, made.tolist(), strict=True):
+        low, high, low_all, high_all = ends
+        known, note = (None, NO_ONE) if math.isnan(rate) else (rate, None)
+        limits = low, high, None, None, low_all, high_all
+        rows.append(Row(label, known, *limits, None, reports, known, note))
+    return Rates(question=question.name, within=within.name, rows=tuple(rows))
 
 
 def _pair_counts(survey: Survey, pair: Pair, tally: RoundTally | None, looks: bool) -> Counts:

@@ -118,7 +118,9 @@ def rounds_in_memory(survey: Survey) -> int:
 
 
 def rows_per_round(survey: Survey) -> int:
-    crossed = (len(one.answer_labels) * len(other.answer_labels) for one, other in survey.crossed)
+    crossed = (
+        3 * len(one.answer_labels) * len(other.answer_labels) for one, other in survey.crossed
+    )
     rows = sum(len(q.labels) or ROWS_OF_A_TEXT for q in survey.questions)
     return rows + sum(crossed) + (rows_by_label(survey) if survey.labels else 0)
 
