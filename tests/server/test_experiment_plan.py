@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -12,6 +13,7 @@ from deniable.server.planning.experiment import experiment
 from deniable.server.planning.planned_question import read
 from tests.command import run
 from tests.server.estimation.test_groups import binomial, group, questions
+from tests.server.world import world
 
 EFFECTS = (
     ("10%", "1 point"),
@@ -79,10 +81,25 @@ def test_the_command_plans_an_experiment() -> None:
     assert (made["people"], made["experiment"]["people"]) == (107_022, 107_022)
 
 
+def test_the_page_plans_an_experiment(tmp_path: Path) -> None:
+    query = "kind=bit&epsilon=1&share=10%25&effect=2+points"
+    with world(tmp_path / "data") as here:
+        analyst, client = here.bearer("analyst"), here.client
+        page = client.get(f"/plan?{query}", headers=analyst)
+        assert page.status_code == 200
+        assert "To see 10 % become 12 % you need 107,022 people" in page.text
+        made = client.get(f"/plan.json?{query}", headers=analyst).json
+        assert made["experiment"]["people_asked_openly"] == 10_284
+        wrong = client.get("/plan?kind=bit&effect=2+points", headers=analyst)
+        assert wrong.status_code == 400
+        assert "Give the share in the first arm" in wrong.text
+
+
 @pytest.mark.parametrize(
     ("words", "problem"),
     [
-        ("--kind bit --effect 0.02", "write a number"),
+        ("--kind bit --effect 0.02", "give the share in the first arm"),
+        ("--kind bit --share 10% --effect large", "write a number"),
         ("--kind bit --share 99% --effect 2%", "both arms need a share"),
         ("--kind bit --share 10% --effect 0", "must differ from 0"),
         ("--kind number --low 0 --high 10 --effect 11", "within the question's range"),

@@ -23,6 +23,7 @@ from deniable.server.http.messages import HttpError
 from deniable.server.pages.access import pages
 from deniable.server.pages.charts import Axis, Tick
 from deniable.server.pages.planner_form import SLIDERS, Form, Slider, read_form
+from deniable.server.planning.experiment import experiment_sentence
 from deniable.server.planning.forecast import (
     half_width,
     installs_sentence,
@@ -92,7 +93,9 @@ class PlannedQuestion:
     def sentences(self) -> list[str]:
         told, answers = sentences(self.forecast, self.margin), self.forecast["people_for_error"]
         if self.survey is None:
-            return [*told, installs_sentence(self.forecast)]
+            unit, tests = self.question.unit, self.form.experiment.values()
+            first = [experiment_sentence(test, unit) for test in tests]
+            return [*first, *told, installs_sentence(self.forecast)]
         return [*told, *installs_of_survey(self.survey, answers)]
 
     def margin(self, error: float) -> str:

@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, TypeVar
 
+from deniable.server.planning.experiment import experiment
 from deniable.server.planning.forecast import plan
 from deniable.server.planning.planned_question import (
     Asked,
@@ -75,6 +76,7 @@ class Form:
     max_bytes: int | None = None
     values: dict[str, Any] = field(default_factory=dict)  # values of the kind's fields
     asked: Asked = field(default_factory=dict)
+    experiment: dict[str, Any] = field(default_factory=dict)  # empty, or with one key of a plan
 
     @property
     def fields(self) -> tuple[PlanField, ...]:
@@ -86,7 +88,7 @@ class Form:
         return KINDS[self.kind].error_unit(self.asked)
 
     def plan(self) -> dict[str, Any]:
-        return plan(self.asked, self.people, self.error, self.max_bytes)
+        return plan(self.asked, self.people, self.error, self.max_bytes) | self.experiment
 
     def text(self, name: str) -> str:
         return self.typed.get(name, "")
@@ -117,6 +119,9 @@ def read_form(typed: Mapping[str, str], fixed: Asked | None = None) -> Form:
     form = Form({key: value.strip()[:MAX_FIELD_CHARACTERS] for key, value in typed.items()})
     if fixed is None:
         _read_question(form)
+        question = choose(form.asked, form.max_bytes)
+        made = form.read("effect", lambda text: experiment(question, text, form.text("share")))
+        form.experiment = {"experiment": made} if made else {}
     else:
         form.kind, form.epsilon, form.asked = fixed["kind"], fixed["epsilon"], fixed
     form.by_error = bool(form.text("error")) or form.text("by") == "error"

@@ -41,7 +41,9 @@ def experiment(question: Question, effect: str, share: str | None = None) -> dic
     """
     wanted, first = _number("effect", effect), 0.0
     if isinstance(question, ShareQuestion):
-        first = _number("share", share or "")
+        if not share:
+            raise WrongField("share", 'give the share in the first arm, such as "10%"')
+        first = _number("share", share)
         if not (0 <= first <= 1 and 0 <= first + wanted <= 1):
             raise WrongField("effect", "both arms need a share from 0 % to 100 %")
     elif not isinstance(question, MeanQuestion):
