@@ -149,6 +149,7 @@ def test_differences_are_withheld_if_the_arms_are_unequal(here: World) -> None:
     for shown in (text, page):
         assert "ifferences are withheld" in shown
         assert "higher than control" not in shown
+    assert "is an effect of the arm" not in page
 
 
 def test_a_count_of_fewer_than_twenty_reports_is_not_shown(here: World) -> None:

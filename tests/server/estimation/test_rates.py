@@ -82,13 +82,13 @@ def outcomes(reports: int) -> npt.NDArray[np.int64]:
 @pytest.mark.parametrize("confidence", [0.95, 0.99375])
 @pytest.mark.parametrize("epsilon", EPSILONS)
 def test_the_interval_covers_the_rate_exactly(epsilon: str, confidence: float) -> None:
-    """Sum over all 12,341 outcomes of 40 reports, for 180 kinds of people and designs."""
-    counts = outcomes(40)
+    """Sum over all 23,426 outcomes of 50 reports, for 180 kinds of people and designs."""
+    counts = outcomes(50)
     for pair in designs(epsilon):
         low, high = covered(pair, counts, confidence)
         for people in PEOPLE:
             held = (low <= people[0] + 1e-9) & (people[0] - 1e-9 <= high)
-            law = multinomial.pmf(counts, 40, chances(pair, people))
+            law = multinomial.pmf(counts, 50, chances(pair, people))
             assert float(law @ held) >= confidence, (pair, people)
 
 

@@ -141,31 +141,38 @@ def label_views(
             msgspec.structs.replace(row, label=_row_name(part, row.label, called))
             for part in members
             for row in part.questions[question.name]
+            if row.estimate is not None
         ]
-        known = known_figures(rows, question.statistic, question.unit, joint=True)
+        known = known_figures(rows[:MAX_TABLE_ROWS], question.statistic, question.unit, joint=True)
         effects = [part.effects for part in members if part.effects]
-        differences = _differences(question, members, called)
+        names = {row.label for row in known}
+        differences = _differences(question, members, called, names)
+        are_arms = survey.arms is not None and survey.arms.name == name
+        sentences = effect_sentences(members, question.name, about[question.name], called)
+        drawn = [*differences.values()][: charts.MAX_MARKS]
         yield LabelView(
             name=f"{question.title} – by {name}",
-            figures=known[:MAX_TABLE_ROWS],
-            left_out=max(0, len(known) - MAX_TABLE_ROWS),
+            figures=known,
+            left_out=len(rows) - len(known),
             against=members[0].value,
             differences=differences,
-            sentences=[*effect_sentences(members, question.name, about[question.name], called)],
+            sentences=[*sentences] if are_arms else [],
             notes=[*dict.fromkeys(part.note for part in effects if part.note)],
-            chart=charts.chart([*differences.values()][: charts.MAX_MARKS], (0.0, 0.0)),
-            are_arms=survey.arms is not None and survey.arms.name == name,
+            chart=charts.chart(drawn, (0.0, 0.0)) if are_arms else None,
+            are_arms=are_arms,
         )
 
 
 def _differences(
-    question: Question, parts: Sequence[ByLabel], called: Mapping[str, str]
+    question: Question, parts: Sequence[ByLabel], called: Mapping[str, str], names: set[str]
 ) -> dict[str, Figures]:
+    """Return the differences of the rows with these names."""
     effects = [
-        msgspec.structs.replace(effect, label=_row_name(part, effect.label, called))
+        msgspec.structs.replace(effect, label=name)
         for part in parts
         if part.effects
         for effect in part.effects.questions.get(question.name, ())
+        if (name := _row_name(part, effect.label, called)) in names
     ]
     rows = effect_figures(effects, question.statistic, question.unit)
     return {row.label: row for row in rows}
