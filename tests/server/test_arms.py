@@ -164,6 +164,20 @@ def test_a_count_of_fewer_than_twenty_reports_is_not_shown(here: World) -> None:
     assert "but have 500 and fewer than 20." in (new.effects.note or "")
 
 
+def test_arms_with_too_few_reports_are_not_silently_left_out(here: World) -> None:
+    """If hardly anyone in an arm reports, showing the other arm would reveal those few."""
+    published = fill(here, [(500, 0.1), (5, 0.1)])
+    results = results_of(here, published)
+    assert not any(period.labels for period in results.rounds)
+    sentence = "Nothing is shown by search: too few reports carry one of its values."
+    page = here.client.get(f"/surveys/{published.id}", headers=here.bearer("analyst")).text
+    assert sentence in page
+    assert sentence in "\n".join(report_lines(results))
+    usual = fill(here, [(500, 0.1), (500, 0.1)], BIT.replace("crashed", "froze"))
+    page = here.client.get(f"/surveys/{usual.id}", headers=here.bearer("analyst")).text
+    assert "Nothing is shown" not in page
+
+
 def test_values_of_other_labels_need_no_equal_numbers(here: World) -> None:
     platform = label("platform", values=["linux", "mac"])
     published = fill(here, [(20_000, 0.10), (2_000, 0.4)], BIT, platform)

@@ -207,6 +207,22 @@ def test_the_margin_equals_the_reference_values(epsilon: str, points: float) -> 
     assert points * 0.995 < 50 * (high - low).item() < 1.05 * points
 
 
+@pytest.mark.parametrize(("epsilon", "per_cent"), [("1", 2.88), ("2", 1.52), ("4", 0.95)])
+def test_the_margin_of_means_equals_the_reference_values(epsilon: str, per_cent: float) -> None:
+    """10,000 people in each arm, with answers spread evenly over the range."""
+    question = read({"name": "it", "kind": "number", "low": 0, "high": 1, "epsilon": epsilon,
+                     "mechanism": "optimal-table"})  # fmt: skip
+    table = question.mechanism
+    assert isinstance(table, NumberTable)
+    rows = np.array([[units / ONE for units in row] for row in table.rows])
+    spread = np.full(table.steps + 1, 1 / table.steps)
+    spread[0] = spread[-1] = 0.5 / table.steps
+    cells = np.rint(10_000 * spread @ rows).astype(np.int64)[None]
+    arm = counted(question, cells, cells.sum(1)).group(0.95)
+    low, high = disjoint(arm, arm, looks=False, confidence=0.95)[1]
+    assert 0.99 * per_cent < 50 * (high - low).item() < 1.05 * per_cent
+
+
 def test_repeated_looks_subtract_two_sequences_of_limits() -> None:
     question, label, _, _ = questions("1")[0]
     cells = np.array([[600, 400], [500, 500]])

@@ -104,19 +104,34 @@ def test_the_interval_covers_the_rate_of_many_reports(epsilon: str, reports: int
         assert held.mean() >= 0.94, (pair, people)
 
 
-def test_the_delta_method_fails_the_same_check() -> None:
-    """A ratio with the linearized standard error of its observed values, for a rare answer."""
-    pair, people = designs("8")[0], (0.0, 0.01, 0.0)
-    counts = np.random.default_rng(1).multinomial(1_000, chances(pair, people), size=DRAWS)
+def delta_method(
+    pair: tuple[SupportDesign, SupportDesign], counts: npt.NDArray[np.int64]
+) -> tuple[Array, Array]:
+    """Return the observed ratios, and their linearized standard errors."""
     (yes, no), (other_yes, other_no) = (
         [float(design.unbiased_share(rate)) for rate in (1, 0)] for design in pair
     )
     first, second = np.array([yes, yes, no, no]), np.array([other_yes, other_no] * 2)
-    held = counts @ second / 1_000
-    ratio = counts @ (first * second) / 1_000 / held
+    ratio = (counts @ (first * second)) / (counts @ second)
     values = second * (first - ratio[:, None])
-    error = np.sqrt((counts * values**2).sum(1)) / 1_000 / held
+    return ratio, np.sqrt((counts * values**2).sum(1)) / (counts @ second)
+
+
+def test_the_delta_method_fails_the_same_check() -> None:
+    """A ratio of observed values with its usual error, for a rare answer."""
+    pair, people = designs("8")[0], (0.0, 0.01, 0.0)
+    counts = np.random.default_rng(1).multinomial(1_000, chances(pair, people), size=DRAWS)
+    ratio, error = delta_method(pair, counts)
     assert (np.abs(ratio - people[0]) <= 1.96 * error).mean() < 0.6
+
+
+@pytest.mark.parametrize("epsilon", ["1", "2", "4", "8"])
+def test_with_many_reports_the_interval_is_as_narrow_as_the_delta_method(epsilon: str) -> None:
+    for pair, people in product(designs(epsilon), ((0.38, 0.2, 0.1), (0.5, 0.5, 0.5))):
+        counts = np.rint(100_000 * chances(pair, people)).astype(np.int64)[None]
+        low, high = covered(pair, counts)
+        _, error = delta_method(pair, counts)
+        assert 0.99 < (high - low).item() / (3.92 * error.item()) < 1.02
 
 
 def test_an_interval_for_repeated_looks_contains_that_for_one() -> None:

@@ -30,7 +30,7 @@ from deniable.server.results.advice import caps_of_all_rounds
 from deniable.server.results.annotations import events_by_round
 from deniable.server.results.document import RoundFacts
 from deniable.server.results.export import records_csv
-from deniable.server.results.sentences import shuffle_sentences
+from deniable.server.results.sentences import empty_labels, shuffle_sentences
 from deniable.server.results.survey_estimates import (
     MAX_ROWS,
     RoundSelection,
@@ -114,6 +114,12 @@ class SurveyPage(PageContext):
         parts = (self.period.labels or ()) if self.period else ()
         about = self.estimates.header.about
         return list(label_views(self.survey, about, parts)) if parts else []
+
+    @property
+    def empty_labels(self) -> Sequence[str]:
+        """Sentences about labels of which no value is shown."""
+        names, minimum = self.estimates.header.by or (), self.survey.minimum_reports
+        return [*empty_labels(names, self.period, minimum)] if self.period and names else []
 
     @property
     def shuffled(self) -> Sequence[str]:

@@ -29,7 +29,7 @@ from deniable.server.results.document import (
     Row,
 )
 from deniable.server.results.round_details import TIMES
-from deniable.server.results.sentences import effect_sentences, shuffle_sentences
+from deniable.server.results.sentences import effect_sentences, empty_labels, shuffle_sentences
 
 COLUMNS = (
     "survey", "name", "round", "from", "until", "open", "question", "kind", "label", "estimate",
@@ -239,6 +239,7 @@ def _round_lines(results: Results, period: Round) -> Iterator[str]:
 
 def _effect_lines(results: Results, period: Round) -> Iterator[str]:
     """Yield sentences about the differences between the values of each label."""
+    yield from empty_labels(results.by or (), period, results.minimum_reports)
     for label, members in groupby(period.labels or (), lambda part: part.name):
         parts = [*members]
         notes = (part.effects.note for part in parts if part.effects and part.effects.note)

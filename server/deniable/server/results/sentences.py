@@ -11,7 +11,7 @@ from deniable.server.estimation.frequent_texts import FALSE_DISCOVERY
 from deniable.server.estimation.statements import CONFIDENCE
 from deniable.server.planning.forecast import direct_equivalent, half_width, people_for
 from deniable.server.results.display import STYLES, Figures, effect_figures
-from deniable.server.results.document import About, ByLabel, Shuffled
+from deniable.server.results.document import About, ByLabel, Round, Shuffled
 from deniable.server.shuffling.accountant import survey_epsilon
 from deniable.shared.sealed_envelope import BATCH
 from deniable.shared.survey.document import Survey
@@ -156,6 +156,14 @@ def effect_sentences(
             others = f"the other {len(rows) - len(clear):,}" if clear else f"any of {len(rows):,}"
             values = f"{part.value} and {part.effects.against}"
             yield f"No clear difference between {values} in {others} options."
+
+
+def empty_labels(names: Sequence[str], period: Round, minimum: int) -> Iterator[str]:
+    """Yield a sentence for each label of which no value is shown, in a round with estimates."""
+    shown = {part.name for part in period.labels or ()}
+    for name in names if period.reports >= minimum else ():
+        if name not in shown:
+            yield f"Nothing is shown by {name}: too few reports carry one of its values."
 
 
 def _direction(row: Figures, than: str) -> str:
