@@ -358,10 +358,12 @@ def json_chunks(header: Results, rounds: Iterable[Round]) -> Iterator[bytes]:
 
 def _rows(period: Round) -> float:
     """Return the size of a round in the cache. Of long rounds, only the estimates are cached."""
-    crossed = sum(len(table.rows) for table in period.cross or ())
-    by_label = (part.questions.values() for part in period.labels or ())
-    listed = [*period.questions.values(), *(rows for part in by_label for rows in part)]
-    rows = crossed + sum(map(len, listed))
+    rows = sum(map(len, period.questions.values()))
+    for table in period.cross or ():
+        rows += len(table.rows) + sum(len(rates.rows) for rates in table.rates)
+    for part in period.labels or ():
+        rows += sum(map(len, part.questions.values()))
+        rows += sum(map(len, part.effects.questions.values())) if part.effects else 0
     points = sum(len(curve.points) for curve in (period.distributions or {}).values())
     return ROWS_PER_ROW * (rows + points) if rows <= MAX_CACHED_ROUND_ROWS else math.inf
 
