@@ -17,7 +17,9 @@ from datetime import UTC, date, datetime
 from typing import Self
 
 from deniable.server.store import (
+    COMMAND,
     Annotation,
+    AuditEntry,
     Event,
     Kept,
     PublicPage,
@@ -54,9 +56,15 @@ class Contents:
     outcomes: dict[tuple[int, str], int] = field(default_factory=dict)
     pages: dict[str, PublicPage] = field(default_factory=dict)
     held: dict[str, Token] = field(default_factory=dict)  # key: hash of the token
+    actions: set[AuditEntry] = field(default_factory=set)
+    alerts: dict[tuple[int, str], str] = field(default_factory=dict)
     day: date | None = None
 
-    def note(self, event: Event, row: SurveyRow) -> None:
+    def record(self, actor: str, action: str, subject: str) -> None:
+        self.actions.add(AuditEntry(datetime.now(UTC).date(), actor, action, subject))
+
+    def note(self, event: Event, row: SurveyRow, by: str) -> None:
+        self.record(by, f"{event} a survey", row.id[:12])
         before = self.entries[-1] if self.entries else None
         self.entries.append(next_entry(before, event, row.id, row.key))
 
@@ -153,12 +161,18 @@ class MemoryReader:
     def public_page(self, path: str) -> PublicPage | None:
         return self._now.pages.get(path)
 
-    def role_of(self, token: str, now: datetime) -> str | None:
+    def valid_token(self, token: str, now: datetime) -> Token | None:
         held = self._now.held.get(hashlib.sha256(token.encode()).hexdigest())
-        return held.role if held and held.expires > now else None
+        return held if held and held.expires > now else None
 
     def tokens(self) -> list[Token]:
         return sorted(self._now.held.values(), key=lambda token: (token.created, token.id))
+
+    def audit(self) -> list[AuditEntry]:
+        return sorted(sorted(self._now.actions), key=lambda entry: entry.day, reverse=True)
+
+    def alert_states(self) -> Mapping[tuple[int, str], str]:
+        return dict(self._now.alerts)
 
     def latest_day(self) -> date | None:
         return self._now.day
@@ -213,7 +227,7 @@ class MemoryStore(MemoryReader):
     def check_writable(self) -> None:
         pass
 
-    def publish(self, document: bytes, signature: str, key: str) -> str:
+    def publish(self, document: bytes, signature: str, key: str, by: str = COMMAND) -> str:
         identifier = survey_id(document)
         with self._changed() as now:
             if all(row.id != identifier for row in now.rows.values()):
@@ -222,15 +236,15 @@ class MemoryStore(MemoryReader):
                 label_key = os.urandom(KEY_BYTES)
                 row = SurveyRow(sequence, identifier, document, signature, key, False, label_key)
                 now.rows[sequence] = row
-                now.note("published", row)
+                now.note("published", row, by)
         return identifier
 
-    def close_survey(self, sequence: int) -> None:
+    def close_survey(self, sequence: int, by: str = COMMAND) -> None:
         with self._changed() as now:
             row = now.rows.get(sequence)
             if row and not row.closed:
                 now.rows[sequence] = replace(row, closed=True)
-                now.note("closed", row)
+                now.note("closed", row, by)
 
     def delete_survey(self, sequence: int) -> None:
         with self._changed() as now:
@@ -239,18 +253,23 @@ class MemoryStore(MemoryReader):
             now.outcomes = {key: n for key, n in now.outcomes.items() if key[0] != sequence}
             now.sealed = {key for key in now.sealed if key[0] != sequence}
             now.events.pop(sequence, None)
-            now.note("deleted", now.rows.pop(sequence))
+            now.note("deleted", now.rows.pop(sequence), COMMAND)
+            now.alerts = {key: state for key, state in now.alerts.items() if key[0] != sequence}
 
     def enrol_key(self, key: str) -> None:
         with self._changed() as now:
             if key in now.retired:
                 raise Refused(f"the key {key[:16]}… is retired")
-            now.keys.add(key)
+            if key not in now.keys:
+                now.keys.add(key)
+                now.record(COMMAND, "enrolled a key", key[:12])
 
     def retire_key(self, key: str) -> None:
         with self._changed() as now:
             now.keys.discard(key)
-            now.retired.add(key)
+            if key not in now.retired:
+                now.retired.add(key)
+                now.record(COMMAND, "retired a key", key[:12])
 
     @contextmanager
     def transaction(self, *, later: bool = False) -> Iterator[MemoryTransaction]:
@@ -301,15 +320,50 @@ class MemoryStore(MemoryReader):
             for key, reports in counts.items():
                 now.outcomes[key] = now.outcomes.get(key, 0) + reports
 
-    def add_token(self, token: str, role: str, now: datetime, expires: datetime) -> None:
+    def add_token(
+        self,
+        token: str,
+        role: str,
+        now: datetime,
+        expires: datetime,
+        name: str = "",
+        by: str = COMMAND,
+    ) -> None:
         digest = hashlib.sha256(token.encode()).hexdigest()
+        identifier = digest[:12]
+        made = Token(identifier, role, now.astimezone(UTC), expires, name or identifier, None)
         with self._changed() as contents:
-            contents.held[digest] = Token(digest[:12], role, now.astimezone(UTC), expires)
+            if made.name in {held.name for held in contents.held.values()}:
+                raise Refused(f"a token has the name {made.name!r}")
+            contents.held[digest] = made
+            contents.record(by, "created a token", f"{made.name} ({role})")
 
-    def revoke_token(self, identifier: str) -> None:
+    def revoke_token(self, identifier: str, by: str = COMMAND) -> None:
         with self._changed() as now:
-            left = {key: held for key, held in now.held.items() if not key.startswith(identifier)}
-            now.held = left
+            for key in [key for key in now.held if key.startswith(identifier)]:
+                held = now.held.pop(key)
+                now.record(by, "revoked a token", f"{held.name} ({held.role})")
+
+    def note_use(self, identifier: str, day: date) -> None:
+        with self._changed() as now:
+            for key, held in now.held.items():
+                if key.startswith(identifier):
+                    now.held[key] = replace(held, used=day)
+
+    def record_sign_in(self, by: str) -> None:
+        with self._changed() as now:
+            now.record(by, "signed in", "")
+
+    def purge_audit(self, before: date) -> None:
+        with self._changed() as now:
+            now.actions = {entry for entry in now.actions if entry.day >= before}
+
+    def change_alert(self, sequence: int, subject: str, before: str, after: str) -> bool:
+        with self._changed() as now:
+            if now.alerts.get((sequence, subject), "") != before:
+                return False
+            now.alerts[sequence, subject] = after
+            return True
 
     def keep_day(self, day: date) -> None:
         with self._changed() as now:

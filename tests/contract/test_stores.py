@@ -37,7 +37,7 @@ from deniable.server.store import (
 from deniable.server.store.records import TallyRow
 from deniable.server.store.sql_store import SqlSnapshot, SqlStore
 from deniable.server.surveys.catalogue import Catalogue
-from deniable.shared.errors import StoreUnusable
+from deniable.shared.errors import Refused, StoreUnusable
 from tests.contract.memory_store import Memory, MemoryStore
 from tests.eventually import eventually
 from tests.server.surveys import DECEMBER, envelope, expected_cells, published, survey
@@ -172,12 +172,75 @@ def test_surveys_keep_their_order_and_the_mark_changes_with_new_ones(store: Stor
 
 def test_tokens_have_a_role_until_they_expire(store: Store) -> None:
     store.add_token("secret", "analyst", NOON, NOON + timedelta(days=1))
-    assert store.role_of("secret", NOON) == "analyst"
-    assert store.role_of("Secret", NOON) is None
-    assert store.role_of("secret", NOON + timedelta(days=1)) is None
     (token,) = store.tokens()
+    assert token.role == "analyst"
+    assert store.valid_token("secret", NOON) == token
+    assert store.valid_token("Secret", NOON) is None
+    assert store.valid_token("secret", NOON + timedelta(days=1)) is None
     store.revoke_token(token.id)
-    assert store.role_of("secret", NOON) is None
+    assert store.valid_token("secret", NOON) is None
+
+
+def test_tokens_have_distinct_names_and_the_day_of_their_last_use(store: Store) -> None:
+    end = NOON + timedelta(days=1)
+    store.add_token("first", "analyst", NOON, end, "ci")
+    store.add_token("second", "app", NOON, end)
+    with pytest.raises(Refused, match="a token has the name 'ci'"):
+        store.add_token("third", "app", NOON, end, "ci")
+    first, second = (store.valid_token(text, NOON) for text in ("first", "second"))
+    assert first is not None
+    assert second is not None
+    assert (first.name, first.used, second.name) == ("ci", None, second.id)
+    store.note_use(first.id, NOON.date())
+    assert {token.name: token.used for token in store.tokens()} == {
+        "ci": NOON.date(),
+        second.id: None,
+    }
+    store.revoke_token(first.id)
+    store.add_token("third", "app", NOON, end, "ci")  # the name is free again
+
+
+def test_every_change_enters_the_audit_log_with_actor_and_day_only(store: Store) -> None:
+    """A second change of the same kind on the same day adds nothing, so no order is stored."""
+    asked = published(store, survey())
+    store.close_survey(asked.sequence, "ci")
+    store.close_survey(asked.sequence, "late")  # changes nothing
+    store.add_token("secret", "app", NOON, NOON + timedelta(days=1), "relay", "ci")
+    store.revoke_token(store.tokens()[0].id, "ci")
+    store.retire_key(asked.key)
+    store.retire_key(asked.key)
+    for _ in range(2):
+        store.record_sign_in("analyst")
+    store.delete_survey(asked.sequence)
+    entries, survey_id, key = store.audit(), asked.id[:12], asked.key[:12]
+    assert [(entry.actor, entry.action, entry.subject) for entry in entries] == [
+        ("analyst", "signed in", ""),
+        ("ci", "closed a survey", survey_id),
+        ("ci", "created a token", "relay (app)"),
+        ("ci", "revoked a token", "relay (app)"),
+        ("command", "deleted a survey", survey_id),
+        ("command", "enrolled a key", key),
+        ("command", "published a survey", survey_id),
+        ("command", "retired a key", key),
+    ]
+    (day,) = {entry.day for entry in entries}
+    assert type(day) is date
+    store.purge_audit(day)
+    assert len(store.audit()) == 8
+    store.purge_audit(day + timedelta(days=1))
+    assert store.audit() == []
+
+
+def test_only_one_caller_changes_the_state_of_an_alert(store: Store) -> None:
+    sequence = published(store, survey()).sequence
+    assert store.change_alert(sequence, "crashed > 5 %", "", "holds")
+    assert not store.change_alert(sequence, "crashed > 5 %", "", "holds")
+    assert not store.change_alert(sequence, "crashed > 5 %", "ceased", "holds")
+    assert store.change_alert(sequence, "crashed > 5 %", "holds", "ceased")
+    assert store.alert_states() == {(sequence, "crashed > 5 %"): "ceased"}
+    store.close_survey(sequence)
+    store.delete_survey(sequence)
+    assert store.alert_states() == {}
 
 
 def test_annotations_are_stored_once_and_deleted_with_their_survey(store: Store) -> None:

@@ -16,7 +16,7 @@ from deniable.server.http.context import COOKIE, parts_of
 from deniable.server.pages.charts import MIN_MARKS
 from deniable.server.pages.question_view import MAX_TABLE_ROWS, MAX_TREND_ROUNDS
 from deniable.server.pages.survey_page import MAX_LINKS
-from deniable.server.store import PublishedSurvey, RoundTally
+from deniable.server.store import PublishedSurvey, RoundTally, Token
 from deniable.shared.privacy.epsilon import lifetime_promise, round_promise
 from tests import survey_texts
 from tests.server.results_data import (
@@ -577,12 +577,12 @@ def test_a_page_looks_up_the_role_of_its_visitor_once(
     monkeypatch: pytest.MonkeyPatch,
     path: str,
 ) -> None:
-    asked, role_of = list[str](), here.store.role_of
+    asked, valid_token = list[str](), here.store.valid_token
 
-    def counted(token: str, now: datetime) -> str | None:
+    def counted(token: str, now: datetime) -> Token | None:
         asked.append(token)
-        return role_of(token, now)
+        return valid_token(token, now)
 
-    monkeypatch.setattr(here.store, "role_of", counted)
+    monkeypatch.setattr(here.store, "valid_token", counted)
     assert pages.get(f"/surveys/{published.id}{path}").status_code == 200
     assert len(asked) == 1

@@ -279,10 +279,15 @@ def test_surveys_become_visible_in_the_order_of_their_sequence_numbers(
     add_entry = PostgresStore._add_entry
 
     def and_meanwhile(
-        store: PostgresStore, connection: Connection, event: Event, survey_id: str, key: str
+        store: PostgresStore,
+        connection: Connection,
+        event: Event,
+        survey_id: str,
+        key: str,
+        by: str,
     ) -> None:
         monkeypatch.setattr(PostgresStore, "_add_entry", add_entry)
-        add_entry(store, connection, event, survey_id, key)
+        add_entry(store, connection, event, survey_id, key, by)
         second.append(pair.meanwhile(partial(published, pair.other, survey(name="second"))))
         known.append([row.sequence for row in pair.one.surveys()])
 

@@ -4,13 +4,20 @@ from __future__ import annotations
 
 import json
 import re
+from datetime import UTC, date, datetime, timedelta
 
 import pytest
+from flask import Response
 from flask.testing import FlaskClient
 
 from deniable.server.http.context import COOKIE
+from deniable.server.http.tokens import new_token
+from deniable.server.intake.upkeep import AUDIT_DAYS, Upkeep
 from deniable.server.store import PublishedSurvey
+from deniable.server.surveys.clock import Clock
+from deniable.shared.errors import StoreUnusable
 from tests.server.results_data import NOW
+from tests.server.surveys import envelope
 from tests.server.test_dashboard import check_page
 from tests.server.world import World
 
@@ -126,12 +133,14 @@ def test_a_token_is_created_shown_once_and_revoked(here: World, operator: FlaskC
     check_page(page)
     shown = re.search(r"it is shown only once: <code>([\w-]+)</code>", page.text)
     assert shown
-    assert here.store.role_of(shown[1], here.clock.now()) == "analyst"
+    token = here.store.valid_token(shown[1], here.clock.now())
+    assert token is not None
+    assert token.role == "analyst"
     assert shown[1] not in operator.get("/operate").text
     (made,) = [token for token in here.store.tokens() if token.role == "analyst"]
     answer = operator.post(f"/operate/tokens/{made.id}/revoke", data=secret)
     assert answer.status_code == 303
-    assert here.store.role_of(shown[1], here.clock.now()) is None
+    assert here.store.valid_token(shown[1], here.clock.now()) is None
     again = operator.post(f"/operate/tokens/{made.id}/revoke", data=secret)
     assert (again.status_code, "may have been revoked" in again.text) == (404, True)
 
@@ -202,6 +211,103 @@ def test_a_draft_is_checked_and_not_stored(
     bad = operator.post("/operate/check", data=secret | {"survey": "<b>" + DRAFT})
     assert 'role="alert"' in bad.text
     assert "<b>" not in bad.text
+
+
+def test_the_first_use_of_a_token_on_a_day_writes_its_day_and_no_other_use_writes(
+    here: World, published: PublishedSurvey, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The same holds for analysts over HTTP, for sessions, and for apps that send reports."""
+    noted, note_use = list[tuple[str, date]](), here.store.note_use
+
+    def counted(identifier: str, day: date) -> None:
+        noted.append((identifier, day))
+        note_use(identifier, day)
+
+    monkeypatch.setattr(here.store, "note_use", counted)
+    headers, app = here.bearer("analyst", days=3), here.bearer("app", days=3)
+    client, session = FlaskClient(here.app, Response), here.token("analyst", days=3)
+    body = envelope(published, 1, round_number=685).pack()
+    for day in range(2):
+        here.clock.pass_(days=day)
+        client.set_cookie(COOKIE, here.session(session))
+        for _ in range(3):
+            bearer = FlaskClient(here.app, Response)
+            path = f"/v1/surveys/{published.id}/counters"
+            assert bearer.get(path, headers=headers).status_code == 200
+            assert client.get("/").status_code == 200
+            here.clock.pass_(seconds=1)  # intake forgets the token
+            assert here.post(body, headers=app).status_code == 200
+    days = [NOW.date(), NOW.date() + timedelta(days=1)]
+    by_token = {token.id: token.used for token in here.store.tokens()}
+    assert sorted(noted) == sorted((token, day) for token in by_token for day in days)
+    assert set(by_token.values()) == {days[1]}
+
+
+def test_a_store_that_cannot_write_keeps_no_token_out(
+    here: World, published: PublishedSurvey, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_: object) -> None:
+        raise StoreUnusable("the disk is full")
+
+    token = here.token("operator")
+    for method in ("note_use", "record_sign_in"):
+        monkeypatch.setattr(here.store, method, full)
+    client = here.client
+    assert client.post("/sign-in", data={"token": token}).status_code == 303
+    assert client.get("/operate").status_code == 200
+
+
+def test_the_audit_log_names_the_token_of_each_action(
+    here: World, published: PublishedSurvey
+) -> None:
+    token, now = new_token(), here.clock.now()
+    here.store.add_token(token, "operator", now, now + timedelta(days=1), "anna")
+    client = here.client
+    client.post("/sign-in", data={"token": token})
+    secret = {"form_token": form_token(client)}
+    form = secret | {"role": "analyst", "days": "7", "name": "ci"}
+    assert client.post("/operate/tokens", data=form).status_code == 200
+    (made,) = [token for token in here.store.tokens() if token.name == "ci"]
+    client.post(f"/operate/tokens/{made.id}/revoke", data=secret)
+    close = secret | {"name": published.name}
+    assert client.post(f"/surveys/{published.id}/close", data=close).status_code == 303
+    page = client.get("/operate")
+    check_page(page)
+    audit = page.text[page.text.index('id="audit"') :]
+    for action, subject in [
+        ("signed in", ""),
+        ("created a token", "ci (analyst)"),
+        ("revoked a token", "ci (analyst)"),
+        ("closed a survey", f"app-health ({published.id[:12]})"),
+    ]:
+        assert f"<td>anna</td><td>{action}</td><td>{subject}</td>" in audit
+    assert "<td>command</td><td>published a survey</td>" in audit
+    assert not re.search(r"\d\d:\d\d|127\.0\.0\.1", audit)
+    listed = client.get("/operate.json").json
+    assert listed is not None
+    assert {tuple(entry) for entry in listed["audit"]} == {("day", "actor", "action", "subject")}
+
+
+@pytest.mark.parametrize("name", ["command", "x" * 61, "a\nb", "anna"])
+def test_a_token_cannot_take_a_name_that_misleads_the_audit_log(here: World, name: str) -> None:
+    token, now = new_token(), here.clock.now()
+    here.store.add_token(token, "operator", now, now + timedelta(days=1), "anna")
+    client = here.client
+    client.post("/sign-in", data={"token": token})
+    form = {"form_token": form_token(client), "role": "analyst", "days": "7", "name": name}
+    assert client.post("/operate/tokens", data=form).status_code == 400
+    assert [token.name for token in here.store.tokens()] == ["anna"]
+
+
+def test_retention_deletes_old_audit_entries(here: World, published: PublishedSurvey) -> None:
+    def entries_after(days: int) -> int:
+        later = datetime.now(UTC) + timedelta(days=days)
+        clock = Clock(lambda: later, here.clock.seconds)
+        Upkeep(here.store, here.catalogue, clock)._seal()
+        return len(here.store.audit())
+
+    assert entries_after(AUDIT_DAYS) == 2
+    assert entries_after(AUDIT_DAYS + 1) == 0
 
 
 def test_health_lists_outcomes_and_the_reason_for_refusing(

@@ -20,7 +20,6 @@ def test_a_status_that_fails_once_is_written_the_next_time() -> None:
             running=True,
             clock_fault=None,
             waiting=0,
-            commits=[],
             sealing_marks=[],
             metrics="",
         )

@@ -9,7 +9,7 @@ from collections import Counter
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
-from deniable.server.cli.store_arguments import add_place, option
+from deniable.server.cli.store_arguments import add_place, opened, option
 from deniable.shared.cli.verb import Verb, add_json, show
 from deniable.shared.errors import Refused, WrongUse
 
@@ -125,6 +125,9 @@ def token_arguments(parser: ArgumentParser) -> None:
     create.add_argument(
         "--days", type=int, default=DEFAULT_DAYS, help="until it expires (default: %(default)s)"
     )
+    create.add_argument(
+        "--name", default="", help="its name in lists and in the audit log (default: its id)"
+    )
     listed = actions.add_parser("list", help="list the tokens with their ids")
     revoke = actions.add_parser("revoke", help="revoke a token immediately")
     revoke.add_argument("token", metavar="ID", help="the id that `list` shows, or its beginning")
@@ -139,17 +142,22 @@ def run_token(args: Namespace) -> int:
 
 
 def _create_token(args: Namespace) -> int:
-    from deniable.server.http.tokens import MAX_TOKEN_DAYS, check_role, new_token
+    from deniable.server.http.tokens import MAX_TOKEN_DAYS, check_name, check_role, new_token
     from deniable.server.store import open_store
 
-    role = check_role(args.role)
+    role, name = check_role(args.role), check_name(args.name)
     if not 1 <= args.days <= MAX_TOKEN_DAYS:
         raise WrongUse(f"a token lasts 1 to {MAX_TOKEN_DAYS} days, got {args.days}")
     token, now = new_token(), datetime.now(UTC)
     expires = now + timedelta(days=args.days)
     with open_store(args.data) as store:
-        store.add_token(token, role, now, expires)
-    made = {"token": token, "role": role, "expires": expires.isoformat(timespec="seconds")}
+        store.add_token(token, role, now, expires, name)
+    made = {
+        "token": token,
+        "name": name,
+        "role": role,
+        "expires": expires.isoformat(timespec="seconds"),
+    }
     if not args.json:  # on standard error, so that scripts get only the token
         print(f"role {role}, until {expires:%Y-%m-%d}; it is not shown again", file=sys.stderr)
     return show(args, made, [token])
@@ -161,7 +169,9 @@ def _list_tokens(args: Namespace) -> int:
     with open_store(args.data) as store:
         tokens = store.tokens()
     rows = [
-        vars(token) | {"created": token.created.isoformat(), "expires": token.expires.isoformat()}
+        vars(token)
+        | {"created": token.created.isoformat(), "expires": token.expires.isoformat()}
+        | {"used": token.used and token.used.isoformat()}
         for token in tokens
     ]
     empty = f"no tokens; create one: deniable token create --role analyst {option(args.data)}"
@@ -170,7 +180,9 @@ def _list_tokens(args: Namespace) -> int:
 
 def _token_line(token: Token) -> str:
     expired = " (expired)" if token.expires <= datetime.now(UTC) else ""
-    return f"{token.id}  {token.role:8}  until {token.expires:%Y-%m-%d}{expired}"
+    used = f"last used {token.used}" if token.used else "never used"
+    name = "" if token.name == token.id else f"  {token.name}"
+    return f"{token.id}  {token.role:8}  until {token.expires:%Y-%m-%d}{expired}, {used}{name}"
 
 
 def _revoke_token(args: Namespace) -> int:
@@ -185,8 +197,23 @@ def _revoke_token(args: Namespace) -> int:
             )
         (token,) = matches
         store.revoke_token(token.id)
-    document = {"revoked": token.id, "role": token.role}
+    document = {"revoked": token.id, "name": token.name, "role": token.role}
     return show(args, document, [f"revoked {token.id} (role {token.role})"])
+
+
+def audit_arguments(parser: ArgumentParser) -> None:
+    add_place(parser)
+    add_json(parser)
+
+
+def run_audit(args: Namespace) -> int:
+    from deniable.server.store import named_surveys
+
+    with opened(args) as (store, catalogue):
+        entries = named_surveys(store.audit(), catalogue.surveys())
+    rows = [entry._asdict() | {"day": entry.day.isoformat()} for entry in entries]
+    lines = ["{day}  {actor:20}  {action:16}  {subject}".format(**row).rstrip() for row in rows]
+    return show(args, {"audit": rows}, lines or ["the audit log is empty"])
 
 
 KEYS = Verb(
@@ -204,4 +231,12 @@ TOKEN = Verb(
     run_token,
     group="server",
     example="deniable token create --role analyst --data ./data",
+)
+AUDIT = Verb(
+    "audit",
+    "show who published, closed, deleted, revoked or signed in, and on which day",
+    audit_arguments,
+    run_audit,
+    group="server",
+    example="deniable audit --data ./data",
 )

@@ -16,6 +16,7 @@ from msgspec import Meta, Struct
 from deniable.server.http.context import (
     answer,
     asked_for,
+    caller,
     close_survey,
     parts,
     read_body,
@@ -80,7 +81,7 @@ def publish_survey() -> Response:
     if request.args.get("replace") != "true":
         _refuse_other_questions(document)
     try:
-        published = catalogue.publish(document, signed.signature, signed.key)
+        published = catalogue.publish(document, signed.signature, signed.key, caller().name)
     except InvalidSurvey as error:
         raise HttpError(400, str(error), "invalid-survey") from None
     except UntrustedSurvey as error:

@@ -36,7 +36,7 @@ from deniable.server.http.messages import (
     problem_fields,
     problem_headers,
 )
-from deniable.server.http.tokens import Sessions, authorized_role, grants, role_of
+from deniable.server.http.tokens import Sessions, authorized, grants, used_token
 from deniable.server.intake.status import IntakeStatus, unready_reason
 from deniable.server.results.annotations import ReferenceValues
 from deniable.server.results.estimate_cache import EstimateCache
@@ -128,7 +128,7 @@ def asked_for(text: str) -> PublishedSurvey:
 
 def close_survey(published: PublishedSurvey) -> PublishedSurvey:
     """Close a survey permanently; return once intake refuses its reports."""
-    closed = parts().catalogue.close(published)
+    closed = parts().catalogue.close(published, caller().name)
     wait_for_intake()
     return closed
 
@@ -216,6 +216,7 @@ P = ParamSpec("P")
 
 class Caller(NamedTuple):
     role: str | None  # None without a valid token
+    name: str = ""  # the token's name, for the audit log
     has_session: bool = False  # whether the role comes from a session's cookie
 
 
@@ -224,10 +225,12 @@ def caller() -> Caller:
     if "caller" not in g:
         here, now = parts(), parts().clock.now()
         header = request.headers.get("Authorization", "")
-        if header and (role := authorized_role(header, here.store, now)):
-            g.caller = Caller(role)
-        elif token := here.sessions.token(request.cookies.get(COOKIE, "")):
-            g.caller = Caller(role_of(token, here.store, now), has_session=True)
+        if header and (token := authorized(header, here.store, now)):
+            g.caller = Caller(token.role, token.name)
+        elif text := here.sessions.token(request.cookies.get(COOKIE, "")):
+            token = used_token(text, here.store, now)
+            role, name = (token.role, token.name) if token else (None, "")
+            g.caller = Caller(role, name, has_session=True)
         else:
             g.caller = Caller(None)
     return cast(Caller, g.caller)
@@ -251,7 +254,7 @@ def require(
     def decorate(view: Callable[P, ResponseReturnValue]) -> Callable[P, ResponseReturnValue]:
         @wraps(view)
         def guarded(*args: P.args, **kwargs: P.kwargs) -> ResponseReturnValue:
-            role, has_session = caller()
+            role, _, has_session = caller()
             changes = request.method not in ("GET", "HEAD")
             if role is None or (has_session and (changes or not grants(role, "analyst"))):
                 raise HttpError(

@@ -132,7 +132,6 @@ class IntakeFront(Front):
             running=writer.running,
             clock_fault=writer.clock_fault(),
             waiting=writer.waiting,
-            commits=metrics.commit_times(),
             sealing_marks=[mark.hex() for mark in self.intake.sealing],
             metrics=metrics.text(),
         )

@@ -7,14 +7,15 @@
 
 from __future__ import annotations
 
+import logging
 import re
 import secrets
 import threading
 from datetime import datetime
 
-from deniable.server.store import Store
+from deniable.server.store import COMMAND, Store, Token
 from deniable.server.surveys.clock import Clock
-from deniable.shared.errors import WrongUse
+from deniable.shared.errors import StoreUnusable, WrongUse
 
 GRANTS = {
     "operator": frozenset({"operator", "analyst"}),
@@ -25,7 +26,10 @@ ROLES = tuple(GRANTS)
 MAX_TOKEN_DAYS = 3_660
 SESSION_SECONDS = 12 * 3_600.0
 MAX_SESSIONS = 10_000
+MAX_NAME_CHARACTERS = 60
 _TOKEN = re.compile(r"[A-Za-z0-9_-]{20,200}", re.ASCII)
+
+log = logging.getLogger("deniable.server")
 
 
 def new_token() -> str:
@@ -39,18 +43,37 @@ def check_role(role: str) -> str:
     return role
 
 
+def check_name(name: str) -> str:
+    name = name.strip()
+    if not name.isprintable() or len(name) > MAX_NAME_CHARACTERS or name == COMMAND:
+        raise WrongUse(
+            f"a token's name has at most {MAX_NAME_CHARACTERS} printable characters, and is not "
+            f"{COMMAND!r}, which the audit log uses for commands"
+        )
+    return name
+
+
 def grants(role: str | None, wanted: str) -> bool:
     return wanted in GRANTS.get(role or "", ())
 
 
-def role_of(token: str, store: Store, now: datetime) -> str | None:
-    """Return the role of a token, or None if it is unknown or has expired."""
-    return store.role_of(token, now) if _TOKEN.fullmatch(token) else None
+def used_token(text: str, store: Store, now: datetime) -> Token | None:
+    """Return the token, or None if it is unknown or has expired, and note the day of its use.
+
+    Only the first use on a day writes. A store that cannot write does not keep anyone out.
+    """
+    token = store.valid_token(text, now) if _TOKEN.fullmatch(text) else None
+    if token is not None and token.used != now.date():
+        try:
+            store.note_use(token.id, now.date())
+        except StoreUnusable as error:
+            log.warning("%s; the use of a token is not noted", error)
+    return token
 
 
-def authorized_role(authorization: str, store: Store, now: datetime) -> str | None:
-    scheme, _, token = authorization.partition(" ")
-    return role_of(token.strip(), store, now) if scheme.lower() == "bearer" else None
+def authorized(authorization: str, store: Store, now: datetime) -> Token | None:
+    scheme, _, text = authorization.partition(" ")
+    return used_token(text.strip(), store, now) if scheme.lower() == "bearer" else None
 
 
 class Sessions:

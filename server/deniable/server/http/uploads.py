@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Annotated, cast
 from msgspec import Meta, Struct
 
 from deniable.server.http.messages import JSON, HttpError
-from deniable.server.http.tokens import authorized_role
+from deniable.server.http.tokens import authorized
 from deniable.server.intake.admission import Refusal, admit
 from deniable.server.intake.commit import Outcome
 from deniable.server.intake.limits import Limits
@@ -140,12 +140,13 @@ def check_app_token(intake: Intake, authorization: str) -> None:
     If an invalid token were ignored, its sender would never notice.
     """
     asked = intake.clock.seconds()
-    role = authorized_role(authorization, intake.store, intake.clock.now())
-    if role is None:
+    token = authorized(authorization, intake.store, intake.clock.now())
+    if token is None:
         raise HttpError(401, UNKNOWN_TOKEN)
-    if role != "app":
+    if token.role != "app":
         raise HttpError(
-            403, f"send reports with an app token or without a token; this token's role is {role}"
+            403,
+            f"send reports with an app token or without a token; this token's role is {token.role}",
         )
     intake.app_tokens.remember(authorization, asked)
 

@@ -47,7 +47,6 @@ class IntakeStatus(Struct, frozen=True, kw_only=True):
     running: bool = False  # whether the writer is running
     clock_fault: str | None = None  # why the clock is not trusted
     waiting: int = 0  # requests that wait for the disk
-    commits: list[tuple[str, str]] = []  # (share of commits, maximum duration of these)
     sealing_marks: list[str] = []  # marks, in hex, of the keys that unseal reports
     metrics: str = ""  # for Prometheus
 
@@ -145,24 +144,13 @@ class Metrics:
             "deniable_writer_waiting", "Requests waiting for the disk.", registry=self._registry
         )
         waiting.set_function(lambda: writer.waiting)
-        self._commits = Histogram(
+        commits = Histogram(
             "deniable_commit_seconds",
             "Duration of group commits.",
             buckets=COMMIT_BUCKETS,
             registry=self._registry,
         )
-        writer.observe_commit = self._commits.observe
-
-    def commit_times(self) -> list[tuple[str, str]]:
-        """Return (share of commits, duration that they take at most) for each duration."""
-        samples = [sample for metric in self._commits.collect() for sample in metric.samples]
-        within = [(s.labels["le"], s.value) for s in samples if s.name.endswith("_bucket")]
-        total = within[-1][1]
-        return [
-            (f"{value / total:.1%}".replace("%", " %"), f"{1000 * float(limit):g} ms")
-            for limit, value in within[:-1]
-            if value > 0 and total
-        ]
+        writer.observe_commit = commits.observe
 
     def text(self) -> str:
         return generate_latest(self._registry).decode()

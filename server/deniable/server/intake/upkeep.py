@@ -37,6 +37,7 @@ SETTLE_SECONDS = 0.1  # under load: time until groups reach the tables and their
 PAUSE_SECONDS = 0.02  # time until the same if no request arrives
 IDLE_SECONDS = 1.0  # time until the next check for due work
 ROWS_PER_SLICE = 32  # number of rows deleted between two groups: about a thousand envelopes
+AUDIT_DAYS = 400  # retention of the audit log
 MARGIN = timedelta(hours=1)  # after this time the last accepted reports have been counted
 
 log = logging.getLogger("deniable.server")
@@ -150,6 +151,7 @@ class Upkeep:
         """Seal ended rounds, after counting the envelopes that a killed server left."""
         recover(self._store, self._catalogue, serves=True)
         seal_ended(self._store, self._catalogue, self._clock.now())
+        self._store.purge_audit(self._clock.now().date() - timedelta(days=AUDIT_DAYS))
 
     def _purge(self) -> None:
         purged = self._store.purge(ROWS_PER_SLICE)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hmac
 from collections.abc import Callable
+from contextlib import suppress
 from functools import wraps
 from hashlib import sha256
 from typing import Any, ParamSpec, cast
@@ -29,7 +30,8 @@ from markupsafe import Markup
 
 from deniable.server.http.context import COOKIE, parts, reader_role
 from deniable.server.http.messages import PAGE_POLICY
-from deniable.server.http.tokens import GRANTS, grants, role_of
+from deniable.server.http.tokens import grants, used_token
+from deniable.shared.errors import StoreUnusable
 from deniable.shared.privacy.epsilon import odds_factor
 from deniable.shared.survey.phrases import upper_first
 
@@ -152,9 +154,11 @@ def sign_in(token: str, target: str) -> ResponseReturnValue:
     if from_other_site():
         return sign_in_page(OTHER_SITE, "/")
     here = parts()
-    role = role_of(token.strip(), here.store, here.clock.now())
-    if not grants(role, "analyst"):
-        return sign_in_page(APP_TOKEN if role in GRANTS else UNKNOWN_TOKEN, target)
+    found = used_token(token.strip(), here.store, here.clock.now())
+    if found is None or not grants(found.role, "analyst"):
+        return sign_in_page(APP_TOKEN if found else UNKNOWN_TOKEN, target)
+    with suppress(StoreUnusable):  # a full disk does not keep an operator out
+        here.store.record_sign_in(found.name)
     response = go(local_target(target))
     secure = request.is_secure or request.headers.get("X-Forwarded-Proto") == "https"
     cookie, path = here.sessions.begin(token.strip()), request.script_root or "/"

@@ -12,14 +12,14 @@ from flask import Response, render_template, request
 from flask.typing import ResponseReturnValue
 from msgspec import Struct
 
-from deniable.server.http.context import Parts, answer, close_survey, parts, require
-from deniable.server.http.tokens import MAX_TOKEN_DAYS, ROLES, new_token
-from deniable.server.intake.upkeep import purged_from
+from deniable.server.http.context import Parts, answer, caller, close_survey, parts, require
+from deniable.server.http.tokens import MAX_TOKEN_DAYS, ROLES, check_name, new_token
+from deniable.server.intake.upkeep import AUDIT_DAYS, purged_from
 from deniable.server.pages.access import for_operators, go, pages, refused
 from deniable.server.pages.survey_page import outcome_rows
 from deniable.server.results.advice import describe, warnings
 from deniable.server.results.annotations import parse_annotation
-from deniable.server.store import NO_SURVEY, PublishedSurvey
+from deniable.server.store import NO_SURVEY, PublishedSurvey, named_surveys
 from deniable.server.surveys.replacement import asked_again, differences, survey_to_replace
 from deniable.server.surveys.survey_file import parse_survey_file
 from deniable.shared.errors import InvalidSurvey, Refused, WrongUse
@@ -27,6 +27,7 @@ from deniable.shared.survey.document import render_document
 from deniable.shared.survey.phrases import upper_first
 
 MAX_DRAFT_CHARACTERS = 2**18
+MAX_AUDIT_ROWS = 100
 NO_SURVEY_HERE = "There is no survey with this id"
 
 blueprint = pages("operating", public=("operate_json",))
@@ -46,10 +47,21 @@ class Draft:
 
 class ListedToken(Struct, frozen=True, kw_only=True):
     id: str
+    name: str
     role: str
     created: date
+    used: date | None  # last day of use
     expires: date
     expired: bool
+
+
+class AuditedAction(Struct, frozen=True, kw_only=True):
+    """Entry of the audit log; a survey that still exists has its name in `subject`."""
+
+    day: date
+    actor: str
+    action: str
+    subject: str
 
 
 class KeptReports(Struct, frozen=True, kw_only=True):
@@ -66,12 +78,12 @@ class Operating(Struct, frozen=True, kw_only=True):
 
     problem: str | None  # why reports cannot be accepted
     waiting: int
-    commits: Mapping[str, str]  # duration of commits, keyed by the share that it covers
     free_gigabytes: float | None  # free space on the folder's disk, if the store is a folder
     outcomes: Mapping[str, int]
     tokens: Sequence[ListedToken]
     keys: Mapping[str, int]  # number of surveys signed by each key
     kept: Sequence[KeptReports]
+    audit: Sequence[AuditedAction]  # the newest MAX_AUDIT_ROWS
 
 
 @blueprint.get("/operate")
@@ -80,7 +92,12 @@ def operate(made: tuple[str, str] | None = None) -> ResponseReturnValue:
     """Show the state of the server, and a token that was just created."""
     state = operating_state(parts())
     return render_template(
-        "operate.html", state=state, made=made, roles=ROLES, max_days=MAX_TOKEN_DAYS
+        "operate.html",
+        state=state,
+        made=made,
+        roles=ROLES,
+        max_days=MAX_TOKEN_DAYS,
+        audit_days=AUDIT_DAYS,
     )
 
 
@@ -97,7 +114,12 @@ def create_token() -> ResponseReturnValue:
     if role not in ROLES or not days.isdecimal() or not 1 <= int(days) <= MAX_TOKEN_DAYS:
         return refused(f"A token needs a role, and lasts 1 to {MAX_TOKEN_DAYS:,} days", 400)
     token, now = new_token(), here.clock.now()
-    here.store.add_token(token, role, now, now + timedelta(days=int(days)))
+    try:
+        name = check_name(request.form.get("name", ""))
+        end = now + timedelta(days=int(days))
+        here.store.add_token(token, role, now, end, name, caller().name)
+    except (Refused, WrongUse) as error:
+        return refused(upper_first(str(error)), 400)
     return operate((role, token))
 
 
@@ -106,7 +128,7 @@ def create_token() -> ResponseReturnValue:
 def revoke_token(identifier: str) -> ResponseReturnValue:
     if identifier not in {token.id for token in parts().store.tokens()}:
         return refused("This token does not exist; it may have been revoked already", 404)
-    parts().store.revoke_token(identifier)
+    parts().store.revoke_token(identifier, caller().name)
     return go("/operate#tokens")
 
 
@@ -175,14 +197,15 @@ def operating_state(here: Parts) -> Operating:
     return Operating(
         problem=here.unready_reason(),
         waiting=status.waiting,
-        commits=dict(status.commits),
         free_gigabytes=shutil.disk_usage(folder).free / 10**9 if option == "--data" else None,
         outcomes=dict(outcome_rows(counted)),
         tokens=[
             ListedToken(
                 id=token.id,
+                name=token.name,
                 role=token.role,
                 created=token.created.date(),
+                used=token.used,
                 expires=token.expires.date(),
                 expired=token.expires <= here.clock.now(),
             )
@@ -190,6 +213,10 @@ def operating_state(here: Parts) -> Operating:
         ],
         keys={key: signed[key] for key in sorted(here.store.enrolled_keys())},
         kept=list(_kept_reports(here)),
+        audit=[
+            AuditedAction(**entry._asdict())
+            for entry in named_surveys(here.store.audit()[:MAX_AUDIT_ROWS], surveys)
+        ],
     )
 
 

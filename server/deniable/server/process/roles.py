@@ -42,6 +42,7 @@ from deniable.shared.survey.keys import load_sealing_key, mark_of, public_hex
 if TYPE_CHECKING:
     from _typeshed.wsgi import WSGIApplication
 
+FIRST_TOKEN = "first"  # noqa: S105 # name of the token that the first start shows
 FIRST_TOKEN_LASTS = timedelta(days=365)
 BEFORE_OTHERS = 100  # exit priority, with which a finalizer runs before all others
 READER_THREADS = 16
@@ -108,7 +109,7 @@ def _first_token(place: Place) -> str | None:
             if any(token.role == "operator" for token in store.tokens()):
                 return None
             token, now = new_token(), datetime.now(UTC)
-            store.add_token(token, "operator", now, now + FIRST_TOKEN_LASTS)
+            store.add_token(token, "operator", now, now + FIRST_TOKEN_LASTS, FIRST_TOKEN)
             return token
     except StoreUnusable as error:  # the server already accepts reports
         print(f"no token was created; use deniable token create: {error}", file=sys.stderr)

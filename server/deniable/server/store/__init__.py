@@ -10,9 +10,17 @@ from pathlib import Path
 
 from deniable.server.store.label_counts import NO_LABELS, OTHER, LabelCounts, LabelValue
 from deniable.server.store.postgres.database_address import Database
-from deniable.server.store.protocol import NO_SURVEY, Damaged, Store, StoreLost, Transaction
+from deniable.server.store.protocol import (
+    COMMAND,
+    NO_SURVEY,
+    Damaged,
+    Store,
+    StoreLost,
+    Transaction,
+)
 from deniable.server.store.records import (
     Annotation,
+    AuditEntry,
     Cells,
     Kept,
     PublicPage,
@@ -25,6 +33,7 @@ from deniable.server.store.records import (
     Unsettled,
     Upload,
     UploadKey,
+    named_surveys,
 )
 from deniable.server.store.register_chain import Event, RegisterEntry, first_fault, next_entry
 from deniable.server.store.sqlite.sqlite_database import FILE, create_folder, is_begun
@@ -37,11 +46,12 @@ STORES: dict[type, str] = {  # import paths of the store classes, by type of pla
 }
 
 __all__ = [
-    "FILE", "NO_LABELS", "NO_SURVEY", "OTHER", "STORES", "Annotation", "Cells", "Damaged",
-    "Database", "Event", "Kept", "LabelCounts", "LabelValue", "Place", "PublicPage",
-    "PublishedSurvey", "Purged", "RegisterEntry", "RoundTally", "SqliteStore", "State", "Store",
-    "StoreLost", "SurveyRow", "Token", "Transaction", "Unsettled", "Upload", "UploadKey",
-    "create_folder", "create_store", "first_fault", "is_begun", "next_entry", "open_store",
+    "COMMAND", "FILE", "NO_LABELS", "NO_SURVEY", "OTHER", "STORES", "Annotation", "AuditEntry",
+    "Cells", "Damaged", "Database", "Event", "Kept", "LabelCounts", "LabelValue", "Place",
+    "PublicPage", "PublishedSurvey", "Purged", "RegisterEntry", "RoundTally", "SqliteStore",
+    "State", "Store", "StoreLost", "SurveyRow", "Token", "Transaction", "Unsettled", "Upload",
+    "UploadKey", "create_folder", "create_store", "first_fault", "is_begun", "named_surveys",
+    "next_entry", "open_store",
 ]  # fmt: skip
 
 

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
     from deniable.server.store.records import (
         Annotation,
+        AuditEntry,
         Kept,
         PublicPage,
         Purged,
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
     )
     from deniable.server.store.register_chain import RegisterEntry
 
+COMMAND = "command"  # actor in the audit log for commands on the store; no token has this name
 NO_SURVEY = 0  # the sequence under which reports of unpublished surveys are counted
 
 
@@ -101,11 +103,17 @@ class StoreReader(Protocol):
     def public_page(self, path: str) -> PublicPage | None:
         """Return the page that is published at exactly this path."""
 
-    def role_of(self, token: str, now: datetime) -> str | None:
-        """Return the role of a token, or None if it is unknown or has expired."""
+    def valid_token(self, token: str, now: datetime) -> Token | None:
+        """Return the token with this text, or None if it is unknown or has expired."""
 
     def tokens(self) -> list[Token]:
         """Return all tokens, including expired ones, in the order of creation."""
+
+    def audit(self) -> list[AuditEntry]:
+        """Return the actions, newest day first; within a day, their order is not stored."""
+
+    def alert_states(self) -> Mapping[tuple[int, str], str]:
+        """Return the announced state of each alert, by survey sequence and subject."""
 
     def latest_day(self) -> date | None:
         """Return the latest day on which a server ran."""
@@ -136,10 +144,12 @@ class Store(StoreReader, AbstractContextManager["Store"], Protocol):
 
     # Surveys and keys
 
-    def publish(self, document: bytes, signature: str, key: str) -> str:
+    # Each of these methods writes its audit entry in the same transaction; `by` is the actor.
+
+    def publish(self, document: bytes, signature: str, key: str, by: str = COMMAND) -> str:
         """Store a verified survey, and return its id. Publishing it again changes nothing."""
 
-    def close_survey(self, sequence: int) -> None: ...
+    def close_survey(self, sequence: int, by: str = COMMAND) -> None: ...
 
     def delete_survey(self, sequence: int) -> None:
         """Delete a survey and all its data permanently, except its entries in the register."""
@@ -193,10 +203,31 @@ class Store(StoreReader, AbstractContextManager["Store"], Protocol):
     def add_counters(self, counts: Mapping[tuple[int, str], int]) -> None:
         """Add numbers of reports, by (survey's sequence, outcome)."""
 
-    def add_token(self, token: str, role: str, now: datetime, expires: datetime) -> None: ...
+    def add_token(
+        self,
+        token: str,
+        role: str,
+        now: datetime,
+        expires: datetime,
+        name: str = "",
+        by: str = COMMAND,
+    ) -> None:
+        """Store a token; raise Refused if another token has its name."""
 
-    def revoke_token(self, identifier: str) -> None:
+    def revoke_token(self, identifier: str, by: str = COMMAND) -> None:
         """Revoke the tokens whose ids begin with `identifier`."""
+
+    def note_use(self, identifier: str, day: date) -> None:
+        """Store the last day on which a token was used."""
+
+    def record_sign_in(self, by: str) -> None:
+        """Add a sign-in to the audit log, unless the day already has one."""
+
+    def purge_audit(self, before: date) -> None:
+        """Delete the audit entries of earlier days."""
+
+    def change_alert(self, sequence: int, subject: str, before: str, after: str) -> bool:
+        """Replace an alert's state; return False if it is not `before` (empty: no state)."""
 
     def keep_day(self, day: date) -> None:
         """Store the latest day on which a server ran."""

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 
 Cells: TypeAlias = "npt.NDArray[np.int64]"
 State = Literal["waiting", "open", "closed"]
+ID_DIGITS = 12  # of a survey, key or token, where its full id would be too long
 UploadKey = tuple[int, int, bytes]
 
 
@@ -209,6 +210,30 @@ class Token:
     role: str
     created: datetime
     expires: datetime
+    name: str  # the same as `id` if the operator gave none
+    used: date | None  # last day of use
+
+
+class AuditEntry(NamedTuple):
+    """Action of an operator or analyst, known to the day."""
+
+    day: date
+    actor: str  # name of a token, or `command` for a command on the store
+    action: str
+    subject: str  # the survey or key, by its first digits, or the token, by name and role
+
+
+def named_surveys(
+    entries: Sequence[AuditEntry], surveys: Sequence[PublishedSurvey]
+) -> list[AuditEntry]:
+    """Add the names of surveys that still exist; a deleted survey leaves only its id."""
+    names = {survey.id[:ID_DIGITS]: survey.name for survey in surveys}
+    return [
+        entry._replace(subject=f"{names[entry.subject]} ({entry.subject})")
+        if entry.subject in names
+        else entry
+        for entry in entries
+    ]
 
 
 Round = tuple[int, int]  # a survey's sequence, and the number of a round

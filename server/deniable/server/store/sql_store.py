@@ -19,12 +19,14 @@ from itertools import groupby
 from typing import Any, Generic, Self, TypeVar
 
 from deniable.server.store.label_counts import KEY_BYTES
-from deniable.server.store.protocol import NO_SURVEY
+from deniable.server.store.protocol import COMMAND, NO_SURVEY
 from deniable.server.store.records import (
+    ID_DIGITS,
     OF_ROUND,
     PUT,
     ROW,
     Annotation,
+    AuditEntry,
     Connection,
     PublicPage,
     Round,
@@ -96,7 +98,22 @@ CREATE TABLE tokens (
     hash TEXT NOT NULL PRIMARY KEY,  -- SHA-256 of the token, in hex
     role TEXT NOT NULL,             -- operator, analyst or app
     created BIGINT NOT NULL,        -- in seconds since 1970
-    expires BIGINT NOT NULL         -- in seconds since 1970; the token is invalid from then on
+    expires BIGINT NOT NULL,        -- in seconds since 1970; the token is invalid from then on
+    name TEXT NOT NULL UNIQUE,      -- name in the audit log; the first digits of the hash if none
+    used TEXT NOT NULL              -- last day of use, such as 2026-12-01; empty if never used
+);
+CREATE TABLE audit (
+    day TEXT NOT NULL,              -- the day of the action, such as 2026-12-01
+    actor TEXT NOT NULL,            -- name of the token that acted, or `command`
+    action TEXT NOT NULL,           -- the action, such as `closed a survey`
+    subject TEXT NOT NULL,          -- the survey, token or key that it changed; may be empty
+    PRIMARY KEY (day, actor, action, subject)
+);
+CREATE TABLE alerts (
+    survey INTEGER NOT NULL REFERENCES surveys (sequence),  -- the survey's sequence
+    subject TEXT NOT NULL,          -- the alert, such as a rule
+    state TEXT NOT NULL,            -- the state that was announced last
+    PRIMARY KEY (survey, subject)
 );
 CREATE TABLE public_pages (
     path TEXT NOT NULL PRIMARY KEY,  -- the exact path at which anyone may read the page
@@ -107,9 +124,10 @@ CREATE TABLE public_pages (
 DAY = "day"  # key of `about`
 MAX_ROUND = 2**32 - 1  # the greatest number in an envelope
 IS_SEALED = "SELECT 1 FROM tallies WHERE survey = ? AND round = ? AND sealed LIMIT 1"
-TOKEN_ID_DIGITS = 12
 SURVEY = "sequence, id, document, signature, key, closed, label_key"
 ENTRY = "number, event, survey, key, head"
+TOKEN = "hash, role, created, expires, name, used"  # noqa: S105 # columns
+AUDIT = "day, actor, action, subject"
 PATIENCE_SECONDS = 10
 
 
@@ -266,17 +284,22 @@ class SqlReader(ABC):
     def counters(self, sequence: int) -> Mapping[str, int]:
         return dict(self._rows("SELECT outcome, reports FROM counters WHERE survey = ?", sequence))
 
-    def role_of(self, token: str, now: datetime) -> str | None:
-        query = "SELECT role FROM tokens WHERE hash = ? AND expires > ?"
+    def valid_token(self, token: str, now: datetime) -> Token | None:
+        query = f"SELECT {TOKEN} FROM tokens WHERE hash = ? AND expires > ?"
         rows = self._rows(query, _token_hash(token), now.timestamp())
-        return str(rows[0][0]) if rows else None
+        return _token(*rows[0]) if rows else None
 
     def tokens(self) -> list[Token]:
-        query = "SELECT hash, role, created, expires FROM tokens ORDER BY created, hash"
-        return [
-            Token(digest[:TOKEN_ID_DIGITS], role, _moment(created), _moment(expires))
-            for digest, role, created, expires in self._rows(query)
-        ]
+        rows = self._rows(f"SELECT {TOKEN} FROM tokens ORDER BY created, hash")
+        return [_token(*row) for row in rows]
+
+    def audit(self) -> list[AuditEntry]:
+        rows = self._rows(f"SELECT {AUDIT} FROM audit ORDER BY day DESC, actor, action, subject")
+        return [AuditEntry(date.fromisoformat(day), *words) for day, *words in rows]
+
+    def alert_states(self) -> Mapping[tuple[int, str], str]:
+        rows = self._rows("SELECT survey, subject, state FROM alerts")
+        return {(sequence, subject): state for sequence, subject, state in rows}
 
     def latest_day(self) -> date | None:
         with self._reading() as connection:
@@ -318,7 +341,7 @@ class SqlStore(SqlReader):
         with self._reading(reports=True) as connection:
             yield SqlSnapshot(connection)
 
-    def publish(self, document: bytes, signature: str, key: str) -> str:
+    def publish(self, document: bytes, signature: str, key: str, by: str = COMMAND) -> str:
         """Publish under a lock, so that readers see sequences in order and without gaps."""
         from deniable.shared.survey.document import survey_id
 
@@ -332,25 +355,28 @@ class SqlStore(SqlReader):
         with self._writing("publish a survey") as connection:
             self._lock(connection, "surveys")
             if connection.execute(statement, row).fetchall():
-                self._add_entry(connection, "published", identifier, key)
+                self._add_entry(connection, "published", identifier, key, by)
         return identifier
 
-    def close_survey(self, sequence: int) -> None:
+    def close_survey(self, sequence: int, by: str = COMMAND) -> None:
         statement = "UPDATE surveys SET closed = ? WHERE sequence = ? AND NOT closed"
         with self._writing("close a survey") as connection:
             rows = connection.execute(f"{statement} RETURNING id, key", (True, sequence))
             for identifier, key in rows.fetchall():
-                self._add_entry(connection, "closed", identifier, key)
+                self._add_entry(connection, "closed", identifier, key, by)
 
     def _delete_survey(self, connection: Connection, sequence: int) -> None:
         """Delete a survey's rows except register entries; the caller has deleted its envelopes."""
-        for table in ("tallies", "counters", "annotations"):
+        for table in ("tallies", "counters", "annotations", "alerts"):
             connection.execute(f"DELETE FROM {table} WHERE survey = ?", (sequence,))
         statement = "DELETE FROM surveys WHERE sequence = ? RETURNING id, key"
         for identifier, key in connection.execute(statement, (sequence,)).fetchall():
-            self._add_entry(connection, "deleted", identifier, key)
+            self._add_entry(connection, "deleted", identifier, key, COMMAND)
 
-    def _add_entry(self, connection: Connection, event: Event, survey: str, key: str) -> None:
+    def _add_entry(
+        self, connection: Connection, event: Event, survey: str, key: str, by: str
+    ) -> None:
+        _record(connection, by, f"{event} a survey", survey[:ID_DIGITS])
         self._lock(connection, "register")
         newest = f"SELECT {ENTRY} FROM register ORDER BY number DESC LIMIT 1"
         row = connection.execute(newest).fetchone()
@@ -366,13 +392,16 @@ class SqlStore(SqlReader):
                     f"the key {key[:16]}… is retired and can never be enrolled again; publish "
                     f"with another key"
                 )
-            connection.execute("INSERT INTO keys (key) VALUES (?) ON CONFLICT DO NOTHING", (key,))
+            statement = "INSERT INTO keys (key) VALUES (?) ON CONFLICT DO NOTHING"
+            if connection.execute(statement, (key,)).rowcount > 0:
+                _record(connection, COMMAND, "enrolled a key", key[:ID_DIGITS])
 
     def retire_key(self, key: str) -> None:
         statement = "INSERT INTO retired_keys (key) VALUES (?) ON CONFLICT DO NOTHING"
         with self._writing("retire a key") as connection:
             connection.execute("DELETE FROM keys WHERE key = ?", (key,))
-            connection.execute(statement, (key,))
+            if connection.execute(statement, (key,)).rowcount > 0:
+                _record(connection, COMMAND, "retired a key", key[:ID_DIGITS])
 
     def seal(self, sequence: int, rounds: Sequence[int]) -> None:
         with self._writing("seal rounds") as connection:
@@ -427,16 +456,53 @@ class SqlStore(SqlReader):
                 if sequence in known:
                     connection.execute(statement, (sequence, outcome, reports))
 
-    def add_token(self, token: str, role: str, now: datetime, expires: datetime) -> None:
-        statement = "INSERT INTO tokens (hash, role, created, expires) VALUES (?, ?, ?, ?)"
-        row = (_token_hash(token), role, int(now.timestamp()), int(expires.timestamp()))
+    def add_token(
+        self,
+        token: str,
+        role: str,
+        now: datetime,
+        expires: datetime,
+        name: str = "",
+        by: str = COMMAND,
+    ) -> None:
+        digest = _token_hash(token)
+        name = name or digest[:ID_DIGITS]
+        statement = f"INSERT INTO tokens ({TOKEN}) VALUES (?, ?, ?, ?, ?, '')"
+        row = (digest, role, int(now.timestamp()), int(expires.timestamp()), name)
         with self._writing("save a token") as connection:
-            connection.execute(statement, row)
+            if connection.execute(f"{statement} ON CONFLICT DO NOTHING", row).rowcount < 1:
+                raise Refused(f"a token has the name {name!r}; revoke it, or choose another name")
+            _record(connection, by, "created a token", f"{name} ({role})")
 
-    def revoke_token(self, identifier: str) -> None:
+    def revoke_token(self, identifier: str, by: str = COMMAND) -> None:
         with self._writing("revoke a token") as connection:
-            statement = "DELETE FROM tokens WHERE substr(hash, 1, ?) = ?"
-            connection.execute(statement, (len(identifier), identifier))
+            statement = "DELETE FROM tokens WHERE substr(hash, 1, ?) = ? RETURNING name, role"
+            rows = connection.execute(statement, (len(identifier), identifier)).fetchall()
+            for name, role in rows:
+                _record(connection, by, "revoked a token", f"{name} ({role})")
+
+    def note_use(self, identifier: str, day: date) -> None:
+        statement = "UPDATE tokens SET used = ? WHERE substr(hash, 1, ?) = ?"
+        with self._writing("note the use of a token") as connection:
+            connection.execute(statement, (day.isoformat(), len(identifier), identifier))
+
+    def record_sign_in(self, by: str) -> None:
+        with self._writing("write its audit log") as connection:
+            _record(connection, by, "signed in", "")
+
+    def purge_audit(self, before: date) -> None:
+        with self._writing("purge its audit log") as connection:
+            connection.execute("DELETE FROM audit WHERE day < ?", (before.isoformat(),))
+
+    def change_alert(self, sequence: int, subject: str, before: str, after: str) -> bool:
+        delete = "DELETE FROM alerts WHERE survey = ? AND subject = ? AND state = ?"
+        insert = "INSERT INTO alerts (survey, subject, state) VALUES (?, ?, ?)"
+        with self._writing("save the state of an alert") as connection:
+            key = (sequence, subject)
+            if before and connection.execute(delete, (*key, before)).rowcount < 1:
+                return False
+            row = (*key, after)
+            return connection.execute(f"{insert} ON CONFLICT DO NOTHING", row).rowcount > 0
 
     def keep_day(self, day: date) -> None:
         with self._writing("save the date") as connection:
@@ -470,6 +536,18 @@ def note(connection: Connection, key: str, value: str) -> None:
         "ON CONFLICT (key) DO UPDATE SET value = excluded.value"
     )
     connection.execute(statement, (key, value))
+
+
+def _record(connection: Connection, actor: str, action: str, subject: str) -> None:
+    """Record an action, once a day at most; the row holds no time and no number."""
+    row = (datetime.now(UTC).date().isoformat(), actor, action, subject)
+    statement = f"INSERT INTO audit ({AUDIT}) VALUES (?, ?, ?, ?) ON CONFLICT DO NOTHING"
+    connection.execute(statement, row)
+
+
+def _token(digest: str, role: str, created: int, expires: int, name: str, used: str) -> Token:
+    last = date.fromisoformat(used) if used else None
+    return Token(digest[:ID_DIGITS], role, _moment(created), _moment(expires), name, last)
 
 
 def _token_hash(token: str) -> str:

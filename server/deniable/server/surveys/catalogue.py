@@ -17,7 +17,7 @@ from typing import Literal
 
 from msgspec import Struct, to_builtins
 
-from deniable.server.store import Damaged, PublishedSurvey, Store, SurveyRow
+from deniable.server.store import COMMAND, Damaged, PublishedSurvey, Store, SurveyRow
 from deniable.server.surveys.clock import Clock
 from deniable.server.surveys.public_list import NOTHING, Listing, check_room, check_size, listing
 from deniable.shared.errors import DeniableError, Refused, UntrustedSurvey
@@ -142,7 +142,9 @@ class Catalogue:
         """Length of the register at the last refresh."""
         return self._contents.mark
 
-    def publish(self, document: bytes, signature: str, key: str) -> PublishedSurvey:
+    def publish(
+        self, document: bytes, signature: str, key: str, by: str = COMMAND
+    ) -> PublishedSurvey:
         """Publish a document and return the survey. Publishing it again changes nothing.
 
         The document is read strictly, and an enrolled key must have signed it.
@@ -158,7 +160,7 @@ class Catalogue:
             check_size(document)
             row = SurveyRow(0, survey_id(document), document, signature, key, closed=False)
             check_room(entry_text(row), self._listed())
-        identifier = self._store.publish(document, signature, key)
+        identifier = self._store.publish(document, signature, key, by)
         self.refresh({identifier: survey})
         published = self._contents.by_id[identifier]
         if published.key != key:
@@ -168,9 +170,9 @@ class Catalogue:
             )
         return published
 
-    def close(self, published: PublishedSurvey) -> PublishedSurvey:
+    def close(self, published: PublishedSurvey, by: str = COMMAND) -> PublishedSurvey:
         """Close a survey permanently, so that its reports are refused from now on."""
-        self._store.close_survey(published.sequence)
+        self._store.close_survey(published.sequence, by)
         self.refresh()
         return self._contents.by_id[published.id]
 
