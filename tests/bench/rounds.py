@@ -15,6 +15,7 @@ from tempfile import TemporaryDirectory
 
 import numpy as np
 
+from deniable.server.alerts.monitor import Monitor
 from deniable.server.http.context import parts_of
 from deniable.server.results import EstimateCache, json_chunks, select_rounds, stored_estimates
 from deniable.server.store import PublishedSurvey, RoundTally
@@ -29,7 +30,7 @@ def measurements() -> Iterator[Measurement]:
     with TemporaryDirectory() as name, world(Path(name) / "data", NOW) as here:
         for rounds, first, again in ((200, 50, 8), (9_900, 110, 15)):
             published = filled(here, rounds)
-            parts_of(here.app).forgery.check()
+            Monitor(parts_of(here.app)).check()
             gc.freeze()
             yield asked(here, published, "the first time", 1, first)
             yield asked(here, published, "asked for again", 9, again)

@@ -27,6 +27,7 @@ HERE = "tests/end_to_end/test_documents.py"
 RECIPES = "tests/client/test_recipes.py"
 SHOWN = "tests/server/test_shown_commands.py"
 DEPLOYED = "tests/end_to_end/test_deploying.py"
+ALERTS = "tests/server/test_alerts.py"
 # The test that runs the blocks of each section.
 RUN = {
     ("README.md", "The tour: one survey in a minute"): "tests/end_to_end/test_readme_tour.py",
@@ -50,12 +51,15 @@ RUN = {
     ("server/README.md", "Begin"): SHOWN,
     ("server/README.md", "Ask an open question"): SHOWN,
     ("server/README.md", "Reading results"): "tests/server/test_analysis.py",
+    ("server/README.md", "Judging a result"): ALERTS,
     ("server/README.md", "HTTP"): SHOWN,
     ("server/DEPLOYING.md", "A service"): DEPLOYED,
     ("server/DEPLOYING.md", "A proxy"): DEPLOYED,
     ("server/DEPLOYING.md", "A proxy for the dashboard"): DEPLOYED,
     ("server/DEPLOYING.md", "A relay"): SHOWN,
     ("server/DEPLOYING.md", "Limits on forged reports"): SHOWN,
+    ("server/DEPLOYING.md", "Estimates in Prometheus"): ALERTS,
+    ("server/DEPLOYING.md", "Alerts from the server"): ALERTS,
     ("server/DEPLOYING.md", "Backups"): SHOWN,
     ("server/DEPLOYING.md", "Archives"): SHOWN,
     ("server/DEPLOYING.md", "Deleting a survey"): SHOWN,

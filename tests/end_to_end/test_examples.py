@@ -15,11 +15,13 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 import requests
+import yaml  # type: ignore[import-untyped] # a dependency of schemathesis, without types
 
+from deniable.shared.errors import EnvelopeCode
 from deniable.simulations.demo.server_process import COMMAND, running_server
 from tests.client.scripted import QuietServer, answering
 from tests.end_to_end.browser import CHROMIUM, FLAGS, NAMES, ROOT, Files
@@ -199,21 +201,59 @@ def test_the_page_in_a_browser(place: Shipped, tmp_path: Path) -> None:
             browser.wait()
 
 
-# Grafana
+# Grafana and Prometheus
 
 
-def test_grafana_uses_only_metrics_that_a_server_exports(place: Shipped) -> None:
-    """After one report, every name in an expression is a sample in /metrics."""
-    exported = names(requests.get(f"{place.server.dashboard}/metrics", timeout=PATIENCE).text)
+@pytest.mark.parametrize("source", ["grafana", "alerts"])
+def test_dashboard_and_alert_rules_use_only_metrics_that_a_server_exports(
+    place: Shipped, source: str
+) -> None:
+    """After one report, every name in an expression is a sample or a declared family."""
+    token = {"Authorization": f"Bearer {place.server.token}"}
+    texts = [
+        requests.get(f"{place.server.dashboard}{path}", headers=token, timeout=PATIENCE).text
+        for path in ("/metrics", "/metrics/results")
+    ]
+    exported = names("".join(texts))
     asked = {
-        name for expression in expressions() for name in re.findall(r"deniable_\w+", expression)
+        name
+        for expression in expressions(source)
+        for name in re.findall(r"deniable_\w+", expression)
     }
     assert len(asked) >= 5
     assert asked <= exported
     assert not {"deniable_reports"} <= exported, "twin: a name without its suffix must not exist"
 
 
-def expressions() -> list[str]:
+def test_alert_rules_and_dashboard_match_only_labels_and_outcomes_that_exist() -> None:
+    """A matcher for a value that never occurs would silently select nothing."""
+    outcomes = {"accepted", "duplicates", *get_args(EnvelopeCode)}
+    for expression in [*expressions("grafana"), *expressions("alerts")]:
+        for matchers in re.findall(r"\{(.*?)\}", expression):
+            for label, _, value in re.findall(r'(\w+)\s*(=~?)\s*"(.*?)"', matchers):
+                assert label in ("survey", "question", "outcome"), expression
+                assert label != "outcome" or set(value.split("|")) <= outcomes, expression
+
+
+def test_each_alert_rule_has_what_prometheus_needs() -> None:
+    rules = [rule for group in alert_groups() for rule in group["rules"]]
+    assert len({rule["alert"] for rule in rules}) == len(rules) >= 5
+    for rule in rules:
+        assert set(rule) <= {"alert", "expr", "for", "labels", "annotations"}
+        assert rule["labels"]["severity"] in ("critical", "warning", "info")
+        assert rule["annotations"]["summary"]
+
+
+def alert_groups() -> list[Any]:
+    groups: list[Any] = yaml.safe_load((ROOT / "server/examples/alerts.yml").read_text("utf-8"))[
+        "groups"
+    ]
+    return groups
+
+
+def expressions(source: str) -> list[str]:
+    if source == "alerts":
+        return [rule["expr"] for group in alert_groups() for rule in group["rules"]]
     board: Mapping[str, Any] = json.loads(
         (ROOT / "server/examples/grafana.json").read_text("utf-8")
     )

@@ -10,8 +10,10 @@ import threading
 import numpy as np
 import pytest
 
+from deniable.server.alerts import monitor
+from deniable.server.alerts.monitor import Monitor
 from deniable.server.http.context import COOKIE, parts_of
-from deniable.server.results import Results, csv_chunks, forgery_monitor, survey_results
+from deniable.server.results import Results, csv_chunks, survey_results
 from deniable.server.results.export import report_lines
 from deniable.server.store import PublishedSurvey, RoundTally
 from deniable.shared.errors import StoreUnusable
@@ -90,14 +92,15 @@ def test_one_check_logs_all_its_rounds_in_one_record(
     """Within a minute, the log drops further records from the same line of code."""
     first, second = forge(here), forge(here, name="next")
     with caplog.at_level(logging.WARNING, "deniable.server"):
-        parts_of(here.app).forgery.check()
+        Monitor(parts_of(here.app)).check()
     (said,) = caplog.messages
     assert f"survey {first.name}, round" in said
     assert f"survey {second.name}, round" in said
 
 
 def gauge(here: World, published: PublishedSurvey, state: str) -> str | None:
-    start = f'deniable_forged_rounds{{state="{state}",survey="{published.id}"}} '
+    labels = f'id="{published.id[:12]}",state="{state}",survey="{published.name}"'
+    start = f"deniable_forged_rounds{{{labels}}} "
     found = [
         line for line in here.client.get("/metrics").text.splitlines() if line.startswith(start)
     ]
@@ -108,7 +111,7 @@ def test_metrics_count_forged_rounds_and_the_log_names_each_once_a_day(
     here: World, caplog: pytest.LogCaptureFixture
 ) -> None:
     published, honest = forge(here), fill(here)
-    watch = parts_of(here.app).forgery
+    watch = Monitor(parts_of(here.app))
     with caplog.at_level(logging.WARNING, "deniable.server"):
         watch.check()
         watch.check()
@@ -127,7 +130,7 @@ def test_metrics_count_forged_rounds_and_the_log_names_each_once_a_day(
 
 def test_reports_that_arrive_later_are_checked_too(here: World) -> None:
     published = forge(here)
-    watch = parts_of(here.app).forgery
+    watch = Monitor(parts_of(here.app))
     watch.check()
     with here.store.transaction() as transaction:
         transaction.add(published.sequence, RoundTally(FIRST_ROUND, FORGED, np.full(5, FORGED)))
@@ -142,7 +145,7 @@ def end_all_rounds(here: World, published: PublishedSurvey) -> None:
 
 def test_metrics_no_longer_name_a_survey_whose_rounds_are_all_sealed(here: World) -> None:
     published, other = forge(here), forge(here, name="next")
-    watch = parts_of(here.app).forgery
+    watch = Monitor(parts_of(here.app))
     watch.check()
     assert gauge(here, published, "open") == "1.0"
     end_all_rounds(here, published)
@@ -158,7 +161,7 @@ def test_a_failed_check_stops_neither_other_nor_later_checks(
     here: World, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch, error: Exception
 ) -> None:
     """A check may fail for any reason, for one survey or before it reads the first."""
-    monkeypatch.setattr(forgery_monitor, "CHECK_INTERVAL_SECONDS", 0.01)
+    monkeypatch.setattr(monitor, "CHECK_INTERVAL_SECONDS", 0.01)
     monkeypatch.setattr("threading.excepthook", lambda _: None)
     ours, theirs = here.publish(until_spring(LANGUAGES)), forge(here, name="next")
     add_round(here.store, ours, FIRST_ROUND, [[PEOPLE // 2, PEOPLE // 2, 0, 0, 0]])
@@ -177,7 +180,7 @@ def test_a_failed_check_stops_neither_other_nor_later_checks(
     monkeypatch.setattr(here.store, "tallies", tallies)
     monkeypatch.setattr(here.store, "unsealed_rounds", rounds)
     broken.add(ours.sequence)
-    parts_of(here.app).forgery.start()
+    Monitor(parts_of(here.app)).start()
     eventually(lambda: fresh(here, theirs) == "1.0", "the other survey is looked at")
     assert fresh(here, ours) is None
     broken.add(None)
@@ -186,7 +189,7 @@ def test_a_failed_check_stops_neither_other_nor_later_checks(
     broken.clear()
     eventually(lambda: fresh(here, ours) == "0.0", "later looks still work")
     ended.append(SystemExit())
-    eventually(lambda: "forgery" not in {thread.name for thread in threading.enumerate()}, "ended")
+    eventually(lambda: "monitor" not in {thread.name for thread in threading.enumerate()}, "ended")
 
 
 def fresh(here: World, published: PublishedSurvey) -> str | None:

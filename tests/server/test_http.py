@@ -247,7 +247,8 @@ def test_metrics_count_reports_by_survey_and_outcome(here: World, asked: Publish
     here.send(envelope(asked, 1), envelope(asked, 1), envelope(asked, 2, round_number=5), app=True)
     text = here.client.get("/metrics").text
     for outcome in ("accepted", "duplicates", "late"):
-        line = rf'deniable_reports_total{{outcome="{outcome}",survey="{asked.id}"}} 1\.0'
+        labels = f'id="{asked.id[:12]}",outcome="{outcome}",survey="app-health"'
+        line = rf"deniable_reports_total{{{labels}}} 1\.0"
         assert re.search(line, text), text
     assert "deniable_writer_waiting 0.0" in text
     assert "deniable_commit_seconds_count 1.0" in text
@@ -258,7 +259,7 @@ def test_metrics_are_computed_at_most_once_a_second(here: World, asked: Publishe
     here.send(envelope(asked, 1))
     assert here.client.get("/metrics").text == before
     here.clock.pass_(seconds=1)
-    assert f'survey="{asked.id}"}} 1.0' in here.client.get("/metrics").text
+    assert 'survey="app-health"} 1.0' in here.client.get("/metrics").text
 
 
 def test_every_answer_has_the_security_headers(here: World) -> None:

@@ -209,6 +209,7 @@ def sent(here: World) -> dict[tuple[str, str], dict[str, Any]]:
         ("/v1/surveys/{id}/counters", "get"): api.counters(),
         ("/v1/surveys/{id}/close", "post"): api.closed(),
         ("/metrics", "get"): {"200": http.get("/metrics")},
+        ("/metrics/results", "get"): statuses_of(here, api.get("/metrics/results"), "analyst"),
         ("/v1/openapi.json", "get"): {"200": http.get("/v1/openapi.json")},
         ("/healthz", "get"): {"200": http.get("/healthz")},
         ("/readyz", "get"): statuses_of(here, api.get("/readyz"), None),

@@ -173,13 +173,21 @@ def test_a_missing_signing_key_is_created_and_reported(file: Path, data: Path) -
 
 def test_tokens_are_created_listed_and_revoked(file: Path, data: Path) -> None:
     run("survey", "publish", file, "--data", data)
-    made = asked_json("token", "create", "--role", "analyst", "--data", data, "--days", 7)
-    assert set(made) == {"token", "role", "expires"}
+    made = asked_json(
+        "token", "create", "--role", "analyst", "--data", data, "--days", 7, "--name", "ci"
+    )
+    assert set(made) == {"token", "name", "role", "expires"}
     (row,) = json.loads(run("token", "list", "--data", data, "--json").stdout)["tokens"]
-    assert row["role"] == "analyst"
+    assert (row["role"], row["name"], row["used"]) == ("analyst", "ci", None)
+    assert "never used  ci" in run("token", "list", "--data", data).stdout
+    again = refused(3, "token", "create", "--role", "app", "--data", data, "--name", "ci")
+    assert "a token has the name 'ci'" in again
     assert str(made["token"]) not in json.dumps(row)
     assert asked_json("token", "revoke", row["id"], "--data", data)["revoked"] == row["id"]
     assert "no tokens" in run("token", "list", "--data", data).stdout
+    actions = [entry["action"] for entry in asked_json("audit", "--data", data)["audit"]]
+    assert actions == ["created a token", "enrolled a key", "published a survey", "revoked a token"]
+    assert "  revoked a token   ci (analyst)\n" in run("audit", "--data", data).stdout
 
 
 def test_a_backup_is_complete_and_is_restored_only_into_an_empty_folder(

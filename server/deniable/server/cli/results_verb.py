@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from argparse import ArgumentParser, Namespace
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from deniable.server.cli.store_arguments import add_place
@@ -12,6 +12,7 @@ from deniable.server.process.server_requests import TOKEN
 from deniable.shared.cli.verb import Verb
 
 if TYPE_CHECKING:
+    from deniable.server.alerts.rules import Rule
     from deniable.server.results import Results, Round
 
 
@@ -31,6 +32,14 @@ def arguments(parser: ArgumentParser) -> None:
     parser.add_argument(
         "--against", metavar="SURVEY", help="show differences from the newest round of this survey"
     )
+    parser.add_argument(
+        "--fail-if",
+        action="append",
+        default=[],
+        metavar="RULE",
+        help='exit with 1 if the whole interval is beyond the bound, like "crashed > 5 %%"; judges '
+        "the newest of the rounds shown that has an estimate; may be repeated",
+    )
     add_forms(parser)
 
 
@@ -41,10 +50,12 @@ def add_forms(parser: ArgumentParser) -> None:
 
 
 def run(args: Namespace) -> int:
+    from deniable.server.alerts.rules import Rule
     from deniable.server.analysis import local_estimates
     from deniable.server.results import csv_chunks, json_chunks
     from deniable.server.results.export import report_lines
 
+    rules = [Rule.parse(text) for text in args.fail_if]
     if args.against:
         return _compare(args)
     if args.server:
@@ -52,6 +63,10 @@ def run(args: Namespace) -> int:
     else:
         estimates = local_estimates(args.data, args.survey, args.round, args.first, args.last)
         header, rounds = estimates.header, estimates.rounds()
+    status = 0
+    if rules:  # before anything is printed
+        rounds = [*rounds]
+        status = max([_judge(rule, header, rounds) for rule in rules])
     if args.json:
         sys.stdout.writelines(chunk.decode() for chunk in json_chunks(header, rounds))
         print()
@@ -59,7 +74,20 @@ def run(args: Namespace) -> int:
         sys.stdout.writelines(line.replace("\r\n", "\n") for line in csv_chunks(header, rounds))
     else:
         sys.stdout.writelines(f"{line}\n" for line in report_lines(header, rounds))
-    return 0
+    return status
+
+
+def _judge(rule: Rule, header: Results, rounds: Sequence[Round]) -> int:
+    """Print the verdict on standard error; return 1 if the rule holds."""
+    from deniable.server.alerts.rules import newest_verdict
+
+    verdict = newest_verdict(rule, header, rounds)
+    if verdict is None:
+        judged = "not judged: no round has an estimate"
+    else:
+        judged = f"{'fails' if verdict.holds else 'passes'}: {verdict.sentence}"
+    print(f"deniable results: {rule.text} {judged}", file=sys.stderr)
+    return int(verdict is not None and verdict.holds)
 
 
 def _compare(args: Namespace) -> int:
@@ -69,8 +97,11 @@ def _compare(args: Namespace) -> int:
     from deniable.server.results.export import comparison_lines
     from deniable.shared.errors import WrongUse
 
-    if args.server or args.csv:
-        raise WrongUse("--against compares two surveys of one store: use --data, and not --csv")
+    if args.server or args.csv or args.fail_if:
+        raise WrongUse(
+            "--against compares two surveys of one store: use --data, and neither --csv nor "
+            "--fail-if"
+        )
     compared = stored_comparison(args.data, args.survey, args.against, args.round)
     if args.json:
         print(msgspec.json.encode(compared).decode())

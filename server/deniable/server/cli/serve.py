@@ -68,6 +68,15 @@ def serve_arguments(parser: ArgumentParser) -> None:
         help="show anyone a page about each survey at /public/SURVEY: who asks, what an answer "
         "reveals, and how to stop; no results",
     )
+    _add_files(parser)
+    parser.add_argument(
+        "--trust-clock", action="store_true", help="accept today's date even after a long pause"
+    )
+    parser.add_argument("--log-json", action="store_true", help="write the log as lines of JSON")
+    parser.add_argument("--json", action="store_true", help="print one line of JSON when ready")
+
+
+def _add_files(parser: ArgumentParser) -> None:
     parser.add_argument(
         "--known",
         type=Path,
@@ -76,10 +85,12 @@ def serve_arguments(parser: ArgumentParser) -> None:
         "with the columns survey,round,question,label,value",
     )
     parser.add_argument(
-        "--trust-clock", action="store_true", help="accept today's date even after a long pause"
+        "--alerts",
+        type=Path,
+        metavar="FILE",
+        help="log, and post to a webhook, when a rule begins to hold or ceases, a result changes, "
+        "reports are forged or none arrive: TOML with webhook, silent_rounds and [[rule]] tables",
     )
-    parser.add_argument("--log-json", action="store_true", help="write the log as lines of JSON")
-    parser.add_argument("--json", action="store_true", help="print one line of JSON when ready")
 
 
 def _add_proxy(parser: ArgumentParser) -> None:
@@ -101,7 +112,9 @@ def _add_proxy(parser: ArgumentParser) -> None:
 
 
 def run_serve(args: Namespace) -> int:
+    from deniable.server.alerts.rules import read_alerts
     from deniable.server.process.roles import Settings, serve
+    from deniable.server.process.webhook import Webhook
     from deniable.server.results.annotations import read_reference_values
     from deniable.shared.survey.keys import load_sealing_key
 
@@ -109,6 +122,8 @@ def run_serve(args: Namespace) -> int:
         load_sealing_key(file)
     if args.known is not None:
         read_reference_values(args.known)
+    if args.alerts is not None and (webhook := read_alerts(args.alerts).webhook):
+        Webhook(webhook)  # refuses an address without TLS
     people_port = args.dashboard_port
     if people_port is None:
         people_port = args.port and args.port + 1
@@ -120,6 +135,7 @@ def run_serve(args: Namespace) -> int:
         device_url=args.device_url or "",
         public=args.public,
         known=args.known,
+        alerts=args.alerts,
         log_json=args.log_json,
         trust_clock=args.trust_clock,
     )

@@ -24,6 +24,7 @@ from deniable.server.http.context import (
     wait_for_intake,
 )
 from deniable.server.http.messages import JSON, HttpError
+from deniable.server.http.result_metrics import ResultMetrics
 from deniable.server.intake.status import METRICS_TYPE
 from deniable.server.results import (
     Results,
@@ -203,6 +204,12 @@ def ready() -> Response:
 @blueprint.get("/metrics")
 def metrics() -> Response:
     return Response(parts().metrics.text(), content_type=METRICS_TYPE)
+
+
+@blueprint.get("/metrics/results")
+@require("analyst")
+def result_metrics() -> Response:
+    return Response(ResultMetrics(parts()).text(), content_type=METRICS_TYPE)
 
 
 @blueprint.get("/v1/openapi.json")

@@ -40,7 +40,6 @@ from deniable.server.http.tokens import Sessions, authorized, grants, used_token
 from deniable.server.intake.status import IntakeStatus, unready_reason
 from deniable.server.results.annotations import ReferenceValues
 from deniable.server.results.estimate_cache import EstimateCache
-from deniable.server.results.forgery_monitor import ForgeryMonitor
 from deniable.server.store import PublishedSurvey, Store
 from deniable.server.surveys.catalogue import FRESH_SECONDS, Catalogue, UnknownSurvey
 from deniable.server.surveys.clock import Clock
@@ -76,9 +75,6 @@ class Parts:
     def __post_init__(self) -> None:
         self.metrics = ReaderMetrics(self.intake_status, self.clock)
         self.estimates, self.sessions = EstimateCache(), Sessions(self.clock)
-        self.forgery = ForgeryMonitor(
-            self.store, self.catalogue, self.clock, self.metrics.forged, self.estimates
-        )
 
     def unready_reason(self) -> str | None:
         """Return why reports cannot be accepted, or None."""
@@ -96,7 +92,7 @@ class ReaderMetrics:
         self.forged = Gauge(
             "deniable_forged_rounds",
             "Rounds whose counts honest reports cannot explain, by survey and state of the round.",
-            ["survey", "state"],
+            ["survey", "id", "state"],
             registry=self._registry,
         )
 

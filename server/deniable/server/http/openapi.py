@@ -178,6 +178,9 @@ def _paths() -> Json:
         "GET /healthz": _operation("Alive.", Status),
         "GET /readyz": _operation("Ready.", Status),
         "GET /metrics": _operation("Metrics for Prometheus.", "text/plain"),
+        "GET /metrics/results": _operation(
+            "Newest estimates with their intervals, for Prometheus.", "text/plain", role="analyst"
+        ),
         "GET /v1/openapi.json": _operation("This document.", JSON),
     }  # fmt: skip
     named = "The survey's id, a prefix of the id of at least 6 digits, or the survey's name."

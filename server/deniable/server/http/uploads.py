@@ -28,6 +28,7 @@ from deniable.server.intake.limits import Limits
 from deniable.server.intake.status import Metrics, missing_keys
 from deniable.server.intake.writer import Writer
 from deniable.server.store import NO_SURVEY, Store, Upload
+from deniable.server.store.records import ID_DIGITS
 from deniable.server.surveys.catalogue import Catalogue
 from deniable.server.surveys.clock import Clock
 from deniable.shared.envelope import (
@@ -194,10 +195,11 @@ def receipt(intake: Intake, decisions: Sequence[Decision], written: Sequence[Out
             code = cast(EnvelopeCode, outcome)
             refused.append(RefusedEnvelope(index=index, code=code, detail=detail))
         survey = decision.survey
-        sequence, name = (survey.sequence, survey.id) if survey else (NO_SURVEY, "unknown")
+        sequence = survey.sequence if survey else NO_SURVEY
+        named = (survey.name, survey.id[:ID_DIGITS]) if survey else ("unknown", "")
         reports[outcome] += decision.count
         totals[sequence, outcome] += decision.count
-        intake.metrics.reports(name, outcome).inc(decision.count)
+        intake.metrics.reports(*named, outcome).inc(decision.count)
     intake.writer.count(totals)
     return Receipt(
         accepted=reports[ACCEPTED], duplicates=reports[DUPLICATES], refused=tuple(refused)

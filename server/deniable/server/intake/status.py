@@ -136,7 +136,7 @@ class Metrics:
         reports = Counter(
             "deniable_reports",
             "Reports since intake began, by survey and outcome.",
-            ["survey", "outcome"],
+            ["survey", "id", "outcome"],
             registry=self._registry,
         )
         self.reports = cache(reports.labels)  # counter of a survey and outcome

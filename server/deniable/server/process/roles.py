@@ -68,6 +68,7 @@ class Settings:
     device_url: str = ""  # URL for devices; default: the listening address
     public: bool = False  # whether each survey has a public page for respondents
     known: Path | None = None  # file with reference values, shown next to the estimates
+    alerts: Path | None = None  # file with alert rules and the address of a webhook
     log_json: bool = False
     trust_clock: bool = False  # accept today's date, even after a long pause
 
@@ -172,14 +173,18 @@ def _load_reader(
     place: Place, settings: Settings, board: StatusBoard, device_url: str, parent: int
 ) -> WSGIApplication:
     """Return the reader's application; called in the worker, before anything is open."""
+    from deniable.server.alerts.monitor import Monitor
+    from deniable.server.alerts.rules import read_alerts
     from deniable.server.app import create_app
     from deniable.server.http.context import Parts
     from deniable.server.http.middleware import BoundedBodies, OutsideView
     from deniable.server.pages.public_pages import PagePublisher
+    from deniable.server.process.webhook import Webhook
     from deniable.server.results.annotations import ReferenceValues
 
     with _exit_on_error():
         store = open_store(place)
+        alerts = read_alerts(settings.alerts) if settings.alerts else None
     parts = Parts(
         store,
         Catalogue(store),
@@ -195,7 +200,8 @@ def _load_reader(
     imports = threading.Timer(IMPORT_DELAY_SECONDS, lambda: [*map(import_module, SLOW_LIBRARIES)])
     imports.daemon = True
     imports.start()
-    parts.forgery.start()
+    webhook = Webhook(alerts.webhook) if alerts and alerts.webhook else None
+    Monitor(parts, alerts, webhook.post if webhook else None).start()
     PagePublisher(app).start()
     return BoundedBodies(OutsideView(app.wsgi_app, settings.proxies, settings.base_path))
 

@@ -2,8 +2,7 @@
 
 `survey_estimates` makes the document (`document`) from tallies: the `answers` to each question and
 the `round_details`. `estimate_cache` keeps the estimates. `export`, `display` and `sentences` write
-results as text. `forgery_monitor` repeats the forgery check for the log, and `advice` helps authors
-before they publish a survey.
+results as text, and `advice` helps authors before they publish a survey.
 """
 
 from deniable.server.results.document import Results, Round

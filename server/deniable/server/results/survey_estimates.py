@@ -216,6 +216,17 @@ class SurveyEstimates:
         results = question_rounds(self._cache, self.survey, question, counts)
         return [*zip(numbers, results, strict=True)]
 
+    def newest(self, question: Question, most: int) -> tuple[int, QuestionResult] | None:
+        """Return one question's result in the newest round with an estimate, if any."""
+        known = [
+            made for made in self.history(question, most) if made[1].rows[0].estimate is not None
+        ]
+        return known[-1] if known else None
+
+    def change(self, number: int) -> Change | None:
+        """Return the change of one round since the last earlier round with reports."""
+        return changes(self._cache, self.survey, self._before([number]), self._counts).get(number)
+
     def estimated(self, numbers: Sequence[int]) -> list[Round]:
         """Return these rounds; no bit of them depends on which other rounds are requested."""
         before = self._before(numbers)

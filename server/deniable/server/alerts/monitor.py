@@ -1,0 +1,288 @@
+"""Monitor of results: forged reports always, and the alerts that the operator has set.
+
+Once a minute, it checks every round that can still change. Each event is claimed in the store
+before it is announced, so it is announced at most once, whatever restarts, and by one node only.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from datetime import date, datetime
+from hashlib import sha256
+
+from msgspec import UNSET, Struct, UnsetType
+
+from deniable.server.alerts.rules import MAX_WATCHED_ROUNDS, AlertSettings, Rule, Verdict
+from deniable.server.http.context import Parts
+from deniable.server.results import SurveyEstimates, select_rounds, sentences, stored_estimates
+from deniable.server.results.answers import round_fits, warning
+from deniable.server.results.display import difference_figures
+from deniable.server.results.estimate_cache import is_open
+from deniable.server.results.survey_estimates import rounds_per_response
+from deniable.server.store import PublishedSurvey
+from deniable.server.surveys.catalogue import UnknownSurvey
+from deniable.shared.errors import StoreUnusable, WrongUse
+from deniable.shared.survey.document import Survey
+
+CHECK_INTERVAL_SECONDS = 60.0
+STATES = ("open", "closed")
+BEGAN, CEASED = "began", "ceased"
+
+log = logging.getLogger("deniable.server")
+
+
+class Event(Struct, frozen=True, kw_only=True):
+    """Announcement for the log and the webhook."""
+
+    id: str  # the same whenever the same event is sent again
+    event: str  # rule, change, forgery or silence
+    state: str  # began or ceased
+    survey: str
+    name: str
+    round: int
+    text: str
+    estimate: float | UnsetType = UNSET  # only for rules: the judged interval
+    low: float | UnsetType = UNSET
+    high: float | UnsetType = UNSET
+
+
+class Finding(Struct, frozen=True, kw_only=True):
+    """Present state of one alert of a survey."""
+
+    event: str
+    subject: str  # distinguishes the survey's alerts of this kind
+    state: str
+    round: int
+    text: str
+    verdict: Verdict | None = None
+
+    @property
+    def key(self) -> str:
+        return f"{self.event} {self.subject}".strip()
+
+    def is_news(self, announced: str) -> bool:
+        return self.state != announced and (bool(announced) or self.state != CEASED)
+
+
+class Monitor:
+    """Background check of every round that can still change, once a minute.
+
+    It sets a gauge of forged rounds, and logs each forged round once a day. With settings, it also
+    announces events. Checks of unchanged counts are cached. Failed checks are logged and repeated.
+    """
+
+    def __init__(
+        self,
+        parts: Parts,
+        settings: AlertSettings | None = None,
+        post: Callable[[Sequence[Event]], None] | None = None,
+    ) -> None:
+        self._store, self._catalogue, self._clock = parts.store, parts.catalogue, parts.clock
+        self._gauge, self._cache = parts.metrics.forged, parts.estimates
+        self._settings, self._post = settings, post
+        self._logged: dict[tuple[str, int], date] = {}
+        self._shown = set[tuple[str, str]]()
+        self._unfit = set[str]()  # rules whose faults have been logged
+
+    def start(self) -> None:
+        """Start a background thread that checks until the process ends."""
+        threading.Thread(target=self._run, name="monitor", daemon=True).start()
+
+    def check(self) -> None:
+        """Check every round that can still change; log and post what is new."""
+        kept, warnings, events = self._store.unsealed_rounds(), list[str](), list[Event]()
+        announced = self._store.alert_states() if self._settings else {}
+        watched: dict[str, set[int]] = {}
+        shown = set[tuple[str, str]]()
+        for published in self._catalogue.surveys():
+            numbers = set(kept.get(published.sequence, ()))
+            with _logging_failures(f"survey {published.name}"):
+                forged = self._forged(published, numbers) if numbers else {}
+                if numbers:
+                    watched[published.id] = numbers
+                    shown.add((published.name, published.id[:12]))
+                    warnings += self._count(published, forged)
+                if self._settings and (numbers or published.state_at(self._clock.now()) == "open"):
+                    events += self._events(self._settings, published, forged, announced)
+        self._forget_all_but(watched, shown)
+        if warnings:
+            log.warning("%s", "; ".join(warnings))
+        if news := [event.text for event in events if event.event != "forgery"]:
+            log.warning("alert: %s", "; ".join(news))
+        if events and self._post:
+            self._post(events)
+
+    def _run(self) -> None:
+        while True:
+            with _logging_failures("rounds"):
+                self.check()
+            threading.Event().wait(CHECK_INTERVAL_SECONDS)
+
+    # Forgery
+
+    def _forged(self, published: PublishedSurvey, numbers: set[int]) -> dict[int, str]:
+        """Return the warning about each forged round."""
+        survey = published.survey
+        tallies = self._store.tallies(published.sequence, min(numbers), max(numbers))
+        kept = [tally for tally in tallies if tally.round in numbers]
+        fits = round_fits(survey, kept, self._cache)
+        warnings = {
+            tally.round: warning(survey, tally, fit) for tally, fit in zip(kept, fits, strict=True)
+        }
+        return {number: words for number, words in warnings.items() if words}
+
+    def _count(self, published: PublishedSurvey, forged: Mapping[int, str]) -> list[str]:
+        """Set the gauge, and return the warnings to log today."""
+        flagged, news, now = Counter(dict.fromkeys(STATES, 0)), list[str](), self._clock.now()
+        for number, words in forged.items():
+            flagged[STATES[not is_open(published, number, now)]] += 1
+            if self._logged.get((published.id, number)) != now.date():
+                news.append(f"survey {published.name}, round {number}: {words}")
+            self._logged[published.id, number] = now.date()
+        for state, count in flagged.items():
+            self._gauge.labels(published.name, published.id[:12], state).set(count)
+        self._shown.add((published.name, published.id[:12]))
+        return news
+
+    def _forget_all_but(self, watched: Mapping[str, set[int]], shown: set[tuple[str, str]]) -> None:
+        for survey in self._shown - shown:
+            for state in STATES:
+                self._gauge.remove(*survey, state)
+        self._shown &= shown
+        for survey_id, number in [*self._logged]:
+            if number not in watched.get(survey_id, ()):
+                del self._logged[survey_id, number]
+
+    # Alerts
+
+    def _events(
+        self,
+        settings: AlertSettings,
+        published: PublishedSurvey,
+        forged: Mapping[int, str],
+        announced: Mapping[tuple[int, str], str],
+    ) -> Iterator[Event]:
+        """Claim the survey's news, and yield those that no other node has claimed."""
+        for finding in self._findings(settings, published, forged):
+            before = announced.get((published.sequence, finding.key), "")
+            if finding.is_news(before) and self._store.change_alert(
+                published.sequence, finding.key, before, finding.state
+            ):
+                yield _event(published, finding, before)
+
+    def _findings(
+        self, settings: AlertSettings, published: PublishedSurvey, forged: Mapping[int, str]
+    ) -> Iterator[Finding]:
+        survey, now = published.survey, self._clock.now()
+        most = min(MAX_WATCHED_ROUNDS, rounds_per_response(survey))
+        selection = select_rounds(survey, now, max_rounds=most)
+        estimates = stored_estimates(self._store, published, now, selection, self._cache)
+        for number, words in forged.items():
+            yield Finding(
+                event="forgery", subject=str(number), state=BEGAN, round=number, text=words
+            )
+        yield from self._rules(settings, published, estimates)
+        yield from _changes(estimates)
+        if settings.silent_rounds and published.state_at(now) == "open":
+            yield from _silence(estimates, settings.silent_rounds, now)
+
+    def _rules(
+        self, settings: AlertSettings, published: PublishedSurvey, estimates: SurveyEstimates
+    ) -> Iterator[Finding]:
+        for name, rule in settings.rules():
+            try:
+                if self._catalogue.find(name).id != published.id:
+                    continue
+                verdict = _newest_verdict(rule, estimates)
+            except (UnknownSurvey, WrongUse) as error:
+                if rule.text not in self._unfit:
+                    log.warning("the alert %r for %s cannot be judged: %s", rule.text, name, error)
+                self._unfit.add(rule.text)
+                continue
+            if verdict and (verdict.holds or verdict.is_refuted):
+                state, verb = (BEGAN, "holds") if verdict.holds else (CEASED, "no longer holds")
+                yield Finding(
+                    event="rule",
+                    subject=rule.text,
+                    state=state,
+                    round=verdict.period.round,
+                    text=f"{rule.text} {verb}: {verdict.sentence}",
+                    verdict=verdict,
+                )
+
+
+def _event(published: PublishedSurvey, finding: Finding, before: str) -> Event:
+    key = (published.id, finding.key, before, finding.state, str(finding.round))
+    shown = finding.verdict and finding.verdict.figures
+    return Event(
+        id=sha256("\n".join(key).encode()).hexdigest()[:32],
+        event=finding.event,
+        state=CEASED if finding.state == CEASED else BEGAN,
+        survey=published.id,
+        name=published.name,
+        round=finding.round,
+        text=f"survey {published.name}, round {finding.round}: {finding.text}",
+        estimate=shown.estimate if shown else UNSET,
+        low=shown.low if shown else UNSET,
+        high=shown.high if shown else UNSET,
+    )
+
+
+def _newest_verdict(rule: Rule, estimates: SurveyEstimates) -> Verdict | None:
+    """Judge a rule in the newest round with an estimate."""
+    asked = {question.name: question for question in estimates.survey.questions}
+    rule.check(estimates.header.about)
+    newest = estimates.newest(asked[rule.question], MAX_WATCHED_ROUNDS)
+    return rule.judge(newest[1], estimates.facts[newest[0]]) if newest else None
+
+
+def _changes(estimates: SurveyEstimates) -> Iterator[Finding]:
+    """Yield the clear changes of the newest round, for questions with one estimate.
+
+    The intervals of several options do not hold jointly, so a change of one of them proves little.
+    """
+    survey, numbers = estimates.survey, [n for n, f in estimates.facts.items() if f.reports]
+    change = estimates.change(numbers[-1]) if numbers else None
+    for question in survey.questions if change else ():
+        rows = change.questions.get(question.name, ()) if change else ()
+        if change and len(rows) == 1 and not rows[0].low <= 0 <= rows[0].high:
+            (shown,) = difference_figures(rows, question.statistic, question.unit)
+            yield Finding(
+                event="change",
+                subject=question.name,
+                state=f"{numbers[-1]:09}",
+                round=numbers[-1],
+                text=f"{question.name}: {sentences.change(shown, f'round {change.since}')}",
+            )
+
+
+def _silence(estimates: SurveyEstimates, rounds: int, now: datetime) -> Iterator[Finding]:
+    """Yield whether the last `rounds` rounds whose reports are due have none."""
+    survey, facts = estimates.survey, estimates.facts
+    due = [number for number in facts if _due(survey, number) <= now][-rounds:]
+    if len(due) == rounds:
+        is_silent = not any(facts[number].reports for number in facts if number >= due[0])
+        text = (
+            f"no reports in rounds {due[0]} to {due[-1]}" if is_silent else "reports arrive again"
+        )
+        state = BEGAN if is_silent else CEASED
+        yield Finding(event="silence", subject="", state=state, round=due[-1], text=text)
+
+
+def _due(survey: Survey, number: int) -> datetime:
+    """Return the time from which a round should have reports."""
+    return survey.leaves_until(number) if survey.redraws else survey.round_ends(number)
+
+
+@contextmanager
+def _logging_failures(place: str) -> Iterator[None]:
+    try:
+        yield
+    except StoreUnusable as error:
+        log.warning("%s; will retry the check of %s", error, place)
+    except Exception:
+        log.exception("the check of %s failed", place)
