@@ -61,10 +61,14 @@ def section_of(document: str, section: str) -> str:
 
 
 def commands(text: str) -> list[str]:
-    """Return each `deniable ...` command of a block on one line, without pipes and comments."""
+    """Return each `deniable ...` command of a block on one line, without pipes and comments.
+
+    A quoted word may contain what otherwise ends a command.
+    """
     joined = text.replace("\\\n", " ")
     before = r"(?:^|&& |DENIABLE_TOKEN=\S+ |^docker exec \S+ |^ExecStart=\S+/)"
-    found = re.findall(before + r"deniable ([^#|&\n]+?)(?= > |[#|&\n]|$)", joined, re.MULTILINE)
+    words = r'((?:"[^"\n]*"|[^#|&\n])+?)(?= > |[#|&\n]|$)'
+    found = re.findall(rf"{before}deniable {words}", joined, re.MULTILINE)
     listed = re.findall(r'^CMD (\["deniable.*)', text, re.MULTILINE)
     found += [" ".join(json.loads(entry)[1:]) for entry in listed]
     return [command.strip() for command in found]
