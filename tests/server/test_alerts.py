@@ -481,13 +481,25 @@ def test_a_server_posts_each_event_once_even_across_restarts(folder: Path) -> No
             assert "crashed > 20 % holds" in first["text"]
             assert log.count("alert: survey always") == 1
             with serving(folder, more=options) as server:
-                wait_for_a_check(server.dashboard, server.token or "", folder)
+                wait_for_a_check(server.dashboard, folder)
                 _, log = server.stop()
     assert len(receiver.bodies) == 2
     assert "alert:" not in log
 
 
-def wait_for_a_check(dashboard: str, _: str, folder: Path) -> None:
+def test_results_of_a_server_are_judged_like_those_of_a_folder(folder: Path) -> None:
+    with serving(folder) as server:
+        place = ["results", "always", "--server", server.dashboard, "--token", server.token]
+        status, judged = 1, [run(*place, "--fail-if", "crashed > 20 %")]
+        judged.append(run("results", "always", "--data", folder, "--fail-if", "crashed > 20 %"))
+        wrong = run(*place, "--fail-if", "crashes > 20 %")
+    assert [done.returncode for done in judged] == [status, status]
+    assert judged[0] == judged[1]
+    assert "%, for repeated looks\n" in judged[0].stderr
+    assert (wrong.returncode, wrong.stdout) == (2, "")
+
+
+def wait_for_a_check(dashboard: str, folder: Path) -> None:
     """Wait until the monitor has set the gauge of the survey, which it does in each check."""
 
     def is_checked() -> bool:

@@ -16,13 +16,13 @@ from hashlib import sha256
 
 from msgspec import UNSET, Struct, UnsetType
 
-from deniable.server.alerts.rules import MAX_WATCHED_ROUNDS, AlertSettings, Rule, Verdict
+from deniable.server.alerts.rules import MAX_WATCHED_ROUNDS, AlertSettings, Verdict
 from deniable.server.http.context import Parts
 from deniable.server.results import SurveyEstimates, select_rounds, sentences, stored_estimates
 from deniable.server.results.answers import round_fits, warning
 from deniable.server.results.display import difference_figures
 from deniable.server.results.estimate_cache import is_open
-from deniable.server.results.survey_estimates import rounds_per_response
+from deniable.server.results.survey_estimates import MAX_ROWS, rounds_per_response
 from deniable.server.store import PublishedSurvey
 from deniable.server.surveys.catalogue import UnknownSurvey
 from deniable.shared.errors import StoreUnusable, WrongUse
@@ -180,7 +180,7 @@ class Monitor:
         survey, now = published.survey, self._clock.now()
         most = min(MAX_WATCHED_ROUNDS, rounds_per_response(survey))
         selection = select_rounds(survey, now, max_rounds=most)
-        estimates = stored_estimates(self._store, published, now, selection, self._cache)
+        estimates = stored_estimates(self._store, published, now, selection, self._cache, MAX_ROWS)
         for number, words in forged.items():
             yield Finding(
                 event="forgery", subject=str(number), state=BEGAN, round=number, text=words
@@ -197,7 +197,9 @@ class Monitor:
             try:
                 if self._catalogue.find(name).id != published.id:
                     continue
-                verdict = _newest_verdict(rule, estimates)
+                rule.check(estimates.header.about)
+                newest = estimates.newest(rule.question, MAX_WATCHED_ROUNDS)
+                verdict = newest and rule.judge(estimates.header, newest)
             except (UnknownSurvey, WrongUse) as error:
                 if rule.text not in self._unfit:
                     log.warning("the alert %r for %s cannot be judged: %s", rule.text, name, error)
@@ -232,30 +234,24 @@ def _event(published: PublishedSurvey, finding: Finding, before: str) -> Event:
     )
 
 
-def _newest_verdict(rule: Rule, estimates: SurveyEstimates) -> Verdict | None:
-    """Judge a rule in the newest round with an estimate."""
-    asked = {question.name: question for question in estimates.survey.questions}
-    rule.check(estimates.header.about)
-    newest = estimates.newest(asked[rule.question], MAX_WATCHED_ROUNDS)
-    return rule.judge(newest[1], estimates.facts[newest[0]]) if newest else None
-
-
 def _changes(estimates: SurveyEstimates) -> Iterator[Finding]:
     """Yield the clear changes of the newest round, for questions with one estimate.
 
     The intervals of several options do not hold jointly, so a change of one of them proves little.
     """
-    survey, numbers = estimates.survey, [n for n, f in estimates.facts.items() if f.reports]
-    change = estimates.change(numbers[-1]) if numbers else None
-    for question in survey.questions if change else ():
+    for question in estimates.survey.questions:
+        if len(question.labels) != 1:
+            continue
+        period = estimates.newest(question.name, MAX_WATCHED_ROUNDS)
+        change = period and period.change
         rows = change.questions.get(question.name, ()) if change else ()
-        if change and len(rows) == 1 and not rows[0].low <= 0 <= rows[0].high:
+        if period and change and rows and not rows[0].low <= 0 <= rows[0].high:
             (shown,) = difference_figures(rows, question.statistic, question.unit)
             yield Finding(
                 event="change",
                 subject=question.name,
-                state=f"{numbers[-1]:09}",
-                round=numbers[-1],
+                state=f"{period.round:09}",
+                round=period.round,
                 text=f"{question.name}: {sentences.change(shown, f'round {change.since}')}",
             )
 

@@ -8,7 +8,7 @@ alarms than judging it once.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
@@ -17,7 +17,7 @@ import msgspec
 from msgspec import Meta, Struct
 
 from deniable.server.results.display import STYLES, Figures, figures
-from deniable.server.results.document import About, QuestionResult, Results, Round, RoundFacts
+from deniable.server.results.document import About, Results, Round
 from deniable.shared.errors import WrongUse
 
 EXAMPLE = 'write it like "crashed > 5 %", "minutes < 30" or "browser.safari > 0.2"'
@@ -34,7 +34,7 @@ class Verdict:
     """Rule, judged in one round."""
 
     rule: Rule
-    period: RoundFacts
+    period: Round
     figures: Figures
     bound: float  # in the statistic's units
 
@@ -103,31 +103,27 @@ class Rule:
             )
         return bound
 
-    def judge(self, result: QuestionResult, period: RoundFacts) -> Verdict | None:
+    def judge(self, results: Results, period: Round) -> Verdict | None:
         """Judge the rule in one round; return None without an estimate."""
-        bound = self.check({result.name: result.about})
-        rows = {row.label: row for row in result.rows}
+        bound, about = self.check(results.about), results.about[self.question]
+        rows = {row.label: row for row in period.questions[self.question]}
+        listed = ", ".join(f"{self.question}.{label}" for label in [*rows][:MAX_NAMED])
         if not self.label and len(rows) > 1:
-            listed = ", ".join(f"{self.question}.{label}" for label in [*rows][:MAX_NAMED])
             raise WrongUse(f"{self.question} has several labels; name one: {listed}")
-        row = rows.get(self.label) if self.label else result.rows[0]
-        if row is None and not result.left_out:
-            listed = ", ".join([*rows][:MAX_NAMED])
+        if self.label and self.label not in rows:
+            if self.question in (period.rows_left_out or {}):
+                return None
             raise WrongUse(f"{self.question} has no label {self.label!r}; there are: {listed}")
-        shown = row and figures(row, result.about.statistic, result.about.unit)
+        row = rows[self.label] if self.label else next(iter(rows.values()))
+        shown = figures(row, about.statistic, about.unit)
         return Verdict(self, period, shown, bound) if shown else None
 
 
-def newest_verdict(rule: Rule, results: Results, rounds: Iterable[Round]) -> Verdict | None:
-    """Judge a rule in the newest of these rounds with an estimate."""
+def newest_verdict(rule: Rule, results: Results, rounds: Sequence[Round]) -> Verdict | None:
+    """Judge a rule in the newest of these rounds, oldest first, that has an estimate."""
     rule.check(results.about)
-    verdicts = (
-        rule.judge(result, period)
-        for period in rounds
-        for result in results.of(period)
-        if result.name == rule.question
-    )
-    return next(iter([verdict for verdict in verdicts if verdict][::-1]), None)
+    verdicts = (rule.judge(results, period) for period in reversed(rounds))
+    return next(filter(None, verdicts), None)
 
 
 # The file for `deniable serve --alerts`

@@ -15,7 +15,7 @@ from prometheus_client.registry import Collector
 
 from deniable.server.http.context import Parts
 from deniable.server.results import SurveyEstimates, select_rounds, stored_estimates
-from deniable.server.results.survey_estimates import rounds_per_response
+from deniable.server.results.survey_estimates import MAX_ROWS, rounds_per_response
 from deniable.server.store.records import ID_DIGITS
 
 MAX_LABELS = 50  # of a question
@@ -65,11 +65,11 @@ class ResultMetrics(Collector):
                 room = MAX_ESTIMATES - len(estimate.samples)
                 if len(question.labels) > min(MAX_LABELS, room):
                     left_out += 1
-                elif newest := estimates.newest(question, NEWEST_ROUNDS):
-                    about = (*named, question.name)
-                    rounds.add_metric(about, newest[0])
-                    reports.add_metric(about, newest[1].rows[0].reports)
-                    for row in newest[1].rows:
+                elif newest := estimates.newest(question.name, NEWEST_ROUNDS):
+                    about, rows = (*named, question.name), newest.questions[question.name]
+                    rounds.add_metric(about, newest.round)
+                    reports.add_metric(about, rows[0].reports)
+                    for row in rows:
                         labels = (*about, row.label)
                         for family, value in (
                             (estimate, row.estimate), (low, row.low), (high, row.high)
@@ -88,4 +88,6 @@ class ResultMetrics(Collector):
             if published.sequence in stored:
                 most = min(NEWEST_ROUNDS, rounds_per_response(published.survey))
                 selection = select_rounds(published.survey, now, max_rounds=most)
-                yield stored_estimates(here.store, published, now, selection, here.estimates)
+                yield stored_estimates(
+                    here.store, published, now, selection, here.estimates, MAX_ROWS
+                )

@@ -165,6 +165,7 @@ class SurveyEstimates:
         begun = self.selection.begun(self.survey, now)
         shown = {number for number in self._tallies if number in self.selection}
         self.facts = {number: self._facts(number) for number in sorted(shown.union(begun))}
+        self._newest = dict[int, Round]()
 
     @cached_property
     def header(self) -> Results:
@@ -216,16 +217,15 @@ class SurveyEstimates:
         results = question_rounds(self._cache, self.survey, question, counts)
         return [*zip(numbers, results, strict=True)]
 
-    def newest(self, question: Question, most: int) -> tuple[int, QuestionResult] | None:
-        """Return one question's result in the newest round with an estimate, if any."""
-        known = [
-            made for made in self.history(question, most) if made[1].rows[0].estimate is not None
-        ]
-        return known[-1] if known else None
-
-    def change(self, number: int) -> Change | None:
-        """Return the change of one round since the last earlier round with reports."""
-        return changes(self._cache, self.survey, self._before([number]), self._counts).get(number)
+    def newest(self, question: str, most: int) -> Round | None:
+        """Return the newest round with an estimate of a question, among the `most` newest."""
+        numbers = [number for number, facts in self.facts.items() if facts.reports]
+        for number in reversed(numbers[-most:]):
+            if number not in self._newest:
+                (self._newest[number],) = self.estimated([number])
+            if self._newest[number].questions[question][0].estimate is not None:
+                return self._newest[number]
+        return None
 
     def estimated(self, numbers: Sequence[int]) -> list[Round]:
         """Return these rounds; no bit of them depends on which other rounds are requested."""
