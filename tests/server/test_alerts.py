@@ -230,6 +230,9 @@ def test_forgery_is_announced_once(here: World) -> None:
     assert node.check() == []
     assert "cannot be honest" in node.events[0].text
     assert node.events[0].survey == asked.id
+    rule = Node(here, settings("languages.de > 1 %"))
+    assert rule.check() == [("rule", "began", 684)]
+    assert rule.events[0].text.endswith(" (this round contains forged reports)")
 
 
 def test_silence_of_a_survey_that_should_have_reports_is_announced(here: World) -> None:

@@ -16,7 +16,7 @@ from hashlib import sha256
 
 from msgspec import UNSET, Struct, UnsetType
 
-from deniable.server.alerts.rules import MAX_WATCHED_ROUNDS, AlertSettings, Verdict
+from deniable.server.alerts.rules import FORGED, MAX_WATCHED_ROUNDS, AlertSettings, Verdict
 from deniable.server.http.context import Parts
 from deniable.server.results import SurveyEstimates, select_rounds, sentences, stored_estimates
 from deniable.server.results.answers import round_fits, warning
@@ -24,6 +24,7 @@ from deniable.server.results.display import difference_figures
 from deniable.server.results.estimate_cache import is_open
 from deniable.server.results.survey_estimates import MAX_ROWS, rounds_per_response
 from deniable.server.store import PublishedSurvey
+from deniable.server.store.records import ID_DIGITS
 from deniable.server.surveys.catalogue import UnknownSurvey
 from deniable.shared.errors import StoreUnusable, WrongUse
 from deniable.shared.survey.document import Survey
@@ -85,8 +86,8 @@ class Monitor:
         self._gauge, self._cache = parts.metrics.forged, parts.estimates
         self._settings, self._post = settings, post
         self._logged: dict[tuple[str, int], date] = {}
-        self._shown = set[tuple[str, str]]()
-        self._unfit = set[str]()  # rules whose faults have been logged
+        self._shown = dict[str, tuple[str, str]]()  # labels in the gauge, by survey id
+        self._unfit = set[tuple[str, str]]()  # rules whose faults have been logged
 
     def start(self) -> None:
         """Start a background thread that checks until the process ends."""
@@ -97,18 +98,16 @@ class Monitor:
         kept, warnings, events = self._store.unsealed_rounds(), list[str](), list[Event]()
         announced = self._store.alert_states() if self._settings else {}
         watched: dict[str, set[int]] = {}
-        shown = set[tuple[str, str]]()
         for published in self._catalogue.surveys():
             numbers = set(kept.get(published.sequence, ()))
             with _logging_failures(f"survey {published.name}"):
                 forged = self._forged(published, numbers) if numbers else {}
                 if numbers:
                     watched[published.id] = numbers
-                    shown.add((published.name, published.id[:12]))
                     warnings += self._count(published, forged)
                 if self._settings and (numbers or published.state_at(self._clock.now()) == "open"):
                     events += self._events(self._settings, published, forged, announced)
-        self._forget_all_but(watched, shown)
+        self._forget_all_but(watched)
         if warnings:
             log.warning("%s", "; ".join(warnings))
         if news := [event.text for event in events if event.event != "forgery"]:
@@ -143,19 +142,19 @@ class Monitor:
             if self._logged.get((published.id, number)) != now.date():
                 news.append(f"survey {published.name}, round {number}: {words}")
             self._logged[published.id, number] = now.date()
+        labels = self._shown[published.id] = published.name, published.id[:ID_DIGITS]
         for state, count in flagged.items():
-            self._gauge.labels(published.name, published.id[:12], state).set(count)
-        self._shown.add((published.name, published.id[:12]))
+            self._gauge.labels(*labels, state).set(count)
         return news
 
-    def _forget_all_but(self, watched: Mapping[str, set[int]], shown: set[tuple[str, str]]) -> None:
-        for survey in self._shown - shown:
+    def _forget_all_but(self, watched: Mapping[str, set[int]]) -> None:
+        for survey in self._shown.keys() - watched.keys():
+            labels = self._shown.pop(survey)
             for state in STATES:
-                self._gauge.remove(*survey, state)
-        self._shown &= shown
-        for survey_id, number in [*self._logged]:
-            if number not in watched.get(survey_id, ()):
-                del self._logged[survey_id, number]
+                self._gauge.remove(*labels, state)
+        for survey, number in [*self._logged]:
+            if number not in watched.get(survey, ()):
+                del self._logged[survey, number]
 
     # Alerts
 
@@ -201,9 +200,9 @@ class Monitor:
                 newest = estimates.newest(rule.question, MAX_WATCHED_ROUNDS)
                 verdict = newest and rule.judge(estimates.header, newest)
             except (UnknownSurvey, WrongUse) as error:
-                if rule.text not in self._unfit:
+                if (name, rule.text) not in self._unfit:
                     log.warning("the alert %r for %s cannot be judged: %s", rule.text, name, error)
-                self._unfit.add(rule.text)
+                self._unfit.add((name, rule.text))
                 continue
             if verdict and (verdict.holds or verdict.is_refuted):
                 state, verb = (BEGAN, "holds") if verdict.holds else (CEASED, "no longer holds")
@@ -252,7 +251,8 @@ def _changes(estimates: SurveyEstimates) -> Iterator[Finding]:
                 subject=question.name,
                 state=f"{period.round:09}",
                 round=period.round,
-                text=f"{question.name}: {sentences.change(shown, f'round {change.since}')}",
+                text=f"{question.name}: {sentences.change(shown, f'round {change.since}')}"
+                f"{FORGED if period.warning else ''}",
             )
 
 

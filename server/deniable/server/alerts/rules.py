@@ -22,6 +22,7 @@ from deniable.shared.errors import WrongUse
 
 EXAMPLE = 'write it like "crashed > 5 %", "minutes < 30" or "browser.safari > 0.2"'
 MAX_WATCHED_ROUNDS = 32  # newest rounds that alerts look at
+FORGED = " (this round contains forged reports)"
 MAX_NAMED = 8  # largest number of labels that a message lists
 _RULE = re.compile(
     r"\s*(?P<question>[A-Za-z_][A-Za-z0-9_]*)(?:\.(?P<label>.+?))?\s*(?P<side>[<>])"
@@ -58,7 +59,7 @@ class Verdict:
         repeated = ", for repeated looks" if period.open else ""
         return (
             f"{self.rule.subject} is {shown.whole} in round {period.round} ({days}); the interval "
-            f"for the population is {shown.interval}{repeated}"
+            f"for the population is {shown.interval}{repeated}{FORGED if period.warning else ''}"
         )
 
 
