@@ -53,6 +53,14 @@ def test_the_database_of_another_program_is_refused(tmp_path: Path) -> None:
     assert (tmp_path / FILE).read_bytes() == before
 
 
+def test_the_rows_of_the_audit_log_have_no_number(data: Path) -> None:
+    """The number of a row would show in which order the actions of a day happened."""
+    with closing(sqlite3.connect(data / FILE)) as connection:
+        with pytest.raises(sqlite3.OperationalError, match="no such column: rowid"):
+            connection.execute("SELECT rowid FROM audit")
+        connection.execute("SELECT rowid FROM tokens")  # twin: other tables have numbers
+
+
 def test_reading_a_missing_folder_does_not_create_it(tmp_path: Path) -> None:
     with pytest.raises(StoreUnusable, match="holds no deniable data"):
         SqliteStore.open(tmp_path / "nothing")

@@ -108,7 +108,7 @@ CREATE TABLE audit (
     action TEXT NOT NULL,           -- the action, such as `closed a survey`
     subject TEXT NOT NULL,          -- the survey, token or key that it changed; may be empty
     PRIMARY KEY (day, actor, action, subject)
-);
+){unnumbered};
 CREATE TABLE alerts (
     survey INTEGER NOT NULL REFERENCES surveys (sequence),  -- the survey's sequence
     subject TEXT NOT NULL,          -- the alert, such as a rule

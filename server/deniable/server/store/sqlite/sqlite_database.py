@@ -40,7 +40,11 @@ CREATE TABLE envelopes (
 );
 CREATE UNIQUE INDEX bucket ON envelopes (survey, round, kind, place);
 """
-TYPES = {"sequence": "INTEGER PRIMARY KEY AUTOINCREMENT", "bytes": "BLOB"}
+TYPES = {
+    "sequence": "INTEGER PRIMARY KEY AUTOINCREMENT",
+    "bytes": "BLOB",
+    "unnumbered": " WITHOUT ROWID",  # a number would show the order of the rows
+}
 SCHEMA = TABLES.format(**TYPES) + ENVELOPES
 REPAIR = "stop the server, then: deniable doctor --data {data} --repair"
 CUT_OFF = (
