@@ -10,24 +10,34 @@ import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from datetime import UTC, date, datetime
+from datetime import UTC, date, datetime, timedelta
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import requests
 import yaml  # type: ignore[import-untyped] # a dependency of schemathesis, without types
 from flask import Response
 from flask.testing import FlaskClient
+from scipy.stats import binom
 
 from deniable.server.alerts.monitor import Event, Monitor
-from deniable.server.alerts.rules import AlertSettings, Rule, SurveyRule, read_alerts
+from deniable.server.alerts.rules import (
+    AlertSettings,
+    Rule,
+    SurveyRule,
+    newest_verdict,
+    read_alerts,
+)
 from deniable.server.http.context import parts_of
 from deniable.server.process.webhook import MAX_EVENTS, PAUSES_SECONDS, Webhook
 from deniable.server.results import Results, survey_results
-from deniable.server.store import PublishedSurvey, create_store
+from deniable.server.store import PublishedSurvey, RoundTally, create_store
 from deniable.shared.errors import WrongUse
+from deniable.shared.privacy.epsilon import ONE
+from deniable.shared.privacy.families.support import SupportDesign
 from tests.client.certificates import certificate, tls
 from tests.command import run
 from tests.documents import blocks
@@ -150,6 +160,28 @@ def test_a_rule_without_an_estimate_passes_and_says_so(tmp_path: Path) -> None:
         published(store, until_spring(opens=date(2020, 1, 1), closes=date(2030, 12, 31)))
     status, _, said = Place(tmp_path / "data", None).judged("crashed > 1 %")  # type: ignore[arg-type]
     assert (status, "not judged: no round has an estimate" in said) == (0, True)
+
+
+@pytest.mark.parametrize("share", [0.0, 0.05, 0.3, 0.5])
+def test_a_true_share_at_the_bound_fails_in_at_most_a_twentieth_of_rounds(
+    here: World, share: float
+) -> None:
+    """Exact, from the probabilities of all counts. The estimate alone would fail far too often."""
+    asked, people = here.publish(until_spring(BIT)), 150
+    design = asked.survey.questions[0].mechanism
+    assert isinstance(design, SupportDesign)
+    rate = (share * design.keep + (1 - share) * design.lie) / ONE
+    chances = np.asarray(binom.pmf(range(people + 1), people, rate)).tolist()
+    rule, later = Rule.parse(f"crashed > {share:.2f}"), NOW + timedelta(days=365)
+    fails = by_estimate = 0.0
+    for count, chance in enumerate(chances):
+        tally = RoundTally(683, people, np.array([people - count, count]))
+        results = survey_results(asked, [tally], later, 683)
+        verdict = newest_verdict(rule, results, results.rounds)
+        assert verdict is not None
+        fails += chance * verdict.holds
+        by_estimate += chance * (verdict.figures.estimate > share)
+    assert fails <= 0.05 < 0.4 < by_estimate
 
 
 # Events
