@@ -692,5 +692,10 @@ def test_a_relay_needs_an_https_address(run: Run) -> None:
         } catch (error) {
             tell([error.constructor.name, error.message.includes("plain http")]);
         }
+        try {
+            made({ relay: "" });
+        } catch (error) {
+            tell(error.constructor.name);
+        }
     """)
-    assert lines == [["TypeError", True]]
+    assert lines == [["TypeError", True], "TypeError"]

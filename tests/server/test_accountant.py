@@ -22,7 +22,11 @@ from deniable.server.shuffling.accountant import (
     largest_report_epsilon,
     report_epsilon_among,
 )
-from deniable.server.shuffling.amplification import report_epsilon, shuffled_epsilon
+from deniable.server.shuffling.amplification import (
+    report_epsilon,
+    shuffled_delta,
+    shuffled_epsilon,
+)
 from deniable.server.surveys.optimal_table import optimal_table
 from deniable.shared.cli.command import main
 from deniable.shared.privacy.epsilon import Epsilon, decimal_text
@@ -110,6 +114,52 @@ def check_values(
         made = report_epsilon_among(tuple(mechanisms), local, people, DELTA, asks_one=asks_one)
         assert made == pytest.approx(epsilon, rel=1e-4, abs=5.1e-6)
         assert made <= shuffled_epsilon(local, people, DELTA) * 1.0002
+
+
+@pytest.mark.parametrize(
+    ("local", "people", "delta"),
+    [("7", 300_000, 1e-8), ("8", 1_000_000, 1e-6), ("9", 100_000, 1e-9), ("11", 100_000, 1e-6)],
+)
+def test_rounding_never_understates_epsilon(local: str, people: int, delta: float) -> None:
+    """For one bit the general bound is the exact value; rounding errors grow with people and ε₀."""
+    asked = bits(local, 1)
+    made = report_epsilon_among(tuple(asked), float(local), people, delta)
+    assert shuffled_delta(float(local), people, made) <= delta
+    blanket = only_blanket(asked[0])
+    for share in (0.5, 0.9, 0.99999):
+        exact = shuffled_delta(float(local), people, share * float(local))
+        assert blanket_delta(blanket, people, share * float(local), delta) >= exact * (1 - 1e-9)
+
+
+@pytest.mark.parametrize(
+    ("asked", "local", "people", "most"),
+    [
+        (bits("1", 10), 10.0, 100_000, 1.09),  # rounding errors once made the bound negative
+        (bits("2", 10), 20.0, 1_000, 20.0),  # the exact lattice would take gigabytes
+        ([choice("20", 65_536)], 20.0, 1_000, 20.0),
+        (bits("0.001", 1), 0.001, 1_000_000, 0.0),  # δ alone allows everything
+        (bits("0.000001", 1), 1e-6, 2, 0.0),
+    ],
+)
+def test_extreme_surveys_get_a_bound(
+    asked: list[Mechanism], local: float, people: int, most: float
+) -> None:
+    made = report_epsilon_among(tuple(asked), local, people, DELTA)
+    assert made <= most
+    assert made <= shuffled_epsilon(local, people, DELTA)
+
+
+@pytest.mark.parametrize(
+    ("people", "epsilon", "delta"), [(100_000, "0.01", 1e-4), (1_000, "0.1", 1e-2)]
+)
+def test_a_large_delta_allows_no_more_than_the_exact_bound(
+    people: int, epsilon: str, delta: float
+) -> None:
+    def design(local: Epsilon) -> Mechanism:
+        return RandomizedResponse(local, 2)
+
+    found = largest_report_epsilon(design, Epsilon(epsilon), people, delta)
+    assert shuffled_delta(float(found), people, float(epsilon)) <= delta
 
 
 # Exact shuffled divergence of few people, by enumeration
@@ -287,4 +337,7 @@ def test_check_states_what_a_crowd_of_this_size_hides(
     stated = json.loads(capsys.readouterr().out.partition("\n")[2])["shuffled"]
     assert list(stated) == ["1000", "900", "500"]
     assert 0 < float(stated["1000"]) < float(stated["900"]) < float(stated["500"]) < 2
+    capsys.readouterr()
     assert main(["survey", "check", str(file), "--crowd", "1"]) == 2
+    assert main(["survey", "check", str(file), "--crowd", "1000"]) == 0
+    assert "if it were sealed, and shuffled among 1,000 honest people" in capsys.readouterr().out

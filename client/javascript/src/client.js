@@ -52,7 +52,8 @@ export class Client extends Person {
       words,
     },
   ) {
-    const address = checkedAddress(server), through = relay && checkedAddress(relay);
+    const address = checkedAddress(server);
+    const through = relay === undefined || relay === null ? undefined : checkedAddress(relay);
     const own = checkedLabels(policy, labels);
     const withdrawn = /** @type {Set<string>} */ (new Set());
     const isOverruled = () => overruled(allowCi);
@@ -69,7 +70,7 @@ export class Client extends Person {
       draw,
       surveys,
       outbox,
-      isRelayed: relay !== undefined,
+      isRelayed: through !== undefined,
       isOverruled,
       withdrawn,
       unwritten,

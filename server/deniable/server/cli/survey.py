@@ -115,8 +115,9 @@ def _check(args: Namespace) -> int:
     caveats = warnings(survey, _today())
     crowd = {} if args.crowd is None else _crowds(survey, args.crowd)
     document = facts(survey) | {"warnings": caveats} | ({"shuffled": crowd} if crowd else {})
+    sealed = "" if survey.sealed_to else "if it were sealed, and "
     among = [
-        f"shuffled among {people:,} honest people, one report reveals at most ε {epsilon} "
+        f"{sealed}shuffled among {people:,} honest people, one report reveals at most ε {epsilon} "
         f"(δ {DELTA}) instead of ε {survey.round_epsilon}"
         for people, epsilon in crowd.items()
     ]

@@ -39,6 +39,7 @@ if TYPE_CHECKING:
 
 BODY_SECONDS = 10.0
 SWEEP_SECONDS = 0.5
+SPARE_FILES = 128  # open files that are not connections
 CROWDED_SHARE = 0.8  # of the connections that the process can serve
 SMALL_BODY_BYTES = 4_096  # below this length, the connection itself takes more memory
 MAX_HELD_BYTES = 64 * 2**20  # total of all bodies that are arriving or being processed
@@ -75,9 +76,7 @@ class Front(ABC):
         self._count_connections()
 
     def _count_connections(self) -> None:
-        soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
-        affordable = self.max_connections if soft == resource.RLIM_INFINITY else soft
-        self._crowded = open_files() > CROWDED_SHARE * min(self.max_connections, affordable)
+        self._crowded = open_files() > CROWDED_SHARE * affordable(self.max_connections)
         self._loop.call_later(SWEEP_SECONDS, self._count_connections)
 
     async def __call__(self, scope: Scope, protocol: Exchange) -> None:
@@ -137,6 +136,13 @@ def header_list(more: Mapping[str, str], content_type: str = JSON) -> Headers:
     """Return the headers of a response: the defaults, updated with `more`."""
     usual = {**SECURITY_HEADERS, "Content-Type": content_type, "Cache-Control": "no-store"}
     return list({**usual, **more}.items())
+
+
+def affordable(connections: int) -> int:
+    """Return as many of these connections as the limit on open files allows."""
+    soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    unlimited = soft == resource.RLIM_INFINITY
+    return connections if unlimited else min(connections, max(1, soft - SPARE_FILES))
 
 
 def open_files() -> int:

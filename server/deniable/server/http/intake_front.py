@@ -192,7 +192,7 @@ class IntakeFront(Front):
         if any(map(is_unknown, decisions)):
             if not await self._unknown_pace.has_turn():
                 raise HttpError(503, BUSY)
-            await self._query(self.intake.catalogue.refresh)
+            await self._refresh_again()
             for index, decision in enumerate(decisions):
                 if is_unknown(decision):
                     (decisions[index],) = decide(self.intake, sent, parsed[index : index + 1])
@@ -255,6 +255,12 @@ class IntakeFront(Front):
             # An error that no caller awaits is dropped: the next caller gets its own.
             self._refreshing.add_done_callback(lambda done: done.cancelled() or done.exception())
         return self._refreshing
+
+    async def _refresh_again(self) -> None:
+        """Wait for a refresh that begins after this call; many callers share one."""
+        if self._refreshing is not None and not self._refreshing.done():
+            await asyncio.wait([self._refreshing])
+        await asyncio.shield(self._refresh())
 
     def _refresh_now(self) -> None:
         self.intake.catalogue.refresh()

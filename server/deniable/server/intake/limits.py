@@ -32,7 +32,7 @@ class Limits:
 
     def __init__(self, most: int, clock: Clock | None = None) -> None:
         self._most, self._clock = (
-            min(most, MAX_COUNT // max(NETWORK_FACTORS.values())),
+            min(most, MAX_COUNT),
             clock or Clock(),
         )
         self._lock = threading.Lock()
@@ -46,7 +46,9 @@ class Limits:
             networks = {self._index(sender, survey): self._most}
             if len(sender) == IPV6_BYTES:
                 for size, factor in NETWORK_FACTORS.items():
-                    networks[self._index(sender[:size], survey)] = factor * self._most
+                    networks[self._index(sender[:size], survey)] = min(
+                        factor * self._most, MAX_COUNT
+                    )
             if any(self._counts[index] >= most for index, most in networks.items()):
                 return math.ceil(self._until - self._clock.seconds())
             for index in networks:

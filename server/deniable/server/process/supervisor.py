@@ -25,6 +25,7 @@ from multiprocessing import get_context
 from multiprocessing.connection import wait
 from typing import TYPE_CHECKING, Any, Literal
 
+from deniable.server.http.front import SPARE_FILES, affordable
 from deniable.server.process.addresses import Address
 
 if TYPE_CHECKING:
@@ -39,7 +40,6 @@ STOP_SECONDS = 10
 CRASH_SECONDS = 5.5  # if a restarted process ends sooner, the next restart is delayed or refused
 MAX_PAUSE_SECONDS = 60.0
 HEADER_MILLISECONDS = 10_000  # limit for a request's head, and for idleness
-SPARE_HANDLES = 128  # reserved for files and other open descriptors
 SIGNALS = (signal.SIGTERM, signal.SIGINT)
 
 Load = Callable[[int], Any]  # returns the application; called in the worker with its parent's pid
@@ -126,6 +126,7 @@ def run_granian(
     from granian.http import HTTP1Settings
     from granian.log import LogLevels
 
+    _allow(connections)
     granian = Granian(
         target="deniable",
         address=address.host,
@@ -133,7 +134,7 @@ def run_granian(
         interface=Interfaces(interface),
         workers=1,
         blocking_threads=threads,
-        backpressure=_affordable(connections),
+        backpressure=affordable(connections),
         http=HTTPModes.http1,
         http1_settings=HTTP1Settings(
             header_read_timeout=head_milliseconds, max_buffer_size=head_bytes
@@ -197,18 +198,16 @@ def _run(role: Role, main: int) -> None:
         role.serve()
 
 
-def _affordable(connections: int) -> int:
-    """Return as many of these connections as the limit on file descriptors allows.
+def _allow(connections: int) -> None:
+    """Raise the limit on open files, as far as it may be, so that this many connections fit.
 
     A connection without a descriptor could not be accepted, and retrying would keep a core busy.
     """
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    wanted = connections + SPARE_HANDLES
+    wanted = connections + SPARE_FILES
     if soft != resource.RLIM_INFINITY and soft < wanted:
         soft = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
         resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
-    affordable = connections if soft == resource.RLIM_INFINITY else max(1, soft - SPARE_HANDLES)
-    return min(connections, affordable)
 
 
 def _prctl(option: int, argument: object) -> None:

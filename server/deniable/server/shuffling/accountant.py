@@ -29,9 +29,10 @@ too many pairs, the bound for any randomizer holds (`amplification`).
 
 Every step rounds to the private side. Integers and e^ε are rounded so that each u - e^ε v is too
 large. Each is split between neighbours of a lattice with the same mean, which is larger in convex
-order. The distribution of the sum comes from the fast Fourier transform in a window that the sum
-leaves with a probability below a millionth of δ (Bernstein), and that is added; so is the
-transform's rounding error. Pairs that cannot be the worst are excluded by Chernoff's bound.
+order. The distribution of the sum comes from the fast Fourier transform in a window. What lies
+above the window is below a millionth of δ (Bernstein), and that is added; what wraps around only
+adds. So is a bound on the transform's rounding error. Chernoff's bound excludes pairs that cannot
+be the worst.
 
 [1] Balle, Bell, Gascón, Nissim 2019, "The privacy blanket of the shuffle model", CRYPTO.
 """
@@ -40,6 +41,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache, reduce
 from itertools import product
@@ -63,12 +65,15 @@ Array = npt.NDArray[np.float64]
 RESOLUTION, COARSE_RESOLUTION = 0.01, 0.02
 MANY = 20_000  # people for whom the coarse step is used
 TAIL = 1e-6  # relative to δ: part of the sum's distribution outside the window, and added to δ
-ROUNDING = 1e-12  # of the transform, relative to the window
-MARGIN = 1e-15  # relative: several times the error of a float
+ROUNDING = 1e-15  # several times the error of a float
+MARGIN = 1e-14  # relative: several times the error of a product of floats
+LEAST = -1 + 1e-300  # avoids the logarithm of 0
+LARGEST_EXPONENT = 700.0
+MAX_LENGTH = 2**21  # of the lattice: 64 MB for its transform
 PRECISION = 1e-6  # relative error of ε, which is rounded up
 MAX_PAIRS = 5_000  # pairs of answers that are compared
 MAX_ATOMS = 4_096  # values of (u, v) that are kept
-TILTS = 2.0 ** np.arange(-12, 8, 0.5)
+TILTS = 2.0 ** np.arange(-20, 8, 0.5)  # relative to the largest change of one report
 
 
 class Blanket(NamedTuple):
@@ -149,37 +154,88 @@ def _all_below(blankets: Sequence[Blanket], people: int, epsilon: float, delta: 
 
 def blanket_delta(blanket: Blanket, people: int, epsilon: float, target: float) -> float:
     """Return an upper bound on δ(ε), which is close to δ(ε) unless that is far below `target`."""
-    from scipy.fft import irfft, next_fast_len, rfft
-
-    gamma, gains = blanket.gamma, _gains(blanket, epsilon)
-    largest, mean = float(np.abs(gains).max()), gamma * float(blanket.weight @ gains)
-    squares = gamma * float(blanket.weight @ gains**2)
-    step = (COARSE_RESOLUTION if people > MANY else RESOLUTION) * math.sqrt(squares)
-    least = TAIL * target * gamma / largest
-    reach = largest + abs(mean) + step
-    half = min(_window(people * (squares + step**2 / 4), reach, least), people * reach)
-    size = next_fast_len(int(2 * half / step) + 4, real=True)
+    gains = _gains(blanket, epsilon)
+    if gains.max() <= 0:
+        return TAIL * target
+    step, length = _lattice(blanket, gains, people, target)
     lower = np.floor(gains / step)
-    upper_share, place = gains / step - lower, lower.astype(np.int64)
-    law = np.zeros(size)
-    np.add.at(law, place % size, gamma * blanket.weight * (1 - upper_share))
-    np.add.at(law, (place + 1) % size, gamma * blanket.weight * upper_share)
-    law[0] += 1 - law.sum()
-    total = irfft(rfft(law) ** people, size)
-    first = round(people * mean / step) - size // 2
-    sums = np.arange(max(first, 1), first + size)
-    positive = float(total[sums % size] @ (sums * step))
-    width = max(0.0, (first + size) * step)
-    return (positive + ROUNDING * width) / (gamma * people) + TAIL * target
+    upper_share = gains / step - lower
+    places = np.concatenate([lower, lower + 1])
+    shares = np.concatenate([blanket.weight * (1 - upper_share), blanket.weight * upper_share])
+    lattice = _Lattice(step, length, places, blanket.gamma * shares)
+    return (
+        lattice.positive_part(people, _tilt(blanket, gains)) / (blanket.gamma * people)
+        + TAIL * target
+    )
+
+
+def _lattice(blanket: Blanket, gains: Array, people: int, target: float) -> tuple[float, int]:
+    """Return the lattice's step, and a length that the sum's positive part hardly ever exceeds."""
+    from scipy.fft import next_fast_len
+
+    largest, mean = float(np.abs(gains).max()), blanket.gamma * float(blanket.weight @ gains)
+    squares = blanket.gamma * float(blanket.weight @ gains**2)
+    step = (COARSE_RESOLUTION if people > MANY else RESOLUTION) * math.sqrt(squares)
+    while True:
+        reach = largest + step
+        rarely = TAIL * target * blanket.gamma / reach
+        width = _window(people * (squares + step**2 / 4), reach + abs(mean), rarely)
+        length = int(2 * min(width, people * reach) / step) + 4
+        if length <= MAX_LENGTH:
+            return step, next_fast_len(length, real=True)
+        step *= 2
+
+
+@dataclass(frozen=True)
+class _Lattice:
+    """Law of one report's part, without its probability of 0, on a circle of lattice points."""
+
+    step: float
+    length: int
+    places: Array
+    shares: Array
+
+    def positive_part(self, people: int, tilt: float) -> float:
+        """Return an upper bound on the mean of the sum's positive part.
+
+        The law is tilted by e^(tilt · sum), so that the sums that matter are probable, and the
+        transform's error is relative to the result. That error is bounded and added.
+        """
+        from scipy.fft import irfft, rfft
+
+        raised = self.shares * np.exp(tilt * self.step * self.places)
+        log_mean = math.log1p(float((self.shares * np.expm1(tilt * self.step * self.places)).sum()))
+        moved = raised / math.exp(log_mean)
+        law = np.zeros(self.length)  # minus the law that is surely 0
+        np.add.at(law, self.places.astype(np.int64) % self.length, moved)
+        law[0] -= moved.sum()
+        change = rfft(law)
+        squared = 2 * change.real + change.real**2 + change.imag**2
+        exponent = np.log1p(np.maximum(squared, LEAST)) / 2 + 1j * np.angle(1 + change)
+        spectrum = np.exp(people * exponent)
+        sums = np.arange(1, self.length // 2)
+        worth = sums * self.step * np.exp(-tilt * self.step * sums)
+        error = ROUNDING * math.log2(self.length) * (1 + 2 * people * float(moved.sum()))
+        error *= 2 * float(np.abs(spectrum).sum()) / self.length * float(worth.sum())
+        total = max(0.0, float(irfft(spectrum, self.length)[sums] @ worth))
+        return math.exp(people * log_mean) * (total + error)
+
+
+def _tilt(blanket: Blanket, gains: Array) -> float:
+    """Return nearly the t with the smallest mean of e^(t · sum)."""
+    tilts = TILTS / np.abs(gains).max()
+    means = np.expm1(tilts[:, None] * gains) @ blanket.weight
+    best = int(means.argmin())
+    return float(tilts[best]) if means[best] < 0 else 0.0
 
 
 def chernoff_delta(blanket: Blanket, people: int, epsilon: float) -> float:
     """Return a cheap upper bound on δ(ε): s₊ ≤ e^(t s - 1) / t for every t."""
     gains = _gains(blanket, epsilon)
     tilts = TILTS / np.abs(gains).max()
-    grown = 1 - blanket.gamma + blanket.gamma * (np.exp(tilts[:, None] * gains) @ blanket.weight)
-    logarithms = people * np.log(grown) - 1 - np.log(tilts)
-    return math.exp(min(0.0, float(logarithms.min()))) / (blanket.gamma * people)
+    grown = blanket.gamma * (np.expm1(tilts[:, None] * gains) @ blanket.weight)
+    logarithms = people * np.log1p(grown) - 1 - np.log(tilts)
+    return math.exp(min(LARGEST_EXPONENT, float(logarithms.min()))) / (blanket.gamma * people)
 
 
 def _gains(blanket: Blanket, epsilon: float) -> Array:
@@ -202,7 +258,7 @@ def _epsilon_of(blanket: Blanket, people: int, delta: float, local_epsilon: floa
         return math.log(blanket_delta(blanket, people, epsilon, delta) / delta)
 
     general = shuffled_epsilon(local_epsilon, people, delta)  # close to the result, and fast
-    if excess(general) > 0:
+    if general == 0 or excess(general) > 0:
         return general
     low = general / 2
     while excess(low) <= 0:
