@@ -41,6 +41,7 @@ from deniable.simulations.studies.minimax.hardest_distribution import (
 from deniable.simulations.studies.minimax.minimax_limits import (
     chain_risks,
     lower_bound,
+    replacements,
     sign_risks,
 )
 from deniable.simulations.studies.minimax.minimax_report import slopes
@@ -413,7 +414,7 @@ def _number(row: Row, key: str) -> float:
 
 
 def sharp(name: str, k: float, epsilon: str, people: int) -> Estimator:
-    return sharpened(best_estimator(name, k, Epsilon(epsilon), people))
+    return sharpened(best_estimator(name, k, Epsilon(epsilon), people))[0]
 
 
 @pytest.mark.parametrize(("k", "most"), [(3.0, 1.41), (4.0, 1.6)])
@@ -447,8 +448,7 @@ def test_the_clip_chosen_by_exact_risk_has_no_larger_risk(name: str, k: float) -
     searched for, so a small tolerance applies.
     """
     plain = best_estimator(name, k, Epsilon("4"), 10**6)
-    chosen = sharpened(plain)
-    risk = exact_risk(chosen, hardest_distribution(chosen))
+    chosen, _, risk = sharpened(plain)
     assert risk <= exact_risk(plain, hardest_distribution(plain)) <= plain.bound * (1 + 1e-9)
     for factor in (0.5, 2.0):
         clip = chosen.clip * factor
@@ -497,3 +497,13 @@ def test_custom_tables_are_computed_and_drawn() -> None:
     assert any("half a bit" in text.get_text() for text in found.figure("risk").legends[0].texts)
     with pytest.raises(WrongUse, match="unknown mechanism"):
         simulate("minimax", mechanisms="tenary")
+
+
+@pytest.mark.parametrize("people", [1, 3, 10**6, 10**12])
+def test_replacements_are_binomial_for_any_number_of_people(people: int) -> None:
+    """Twin: twice the share."""
+    share = np.minimum(1.0, np.array([[0.02], [1.0], [30.0]]) / people)
+    stated = replacements(100, people, share)
+    assert stated == pytest.approx(stats.binom.pmf(np.arange(101), people, share), abs=1e-12)
+    twin = stats.binom.pmf(np.arange(101), people, share / 2)
+    assert np.abs(stated - twin).max() > 0.01

@@ -15,18 +15,25 @@ Sources: Nissim, Raskhodnikova, Smith 2007, "Smooth sensitivity and sampling", S
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 from numpy.typing import NDArray
 
 Array = NDArray[np.floating]
+LEAST_LOG_DENSITY = 60.0  # e^-60, times the largest ratio of lengths, is still negligible
 
 
 def gaps(values: Array, share: float, epsilon: float) -> tuple[Array, Array]:
-    """Return the ordered values of each row between 0 and 1, and the log-densities between them."""
-    k = values.shape[1]
+    """Return the ordered values of each row between 0 and 1, and the log-densities between them.
+
+    Values so far from the quantile that the density has fallen by e^-60 are left out.
+    """
+    k, reach = values.shape[1], math.ceil(2 * LEAST_LOG_DENSITY / epsilon)
+    first, last = max(0, math.floor(share * k) - reach), min(k, math.ceil(share * k) + reach)
     inside = np.sort(np.clip(values, 0, 1), axis=1)
-    ends = np.pad(inside, ((0, 0), (1, 1)), constant_values=(0, 1))
-    return ends, -epsilon / 2 * np.abs(np.arange(k + 1) - share * k)
+    ends = np.pad(inside, ((0, 0), (1, 1)), constant_values=(0, 1))[:, first : last + 2]
+    return ends, -epsilon / 2 * np.abs(np.arange(first, last + 1) - share * k)
 
 
 def private_quantile(

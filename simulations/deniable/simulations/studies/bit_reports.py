@@ -59,14 +59,19 @@ def estimated_rate(
 
 
 def binomial(people: int, rate: float) -> tuple[Array, Array]:
-    """Return the counts of a binomial and their probabilities, without negligible tails."""
-    from scipy.stats import binom
+    """Return the counts of a binomial and their probabilities, without negligible tails.
 
+    They come from the ratios of neighbours, (people - k) / (k + 1) rate / (1 - rate).
+    """
     room = DEVIATIONS * math.sqrt(people * rate * (1 - rate)) + COUNTS
-    counts = np.arange(
-        max(0, math.floor(people * rate - room)), min(people, math.ceil(people * rate + room)) + 1
-    )
-    return counts.astype(float), np.asarray(binom.pmf(counts, people, rate))
+    first, last = max(0, math.floor(people * rate - room)), math.ceil(people * rate + room)
+    counts = np.arange(first, min(people, last) + 1, dtype=float)
+    if rate in (0.0, 1.0):
+        return counts, (counts == people * rate).astype(float)
+    ratios = (people - counts[:-1]) / counts[1:] * (rate / (1 - rate))
+    logs = np.concatenate([[0.0], np.cumsum(np.log(ratios))])
+    chances = np.exp(logs - logs.max())
+    return counts, chances / chances.sum()
 
 
 def averaged_walk(

@@ -30,7 +30,6 @@ import numpy as np
 from numpy.random import Generator
 from scipy.optimize import brentq, minimize_scalar
 from scipy.special import expit, gammaln, log_ndtr, ndtr
-from scipy.stats import binom
 
 from deniable.simulations.engine import option
 from deniable.simulations.engine.estimators import Rows, grid, middle, number
@@ -76,6 +75,8 @@ def clt(epsilon: float, rounds: int, delta: float) -> float:
 
 
 def exact(epsilon: float, rounds: int, delta: float) -> float:
+    from scipy.stats import binom
+
     lies = np.arange(rounds + 1)
     true, false = (binom.logpmf(lies, rounds, expit(sign * epsilon)) for sign in (-1, 1))
 

@@ -48,7 +48,7 @@ from deniable.simulations.population import drawn, fixed, whole_people
 OPTIONS = (
     option.epsilons("0.5,1,2,4"),
     option.people("1e3,1e4,1e5,1e6,1e7,1e8"),
-    option.repetitions(200),
+    option.repetitions(100),
     custom_mechanisms.mechanisms_option("choice"),
     option.sizes("options", "4,16,64,256,1024", 2, 65_536, "numbers of options"),
     option.delta(),

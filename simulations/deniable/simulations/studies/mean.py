@@ -75,7 +75,7 @@ def _population(name: str, given: Any) -> str:  # Any: a name, or numbers
 OPTIONS = (
     option.epsilons("0.5,1,2,4,8"),
     option.people("1e2,1e3,1e4,1e5,1e6,1e7,1e8,1e9", 100),
-    option.repetitions(1_000),
+    option.repetitions(400),
     custom_mechanisms.mechanisms_option("number"),
     option.Option("population", "low", _population,
                   f"{', '.join(POPULATIONS)}; in Python also your own numbers", "NAME"),

@@ -96,9 +96,7 @@ def run(cell: Cell, generator: Generator) -> list[Row]:
     moments, users = float(cell["moments"]), int(cell["people"])
     epsilons = [Epsilon(text) for text in str(cell["epsilon"]).split(",")]
     plain = best_estimator(str(cell["estimator"]), moments, epsilons[0], users)
-    estimator = hardest.sharpened(plain)
-    distribution = hardest.hardest_distribution(estimator)
-    exact = hardest.exact_risk(estimator, distribution)
+    estimator, distribution, exact = hardest.sharpened(plain)
     lowest = lower_bound(estimator.model, moments, float(epsilons[0]), users)
     tight = exact < lowest * (1 + TIGHT)
     repetitions = max(int(cell["repetitions"]), TIGHT_REPETITIONS if tight else 0)
@@ -125,4 +123,4 @@ def run(cell: Cell, generator: Generator) -> list[Row]:
     ]
 
 
-STUDY = TEXT.study(OPTIONS, cells, run, report, where="pool")
+STUDY = TEXT.study(OPTIONS, cells, run, report)

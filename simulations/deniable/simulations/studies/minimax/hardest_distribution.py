@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 from deniable.simulations.studies.minimax.clipped_estimators import Estimator
 
 Array = NDArray[np.float64]
-ZOOMS = 6
+ZOOMS = 4
 SIZES = (17, 9, 5)  # sizes of the grids of the high point, its share of E|X|^k, and the low point
 MIN_GAIN = 1 + 1e-9  # smallest gain with which a searched distribution replaces a simpler one
 TIGHT_BOUND = 5e-3  # a bound as close as this is taken as the exact risk
@@ -111,7 +111,7 @@ def hardest_distribution(estimator: Estimator) -> TwoPoints:
 def _search(estimator: Estimator, span: tuple[float, float]) -> TwoPoints:
     """Search over the high point, its share of E|X|^k, and the part of the rest at the low point.
 
-    Each has a grid, which is then refined around the best point.
+    Each has a grid, which is then refined between the neighbours of the best point.
     """
     whole = [span, (0.0, 1.0), (-1.0, 1.0)]
     spans, best = whole, [0.0, 0.0, 0.0]
@@ -121,8 +121,8 @@ def _search(estimator: Estimator, span: tuple[float, float]) -> TwoPoints:
         index = np.unravel_index(np.argmax(risks), risks.shape)
         best = [float(axis[i]) for axis, i in zip(axes, index, strict=True)]
         spans = [
-            (max(low, at - (end - begin) / 4), min(high, at + (end - begin) / 4))
-            for (low, high), at, (begin, end) in zip(whole, best, spans, strict=True)
+            (max(low, at - (axis[1] - axis[0])), min(high, at + (axis[1] - axis[0])))
+            for (low, high), at, axis in zip(whole, best, axes, strict=True)
         ]
     return TwoPoints(*map(float, _two_points(estimator.moments, *map(np.array, best))))
 
@@ -149,26 +149,28 @@ def _on_grid(estimator: Estimator, distribution: TwoPoints) -> TwoPoints:
     return TwoPoints(low, high, distribution.probability)
 
 
-def sharpened(estimator: Estimator) -> Estimator:
-    """Return the estimator with the clip that minimizes its exact risk."""
-    if not estimator.clip or math.isinf(estimator.clip) or math.isinf(estimator.moments):
-        return estimator
-    risk = _worst_case(estimator)
+def sharpened(estimator: Estimator) -> tuple[Estimator, TwoPoints, float]:
+    """Return the estimator with the clip that minimizes its exact risk, and its worst case."""
+    distribution, risk = worst_case(estimator)
+    if not 0 < estimator.clip < math.inf or math.isinf(estimator.moments):
+        return estimator, distribution, risk
     if risk >= estimator.bound * (1 - TIGHT_BOUND):
-        return estimator
+        return estimator, distribution, risk
     from scipy.optimize import minimize_scalar
 
     start = math.log(estimator.clip)
     low = max(0.0, start - SEARCH_WIDTH) if start > 0 else start - SEARCH_WIDTH
     best = minimize_scalar(
-        lambda log: _worst_case(estimator.clipped_at(math.exp(log))),
+        lambda log: worst_case(estimator.clipped_at(math.exp(log)))[1],
         bounds=(low, start + SEARCH_WIDTH),
         method="bounded",
         options={"xatol": CLIP_TOLERANCE},
     )
     sharper = estimator.clipped_at(math.exp(float(best.x)))
-    return sharper if _worst_case(sharper) < risk else estimator
+    found = sharper, *worst_case(sharper)
+    return found if found[2] < risk else (estimator, distribution, risk)
 
 
-def _worst_case(estimator: Estimator) -> float:
-    return exact_risk(estimator, hardest_distribution(estimator))
+def worst_case(estimator: Estimator) -> tuple[TwoPoints, float]:
+    distribution = hardest_distribution(estimator)
+    return distribution, exact_risk(estimator, distribution)

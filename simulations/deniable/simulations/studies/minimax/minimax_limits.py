@@ -55,13 +55,22 @@ def lower_bound(model: str, moments: float, epsilon: float, people: int) -> floa
         bounds.append(float(np.max(u[:, 0] ** exponent * sign_risks(u, epsilon, people))))
         bounds.append(float(np.max(u**exponent / tree_information(u, epsilon, people))))
     elif model == "central":
-        from scipy.stats import binom
-
         u = np.minimum(1.0, np.geomspace(0.02, 30, FINENESS) / (people * epsilon))[:, None]
         risks = chain_risks(epsilon)
-        chances = binom.pmf(np.arange(len(risks)), people, u)
+        chances = replacements(len(risks) - 1, people, u)
         bounds.append(float(np.max(4 * u[:, 0] ** exponent * (chances @ risks))))
     return max(bounds)
+
+
+def replacements(most: int, people: int, share: Array) -> Array:
+    """Return P(N) for N = 0, ..., most, a row for each of a column of shares."""
+    from scipy.special import xlog1py, xlogy
+
+    counts = np.arange(most + 1)
+    left = np.maximum(people - counts, 0)
+    with np.errstate(divide="ignore"):
+        ways = np.cumsum(np.log(np.append(1, left[:-1] / counts[1:])))
+    return np.asarray(np.exp(ways + xlogy(counts, share) + xlog1py(left, -share)))
 
 
 def sign_risks(u: Array, epsilon: float, people: int) -> Array:

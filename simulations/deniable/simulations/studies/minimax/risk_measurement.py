@@ -13,9 +13,8 @@ g(v) = v^2 (3 - 2 v) is finer towards both ends. Each stratum has one uniform po
 has the stratum's width as its weight. This weighted sum is unbiased for every function. Groups of
 strata are independent, and their spread gives the Monte-Carlo error.
 
-Quantiles come from a table of probabilities, built from the ratios of neighbours P[k + 1] / P[k]
-= (n - k) / (k + 1) p / (1 - p), within 9 deviations (and 60 counts) of the mean; the rest has a
-probability below 10^-18.
+Quantiles come from a table of probabilities (`bit_reports.binomial`); the rest has a probability
+below 10^-18.
 """
 
 from __future__ import annotations
@@ -30,7 +29,7 @@ from numpy.typing import NDArray
 from deniable.shared.privacy.epsilon import ONE
 from deniable.shared.privacy.families.number_table import NumberTable
 from deniable.simulations.central.discrete_laplace import discrete_laplace
-from deniable.simulations.studies.bit_reports import COUNTS, DEVIATIONS
+from deniable.simulations.studies.bit_reports import binomial
 from deniable.simulations.studies.minimax.clipped_estimators import Estimator
 from deniable.simulations.studies.minimax.hardest_distribution import TwoPoints
 
@@ -117,14 +116,7 @@ def strata(groups: int, size: int, generator: Generator) -> Strata:
 
 def binomial_quantiles(people: int, probability: float, points: Array) -> Counts:
     """Return the least count whose cumulative probability exceeds each point."""
-    mean = people * probability
-    room = DEVIATIONS * math.sqrt(mean * (1 - probability)) + COUNTS
-    first, last = max(0, math.floor(mean - room)), min(people, math.ceil(mean + room))
-    if probability in (0.0, 1.0):
-        return np.full(points.shape, round(mean), dtype=np.int64)
-    counts = np.arange(first, last)
-    ratios = (people - counts) / (counts + 1.0) * (probability / (1 - probability))
-    logs = np.concatenate([[0.0], np.cumsum(np.log(ratios))])
-    cumulative = np.cumsum(np.exp(logs - logs.max()))
+    counts, chances = binomial(people, probability)
+    cumulative = np.cumsum(chances)
     index = np.searchsorted(cumulative, points * cumulative[-1], side="right")
-    return np.asarray(first + np.minimum(index, last - first), dtype=np.int64)
+    return np.asarray(counts[np.minimum(index, len(counts) - 1)], dtype=np.int64)

@@ -210,4 +210,4 @@ OPTIONS = (
     option.repetitions(300),
     option.sizes("attributes", "4", 2, 16, "numbers of attributes, of a line with several"),
 )
-STUDY = TEXT.study(OPTIONS, cells, run, report, where="pool")
+STUDY = TEXT.study(OPTIONS, cells, run, report)

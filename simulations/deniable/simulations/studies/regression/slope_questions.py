@@ -39,7 +39,7 @@ from deniable.simulations.studies.bit_reports import (
 )
 
 LOOK = distinct_looks(10)
-GROUPS = 1_000
+GROUPS = 500
 MIN_DIVISOR = 1e-3  # smallest divisor of a ratio
 At = Callable[[Array], Array]  # a function of θ
 WIDTHS = np.geomspace(1e-4, 0.5, 60)

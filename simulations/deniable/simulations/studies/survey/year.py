@@ -30,9 +30,11 @@ from deniable.shared.privacy.mechanisms import RandomizedResponse
 from deniable.shared.survey.document import Block, Survey, parse_toml
 from deniable.shared.survey.participation import LIFETIME, drawn_in
 from deniable.simulations.engine import option
-from deniable.simulations.engine.figures import LOOKS, Panel, curve, draw
-from deniable.simulations.engine.sentences import paragraphs
-from deniable.simulations.engine.study import Cell, Figure, Options, Report, Row, Study, Table
+from deniable.simulations.engine.estimators import Rows, number
+from deniable.simulations.engine.figures import LOOKS, Panel, curve, drawing
+from deniable.simulations.engine.page_text import PageText
+from deniable.simulations.engine.sentences import table
+from deniable.simulations.engine.study import Cell, Options, Report, Row
 
 Array = NDArray[np.bool_]
 DRAWN, AS_IT_COMES = "drawn", "as it comes"
@@ -41,7 +43,7 @@ SURVEYS = (("crashes", "week", "1"), ("search", "week", "0.5"), ("sync", "week",
 FIRST_MONDAY, WEEK, WEEKS = date(2027, 1, 4), timedelta(days=7), 52
 NEW_WEEKS = 3  # how long an install counts as new
 MIN_COVERED = 36  # with honest intervals, fewer weeks have a probability below 1e-9
-TEXT = """
+SURVEY_FILE = """
 [survey]
 name = "{}"
 title = "Did it happen?"
@@ -71,7 +73,7 @@ OPTIONS = (
 
 @cache
 def surveys() -> tuple[Survey, ...]:
-    return tuple(parse_toml(TEXT.format(*values)) for values in SURVEYS)
+    return tuple(parse_toml(SURVEY_FILE.format(*values)) for values in SURVEYS)
 
 
 def run(cell: Cell, generator: Generator) -> Sequence[Row]:
@@ -182,89 +184,55 @@ def cells(options: Options) -> Sequence[Cell]:
 
 
 def report(options: Options, found: Sequence[Row]) -> Report:
-    rows = {name: [row for row in found if row["policy"] == name] for name in POLICIES}
-
-    def panel(name: str) -> Panel:
-        of, weeks = rows[name], {row["week"]: n for n, row in enumerate(rows[name], 1)}
-
-        def week(row: Row) -> float:
-            return weeks[row["week"]]
-
-        curves = [
-            curve(of, LOOKS[0], week, _percent("truth"), "truth", "line"),
-            curve(of, LOOKS[1], week, _percent("estimate"), "estimate", "points",
-                  _percent("half_width")),
-        ]  # fmt: skip
-        return Panel(f"Budget {name}", curves, "week", "crashed, %", ("linear", "linear"))
-
-    return Report(
-        [_finding(name, rows[name]) for name in POLICIES],
-        [
-            Figure(
-                "year",
-                "The share of installs that crashed in each week, with the estimate and its 95 % "
-                "interval, for both ways to spend the budget.",
-                lambda: draw([panel(name) for name in POLICIES]),
-            )
+    parts = {name: Rows(found).at(policy=name) for name in POLICIES}
+    covered = {name: sum(int(row["covered"] or 0) for row in parts[name]) for name in parts}
+    values = {
+        "covered": covered,
+        "verdicts": [
+            "as it should" if count >= MIN_COVERED else "so the estimates are biased"
+            for count in covered.values()
         ],
-        [_table(name, rows[name]) for name in POLICIES],
-        paragraphs(
-            f"""{options["people"]:,} installs answer three surveys each week and one each month.
-            Each week, {options["replaced"]:.0%} of them are replaced. New installs, in their first
-            {NEW_WEEKS} weeks, crash with probability {options["new"]:.0%} a week, and the others
-            with {options["old"]:.0%}. The shown survey has ε 1 in each round.
-
-            The keys, the draws and the ledger are those of the client; the intervals are the
-            server's, for the population, at one look. If intervals contain the truth with
-            probability 95 %, fewer than {MIN_COVERED} of {WEEKS} do so with a probability below
-            1e-9."""
-        ),
+        "last": {name: parts[name][-1] for name in parts},
+        "new_weeks": NEW_WEEKS,
+        "weeks": WEEKS,
+        "least": MIN_COVERED,
+    }
+    panels = [_panel(f"Budget {name}", rows) for name, rows in parts.items()]
+    return TEXT.report(
+        options,
+        values,
+        {"year": drawing(*panels)},
+        [table(f"Budget {name}", rows, {"week": "week"}, COLUMNS) for name, rows in parts.items()],
     )
 
 
-def _percent(key: str) -> Callable[[Row], float]:
-    return lambda row: 100 * float(row[key] or 0)
+def _panel(title: str, rows: Rows) -> Panel:
+    weeks = {row["week"]: n for n, row in enumerate(rows, 1)}
+
+    def percent(key: str) -> Callable[[Row], float]:
+        return lambda row: 100 * number(row, key)
+
+    def week(row: Row) -> float:
+        return weeks[row["week"]]
+
+    curves = [
+        curve(rows, LOOKS[0], week, percent("truth"), "truth", "line"),
+        curve(rows, LOOKS[1], week, percent("estimate"), "estimate", "points",
+              percent("half_width")),
+    ]  # fmt: skip
+    return Panel(title, curves, "week", "crashed, %", ("linear", "linear"))
 
 
-def _finding(name: str, rows: Sequence[Row]) -> str:
-    covered, last = sum(int(row["covered"] or 0) for row in rows), rows[-1]
-    verdict = "as it should" if covered >= MIN_COVERED else "so the estimates are biased"
-    spent = "Rounds drawn in advance" if name == DRAWN else "A budget spent on surveys as they come"
-    return (
-        f"{spent}: the interval contains the truth in {covered} of {len(rows)} weeks, {verdict}; "
-        f"in the last week, {_shown(last, 'truth')} crashed and the estimate is "
-        f"{_shown(last, 'estimate')}, from {last['reports']:,} reports."
-    )
+def _share(key: str) -> Callable[[Rows], str]:
+    return lambda week: f"{100 * number(week[0], key):.1f} %"
 
 
-def _shown(row: Row, key: str) -> str:
-    return f"{_percent(key)(row):.1f} %"
-
-
-def _table(name: str, rows: Sequence[Row]) -> Table:
-    columns = ["week", "reports", "truth", "estimate", "95 % interval", "contains the truth"]
-    lines = [
-        [
-            str(row["week"]),
-            f"{row['reports']:,}",
-            *(_shown(row, key) for key in ("truth", "estimate")),
-            f"{_shown(row, 'low')} to {_shown(row, 'high')}",
-            "yes" if row["covered"] else "no",
-        ]
-        for row in rows
-    ]
-    return Table(f"Budget {name}", columns, lines)
-
-
-STUDY = Study(
-    name="year",
-    question="Is an estimate still right after a year, when each install has a budget?",
-    options=OPTIONS,
-    cells=cells,
-    run=run,
-    report=report,
-    formulas=(
-        ("rounds that an install answers in a quarter", r"k = \min(T, \lfloor B / ε \rfloor)"),
-        ("probability that it answers a given round", r"\dfrac{k}{T}"),
-    ),
-)
+COLUMNS: dict[str, Callable[[Rows], str]] = {
+    "reports": lambda week: f"{week[0]['reports']:,}",
+    "truth": _share("truth"),
+    "estimate": _share("estimate"),
+    "95 % interval": lambda week: f"{_share('low')(week)} to {_share('high')(week)}",
+    "contains the truth": lambda week: "yes" if week[0]["covered"] else "no",
+}
+TEXT = PageText("year")
+STUDY = TEXT.study(OPTIONS, cells, run, report)
