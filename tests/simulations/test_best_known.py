@@ -12,6 +12,7 @@ from deniable.shared.privacy.mechanisms import KRandomizedResponse, RandomizedRe
 from deniable.simulations import simulate
 from deniable.simulations.central.discrete_laplace import DiscreteLaplace, Staircase
 from deniable.simulations.central.vector_noise import BinNoise
+from deniable.simulations.population import fixed
 from deniable.simulations.studies.bit_reports import averaged_walk
 from deniable.simulations.studies.counts import TOGETHER, together
 from deniable.simulations.studies.median.quantile_search import GROUPS, Target, crowd, search
@@ -102,15 +103,36 @@ def enumerated_votes(epsilon: str, k: int, people: int, gap: int) -> float:
     return right
 
 
-@pytest.mark.parametrize(("k", "people", "gap", "error"), [(2, 61, 9, 1e-12), (3, 120, 24, 4e-3)])
+@pytest.mark.parametrize(("epsilon", "k", "people", "gap", "error"), [
+    ("1", 2, 61, 9, 1e-12), ("1", 3, 120, 24, 1e-6), ("6", 3, 90, 1, 1e-12), ("4", 4, 40, 3, 1e-12),
+])  # fmt: skip
 def test_votes_by_randomized_response_agree_with_enumeration(
-    k: int, people: int, gap: int, error: float
+    epsilon: str, k: int, people: int, gap: int, error: float
 ) -> None:
-    """Two options are exact; three have normal counts. Twin: a gap of 3 more."""
-    design = (RandomizedResponse if k == 2 else KRandomizedResponse)(Epsilon("1"), k)
-    exact = enumerated_votes("1", k, people, gap)
+    """Twin: a gap of 3 more."""
+    design = (RandomizedResponse if k == 2 else KRandomizedResponse)(Epsilon(epsilon), k)
+    exact = enumerated_votes(epsilon, k, people, gap)
     assert chances.response(design, people, gap) == pytest.approx(exact, abs=error)
     assert abs(chances.response(design, people, gap + 3) - exact) > 2 * error + 1e-3
+
+
+def test_few_lies_leave_votes_far_from_normal() -> None:
+    """Compare .9676 with simulated votes of a thousand people at ε 8; false alarm 1e-9."""
+    design, times = KRandomizedResponse(Epsilon("8"), 4), 100_000
+    leader, other = chances.votes(4, 1_000, 3)
+    held = [leader, other, other, other]
+    counts = fixed(design, held, times, np.random.default_rng(1)).counts.astype(float)
+    counts += 1e-3 * np.random.default_rng(2).random(counts.shape)
+    right = chances.response(design, 1_000, 3)
+    assert_plausible(int((counts.argmax(axis=1) == 0).sum()), times, right)
+    assert right == pytest.approx(0.96765, abs=1e-5)
+
+
+def test_many_votes_are_normal_where_their_exact_distribution_ends() -> None:
+    """Both formulas are used on either side of about 1,750 people, and meet within a thousandth."""
+    design = KRandomizedResponse(Epsilon("4"), 4)
+    chance = [chances.response(design, people, 20) for people in (1_700, 1_800, 1_900)]
+    assert chance[1] == pytest.approx((chance[0] + chance[2]) / 2, abs=1e-3)
 
 
 def test_randomized_response_needs_a_smaller_lead_than_unary_votes() -> None:

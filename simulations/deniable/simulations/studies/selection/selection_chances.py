@@ -7,7 +7,7 @@ x = e^(-ε g / 2)
     permute and flip         (1 - (1 - x)^k) / (k x)                                            [1]
     largest with Laplace     ∫ f(z - g) F(z)^(k - 1) dz, of the noise's density and distribution
     unary on devices         Σ_c a(c) (B(c)^k - B(c - 1)^k) / (k b(c))
-    k-RR on devices          for k = 2 an exact sum; normal counts with exact covariances for k <= 4
+    k-RR on devices          exact for k <= 4; normal counts with exact covariances if many
 
 where a and b are the probabilities of c reports for the leader and for another option, and B the
 sum of b; a coin decides a tie. A curator that is right with probability 1 - err needs at least
@@ -52,7 +52,9 @@ from deniable.shared.privacy.epsilon import ONE
 from deniable.shared.privacy.families.support import SupportDesign
 from deniable.simulations.studies.bit_reports import Array, binomial, noise
 
-MAX_RESPONSE_OPTIONS = 4  # beyond, few reports name an option by chance, so they are not normal
+MAX_RESPONSE_OPTIONS = 4  # beyond, the exact distribution of reports takes too long
+MAX_POINTS = 2**21  # of this distribution
+REACHES = ((8.0, 41), (5.5, 9))  # deviations and counts; beyond the second, 1e-7 is left out
 LIMIT, NOISE_SCALES = 9.0, 40.0  # deviations of a count and scales of noise: less than 1e-17 beyond
 MAX_COUNTS = 4_000
 
@@ -118,27 +120,45 @@ def unary(mechanism: SupportDesign, people: int, gap: int) -> float:
 def response(mechanism: SupportDesign, people: int, gap: int) -> float:
     """Return the probability that the leader has the most reports of (k-ary) randomized response.
 
-    The differences of the leader's count to the others are exchangeable: with the variance v, the
+    The differences of the leader's count to the others have an exact distribution, from their
+    characteristic function: a product over people. If its grid would have too many points, counts
+    are many, and the differences are nearly normal and exchangeable: with the variance v, the
     covariance c and the mean m, all are positive with probability E Φ((m + √c Z) / √(v - c))^(k-1).
     """
     k = mechanism.size
     leader, other = votes(k, people, gap)
-    voting = leader + (k - 1) * other
     keep, lie = mechanism.keep / ONE, mechanism.lie / ONE
-    if k == 2:
-        start, a = _supports(mechanism, leader, voting)
-        return float(a @ (1 + np.sign(2 * (start + np.arange(len(a))) - voting)) / 2)
     rows = np.full((k, k), lie) + (keep - lie) * np.eye(k)
     spread = sum(
         held * (np.diag(row) - np.outer(row, row))
         for held, row in zip([leader, *[other] * (k - 1)], rows, strict=True)
     )
     ahead = np.hstack([np.ones((k - 1, 1)), -np.eye(k - 1)])
-    v, c = (ahead @ spread @ ahead.T)[0, :2]
-    z, weights = np.polynomial.hermite_e.hermegauss(80)
+    v, *c = (ahead @ spread @ ahead.T)[0].tolist()
     mean = (keep - lie) * (leader - other)
-    right = ndtr((mean + math.sqrt(c) * z) / math.sqrt(v - c)) ** (k - 1)
+    for reach, room in REACHES:
+        size = 2 * math.ceil(reach * math.sqrt(v)) + room
+        if size ** (k - 1) <= MAX_POINTS:
+            grid = np.arange(size, dtype=float) + round(mean) - size // 2
+            return _leads(keep, lie, (leader, other), grid, k - 1)
+    z, weights = np.polynomial.hermite_e.hermegauss(80)
+    right = ndtr((mean + math.sqrt(c[0]) * z) / math.sqrt(v - c[0])) ** (k - 1)
     return float(weights @ right) / math.sqrt(2 * math.pi)
+
+
+def _leads(keep: float, lie: float, held: tuple[int, int], grid: Array, others: int) -> float:
+    """Return the probability that no difference is negative; a coin decides if some are 0.
+
+    Each difference is on the grid. A report of the leader adds 1 to all, any other takes 1 off one.
+    """
+    turns = np.ix_(*[np.exp(-2j * np.pi * np.fft.fftfreq(len(grid)))] * others)
+    names = [1 / math.prod(turns), *turns]
+    every = lie * sum(names)
+    logs = [np.log(every + (keep - lie) * name) for name in names]
+    chances = np.fft.fftn(np.exp(held[0] * logs[0] + held[1] * sum(logs[1:]))).real / every.size
+    ahead = np.ix_(*[np.roll(grid, int(grid[0]))] * others)
+    wins = math.prod(one >= 0 for one in ahead) / (1 + sum(one == 0 for one in ahead))
+    return float((chances * wins).sum())
 
 
 def largest(options: int, people: int, right: float, other: float, decay: float = 0.0) -> float:
