@@ -2,64 +2,18 @@
 
 import itertools
 import math
-import random
 from collections import Counter
 from collections.abc import Iterator
 from fractions import Fraction
 
-import mpmath
+import numpy as np
 import pytest
 
 from deniable.shared.errors import WrongUse
 from deniable.shared.privacy.epsilon import Epsilon, within
-from deniable.simulations.central.discrete_laplace import (
-    Below,
-    BoundedMean,
-    DiscreteLaplace,
-    GeometricCounts,
-    below,
-    bernoulli_exp,
-)
+from deniable.simulations.central.discrete_laplace import DiscreteLaplace, discrete_laplace
 from deniable.simulations.central.selection import ExponentialMechanism, PrivateQuantile
 from tests.plausible import assert_implausible, assert_plausible
-from tests.simulations.tree import exact_distribution
-
-
-def seeded_below(seed: int = 20261118) -> Below:
-    return below(random.Random(seed).getrandbits)
-
-
-@pytest.mark.parametrize("x", ["0", "1/3", "1/2", "1", "3/2", "5/2"])
-def test_the_coin_of_probability_e_to_minus_x_is_exact(x: str) -> None:
-    """Walk the tree of outcomes: it encloses e^-x to within one in a million."""
-    ratio = Fraction(x)
-    distribution, rest = exact_distribution(
-        lambda uniform: bernoulli_exp(ratio.numerator, ratio.denominator, uniform),
-        Fraction(1, 10**8),
-    )
-    heads = distribution.get(True, Fraction(0))
-    assert rest < Fraction(1, 10**5)
-    assert heads <= Fraction(float(mpmath.exp(-float(ratio)))) + Fraction(1, 10**15)
-    assert float(heads + rest) >= math.exp(-ratio) - 1e-15
-
-
-@pytest.mark.parametrize(("epsilon", "sensitivity"), [("1", 1), ("2", 1), ("1", 2)])
-def test_discrete_laplace_is_drawn_exactly(epsilon: str, sensitivity: int) -> None:
-    """Walk the sampler's tree: it encloses every probability; at most a tenth is left unwalked."""
-    noise = DiscreteLaplace(Epsilon(epsilon), sensitivity)
-    walked, rest = exact_distribution(noise.sample, Fraction(1, 2 * 10**5))
-    assert rest < Fraction(1, 10)
-    for z in range(-8, 9):
-        low = float(walked.get(z, Fraction(0)))
-        assert low - 1e-12 <= noise.probability(z) <= low + float(rest) + 1e-12
-        assert walked.get(z) == walked.get(-z)
-
-
-def test_the_enclosure_above_rejects_a_wrong_scale() -> None:
-    """Twin: noise for ε = 1.1 fails the check for ε = 1."""
-    walked, rest = exact_distribution(DiscreteLaplace(Epsilon("1")).sample, Fraction(1, 2 * 10**5))
-    wrong = DiscreteLaplace(Epsilon("1.1")).probability(0)
-    assert not float(walked[0]) <= wrong <= float(walked[0] + rest)
 
 
 @pytest.mark.parametrize("alpha", [Fraction(11, 10), Fraction(3, 2), Fraction(7, 2)])
@@ -83,38 +37,19 @@ def test_discrete_laplace_with_a_scale_of_billions_is_laplace() -> None:
 
 def test_draws_follow_the_distribution_for_typical_epsilons() -> None:
     """Keep false alarms at 9e-9. Twin below: a scale that is 10 % off is rejected."""
-    noise, uniform, n = DiscreteLaplace(Epsilon("0.7"), 3), seeded_below(), 20_000
-    seen = Counter(noise.sample(uniform) for _ in range(n))
+    noise, n = DiscreteLaplace(Epsilon("0.7"), 3), 20_000
+    seen = Counter(discrete_laplace(noise, n, np.random.default_rng(20261118)).tolist())
     for z in range(-4, 5):
         assert_plausible(seen[z], n, noise.probability(z))
     assert_implausible(seen[0], n, DiscreteLaplace(Epsilon("0.9"), 3).probability(0))
 
 
-def test_the_released_histogram_has_integers_near_the_truth() -> None:
-    counts = (1_000, 0, 250)
-    mechanism = GeometricCounts(Epsilon("1"), 2)
-    released = mechanism.release(counts, seeded_below())
-    radius = mechanism.radius(len(counts), 1e-9)
-    assert all(isinstance(count, int) for count in released)
-    assert max(abs(a - b) for a, b in zip(counts, released, strict=True)) <= radius
-
-
 def test_the_radius_must_be_rounded_up() -> None:
     """At ε = 0.99 an unrounded radius has a larger error with probability above δ = 0.0201."""
-    epsilon, failure = Epsilon("0.99"), 0.0201
-    mechanism = GeometricCounts(epsilon)
-    printed = math.log(1 / failure) / float(epsilon)
-    assert mechanism.noise.tail(math.floor(printed)) == pytest.approx(1.38 * failure, rel=0.01)
-    assert mechanism.noise.tail(mechanism.radius(1, failure)) <= failure
-
-
-def test_the_central_mean_is_unbiased_and_clamped() -> None:
-    mechanism = BoundedMean(Epsilon("1"), 10)
-    released = mechanism.release([-5, 3, 99], seeded_below())
-    assert (released * 30).denominator == 1
-    assert abs(released * 30 - 13) <= 10 * 25
-    assert released == mechanism.release([0, 3, 10], seeded_below())  # with the same noise
-    assert mechanism.variance(1_000) == DiscreteLaplace(Epsilon("1"), 10).variance / 10_000**2
+    noise, failure = DiscreteLaplace(Epsilon("0.99")), 0.0201
+    printed = math.log(1 / failure) / float(noise.epsilon)
+    assert noise.tail(math.floor(printed)) == pytest.approx(1.38 * failure, rel=0.01)
+    assert noise.tail(noise.joint_radius(1, failure)) <= failure
 
 
 @pytest.mark.parametrize("epsilon", ["0.05", "0.5", "1", "4", "20"])
@@ -220,21 +155,8 @@ def test_ties_do_not_hide_the_median() -> None:
     quantile = PrivateQuantile(Epsilon("1"))
     assert quantile.distances(people)[40] == 0
     assert min(d for point, d in enumerate(quantile.distances(people)) if point != 40) == 1_000
-    assert all(quantile.choose(people, seeded_below(seed)) == 40 for seed in range(50))
-
-
-def test_choices_follow_the_weights() -> None:
-    """Keep false alarms at 5e-9. Twin: weights for twice the ε are rejected."""
-    people, uniform, n = [3, 0, 2, 0, 1], seeded_below(), 20_000
-    quantile = PrivateQuantile(Epsilon("0.5"))
-    weights, seen = (
-        quantile.weights(people),
-        Counter(quantile.choose(people, uniform) for _ in range(n)),
-    )
-    for point, weight in enumerate(weights):
-        assert_plausible(seen[point], n, weight / sum(weights))
-    wrong = PrivateQuantile(Epsilon("1")).weights(people)
-    assert_implausible(seen[4], n, wrong[4] / sum(wrong))
+    weights = quantile.weights(people)
+    assert sum(weights) - weights[40] < 1e-9 * weights[40]
 
 
 def test_two_candidates_are_distinguished_at_the_rate_of_the_formula() -> None:
@@ -243,14 +165,3 @@ def test_two_candidates_are_distinguished_at_the_rate_of_the_formula() -> None:
     for gap in (1, 5, 20):
         better, worse = mechanism.weights([0, gap])
         assert better / (better + worse) == pytest.approx(1 / (1 + math.exp(-gap / 2)), rel=1e-15)
-
-
-def test_uniform_numbers_are_uniform_and_below_their_bound() -> None:
-    uniform, n = seeded_below(), 30_000
-    seen = Counter(uniform(3) for _ in range(n))
-    assert set(seen) == {0, 1, 2}
-    for value in range(3):
-        assert_plausible(seen[value], n, 1 / 3)
-    assert_implausible(seen[0] + 1_500, n, 1 / 3)
-    assert uniform(1) == 0
-    assert uniform(10**30) < 10**30

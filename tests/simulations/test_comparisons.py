@@ -16,7 +16,7 @@ from deniable.server.planning.forecast import REPLACE_ONE
 from deniable.shared.cli.command import main
 from deniable.shared.privacy.epsilon import Epsilon
 from deniable.shared.privacy.mechanisms import RandomizedResponse, Unary
-from deniable.simulations.central.discrete_laplace import GeometricCounts
+from deniable.simulations.central.discrete_laplace import DiscreteLaplace
 from deniable.simulations.central.selection import PrivateQuantile
 from deniable.simulations.engine.estimators import POINTS, THESE, Z95, Unit
 from deniable.simulations.engine.sentences import figure
@@ -97,7 +97,7 @@ def test_the_study_of_a_bit_shows_both_prices(capsys: pytest.CaptureFixture[str]
 def test_many_options_cost_half_the_people_by_a_hyperbolic_cosine(epsilon: str) -> None:
     """Compare unary reports of an option without holders with noise for a replaced person."""
     local = Unary(Epsilon(epsilon), 8).variance(1_000, 0.0)
-    central = GeometricCounts(Epsilon(epsilon), REPLACE_ONE).variance(1_000)
+    central = DiscreteLaplace(Epsilon(epsilon), REPLACE_ONE).variance / 1_000**2
     assert local / central / 1_000 == pytest.approx(many_options_price(float(epsilon)), rel=1e-12)
 
 

@@ -21,7 +21,7 @@ from deniable.shared.privacy.epsilon import ONE, Epsilon
 from deniable.shared.privacy.mechanisms import RandomizedResponse, Unary
 from deniable.simulations import simulate
 from deniable.simulations.central import lecture_examples as lectures
-from deniable.simulations.central.discrete_laplace import DiscreteLaplace, GeometricCounts
+from deniable.simulations.central.discrete_laplace import DiscreteLaplace
 from deniable.simulations.central.selection import PrivateQuantile
 from deniable.simulations.studies import attack, composition
 from deniable.simulations.studies.bit import drawn_price
@@ -148,10 +148,10 @@ SEEDS = (
     Seed(5, "bit", (2e-10,), lambda: (bit("laplace"),)),
     Seed(6, "DiscreteLaplace", (36.5685, 0.34757),
          lambda: (spread(0.7, 3), DiscreteLaplace(Epsilon("0.7"), 3).tail(4))),
-    Seed(7, "GeometricCounts.radius", (4,),
-         lambda: (GeometricCounts(Epsilon("0.99")).radius(1, 0.0201),)),
-    Seed(8, "test_central", (1,), lambda: (GeometricCounts(E1).noise.probability(0)
-         / GeometricCounts(E1).noise.probability(1) / math.e,)),
+    Seed(7, "DiscreteLaplace.joint_radius", (4,),
+         lambda: (DiscreteLaplace(Epsilon("0.99")).joint_radius(1, 0.0201),)),
+    Seed(8, "test_central", (1,), lambda: (DiscreteLaplace(E1).probability(0)
+         / DiscreteLaplace(E1).probability(1) / math.e,)),
     Seed(9, "lecture_examples.price_chances", (0.2567, 0.1632, 0.2196, 0.2231, 0.1374),
          lambda: tuple(map(float, lectures.price_chances(
              [10, 10, 10, 31], [10, 11, 30, 31, 32], E1))), 3e-4),

@@ -7,71 +7,26 @@ Privacy: moving the true value by at most Δ changes every probability by a fact
 a^Δ = e^ε, exactly: ε is a whole number of billionths, and ε / Δ never becomes a float. This noise
 is also called two-sided, or symmetric, geometric noise.
 
-`DiscreteLaplace.sample` is the exact sampler, from fair bits and whole numbers alone. Its only
-source of randomness is a `Below`, which returns a uniform whole number below a given one. So a test
-can walk every path of a sampler and add up its distribution in fractions. `discrete_laplace` and
-`tulap` draw arrays in doubles: they simulate releases, and must never make one.
+`discrete_laplace` and `tulap` draw in doubles: they simulate releases, and must never make one.
 
-Sources: theorem 2.7 of the notes on geometric noise, for the distribution, its variance and tail,
-which the tests prove; algorithms 2 and 1 of Canonne, Kamath, Steinke 2020, "The discrete Gaussian
-for differential privacy", NeurIPS, for the sampler and its coins of probability e^-x.
+Source: theorem 2.7 of the notes on geometric noise, for the distribution, its variance and tail,
+which the tests prove.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from fractions import Fraction
 from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
 
-from deniable.server.planning.forecast import FINE, mean_variance, noise_variance, share_variance
+from deniable.server.planning.forecast import noise_variance
 from deniable.shared.errors import WrongUse
 from deniable.shared.privacy.epsilon import Epsilon
-from deniable.shared.privacy.mechanism import Draw, kernel_draw
 
 Array = NDArray[np.floating]
-Below = Callable[[int], int]
-
-
-def below(draw: Draw = kernel_draw) -> Below:
-    """Return a source of uniform whole numbers below any bound, by rejection from random bits."""
-
-    def uniform(bound: int) -> int:
-        bits = (bound - 1).bit_length()
-        if bits == 0:
-            return 0
-        whole_bytes = -(-bits // 8) * 8
-        while True:
-            roll = draw(whole_bytes) & ((1 << bits) - 1)
-            if roll < bound:
-                return roll
-
-    return uniform
-
-
-def bernoulli_exp(numerator: int, denominator: int, uniform: Below) -> bool:
-    """Return True with probability exactly e^-(numerator / denominator), for any ratio >= 0.
-
-    For a ratio x <= 1, toss coins with probabilities x / 1, x / 2, ... until coin number k fails.
-    Because P[k > j] = x^j / j!, k is odd with probability 1 - x + x^2/2 - ... = e^-x. For a larger
-    x, e^-x is a product of such probabilities.
-    """
-    while numerator > denominator:
-        if not _bernoulli_exp_small(1, 1, uniform):
-            return False
-        numerator -= denominator
-    return _bernoulli_exp_small(numerator, denominator, uniform)
-
-
-def _bernoulli_exp_small(numerator: int, denominator: int, uniform: Below) -> bool:
-    k = 1
-    while uniform(denominator * k) < numerator:
-        k += 1
-    return k % 2 == 1
 
 
 @dataclass(frozen=True)
@@ -111,27 +66,13 @@ class DiscreteLaplace:
             radius += 1
         return radius
 
-    def sample(self, uniform: Below) -> int:
-        """Draw one number from exactly this distribution.
+    def joint_radius(self, counts: int, failure: float) -> int:
+        """Return an error that some of these noisy counts exceeds with at most this probability.
 
-        With the rate of decay s / t: u + t v is geometric with rate 1 / t (u is uniform below t and
-        kept with probability e^(-u/t), v is geometric with rate 1), and the whole part of its
-        quotient by s is geometric with rate s / t. The sign is fair; minus zero is drawn again.
+        It is ceil((Δ / ε) ln(d / δ)). The often printed bound without the ceiling is false.
+        Source: theorem 2.8 of the notes on geometric noise, its radius corrected.
         """
-        s, t = self.epsilon.billionths, self.epsilon.ratio[1] * self.sensitivity
-        shared = math.gcd(s, t)
-        s, t = s // shared, t // shared
-        while True:
-            u = uniform(t)
-            if not bernoulli_exp(u, t, uniform):
-                continue
-            v = 0
-            while bernoulli_exp(1, 1, uniform):
-                v += 1
-            magnitude = (u + t * v) // s
-            negative = uniform(2)
-            if not (negative and magnitude == 0):
-                return -magnitude if negative else magnitude
+        return math.ceil(self.sensitivity / float(self.epsilon) * math.log(counts / failure))
 
 
 @dataclass(frozen=True)
@@ -178,75 +119,6 @@ class Staircase:
         z, negative = blocks * self.sensitivity + places, generator.random(size) < 0.5
         signed = np.where(negative, -z, z)
         return np.asarray(signed[~negative | (z > 0)][:times])
-
-
-@dataclass(frozen=True)
-class GeometricCounts:
-    """Geometric mechanism: counts of people by bin, each with independent noise.
-
-    One person moves the counts by at most Δ (`sensitivity`) in total. For a histogram, Δ is 1 if
-    neighbours differ by one added or removed person. It is 2 if one person's answer changes, which
-    leaves one bin and enters another. Every local model has the second relation, so a comparison at
-    the same ε must use it. For a single count of yes, both relations have Δ = 1.
-
-    Privacy: the probabilities of d released counts multiply, so they change by a factor of at most
-    e^(ε (sum of moves) / Δ). Error: the largest of d errors exceeds ceil((Δ / ε) ln(d / δ)) with
-    probability at most δ. The often printed bound without the ceiling is false.
-
-    Sources: theorem 2.8 of the notes on geometric noise, its radius corrected; Ghosh, Roughgarden,
-    Sundararajan 2009, "Universally utility-maximizing privacy mechanisms", STOC.
-    """
-
-    epsilon: Epsilon
-    sensitivity: int = 1
-
-    @cached_property
-    def noise(self) -> DiscreteLaplace:
-        return DiscreteLaplace(self.epsilon, self.sensitivity)
-
-    def release(self, counts: Sequence[int], uniform: Below) -> tuple[int, ...]:
-        """Return the noisy counts, which may be negative and need not add up."""
-        return tuple(count + self.noise.sample(uniform) for count in counts)
-
-    def variance(self, people: int) -> float:
-        """Return the variance of one bin's share of the people, whose number is public."""
-        return share_variance(self.epsilon, people, self.sensitivity)
-
-    def radius(self, bins: int, failure: float) -> int:
-        """Return the error that some count exceeds with probability at most `failure`."""
-        return math.ceil(self.sensitivity / float(self.epsilon) * math.log(bins / failure))
-
-
-@dataclass(frozen=True)
-class BoundedMean:
-    """Mean of numbers: the noisy sum of all grid positions, divided by the number of people.
-
-    Every number is put on a public grid of `steps` steps over its range, as on a device. So the sum
-    is a whole number, and its sensitivity is `steps`. Rounding a number x between the grid points a
-    and b adds the variance (x - a)(b - x), which a fine grid makes negligible. The number of people
-    n is public, so neighbours differ in one person's answer.
-
-    The variance of the noise, as a share of the range, is 2 a / (a - 1)^2 / (n steps)^2 with a =
-    e^(ε / steps). It is below Laplace's 2 / (n ε)^2, and close to it on fine grids.
-
-    Source: the notes' Laplace mechanism for a mean, here on a grid.
-    """
-
-    epsilon: Epsilon
-    steps: int = FINE
-
-    @cached_property
-    def noise(self) -> DiscreteLaplace:
-        return DiscreteLaplace(self.epsilon, self.steps)
-
-    def release(self, positions: Sequence[int], uniform: Below) -> Fraction:
-        """Return the noisy mean as a share of the range, an exact fraction."""
-        total = sum(min(max(position, 0), self.steps) for position in positions)
-        return Fraction(total + self.noise.sample(uniform), len(positions) * self.steps)
-
-    def variance(self, people: int) -> float:
-        """Return the variance of the noise on the mean, as a share of the range."""
-        return mean_variance(self.epsilon, people, self.steps)
 
 
 def discrete_laplace(

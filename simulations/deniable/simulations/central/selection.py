@@ -1,11 +1,10 @@
 """Private choices of a trusted server: the exponential mechanism, and quantiles.
 
-Both choose among candidates by exact coins and whole weights, so no float depends on the data.
+Both weigh candidates with whole numbers, so no float depends on the data.
 """
 
 from __future__ import annotations
 
-from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -13,7 +12,6 @@ from itertools import accumulate
 
 from deniable.shared.errors import WrongUse
 from deniable.shared.privacy.epsilon import BILLION, ONE, PROOF_PRECISION, Epsilon, exp_interval
-from deniable.simulations.central.discrete_laplace import Below
 
 
 @dataclass(frozen=True)
@@ -64,13 +62,6 @@ class ExponentialMechanism:
         widths = widths if widths is not None else [1] * len(distances)
         return [w * self.weight(d) for d, w in zip(distances, widths, strict=True)]
 
-    def choose(
-        self, distances: Sequence[int], uniform: Below, widths: Sequence[int] | None = None
-    ) -> int:
-        """Return the number of the chosen candidate."""
-        cumulative = list(accumulate(self.weights(distances, widths)))
-        return bisect_right(cumulative, uniform(cumulative[-1]))
-
 
 @dataclass(frozen=True)
 class PrivateQuantile:
@@ -112,7 +103,3 @@ class PrivateQuantile:
 
     def weights(self, people: Sequence[int]) -> list[int]:
         return self.mechanism.weights(self.distances(people))
-
-    def choose(self, people: Sequence[int], uniform: Below) -> int:
-        """Return the released grid point."""
-        return self.mechanism.choose(self.distances(people), uniform)

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.random import Generator
 from numpy.typing import NDArray
 
-from deniable.server.planning.forecast import REPLACE_ONE
+from deniable.server.planning.forecast import FINE, REPLACE_ONE
 from deniable.shared.errors import WrongUse
 from deniable.shared.privacy.epsilon import Epsilon
 from deniable.shared.privacy.mechanisms import number_table, support_design
@@ -26,7 +26,7 @@ from deniable.shared.survey.kinds.base import (
     Question,
     ShareQuestion,
 )
-from deniable.simulations.central.discrete_laplace import BoundedMean, GeometricCounts
+from deniable.simulations.central.discrete_laplace import DiscreteLaplace
 from deniable.simulations.population import fixed, grid_distribution, on_grid, rates, whole_people
 
 Counts = NDArray[np.int64]
@@ -132,8 +132,7 @@ class Holders(Weighted):
     def trusted_half_width(self, people: int) -> float:
         """Return the error that 95 % of a trusted server's releases stay within, at the same ε."""
         changed_counts = 1 if len(self.question.labels) == 1 else REPLACE_ONE
-        noise = GeometricCounts(self.question.epsilon, changed_counts).noise
-        return noise.radius(0.05) / people
+        return DiscreteLaplace(self.question.epsilon, changed_counts).radius(0.05) / people
 
     def _by_answer(self, amounts: Sequence[float]) -> NDArray[np.float64]:
         points = np.array(self.points, dtype=int)
@@ -194,8 +193,8 @@ class Numbers(Weighted):
         return forged * (self.question.mechanism.leverage - mean) * self.question.span
 
     def trusted_half_width(self, people: int) -> float:
-        trusted = BoundedMean(self.question.epsilon)
-        return self.question.span * trusted.noise.radius(0.05) / (trusted.steps * people)
+        radius = DiscreteLaplace(self.question.epsilon, FINE).radius(0.05)
+        return self.question.span * radius / (FINE * people)
 
 
 People: TypeAlias = Holders | Numbers
