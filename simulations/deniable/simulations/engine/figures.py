@@ -200,6 +200,27 @@ def formula_and_points(
     return [line, curve(drawn, look, x, measured or formula, label, "points", bar)]
 
 
+def scaled_curves(
+    rows: Rows,
+    estimators: Sequence[Estimator],
+    x: str,
+    factor: Callable[[Row], float],
+    exact: str = "exact",
+    measured: bool = True,
+) -> list[Curve]:
+    """Return formulas, and measured values with three standard errors, times a factor."""
+
+    def times(key: str, more: float = 1.0) -> Callable[[Row], float | None]:
+        return lambda row: None if row[key] is None else more * factor(row) * number(row, key)
+
+    points = (times("measured"), times("error", 3)) if measured else ()
+    return [
+        c
+        for one in estimators
+        for c in formula_and_points(*(rows.of(one), one.look, one.label, x, times(exact), *points))
+    ]
+
+
 def draw(
     panels: Sequence[Panel],
     title: str = "",

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from types import MappingProxyType
 
 from deniable.simulations.engine.estimators import (
     BOTH,
@@ -90,6 +92,7 @@ def simulation_check(rows: Sequence[Row]) -> str:
 # Tables
 
 Text = Callable[[Rows], str]
+BY_PEOPLE = MappingProxyType({"ε": "epsilon", "people": "people"})
 
 
 def table(title: str, rows: Rows, keys: Mapping[str, str], columns: Mapping[str, Text]) -> Table:
@@ -116,24 +119,31 @@ def column(
     return lambda group: "".join(text(row) for row in group.of(estimator)[:1])
 
 
+def estimator_table(
+    title: str,
+    rows: Rows,
+    estimators: Sequence[Estimator],
+    text: Callable[[Row], str],
+    keys: Mapping[str, str] = BY_PEOPLE,
+    more: Mapping[str, Text] = MappingProxyType({}),
+) -> Table:
+    """Return a table with the text of each estimator's row, and `more` columns."""
+    return table(title, rows, keys, {one.label: column(one, text) for one in estimators} | {**more})
+
+
 def error_tables(
     words: str,
     rows: Rows,
     estimators: Sequence[Estimator],
     unit: Unit = POINTS,
-    keys: Mapping[str, str] | None = None,
+    keys: Mapping[str, str] = BY_PEOPLE,
     targets: Sequence[Target] = BOTH,
 ) -> list[Table]:
-    """Return a table of ± errors for each target, by default by ε and number of people.
-
-    `words` is the title, where {target} stands for the label of the target.
-    """
-
-    def one(target: Target) -> Table:
-        columns = {
-            one.label: column(one, lambda row: plus_minus(row, unit, target)) for one in estimators
-        }
-        title = words.format(target=target.label)
-        return table(title, rows, keys or {"ε": "epsilon", "people": "people"}, columns)
-
-    return [one(target) for target in targets]
+    """Return a table of ± errors for each target, whose label replaces {target} in the title."""
+    return [
+        estimator_table(
+            words.format(target=target.label),
+            *(rows, estimators, partial(plus_minus, unit=unit, target=target), keys),
+        )
+        for target in targets
+    ]

@@ -210,12 +210,10 @@ def report(options: Options, found: Sequence[Row]) -> Report:
                 "Price of locality: local variance divided by central variance",
                 *(rows.at(people=people), {"ε": "epsilon"}, prices),
             ),
-            sentences.table(
+            sentences.estimator_table(
                 "Standard error of a count, in people",
-                rows,
-                {"ε": "epsilon", "people": "people"},
-                {one.label: sentences.column(one, _count_error) for one in ESTIMATORS}
-                | {"ε₀ of a shuffled report": sentences.column(SHUFFLED, _report_epsilon)},
+                *(rows, ESTIMATORS, _count_error),
+                more={"ε₀ of a shuffled report": sentences.column(SHUFFLED, _report_epsilon)},
             ),
         ],
         {"prices": [_prices(cell) for cell in rows.groups("epsilon", "people").values()]},

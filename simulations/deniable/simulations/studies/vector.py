@@ -107,10 +107,7 @@ def report(options: Options, found: Sequence[Row]) -> Report:
             for end in ends
         ],
     }
-    columns = {one.label: column(one, _length) for one in ESTIMATORS[:-1]}
-    columns["n × error²"] = column(
-        PRIVUNIT, lambda row: figure(number(row, "people") * number(row, "exact"))
-    )
+    times_n = column(PRIVUNIT, lambda row: figure(number(row, "people") * number(row, "exact")))
     by_people, title = rows.at(epsilon=epsilon, dimension=d), f"A mean of vectors in {d} dimensions"
     return TEXT.report(
         options,
@@ -122,11 +119,11 @@ def report(options: Options, found: Sequence[Row]) -> Report:
             ),
         },
         [
-            sentences.table(
+            sentences.estimator_table(
                 "Error of the mean vector of these people: root mean squared length",
-                rows,
+                *(rows, ESTIMATORS[:-1], _length),
                 {"ε": "epsilon", "dimension": "dimension", "people": "people"},
-                columns,
+                {"n × error²": times_n},
             )
         ],
     )

@@ -9,7 +9,7 @@ price of a median against no privacy is 1 / tanh(ε / 2)^2, whatever n.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 from numpy.random import Generator
 
@@ -170,11 +170,9 @@ def report(options: Options, found: Sequence[Row]) -> Report:
                 targets=[THESE],
             ),
             *(_limit_table(_about(every, one), _name(one)) for one in targets),
-            sentences.table(
+            sentences.estimator_table(
                 "n times the squared error of a centre, in squared deviations, measured",
-                centres,
-                {"ε": "epsilon", "people": "people"},
-                {one.label: sentences.column(one, _measured_n) for one in CENTRES},
+                *(centres, CENTRES, _measured_n),
             ),
         ],
     )
@@ -202,19 +200,15 @@ def _limit_table(rows: Rows, name: str) -> Table:
     def text(row: Row) -> str:
         return f"{_ratio(row):,.3f} ± {number(row, 'error') / number(row, 'limit'):,.3f}"
 
-    return sentences.table(
-        f"Measured squared error of the {name}, divided by the lower bound for local protocols",
-        rows,
-        {"ε": "epsilon", "people": "people"},
-        {one.label: sentences.column(one, text) for one in DEVICES if rows.of(one)},
-    )
+    title = f"Measured squared error of the {name}, divided by the lower bound for local protocols"
+    return sentences.estimator_table(title, rows, [one for one in DEVICES if rows.of(one)], text)
 
 
 def _price_panel(rows: Rows, name: str) -> Panel:
     """Return the prices of the largest crowd against ε, by formula and as measured."""
     largest = rows.at(people=max(number(row, "people") for row in rows))
     base = number(largest.of(NONE)[0], "exact")
-    curves = _curves(largest, (CLIP, SEARCH), "epsilon", lambda _: 1 / base)
+    curves = figures.scaled_curves(largest, (CLIP, SEARCH), "epsilon", lambda _: 1 / base)
     return Panel(f"The {name}", curves, "ε", "times the people, or the variance", reference=1.0)
 
 
@@ -224,25 +218,8 @@ def _block_panel(rows: Rows, epsilon: str) -> Panel:
         *("local limit", "limit"),
     )
     title, y = f"The {CENTRE_NAME}, ε {epsilon}", "n × mean squared error, squared deviations"
-    return Panel(title, [*_curves(rows, CENTRES, "people", _times_n), limit], "people", y)
-
-
-def _curves(
-    rows: Rows, shown: Sequence[Estimator], x: str, factor: Callable[[Row], float]
-) -> list[figures.Curve]:
-    """Return the formula, and measured values with three standard errors, times the factor."""
-
-    def times(key: str, more: float = 1.0) -> Callable[[Row], float | None]:
-        return lambda row: None if row[key] is None else more * factor(row) * number(row, key)
-
-    return [
-        curve
-        for one in shown
-        for curve in figures.formula_and_points(
-            *(rows.of(one), one.look, one.label, x),
-            *(times("exact"), times("measured"), times("error", 3)),
-        )
-    ]
+    curves = figures.scaled_curves(rows, CENTRES, "people", _times_n)
+    return Panel(title, [*curves, limit], "people", y)
 
 
 def _times_n(row: Row) -> float:

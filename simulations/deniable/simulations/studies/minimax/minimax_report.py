@@ -14,7 +14,7 @@ includes the distance of the exact risk's own slope over this range from the lim
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,7 +23,7 @@ from deniable.simulations.engine import custom_mechanisms
 from deniable.simulations.engine.estimators import Estimator, Rows, number
 from deniable.simulations.engine.figures import Panel, curve, distinct_looks, drawing
 from deniable.simulations.engine.page_text import PageText
-from deniable.simulations.engine.sentences import column, table
+from deniable.simulations.engine.sentences import estimator_table
 from deniable.simulations.engine.study import Options, Report, Row, Table
 from deniable.simulations.studies.minimax.clipped_estimators import MANY_LEVELS, model_of
 
@@ -126,27 +126,22 @@ def _gains(rows: Rows) -> list[tuple[float, Row]]:
 
 
 def _risk_table(largest: Rows, people: str) -> Table:
-    columns = _columns(largest, lambda row: f"{number(row, 'risk_measured'):.3g}") | {
+    more = {
         "limit on devices": lambda cell: f"{number(cell.at(model='local')[0], 'lower_bound'):.3g}",
         "best on devices / limit": lambda cell: f"{_over_limit(cell):.2f}",
     }
-    return table(f"Mean squared error with {people}, measured", largest, KEYS, columns)
+    return estimator_table(
+        *(f"Mean squared error with {people}, measured", largest, estimators_of(largest)),
+        *(lambda row: f"{number(row, 'risk_measured'):.3g}", KEYS, more),
+    )
 
 
 def _slope_table(fitted: Rows) -> Table:
-    columns = _columns(fitted, lambda r: f"{r['fitted']:.4f} ± {r['error']:.4f}") | {
-        "theory on devices": lambda cell: f"{number(cell[0], 'theory'):.3f}"
-    }
-    return table("Slopes of ln(risk) against ln(people)", fitted, KEYS, columns)
-
-
-def _columns(rows: Rows, text: Callable[[Row], str]) -> dict[str, Callable[[Rows], str]]:
-    """Return a column for each estimator, with a dash where it has no row."""
-
-    def of(one: Estimator) -> Callable[[Rows], str]:
-        return lambda cell: column(one, text)(cell) or "-"
-
-    return {one.label: of(one) for one in estimators_of(rows)}
+    return estimator_table(
+        *("Slopes of ln(risk) against ln(people)", fitted, estimators_of(fitted)),
+        *(lambda r: f"{r['fitted']:.4f} ± {r['error']:.4f}", KEYS),
+        {"theory on devices": lambda cell: f"{number(cell[0], 'theory'):.3f}"},
+    )
 
 
 # Figures

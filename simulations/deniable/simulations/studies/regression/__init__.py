@@ -153,11 +153,10 @@ def report(options: Options, found: Sequence[Row]) -> Report:
         [
             _table(rows, "a line's slope", line),
             _table(rows, "a logistic slope", logistic),
-            sentences.table(
+            sentences.estimator_table(
                 f"n times the squared error of all slopes of a line, measured, ε {epsilon}",
-                every.at(epsilon=epsilon, response="line"),
+                *(every.at(epsilon=epsilon, response="line"), SEVERAL, _measured_n),
                 {"attributes": "attributes", "people": "people"},
-                {one.label: sentences.column(one, _measured_n) for one in SEVERAL},
             ),
         ],
     )
@@ -171,36 +170,29 @@ def _measured_n(row: Row) -> str:
     return figure(_times_n(row, "measured") or 0.0)
 
 
+def _people(row: Row) -> float:
+    return number(row, "people")
+
+
 def _attributes_panel(rows: Rows, epsilon: str) -> figures.Panel:
-    curves = [
-        curve
-        for one in SEVERAL
-        for curve in figures.formula_and_points(
-            *(rows.of(one), one.look, one.label, "attributes", _times_n),
-            *(partial(_times_n, key="measured"), lambda row: 3 * (_times_n(row, "error") or 0.0)),
-        )
-    ]
+    curves = figures.scaled_curves(rows, SEVERAL, "attributes", _people, "first_order")
     title = f"All slopes of a line, ε {epsilon}"
     return figures.Panel(title, curves, "attributes", "n × sum of mean squared errors")
 
 
 def _table(rows: Rows, what: str, model: ModuleType) -> Table:
-    columns = {
-        one.label: sentences.column(one, lambda row: figure(_times_n(row) or 0.0))
-        for one in (*model.TRUSTED, *model.DEVICES)
-    }
     title = f"n times the squared error of {what}, by formula for many people"
-    return sentences.table(title, rows, {"ε": "epsilon", "people": "people"}, columns)
+    return sentences.estimator_table(
+        title, rows, (*model.TRUSTED, *model.DEVICES), lambda row: figure(number(row, _times_n))
+    )
 
 
 def _price_curves(rows: Rows, model: ModuleType) -> list[figures.Curve]:
-    def curve(one: Estimator, key: str, label: str, form: figures.Form) -> figures.Curve:
-        y = partial(_times_n, key=key)
-        return figures.curve(rows.of(one), one.look, "epsilon", y, label, form)
-
-    shown = (*model.DEVICES, model.NONE)
-    curves = [curve(one, "first_order", one.label, "marked") for one in shown]
-    return [*curves, curve(shown[0], "limit", "local limit", "limit")]
+    devices = model.DEVICES
+    shown = (rows, (*devices, model.NONE), "epsilon", _people, "first_order", False)
+    look, limit = devices[0].look, partial(_times_n, key="limit")
+    limits = figures.curve(rows.of(devices[0]), look, "epsilon", limit, "local limit", "limit")
+    return [*figures.scaled_curves(*shown), limits]
 
 
 TEXT = PageText("regression")

@@ -167,15 +167,10 @@ def report(options: Options, found: Sequence[Row]) -> Report:
     }
     drawn = (LOCAL, LOCAL_PEOPLE, CENTRAL, CENTRAL_PEOPLE, BLR, BLR_RUN, NONE)
     curves = [figures.curve(shown.of(o), o.look, "people", "largest", o.label) for o in drawn]
-    worst = {
-        "devices": LOCAL_PEOPLE,
-        "trusted": CENTRAL_PEOPLE,
-        "BLR": BLR,
-        "BLR, executed": BLR_RUN,
-    }
-    columns = {o.label: sentences.column(o, _points) for o in (LOCAL, CELLS, CENTRAL)} | {
-        f"largest: {name}": sentences.column(one, _worst) for name, one in worst.items()
-    }
+    worst = (
+        *(("devices", LOCAL_PEOPLE), ("trusted", CENTRAL_PEOPLE)),
+        *(("BLR", BLR), ("BLR, executed", BLR_RUN)),
+    )
     largest = figures.Panel(title, curves, "people", "largest error of a share")
     return TEXT.report(
         options,
@@ -185,11 +180,11 @@ def report(options: Options, found: Sequence[Row]) -> Report:
             "largest": figures.drawing(largest),
         },
         [
-            sentences.table(
+            sentences.estimator_table(
                 "Standard error of a cell for these people, and the largest error, in points",
-                rows,
+                *(rows, (LOCAL, CELLS, CENTRAL), _points),
                 {"ε": "epsilon", "attributes": "attributes", "people": "people"},
-                columns,
+                {f"largest: {name}": sentences.column(one, _worst) for name, one in worst},
             )
         ],
     )
