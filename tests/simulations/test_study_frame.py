@@ -108,6 +108,24 @@ def test_json_is_one_document_on_standard_output(capsys: pytest.CaptureFixture[s
     assert set(document) == {"options", "rows", "findings", "slopes"}
 
 
+@pytest.mark.parametrize(("given", "used"), [(None, "1"), ("3", "3")])
+def test_the_command_starts_numpy_with_one_thread_unless_told(given: str | None, used: str) -> None:
+    """The variable counts only if it is set before numpy is loaded."""
+    code = (
+        "import os, sys\nfrom deniable.shared.cli.command import main\nseen = []\n"
+        "class Watch:\n    def find_spec(self, name, path=None, target=None):\n"
+        "        name == 'numpy' and seen.append(os.environ.get('OPENBLAS_NUM_THREADS'))\n"
+        "sys.meta_path.insert(0, Watch())\n"
+        "main(['simulate', 'repeat', '--epsilon', '1', '--rounds', '1'])\nprint(seen)"
+    )
+    environment = {k: v for k, v in os.environ.items() if k != "OPENBLAS_NUM_THREADS"}
+    environment |= {} if given is None else {"OPENBLAS_NUM_THREADS": given}
+    done = subprocess.run(
+        [sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True
+    )
+    assert done.stdout.splitlines()[-1] == f"['{used}']"
+
+
 def test_wrong_arguments_give_one_line(capsys: pytest.CaptureFixture[str]) -> None:
     for wrong in (["--people", "0"], ["--moments", "1"], ["--epsilon", "x"], ["--seed", "-1"]):
         assert main(["simulate", "minimax", *wrong]) == 2

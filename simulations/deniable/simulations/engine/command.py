@@ -6,6 +6,7 @@ wait for numpy.
 
 from __future__ import annotations
 
+import os
 import sys
 from argparse import SUPPRESS, ArgumentParser, Namespace
 from pathlib import Path
@@ -43,6 +44,8 @@ class _StudyParser(ArgumentParser):
         return super().parse_known_args(args, namespace)
 
     def _fill(self, name: str) -> None:
+        # Matrices are small: several threads would mostly wait for each other, at full speed.
+        os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
         if name == ALL:
             self.add_argument(
                 "--out", type=Path, metavar="DIR", required=True, help="folder for the pages"
