@@ -23,12 +23,12 @@ from deniable.simulations.engine.sentences import figure
 from deniable.simulations.studies.histogram import many_options_price
 from deniable.simulations.studies.median.quantile_search import (
     CLIP,
-    GROUPS,
     HALF,
     NONE,
     SEARCH,
     Target,
     choose,
+    groups_for,
     one_round,
     search,
     two_groups,
@@ -339,15 +339,16 @@ def test_the_search_uses_nearly_all_people(share: float, epsilon: str) -> None:
     """
     mechanism, target = RandomizedResponse(Epsilon(epsilon)), Target("quantile", share)
     keep, lie = mechanism.keep / 2**64, mechanism.lie / 2**64
-    people, slip, group = 10**6, 1e-7, iter(range(GROUPS))  # with more people, more groups
+    groups, people, slip = groups_for(share), 10**6, 1e-7  # with more people, more groups
+    group = iter(range(groups))
 
     def slipping(size: int, threshold: np.ndarray) -> np.ndarray:
         rate = lie + (keep - lie) * (1 - target.below(threshold))
         rate[next(group)] += slip
         return np.asarray(size * rate)
 
-    found = search(mechanism, people, GROUPS + 1, slipping, share)
+    found = search(mechanism, people, groups + 1, slipping, share)
     pull = (found[:-1] - found[-1]) / slip
     rate = lie + (keep - lie) * (1 - share)
-    variance = float(pull @ pull) * rate * (1 - rate) * GROUPS / people
+    variance = float(pull @ pull) * rate * (1 - rate) * groups / people
     assert 1 <= variance / target.variance(SEARCH, Epsilon(epsilon), people) < 1.06

@@ -183,9 +183,12 @@ def search(
         return np.asarray(mechanism.unbiased_share(ask(size, threshold) / size) - (1 - share))
 
     variance = mechanism.variance(1, 0.5) + share * (1 - share)
-    groups = round(GROUPS / max(0.5, 2 * math.sqrt(share * (1 - share))))
-    middle = np.full(times, 0.5)
-    return averaged_walk(people, min(people, groups), middle, off, 0.5, (0, 1), variance)
+    middle, groups = np.full(times, 0.5), min(people, groups_for(share))
+    return averaged_walk(people, groups, middle, off, 0.5, (0, 1), variance)
+
+
+def groups_for(share: float) -> int:
+    return round(GROUPS / max(0.5, 2 * math.sqrt(share * (1 - share))))
 
 
 def clipped_mean(
