@@ -8,7 +8,6 @@ import pytest
 
 from deniable.shared.privacy.codewords import best_cap
 from deniable.simulations import simulate
-from deniable.simulations.central import vector_noise
 from deniable.simulations.population.vectors import cap_probability, cosines
 from deniable.simulations.studies.composition import gaussian_mu
 from tests.plausible import assert_implausible, assert_plausible
@@ -88,7 +87,7 @@ def test_pure_noise_is_private_in_every_direction() -> None:
     points. Twin: a longer move.
     """
     generator, epsilon, n = np.random.default_rng(5), 0.7, 50
-    scale = vector_noise.pure_scale(epsilon, n)
+    scale = 2 / (epsilon * n)
     for d in (1, 4):
         away = np.zeros(d)
         away[0] = 2 / n  # from one point of the sphere to the opposite one
@@ -101,18 +100,25 @@ def test_pure_noise_is_private_in_every_direction() -> None:
 
 
 def test_lengths_of_noise_follow_their_densities() -> None:
-    """Sum E|v|^2 over the density of the length, r^(d-1) e^(-r / scale)."""
-    scale, r = 0.3, np.linspace(1e-6, 40, 400_001)
-    for d in (1, 2, 10):
-        density = r ** (d - 1) * np.exp(-r / scale)
-        direct = float((r**2 * density).sum() / density.sum())
-        assert vector_noise.pure_error(scale, d) == pytest.approx(direct, rel=1e-3)
-        drawn = vector_noise.pure_lengths(scale, d, 40_000, np.random.default_rng(d)) ** 2
-        error = float(drawn.std() / 200)
-        assert abs(drawn.mean() - direct) <= 6.5 * error
-        assert abs(drawn.mean() - 1.3 * direct) > 6.5 * error  # twin
-    gauss = vector_noise.gaussian_lengths(2.0, 7, 40_000, np.random.default_rng(1)) ** 2
-    assert abs(gauss.mean() - 28) <= 6.5 * gauss.std() / 200
+    """Sum E|v|^2 over the density r^(d-1) e^(-r / scale) of the length. Twin: 1.3 times it."""
+    options: dict[str, Any] = {
+        "epsilon": 1,
+        "people": 100,
+        "dimension": [2, 10],
+        "repetitions": 40_000,
+    }
+    scale, r = 2 / 100, np.linspace(1e-6, 3, 400_001)
+    rows: Any = simulate("vector", **options).rows  # Any: JSON values
+    for row in rows:
+        if row["model"] != "central":
+            continue
+        d, error = row["dimension"], 6.5 * row["error"]
+        if row["estimator"] == "pure":
+            density = r ** (d - 1) * np.exp(-r / scale)
+            direct = float((r**2 * density).sum() / density.sum())
+            assert row["exact"] == pytest.approx(direct, rel=1e-3)
+        assert abs(row["measured"] - row["exact"]) <= error
+        assert abs(row["measured"] - 1.3 * row["exact"]) > error
 
 
 def test_prices_tend_to_their_formulas_for_small_epsilon() -> None:

@@ -1,4 +1,4 @@
-"""Noise of a trusted server for many numbers together: a vector of counts, or a mean of vectors.
+"""Noise of a trusted server for many counts together.
 
 The density of the noise falls with a norm (Hardt, Talwar 2010, "On the geometry of differential
 privacy", STOC). It is drawn in doubles: this simulates releases, and must never make one.
@@ -17,7 +17,6 @@ from deniable.shared.privacy.epsilon import Epsilon
 
 SPREAD = 40.0  # in scales and deviations of the radius: less than 1e-16 lies beyond
 MAX_SIDES = 10**6  # of cubes
-MAX_MOVE = 2.0  # length of the change when one of several added unit vectors is replaced
 
 Array = NDArray[np.float64]
 
@@ -117,33 +116,3 @@ class BinNoise(NamedTuple):
 def _drawn(weights: Array, times: int, generator: np.random.Generator) -> NDArray[np.intp]:
     below = np.cumsum(weights)
     return np.searchsorted(below, generator.uniform(0, below[-1], times), side="right")
-
-
-def pure_scale(epsilon: float, people: int) -> float:
-    """Return the scale of pure noise on a mean of vectors, whose density is e^(-|v| / scale).
-
-    The vectors lie in the unit ball. Replacing one moves the mean by at most 2 / n, so by the
-    triangle inequality no density changes by more than e^ε. The length |v| has the distribution
-    Gamma(d, 2 / (ε n)), so E|v|^2 = 4 d (d + 1) / (ε n)^2.
-    """
-    return MAX_MOVE / (epsilon * people)
-
-
-def pure_error(scale: float, dimension: int) -> float:
-    """Return E|v|^2 of pure noise."""
-    return dimension * (dimension + 1) * scale**2
-
-
-def pure_lengths(scale: float, dimension: int, times: int, generator: np.random.Generator) -> Array:
-    return generator.gamma(dimension, scale, times)
-
-
-def gaussian_lengths(
-    deviation: float, dimension: int, times: int, generator: np.random.Generator
-) -> Array:
-    """Draw lengths of Gaussian noise, with σ = (2 / n) / μ for the μ that makes it (ε, δ)-private.
-
-    E|v|^2 = d σ^2. Source: Balle, Wang 2018, "Improving the Gaussian mechanism for differential
-    privacy", ICML.
-    """
-    return np.asarray(deviation * np.sqrt(generator.chisquare(dimension, times)))

@@ -46,6 +46,17 @@ def unit_vector_limits(
     return max(these), max(population)
 
 
+def unit_vector_columns(
+    people: int, dimension: int, gain: Callable[[float], float], epsilon: float, scale: float = 1.0
+) -> dict[str, dict[str, float]]:
+    """Return the limits of each model, times a factor; without privacy and centrally, gain is 1."""
+    prior = ball_prior(dimension)
+    these, population = unit_vector_limits(people, prior, gain, epsilon)
+    sampled = scale * unit_vector_limits(people, prior, lambda _: 1.0, epsilon)[1]
+    others = {model: {"limit_drawn": sampled} for model in ("central", "none")}
+    return {"local": {"limit": scale * these, "limit_drawn": scale * population}, **others}
+
+
 def ball_prior(dimension: int) -> float:
     """Return J for any unit vectors in this dimension."""
     return 2.0 * dimension * (dimension + 4)

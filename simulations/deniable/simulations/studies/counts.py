@@ -55,7 +55,7 @@ from deniable.simulations.central.vector_noise import CubeNoise
 from deniable.simulations.engine import estimators, figures, option, sentences
 from deniable.simulations.engine.estimators import Case, Estimator, Risk, Rows, middle, number
 from deniable.simulations.engine.figures import LOOKS, SHUFFLED_LOOK
-from deniable.simulations.engine.limits import ball_prior, unit_vector_limits
+from deniable.simulations.engine.limits import unit_vector_columns
 from deniable.simulations.engine.page_text import PageText
 from deniable.simulations.engine.sentences import figure, plus_minus
 from deniable.simulations.engine.study import Cell, Options, Report, Row
@@ -117,16 +117,11 @@ def run(cell: Cell, generator: Generator) -> Sequence[Row]:
         one: Risk(*risk, drawn.get(one), columns=columns.get(one, {"delta": 0.0}))
         for one, risk in exact.items()
     }
-    these, population = unit_vector_limits(
-        n, ball_prior(m), lambda e: min(1.0, reach(e, m) / math.sqrt(m)), float(epsilon)
+    limits = unit_vector_columns(
+        n, m, lambda e: min(1.0, reach(e, m) / math.sqrt(m)), float(epsilon), 1 / 4
     )
-    sampled = unit_vector_limits(n, ball_prior(m), lambda _: 1.0, float(epsilon))[1] / 4
-    counted = count_limit(float(epsilon), n) / n**2 if m == 1 else None
-    limits: dict[str, estimators.Columns] = {
-        "local": {"limit": these / 4, "limit_drawn": population / 4},
-        "central": {"limit": counted, "limit_drawn": sampled},
-        "none": {"limit_drawn": sampled},
-    }
+    if m == 1:
+        limits["central"] |= {"limit": count_limit(float(epsilon), n) / n**2}
     return case.rows(("epsilon", "delta", "counts", "people"), risks, limits, sampling)
 
 
@@ -176,9 +171,9 @@ def _estimates(
     generator: Generator,
 ) -> estimators.Array:  # fmt: skip
     """Draw estimates of shares from the reports of `asked` people, `yes` of whom answer yes."""
-    keep, lie = design.keep / ONE, design.lie / ONE
-    reported = generator.binomial(yes, keep) + generator.binomial(asked - yes, lie)
-    return np.asarray((reported / asked - lie) / (keep - lie))
+    reported = generator.binomial(yes, design.keep / ONE)
+    reported += generator.binomial(asked - yes, design.lie / ONE)
+    return np.asarray(design.unbiased_share(reported / asked))
 
 
 def report(options: Options, found: Sequence[Row]) -> Report:

@@ -18,11 +18,16 @@ and to about n π / (4 ln(1.25 / δ)) against Gaussian noise in every dimension.
 below 1, a trusted server does better with the local mechanism, which then gets a row in the model
 `central`. Its limit about the population is that without privacy, where m = 1.
 
+Pure noise has the density e^(-|v| / s) with s = 2 / (ε n). Replacing one vector moves the mean by
+at most 2 / n, so by the triangle inequality no density changes by more than e^ε. The length |v| has
+the distribution Gamma(d, s). Gaussian noise is calibrated exactly [2].
+
 The simulations draw single reports of PrivUnit and lengths of noise vectors. Devices of deniable
 send k-closest, a mechanism with exact probabilities (`shared`).
 
 [1] Asi, Feldman, Talwar 2022, "Optimal algorithms for mean estimation under local differential
     privacy", ICML.
+[2] Balle, Wang 2018, "Improving the Gaussian mechanism for differential privacy", ICML.
 """
 
 from __future__ import annotations
@@ -34,17 +39,17 @@ from numpy.random import Generator
 
 from deniable.shared.privacy.codewords import best_cap
 from deniable.shared.privacy.mechanisms import KClosest
-from deniable.simulations.central import vector_noise
 from deniable.simulations.engine import estimators, figures, option, sentences
 from deniable.simulations.engine.estimators import Case, Estimator, Risk, Rows, middle, number
 from deniable.simulations.engine.figures import LOOKS
-from deniable.simulations.engine.limits import ball_prior, unit_vector_limits
+from deniable.simulations.engine.limits import unit_vector_columns
 from deniable.simulations.engine.page_text import PageText
 from deniable.simulations.engine.sentences import column, figure
 from deniable.simulations.engine.study import Cell, Options, Report, Row
 from deniable.simulations.population.vectors import cosines
 from deniable.simulations.studies.composition import gaussian_mu
 
+MAX_MOVE = 2.0  # length of the change of a sum when one of its unit vectors is replaced
 LENGTH = estimators.Unit("error, root mean squared length", 1.0)
 OPTIONS = (
     option.epsilons("0.5,1,2,4"),
@@ -67,15 +72,14 @@ def run(cell: Cell, generator: Generator) -> Sequence[Row]:
     e, n, d, times = float(case.epsilon), case.people, case.dimension, case.repetitions
     draw, gain = case.generator, best_cap(d, e)[0]
     squares = 1 / gain**2 + 1 - 2 * cosines(e, d, times, draw(PRIVUNIT)) / gain
-    scale = vector_noise.pure_scale(e, n)
-    deviation = vector_noise.MAX_MOVE / (n * gaussian_mu(e, case.delta))
-    pure = vector_noise.pure_lengths(scale, d, times, draw(PURE))
-    gaussian = vector_noise.gaussian_lengths(deviation, d, times, draw(GAUSSIAN))
+    scale, deviation = MAX_MOVE / (e * n), MAX_MOVE / (n * gaussian_mu(e, case.delta))
+    pure = draw(PURE).gamma(d, scale, times)
+    gaussian = deviation * np.sqrt(draw(GAUSSIAN).chisquare(d, times))
     least, closest = 1 / gain**2 / n, KClosest(case.epsilon, d).whole_error(1)
     exact = {
         PRIVUNIT: (least - 1 / n, np.sqrt(squares / n)),
         CLOSEST: ((closest**2 - 1) / n, None),
-        PURE: (vector_noise.pure_error(scale, d), pure),
+        PURE: (d * (d + 1) * scale**2, pure),
         GAUSSIAN: (d * deviation**2, gaussian),
         NONE: (0.0, None),
     }
@@ -83,10 +87,7 @@ def run(cell: Cell, generator: Generator) -> Sequence[Row]:
         one: Risk(*risk, columns={"delta": case.delta if one is GAUSSIAN else 0.0})
         for one, risk in exact.items()
     }
-    these, population = unit_vector_limits(n, ball_prior(d), lambda e: best_cap(d, e)[0], e)
-    sampled = {"limit_drawn": unit_vector_limits(n, ball_prior(d), lambda _: 1.0, e)[1]}
-    local = {"limit": these, "limit_drawn": population}
-    limits = {"local": local, "central": sampled, "none": sampled}
+    limits = unit_vector_columns(n, d, lambda e: best_cap(d, e)[0], e)
     return case.rows(("epsilon", "delta", "dimension", "people"), risks, limits, sampling=1 / n)
 
 
