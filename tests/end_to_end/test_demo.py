@@ -7,12 +7,14 @@ import signal
 import subprocess
 import sys
 import time
+from html import unescape
 from pathlib import Path
+from typing import Any
 from xml.etree import ElementTree as ET
 
 import pytest
 
-from deniable.simulations.demo.demo_report import draw_picture, picture_numbers
+from deniable.simulations.demo.demo_report import draw_picture
 from tests.command import run
 from tests.eventually import PATIENCE, eventually
 
@@ -98,6 +100,12 @@ def test_the_story_has_a_wave_and_a_day_of_forged_reports(tmp_path: Path) -> Non
     assert all(len(day["versions"]) == 2 for day in days[4:9])
     assert picture.read_text("utf-8") == draw_picture(days)
     assert picture_numbers(draw_picture(days)) == days
+
+
+def picture_numbers(picture: str) -> Any:  # Any: JSON
+    """Return the numbers from which a picture was drawn."""
+    (metadata,) = re.findall(r"<metadata>(.*)</metadata>", picture)
+    return json.loads(unescape(metadata))
 
 
 def test_the_readme_s_picture_is_drawn_from_the_demo_s_numbers() -> None:

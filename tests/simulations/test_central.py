@@ -9,7 +9,6 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from deniable.shared.errors import WrongUse
 from deniable.shared.privacy.epsilon import Epsilon, within
 from deniable.simulations.central.discrete_laplace import DiscreteLaplace, discrete_laplace
 from deniable.simulations.central.selection import ExponentialMechanism, PrivateQuantile
@@ -67,11 +66,6 @@ def test_one_unit_of_score_costs_at_most_its_share_of_half_epsilon(
             smaller *= falling[min(start + 1, len(falling) - 1)]
         assert within(Epsilon(epsilon), larger, smaller)
     assert falling[-1] <= 2 * sensitivity / float(Epsilon(epsilon)) + 2
-
-
-def test_a_candidate_is_never_better_than_perfect() -> None:
-    with pytest.raises(WrongUse, match="perfect"):
-        ExponentialMechanism(Epsilon("1")).weight(-1)
 
 
 def neighbours(people: int, points: int) -> Iterator[tuple[list[int], list[int]]]:

@@ -23,7 +23,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from deniable.server.planning.forecast import noise_variance
-from deniable.shared.errors import WrongUse
 from deniable.shared.privacy.epsilon import Epsilon
 
 Array = NDArray[np.floating]
@@ -35,10 +34,6 @@ class DiscreteLaplace:
 
     epsilon: Epsilon
     sensitivity: int = 1
-
-    def __post_init__(self) -> None:
-        if self.sensitivity < 1:
-            raise WrongUse(f"a sensitivity is a whole number from 1, got {self.sensitivity}")
 
     @property
     def decay(self) -> float:

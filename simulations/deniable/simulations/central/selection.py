@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from functools import cached_property
 from itertools import accumulate
 
-from deniable.shared.errors import WrongUse
 from deniable.shared.privacy.epsilon import BILLION, ONE, PROOF_PRECISION, Epsilon, exp_interval
 
 
@@ -53,8 +52,6 @@ class ExponentialMechanism:
 
     def weight(self, distance: int) -> int:
         """Return W(d) for a candidate d units worse than a perfect one."""
-        if distance < 0:
-            raise WrongUse("no candidate is better than perfect: count its distance from 0 up")
         return self.falling[min(distance, len(self.falling) - 1)]
 
     def weights(self, distances: Sequence[int], widths: Sequence[int] | None = None) -> list[int]:

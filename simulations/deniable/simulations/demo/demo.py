@@ -53,10 +53,8 @@ def run(arguments: Namespace) -> int:
         with running_server(data, arguments.port, "--known", str(known)) as server:
             surveys = _publish(server, data)
             people = crowd.make_crowd(arguments.people, arguments.seed)
-            days, truths = (
-                _play(surveys, people, arguments.seed, Path(folder)),
-                crowd.truths(people),
-            )
+            days = _play(surveys, people, arguments.seed, Path(folder))
+            truths = crowd.truths(people)
             known.write_text(reference_values_text(_truths(surveys, truths, days)), "utf-8")
             answer: dict[str, Any] = {  # Any: a JSON document
                 "url": server.page,

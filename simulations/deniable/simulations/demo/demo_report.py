@@ -6,10 +6,9 @@ The SVG contains its numbers as JSON, so that anyone can draw it again.
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import date
-from html import escape, unescape
+from html import escape
 from typing import Any
 
 from deniable.shared.privacy.epsilon import round_promise
@@ -68,13 +67,6 @@ def draw_picture(days: Days) -> str:
         "</svg>",
     ]
     return "\n".join(parts) + "\n"
-
-
-def picture_numbers(picture: str) -> Days:
-    """Return the numbers from which a picture was drawn."""
-    (metadata,) = re.findall(r"<metadata>(.*)</metadata>", picture)
-    days: Days = json.loads(unescape(metadata))
-    return days
 
 
 def _numbers(row: Mapping[str, Any], shown: Callable[[float], str]) -> str:

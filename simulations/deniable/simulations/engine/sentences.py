@@ -70,12 +70,10 @@ def plus_minus(row: Row, unit: Unit = POINTS, target: Target = THESE) -> str:
     return f"± {figure(number(row, unit.of(target)))}"
 
 
-def worst_deviation(
-    rows: Sequence[Row], columns: tuple[str, str, str] = ("measured", "exact", "error")
-) -> float:
+def worst_deviation(rows: Sequence[Row]) -> float:
     """Return the largest difference of a measured error from its formula, in Monte-Carlo errors."""
-    known = [row for row in rows if row[columns[0]] is not None and row[columns[2]]]
-    values = ([number(row, column) for column in columns] for row in known)
+    known = [row for row in rows if row["measured"] is not None and row["error"]]
+    values = ([number(row, key) for key in ("measured", "exact", "error")] for row in known)
     return max((abs(measured - exact) / error for measured, exact, error in values), default=0.0)
 
 

@@ -162,11 +162,8 @@ def drawn_price(epsilon: float, share: float) -> float:
 
 def report(options: Options, found: Sequence[Row]) -> Report:
     rows, epsilon, people = Rows(found), middle(options["epsilon"]), middle(options["people"])
-    cell, epsilons, most = (
-        rows.at(epsilon=epsilon, people=people),
-        options["epsilon"],
-        max(options["people"]),
-    )
+    cell, epsilons = rows.at(epsilon=epsilon, people=people), options["epsilon"]
+    most = max(options["people"])
     largest = rows.at(people=most)
     counts = largest.at(epsilon=epsilons[0])
     mixed_prices = [largest.at(epsilon=e).price(SHUFFLED, GEOMETRIC) for e in epsilons]

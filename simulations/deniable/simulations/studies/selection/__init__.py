@@ -21,10 +21,10 @@ from deniable.shared.privacy.epsilon import Epsilon
 from deniable.shared.privacy.families.support import SupportDesign
 from deniable.shared.privacy.mechanisms import KRandomizedResponse, RandomizedResponse, Unary
 from deniable.simulations.engine import figures, option
-from deniable.simulations.engine.estimators import Case, Estimator, Rows, middle, number, sweep
+from deniable.simulations.engine.estimators import Case, Estimator, Rows, middle, sweep
 from deniable.simulations.engine.figures import LOOKS
 from deniable.simulations.engine.page_text import PageText
-from deniable.simulations.engine.sentences import column, figure, table
+from deniable.simulations.engine.sentences import column, estimator_table, figure, worst_deviation
 from deniable.simulations.engine.study import Cell, Options, Report, Row
 from deniable.simulations.population import fixed
 from deniable.simulations.studies.bit_reports import Array, least_enough, reported_rate
@@ -205,16 +205,10 @@ def report(options: Options, found: Sequence[Row]) -> Report:
         "exponential": voted.one(EXPONENTIAL),
         "flip": voted.one(FLIP),
         "ahead": min(_lead(row) for row in voted.at(model="local"))[1],
-        "off": max(
-            abs(number(row, "measured") - number(row, "exact")) / number(row, "error")
-            for row in rows
-            if row["error"]  # none if nothing is drawn, and 0 if the choice is surely right
-        ),
+        "off": worst_deviation(rows),
     }
-    people = {o.label: column(o, lambda row: f"{row['people_needed']:,}") for o in CONDITIONS}
-    people["limit of devices"] = column(ONE_EACH, lambda row: f"{row['limit']:,.0f}")
-    leads = {one.label: column(one, lambda row: _lead(row)[1]) for one in VOTES}
-    leads["limit of trusted servers"] = column(EXPONENTIAL, lambda row: f"{row['limit']:.2f}")
+    of_devices = column(ONE_EACH, lambda row: f"{row['limit']:,.0f}")
+    of_servers = column(EXPONENTIAL, lambda row: f"{row['limit']:.2f}")
     mean, asked = f"mean {options['delta']:g}", f"{options['people']:,} people"
     return TEXT.report(
         options,
@@ -226,17 +220,17 @@ def report(options: Options, found: Sequence[Row]) -> Report:
             "votes": _figure(f"One vote per person, {likely}", votes, VOTES, EXPONENTIAL),
         },
         [
-            table(
+            estimator_table(
                 f"People needed to select the right condition, {mean}, with probability {right:g}",
-                *(
-                    conditions,
-                    {"ε": "epsilon", "conditions": "options"},
-                    people | {"price": _price},
-                ),
+                *(conditions, CONDITIONS, lambda row: f"{row['people_needed']:,}"),
+                {"ε": "epsilon", "conditions": "options"},
+                {"limit of devices": of_devices, "price": _price},
             ),
-            table(
+            estimator_table(
                 f"Votes by which the leader must be ahead, {asked} on devices",
-                *(every[0], {"ε": "epsilon", "options": "options"}, leads),
+                *(every[0], VOTES, lambda row: _lead(row)[1]),
+                {"ε": "epsilon", "options": "options"},
+                {"limit of trusted servers": of_servers},
             ),
         ],
     )
