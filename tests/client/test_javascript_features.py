@@ -15,7 +15,7 @@ from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 
 from deniable.shared.envelope import decode_labels
 from deniable.shared.sealed_envelope import SEALED_TYPE, parse_sealed, unseal
-from deniable.shared.survey.document import parse_document, parse_toml, render_document
+from deniable.shared.survey.document import LOOKS, parse_document, parse_toml, render_document
 from deniable.shared.survey.keys import public_hex
 from tests.client.scripted import KEY, LATER, TODAY, Answer, Script, bit, document, entry, serving
 from tests.eventually import PATIENCE
@@ -204,6 +204,16 @@ def test_a_survey_over_a_round_is_answered_only_about_an_ended_round(
     assert 'asks over "any"' in lines[0]["detail"]
     assert 'of: "ended"' in lines[0]["detail"]
     assert lines[1:] == [True, "queued", "already-answered"]
+
+
+@pytest.mark.parametrize("looks", LOOKS)
+def test_planned_looks_change_nothing_on_a_device(script: Script, run: Run, looks: str) -> None:
+    asked = parse_toml(survey_text(bit("crashed", "0.5"), round="day", looks=looks, **YEARS))
+    script.publish(render_document(asked))
+    assert run("""
+        await client.consent(true);
+        tell(await answer({ crashed: true }));
+    """) == ["queued"]
 
 
 def test_the_same_questions_under_the_same_name_are_charged_once(script: Script, run: Run) -> None:

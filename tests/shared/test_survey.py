@@ -80,6 +80,8 @@ def test_defaults_are_chosen_and_written_to_the_document() -> None:
         ("grace_days = 14", 'grace_days = "two"', "survey.grace_days", "number, got 'two'"),
         ("grace_days = 14", "grace_days = 2026-01-02", "survey.grace_days", "got 2026-01-02"),
         ("grace_days = 14", "grace_days = 10:00:00", "survey.grace_days", "number, got time"),
+        ("grace_days = 14", 'looks = "daily"', "survey.looks", "any-time, twice, once"),
+        ("grace_days = 14", 'looks = "twice"\ngrace_days = 1', "survey.grace_days", "2 or more"),
         ("2027-02-28", "2026-11-30", "survey.closes", "before opens"),
         ("2027-02-28", '"soon"', "survey.closes", "2026-12-01"),
         ("2027-02-28", "2027-02-28T10:00:00Z", "survey.closes", "a day"),

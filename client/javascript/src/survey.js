@@ -129,7 +129,7 @@ export function parseSurvey(text) {
     survey,
     "survey",
     "name title purpose owner opens closes round grace_days retention_days minimum_reports",
-    "ask cross repeat repeat_rounds sealed_to",
+    "ask cross looks repeat repeat_rounds sealed_to",
   );
   must(
     /^(?![0-9A-Fa-f]{64}$)[A-Za-z0-9]([A-Za-z0-9-]{0,62}[A-Za-z0-9])?$/.test(survey.name) &&

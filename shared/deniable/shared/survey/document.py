@@ -46,10 +46,11 @@ from deniable.shared.survey.reader import Reader
 FORMAT = 1
 MAX_QUESTIONS = 100  # so that their numbers fit in one byte
 MAX_DOCUMENT_BYTES = 4 * 2**20
-MIN_GRACE_DAYS = 2  # if reports leave after their round
+MIN_GRACE_DAYS = 2  # if reports leave after their round, or results are shown twice
 MAX_SPREAD_DAYS = 7  # after a round in which its reports leave, or half the grace if that is less
 EARLY = timedelta(hours=1)  # clocks differ: reports are accepted this long before their round
 EPOCH, DAY = date(1970, 1, 1), timedelta(days=1)
+LOOKS = ("any-time", "twice", "once")  # when results of a round are shown
 
 Symbols = tuple[int | None, ...]  # one per question; None: the install was not asked this question
 
@@ -171,6 +172,7 @@ class Survey:
     cross: tuple[Names, ...] = ()  # pairs of questions that are counted together
     sealed_to: str | None = None  # the public key to seal reports to, in hex
     labels: tuple[Label, ...] = ()  # sent in clear in front of each report
+    looks: str = LOOKS[0]
 
     @property
     def calendar(self) -> Period:
@@ -351,6 +353,15 @@ class Survey:
         """Return the time until which the server accepts reports: the end plus the grace."""
         return self.round_ends(number) + timedelta(days=self.grace_days)
 
+    def first_look(self, number: int) -> datetime:
+        """Return the time of the first of two looks at the results of a round (`looks`).
+
+        Redrawn reports arrive only after the round, so their first look is in the middle of the
+        grace.
+        """
+        wait = timedelta(days=self.grace_days) / 2 if self.redraws else DAY
+        return self.round_ends(number) + wait
+
     def leaves_until(self, number: int) -> datetime:
         """Return the time until which redrawn reports leave, from the end of their round."""
         spread = min(MAX_SPREAD_DAYS * DAY, timedelta(days=self.grace_days) / 2)
@@ -462,6 +473,7 @@ def render_document(survey: Survey) -> bytes:
             **repeat,
             **({"cross": [list(pair) for pair in survey.cross]} if survey.cross else {}),
             **({"sealed_to": survey.sealed_to} if survey.sealed_to else {}),
+            **({"looks": survey.looks} if survey.looks != LOOKS[0] else {}),
         },
         "question": [question_document(question) for question in survey.questions],
         **({"label": [label.fields() for label in survey.labels]} if survey.labels else {}),
@@ -507,6 +519,7 @@ def _parse(table: object) -> Survey:
         repeat_rounds=repeat_rounds,
         cross=read_cross(reader, questions),
         sealed_to=read_sealing_key(reader),
+        looks=reader.one_of("looks", LOOKS) if "looks" in reader else LOOKS[0],
     )
     reader.done()
     _check_whole(survey)
@@ -522,6 +535,10 @@ def _check_whole(survey: Survey) -> None:
         if names.count(name) > 1:
             raise InvalidSurvey("question.name", f"{name!r} is repeated; name each question once")
     _check_over(survey)
+    if survey.looks == "twice" and survey.grace_days < MIN_GRACE_DAYS:
+        problem = f"must be {MIN_GRACE_DAYS} or more, got {survey.grace_days}: with looks = "
+        advice = '"twice", results are shown a day or more after a round, and after its grace'
+        raise InvalidSurvey("survey.grace_days", problem + advice)
     if survey.closes < survey.opens:
         problem = f"{survey.closes} is before opens {survey.opens}; swap them"
         raise InvalidSurvey("survey.closes", problem)
