@@ -95,7 +95,7 @@ def write(archive: Path, reports: int) -> None:
     survey = parse_toml(SURVEY)
     document = render_document(survey)
     published = PublishedSurvey(
-        1, survey_id(document), document, sign(document, KEY), PUBLIC, closed=True, survey=survey
+        1, survey_id(document), document, sign(document, KEY), PUBLIC, closed=None, survey=survey
     )
     write_round(published, 0, reports, crowd(survey, reports), archive)
 

@@ -22,6 +22,7 @@ if __name__ == "__main__":
 from deniable.server.estimation import share_limits
 from deniable.server.estimation.shares import clopper_pearson as rate_limits
 from deniable.server.estimation.shares import unbiased_share
+from deniable.server.estimation.statements import Reading
 from deniable.server.results import EstimateCache
 from deniable.server.results.answers import question_rounds
 from deniable.server.results.estimate_cache import Counts
@@ -157,7 +158,7 @@ def _counts(design: SupportDesign, people: int) -> npt.NDArray[np.int64]:
 
 
 def _rows(question: Choice, counts: npt.NDArray[np.int64], looks: bool) -> None:
-    rounds = [Counts(counts, 1_000_000, looks)]
+    rounds = [Counts(counts, 1_000_000, Reading(any_time=looks))]
     question_rounds(EstimateCache(), survey(), question, rounds)
 
 

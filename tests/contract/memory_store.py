@@ -50,6 +50,7 @@ class Contents:
     keys: set[str] = field(default_factory=set)
     retired: set[str] = field(default_factory=set)
     counts: dict[Round, RoundTally] = field(default_factory=dict)
+    looks: dict[Round, RoundTally | None] = field(default_factory=dict)
     sealed: set[Round] = field(default_factory=set)
     kept: dict[Round, dict[bytes, Kept]] = field(default_factory=dict)
     events: dict[int, set[Annotation]] = field(default_factory=dict)
@@ -116,7 +117,7 @@ class MemoryReader:
     def surveys(self, after: int = 0) -> list[SurveyRow]:
         return [row for sequence, row in sorted(self._now.rows.items()) if sequence > after]
 
-    def survey_states(self) -> Mapping[int, bool]:
+    def survey_states(self) -> Mapping[int, date | None]:
         return {sequence: row.closed for sequence, row in self._now.rows.items()}
 
     def register(self, after: int = 0, most: int | None = None) -> list[RegisterEntry]:
@@ -131,10 +132,25 @@ class MemoryReader:
     def tallies(
         self, sequence: int, first: int | None = None, last: int | None = None
     ) -> list[RoundTally]:
+        return self._of(self._now.counts, sequence, first, last)
+
+    def first_looks(
+        self, sequence: int, first: int | None = None, last: int | None = None
+    ) -> list[RoundTally]:
+        return self._of(self._now.looks, sequence, first, last)
+
+    def _of(
+        self,
+        counts: Mapping[Round, RoundTally | None],
+        sequence: int,
+        first: int | None,
+        last: int | None,
+    ) -> list[RoundTally]:
         return [
             tally
-            for (survey, number), tally in sorted(self._now.counts.items())
-            if survey == sequence
+            for (survey, number), tally in sorted(counts.items())
+            if tally
+            and survey == sequence
             and (first is None or number >= first)
             and (last is None or number <= last)
         ]
@@ -234,21 +250,22 @@ class MemoryStore(MemoryReader):
                 now.published += 1
                 sequence = now.published
                 label_key = os.urandom(KEY_BYTES)
-                row = SurveyRow(sequence, identifier, document, signature, key, False, label_key)
+                row = SurveyRow(sequence, identifier, document, signature, key, None, label_key)
                 now.rows[sequence] = row
                 now.note("published", row, by)
         return identifier
 
-    def close_survey(self, sequence: int, by: str = COMMAND) -> None:
+    def close_survey(self, sequence: int, day: date, by: str = COMMAND) -> None:
         with self._changed() as now:
             row = now.rows.get(sequence)
             if row and not row.closed:
-                now.rows[sequence] = replace(row, closed=True)
+                now.rows[sequence] = replace(row, closed=day)
                 now.note("closed", row, by)
 
     def delete_survey(self, sequence: int) -> None:
         with self._changed() as now:
             now.counts = {key: tally for key, tally in now.counts.items() if key[0] != sequence}
+            now.looks = {key: tally for key, tally in now.looks.items() if key[0] != sequence}
             now.kept = {key: kept for key, kept in now.kept.items() if key[0] != sequence}
             now.outcomes = {key: n for key, n in now.outcomes.items() if key[0] != sequence}
             now.sealed = {key for key in now.sealed if key[0] != sequence}
@@ -270,6 +287,11 @@ class MemoryStore(MemoryReader):
             if key not in now.retired:
                 now.retired.add(key)
                 now.record(COMMAND, "retired a key", key[:12])
+
+    def keep_first_look(self, sequence: int, number: int) -> bool:
+        with self._changed() as now:
+            now.looks.setdefault((sequence, number), now.counts.get((sequence, number)))
+        return True
 
     @contextmanager
     def transaction(self, *, later: bool = False) -> Iterator[MemoryTransaction]:

@@ -164,8 +164,12 @@ def test_surveys_keep_their_order_and_the_mark_changes_with_new_ones(store: Stor
     assert store.surveys_mark() == marks[-1]
     assert [row.id for row in store.surveys()] == [survey.id for survey in asked]
     assert [row.id for row in store.surveys(asked[0].sequence)] == [asked[1].id]
-    store.close_survey(asked[1].sequence)
-    assert store.survey_states() == {survey.sequence: survey == asked[1] for survey in asked}
+    store.close_survey(asked[1].sequence, date(2026, 12, 9))
+    store.close_survey(asked[1].sequence, date(2026, 12, 10))
+    assert [*store.survey_states().items()] == [
+        (asked[0].sequence, None), (asked[1].sequence, date(2026, 12, 9))
+    ]  # fmt: skip
+    assert [row.closed for row in store.surveys()] == [None, date(2026, 12, 9)]
     marks.append(store.surveys_mark())
     assert len(set(marks)) == 3
 
@@ -203,8 +207,8 @@ def test_tokens_have_distinct_names_and_the_day_of_their_last_use(store: Store) 
 def test_every_change_enters_the_audit_log_with_actor_and_day_only(store: Store) -> None:
     """A second change of the same kind on the same day adds nothing, so no order is stored."""
     asked = published(store, survey())
-    store.close_survey(asked.sequence, "ci")
-    store.close_survey(asked.sequence, "late")  # changes nothing
+    store.close_survey(asked.sequence, NOON.date(), "ci")
+    store.close_survey(asked.sequence, NOON.date(), "late")  # changes nothing
     store.add_token("secret", "app", NOON, NOON + timedelta(days=1), "relay", "ci")
     store.revoke_token(store.tokens()[0].id, "ci")
     store.retire_key(asked.key)
@@ -238,7 +242,7 @@ def test_only_one_caller_changes_the_state_of_an_alert(store: Store) -> None:
     assert not store.change_alert(sequence, "crashed > 5 %", "ceased", "holds")
     assert store.change_alert(sequence, "crashed > 5 %", "holds", "ceased")
     assert store.alert_states() == {(sequence, "crashed > 5 %"): "ceased"}
-    store.close_survey(sequence)
+    store.close_survey(sequence, NOON.date())
     store.delete_survey(sequence)
     assert store.alert_states() == {}
 
@@ -254,7 +258,7 @@ def test_annotations_are_stored_once_and_deleted_with_their_survey(store: Store)
     assert not store.remove_annotation(asked.sequence, late)
     assert store.annotations(asked.sequence) == [early]
     assert store.annotations(other.sequence) == [late]
-    store.close_survey(other.sequence)
+    store.close_survey(other.sequence, date(2026, 12, 9))
     store.delete_survey(other.sequence)
     assert store.annotations(other.sequence) == []
     assert store.annotations(asked.sequence) == [early]
@@ -320,6 +324,64 @@ def test_surveys_and_rounds_are_counted_separately(store: Store) -> None:
     assert store.unsealed_rounds() == {
         one.sequence: [DECEMBER, DECEMBER + 1], other.sequence: [DECEMBER]
     }  # fmt: skip
+
+
+# First looks
+
+
+def looked_at(store: Store, asked: PublishedSurvey) -> list[tuple[int, int, list[int]]]:
+    looks = store.first_looks(asked.sequence)
+    return [(look.round, look.reports, look.cells.tolist()) for look in looks]
+
+
+def test_a_first_look_copies_the_counts_of_a_round_once(store: Store) -> None:
+    asked, other = (published(store, survey(name=name)) for name in ("one", "other"))
+    take(store, asked, 1, 2, 3)
+    take(store, other, 1)
+    assert looked_at(store, asked) == []
+    assert store.keep_first_look(asked.sequence, DECEMBER)
+    kept = [(DECEMBER, 3, expected_cells(asked.survey, [1, 2, 3]))]
+    take(store, asked, 4, 5)
+    assert store.keep_first_look(asked.sequence, DECEMBER)
+    assert looked_at(store, asked) == kept
+    assert looked_at(store, other) == []
+    assert counted(store, asked)[0] == store.report_totals()[asked.sequence] == 5
+    assert store.first_looks(asked.sequence, DECEMBER + 1) == []
+    assert store.first_looks(asked.sequence, None, DECEMBER - 1) == []
+
+
+def test_a_first_look_at_no_reports_is_not_repeated(store: Store) -> None:
+    asked = published(store, survey())
+    for _ in range(2):
+        assert store.keep_first_look(asked.sequence, DECEMBER)
+        assert looked_at(store, asked) == []
+        take(store, asked, 1)
+
+
+def test_first_looks_are_deleted_with_their_survey_and_only_then(store: Store) -> None:
+    asked, other = (published(store, survey(name=name)) for name in ("one", "other"))
+    for survey_ in (asked, other):
+        take(store, survey_, 1)
+        store.keep_first_look(survey_.sequence, DECEMBER)
+    store.seal(asked.sequence, [DECEMBER])
+    while store.purge(10).rows:
+        pass
+    assert len(looked_at(store, asked)) == 1, "like the tally of the round"
+    store.delete_survey(asked.sequence)
+    assert looked_at(store, asked) == []
+    assert len(looked_at(store, other)) == 1
+
+
+def test_neither_a_damaged_tally_nor_a_damaged_look_is_shown(sql_store: Store) -> None:
+    store, asked = sql_store, published(sql_store, survey())
+    take(store, asked, 1)
+    execute(store, "UPDATE tallies SET reports = 2")
+    assert not store.keep_first_look(asked.sequence, DECEMBER)
+    execute(store, "UPDATE tallies SET reports = 1")
+    assert store.keep_first_look(asked.sequence, DECEMBER)
+    execute(store, "UPDATE first_looks SET reports = 2")
+    assert looked_at(store, asked) == []
+    assert counted(store, asked)[0] == 1, "the final results stay readable"
 
 
 def test_a_group_that_fails_halfway_changes_nothing(store: Store) -> None:

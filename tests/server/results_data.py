@@ -89,9 +89,9 @@ def spread(people: int, steps: int, centre: float) -> list[int]:
     return [int(count) for count in held]
 
 
-def fill(here: World) -> PublishedSurvey:
+def fill(here: World, looks: str = "any-time") -> PublishedSurvey:
     """Add three rounds. At NOW, the two newest still accept reports."""
-    published = here.publish(until_spring())
+    published = here.publish(until_spring(looks=looks))
     steps = grid_steps(published)
     for number, people, yes in ((683, 20_000, 0.2), (684, 25_000, 0.15), (685, 4_000, 0.1)):
         crashed = round(people * yes)

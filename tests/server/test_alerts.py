@@ -90,10 +90,10 @@ class Place:
 
 @pytest.fixture
 def place(tmp_path: Path) -> Place:
-    """Store rounds that have ended, so that intervals no longer depend on the time."""
+    """Store rounds that were final before the survey was closed: their intervals have one look."""
     with world(tmp_path / "data", NOW) as here:
-        asked = fill(here)
-        here.store.close_survey(asked.sequence)
+        asked = fill(here, looks="once")
+        here.store.close_survey(asked.sequence, date(2027, 5, 30))
         here.catalogue.refresh()
         asked = here.catalogue.find(asked.id)
         results = survey_results(asked, here.store.tallies(asked.sequence), NOW)
@@ -281,7 +281,7 @@ def test_silence_of_a_survey_that_should_have_reports_is_announced(here: World) 
     assert node.check() == []
     here.clock.pass_(days=2)
     assert node.check() == [("silence", "began", today + 3)]
-    here.store.close_survey(asked.sequence)
+    here.store.close_survey(asked.sequence, NOW.date())
     here.clock.pass_(days=9)
     assert node.check() == []
 

@@ -53,7 +53,7 @@ def asked(name: str) -> tuple[PublishedSurvey, Mapping[int, RoundTally]]:
         for number, size in enumerate(SIZES, of.first_round)
         if size
     }
-    return PublishedSurvey(1, "a" * 64, b"", "", "", False, survey=of), kept
+    return PublishedSurvey(1, "a" * 64, b"", "", "", None, survey=of), kept
 
 
 def tallied(of: Survey, size: int, rng: np.random.Generator) -> npt.NDArray[np.int64]:

@@ -116,4 +116,4 @@ def get(here: World, path: str) -> str:
 
 
 def published_of(asked: Survey) -> PublishedSurvey:
-    return PublishedSurvey(1, "a" * 64, b"", "", "", False, survey=asked)
+    return PublishedSurvey(1, "a" * 64, b"", "", "", None, survey=asked)

@@ -9,6 +9,7 @@ from itertools import product
 import numpy as np
 import pytest
 
+from deniable.server.estimation.statements import Reading
 from deniable.server.results import Round, survey_results
 from deniable.server.results.answers import compared as compared_rounds
 from deniable.server.results.estimate_cache import Counts, EstimateCache
@@ -82,7 +83,7 @@ def test_a_difference_with_an_open_round_holds_at_every_look() -> None:
     """
     (asked,) = survey(BIT, minimum_reports=1).questions
     kinds = [
-        [Counts(np.array([600, yes]), 600 + yes, looks) for yes in (400, 500)]
+        [Counts(np.array([600, yes]), 600 + yes, Reading(any_time=looks)) for yes in (400, 500)]
         for looks in (False, True)
     ]
     widths, lows = {}, {}

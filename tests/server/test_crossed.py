@@ -13,6 +13,7 @@ import pytest
 
 from deniable.server.analysis import SurveyResults
 from deniable.server.estimation.crosstab import Joint, PairCounts, joint
+from deniable.server.estimation.statements import Reading
 from deniable.server.http.context import COOKIE
 from deniable.server.intake.tally import empty_cells, tally
 from deniable.server.intake.tally_kernels import _counts
@@ -83,7 +84,7 @@ def filled(here: World, people: int = PEOPLE, epsilon: str = "4") -> PublishedSu
 def crossed(
     asked: Survey, tally: RoundTally, looks: bool, cache: EstimateCache | None = None
 ) -> tuple[Crossed, ...]:
-    (tables,) = crossed_rounds(cache or EstimateCache(), asked, [tally], [looks])
+    (tables,) = crossed_rounds(cache or EstimateCache(), asked, [tally], [Reading(any_time=looks)])
     return tables
 
 
@@ -291,9 +292,9 @@ def test_a_page_and_its_figures_estimate_each_cross_table_once(
 ) -> None:
     published, asked = filled(here), list[PairCounts]()
 
-    def counted(pair: PairCounts, looks: bool) -> Joint:
+    def counted(pair: PairCounts, confidence: float, looks: bool) -> Joint:
         asked.append(pair)
-        return joint(pair, looks=looks)
+        return joint(pair, confidence, looks)
 
     monkeypatch.setattr(round_details, "joint", counted)
     client = here.client

@@ -444,7 +444,10 @@ def test_a_page_s_links_and_trends_to_rounds_are_bounded(pages: FlaskClient, her
 
 
 def test_trends_use_the_current_tallies(pages: FlaskClient, here: World) -> None:
-    """Rounds with equal numbers of reports are distinguished, and so are open and ended rounds."""
+    """Rounds with equal numbers of reports are distinguished, and so are open and final rounds.
+
+    Closing a survey makes no interval narrower.
+    """
     published = here.publish(until_spring(BIT))
     for number, yes in ((684, 100), (685, 900)):
         add_round(here.store, published, number, [[1_000 - yes, yes]])
@@ -458,7 +461,11 @@ def test_trends_use_the_current_tallies(pages: FlaskClient, here: World) -> None
     assert len(set(heights)) == 2
     assert marks() == [path, open_ones]
     here.catalogue.close(published)
-    assert marks()[1] != open_ones
+    assert marks() == [path, open_ones]
+    published = here.publish(until_spring(BIT, name="past", opens=date(2026, 10, 1)))
+    for number, yes in ((681, 100), (682, 900)):
+        add_round(here.store, published, number, [[1_000 - yes, yes]])
+    assert marks()[1] != open_ones, "final"
 
 
 def test_the_page_of_many_options_and_rounds_is_small(pages: FlaskClient, here: World) -> None:

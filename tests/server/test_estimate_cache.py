@@ -7,7 +7,7 @@ from typing import Literal
 import numpy as np
 import pytest
 
-from deniable.server.estimation.statements import Estimator, Statements
+from deniable.server.estimation.statements import Estimator, Reading, Statements
 from deniable.server.results import EstimateCache, survey_results
 from deniable.server.results import estimate_cache as module
 from deniable.server.results.estimate_cache import (
@@ -35,21 +35,22 @@ def test_the_cache_distinguishes_everything_that_estimates_depend_on() -> None:
     (one,) = survey(bit(epsilon="1")).questions
     (other,) = survey(bit(epsilon="2")).questions
     assert one.name == other.name
-    counts = np.array([600, 400])
+    cells = np.array([600, 400])
     asked = (
-        (one, counts, 1_000, 0.95, False),
-        (other, counts, 1_000, 0.95, False),
-        (one, counts + 1, 1_000, 0.95, False),
-        (one, counts, 1_001, 0.95, False),
-        (one, counts, 1_000, 0.9, False),
-        (one, counts, 1_000, 0.95, True),
+        (one, cells, 1_000, 0.95, False),
+        (other, cells, 1_000, 0.95, False),
+        (one, cells + 1, 1_000, 0.95, False),
+        (one, cells, 1_001, 0.95, False),
+        (one, cells, 1_000, 0.9, False),
+        (one, cells, 1_000, 0.95, True),
     )
     made: list[list[list[float]]] = []
     for _ in range(2):
         made = [
             values(statement)
             for question, cells, reports, confidence, looks in asked
-            for statement in cache.statements(question, [Counts(cells, reports, looks)], confidence)
+            for counts in [Counts(cells, reports, Reading(confidence, looks))]
+            for statement in cache.statements(question, [counts])
         ]
         assert made == [values(expected_statements(*arguments)) for arguments in asked]
     assert len({str(arguments) for arguments in made}) == len(asked) == len(cache)
@@ -58,10 +59,12 @@ def test_the_cache_distinguishes_everything_that_estimates_depend_on() -> None:
 def test_the_cache_distinguishes_limits_by_confidence_and_statement() -> None:
     cache = EstimateCache()
     (question,) = survey(bit(epsilon="1")).questions
-    rounds = [Counts(np.array([600, 400]), 1_000)]
     kinds: list[tuple[float, Literal["like", "these"]]] = [(0.95, "like"), (0.9, "like")]
     kinds += [(0.95, "these"), (0.9, "these"), (0.95, "like")]
-    made = [cache.limits(question, rounds, level, about) for level, about in kinds]
+    made = [
+        cache.limits(question, [Counts(np.array([600, 400]), 1_000, Reading(level))], about)
+        for level, about in kinds
+    ]
     lows = [float(low[0, 0]) for low, _ in made]
     assert len(set(lows)) == 4
     assert lows[0] == lows[-1]
@@ -69,7 +72,10 @@ def test_the_cache_distinguishes_limits_by_confidence_and_statement() -> None:
 
 def test_open_and_closed_rounds_with_the_same_counts_differ() -> None:
     (question,) = survey(bit(epsilon="1")).questions
-    rounds = [Counts(np.array([500, 500]), 1_000, looks) for looks in (False, True, False)]
+    rounds = [
+        Counts(np.array([500, 500]), 1_000, Reading(any_time=looks))
+        for looks in (False, True, False)
+    ]
     first, opened, again = map(values, EstimateCache().statements(question, rounds))
     assert first == again
     wanted = expected_statements(question, np.array([500, 500]), 1_000, looks=True)
@@ -80,7 +86,7 @@ def test_an_open_round_without_an_estimate_does_not_change_another() -> None:
     """Even if the only report names an option, its share cannot be distinguished from zero."""
     (question,) = survey(choice(3, "k-randomized-response")).questions
     counts = [np.array([1, 0, 0]), np.array([50, 30, 20])]
-    rounds = [Counts(cells, int(cells.sum()), looks=True) for cells in counts]
+    rounds = [Counts(cells, int(cells.sum()), Reading(any_time=True)) for cells in counts]
     assert list(map(values, EstimateCache().statements(question, rounds))) == [
         values(expected_statements(question, cells, int(cells.sum()), looks=True))
         for cells in counts
@@ -89,7 +95,7 @@ def test_an_open_round_without_an_estimate_does_not_change_another() -> None:
 
 def test_batches_of_open_rounds_are_smaller() -> None:
     cells = MAX_CELLS_PER_BATCH // 16
-    made = list(batches(range(40), lambda index: index % 2 == 1, cells))
+    made = list(batches(range(40), lambda index: (Reading(any_time=index % 2 == 1),), cells))
     assert sorted(index for batch in made for index in batch) == list(range(40))
     assert {len(batch) for batch in made if batch[0] % 2} == {4}
     assert [len(batch) for batch in made if not batch[0] % 2] == [16, 4]

@@ -120,12 +120,12 @@ def test_metrics_count_forged_rounds_and_the_log_names_each_once_a_day(
         here.clock.pass_(days=1)
         watch.check()
         assert len(caplog.messages) == 2
-    assert gauge(here, published, "open") == "1.0"
-    assert gauge(here, published, "closed") == "0.0"
-    assert gauge(here, honest, "open") == "0.0"
+    assert gauge(here, published, "collecting") == "1.0"
+    assert gauge(here, published, "final") == "0.0"
+    assert gauge(here, honest, "collecting") == "0.0"
     here.clock.pass_(days=60)
     watch.check()
-    assert (gauge(here, published, "open"), gauge(here, published, "closed")) == ("0.0", "1.0")
+    assert (gauge(here, published, "collecting"), gauge(here, published, "final")) == ("0.0", "1.0")
 
 
 def test_reports_that_arrive_later_are_checked_too(here: World) -> None:
@@ -135,8 +135,8 @@ def test_reports_that_arrive_later_are_checked_too(here: World) -> None:
     with here.store.transaction() as transaction:
         transaction.add(published.sequence, RoundTally(FIRST_ROUND, FORGED, np.full(5, FORGED)))
     watch.check()
-    assert gauge(here, published, "open") == "1.0"
-    assert gauge(here, published, "closed") == "1.0"
+    assert gauge(here, published, "collecting") == "1.0"
+    assert gauge(here, published, "final") == "1.0"
 
 
 def end_all_rounds(here: World, published: PublishedSurvey) -> None:
@@ -147,12 +147,12 @@ def test_metrics_no_longer_name_a_survey_whose_rounds_are_all_sealed(here: World
     published, other = forge(here), forge(here, name="next")
     watch = Monitor(parts_of(here.app))
     watch.check()
-    assert gauge(here, published, "open") == "1.0"
+    assert gauge(here, published, "collecting") == "1.0"
     end_all_rounds(here, published)
     here.clock.pass_(seconds=1)
     watch.check()
-    assert (gauge(here, published, "open"), gauge(here, published, "closed")) == (None, None)
-    assert gauge(here, other, "open") == "1.0"
+    assert (gauge(here, published, "collecting"), gauge(here, published, "final")) == (None, None)
+    assert gauge(here, other, "collecting") == "1.0"
     assert {survey for survey, _ in watch._logged} == {other.id}
 
 
@@ -194,4 +194,4 @@ def test_a_failed_check_stops_neither_other_nor_later_checks(
 
 def fresh(here: World, published: PublishedSurvey) -> str | None:
     here.clock.pass_(seconds=1)
-    return gauge(here, published, "open")
+    return gauge(here, published, "collecting")

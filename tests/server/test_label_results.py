@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 
 from deniable.server.estimation import ESTIMATORS
-from deniable.server.estimation.statements import CONFIDENCE, joint_confidence
+from deniable.server.estimation.statements import CONFIDENCE, halved, joint_confidence
 from deniable.server.results import Results, csv_chunks, survey_results
 from deniable.server.results.advice import describe, policy_line, warnings
 from deniable.server.results.document import ByLabel, Row
@@ -120,7 +120,7 @@ def test_joint_intervals_allow_for_all_values_and_options(here: World) -> None:
     (tally,) = here.store.tallies(published.sequence)
     for question in asked.questions:
         reports, cells = RoundTally(0, 900, tally.labels[0, b"\1"][1:]).of(asked, question)
-        confidence = joint_confidence(len(parts) * len(question.labels), CONFIDENCE)
+        confidence = joint_confidence(len(parts) * len(question.labels), halved(CONFIDENCE))
         estimator = ESTIMATORS[question.estimation](question, cells[None], np.array([reports]))
         low, high = estimator.like(confidence)
         rows = parts["mac"].questions[question.name]

@@ -34,7 +34,7 @@ from deniable.server.surveys.catalogue import Catalogue
 from deniable.shared.envelope import Envelope, encode_report
 from tests.eventually import PATIENCE, eventually
 from tests.server.postgres import Cluster
-from tests.server.surveys import BIT, DECEMBER, published, survey
+from tests.server.surveys import BIT, DECEMBER, expected_cells, published, survey
 from tests.server.test_kills import CLIENTS, PLANTED, Trial
 from tests.server.test_writer import upload
 from tests.server.world import Server, serving
@@ -318,6 +318,22 @@ def test_nodes_and_recounts_keep_the_same_values_of_an_open_label(
     archive_round(pair.one, asked, total, tmp_path / "archive")
     (again,) = recount(rounds_of(tmp_path / "archive"))[asked.id]
     assert digest_of(again) == digest_of(total)
+
+
+def test_a_first_look_adds_up_all_nodes_at_one_moment(pair: Pair) -> None:
+    """A node that looks while another one does, or counts, never mixes two moments."""
+    with pair.one.transaction() as transaction:
+        commit(transaction, [upload(pair.asked, number) for number in (1, 2)])
+    pair.take(3)
+    key = pair.asked.sequence, DECEMBER
+    with pair.halfway(4, 5):
+        assert pair.other.keep_first_look(*key)
+    looks = [pair.pool.submit(store.keep_first_look, *key) for store in (pair.one, pair.other)]
+    pair.take(6)
+    assert all(look.result(PATIENCE) for look in looks)
+    (kept,) = pair.one.first_looks(pair.asked.sequence)
+    assert (kept.reports, kept.cells.tolist()) == (3, expected_cells(pair.asked.survey, [1, 2, 3]))
+    assert pair.counted() == 6
 
 
 def test_each_survey_of_a_store_has_a_label_key_of_its_own(pair: Pair) -> None:

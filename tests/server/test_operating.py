@@ -74,7 +74,7 @@ def state(here: World) -> tuple[int, list[bool], int]:
     here.catalogue.refresh()
     surveys = here.catalogue.surveys()
     noted = sum(len(here.store.annotations(survey.sequence)) for survey in surveys)
-    return len(here.store.tokens()), [survey.closed for survey in surveys], noted
+    return len(here.store.tokens()), [survey.closed is not None for survey in surveys], noted
 
 
 def test_operator_pages_follow_the_rules_for_pages(

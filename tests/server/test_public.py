@@ -101,7 +101,7 @@ def test_the_public_page_as_json_has_the_same_facts(here: World, asked: Publishe
     assert [entry["event"] for entry in said["register"]] == ["published"]
     here.catalogue.close(asked)
     closed = here.client.get(f"/public/{asked.id}.json").json
-    assert closed["state"] == "closed"
+    assert closed["state"] == "final"
     assert [entry["event"] for entry in closed["register"]] == ["published", "closed"]
 
 

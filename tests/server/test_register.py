@@ -23,7 +23,7 @@ from deniable.server.surveys.catalogue import Catalogue
 from deniable.shared.errors import Refused
 from tests.command import asked_json, run
 from tests.server.surveys import PUBLIC, published, survey
-from tests.server.world import World, serving
+from tests.server.world import NOON, World, serving
 
 
 def chain(surveys: int) -> list[RegisterEntry]:
@@ -39,7 +39,7 @@ def test_every_event_is_stored_once_and_in_order(place: Place) -> None:
         one, other = (published(store, survey(name=name)) for name in ("one", "other"))
         published(store, survey(name="one"))
         for _ in range(2):
-            store.close_survey(one.sequence)
+            store.close_survey(one.sequence, NOON.date())
         store.delete_survey(one.sequence)
         store.delete_survey(one.sequence)
         entries = store.register()
@@ -181,7 +181,7 @@ def test_a_deleted_survey_leaves_every_catalogue(place: Place) -> None:
         one, two = (published(store, survey(name=name)) for name in ("one", "two"))
         catalogue = Catalogue(store)
         store.delete_survey(one.sequence)
-        store.close_survey(two.sequence)
+        store.close_survey(two.sequence, NOON.date())
         three = published(store, survey(name="three"))
         catalogue.refresh()
         assert [(survey.id, survey.state) for survey in catalogue.surveys()] == [

@@ -4,6 +4,7 @@ import csv
 import io
 import json
 import math
+import re
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
@@ -84,18 +85,28 @@ def test_a_results_document_survives_a_round_trip(filled: Filled) -> None:
     assert msgspec.json.decode(msgspec.json.encode(results), type=Results) == results
 
 
-def test_a_round_is_open_until_its_grace_is_over(filled: Filled) -> None:
+def test_a_round_is_open_then_collects_late_reports_until_it_is_final(filled: Filled) -> None:
+    """On 10 February, February is open, and January's grace is not over."""
     here, published = filled
     document = results_of(here, published)
-    january_and_february = [period.open for period in document.rounds]
-    # On 10 February, January's grace is not over.
-    assert january_and_february == [False, True, True]
-    assert ["repeated looks" in (period.note or "") for period in document.rounds] == [
+    assert document.state == "open"
+    assert [(p.state, p.final_on, p.any_time, p.confidence) for p in document.rounds] == [
+        ("final", "2027-01-15", False, 0.975),
+        ("collecting", "2027-02-15", True, 0.975),
+        ("open", "2027-03-15", True, 0.975),
+    ]
+    wide = "until then its intervals hold for repeated looks"
+    assert [period.note for period in document.rounds] == [
+        None,
+        f"collecting late reports until 2027-02-15; {wide}",
+        f"open, then collecting late reports until 2027-03-15; {wide}",
+    ]
+    closed = results_of(here, here.catalogue.close(published))
+    assert [period.state for period in closed.rounds] == ["final"] * 3
+    assert closed.state == "final"
+    assert ["repeated looks" in (period.note or "") for period in closed.rounds] == [
         False, True, True
     ]  # fmt: skip
-    closed = results_of(here, here.catalogue.close(published))
-    assert not any(period.open for period in closed.rounds)
-    assert closed.state == "closed"
 
 
 @pytest.mark.parametrize("name", ["tallies", "annotations", "survey_states"])
@@ -112,7 +123,7 @@ def test_results_show_one_snapshot_of_the_store(
         result = read(*args)
         add_round(here.store, published, 684, [[150, 0]])
         here.store.annotate(published.sequence, parse_annotation("2027-01-15", "Release 3"))
-        here.store.close_survey(published.sequence)
+        here.store.close_survey(published.sequence, NOW.date())
         return result
 
     with monkeypatch.context() as patched:
@@ -195,7 +206,7 @@ def test_csv_has_a_row_for_each_label_of_each_round(filled: Filled) -> None:
     assert len(rows) == 3 * (1 + 1 + 5)
     assert rows[0]["label"] == "yes"
     assert float(rows[0]["low"]) < float(rows[0]["estimate"]) < float(rows[0]["high"])
-    assert {row["open"] for row in rows} == {"yes", "no"}
+    assert {row["state"] for row in rows} == {"open", "collecting", "final"}
     assert rows[0]["epsilon"] == "0.5"
 
 
@@ -261,7 +272,8 @@ def test_the_command_prints_a_table_that_a_person_can_read(
     here, _ = filled
     assert main(["results", "app-health", "--data", str(here.store.data)]) == 0
     out = capsys.readouterr().out
-    assert "Round 683, 2026-12-01 to 2026-12-31: 20,000 reports" in out
+    line = r"Round 683, 2026-12-01 to 2026-12-31, (open|collecting|final): 20,000 reports"
+    assert re.search(line, out)  # the state depends on today's date
     assert "crashed (ε 0.5)" in out
     assert "Results describe the people who answered" in out
     assert "firefox" in out

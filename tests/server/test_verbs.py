@@ -51,7 +51,7 @@ def test_a_survey_is_published_counted_closed_and_shown(file: Path, data: Path) 
     assert survey_id(document) == identifier
     assert parse_document(document).owner == "Example Ltd, privacy@example.org"
     assert asked_json("survey", "close", identifier[:6], "--data", data)["state"] == "closed"
-    assert "closed" in run("survey", "list", "--data", data).stdout
+    assert "final" in run("survey", "list", "--data", data).stdout
 
 
 def test_publishing_other_questions_under_a_name_in_use_shows_them_first(file: Path) -> None:

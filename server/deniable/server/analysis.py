@@ -20,14 +20,14 @@ from urllib.request import Request
 
 import msgspec
 
-from deniable.server.estimation.statements import CONFIDENCE
+from deniable.server.estimation.statements import CONFIDENCE, reading
 from deniable.server.process.server_requests import TOKEN, checked, send
 from deniable.server.results import Results, Round, SurveyEstimates, stored_estimates
 from deniable.server.results.answers import SHARED_NOISE, Differences, about, compared
 from deniable.server.results.display import known_figures
 from deniable.server.results.document import About, Comparison, Difference, Distribution, Row
-from deniable.server.results.estimate_cache import Counts, EstimateCache, is_open
-from deniable.server.results.survey_estimates import RoundSelection
+from deniable.server.results.estimate_cache import Counts, EstimateCache
+from deniable.server.results.survey_estimates import RoundSelection, shown_tallies
 from deniable.server.store import (
     Database,
     Place,
@@ -36,6 +36,7 @@ from deniable.server.store import (
     RoundTally,
     open_store,
 )
+from deniable.server.store.protocol import StoreReader
 from deniable.server.surveys.catalogue import Catalogue
 from deniable.shared.errors import Refused, WrongUse
 
@@ -100,7 +101,7 @@ class Answer:
         return (
             f"{start}{'; '.join(shown)}. {reports}; 95 % intervals for the "
             f"population{', jointly' if joint else ''}"
-            f"{', for repeated looks' if self.round.open else ''}."
+            f"{', for repeated looks' if self.round.any_time else ''}."
         )
 
     @property
@@ -180,7 +181,7 @@ class SurveyResults:
         for period in self.document.rounds:
             for name, rows in period.questions.items():
                 for row in rows:
-                    facts = {"round": period.round, "open": period.open, "question": name}
+                    facts = {"round": period.round, "state": period.state, "question": name}
                     yield facts | msgspec.structs.asdict(row)
 
     def to_pandas(self) -> pd.DataFrame:
@@ -238,15 +239,16 @@ def stored_comparison(
     with open_store(place) as store:
         catalogue = Catalogue(store)
         both = [catalogue.find(text) for text in (survey, other)]
+        now = datetime.now(UTC)
         with store.snapshot() as reader:
-            sides = [(side, _round(side, reader.tallies(side.sequence), number)) for side in both]
+            sides = [(side, _round(reader, side, number, now)) for side in both]
     (published, first), (against, second) = sides
     if published.id == against.id:
         if first.round == second.round:
             raise Refused("a round cannot be compared with itself: name two surveys")
         if second.round in published.survey.span_of(first.round):
             raise Refused(SHARED_NOISE)
-    facts, questions = _common_questions(sides, datetime.now(UTC))
+    facts, questions = _common_questions(sides, now)
     if not questions:
         raise Refused(
             f"{published.name} and {against.name} have no estimates in common: a comparison needs "
@@ -311,8 +313,9 @@ def _common_questions(
     for question in first:
         if counterpart := counterparts.get((question.name, question.kind, question.unit)):
             now_counts, then_counts = (
-                [Counts.of(side.survey, asked, tally, is_open(side, tally.round, now))]
+                [Counts.of(side.survey, asked, tally, kind)]
                 for asked, (side, tally) in zip((question, counterpart), sides, strict=True)
+                for kind in [reading(side.survey, tally.round, now, side.closed)]
             )
             (rows,) = compared(cache, question, now_counts, counterpart, then_counts)
             if rows:
@@ -321,13 +324,15 @@ def _common_questions(
 
 
 def _round(
-    published: PublishedSurvey, tallies: Sequence[RoundTally], number: int | None
+    reader: StoreReader, published: PublishedSurvey, number: int | None, now: datetime
 ) -> RoundTally:
-    minimum = published.survey.minimum_reports
+    minimum, sequence = published.survey.minimum_reports, published.sequence
+    counted = {tally.round: tally for tally in reader.tallies(sequence)}
+    shown = shown_tallies(published, counted, reader.first_looks(sequence), now)
     if number is None:
-        kept, which = [t for t in tallies if t.reports >= minimum], "with enough reports"
+        kept, which = [t for t in shown.values() if t.reports >= minimum], "with enough reports"
     else:
-        kept, which = [t for t in tallies if t.round == number], f"{number} with reports"
+        kept, which = [t for t in shown.values() if t.round == number], f"{number} with results"
     if not kept:
         raise Refused(f"survey {published.name!r} has no round {which} to compare")
     return max(kept, key=lambda tally: tally.round)

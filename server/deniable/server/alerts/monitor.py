@@ -21,16 +21,15 @@ from deniable.server.http.context import Parts
 from deniable.server.results import SurveyEstimates, select_rounds, sentences, stored_estimates
 from deniable.server.results.answers import round_fits, warning
 from deniable.server.results.display import difference_figures
-from deniable.server.results.estimate_cache import is_open
 from deniable.server.results.survey_estimates import MAX_ROWS, rounds_per_response
-from deniable.server.store import PublishedSurvey
+from deniable.server.store import PublishedSurvey, RoundState
 from deniable.server.store.records import ID_DIGITS
 from deniable.server.surveys.catalogue import UnknownSurvey
 from deniable.shared.errors import StoreUnusable, WrongUse
 from deniable.shared.survey.document import Survey
 
 CHECK_INTERVAL_SECONDS = 60.0
-STATES = ("open", "closed")
+STATES: tuple[RoundState, ...] = ("open", "collecting", "final")
 BEGAN, CEASED = "began", "ceased"
 
 log = logging.getLogger("deniable.server")
@@ -138,7 +137,7 @@ class Monitor:
         """Set the gauge, and return the warnings to log today."""
         flagged, news, now = Counter(dict.fromkeys(STATES, 0)), list[str](), self._clock.now()
         for number, words in forged.items():
-            flagged[STATES[not is_open(published, number, now)]] += 1
+            flagged[published.round_state(number, now)] += 1
             if self._logged.get((published.id, number)) != now.date():
                 news.append(f"survey {published.name}, round {number}: {words}")
             self._logged[published.id, number] = now.date()

@@ -56,7 +56,7 @@ class Verdict:
         shown, period = self.figures, self.period
         first, last = period.first_day, period.last_day
         days = first if first == last else f"{first} to {last}"
-        repeated = ", for repeated looks" if period.open else ""
+        repeated = ", for repeated looks" if period.any_time else ""
         return (
             f"{self.rule.subject} is {shown.whole} in round {period.round} ({days}); the interval "
             f"for the population is {shown.interval}{repeated}{FORGED if period.warning else ''}"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from datetime import date
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -39,6 +40,7 @@ class Manifest(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     reports: Count
     tally: Digest  # digest of the round's counts; a recount must reproduce it
     label_key: Annotated[str, Meta(pattern="^([0-9a-f]{32})?$")] = ""  # of the survey in the store
+    closed: date | None = None  # the day on which the survey was closed, if it was
     parts: tuple[PartFile, ...]
 
 
@@ -131,7 +133,7 @@ def _round(folder: Path) -> ArchivedRound:
             "use another copy of the archive"
         )
     published = PublishedSurvey(
-        *(0, manifest.survey, document, signed.signature, signed.key, True),
+        *(0, manifest.survey, document, signed.signature, signed.key, manifest.closed),
         label_key=bytes.fromhex(manifest.label_key),
         survey=survey,
     )

@@ -122,6 +122,7 @@ def _write_parts(
         reports=counted.reports,
         tally=digest_of(counted),
         label_key=published.label_key.hex(),
+        closed=published.closed,
         parts=tuple(files),
     )
 

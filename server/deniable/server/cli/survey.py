@@ -204,11 +204,13 @@ def _line(row: SurveyRow, now: datetime) -> str:
 
     header = row.header()
     opens, closes = (date.fromisoformat(header[key]) for key in ("opens", "closes"))
-    state = row.state_between(opens, closes, PERIODS[header["round"]], now)
-    return f"{row.id[:ID_DIGITS]}  {state:7}  {opens} to {closes}  {header['name']}"
+    calendar = PERIODS[header["round"]]
+    state = row.state_between(opens, closes, header["grace_days"], calendar, now)
+    return f"{row.id[:ID_DIGITS]}  {state:10}  {opens} to {closes}  {header['name']}"
 
 
 def _row(row: SurveyRow, now: datetime) -> dict[str, object]:
+    from deniable.server.store import PublishedSurvey
     from deniable.shared.survey.document import parse_document
 
     row.header()  # checks that the document is the one that was published
@@ -216,7 +218,7 @@ def _row(row: SurveyRow, now: datetime) -> dict[str, object]:
     return {
         "id": row.id,
         "name": survey.name,
-        "state": row.state_between(survey.opens, survey.closes, survey.calendar, now),
+        "state": PublishedSurvey(**vars(row), survey=survey).state_at(now),
         "opens": survey.opens.isoformat(),
         "closes": survey.closes.isoformat(),
         "epsilon": {"round": survey.round_epsilon, "survey": survey.lifetime_epsilon},
@@ -238,12 +240,15 @@ def _show(args: Namespace) -> int:
 
 
 def _close(args: Namespace) -> int:
-    with opened(args) as (store, catalogue):
+    with opened(args) as (_, catalogue):
         published = catalogue.to_close(args.survey)
-        store.close_survey(published.sequence)
+        catalogue.close(published)
     document = {"id": published.id, "name": published.name, "state": "closed"}
     named = f"{published.name} ({published.id[:ID_DIGITS]})"
-    done = f"closed {named}: its reports are refused from now on"
+    done = (
+        f"closed {named}: its reports are refused from now on; rounds that still accepted reports "
+        "keep intervals that hold for repeated looks"
+    )
     return show(args, document, [f"{named} was already closed" if published.closed else done])
 
 
@@ -278,7 +283,7 @@ def delete(store: Store, published: PublishedSurvey) -> bool:
     """
     from deniable.server.intake.upkeep import purge_sealed
 
-    store.close_survey(published.sequence)
+    store.close_survey(published.sequence, _today())
     store.seal(published.sequence, store.unsealed_rounds().get(published.sequence, ()))
     purge_sealed(store)
     store.delete_survey(published.sequence)

@@ -34,6 +34,17 @@ confidences the skewness of the counts matters, so half a report becomes (z² - 
 term of Cornish and Fisher for the most skewed count. This interval is about √2 times narrower than
 one that subtracts limits. If it must hold at every look, limits at half of the error probability
 are subtracted.
+
+A round is read as its document's `looks` says:
+
+    any-time   at every look while the round accepts reports, and afterwards
+    twice      at a first look and, once the round accepts no more reports, at a final one
+    once       only once the round accepts no more reports
+
+Its error probability is halved between the first two parts of a row, so everything that is ever
+shown of a round holds jointly with CONFIDENCE. The times of two looks do not depend on any report.
+If the survey was closed before the end of a round's grace, the number of its reports may depend on
+what was seen: then its final intervals too must hold at every look.
 """
 
 from __future__ import annotations
@@ -41,19 +52,46 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from datetime import date, datetime
 from statistics import NormalDist
-from typing import Any, ClassVar, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from deniable.shared.privacy.families.number_table import NumberTable
 
+if TYPE_CHECKING:
+    from deniable.shared.survey.document import Survey
+
 Array = npt.NDArray[np.float64]
 Cells = npt.NDArray[np.int64]
 Interval = tuple[Array, Array]
 
 CONFIDENCE = 0.95
+
+
+class Reading(NamedTuple):
+    """Kind of intervals with which a round is read, and the reports that they are about."""
+
+    confidence: float = CONFIDENCE
+    any_time: bool = False  # whether the intervals must hold at every look
+    covers: Literal["all", "first look", "nothing"] = "all"
+
+
+def reading(survey: Survey, number: int, now: datetime, closed: date | None) -> Reading:
+    """Return how a round is read now; `closed` is the day on which its survey was closed."""
+    end, read = survey.taken_until(number), Reading()
+    if survey.looks != "once":
+        read = Reading(halved(CONFIDENCE))
+    if closed and closed < end.date():
+        return read._replace(any_time=True)
+    if closed or now >= end:
+        return read
+    if survey.looks == "any-time":
+        return read._replace(any_time=True)
+    first_look = survey.looks == "twice" and now >= survey.first_look(number)
+    return read._replace(covers="first look" if first_look else "nothing")
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,9 +1,9 @@
-"""The writer's other work: hiding the order of arrival, counters, the calendar and retention.
+"""The writer's other work: order of arrival, counters, first looks, calendar and retention.
 
 Every trace of the order of arrival is removed after each group or, under load, every tenth of a
-second. Counters are stored every second. Retention runs every hour: it seals the rounds whose
-retention has ended, then deletes a slice of their raw reports after each group, so that uploads
-wait for one slice at most. Tallies remain.
+second, and the counts of each round once, when its first look is due (`looks = "twice"`). Retention
+runs every hour: it seals the rounds whose retention has ended, then deletes a slice of their raw
+reports after each group, so that uploads wait for one slice at most. Tallies remain.
 
 The calendar guards against a wrong clock, which would refuse reports and delete others permanently.
 The store keeps the latest day on which a server ran. If a server starts much later or earlier than
@@ -18,12 +18,13 @@ import math
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from datetime import UTC, datetime, timedelta
 from datetime import time as time_of_day
 
 from deniable.server.intake.commit import recover
 from deniable.server.store import PublishedSurvey, Store, StoreLost
+from deniable.server.store.records import Round
 from deniable.server.surveys.catalogue import Catalogue
 from deniable.server.surveys.clock import Clock
 from deniable.shared.errors import StoreUnusable
@@ -88,6 +89,7 @@ class Upkeep:
         self._flush_at = self._purge_at = clock.seconds()
         self._settle_at = math.inf
         self._purging, self._deleted = False, 0
+        self._looked_at = frozenset[Round]()
 
     def count(self, outcomes: Mapping[tuple[int, str], int]) -> None:
         """Add numbers of reports by (survey sequence, outcome); the next flush stores them."""
@@ -99,11 +101,13 @@ class Upkeep:
 
         With `later`, the last group may reach the tables later.
         """
-        seconds = self._clock.seconds()
+        seconds, trusted = self._clock.seconds(), self._clock_is_trusted()
         if seconds >= self._flush_at:
             self.flush()
             self._flush_at = seconds + FLUSH_SECONDS
-        if self._clock_is_trusted() and seconds >= self._purge_at:
+            if trusted:
+                self._try(self._keep_first_looks)
+        if trusted and seconds >= self._purge_at:
             self._purging = True
             self._try(self._seal)
             self._purge_at = seconds + PURGE_SECONDS
@@ -139,6 +143,13 @@ class Upkeep:
             self.count(outcomes)  # the next flush stores them
             log.warning("%s", error)
 
+    def _keep_first_looks(self) -> None:
+        due = frozenset(rounds_to_look_at(self._catalogue, self._clock.now()))
+        self._looked_at &= due
+        for of in sorted(due - self._looked_at):
+            if self._store.keep_first_look(*of):
+                self._looked_at |= {of}
+
     def _clock_is_trusted(self) -> bool:
         before, self._clock_fault = self._clock_fault, self.calendar.clock_fault()
         if self._clock_fault is None:
@@ -169,6 +180,19 @@ class Upkeep:
         except StoreUnusable as error:
             self._purging = False
             log.warning("%s; will retry", error)
+
+
+def rounds_to_look_at(catalogue: Catalogue, now: datetime) -> Iterator[Round]:
+    """Yield the rounds whose first look is due, but not yet their final one."""
+    for published in catalogue.surveys():
+        survey = published.survey
+        if survey.looks != "twice" or published.closed:
+            continue
+        earliest = survey.round_of((now - timedelta(days=survey.grace_days)).date()) - 1
+        latest = survey.round_of(now.date())
+        for number in range(max(earliest, survey.first_round), min(latest, survey.last_round) + 1):
+            if survey.first_look(number) <= now < survey.taken_until(number):
+                yield published.sequence, number
 
 
 def seal_ended(store: Store, catalogue: Catalogue, now: datetime) -> None:

@@ -32,6 +32,7 @@ from deniable.server.results.document import (
 )
 from deniable.server.results.sentences import (
     change,
+    forecast_sentence,
     one_label,
     privacy_cost,
     several_labels,
@@ -39,7 +40,7 @@ from deniable.server.results.sentences import (
 )
 from deniable.shared.survey.document import Survey
 from deniable.shared.survey.kinds.base import Question
-from deniable.shared.survey.phrases import ENGLISH
+from deniable.shared.survey.phrases import ENGLISH, day_and_month
 
 MAX_TABLE_ROWS = 1_024  # maximum rows of a table on a page; the CSV has more
 MAX_TREND_ROUNDS = 60
@@ -122,6 +123,17 @@ class QuestionView:
             return whole_text(whole)
         rows = self.rows if self.joint else self._figures(joint=True)
         return several_labels(rows, charts.MAX_MARKS)
+
+    @property
+    def forecast(self) -> str:
+        """Margin now and when final, while late reports arrive; empty for joint intervals."""
+        made, period = self._of_round("forecasts"), self.context.period
+        if made is None or period is None or self.joint:
+            return ""
+        until = day_and_month(self.context.survey.taken_until(period.round))
+        margins = forecast_sentence(made, self.style, self.question.unit)
+        label = f"{made.label} " if len(self.rows) > 1 else ""
+        return f"Collecting late reports until {until}: {label}{margins}."
 
     @property
     def privacy_cost(self) -> str:

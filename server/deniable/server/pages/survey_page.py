@@ -16,6 +16,7 @@ from flask import Response, render_template, request
 from flask.typing import ResponseReturnValue
 from werkzeug.exceptions import NotFound
 
+from deniable.server.estimation.statements import Reading
 from deniable.server.http.api import results
 from deniable.server.http.context import parts
 from deniable.server.pages.access import missing, pages
@@ -30,7 +31,7 @@ from deniable.server.results.advice import caps_of_all_rounds
 from deniable.server.results.annotations import events_by_round
 from deniable.server.results.document import RoundFacts
 from deniable.server.results.export import records_csv
-from deniable.server.results.sentences import empty_labels, shuffle_sentences
+from deniable.server.results.sentences import empty_labels, round_note, shuffle_sentences
 from deniable.server.results.survey_estimates import (
     MAX_ROWS,
     RoundSelection,
@@ -128,6 +129,15 @@ class SurveyPage(PageContext):
         return list(shuffle_sentences(facts, self.estimates.header.epsilon))
 
     @property
+    def status(self) -> str:
+        """Description of when the round's results are shown, or change."""
+        facts = self.period
+        if facts is None:
+            return ""
+        reading = Reading(facts.confidence, facts.any_time, facts.covers)
+        return round_note(self.survey, facts.round, facts.state, reading, day_and_month) or ""
+
+    @property
     def arrival(self) -> str:
         """Sentence on when the round's reports arrive; empty if they arrive during the round."""
         if self.period is None or not self.survey.redraws:
@@ -217,8 +227,9 @@ def _chosen(rounds: Sequence[RoundFacts], minimum: int, asked: str | None) -> in
             if str(facts.round) == asked:
                 return facts.round
         raise Refused("this round does not exist, or has not begun")
-    for least in (minimum, 1, 0):
-        for facts in reversed(rounds):
+    shown = [facts for facts in rounds if facts.covers != "nothing"]
+    for least, listed in ((minimum, shown), (1, rounds), (0, rounds)):
+        for facts in reversed(listed):
             if facts.reports >= least:
                 return facts.round
     return None

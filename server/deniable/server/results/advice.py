@@ -5,8 +5,10 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from datetime import date
+from statistics import NormalDist
 from typing import Any
 
+from deniable.server.estimation.statements import CONFIDENCE, halved
 from deniable.server.planning.forecast import half_width
 from deniable.server.results.display import STYLES
 from deniable.shared.privacy.epsilon import BILLION, decimal_text, odds_factor
@@ -51,6 +53,7 @@ def facts(survey: Survey) -> dict[str, Any]:
             "survey": odds_factor(survey.lifetime_billionths),
         },
         "report_bytes": survey.report_size,
+        "looks": survey.looks,
         **({"ask": 1} if survey.asks_one else {}),
         **({"repeat_rounds": survey.repeat_rounds} if survey.repeats else {}),
         **({"sealed_to": survey.sealed_to} if survey.sealed_to else {}),
@@ -116,6 +119,7 @@ def describe(survey: Survey) -> list[str]:
         ),
         *([f"reports are sealed to {survey.sealed_to}"] if survey.sealed_to else []),
         *([sent_in_clear(survey)] if survey.labels else []),
+        shown_when(survey),
         f"expected margin of error (95 %) with {crowds} people who answer in a round:",
     ]
     width = max(len(question.name) for question in survey.questions)
@@ -129,6 +133,22 @@ def describe(survey: Survey) -> list[str]:
     lines += ["the answer to each question:", *asked]
     lines.append("an app answers all rounds under this policy, or a wider one:")
     return [*lines, f"  {policy_line(survey)}"]
+
+
+def shown_when(survey: Survey) -> str:
+    """Return when results of the first round are shown, and how much that costs."""
+    number = survey.first_round
+    first, last = (time.date() for time in (survey.first_look(number), survey.taken_until(number)))
+    z, z_of_one = (
+        NormalDist().inv_cdf(halved(level)) for level in (halved(CONFIDENCE), CONFIDENCE)
+    )
+    cost = f"{100 * (z / z_of_one - 1):.0f} % wider than for one look"
+    shown = {
+        "any-time": f"at any time, twice as wide until {last}, then {cost}",
+        "twice": f"on {first} and {last}, both {cost}",
+        "once": f"on {last}",
+    }
+    return f"results of the first round are shown {shown[survey.looks]}"
 
 
 def warnings(survey: Survey, today: date) -> list[str]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from itertools import repeat
 
 import numpy as np
@@ -16,12 +17,11 @@ import numpy as np
 from deniable.server.estimation import ESTIMATORS, estimates, forgery_test
 from deniable.server.estimation.frequent_texts import FALSE_DISCOVERY
 from deniable.server.estimation.statements import (
-    CONFIDENCE,
     Estimate,
+    Reading,
     Side,
     Statements,
     differences,
-    halved,
 )
 from deniable.server.results.display import STYLES
 from deniable.server.results.document import (
@@ -30,6 +30,7 @@ from deniable.server.results.document import (
     Difference,
     Fit,
     Floor,
+    Forecast,
     QuestionResult,
     Row,
     WholeVector,
@@ -45,8 +46,9 @@ from deniable.server.store import RoundTally
 from deniable.shared.survey.document import Survey
 from deniable.shared.survey.kinds.base import Question
 
-NO_REPORT = Fit(p_value=1.0, forged=0, shift=0.0, sentence="There are no reports yet.")
+NO_REPORT = Fit(p_value=1.0, forged=0, shift=0.0, sentence="There are no reports to check yet.")
 NOTHING_FOUND = "no answer is common enough to be found"
+NOT_YET = "no result is shown yet"
 ROWS_PER_TEXT = 4  # size of a text in the cache, in rows
 
 SHARED_NOISE = "both rounds contain the same reports, so their difference has no interval"
@@ -93,9 +95,7 @@ def question_rounds(
 
     return [
         result
-        or QuestionResult(
-            question.name, facts, too_few(survey, labels, counts.reports, fewest), None
-        )
+        or QuestionResult(question.name, facts, too_few(survey, labels, counts, fewest), None)
         for result, counts in zip(where_enough(rounds, make), rounds, strict=True)
     ]
 
@@ -111,6 +111,17 @@ def floors(survey: Survey, tally: RoundTally | None) -> dict[str, Floor]:
             floor = Floor(share=share, people=people, false_discovery=FALSE_DISCOVERY)
             by_question[question.name] = floor
     return by_question
+
+
+def forecast(cache: EstimateCache, question: Question, counts: Counts) -> Forecast | None:
+    """Return the margins of the highest estimate now, and if the same counts were final."""
+    if not counts.enough or not question.labels:
+        return None
+    final = replace(counts, reading=counts.reading._replace(any_time=False))
+    now, then = cache.statements(question, [counts, final])
+    index = int(np.argmax(now.estimate))
+    margins = (float(made.like[1][index] - made.like[0][index]) / 2 for made in (now, then))
+    return Forecast(question.labels[index], *margins)
 
 
 # Rows
@@ -148,7 +159,10 @@ def _texts(
         ("texts", question),
         question.mechanism.cells,
         rounds,
-        lambda batch: [estimates(question, counts.cells, counts.reports) for counts in batch],
+        lambda batch: [
+            estimates(question, counts.cells, counts.reports, counts.reading.confidence)
+            for counts in batch
+        ],
         lambda made: ROWS_PER_TEXT * len(made),
     )
     for texts, counts in zip(listed, rounds, strict=True):
@@ -174,10 +188,11 @@ def _without_estimate(labels: Sequence[str], reports: int, note: str) -> tuple[R
 
 
 def too_few(
-    survey: Survey, labels: Sequence[str], reports: int, fewest: int = 0
+    survey: Survey, labels: Sequence[str], counts: Counts, fewest: int = 0
 ) -> tuple[Row, ...]:
     note = f"no estimate below {max(survey.minimum_reports, fewest):,} reports"
-    return _without_estimate(labels, reports, note)
+    hidden = counts.reading.covers == "nothing"
+    return _without_estimate(labels, counts.reports, NOT_YET if hidden else note)
 
 
 # Changes since an earlier round
@@ -219,15 +234,17 @@ def compared(
         return made
     enough = [index for index, counts in enumerate(now) if counts.enough and then[index].enough]
 
-    def looks(index: int) -> bool:
-        return now[index].looks or then[index].looks
+    def readings(index: int) -> tuple[Reading, ...]:
+        return now[index].reading, then[index].reading
 
-    for batch in batches(enough, looks, question.mechanism.cells):
+    for batch in batches(enough, readings, question.mechanism.cells):
+        kinds = readings(batch[0])
+        any_time = any(kind.any_time for kind in kinds)
         later, earlier = (
-            _side(cache, asked, [rounds[index] for index in batch], labels, looks(batch[0]))
+            _side(cache, asked, [rounds[index] for index in batch], labels, any_time)
             for asked, rounds in ((question, now), (other, then))
         )
-        difference = differences(later, earlier)
+        difference = differences(later, earlier, max(kind.confidence for kind in kinds))
         arrays = difference.estimate, *difference.like, *difference.these
         columns = np.stack(arrays, axis=-1)
         for index, numbers in zip(batch, columns.tolist(), strict=True):
@@ -242,11 +259,10 @@ def _side(
     question: Question,
     rounds: Sequence[Counts],
     labels: Sequence[str],
-    looks: bool,
+    any_time: bool,
 ) -> Side:
-    half = halved(CONFIDENCE)
-    like = cache.limits(question, rounds, half, "like")
-    these = cache.limits(question, rounds, half, "these") if looks else None
+    like = cache.limits(question, rounds, "like")
+    these = cache.limits(question, rounds, "these") if any_time else None
     side = Side(Statements.of_rounds(cache.statements(question, rounds)), like, these)
     if len(labels) == len(question.labels):
         return side

@@ -13,7 +13,7 @@ who reports. Then a difference would be biased, and is withheld.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import groupby
 
 import numpy as np
@@ -21,7 +21,7 @@ from msgspec import UNSET, UnsetType
 
 from deniable.server.estimation.share_limits import anytime_rates
 from deniable.server.estimation.shares import clopper_pearson
-from deniable.server.estimation.statements import CONFIDENCE, Array, disjoint, joint_confidence
+from deniable.server.estimation.statements import Array, Reading, disjoint, joint_confidence
 from deniable.server.results.answers import question_rounds
 from deniable.server.results.document import ByLabel, Effect, Effects, QuestionResult
 from deniable.server.results.estimate_cache import Counts, EstimateCache
@@ -46,7 +46,7 @@ class Slice:
     value: str
     tally: RoundTally
     values: int  # number of slices of this label in the round
-    looks: bool  # whether the round is open
+    reading: Reading
 
 
 def rows_by_label(survey: Survey) -> int:
@@ -64,16 +64,16 @@ def label_rounds(
     cache: EstimateCache,
     survey: Survey,
     tallies: Sequence[RoundTally | None],
-    looks: Sequence[bool],
+    readings: Sequence[Reading],
 ) -> list[tuple[ByLabel, ...]]:
-    """Return each round's results by label; `looks` is true for open rounds."""
+    """Return each round's results by label."""
     rounds = [list[ByLabel]() for _ in tallies]
-    numbered = zip(range(len(tallies)), tallies, looks, strict=True)
+    numbered = zip(range(len(tallies)), tallies, readings, strict=True)
     slices = [
         part
-        for n, tally, is_open in numbered
+        for n, tally, reading in numbered
         if tally
-        for part in _slices(survey, n, tally, is_open)
+        for part in _slices(survey, n, tally, reading)
     ]
     counts = {question: _counts(survey, question, slices) for question in survey.questions}
     answers = zip(*(_answers(cache, survey, q, slices, counts[q]) for q in counts), strict=True)
@@ -88,11 +88,11 @@ def label_rounds(
 
 
 def _counts(survey: Survey, question: Question, slices: Sequence[Slice]) -> list[Counts]:
-    made = [Counts.of(survey, question, part.tally, part.looks) for part in slices]
-    return [Counts(m.cells, m.reports, m.looks, m.enough and m.reports >= FEWEST) for m in made]
+    made = [Counts.of(survey, question, part.tally, part.reading) for part in slices]
+    return [replace(m, enough=m.enough and m.reports >= FEWEST) for m in made]
 
 
-def _slices(survey: Survey, number: int, tally: RoundTally, looks: bool) -> Iterator[Slice]:
+def _slices(survey: Survey, number: int, tally: RoundTally, reading: Reading) -> Iterator[Slice]:
     limit = min(MAX_VALUES, MAX_ROWS_BY_LABEL // len(survey.labels) // _rows_per_value(survey))
     for index, label in enumerate(survey.labels):
         named, rest = dict[str, RoundTally](), list[RoundTally]()
@@ -121,7 +121,7 @@ def _slices(survey: Survey, number: int, tally: RoundTally, looks: bool) -> Iter
         if rest and members:
             members.append((OTHER_NAME, sum(rest[1:], rest[0])))
         for name, part in members:
-            yield Slice(number, label.name, name, part, len(members), looks)
+            yield Slice(number, label.name, name, part, len(members), reading)
 
 
 def _answers(
@@ -174,19 +174,20 @@ def _differences(
     """Return the differences between two slices with estimates, by the index of the one."""
     made = dict[int, tuple[Effect, ...]]()
 
-    def design(pair: tuple[int, int]) -> tuple[int, bool]:
-        return slices[pair[0]].values, slices[pair[0]].looks
+    def design(pair: tuple[int, int]) -> tuple[int, Reading]:
+        return slices[pair[0]].values, slices[pair[0]].reading
 
     compared = [pair for pair in pairs.items() if all(counts[index].enough for index in pair)]
-    for (values, looks), members in groupby(sorted(compared, key=design), design):
+    for (values, reading), members in groupby(sorted(compared, key=design), design):
         listed = [*members]
         needed = sorted({index for pair in listed for index in pair})
         one, other = (np.searchsorted(needed, side) for side in zip(*listed, strict=True))
-        joint = joint_confidence(len(question.labels) * (values - 1), CONFIDENCE)
+        alone = reading.confidence
+        joint = joint_confidence(len(question.labels) * (values - 1), alone)
         columns = list[Array]()
-        for confidence in (CONFIDENCE, joint):
+        for confidence in (alone, joint):
             groups = cache.groups(question, [counts[index] for index in needed], confidence)
-            estimate, limits = disjoint(groups[one], groups[other], looks, confidence)
+            estimate, limits = disjoint(groups[one], groups[other], reading.any_time, confidence)
             columns += [*limits] if columns else [estimate, *limits]
         for (index, _), rows in zip(listed, np.stack(columns, axis=-1).tolist(), strict=True):
             named = zip(question.labels, rows, strict=True)
@@ -204,7 +205,7 @@ def _imbalance(survey: Survey, part: Slice, tally: RoundTally | None) -> str | N
     counts = [f"{reports:,}" if reports >= FEWEST else f"fewer than {FEWEST}" for reports in found]
     error = ARMS_ERROR / (len(found) - 1)
     for arm, reports, count in zip(arms.arms[1:], found[1:], counts[1:], strict=True):
-        if are_unequal(found[0], reports, part.looks, error):
+        if are_unequal(found[0], reports, part.reading.any_time, error):
             return (
                 f"differences are withheld: {arms.arms[0]} and {arm} should have equally many "
                 f"reports, because devices draw arms with equal probability, but have {counts[0]} "
@@ -217,8 +218,8 @@ def _imbalance(survey: Survey, part: Slice, tally: RoundTally | None) -> str | N
 def are_unequal(one: int, other: int, looks: bool, error: float) -> bool:
     """Return whether two arms with equal probability rarely have these numbers of reports.
 
-    The probability that any reading of a round says so is at most `error`: one half is for all
-    readings of an open round together, the other for the reading of a closed round.
+    The probability that any reading of a round says so is at most `error`: one half is for each of
+    its two parts, or looks.
     """
     limits = anytime_rates if looks else clopper_pearson
     low, high = limits(np.array([one]), max(1, one + other), 1 - error / 2)

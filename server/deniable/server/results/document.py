@@ -13,7 +13,7 @@ from typing import Annotated, Literal, NamedTuple
 
 from msgspec import UNSET, Meta, Struct, UnsetType, field
 
-from deniable.server.store import State
+from deniable.server.store import RoundState, State
 from deniable.shared.survey.kinds.base import Statistic
 
 Count = Annotated[int, Meta(ge=0)]
@@ -235,6 +235,14 @@ class Floor(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
         )
 
 
+class Forecast(Struct, frozen=True, forbid_unknown_fields=True):
+    """Margins of the highest estimate: now, and once final with the same share and reports."""
+
+    label: str
+    margin: float
+    final_margin: float
+
+
 class QuestionResult(NamedTuple):
     """One question in one round."""
 
@@ -252,8 +260,12 @@ class RoundFacts(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     round: Count
     first_day: str = field(name="from")
     last_day: str = field(name="until")
-    open: bool
-    reports: Count
+    state: RoundState
+    final_on: str  # from this day on, no more reports are accepted
+    confidence: float  # of an interval on its own, at this look alone
+    any_time: bool  # whether intervals hold at every look
+    covers: Literal["all", "first look", "nothing"]  # which reports are in the estimates
+    reports: Count  # all that have been counted
     note: str | None
 
 
@@ -267,6 +279,7 @@ class Round(RoundFacts, frozen=True, kw_only=True, forbid_unknown_fields=True):
     # only for number questions with enough reports
     distributions: dict[str, Distribution] | UnsetType = UNSET
     cross: tuple[Crossed, ...] | UnsetType = UNSET  # only if the survey crosses questions
+    forecasts: dict[str, Forecast] | UnsetType = UNSET  # only while collecting
     change: Change | None  # null if no earlier round in the response has reports
     shuffled: tuple[Shuffled, ...] | UnsetType = UNSET  # only if reports are sealed for a relay
     vectors: dict[str, WholeVector] | UnsetType = UNSET  # only for vectors with an estimate

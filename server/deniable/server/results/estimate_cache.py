@@ -10,7 +10,6 @@ import threading
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from datetime import datetime
 from functools import cached_property
 from hashlib import blake2b
 from typing import Any, Literal, TypeVar
@@ -19,21 +18,23 @@ import numpy as np
 
 from deniable.server.estimation import ESTIMATORS
 from deniable.server.estimation.statements import (
-    CONFIDENCE,
     Array,
     Cells,
     Estimator,
     Interval,
+    Reading,
     Statements,
+    halved,
 )
-from deniable.server.store import PublishedSurvey, RoundTally
+from deniable.server.store import RoundTally
 from deniable.shared.survey.document import Survey
 from deniable.shared.survey.kinds.base import Question
 
 MAX_CACHED_ROWS = 200_000  # these take about 20 MB
 ROWS_PER_ENTRY = 10  # overhead of an entry, counted in rows
 MAX_CELLS_PER_BATCH = 2**17  # estimating this number of cells takes about 20 MB
-OPEN_ROUND_FACTOR = 4  # intervals for repeated looks take four times as much memory
+ONE_LOOK = Reading()
+ANY_TIME_FACTOR = 4  # intervals for every look take four times as much memory
 
 T = TypeVar("T")
 
@@ -90,49 +91,47 @@ class EstimateCache:
 
         def make_missing(missing: list[int]) -> Iterator[T]:
             made: dict[int, T] = {}
-            for batch in batches(missing, lambda index: rounds[index].looks, cells):
+            for batch in batches(missing, lambda index: (rounds[index].reading,), cells):
                 made |= zip(batch, make([rounds[index] for index in batch]), strict=True)
             return (made[index] for index in missing)
 
         if not together:
             return self.get([(key, counts.key) for counts in rounds], make_missing, rows)
         digest = blake2b(b"".join(counts.cells.tobytes() for counts in rounds)).digest()
-        about = key, digest, *((counts.reports, counts.looks) for counts in rounds)
+        about = key, digest, *((counts.reports, counts.reading) for counts in rounds)
         every = [*range(len(rounds))]
         return self.get([about], lambda _: [[*make_missing(every)]], lambda m: sum(map(rows, m)))[0]
 
     def statements(
-        self,
-        question: Question,
-        rounds: Sequence[Counts],
-        confidence: float = CONFIDENCE,
-        values: int = 1,
+        self, question: Question, rounds: Sequence[Counts], values: int = 1
     ) -> list[Statements]:
         """Return the estimates and intervals of each round; `values` is passed to the estimator."""
-        return self.per_round(
-            ("statements", confidence, values, question),
-            question.mechanism.cells,
-            rounds,
-            lambda batch: _estimator(question, batch).statements(confidence, values).rounds(),
-            lambda made: len(made.estimate),
-            together=values > 1,
-        )
+
+        def make(batch: Sequence[Counts]) -> Iterator[Statements]:
+            confidence = batch[0].reading.confidence
+            return _estimator(question, batch).statements(confidence, values).rounds()
+
+        key, cells = ("statements", values, question), question.mechanism.cells
+        together = values > 1
+        return self.per_round(key, cells, rounds, make, lambda made: len(made.estimate), together)
 
     def limits(
         self,
         question: Question,
         rounds: Sequence[Counts],
-        confidence: float,
         about: Literal["like", "these"],
     ) -> Interval:
-        """Return the limits for the population or for the respondents, one row per round."""
+        """Return limits for one side of a comparison, one row per round.
+
+        They are for the population or for the respondents, at half of the error probability.
+        """
 
         def make(batch: Sequence[Counts]) -> Iterable[Array]:
-            estimator = _estimator(question, batch)
+            estimator, confidence = _estimator(question, batch), halved(batch[0].reading.confidence)
             limits = estimator.like if about == "like" else estimator.these
             return (pair.copy() for pair in np.stack(limits(confidence), axis=1))
 
-        key, cells = (about, confidence, question), question.mechanism.cells
+        key, cells = (about, question), question.mechanism.cells
         ends = self.per_round(key, cells, rounds, make, lambda made: made.shape[-1] / 5)
         low, high = np.stack(ends, axis=1)
         return low, high
@@ -163,26 +162,25 @@ class Counts:
 
     cells: Cells
     reports: int
-    looks: bool = False  # whether intervals must hold for repeated looks
+    reading: Reading = ONE_LOOK
     enough: bool = True  # whether there are enough reports to show an estimate
 
     @classmethod
     def of(
-        cls, survey: Survey, question: Question, tally: RoundTally | None, looks: bool = False
+        cls,
+        survey: Survey,
+        question: Question,
+        tally: RoundTally | None,
+        reading: Reading = ONE_LOOK,
     ) -> Counts:
         if tally is None:
-            return cls(np.zeros(question.mechanism.cells, np.int64), 0, looks, enough=False)
+            return cls(np.zeros(question.mechanism.cells, np.int64), 0, reading, enough=False)
         reports, cells = tally.of(survey, question)
-        return cls(cells, reports, looks, reports >= survey.minimum_reports)
+        return cls(cells, reports, reading, reports >= survey.minimum_reports)
 
     @cached_property
     def key(self) -> Hashable:
-        return blake2b(self.cells.tobytes(), digest_size=32).digest(), self.reports, self.looks
-
-
-def is_open(published: PublishedSurvey, number: int, now: datetime) -> bool:
-    """Return whether the round still accepts reports."""
-    return not published.closed and now < published.survey.taken_until(number)
+        return blake2b(self.cells.tobytes(), digest_size=32).digest(), self.reports, self.reading
 
 
 def stack(rounds: Sequence[Counts]) -> tuple[Cells, Cells]:
@@ -192,14 +190,15 @@ def stack(rounds: Sequence[Counts]) -> tuple[Cells, Cells]:
 
 
 def batches(
-    indexes: Iterable[int], looks: Callable[[int], bool], cells: int
+    indexes: Iterable[int], readings: Callable[[int], tuple[Reading, ...]], cells: int
 ) -> Iterator[list[int]]:
-    """Split rounds into batches that fit into memory, each all open or all closed."""
-    by_state: dict[bool, list[int]] = {}
+    """Split rounds into batches that fit into memory, each with the same kinds of intervals."""
+    by_readings: dict[tuple[Reading, ...], list[int]] = {}
     for index in indexes:
-        by_state.setdefault(looks(index), []).append(index)
-    for are_open, members in by_state.items():
-        size = max(1, MAX_CELLS_PER_BATCH // (cells * (OPEN_ROUND_FACTOR if are_open else 1)))
+        by_readings.setdefault(readings(index), []).append(index)
+    for kinds, members in by_readings.items():
+        factor = ANY_TIME_FACTOR if any(kind.any_time for kind in kinds) else 1
+        size = max(1, MAX_CELLS_PER_BATCH // (cells * factor))
         yield from (members[first : first + size] for first in range(0, len(members), size))
 
 
@@ -212,4 +211,4 @@ def where_enough(
 
 
 def _estimator(question: Question, batch: Sequence[Counts]) -> Estimator:
-    return ESTIMATORS[question.estimation](question, *stack(batch), batch[0].looks)
+    return ESTIMATORS[question.estimation](question, *stack(batch), batch[0].reading.any_time)

@@ -29,10 +29,15 @@ from deniable.server.results.document import (
     Row,
 )
 from deniable.server.results.round_details import TIMES
-from deniable.server.results.sentences import effect_sentences, empty_labels, shuffle_sentences
+from deniable.server.results.sentences import (
+    effect_sentences,
+    empty_labels,
+    forecast_sentence,
+    shuffle_sentences,
+)
 
 COLUMNS = (
-    "survey", "name", "round", "from", "until", "open", "question", "kind", "label", "estimate",
+    "survey", "name", "round", "from", "until", "state", "question", "kind", "label", "estimate",
     "low", "high", "standard_error", "consistent", "reports", "confidence", "epsilon", "mechanism",
     "leverage", "note", "low_these", "high_these", "low_all", "high_all", "floor",
 )  # fmt: skip
@@ -54,9 +59,8 @@ READING = (
     "Results describe the people who answered. “95 % interval” refers to the population they came",
     "from; “these people” to exactly the respondents, for whom only the privacy noise is random.",
     "Each interval on its own contains the truth in 95 % of cases; for a question with more than",
-    f"{MAX_IN_ORDER} options, all of its 95 % intervals hold jointly. While a round accepts",
-    "reports, they hold for repeated looks. Nothing is clipped, so an estimate may lie outside the",
-    "possible range.",
+    f"{MAX_IN_ORDER} options, all of its 95 % intervals hold jointly. They hold for all that is",
+    "ever shown of a round. Nothing is clipped, so an estimate may lie outside the possible range.",
 )
 
 Cell = str | int | float | None  # None becomes an empty cell
@@ -104,7 +108,7 @@ def _records(results: Results, period: Round, source: Record) -> Iterator[Record
     """Yield records keyed by column. Columns about one question are empty for a pair."""
     common = source | {
         "round": period.round, "from": period.first_day, "until": period.last_day,
-        "open": "yes" if period.open else "no", "confidence": results.confidence,
+        "state": period.state, "confidence": results.confidence,
     }  # fmt: skip
     by_question = {name: common | _facts(name, about) for name, about in results.about.items()}
     for question in results.of(period):
@@ -193,11 +197,16 @@ def comparison_lines(comparison: Comparison) -> Iterator[str]:
 def _round_lines(results: Results, period: Round) -> Iterator[str]:
     first, last = period.first_day, period.last_day
     days = first if first == last else f"{first} to {last}"
-    yield f"Round {period.round}, {days}: {_count(period.reports, 'report')}"
+    yield f"Round {period.round}, {days}, {period.state}: {_count(period.reports, 'report')}"
     if period.warning:
         yield from _wrapped(f"WARNING: {period.warning}.")
     if period.note:
-        yield f"  {period.note}"
+        yield from _wrapped(period.note)
+    for name, made in (period.forecasts or {}).items():
+        about, asked = results.about[name], name
+        if len(period.questions[name]) > 1:
+            asked = f"{name}, {made.label}"
+        yield f"  {asked}: {forecast_sentence(made, STYLES[about.statistic], about.unit)}"
     yield from _wrapped(_verdict(period))
     for sentence in shuffle_sentences(period.shuffled or (), results.epsilon):
         yield from _wrapped(sentence)

@@ -11,6 +11,7 @@ import numpy as np
 
 from deniable.server.estimation import distribution as estimation
 from deniable.server.estimation.crosstab import PairCounts, joint, rates
+from deniable.server.estimation.statements import Reading
 from deniable.server.results.answers import Tallies, too_few
 from deniable.server.results.document import Crossed, Distribution, Point, Quantile, Rates, Row
 from deniable.server.results.estimate_cache import Counts, EstimateCache, stack, where_enough
@@ -34,7 +35,8 @@ def distribution_rounds(
 
     def make(batch: Sequence[Counts]) -> list[Distribution | None]:
         cells = np.array([counts.cells for counts in batch], np.float64)
-        made = estimation.distributions(table, cells, looks=batch[0].looks)
+        confidence, any_time, _ = batch[0].reading
+        made = estimation.distributions(table, cells, confidence, any_time)
         return [_in_units(question, estimated) if estimated else None for estimated in made]
 
     def rows(made: Distribution | None) -> int:
@@ -66,15 +68,19 @@ def _in_units(question: Question, made: estimation.Distribution) -> Distribution
 
 
 def crossed_rounds(
-    cache: EstimateCache, survey: Survey, tallies: Tallies, looks: Sequence[bool]
+    cache: EstimateCache, survey: Survey, tallies: Tallies, readings: Sequence[Reading]
 ) -> list[tuple[Crossed, ...]]:
-    """Return every cross table of the survey in each round; `looks` is true for open rounds."""
-    tables = [_crossed(cache, survey, pair, tallies, looks) for pair in survey.crossed]
+    """Return every cross table of the survey in each round."""
+    tables = [_crossed(cache, survey, pair, tallies, readings) for pair in survey.crossed]
     return [tuple(rounds[index] for rounds in tables) for index in range(len(tallies))]
 
 
 def _crossed(
-    cache: EstimateCache, survey: Survey, pair: Pair, tallies: Tallies, looks: Sequence[bool]
+    cache: EstimateCache,
+    survey: Survey,
+    pair: Pair,
+    tallies: Tallies,
+    readings: Sequence[Reading],
 ) -> list[Crossed]:
     first, second = pair
     labels = [TIMES.join(both) for both in product(first.answer_labels, second.answer_labels)]
@@ -85,18 +91,18 @@ def _crossed(
         cells, reports = stack(batch)
         one, other, both = np.split(cells, np.cumsum(sizes), axis=-1)
         crossed = PairCounts.of(designs, (one, other), both.reshape(-1, *sizes), reports)
-        made, is_open = joint(crossed, looks=batch[0].looks), batch[0].looks
+        made = joint(crossed, batch[0].reading.confidence, batch[0].reading.any_time)
         columns = made.estimate, *made.like, *made.every, made.standard_error, made.consistent
         tables = (
             np.stack(columns, axis=-1),
-            _rate_columns(crossed, first, is_open),
-            _rate_columns(crossed.turned, second, is_open),
+            _rate_columns(crossed, first, batch[0].reading),
+            _rate_columns(crossed.turned, second, batch[0].reading),
         )
         return [tuple(part.copy() for part in parts) for parts in zip(*tables, strict=True)]
 
     rounds = [
-        _pair_counts(survey, pair, tally, is_open)
-        for tally, is_open in zip(tallies, looks, strict=True)
+        _pair_counts(survey, pair, tally, reading)
+        for tally, reading in zip(tallies, readings, strict=True)
     ]
     key, cells = ("crossed", pair), COUNTS_PER_PAIR * math.prod(sizes)
     known = where_enough(
@@ -115,17 +121,17 @@ def _crossed(
         if made
         else Crossed(
             questions=(first.name, second.name),
-            rows=too_few(survey, labels, counts.reports),
+            rows=too_few(survey, labels, counts),
             rates=(),
         )
         for counts, made in zip(rounds, known, strict=True)
     ]
 
 
-def _rate_columns(counts: PairCounts, question: Question, looks: bool) -> np.ndarray[Any, Any]:
+def _rate_columns(counts: PairCounts, question: Question, reading: Reading) -> np.ndarray[Any, Any]:
     """Return the rates of the first question's labels, within each answer to the second."""
     listed = len(question.labels) * counts.other.shape[-1]
-    made = rates(counts, listed, looks=looks)
+    made = rates(counts, listed, reading.confidence, reading.any_time)
     columns = np.stack([made.estimate, *made.like, *made.every], axis=-1)
     by_answer = columns[:, question.first_label :].swapaxes(1, 2)
     return by_answer.reshape(len(columns), listed, columns.shape[-1])
@@ -142,13 +148,13 @@ def _rates(question: Question, within: Question, made: np.ndarray[Any, Any], rep
     return Rates(question=question.name, within=within.name, rows=tuple(rows))
 
 
-def _pair_counts(survey: Survey, pair: Pair, tally: RoundTally | None, looks: bool) -> Counts:
+def _pair_counts(survey: Survey, pair: Pair, tally: RoundTally | None, reading: Reading) -> Counts:
     """Return the cells of each question, and of both together."""
     if tally is None:
-        return Counts(np.zeros(0, np.int64), 0, looks, enough=False)
+        return Counts(np.zeros(0, np.int64), 0, reading, enough=False)
     single = (tally.of(survey, question)[1] for question in pair)
     cells = np.concatenate([*single, tally.crossed(survey, pair).ravel()])
-    return Counts(cells, tally.reports, looks, tally.reports >= survey.minimum_reports)
+    return Counts(cells, tally.reports, reading, tally.reports >= survey.minimum_reports)
 
 
 def _crossed_rows(

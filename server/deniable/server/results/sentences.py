@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from datetime import date
 from decimal import ROUND_CEILING, Context, Decimal
 from typing import Literal
 
 from deniable.server.estimation.frequent_texts import FALSE_DISCOVERY
-from deniable.server.estimation.statements import CONFIDENCE
+from deniable.server.estimation.statements import CONFIDENCE, Reading
 from deniable.server.planning.forecast import direct_equivalent, half_width, people_for
-from deniable.server.results.display import STYLES, Figures, effect_figures
-from deniable.server.results.document import About, ByLabel, Round, Shuffled
+from deniable.server.results.display import STYLES, Figures, Style, decimals, effect_figures
+from deniable.server.results.document import About, ByLabel, Forecast, Round, Shuffled
 from deniable.server.shuffling.accountant import survey_epsilon
+from deniable.server.store import RoundState
 from deniable.shared.sealed_envelope import BATCH
 from deniable.shared.survey.document import Survey
 from deniable.shared.survey.kinds.base import Question
@@ -22,8 +24,8 @@ PEOPLE_DIGITS = 2  # significant digits of an expected number of people
 NOTES = f"""
 Results describe the people who reported, not those who did not.
 
-Each interval on its own contains the truth in {CONFIDENCE:.0%} of cases. While a round accepts
-reports, this holds for repeated looks; afterwards, for one look.
+Each interval on its own contains the truth in {CONFIDENCE:.0%} of cases, counting everything that
+is ever shown of the round.
 
 `low` to `high` refers to the population that the respondents came from; `low_these` to `high_these`
 refers to exactly the respondents, for whom only the privacy noise is random.
@@ -38,11 +40,28 @@ Estimates are unbiased and never clipped; `consistent` is the closest possible v
 
 `leverage` is how many honest answers one forged report can be worth.
 """
+BY_LOOKS = {
+    "any-time": """
+While a round is open or collecting late reports, its intervals hold for repeated looks. When it is
+final, they become narrower once. Each of the two alone has a `confidence` of 97.5 %.
+""",
+    "twice": """
+Results of a round are shown twice: at a first look, and when the round is final. Each of the two
+alone has a `confidence` of 97.5 %. In between, the estimates stay as they were at the first look.
+""",
+    "once": """
+Results of a round are shown once it is final.
+""",
+}
+CLOSED_EARLY = """
+If the survey is closed before a round is final, the number of the round's reports may depend on
+what was seen. Its intervals then hold for repeated looks, and do not become narrower.
+"""
 TEXTS = f"""
 For a text question, the answers that stand out are listed as people wrote them. `floors` gives the
 number of people that a text needs to be found.
 
-Unlike other intervals, those of texts hold for one look, even while a round is open. So does the
+Unlike other intervals, those of texts never hold for repeated looks, but for one. So does the
 probability of listing a text that no one gave.
 
 If no report is forged, that probability is at most {FALSE_DISCOVERY:.0%} per round. The `note` of a
@@ -78,6 +97,11 @@ CROSSED = """
 `cross` gives the share of people who gave two answers, counted from the same reports: it adds no ε.
 """
 
+STATES: dict[RoundState, str] = {
+    "open": "open, then collecting late reports",
+    "collecting": "collecting late reports",
+    "final": "final",
+}
 DELTA = "0.000001"
 MAX_PEOPLE = 1_000_000  # with more people, ε is even smaller
 EPSILON_DIGITS = 3
@@ -229,6 +253,8 @@ def notes(survey: Survey) -> tuple[str, ...]:
     ways = {question.estimation for question in survey.questions}
     texts = (
         NOTES,
+        BY_LOOKS[survey.looks],
+        CLOSED_EARLY,
         TEXTS if "texts" in ways else "",
         VECTORS if "coordinates" in ways else "",
         ONE_OF.format(len(survey.questions)) if survey.asks_one else "",
@@ -238,6 +264,36 @@ def notes(survey: Survey) -> tuple[str, ...]:
     )
     paragraphs = (paragraph for text in texts for paragraph in text.strip().split("\n\n"))
     return tuple(" ".join(paragraph.split()) for paragraph in paragraphs if paragraph)
+
+
+def round_note(
+    survey: Survey,
+    number: int,
+    state: RoundState,
+    reading: Reading,
+    day: Callable[[date], str] = date.isoformat,
+) -> str | None:
+    """Describe when results of a round are shown, or change; None if they are as usual."""
+    first, last = (
+        day(time.date()) for time in (survey.first_look(number), survey.taken_until(number))
+    )
+    if reading.covers == "nothing":
+        planned = f"{first} and {last}" if survey.looks == "twice" else last
+        return f"{STATES[state]}; results are shown on {planned}"
+    if reading.covers == "first look":
+        return f"{STATES[state]}; these are the results of {first}, final ones follow on {last}"
+    if state != "final":
+        return f"{STATES[state]} until {last}; until then its intervals hold for repeated looks"
+    if reading.any_time:
+        return "closed before it was final, so its intervals hold for repeated looks"
+    return None
+
+
+def forecast_sentence(made: Forecast, style: Style, unit: str) -> str:
+    """Return the margin now, and the one to expect without more reports."""
+    places = decimals(style.factor * made.final_margin)
+    now, then = (style.text(margin, places) for margin in (made.margin, made.final_margin))
+    return f"± {now}{style.behind_margin(unit)} now, ± {then} then"
 
 
 # The relay's shuffle

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_left
-from collections.abc import Hashable, Iterable, Iterator, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from functools import cached_property
@@ -14,12 +14,13 @@ import msgspec
 from msgspec import UNSET
 
 from deniable.server.estimation import ESTIMATORS
-from deniable.server.estimation.statements import CONFIDENCE
+from deniable.server.estimation.statements import CONFIDENCE, Reading, reading
 from deniable.server.results.annotations import events
 from deniable.server.results.answers import (
     about,
     changes,
     floors,
+    forecast,
     question_rounds,
     round_fits,
     warning,
@@ -31,14 +32,15 @@ from deniable.server.results.document import (
     Crossed,
     Distribution,
     Fit,
+    Forecast,
     QuestionResult,
     Results,
     Round,
     RoundFacts,
 )
-from deniable.server.results.estimate_cache import Counts, EstimateCache, is_open
+from deniable.server.results.estimate_cache import Counts, EstimateCache
 from deniable.server.results.round_details import crossed_rounds, distribution_rounds
-from deniable.server.results.sentences import notes, shuffled
+from deniable.server.results.sentences import notes, round_note, shuffled
 from deniable.server.store import Annotation, PublishedSurvey, RoundTally, Store
 from deniable.server.store.label_counts import packed_labels
 from deniable.shared.errors import Refused
@@ -53,10 +55,6 @@ ROWS_PER_BATCH = 8_192  # rows of all rounds that are estimated together
 MAX_CACHED_ROUND_ROWS = 256
 ROWS_PER_ROW = 6  # size of a finished row in the cache, relative to an estimate's numbers
 EARLY = timedelta(days=1)  # reports may arrive up to an hour before their round
-STILL_OPEN = (
-    "this round still accepts reports: its intervals hold for repeated looks and narrow when the "
-    "round ends"
-)
 
 
 @dataclass(frozen=True)
@@ -150,6 +148,7 @@ class SurveyEstimates:
         annotations: Sequence[Annotation] = (),
         cache: EstimateCache | None = None,
         max_rows: int | None = None,
+        first_looks: Iterable[RoundTally] = (),
     ) -> None:
         """Index the tallies; `max_rows` limits the rows of each round."""
         self.published, self.survey, self.now = published, published.survey, now
@@ -157,15 +156,18 @@ class SurveyEstimates:
         self.selection = selection or RoundSelection(
             self.survey.first_round, self.survey.last_round
         )
-        self._tallies = {tally.round: tally for tally in tallies}
+        counted = {tally.round: tally for tally in tallies}
+        self._reports = {number: tally.reports for number, tally in counted.items()}
+        self._tallies = shown_tallies(published, counted, first_looks, now)
         self._ascending = sorted(self._tallies)
         self._annotations = annotations
         too_long = max_rows is not None and rows_per_round(self.survey) > max_rows
         self._max_rows = rows_per_question(self.survey, max_rows or 0) if too_long else {}
         begun = self.selection.begun(self.survey, now)
-        shown = {number for number in self._tallies if number in self.selection}
-        self.facts = {number: self._facts(number) for number in sorted(shown.union(begun))}
-        self._newest = dict[int, Round]()
+        shown = {number for number in counted if number in self.selection}
+        self._readings, self._newest = dict[int, Reading](), dict[int, Round]()
+        self.facts = dict[int, RoundFacts]()
+        self.facts |= {number: self._facts(number) for number in sorted(shown.union(begun))}
 
     @cached_property
     def header(self) -> Results:
@@ -242,12 +244,13 @@ class SurveyEstimates:
     def _estimate(self, numbers: Sequence[int]) -> list[Round]:
         survey, cache = self.survey, self._cache
         tallies = [self._tallies.get(number) for number in numbers]
+        readings = [*map(self._reading, numbers)]
         crossed: list[tuple[Crossed, ...]] = [()] * len(numbers)
         if survey.crossed:
-            crossed = crossed_rounds(cache, survey, tallies, [*map(self._is_open, numbers)])
+            crossed = crossed_rounds(cache, survey, tallies, readings)
         by_label: list[tuple[ByLabel, ...]] = [()] * len(numbers)
         if survey.labels:
-            by_label = label_rounds(cache, survey, tallies, [*map(self._is_open, numbers)])
+            by_label = label_rounds(cache, survey, tallies, readings)
         before = changes(cache, survey, self._before(numbers), self._counts)
         answers, curves = [], []
         for question in survey.questions:
@@ -284,6 +287,7 @@ class SurveyEstimates:
             rows_left_out={a.name: a.left_out for a in answers if a.left_out} or UNSET,
             distributions={answer.name: curve for answer, curve in named if curve} or UNSET,
             cross=crossed or UNSET,
+            forecasts=self._forecasts(facts) or UNSET,
             change=change and _within(change, answers),
             shuffled=shuffled(self.survey, facts.reports) or UNSET,
             vectors={answer.name: answer.whole for answer in answers if answer.whole} or UNSET,
@@ -296,31 +300,67 @@ class SurveyEstimates:
         labels = packed_labels(tally.labels) if tally and tally.labels else b""
         content = tally and tally.cells.tobytes() + labels
         counts = tally and (tally.reports, blake2b(content or b"").digest())
-        return number, number is not None and self._is_open(number), counts
+        return number is not None and self._facts(number), counts
 
     def _facts(self, number: int) -> RoundFacts:
-        survey, still_open = self.survey, self._is_open(number)
-        tally = self._tallies.get(number)
+        if number in self.facts:
+            return self.facts[number]
+        survey, read = self.survey, self._reading(number)
+        state = self.published.round_state(number, self.now)
         return RoundFacts(
             round=number,
             first_day=survey.round_starts(number).date().isoformat(),
             last_day=(survey.round_ends(number) - timedelta(days=1)).date().isoformat(),
-            open=still_open,
-            reports=tally.reports if tally else 0,
-            note=STILL_OPEN if still_open else None,
+            state=state,
+            final_on=survey.taken_until(number).date().isoformat(),
+            **read._asdict(),
+            reports=self._reports.get(number, 0),
+            note=round_note(survey, number, state, read),
         )
 
-    def _is_open(self, number: int) -> bool:
-        return is_open(self.published, number, self.now)
+    def _forecasts(self, facts: RoundFacts) -> dict[str, Forecast]:
+        """Return forecasts for a round whose intervals become narrower without more reports."""
+        if facts.state != "collecting" or not facts.any_time:
+            return {}
+        made = {
+            question.name: forecast(self._cache, question, self._counts(question, facts.round))
+            for question in self.survey.questions
+        }
+        return {name: margins for name, margins in made.items() if margins}
+
+    def _reading(self, number: int) -> Reading:
+        if number not in self._readings:
+            closed = self.published.closed
+            self._readings[number] = reading(self.survey, number, self.now, closed)
+        return self._readings[number]
 
     def _counts(self, question: Question, number: int) -> Counts:
         tally = self._tallies.get(number)
-        return Counts.of(self.survey, question, tally, self._is_open(number))
+        return Counts.of(self.survey, question, tally, self._reading(number))
 
     def _before(self, numbers: Sequence[int]) -> dict[int, int]:
         """Map each round with reports to the last earlier round with reports."""
         earlier = {n: bisect_left(self._ascending, n) for n in numbers if n in self._tallies}
         return {number: self._ascending[count - 1] for number, count in earlier.items() if count}
+
+
+def shown_tallies(
+    published: PublishedSurvey,
+    counted: Mapping[int, RoundTally],
+    first_looks: Iterable[RoundTally],
+    now: datetime,
+) -> dict[int, RoundTally]:
+    """Return the counts of those rounds whose results are shown now, as of the look shown."""
+    looks: dict[str, Mapping[int, RoundTally]] = {
+        "all": counted,
+        "first look": {tally.round: tally for tally in first_looks},
+        "nothing": {},
+    }
+    shown = {
+        number: looks[reading(published.survey, number, now, published.closed).covers].get(number)
+        for number in counted
+    }
+    return {number: tally for number, tally in shown.items() if tally}
 
 
 def stored_estimates(
@@ -335,10 +375,13 @@ def stored_estimates(
     sequence = published.sequence
     with store.snapshot() as reader:
         closed = reader.survey_states().get(sequence, published.closed)
-        tallies = reader.tallies(sequence, *selection.stored_range(published.survey))
+        stored = selection.stored_range(published.survey)
+        tallies, looks = reader.tallies(sequence, *stored), list[RoundTally]()
+        if published.survey.looks == "twice":
+            looks = reader.first_looks(sequence, *stored)
         annotations = reader.annotations(sequence)
     published = replace(published, closed=closed)
-    return SurveyEstimates(published, tallies, now, selection, annotations, cache, max_rows)
+    return SurveyEstimates(published, tallies, now, selection, annotations, cache, max_rows, looks)
 
 
 def survey_results(

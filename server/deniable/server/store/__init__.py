@@ -26,6 +26,7 @@ from deniable.server.store.records import (
     PublicPage,
     PublishedSurvey,
     Purged,
+    RoundState,
     RoundTally,
     State,
     SurveyRow,
@@ -48,10 +49,10 @@ STORES: dict[type, str] = {  # import paths of the store classes, by type of pla
 __all__ = [
     "COMMAND", "FILE", "NO_LABELS", "NO_SURVEY", "OTHER", "STORES", "Annotation", "AuditEntry",
     "Cells", "Damaged", "Database", "Event", "Kept", "LabelCounts", "LabelValue", "Place",
-    "PublicPage", "PublishedSurvey", "Purged", "RegisterEntry", "RoundTally", "SqliteStore",
-    "State", "Store", "StoreLost", "SurveyRow", "Token", "Transaction", "Unsettled", "Upload",
-    "UploadKey", "create_folder", "create_store", "first_fault", "is_begun", "named_surveys",
-    "next_entry", "open_store",
+    "PublicPage", "PublishedSurvey", "Purged", "RegisterEntry", "RoundState", "RoundTally",
+    "SqliteStore", "State", "Store", "StoreLost", "SurveyRow", "Token", "Transaction", "Unsettled",
+    "Upload", "UploadKey", "create_folder", "create_store", "first_fault", "is_begun",
+    "named_surveys", "next_entry", "open_store",
 ]  # fmt: skip
 
 

@@ -71,8 +71,8 @@ class StoreReader(Protocol):
     def surveys(self, after: int = 0) -> list[SurveyRow]:
         """Return the surveys published after this sequence, in the order of publication."""
 
-    def survey_states(self) -> Mapping[int, bool]:
-        """Return whether each survey is closed, by its sequence."""
+    def survey_states(self) -> Mapping[int, date | None]:
+        """Return the day on which each survey was closed, or None, by its sequence."""
 
     def register(self, after: int = 0, most: int | None = None) -> list[RegisterEntry]:
         """Return at most `most` of the register's entries after this number, in order."""
@@ -87,6 +87,11 @@ class StoreReader(Protocol):
         self, sequence: int, first: int | None = None, last: int | None = None
     ) -> list[RoundTally]:
         """Return the counts of those rounds from `first` to `last` that have reports."""
+
+    def first_looks(
+        self, sequence: int, first: int | None = None, last: int | None = None
+    ) -> list[RoundTally]:
+        """Return the counts of those rounds that had reports at their first look."""
 
     def report_totals(self) -> Mapping[int, int]:
         """Return the number of counted reports by survey sequence, for surveys that have any."""
@@ -149,7 +154,7 @@ class Store(StoreReader, AbstractContextManager["Store"], Protocol):
     def publish(self, document: bytes, signature: str, key: str, by: str = COMMAND) -> str:
         """Store a verified survey, and return its id. Publishing it again changes nothing."""
 
-    def close_survey(self, sequence: int, by: str = COMMAND) -> None: ...
+    def close_survey(self, sequence: int, day: date, by: str = COMMAND) -> None: ...
 
     def delete_survey(self, sequence: int) -> None:
         """Delete a survey and all its data permanently, except its entries in the register."""
@@ -176,6 +181,12 @@ class Store(StoreReader, AbstractContextManager["Store"], Protocol):
 
     def envelopes(self, sequence: int, number: int) -> Iterator[Kept]:
         """Yield the envelopes of a sealed or ended round, in an order that reveals nothing."""
+
+    def keep_first_look(self, sequence: int, number: int) -> bool:
+        """Copy the counts of a round for its first look, unless they have been copied before.
+
+        Return False if a tally is damaged; call it again once it is repaired.
+        """
 
     def seal(self, sequence: int, rounds: Sequence[int]) -> None:
         """Accept no more reports in these rounds, so that their envelopes may be deleted."""

@@ -11,7 +11,7 @@ import hashlib
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field
-from datetime import date, datetime
+from datetime import date, datetime, timedelta
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol, TypeAlias
 
 from deniable.server.store.label_counts import (
@@ -33,7 +33,8 @@ if TYPE_CHECKING:
     from deniable.shared.survey.kinds.base import Question
 
 Cells: TypeAlias = "npt.NDArray[np.int64]"
-State = Literal["waiting", "open", "closed"]
+RoundState = Literal["open", "collecting", "final"]
+State = Literal["waiting", "open", "collecting", "final"]
 ID_DIGITS = 12  # of a survey, key or token, where its full id would be too long
 UploadKey = tuple[int, int, bytes]
 
@@ -47,27 +48,36 @@ class SurveyRow:
     document: bytes
     signature: str
     key: str
-    closed: bool
+    closed: date | None  # the day on which the operator closed it, in UTC
     label_key: bytes = field(default=b"", repr=False)  # ranks the values of labels (label_counts)
 
     @property
     def state(self) -> Literal["open", "closed"]:
-        """Return "closed" only if the operator closed the survey; one that has ended is "open"."""
+        """Return "closed" only if the operator closed the survey, as clients are told."""
         return "closed" if self.closed else "open"
 
-    def state_between(self, opens: date, closes: date, calendar: Period, now: datetime) -> State:
+    def state_between(
+        self, opens: date, closes: date, grace_days: int, calendar: Period, now: datetime
+    ) -> State:
         """Return the state of a survey with these first and last days."""
-        if self.closed or now >= calendar.ends(calendar.round_of(closes), closes):
-            return "closed"
-        return "open" if now >= calendar.starts(calendar.round_of(opens), opens) else "waiting"
+        ends = calendar.ends(calendar.round_of(closes), closes)
+        if not self.closed and now < calendar.starts(calendar.round_of(opens), opens):
+            return "waiting"
+        return self.state_after(ends, ends + timedelta(days=grace_days), now)
 
-    def header(self) -> Mapping[str, str]:
+    def state_after(self, ends: datetime, taken_until: datetime, now: datetime) -> RoundState:
+        """Return the state of a round that ends, and accepts late reports, until these times."""
+        if self.closed or now >= taken_until:
+            return "final"
+        return "collecting" if now >= ends else "open"
+
+    def header(self) -> Mapping[str, Any]:  # Any: the values of `survey` in a document
         """Return the document's name, days and period, without parsing its questions.
 
         The document was parsed strictly when it was published; only its hash is checked here.
         """
         self._check_id("; `deniable doctor` gives details")
-        header: Mapping[str, str] = json.loads(self.document)["survey"]
+        header: Mapping[str, Any] = json.loads(self.document)["survey"]
         return header
 
     def check_signed(self) -> None:
@@ -103,7 +113,12 @@ class PublishedSurvey(SurveyRow):
 
     def state_at(self, now: datetime) -> State:
         survey = self.survey
-        return self.state_between(survey.opens, survey.closes, survey.calendar, now)
+        days = survey.opens, survey.closes, survey.grace_days
+        return self.state_between(*days, survey.calendar, now)
+
+    def round_state(self, number: int, now: datetime) -> RoundState:
+        survey = self.survey
+        return self.state_after(survey.round_ends(number), survey.taken_until(number), now)
 
 
 class Annotation(NamedTuple):

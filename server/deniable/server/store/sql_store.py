@@ -37,9 +37,11 @@ from deniable.server.store.records import (
     Upload,
     UploadKey,
     checked_tally,
+    is_whole,
     read_tally,
     row_of,
     seal_rounds,
+    tally_row,
 )
 from deniable.server.store.register_chain import Event, RegisterEntry, next_entry
 from deniable.shared.errors import Refused, StoreUnusable
@@ -55,7 +57,7 @@ CREATE TABLE surveys (
     document {bytes} NOT NULL,      -- the exact published bytes
     signature TEXT NOT NULL,        -- Ed25519 over the document, in hex
     key TEXT NOT NULL,              -- the public key that signed it, in hex
-    closed BOOLEAN NOT NULL,        -- whether the operator has closed it
+    closed TEXT,                    -- the day on which the operator closed it, such as 2026-12-01
     label_key {bytes} NOT NULL      -- secret that ranks the values of labels, as in label_counts
 );
 CREATE TABLE keys (
@@ -80,6 +82,17 @@ CREATE TABLE tallies (
     cells {bytes} NOT NULL,         -- the counts, int64 little-endian, in the order of RoundTally
     labels {bytes} NOT NULL,        -- the counts by label value, as in label_counts
     digest {bytes} NOT NULL,        -- of the other columns, to detect damage
+    PRIMARY KEY (survey, round, node)
+);
+CREATE TABLE first_looks (          -- copies of tallies, made once, for surveys with two looks
+    survey INTEGER NOT NULL REFERENCES surveys (sequence),  -- each column as in `tallies`
+    round BIGINT NOT NULL,          -- a round without reports has one row, of no reports
+    node TEXT NOT NULL,
+    reports BIGINT NOT NULL,
+    sealed BOOLEAN NOT NULL,
+    cells {bytes} NOT NULL,
+    labels {bytes} NOT NULL,
+    digest {bytes} NOT NULL,
     PRIMARY KEY (survey, round, node)
 );
 CREATE TABLE counters (
@@ -229,9 +242,9 @@ class SqlReader(ABC):
         query = f"SELECT {SURVEY} FROM surveys WHERE sequence > ? ORDER BY sequence"
         return [survey_row(row) for row in self._rows(query, after)]
 
-    def survey_states(self) -> Mapping[int, bool]:
+    def survey_states(self) -> Mapping[int, date | None]:
         rows = self._rows("SELECT sequence, closed FROM surveys")
-        return {sequence: bool(closed) for sequence, closed in rows}
+        return {sequence: _day(closed) for sequence, closed in rows}
 
     def register(self, after: int = 0, most: int | None = None) -> list[RegisterEntry]:
         query = f"SELECT {ENTRY} FROM register WHERE number > ? ORDER BY number"
@@ -247,16 +260,34 @@ class SqlReader(ABC):
     def tallies(
         self, sequence: int, first: int | None = None, last: int | None = None
     ) -> list[RoundTally]:
+        return self._sums("tallies", checked_tally, sequence, first, last)
+
+    def first_looks(
+        self, sequence: int, first: int | None = None, last: int | None = None
+    ) -> list[RoundTally]:
+        return self._sums("first_looks", read_tally, sequence, first, last)
+
+    def _sums(
+        self,
+        table: str,
+        read: Callable[[TallyRow], RoundTally | None],
+        sequence: int,
+        first: int | None,
+        last: int | None,
+    ) -> list[RoundTally]:
+        """Return the sums over nodes of those rounds whose rows can all be read."""
         query = (
-            f"SELECT {ROW} FROM tallies WHERE survey = ? AND round BETWEEN ? AND ? ORDER BY round"
+            f"SELECT {ROW} FROM {table} WHERE survey = ? AND round BETWEEN ? AND ? ORDER BY round"
         )
         numbers = first or 0, MAX_ROUND if last is None else last
-        rounds: dict[int, RoundTally] = {}
-        for row in self._rows(query, sequence, *numbers, reports=True):
-            tally = checked_tally(TallyRow(*row))
-            before = rounds.get(tally.round)
-            rounds[tally.round] = tally if before is None else before + tally
-        return list(rounds.values())
+        rows = map(TallyRow._make, self._rows(query, sequence, *numbers, reports=True))
+        sums = list[RoundTally]()
+        for _, members in groupby(rows, key=lambda row: row.round):
+            parts = [*map(read, members)]
+            intact = [tally for tally in parts if tally and tally.cells.size]
+            if len(intact) == len(parts):
+                sums.append(sum(intact[1:], intact[0]))
+        return sums
 
     def report_totals(self) -> Mapping[int, int]:
         totals = Counter[int]()
@@ -303,8 +334,7 @@ class SqlReader(ABC):
 
     def latest_day(self) -> date | None:
         with self._reading() as connection:
-            day = noted(connection, DAY)
-        return None if day is None else date.fromisoformat(day)
+            return _day(noted(connection, DAY))
 
 
 class SqlSnapshot(SqlReader):
@@ -351,23 +381,23 @@ class SqlStore(SqlReader):
             "VALUES (?, ?, ?, ?, ?, ?) "
             "ON CONFLICT DO NOTHING RETURNING id"
         )
-        row = (identifier, document, signature, key, False, os.urandom(KEY_BYTES))
+        row = (identifier, document, signature, key, None, os.urandom(KEY_BYTES))
         with self._writing("publish a survey") as connection:
             self._lock(connection, "surveys")
             if connection.execute(statement, row).fetchall():
                 self._add_entry(connection, "published", identifier, key, by)
         return identifier
 
-    def close_survey(self, sequence: int, by: str = COMMAND) -> None:
-        statement = "UPDATE surveys SET closed = ? WHERE sequence = ? AND NOT closed"
+    def close_survey(self, sequence: int, day: date, by: str = COMMAND) -> None:
+        statement = "UPDATE surveys SET closed = ? WHERE sequence = ? AND closed IS NULL"
         with self._writing("close a survey") as connection:
-            rows = connection.execute(f"{statement} RETURNING id, key", (True, sequence))
+            rows = connection.execute(f"{statement} RETURNING id, key", (day.isoformat(), sequence))
             for identifier, key in rows.fetchall():
                 self._add_entry(connection, "closed", identifier, key, by)
 
     def _delete_survey(self, connection: Connection, sequence: int) -> None:
         """Delete a survey's rows except register entries; the caller has deleted its envelopes."""
-        for table in ("tallies", "counters", "annotations", "alerts"):
+        for table in ("tallies", "first_looks", "counters", "annotations", "alerts"):
             connection.execute(f"DELETE FROM {table} WHERE survey = ?", (sequence,))
         statement = "DELETE FROM surveys WHERE sequence = ? RETURNING id, key"
         for identifier, key in connection.execute(statement, (sequence,)).fetchall():
@@ -402,6 +432,20 @@ class SqlStore(SqlReader):
             connection.execute("DELETE FROM keys WHERE key = ?", (key,))
             if connection.execute(statement, (key,)).rowcount > 0:
                 _record(connection, COMMAND, "retired a key", key[:ID_DIGITS])
+
+    def keep_first_look(self, sequence: int, number: int) -> bool:
+        key = sequence, number
+        with self._writing("store the first look at a round") as connection:
+            self._lock(connection, "first_looks")
+            kept = "SELECT 1 FROM first_looks WHERE survey = ? AND round = ? LIMIT 1"
+            if connection.execute(kept, key).fetchone() is not None:
+                return True
+            rows = [TallyRow(*row) for row in connection.execute(OF_ROUND, key).fetchall()]
+            statement = f"INSERT INTO first_looks ({ROW}) VALUES (?, ?, ?, ?, ?, ?, ?, ?)"
+            if are_whole := all(map(is_whole, rows)):
+                for row in rows or [tally_row(*key, "", 0, True, b"", b"")]:
+                    connection.execute(statement, row)
+        return are_whole
 
     def seal(self, sequence: int, rounds: Sequence[int]) -> None:
         with self._writing("seal rounds") as connection:
@@ -521,7 +565,7 @@ def check_schema(place: str, version: str | None, ours: int) -> None:
 def survey_row(row: Sequence[Any]) -> SurveyRow:  # Any: columns of many types
     """Convert the columns of SURVEY to a record."""
     sequence, identifier, document, signature, key, closed, label_key = row
-    return SurveyRow(sequence, identifier, document, signature, key, bool(closed), bytes(label_key))
+    return SurveyRow(sequence, identifier, document, signature, key, _day(closed), bytes(label_key))
 
 
 def noted(connection: Connection, key: str) -> str | None:
@@ -553,6 +597,10 @@ def _token(digest: str, role: str, created: int, expires: int, name: str, used: 
 def _token_hash(token: str) -> str:
     """Return a plain hash, which suffices because tokens are 256 random bits."""
     return hashlib.sha256(token.encode()).hexdigest()
+
+
+def _day(text: str | None) -> date | None:
+    return None if text is None else date.fromisoformat(text)
 
 
 def _moment(seconds: int) -> datetime:

@@ -13,6 +13,7 @@ import threading
 from bisect import bisect_left
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from datetime import date
 from typing import Literal
 
 from msgspec import Struct, to_builtins
@@ -47,7 +48,7 @@ class _Contents:
     by_id: Mapping[str, PublishedSurvey] = field(default_factory=dict)  # in order of publication
     by_name: Mapping[str, Sequence[PublishedSurvey]] = field(default_factory=dict)
     ids: Sequence[str] = ()  # sorted
-    entries: Mapping[tuple[str, bool], str] = field(default_factory=dict)  # key: id and `closed`
+    entries: Mapping[tuple[str, date | None], str] = field(default_factory=dict)  # id and `closed`
     damaged: Mapping[int, tuple[str, str]] = field(default_factory=dict)  # (id, fault) by sequence
 
     def beginning_with(self, text: str) -> Sequence[PublishedSurvey]:
@@ -158,7 +159,7 @@ class Catalogue:
         verify(document, signature, key, enrolled)
         if self.get(survey_id(document)) is None:
             check_size(document)
-            row = SurveyRow(0, survey_id(document), document, signature, key, closed=False)
+            row = SurveyRow(0, survey_id(document), document, signature, key, closed=None)
             check_room(entry_text(row), self._listed())
         identifier = self._store.publish(document, signature, key, by)
         self.refresh({identifier: survey})
@@ -172,7 +173,7 @@ class Catalogue:
 
     def close(self, published: PublishedSurvey, by: str = COMMAND) -> PublishedSurvey:
         """Close a survey permanently, so that its reports are refused from now on."""
-        self._store.close_survey(published.sequence, by)
+        self._store.close_survey(published.sequence, self._clock.now().date(), by)
         self.refresh()
         return self._contents.by_id[published.id]
 
@@ -223,9 +224,10 @@ class Catalogue:
                 damaged[row.sequence] = row.id, str(error)
         closed = self._store.survey_states()
         surveys = [
-            published if published.closed == now_closed else replace(published, closed=now_closed)
+            published if published.closed == day else replace(published, closed=day)
             for published in read
-            if (now_closed := closed.get(published.sequence)) is not None
+            if published.sequence in closed
+            for day in [closed[published.sequence]]
         ]
         by_name: dict[str, list[PublishedSurvey]] = {}
         for published in surveys:

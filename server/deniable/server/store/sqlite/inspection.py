@@ -94,7 +94,12 @@ def check_rows(driver: sqlite3.Connection) -> int:
     """Return the number of counted reports; raise Damaged if any row is not what was written."""
     for survey in driver.execute(f"SELECT {SURVEY} FROM surveys"):
         survey_row(survey).check_signed()
-    rows = map(TallyRow._make, driver.execute(f"SELECT {ROW} FROM tallies"))
+    copies, rows = (
+        map(TallyRow._make, driver.execute(f"SELECT {ROW} FROM {table}"))
+        for table in ("first_looks", "tallies")
+    )
+    for row in copies:
+        checked_tally(row)
     reports = sum(checked_tally(row).reports for row in rows)
     for row in driver.execute("SELECT * FROM envelopes"):
         if row[-1] in (0, 1):  # a bucket, or the first part of a large envelope

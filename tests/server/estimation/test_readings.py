@@ -1,0 +1,241 @@
+"""Readings: coverage of everything that is ever shown of a round, summed exactly, and its width.
+
+A `path` follows a round report by report. `alive` holds the probability of each count as long as no
+interval that was shown has missed the truth. Counts that are rarer than RARE together are dropped,
+and count as missed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import UTC, date, datetime, timedelta
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+from scipy import stats
+
+from deniable.server.estimation import share_limits
+from deniable.server.estimation.shares import clopper_pearson
+from deniable.server.estimation.statements import CONFIDENCE, Reading, halved, reading
+from deniable.shared.privacy.epsilon import ONE, Epsilon
+from deniable.shared.privacy.mechanisms import RandomizedResponse
+from deniable.shared.survey.document import Survey
+from tests.server.surveys import survey
+from tests.survey_texts import bit
+
+Array = npt.NDArray[np.float64]
+Counts = npt.NDArray[np.int64]
+Interval = tuple[Array, Array]
+Stops = Callable[[int, Counts], npt.NDArray[np.bool_]]
+
+RARE = 1e-13
+EPSILONS = ("0.25", "1", "2", "8")
+SHARES = (0.0, 0.04, 0.3, 0.5)
+BEGINS, ENDS, OVER = (datetime(2026, 12, day, 12, tzinfo=UTC) for day in (5, 15, 31))
+ROUND = 20790  # the day 2026-12-03
+
+
+def daily(looks: str) -> Survey:
+    """Return a survey whose round ROUND ends on 4 December and whose grace ends on the 18th."""
+    return survey(bit(), round="day", opens=date(2026, 12, 1), looks=looks)
+
+
+def rate_of(epsilon: str, share: float) -> float:
+    design = RandomizedResponse(Epsilon(epsilon))
+    return (share * design.keep + (1 - share) * design.lie) / ONE
+
+
+def interval(read: Reading, counts: Counts, reports: int) -> Interval:
+    """Return the population's limits for the rate of support, as the results of a bit have them."""
+    limits = share_limits.anytime_rates if read.any_time else clopper_pearson
+    return limits(counts, np.full(len(counts), reports), read.confidence)
+
+
+def holds(read: Reading, counts: Counts, reports: int, rate: float) -> npt.NDArray[np.bool_]:
+    low, high = interval(read, counts, reports)
+    return (low <= rate) & (rate <= high)
+
+
+def at(looks: str, now: datetime, closed: date | None = None) -> Reading:
+    return reading(daily(looks), ROUND, now, closed)
+
+
+# When a round is read, and how
+
+
+def test_a_round_is_read_as_its_document_says() -> None:
+    first, final = datetime(2026, 12, 5, tzinfo=UTC), datetime(2026, 12, 18, tzinfo=UTC)
+    before = timedelta(seconds=1)
+    kinds = {
+        looks: [at(looks, now) for now in (first - before, first, final - before, final)]
+        for looks in ("any-time", "twice", "once")
+    }
+    watched, half = Reading(0.975, any_time=True), Reading(0.975)
+    nothing, snapshot = half._replace(covers="nothing"), half._replace(covers="first look")
+    assert kinds == {
+        "any-time": [watched, watched, watched, half],
+        "twice": [nothing, snapshot, snapshot, half],
+        "once": [*[Reading(covers="nothing")] * 3, Reading()],
+    }
+    assert Reading().confidence == CONFIDENCE == 0.95
+
+
+def test_the_first_look_is_in_the_middle_of_the_grace_if_reports_arrive_after_the_round() -> None:
+    asked = survey(bit(over="any"), looks="twice", grace_days=9)
+    assert asked.first_look(683) == datetime(2027, 1, 5, 12, tzinfo=UTC)
+    asked = survey(bit(), looks="twice", grace_days=9)
+    assert asked.first_look(683) == datetime(2027, 1, 2, tzinfo=UTC)
+
+
+@pytest.mark.parametrize(
+    ("looks", "confidence"), [("any-time", 0.975), ("twice", 0.975), ("once", 0.95)]
+)
+def test_a_round_that_closing_ended_keeps_intervals_for_every_look(
+    looks: str, confidence: float
+) -> None:
+    wide = Reading(confidence, any_time=True)
+    for closed in (date(2026, 12, 3), date(2026, 12, 17)):
+        assert {at(looks, now, closed) for now in (ENDS + timedelta(days=3), OVER)} == {wide}
+    assert at(looks, OVER, date(2026, 12, 18)) == Reading(confidence), "it was final before"
+
+
+# Coverage
+
+
+def missed(
+    rate: float,
+    people: int,
+    shown: Callable[[int], list[Reading]],
+    stops: Stops = lambda _, counts: counts < 0,
+    finally_: Reading | None = None,
+) -> float:
+    """Return the probability that any interval that is ever shown of a round misses its truth.
+
+    After each report, the intervals of `shown` are seen, and where `stops` holds, somebody closes
+    the survey: then only that of `finally_` follows, which any later page shows.
+    """
+    alive, first, kept = np.ones(1), 0, 0.0
+    for number in range(1, people + 1):
+        alive = np.append(alive, 0) * (1 - rate) + np.append(0, alive) * rate
+        likely = np.flatnonzero(alive > RARE / people)
+        first, alive = first + int(likely[0]), alive[likely[0] : likely[-1] + 1]
+        counts = first + np.arange(len(alive))
+        for read in shown(number):
+            alive = np.where(holds(read, counts, number, rate), alive, 0)
+        stopped = stops(number, counts)
+        if stopped.any():
+            assert finally_ is not None
+            ended = np.where(stopped & holds(finally_, counts, number, rate), alive, 0)
+            kept, alive = kept + float(ended.sum()), np.where(stopped, 0, alive)
+    return 1 - kept - float(alive.sum())
+
+
+def every_look_and_final(people: int, final: Reading) -> Callable[[int], list[Reading]]:
+    watched = at("any-time", ENDS)
+    return lambda number: [watched, final] if number == people else [watched]
+
+
+@pytest.mark.parametrize("epsilon", EPSILONS)
+@pytest.mark.parametrize("share", SHARES)
+def test_every_look_and_the_final_one_cover_jointly(epsilon: str, share: float) -> None:
+    final = at("any-time", OVER)
+    for people in (50, 400):
+        rate = rate_of(epsilon, share)
+        assert missed(rate, people, every_look_and_final(people, final)) <= 1 - CONFIDENCE
+
+
+def likely(people: int, rate: float) -> Counts:
+    """Return the counts within 12 standard deviations; all others have probability below RARE."""
+    middle, reach = people * rate, 12 * np.sqrt(people * rate * (1 - rate)) + 40
+    return np.arange(max(0, int(middle - reach)), min(people, int(middle + reach)) + 1)
+
+
+def looks_miss(rate: float, first: int, people: int, one: Reading, final: Reading) -> float:
+    """Return the probability that the first look or the final one misses, from binomials."""
+    before, counts = likely(first, rate), likely(people, rate)
+    seen = stats.binom.pmf(before, first, rate) * holds(one, before, first, rate)
+    good = np.flatnonzero(holds(final, counts, people, rate))
+    lowest, highest = int(counts[good[0]]), int(counts[good[-1]])
+    assert len(good) == highest - lowest + 1, "they are adjacent"
+    later = stats.binom.cdf(highest - before, people - first, rate)
+    later = later - stats.binom.cdf(lowest - 1 - before, people - first, rate)
+    return 1 - float(seen @ later)
+
+
+@pytest.mark.parametrize("epsilon", EPSILONS)
+@pytest.mark.parametrize("share", SHARES)
+def test_both_of_two_looks_cover_jointly(epsilon: str, share: float) -> None:
+    one, final = at("twice", ENDS), at("twice", OVER)
+    for people in (50, 1_000, 30_000, 1_000_000):
+        for part in (0.1, 0.5, 0.9, 1.0):
+            first = max(1, round(part * people))
+            assert looks_miss(rate_of(epsilon, share), first, people, one, final) <= 0.05
+
+
+def surprising(rate: float, every: int) -> Stops:
+    """Return the worst rule for narrow intervals: close once the running one misses the truth."""
+
+    def stops(number: int, counts: Counts) -> npt.NDArray[np.bool_]:
+        return (counts < 0) | (number % every == 0) & ~holds(Reading(), counts, number, rate)
+
+    return stops
+
+
+@pytest.mark.parametrize("looks", ["any-time", "twice"])
+@pytest.mark.parametrize("epsilon", EPSILONS)
+def test_closing_because_of_what_was_seen_covers(looks: str, epsilon: str) -> None:
+    """The worst case for any rule: everyone sees the running counts, even where pages hide them."""
+    closed, rate = at(looks, OVER, date(2026, 12, 4)), rate_of(epsilon, 0.5)
+
+    def shown(number: int) -> list[Reading]:
+        if looks == "any-time":
+            return [at("any-time", ENDS)]
+        return [at("twice", ENDS)] if number == 190 else []
+
+    assert missed(rate, 400, shown, surprising(rate, 20), closed) <= 1 - CONFIDENCE
+
+
+def test_intervals_that_spend_their_error_twice_are_caught() -> None:
+    """Twins: two parts that each have the whole error probability."""
+    watched, final = Reading(any_time=True), Reading()
+    both = missed(0.5, 1_000, lambda number: [watched, *[final] * (number == 1_000)])
+    assert both > 1 - CONFIDENCE
+    assert looks_miss(0.5, 500, 1_000, final, final) > 1 - CONFIDENCE
+
+
+def test_a_narrow_interval_after_an_early_closing_is_caught() -> None:
+    """Twin at ε 1 and a share of 4 %, where somebody looks every 200 reports."""
+    rate = rate_of("1", 0.04)
+    assert missed(rate, 4_000, lambda _: [], surprising(rate, 200), Reading()) > 0.2
+    assert missed(rate, 400, lambda _: [], surprising(rate, 20), at("twice", OVER)) > 0.05
+    kept = at("any-time", OVER, date(2026, 12, 4))
+    assert missed(rate, 4_000, lambda _: [], surprising(rate, 200), kept) <= 1 - CONFIDENCE
+
+
+# Width
+
+
+@pytest.mark.parametrize("epsilon", EPSILONS)
+@pytest.mark.parametrize("people", [50, 1_000, 30_000, 1_000_000])
+def test_two_looks_are_at_most_1_15_times_as_wide_as_one(epsilon: str, people: int) -> None:
+    for share in SHARES:
+        count = round(people * rate_of(epsilon, share))
+        if count == 0:
+            continue
+        low, high = interval(at("twice", OVER), np.array([count]), people)
+        lowest = stats.beta.ppf(0.025, count, people - count + 1)
+        highest = stats.beta.ppf(0.975, count + 1, people - count)
+        assert float(high[0] - low[0]) <= 1.15 * (highest - lowest)
+
+
+def test_the_limit_of_a_count_of_zero_is_at_most_1_19_times_as_high() -> None:
+    """With no support, the limits are those of an exponential: log(2 / .025) / log(2 / .05)."""
+    for people in (50, 1_000, 1_000_000):
+        _, high = interval(at("twice", OVER), np.array([0]), people)
+        assert float(high[0]) <= 1.19 * (1 - 0.025 ** (1 / people))
+
+
+def test_half_of_the_error_probability_is_left_for_each_part() -> None:
+    assert halved(CONFIDENCE) == 0.975
+    assert 2 * (1 - at("twice", ENDS).confidence) == pytest.approx(1 - CONFIDENCE)
