@@ -25,10 +25,12 @@ from tests.eventually import eventually
 from tests.server.surveys import BIT, DECEMBER, published, survey
 from tests.server.world import Hands, World, world
 
-PEOPLE = 4_000
+PEOPLE = 40_000
 GRACE = {"grace_days": 10, "minimum_reports": 1}
 RANDOM = re.compile(r'name="form_token" value="[^"]*"|urn:uuid:[0-9a-f-]*')
-QUESTIONS = BIT + texts.choice(("a", "b")) + texts.number(mechanism="local-laplace", grid=8)
+QUESTIONS = (
+    BIT + texts.choice(("a", "b")) + texts.number(mechanism="local-laplace", grid=8, epsilon="4")
+)
 MORE = {"cross": [["crashed", "browser"]], "grace_days": 10, "minimum_reports": 100}
 ROUND_ENDS = datetime(2027, 1, 1, tzinfo=UTC)
 FIRST, FINAL = ROUND_ENDS + timedelta(days=1), ROUND_ENDS + timedelta(days=10)
@@ -216,6 +218,45 @@ def test_looks_are_due_from_the_first_moment_until_the_final_one(tmp_path: Path)
         assert not [*rounds_to_look_at(here.catalogue, clock.now())]
 
 
+def widths(document: Results) -> dict[str, float]:
+    """Return the width of each kind of interval in the first round and the change after it."""
+    before, after = document.rounds[:2]
+    made = dict[str, float]()
+    for name, (first, *_) in before.questions.items():
+        low, high, low_these, high_these = ends(first)
+        made |= {name: high - low, f"{name}, these": high_these - low_these}
+    (cross,), (label, *_) = before.cross or (), before.labels or ()
+    rows = {
+        "joint": before.questions["browser"][0],
+        "cross": cross.rows[0],
+        "label": label.questions["browser"][0],
+    }
+    for name, row in rows.items():
+        assert row.low_all is not None
+        assert row.high_all is not None
+        made[name] = row.high_all - row.low_all
+    assert after.change
+    for name, (difference, *_) in after.change.questions.items():
+        made[f"{name} change"] = difference.high - difference.low
+        made[f"{name} change, these"] = difference.high_these - difference.low_these
+    point = (before.distributions or {})["minutes"].points[2]
+    return made | {"share": point.high - point.low, "below": point.below_high - point.below_low}
+
+
+def test_each_interval_of_a_final_round_has_the_confidence_of_its_reading(here: World) -> None:
+    """With two looks, each kind is wider than with one, by about the ratio of the quantiles."""
+    made = {}
+    here.clock.pass_(days=60)
+    for looks in ("twice", "once"):
+        asked = publish(here, looks, name=looks)
+        for number, yes in ((DECEMBER, 1_000), (DECEMBER + 1, 1_200)):
+            add(here.store, asked, yes, number)
+        made[looks] = widths(results(here, asked))
+    assert len(made["twice"]) == 17
+    for kind, width in made["twice"].items():
+        assert 1.02 < width / made["once"][kind] < 1.2, kind
+
+
 # Closing
 
 
@@ -298,7 +339,7 @@ def test_a_page_forecasts_the_final_margin_while_late_reports_arrive(here: World
     client = here.client
     client.set_cookie(COOKIE, here.session(here.token("analyst")))
     page = client.get(f"/surveys/{asked.id}?round={DECEMBER}").text
-    now, then = (f"{100 * margin:.1f}" for margin in (made.margin, made.final_margin))
+    now, then = (f"{100 * margin:.2f}" for margin in (made.margin, made.final_margin))
     assert f"Collecting late reports until 11 January: ± {now} points now, ± {then} then." in page
 
 
