@@ -8,6 +8,7 @@ and count as missed.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
 
 import numpy as np
@@ -15,12 +16,13 @@ import numpy.typing as npt
 import pytest
 from scipy import stats
 
-from deniable.server.estimation import share_limits
+from deniable.server.estimation import ESTIMATORS
 from deniable.server.estimation.shares import clopper_pearson
 from deniable.server.estimation.statements import CONFIDENCE, Reading, halved, reading
 from deniable.shared.privacy.epsilon import ONE, Epsilon
 from deniable.shared.privacy.mechanisms import RandomizedResponse
 from deniable.shared.survey.document import Survey
+from deniable.shared.survey.kinds.base import Question
 from tests.server.surveys import survey
 from tests.survey_texts import bit
 
@@ -32,7 +34,8 @@ Stops = Callable[[int, Counts], npt.NDArray[np.bool_]]
 RARE = 1e-13
 EPSILONS = ("0.25", "1", "2", "8")
 SHARES = (0.0, 0.04, 0.3, 0.5)
-BEGINS, ENDS, OVER = (datetime(2026, 12, day, 12, tzinfo=UTC) for day in (5, 15, 31))
+ORDERS = ("every third", "first", "last")
+ENDS, OVER = (datetime(2026, 12, day, 12, tzinfo=UTC) for day in (15, 31))
 ROUND = 20790  # the day 2026-12-03
 
 
@@ -41,20 +44,48 @@ def daily(looks: str) -> Survey:
     return survey(bit(), round="day", opens=date(2026, 12, 1), looks=looks)
 
 
-def rate_of(epsilon: str, share: float) -> float:
-    design = RandomizedResponse(Epsilon(epsilon))
-    return (share * design.keep + (1 - share) * design.lie) / ONE
+@dataclass(frozen=True)
+class Crowd:
+    """People who answer a bit one after another, and what a statement about them claims.
+
+    Without `holders`, the statement is about the population; with them, about these people, of whom
+    those that are True hold the answer, in the order of arrival.
+    """
+
+    epsilon: str
+    share: float
+    holders: npt.NDArray[np.bool_] | None = None
+
+    @property
+    def question(self) -> Question:
+        (question,) = survey(bit(epsilon=self.epsilon)).questions
+        return question
+
+    def rate(self, number: int) -> float:
+        """Return the probability that the report with this number says yes."""
+        design = RandomizedResponse(Epsilon(self.epsilon))
+        share = self.share if self.holders is None else float(self.holders[number - 1])
+        return (share * design.keep + (1 - share) * design.lie) / ONE
+
+    def limits(self, read: Reading, counts: Counts, number: int) -> Interval:
+        """Return the limits of results with these counts of yes among so many reports."""
+        cells = np.stack([number - counts, counts], axis=-1)
+        reports = np.full(len(counts), number)
+        estimator = ESTIMATORS["shares"](self.question, cells, reports, read.any_time)
+        limits = estimator.like if self.holders is None else estimator.these
+        low, high = limits(read.confidence)
+        return low[:, 0], high[:, 0]
+
+    def holds(self, read: Reading, counts: Counts, number: int) -> npt.NDArray[np.bool_]:
+        low, high = self.limits(read, counts, number)
+        truth = self.share if self.holders is None else self.holders[:number].mean()
+        return np.asarray((low <= truth) & (truth <= high))
 
 
-def interval(read: Reading, counts: Counts, reports: int) -> Interval:
-    """Return the population's limits for the rate of support, as the results of a bit have them."""
-    limits = share_limits.anytime_rates if read.any_time else clopper_pearson
-    return limits(counts, np.full(len(counts), reports), read.confidence)
-
-
-def holds(read: Reading, counts: Counts, reports: int, rate: float) -> npt.NDArray[np.bool_]:
-    low, high = interval(read, counts, reports)
-    return (low <= rate) & (rate <= high)
+def these(epsilon: str, order: str, people: int) -> Crowd:
+    number = np.arange(people)
+    orders = {"every third": number % 3 == 0, "first": number < 60, "last": number > people - 60}
+    return Crowd(epsilon, 0.0, orders[order])
 
 
 def at(looks: str, now: datetime, closed: date | None = None) -> Reading:
@@ -104,7 +135,7 @@ def test_a_round_that_closing_ended_keeps_intervals_for_every_look(
 
 
 def missed(
-    rate: float,
+    crowd: Crowd,
     people: int,
     shown: Callable[[int], list[Reading]],
     stops: Stops = lambda _, counts: counts < 0,
@@ -117,32 +148,45 @@ def missed(
     """
     alive, first, kept = np.ones(1), 0, 0.0
     for number in range(1, people + 1):
+        rate = crowd.rate(number)
         alive = np.append(alive, 0) * (1 - rate) + np.append(0, alive) * rate
-        likely = np.flatnonzero(alive > RARE / people)
-        first, alive = first + int(likely[0]), alive[likely[0] : likely[-1] + 1]
+        left = np.flatnonzero(alive > RARE / people)
+        first, alive = first + int(left[0]), alive[left[0] : left[-1] + 1]
         counts = first + np.arange(len(alive))
         for read in shown(number):
-            alive = np.where(holds(read, counts, number, rate), alive, 0)
+            alive = np.where(crowd.holds(read, counts, number), alive, 0)
         stopped = stops(number, counts)
         if stopped.any():
             assert finally_ is not None
-            ended = np.where(stopped & holds(finally_, counts, number, rate), alive, 0)
+            ended = np.where(stopped & crowd.holds(finally_, counts, number), alive, 0)
             kept, alive = kept + float(ended.sum()), np.where(stopped, 0, alive)
     return 1 - kept - float(alive.sum())
 
 
-def every_look_and_final(people: int, final: Reading) -> Callable[[int], list[Reading]]:
-    watched = at("any-time", ENDS)
+def every_look_and_final(people: int) -> Callable[[int], list[Reading]]:
+    watched, final = at("any-time", ENDS), at("any-time", OVER)
     return lambda number: [watched, final] if number == people else [watched]
+
+
+def both_looks(first: int, people: int) -> Callable[[int], list[Reading]]:
+    readings = {first: [at("twice", ENDS)], people: [at("twice", OVER)]}
+    return lambda number: readings.get(number, [])
 
 
 @pytest.mark.parametrize("epsilon", EPSILONS)
 @pytest.mark.parametrize("share", SHARES)
 def test_every_look_and_the_final_one_cover_jointly(epsilon: str, share: float) -> None:
-    final = at("any-time", OVER)
-    for people in (50, 400):
-        rate = rate_of(epsilon, share)
-        assert missed(rate, people, every_look_and_final(people, final)) <= 1 - CONFIDENCE
+    for people in (50, 300):
+        crowd = Crowd(epsilon, share)
+        assert missed(crowd, people, every_look_and_final(people)) <= 1 - CONFIDENCE
+
+
+@pytest.mark.parametrize("epsilon", EPSILONS)
+@pytest.mark.parametrize("order", ORDERS)
+def test_intervals_about_these_people_cover_jointly(epsilon: str, order: str) -> None:
+    crowd = these(epsilon, order, 200)
+    assert missed(crowd, 200, every_look_and_final(200)) <= 1 - CONFIDENCE
+    assert missed(crowd, 200, both_looks(150, 200)) <= 1 - CONFIDENCE
 
 
 def likely(people: int, rate: float) -> Counts:
@@ -151,11 +195,12 @@ def likely(people: int, rate: float) -> Counts:
     return np.arange(max(0, int(middle - reach)), min(people, int(middle + reach)) + 1)
 
 
-def looks_miss(rate: float, first: int, people: int, one: Reading, final: Reading) -> float:
+def looks_miss(crowd: Crowd, first: int, people: int, one: Reading, final: Reading) -> float:
     """Return the probability that the first look or the final one misses, from binomials."""
+    rate = crowd.rate(1)
     before, counts = likely(first, rate), likely(people, rate)
-    seen = stats.binom.pmf(before, first, rate) * holds(one, before, first, rate)
-    good = np.flatnonzero(holds(final, counts, people, rate))
+    seen = stats.binom.pmf(before, first, rate) * crowd.holds(one, before, first)
+    good = np.flatnonzero(crowd.holds(final, counts, people))
     lowest, highest = int(counts[good[0]]), int(counts[good[-1]])
     assert len(good) == highest - lowest + 1, "they are adjacent"
     later = stats.binom.cdf(highest - before, people - first, rate)
@@ -166,18 +211,20 @@ def looks_miss(rate: float, first: int, people: int, one: Reading, final: Readin
 @pytest.mark.parametrize("epsilon", EPSILONS)
 @pytest.mark.parametrize("share", SHARES)
 def test_both_of_two_looks_cover_jointly(epsilon: str, share: float) -> None:
-    one, final = at("twice", ENDS), at("twice", OVER)
+    one, final, crowd = at("twice", ENDS), at("twice", OVER), Crowd(epsilon, share)
     for people in (50, 1_000, 30_000, 1_000_000):
         for part in (0.1, 0.5, 0.9, 1.0):
             first = max(1, round(part * people))
-            assert looks_miss(rate_of(epsilon, share), first, people, one, final) <= 0.05
+            assert looks_miss(crowd, first, people, one, final) <= 1 - CONFIDENCE
 
 
-def surprising(rate: float, every: int) -> Stops:
+def surprising(crowd: Crowd, every: int) -> Stops:
     """Return the worst rule for narrow intervals: close once the running one misses the truth."""
 
     def stops(number: int, counts: Counts) -> npt.NDArray[np.bool_]:
-        return (counts < 0) | (number % every == 0) & ~holds(Reading(), counts, number, rate)
+        if number % every:
+            return counts < 0
+        return ~crowd.holds(Reading(), counts, number)
 
     return stops
 
@@ -186,31 +233,32 @@ def surprising(rate: float, every: int) -> Stops:
 @pytest.mark.parametrize("epsilon", EPSILONS)
 def test_closing_because_of_what_was_seen_covers(looks: str, epsilon: str) -> None:
     """The worst case for any rule: everyone sees the running counts, even where pages hide them."""
-    closed, rate = at(looks, OVER, date(2026, 12, 4)), rate_of(epsilon, 0.5)
+    closed = at(looks, OVER, date(2026, 12, 4))
 
     def shown(number: int) -> list[Reading]:
         if looks == "any-time":
             return [at("any-time", ENDS)]
         return [at("twice", ENDS)] if number == 190 else []
 
-    assert missed(rate, 400, shown, surprising(rate, 20), closed) <= 1 - CONFIDENCE
+    for crowd in (Crowd(epsilon, 0.5), these(epsilon, "every third", 300)):
+        assert missed(crowd, 300, shown, surprising(crowd, 20), closed) <= 1 - CONFIDENCE
 
 
 def test_intervals_that_spend_their_error_twice_are_caught() -> None:
     """Twins: two parts that each have the whole error probability."""
-    watched, final = Reading(any_time=True), Reading()
-    both = missed(0.5, 1_000, lambda number: [watched, *[final] * (number == 1_000)])
+    watched, final, crowd = Reading(any_time=True), Reading(), Crowd("1", 0.5)
+    both = missed(crowd, 1_000, lambda number: [watched, *[final] * (number == 1_000)])
     assert both > 1 - CONFIDENCE
-    assert looks_miss(0.5, 500, 1_000, final, final) > 1 - CONFIDENCE
+    assert looks_miss(crowd, 500, 1_000, final, final) > 1 - CONFIDENCE
 
 
 def test_a_narrow_interval_after_an_early_closing_is_caught() -> None:
     """Twin at ε 1 and a share of 4 %, where somebody looks every 200 reports."""
-    rate = rate_of("1", 0.04)
-    assert missed(rate, 4_000, lambda _: [], surprising(rate, 200), Reading()) > 0.2
-    assert missed(rate, 400, lambda _: [], surprising(rate, 20), at("twice", OVER)) > 0.05
+    crowd = Crowd("1", 0.04)
+    assert missed(crowd, 4_000, lambda _: [], surprising(crowd, 200), Reading()) > 0.2
+    assert missed(crowd, 400, lambda _: [], surprising(crowd, 20), at("twice", OVER)) > 0.05
     kept = at("any-time", OVER, date(2026, 12, 4))
-    assert missed(rate, 4_000, lambda _: [], surprising(rate, 200), kept) <= 1 - CONFIDENCE
+    assert missed(crowd, 4_000, lambda _: [], surprising(crowd, 200), kept) <= 1 - CONFIDENCE
 
 
 # Width
@@ -219,20 +267,23 @@ def test_a_narrow_interval_after_an_early_closing_is_caught() -> None:
 @pytest.mark.parametrize("epsilon", EPSILONS)
 @pytest.mark.parametrize("people", [50, 1_000, 30_000, 1_000_000])
 def test_two_looks_are_at_most_1_15_times_as_wide_as_one(epsilon: str, people: int) -> None:
+    design = RandomizedResponse(Epsilon(epsilon))
     for share in SHARES:
-        count = round(people * rate_of(epsilon, share))
+        crowd = Crowd(epsilon, share)
+        count = round(people * crowd.rate(1))
         if count == 0:
             continue
-        low, high = interval(at("twice", OVER), np.array([count]), people)
+        low, high = crowd.limits(at("twice", OVER), np.array([count]), people)
         lowest = stats.beta.ppf(0.025, count, people - count + 1)
         highest = stats.beta.ppf(0.975, count + 1, people - count)
-        assert float(high[0] - low[0]) <= 1.15 * (highest - lowest)
+        width = (highest - lowest) * ONE / (design.keep - design.lie)
+        assert float(high[0] - low[0]) <= 1.15 * width
 
 
 def test_the_limit_of_a_count_of_zero_is_at_most_1_19_times_as_high() -> None:
     """With no support, the limits are those of an exponential: log(2 / .025) / log(2 / .05)."""
     for people in (50, 1_000, 1_000_000):
-        _, high = interval(at("twice", OVER), np.array([0]), people)
+        _, high = clopper_pearson(np.array([0]), np.array([people]), at("twice", OVER).confidence)
         assert float(high[0]) <= 1.19 * (1 - 0.025 ** (1 / people))
 
 
