@@ -95,7 +95,7 @@ def test_a_round_is_open_then_collects_late_reports_until_it_is_final(filled: Fi
         ("collecting", "2027-02-15", True, 0.975),
         ("open", "2027-03-15", True, 0.975),
     ]
-    wide = "until then its intervals hold for repeated looks"
+    wide = "its intervals hold for repeated looks until then"
     assert [period.note for period in document.rounds] == [
         None,
         f"collecting late reports until 2027-02-15; {wide}",

@@ -134,6 +134,7 @@ def test_the_command_shows_nothing_before_the_first_look(
         assert open_results(tmp_path / str(yes)).estimate("crashed").rows[0].estimate is None
     assert printed[0] == printed[1]
     assert "results are shown on" in printed[0]
+    assert "Forgery check: passed" not in printed[0]
 
 
 def test_two_surveys_are_not_compared_before_the_first_look(

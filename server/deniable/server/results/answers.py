@@ -46,7 +46,7 @@ from deniable.server.store import RoundTally
 from deniable.shared.survey.document import Survey
 from deniable.shared.survey.kinds.base import Question
 
-NO_REPORT = Fit(p_value=1.0, forged=0, shift=0.0, sentence="There are no reports to check yet.")
+NO_REPORT = Fit(p_value=1.0, forged=0, shift=0.0, sentence="No counts have been checked yet.")
 NOTHING_FOUND = "no answer is common enough to be found"
 NOT_YET = "no result is shown yet"
 ROWS_PER_TEXT = 4  # size of a text in the cache, in rows

@@ -58,9 +58,9 @@ EMPTY = ("",) * 5
 READING = (
     "Results describe the people who answered. “95 % interval” refers to the population they came",
     "from; “these people” to exactly the respondents, for whom only the privacy noise is random.",
-    "Each interval on its own contains the truth in 95 % of cases; for a question with more than",
-    f"{MAX_IN_ORDER} options, all of its 95 % intervals hold jointly. They hold for all that is",
-    "ever shown of a round. Nothing is clipped, so an estimate may lie outside the possible range.",
+    "Each interval on its own contains the truth in 95 % of cases, counting all that is ever shown",
+    f"of its round. If a question has more than {MAX_IN_ORDER} options, all of its 95 % intervals",
+    "hold jointly. Nothing is clipped, so an estimate may lie outside the possible range.",
 )
 
 Cell = str | int | float | None  # None becomes an empty cell
@@ -207,7 +207,8 @@ def _round_lines(results: Results, period: Round) -> Iterator[str]:
         if len(period.questions[name]) > 1:
             asked = f"{name}, {made.label}"
         yield f"  {asked}: {forecast_sentence(made, STYLES[about.statistic], about.unit)}"
-    yield from _wrapped(_verdict(period))
+    if period.covers != "nothing":
+        yield from _wrapped(_verdict(period))
     for sentence in shuffle_sentences(period.shuffled or (), results.epsilon):
         yield from _wrapped(sentence)
     rows = list[tuple[str, ...]]()

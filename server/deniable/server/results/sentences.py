@@ -283,7 +283,7 @@ def round_note(
     if reading.covers == "first look":
         return f"{STATES[state]}; these are the results of {first}, final ones follow on {last}"
     if state != "final":
-        return f"{STATES[state]} until {last}; until then its intervals hold for repeated looks"
+        return f"{STATES[state]} until {last}; its intervals hold for repeated looks until then"
     if reading.any_time:
         return "closed before it was final, so its intervals hold for repeated looks"
     return None
