@@ -163,7 +163,7 @@ def test_closing_and_deleting_a_survey_work_as_shown(tmp_path: Path) -> None:
     """Run the sections "Begin" of README.md and "Deleting a survey" of DEPLOYING.md."""
     shell("deniable survey new s.toml && deniable survey publish s.toml --data data", tmp_path)
     shell(blocks("README.md", "Begin")[0], tmp_path)
-    assert "closed" in shell("deniable survey list --data data", tmp_path)
+    assert "final" in shell("deniable survey list --data data", tmp_path)
     (block,) = blocks("DEPLOYING.md", "Deleting a survey")
     listed = json.loads(shell("deniable survey list --data data --json", tmp_path))
     id_ = listed["surveys"][0]["id"]

@@ -235,7 +235,8 @@ def _show(args: Namespace) -> int:
         published = catalogue.find(args.survey)
     state = published.state_at(datetime.now(UTC))
     document = to_builtins(entry(published)) | {"name": published.name, "state": state}
-    identity = f"{state}, id {published.id}\nsigned by the key {published.key}"
+    closed = f", closed on {published.closed}" if published.closed else ""
+    identity = f"{state}{closed}, id {published.id}\nsigned by the key {published.key}"
     return show(args, document, [*describe(published.survey), identity])
 
 
