@@ -55,7 +55,7 @@ def test_lists_show_what_is_stored_while_the_server_runs_and_after(tmp_path: Pat
     assert {row["state"] for row in listed[2]["keys"]} == {"enrolled", "retired"}
     lines = run("survey", "list", "--data", data).stdout.splitlines()
     assert lines == [
-        f"{survey.id[:12]}  {survey.state_at(now):7}  "
+        f"{survey.id[:12]}  {survey.state_at(now):10}  "
         f"{survey.survey.opens} to {survey.survey.closes}  {survey.name}"
         for survey in surveys
     ]
