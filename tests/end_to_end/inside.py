@@ -46,14 +46,6 @@ class Inside:
             "/v1/envelopes", data=body, content_type=kind, headers=self._bearer(role)
         )
 
-    def close(self, survey: str) -> None:
-        """Close the survey.
-
-        Its rounds then have intervals for one look; intervals of open rounds differ.
-        """
-        answer = self.http.post(f"/v1/surveys/{survey}/close", headers=self._bearer("operator"))
-        assert answer.status_code == 200, answer.text
-
     def results(self, survey: str) -> dict[str, Any]:
         answer = self.http.get(f"/v1/surveys/{survey}/results", headers=self._bearer("analyst"))
         assert answer.status_code == 200, answer.text
