@@ -15,7 +15,7 @@ from deniable.server.http.context import COOKIE
 from deniable.server.intake.upkeep import Upkeep, rounds_to_look_at
 from deniable.server.results import Results, stored_estimates
 from deniable.server.results.advice import describe, facts
-from deniable.server.results.document import Row
+from deniable.server.results.document import Effect, Row
 from deniable.server.results.survey_estimates import select_rounds
 from deniable.server.store import LabelCounts, PublishedSurvey, RoundTally, Store, create_store
 from deniable.shared.cli.command import main
@@ -53,7 +53,8 @@ def add(store: Store, asked: PublishedSurvey, yes: int, number: int = DECEMBER) 
     if asked.survey.crossed:
         cells += [PEOPLE - yes, 0, 0, yes]
     if asked.survey.labels:
-        labels[0, b"\0"] = np.array([PEOPLE, *singles])
+        for value in (b"\0", b"\1"):
+            labels[0, value] = np.array([PEOPLE // 2, *(count // 2 for count in singles)])
     with store.transaction() as transaction:
         tally = RoundTally(number, PEOPLE, np.array(cells, np.int64), labels)
         transaction.add(asked.sequence, tally)
@@ -191,7 +192,7 @@ def test_a_first_look_is_taken_once_whatever_comes_after(here: World) -> None:
     again.do_what_is_due()
     (still,) = here.store.first_looks(asked.sequence)
     assert (still.reports, still.cells.tolist()) == (kept.reports, kept.cells.tolist())
-    assert (kept.reports, [*still.labels]) == (PEOPLE, [(0, b"\0")])
+    assert (kept.reports, [*still.labels]) == (PEOPLE, [(0, b"\0"), (0, b"\1")])
 
 
 def test_a_look_at_a_round_without_reports_stays_empty(here: World) -> None:
@@ -226,11 +227,15 @@ def widths(document: Results) -> dict[str, float]:
     for name, (first, *_) in before.questions.items():
         low, high, low_these, high_these = ends(first)
         made |= {name: high - low, f"{name}, these": high_these - low_these}
-    (cross,), (label, *_) = before.cross or (), before.labels or ()
-    rows = {
+    (cross,), (label, other) = before.cross or (), before.labels or ()
+    assert other.effects
+    effect, (rate, *_) = other.effects.questions["browser"][0], cross.rates[0].rows
+    rows: dict[str, Row | Effect] = {
         "joint": before.questions["browser"][0],
         "cross": cross.rows[0],
         "label": label.questions["browser"][0],
+        "effect": effect,
+        "rate": rate,
     }
     for name, row in rows.items():
         assert row.low_all is not None
@@ -253,7 +258,7 @@ def test_each_interval_of_a_final_round_has_the_confidence_of_its_reading(here: 
         for number, yes in ((DECEMBER, 1_000), (DECEMBER + 1, 1_200)):
             add(here.store, asked, yes, number)
         made[looks] = widths(results(here, asked))
-    assert len(made["twice"]) == 17
+    assert len(made["twice"]) == 19
     for kind, width in made["twice"].items():
         assert 1.02 < width / made["once"][kind] < 1.2, kind
 
