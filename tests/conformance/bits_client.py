@@ -113,7 +113,9 @@ class Survey:
     def _read(self, table: Table, survey: Table, questions: list[Table]) -> None:
         must(table.keys() == {"deniable", "survey", "question"}, "document")
         must(is_whole(table["deniable"], 1, 1), "format")
-        must(survey.keys() == SURVEY_KEYS, "keys of the survey")
+        must(survey.keys() - {"show_when"} == SURVEY_KEYS, "keys of the survey")
+        margin = survey.get("show_when", "± 50 points")
+        must(re.fullmatch("± ([1-9]|[1-4][0-9]|50) points", margin), "show_when")
         name = r"(?![0-9A-Fa-f]{64}$)[A-Za-z0-9]([A-Za-z0-9-]{0,62}[A-Za-z0-9])?"
         must(re.fullmatch(name, survey["name"], re.ASCII), "name")
         must(all(is_line(survey[key]) for key in ("title", "purpose", "owner")), "texts")

@@ -232,14 +232,12 @@ def test_the_people_needed_for_a_point_agree_with_the_plan(
     assert len(rows) == 5
     for epsilon, people, direct in rows:
         said = printed(capsys, f"plan --kind bit --epsilon {epsilon} --error 0.01")
-        assert re.search(rf"^{people} people give ± 0\.0(1|0999) \(95 %\),", said, re.MULTILINE), (
-            said
-        )
+        assert f"\n{people} people give ± 1.0 points (95 %) for a share of 50 %;" in said
         assert f"about {direct} asked openly" in said
     (forty,) = re.findall(
-        r"Forty people at ε 1 give a share to (± [\d.]+) \(`deniable (.+)`\)", shown
+        r"Forty people at ε 1 give a share to (± [\d.]+ points) \(`deniable (.+)`\)", shown
     )
-    assert f"40 people give {forty[0]} (95 %)," in printed(capsys, forty[1])
+    assert f"40 people give {forty[0]} (95 %) for" in printed(capsys, forty[1])
 
 
 def test_the_planner_s_table_agrees_with_its_output(capsys: pytest.CaptureFixture[str]) -> None:
@@ -284,7 +282,7 @@ def test_the_figure_of_the_first_page_is_current(capsys: pytest.CaptureFixture[s
     people, direct = re.findall(r"\b[\d,]{4,}\b", shown)
     (line,) = re.findall(r"`deniable ([^`]+)`", shown)
     said = printed(capsys, line)
-    assert f"{people} people give ± 0.01 (95 %)," in said
+    assert f"{people} people give ± 1.0 points (95 %) for a share of 50 %;" in said
     assert f"about {direct} asked openly" in said
     assert "by more than a factor of 2.8" in plain(shown)
     assert " 2.8 " in printed(capsys, "odds 1")

@@ -8,9 +8,12 @@ import re
 from datetime import UTC, date, datetime
 
 import msgspec
+import numpy as np
 import pytest
 
-from deniable.server.planning.forecast import half_width
+from deniable.server.estimation.share_limits import anytime_rates
+from deniable.server.estimation.statements import CONFIDENCE
+from deniable.server.planning.forecast import Expected
 from deniable.server.results import Results, survey_results
 from deniable.server.results.advice import describe, facts, warnings
 from deniable.server.results.export import report_lines
@@ -75,7 +78,7 @@ def test_the_minimum_applies_to_each_question(here: World) -> None:
     assert shown == [count > min(asked) for count in asked]
     assert set(shown) == {False, True}
     page = here.client.get(f"/surveys/{published.id}", headers=here.bearer("analyst")).text
-    assert page.count("Estimates appear at") == shown.count(False)
+    assert page.count("No estimate below") == shown.count(False)
     for count in asked:
         assert f"{count} reports for this question" in page
 
@@ -91,20 +94,30 @@ def test_the_page_states_that_one_question_was_drawn_and_the_leverage(here: Worl
     assert "asked one of" not in page
 
 
-def test_the_page_states_how_many_people_a_smaller_error_needs(here: World) -> None:
-    """At ε 1/2 the noise of one bit has the variance e^ε / (e^ε - 1)².
+def half_width(asked: float, share: float) -> float:
+    """Return the half width of a bit's interval for every look, at ε 1/2."""
+    lie = 1 / (1 + math.exp(0.5))
+    count = np.array([round(asked * (lie + share * (1 - 2 * lie)))])
+    low, high = anytime_rates(count, round(asked), CONFIDENCE)
+    return float((high - low)[0]) / 2 / (1 - 2 * lie)
 
-    If one of three questions is asked, an error of ± m points needs 3 (1.96 / m)² times that
-    variance in people. Twin: without the factor 3.
+
+def test_the_page_states_how_many_people_a_smaller_error_needs(here: World) -> None:
+    """A third of these people answer the question, and their interval is as wide as wanted.
+
+    The round is open, so the interval holds at every look. Twin: without the factor 3.
     """
     published, _ = reported(here)
     page = here.client.get(f"/surveys/{published.id}", headers=here.bearer("analyst")).text
-    sentences = re.findall(r"For ± (\d+) points you need about ([\d,]+) people\.", page)
-    variance = math.exp(0.5) / (math.exp(0.5) - 1) ** 2
-    for points, people in sentences[:2]:  # the sentences about the two bits
-        needed = (1.96 / (int(points) / 100)) ** 2 * variance
-        assert int(people.replace(",", "")) == pytest.approx(3 * needed, rel=0.06)
-        assert int(people.replace(",", "")) != pytest.approx(needed, rel=0.5)
+    sentences = re.findall(r"For ± ([\d.]+) points? you need about ([\d,]+) people\.", page)
+    rows = results_of(here, published).rounds[0].questions
+    for (points, people), name in zip(sentences, ("crashed", "slow"), strict=False):
+        (row,), needed = rows[name], int(people.replace(",", ""))
+        assert row.low is not None
+        assert row.high is not None
+        share = min(max(0.5, row.low), row.high)
+        assert half_width(needed / 3, share) == pytest.approx(float(points) / 100, rel=0.03)
+        assert half_width(needed, share) != pytest.approx(float(points) / 100, rel=0.3)
     assert len(sentences) == 3
 
 
@@ -125,7 +138,7 @@ def test_check_states_the_largest_epsilon_and_the_error_of_the_people_asked() ->
     assert (known["ask"], known["epsilon"]) == (1, {"round": "0.5", "survey": "1.5"})
     assert "ask" not in facts(plain)
     for question, shown in zip(asked.questions, known["questions"], strict=True):
-        assert shown["expected"]["10000"] == half_width(question, 3_333)
+        assert shown["expected"]["10000"] == Expected(question).margin(3_333)
     assert any("one of the 3 questions" in line for line in describe(asked))
     assert not any("one of the 3 questions" in line for line in describe(plain))
 

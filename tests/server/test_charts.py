@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 
 import msgspec
 import pytest
 from jinja2 import Environment, PackageLoader
 
+from deniable.server.estimation.statements import Statement
 from deniable.server.pages import charts
 from deniable.server.pages.charts import (
     LEFT,
@@ -317,21 +319,44 @@ def test_every_statistic_has_a_style() -> None:
     assert STYLES["share"].text(0.123, 1) == "12.3"
     assert STYLES["mean"].text(0.123, 1) == "0.1"
     assert (STYLES["share"].behind(""), STYLES["mean"].behind("min")) == (" %", " min")
-    assert STYLES["share"].expected(0.0391, "") == "± 3.9 points"
-    assert STYLES["mean"].expected(1.2345, "min") == "± 1.23 min"
+    assert STYLES["share"].margin(0.0391) == "± 3.9 points"
+    assert STYLES["share"].margin(0.00998) == "± 1.0 points"
+    assert STYLES["share"].margin(0.01) == "± 1 point"
+    assert STYLES["mean"].margin(1.2345, "min") == "± 1.23 min"
 
 
 @pytest.mark.parametrize("asked_one_of", [1, 3])
-def test_the_privacy_cost_is_one_sentence(asked_one_of: int) -> None:
+def test_the_privacy_cost_is_about_the_people_of_the_interval(asked_one_of: int) -> None:
     """At ε 1/2 the noise of n answers has n times the variance e^ε / (e^ε - 1)^2 = 3.917.
 
-    The answers are worth 0.25 / (0.25 + 3.917) times as many direct answers.
+    At a share f the answers are worth f (1 - f) / (f (1 - f) + 3.917) times as many open answers,
+    which would have the root of that times the margin. At both ends, 5 and 11 %, that is .01198 and
+    .02439. A margin of one point at 11 % needs 1.96² (.0979 + 3.917) / .01² people.
     """
     question = read({"name": "crashed", "kind": "bit", "epsilon": "0.5"})
-    words = privacy_cost(question, 20_000, asked_one_of)
-    people = {1: "150,000", 3: "450,000"}[asked_one_of]
+    words = privacy_cost(question, Statement(0.08, 0.05, 0.11, 20_000), "", asked_one_of)
+    people = {1: "150,000", 3: "460,000"}[asked_one_of]
     assert words == (
-        "These 20,000 answers are worth 1,200 asked openly. "
+        "Asked openly, these 20,000 people would have given ± 0.47 points; deniably, it is ± 3 "
+        "points. Their answers are worth 240 to 490 asked openly. "
         f"For ± 1 point you need about {people} people."
     )
-    assert "are worth less than one answer asked openly" in privacy_cost(question, 5)
+
+
+def test_the_privacy_cost_has_the_looks_of_the_interval() -> None:
+    """Any-time intervals need more people for the same margin. Twin: one look."""
+    question = read({"name": "crashed", "kind": "bit", "epsilon": "0.5"})
+    mean = read({"name": "minutes", "kind": "number", "low": 0, "high": 100, "epsilon": "1"})
+    yes = Statement(0.01, -0.02, 0.04, 20_000)
+    needed = []
+    for looks in (False, True):
+        words = privacy_cost(question, replace(yes, looks=looks))
+        (people,) = re.findall(r"about ([\d,]+) people", words)
+        needed.append(int(people.replace(",", "")))
+    assert needed[1] > 3 * needed[0]
+    assert "are worth at most 190 asked openly" in privacy_cost(question, yes)
+    below = Statement(-0.03, -0.04, -0.02, 20_000)
+    assert "are worth less than one answer" in privacy_cost(question, below)
+    assert "are worth 1,500 asked openly" in privacy_cost(mean, Statement(32, 30, 34, 20_000))
+    browser = read({"name": "it", "kind": "choice", "epsilon": "1", "options": ["a", "b", "c"]})
+    assert " points for b; deniably" in privacy_cost(browser, yes, "b")

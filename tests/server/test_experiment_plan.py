@@ -66,7 +66,7 @@ def test_the_interval_of_a_page_finds_the_effect_with_nearly_the_planned_power(
 def test_a_number_needs_more_people_for_a_smaller_effect() -> None:
     """For a mean the variance is the same in both arms, so the formula is that of Neyman."""
     asked = read({"name": "it", "kind": "number", "low": 0, "high": 120, "epsilon": "1"})
-    variance = 60**2 * (asked.mechanism.n_variance() + asked.mechanism.answer_variance)
+    variance = 60**2 * (asked.mechanism.n_variance() + asked.mechanism.variances(None)[0] * 4)
     exact = 2 * variance * (1.959964 + 1.281552) ** 2 / 4
     assert experiment(asked, "2")["people"] == 2 * int(np.ceil(exact))
     assert experiment(asked, "-1")["people"] == pytest.approx(8 * exact, rel=1e-3)

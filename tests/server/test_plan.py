@@ -2,6 +2,8 @@
 
 import json
 import math
+import re
+from statistics import NormalDist
 from typing import Any
 
 import pytest
@@ -13,9 +15,10 @@ from deniable.shared.survey.questions import question_document
 from tests.command import run
 
 KEYS = [
-    *("mechanism", "payload_bytes", "n_variance", "standard_error", "half_width_95"),
-    *("people_for_error", "leverage", "limit_ratio", "direct_equivalent"),
-    *("central_half_width_95", "shuffled_half_width_95", "alternatives"),
+    *("mechanism", "payload_bytes", "n_variance", "margin", "confidence", "share", "joint"),
+    *("people", "error", "people_needed", "leverage", "limit_ratio"),
+    *("margin_asked_openly", "worth_asked_openly"),
+    *("margin_of_trusted_server", "margin_shuffled", "alternatives"),
 ]
 VECTOR = {"name": "it", "kind": "vector", "epsilon": "1"}
 NUMBER = {"name": "it", "kind": "number", "low": 0, "high": 120}
@@ -35,8 +38,13 @@ def test_a_bit_has_the_minimum_variance() -> None:
     found = planned("--kind bit --epsilon 1 --people 10000")
     assert found["n_variance"] == pytest.approx(0.92067, rel=1e-5)
     assert found["limit_ratio"] == pytest.approx(1, rel=1e-9)
-    assert found["direct_equivalent"] == round(10_000 * math.tanh(0.5) ** 2)
-    assert found["central_half_width_95"] == pytest.approx(1.96 * math.sqrt(1.8413) / 1e4, rel=1e-4)
+    assert found["worth_asked_openly"] == round(10_000 * math.tanh(0.5) ** 2)
+    half_a_report = 0.5 / 10_000
+    openly = 1.96 * 0.5 / 100 + half_a_report
+    assert found["margin_asked_openly"] == pytest.approx(openly, rel=1e-3)
+    noise = 1.96 * math.sqrt(1.8413) / 1e4
+    both = math.hypot(found["margin_asked_openly"], noise)
+    assert found["margin_of_trusted_server"] == pytest.approx(both, rel=1e-6)
 
 
 @pytest.mark.parametrize(
@@ -51,7 +59,9 @@ def test_a_number_has_nearly_the_minimum_variance_of_any_table(
     assert found["mechanism"] == "optimal-table"
     assert found["n_variance"] == pytest.approx(worst, rel=0.01)
     assert found["n_variance"] / found["limit_ratio"] == pytest.approx(limit, rel=0.001)
-    assert found["standard_error"] == pytest.approx(60 * math.sqrt(worst / 1_000), rel=0.005)
+    at_most = 1.96 * 120 * math.sqrt((worst / 4 + 1 / 12) / 10**6)
+    margin = plan({**NUMBER, "epsilon": epsilon}, 10**6, None)["margin"]
+    assert 0.98 * at_most < margin < 1.001 * at_most  # the noise is less at other positions
     others = [other["mechanism"] for other in found["alternatives"]]
     assert set(others) == set(mechanisms("number")) - {"optimal-table"}
 
@@ -61,17 +71,18 @@ def test_a_vector_is_within_two_per_cent_of_the_minimum_error(dimension: int, li
     """Compare with independently computed limits.
 
     The noise of a trusted server, summed over all coordinates, is 4 d (d + 1) / (n ε)^2; each of
-    the d coordinates has an equal part.
+    the d coordinates has an equal part. Intervals of more than 20 coordinates hold jointly.
     """
     found = plan({**VECTOR, "dimension": dimension}, 10_000, None)
+    z = NormalDist().inv_cdf(1 - 0.025 / (dimension if dimension > 20 else 1))
     assert found["mechanism"] == "k-closest"
     spread, ratio = found["n_variance"], found["limit_ratio"]
     assert spread / ratio == pytest.approx(limit, rel=1e-4)
     assert 1 < ratio < 1.02
-    assert found["standard_error"] == pytest.approx(math.sqrt((spread + 1) / dimension / 1e4))
-    assert found["direct_equivalent"] == round(1e4 / (spread + 1))
-    trusted = 1.96 * math.sqrt(4 * (dimension + 1)) / 1e4
-    assert found["central_half_width_95"] == pytest.approx(trusted, rel=1e-4)
+    assert found["margin"] == pytest.approx(z * math.sqrt((spread + 1) / dimension / 1e4))
+    assert found["worth_asked_openly"] == round(1e4 / (spread + 1))
+    trusted = z * math.sqrt(4 * (dimension + 1) / 1e8 + 1 / dimension / 1e4)
+    assert found["margin_of_trusted_server"] == pytest.approx(trusted, rel=1e-4)
 
 
 @pytest.mark.parametrize(
@@ -81,13 +92,16 @@ def test_a_vector_is_within_two_per_cent_of_the_minimum_error(dimension: int, li
 def test_a_shuffled_bit_has_independently_computed_figures(
     epsilon: str, people: int, deviation: float, alone: float
 ) -> None:
-    """Compare standard deviations of a count, in people, at δ 1e-6.
+    """Compare standard deviations of a count's noise, in people, at δ 1e-6.
 
-    With fewer people, δ would be 1e-5 or more.
+    With fewer people, δ would be 1e-5 or more. Sampling adds half of the people's root, and whole
+    counts add half of a report.
     """
     asked = {"name": "it", "kind": "bit", "epsilon": epsilon}
     found = plan(asked, people, None)
-    assert found["shuffled_half_width_95"] == pytest.approx(1.96 * deviation / people, rel=3e-3)
+    half_a_report = 0.5 / math.tanh(alone / 2)
+    both = (1.96 * math.hypot(deviation, math.sqrt(people) / 2) + half_a_report) / people
+    assert found["margin_shuffled"] == pytest.approx(both, rel=3e-3)
     assert float(found["shuffled_report_epsilon"]) == pytest.approx(alone, abs=0.006)
     assert found["shuffled_delta"] == 1e-6
     assert plan(asked, 10**6, None)["shuffled_delta"] == 1e-8
@@ -108,7 +122,7 @@ def test_the_shuffled_error_lies_between_the_other_two(
     asked: dict[str, object],
 ) -> None:
     found = plan(asked, 10**5, None)
-    order = [found[f"{prefix}half_width_95"] for prefix in ("central_", "shuffled_", "")]
+    order = [found[f"margin{of}"] for of in ("_of_trusted_server", "_shuffled", "")]
     assert order == sorted(order)
     assert order[0] < order[1] < order[2]
 
@@ -119,7 +133,7 @@ def test_only_mechanisms_whose_reports_fit_are_planned() -> None:
     best, short = planned(wide), planned(f"{wide} --bytes 3")
     assert best["payload_bytes"] == 128
     assert short["payload_bytes"] <= 3
-    assert short["standard_error"] >= best["standard_error"]
+    assert short["margin"] >= best["margin"]
     assert all(other["payload_bytes"] <= 3 for other in short["alternatives"])
     done = run("plan", *wide.split(), "--bytes", "1")
     assert (done.returncode, done.stdout) == (2, "")
@@ -153,10 +167,10 @@ def test_no_mechanism_for_a_choice_is_below_the_limit_and_subset_selection_reach
 def test_the_stated_number_of_people_is_enough(epsilon: str) -> None:
     """One person fewer would not be enough."""
     asked = {**NUMBER, "epsilon": epsilon}
-    enough = plan(asked, None, 0.75)["people_for_error"]
-    assert plan(asked, enough, None)["half_width_95"] <= 0.75
-    assert plan(asked, enough - 1, None)["half_width_95"] > 0.75
-    assert plan(asked, 10, 0.75)["people_for_error"] == enough
+    enough = plan(asked, None, 0.75)["people"]
+    assert plan(asked, enough, None)["margin"] <= 0.75
+    assert plan(asked, enough - 1, None)["margin"] > 0.75
+    assert plan(asked, 10, 0.75)["people_needed"] == enough
 
 
 def test_the_planned_question_equals_the_published_one() -> None:
@@ -165,17 +179,18 @@ def test_the_planned_question_equals_the_published_one() -> None:
 
 
 def test_the_command_prints_a_table_and_four_sentences() -> None:
-    asked = "--kind number --epsilon 1 --error 0.01"
+    asked = "--kind number --epsilon 1 --error 0.02"
     found, done = planned(asked), run("plan", *asked.split())
     lines = done.stdout.splitlines()
     assert lines[1].split()[0] == "optimal-table"
-    assert len(lines) == len(mechanisms("number")) + 8
-    enough, worth = found["people_for_error"], found["direct_equivalent"]
-    assert f"{enough:,} people give ± 0.01 (95 %)" in lines[-4]
-    assert f"for half of that you need {4 * enough:,}." in lines[-4]
+    assert len(lines) == len(mechanisms("number")) + 10
+    enough, worth = found["people"], found["worth_asked_openly"]
+    evenly = "(95 %) if answers are spread evenly"
+    assert f"{enough:,} people give ± 0.0200 {evenly}; for ± 0.0100 you need " in lines[-4]
+    assert found["people_needed"] == pytest.approx(4 * enough, rel=0.01)
     both = run("plan", *asked.split(), "--people", "1000").stdout.splitlines()
-    assert f"for ± 0.01 you need {enough:,}." in both[-4]
-    assert f"{enough:,} deniable answers are worth about {worth:,} asked openly" in lines[-3]
+    assert f"for ± 0.02 you need {enough:,}." in both[-4]
+    assert f"their answers are worth about {worth:,} asked openly." in lines[-3]
     assert f"Installs needed for {enough:,} answers in each round: " in lines[-1]
     assert lines[-2] == (
         'In each round this asks for the last answer (over = "last"). Count only '
@@ -195,13 +210,31 @@ def test_a_plan_names_the_part_of_a_round_that_was_chosen() -> None:
 def test_a_plan_by_label_needs_as_many_people_for_each_value() -> None:
     asked = "--kind bit --epsilon 1"
     one, of_five = planned(f"{asked} --people 4000"), planned(f"{asked} --people 20000 --values 5")
-    assert of_five["half_width_95_of_value"] == one["half_width_95"]
-    assert of_five["half_width_95"] == planned(f"{asked} --people 20000")["half_width_95"]
+    jointly = NormalDist().inv_cdf(1 - 0.025 / 5) / NormalDist().inv_cdf(0.975)
+    assert of_five["margin_of_value"] == pytest.approx(jointly * one["margin"], rel=0.003)
+    assert of_five["margin"] == planned(f"{asked} --people 20000")["margin"]
     arguments = f"{asked} --error 0.01 --people 20000 --values 5"
     lines = run("plan", *arguments.split()).stdout
-    enough = planned(f"{asked} --error 0.01")["people_for_error"]
-    assert f"for ± 0.01 in each you need {5 * enough:,} people." in lines
-    assert "leaves 4,000 people and ± 0.0297 for each value" in lines
+    enough = int(5 * jointly**2 * planned(f"{asked} --error 0.01")["people"])
+    found = re.search(r"for ± 1 point in each you need ([\d,]+) people\.", lines)
+    assert found
+    assert int(found[1].replace(",", "")) == pytest.approx(enough, rel=0.01)
+    assert "leaves 4,000 people and ± 4.4 points for each value, jointly" in lines
+
+
+def test_a_plan_is_about_the_share_that_is_given() -> None:
+    """At ε 4, where the noise is small, a rare answer needs fewer people than an even one."""
+    even, rare = (planned(f"--kind bit --epsilon 4 --people 5000{s}") for s in ("", " --share 0.1"))
+    assert (even["share"], rare["share"]) == (0.5, 0.1)
+    for forecast in (even, rare):
+        answer, noise = forecast["share"] * (1 - forecast["share"]), 0.01901
+        margin = 1.96 * math.sqrt((answer + noise) / 5_000)
+        assert forecast["margin"] == pytest.approx(margin, rel=0.02)
+        worth = 5_000 * answer / (answer + noise)
+        assert forecast["worth_asked_openly"] == pytest.approx(worth, rel=1e-3)
+    assert "for a share of 10 %" in rare["assumed"]
+    ends = planned("--kind number --epsilon 4 --people 5000 --share 0.1")["assumed"]
+    assert ends == "if 10 % are at the high end of the range, and the others at the low end"
 
 
 @pytest.mark.parametrize(
@@ -212,6 +245,8 @@ def test_a_plan_by_label_needs_as_many_people_for_each_value() -> None:
         ("--kind bit --error 0", "above 0"),
         ("--kind bit --error nan", "above 0"),
         ("--kind bit --people 9 --values 0", "--values: 1 to 1,000"),
+        ("--kind bit --people 9 --share 1.5", "--share: write a number from 0 to 1"),
+        ("--kind vector --dimension 9 --people 9 --share 1", "--share: a vector has no share"),
         ("--kind choice --people 9", "--options"),
         ("--kind choice --people 9 --options 1", "--options"),
         ("--kind number --people 9 --low 3 --high 3", "high"),

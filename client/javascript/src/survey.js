@@ -129,7 +129,7 @@ export function parseSurvey(text) {
     survey,
     "survey",
     "name title purpose owner opens closes round grace_days retention_days minimum_reports",
-    "ask cross looks repeat repeat_rounds sealed_to",
+    "ask cross looks repeat repeat_rounds sealed_to show_when",
   );
   must(
     /^(?![0-9A-Fa-f]{64}$)[A-Za-z0-9]([A-Za-z0-9-]{0,62}[A-Za-z0-9])?$/.test(survey.name) &&
@@ -166,6 +166,12 @@ export function parseSurvey(text) {
     survey.sealed_to === undefined ||
       (typeof survey.sealed_to === "string" && /^[0-9a-f]{64}$/.test(survey.sealed_to)),
     "sealed_to",
+  );
+  const shown = /^± ([1-9]|[1-4][0-9]|50) points$/;
+  must(
+    !("show_when" in survey) ||
+      (typeof survey.show_when === "string" && shown.test(survey.show_when)),
+    "show_when",
   );
   const repeatRounds = Number(survey.repeat_rounds ?? 1);
   /** @param {number} round */

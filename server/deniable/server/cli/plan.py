@@ -10,6 +10,12 @@ from deniable.shared.errors import WrongUse
 from deniable.shared.survey.kinds import KINDS
 from deniable.shared.survey.questions import OVERS
 
+OTHER_MODELS = {
+    "shuffled": "margin_shuffled",
+    "a trusted server": "margin_of_trusted_server",
+    "asked openly": "margin_asked_openly",
+}
+
 
 def _arguments(parser: ArgumentParser) -> None:
     parser.description = (
@@ -47,7 +53,11 @@ def _arguments(parser: ArgumentParser) -> None:
         "in the question's unit",
     )
     parser.add_argument(
-        "--share", metavar="F", help="share in the first arm, such as 10%%; needed for --effect"
+        "--share",
+        metavar="F",
+        help="share of the people who say yes or choose an option, such as 10%%; with --effect, in "
+        "the first arm. For a number, the share of people at its high end, with the others at the "
+        "low end (default: spread evenly)",
     )
     parser.add_argument(
         "--over",
@@ -68,9 +78,15 @@ def _arguments(parser: ArgumentParser) -> None:
 
 
 def _run(args: Namespace) -> int:
-    from deniable.server.planning.experiment import experiment, experiment_sentence
+    from deniable.server.planning.experiment import amount, experiment, experiment_sentence
     from deniable.server.planning.forecast import plan
-    from deniable.server.planning.planned_question import asked, check_count, check_error, choose
+    from deniable.server.planning.planned_question import (
+        asked,
+        check_count,
+        check_error,
+        check_share,
+        choose,
+    )
 
     people, error, more = args.people, args.error, dict[str, Any]()
     question = asked(args.kind, args.epsilon, vars(args), args.mechanism)
@@ -88,6 +104,7 @@ def _run(args: Namespace) -> int:
         None if error is None else check_error(error),
         args.bytes,
         check_count("values", args.values),
+        None if args.share is None else check_share(args.kind, amount("share", args.share)),
     )
     words = [experiment_sentence(test, question.get("unit", "")) for test in more.values()]
     return show(args, forecast | more, [*_lines(forecast), *words])
@@ -95,23 +112,25 @@ def _run(args: Namespace) -> int:
 
 def _lines(forecast: dict[str, Any]) -> list[str]:
     from deniable.server.planning.forecast import installs_sentence, sentences
+    from deniable.server.results.display import STYLES
 
+    margin = STYLES[forecast["statistic"]].margin
     lines = [
-        f"{'mechanism':<24}{'± 95 %':>10}  {'n × variance':>12}  {'bytes':>6}  {'leverage':>9}"
+        f"{'mechanism':<24}{'margin':>14}  {'n × variance':>12}  {'bytes':>6}  {'leverage':>9}"
     ]
     lines += [
-        f"{row['mechanism']:<24}{row['half_width_95']:>10.4g}  {row['n_variance']:>12.4g}  "
+        f"{row['mechanism']:<24}{margin(row['margin']):>14}  {row['n_variance']:>12.4g}  "
         f"{row['payload_bytes']:>6}  {row['leverage']:>9.2f}"
         for row in [forecast, *forecast["alternatives"]]
     ]
-    lines.append(
-        f"{'shuffled':<24}{forecast['shuffled_half_width_95']:>10.4g}  "
-        f"(ε {forecast['epsilon']}, δ {forecast['shuffled_delta']:.3g}), and "
+    lines.append("")
+    for name, key in OTHER_MODELS.items():
+        lines.append(f"{name:<24}{margin(forecast[key]):>14}")
+    lines[-3] += (
+        f"  (ε {forecast['epsilon']}, δ {forecast['shuffled_delta']:.3g}), and "
         f"ε {forecast['shuffled_report_epsilon']} for a report alone"
     )
-    lines.append(f"{'a trusted server':<24}{forecast['central_half_width_95']:>10.4g}")
-    told = sentences(forecast, lambda error: f"± {error:.3g}")
-    return [*lines, "", *told, installs_sentence(forecast)]
+    return [*lines, "", *sentences(forecast, margin), installs_sentence(forecast)]
 
 
 PLAN = Verb(

@@ -40,7 +40,7 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -133,6 +133,22 @@ def joint(pair: PairCounts, confidence: float = CONFIDENCE, looks: bool = False)
         like=population_mean(values, numbers, confidence, looks),
         every=population_mean(values, numbers, jointly, looks),
     )
+
+
+def expected_margin(
+    designs: Any, reports: int, share: float, confidence: float, looks: bool
+) -> float:
+    """Return the margin to expect if this share give two answers, and the others neither.
+
+    Any: a pair of support designs.
+    """
+    first, second = designs
+    both = (first.keep / ONE, second.keep / ONE), (first.lie / ONE, second.lie / ONE)
+    yes, no = (np.outer([one, 1 - one], [other, 1 - other]).ravel() for one, other in both)
+    rates, values = share * yes + (1 - share) * no, _values(first, second)
+    order = np.argsort(values)
+    low, high = population_mean(values[order], reports * rates[order], confidence, looks)
+    return float(high - low) / 2
 
 
 @dataclass(frozen=True)

@@ -75,7 +75,11 @@ from functools import cache, reduce
 import numpy as np
 import numpy.typing as npt
 
-from deniable.server.estimation.shares import clopper_pearson, support_counts
+from deniable.server.estimation.shares import (
+    clopper_pearson,
+    expected_limits,
+    support_counts,
+)
 from deniable.server.estimation.statements import Array, Cells, Estimate, Estimator
 from deniable.shared.privacy.epsilon import ONE
 from deniable.shared.privacy.families.group_design import GroupedDesign
@@ -132,6 +136,23 @@ class TextEstimator(Estimator):
         "Clopper-Pearson through the randomization, widened for unlisted texts in the same bucket "
         "and for the selection of texts that stand out"
     )
+
+    @staticmethod
+    def expected(
+        question: Text,
+        reports: int,
+        share: float | None,
+        confidence: float,
+        looks: bool,  # noqa: ARG004 # intervals of texts hold for one look
+    ) -> tuple[float, float, float]:
+        """Return the limits of a text that stands out alone; by default, of the rarest one."""
+        design, groups = question.mechanism.each, question.mechanism.groups
+        share = min(1.0, question.mechanism.floor(reports)) if share is None else share
+        gain, sure = 1 - 1 / design.options, 1 - (1 - confidence) / TESTED
+        bucket = share * gain + 1 / design.options  # with its part of the other texts
+        final = max(1, round(reports * FINAL / groups))
+        low, high = expected_limits(design, final, bucket, sure, looks=False)
+        return share, share + (low - bucket) / gain, share + (high - bucket) / gain
 
     @classmethod
     def estimates(

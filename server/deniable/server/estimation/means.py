@@ -39,6 +39,7 @@ from deniable.server.estimation.mean_limits import (
 )
 from deniable.server.estimation.statements import Array, Cells, Estimator, Interval, Points, Whole
 from deniable.shared.privacy.encodings import UNIT
+from deniable.shared.privacy.epsilon import ONE
 from deniable.shared.privacy.families.number_table import NumberTable
 from deniable.shared.privacy.families.vector_design import VectorDesign
 from deniable.shared.survey.kinds.base import MeanQuestion
@@ -68,6 +69,21 @@ class MeanEstimator(Estimator):
         raw = np.array([_exact_mean(row, self.question) for row in rows]).reshape(reports.shape)
         errors = self.question.span * _mean_errors(self.cells, reports, self.mechanism)
         return Points(raw, errors, np.clip(raw, *self.question.range))
+
+    @staticmethod
+    def expected(
+        question: MeanQuestion, reports: int, share: float | None, confidence: float, looks: bool
+    ) -> tuple[float, float, float]:
+        table, (low, _) = question.mechanism, question.range
+        held = np.full(table.answers, 1 / table.steps)
+        held[[0, -1]] /= 2
+        if share is not None:
+            held[:], held[0], held[-1] = 0, 1 - share, share
+        values = positions(table)
+        rates = held @ [[units / ONE for units in row] for row in table.rows]
+        limits = population_mean(values, reports * rates, confidence, looks)
+        mean, least, most = (float(low + question.span * x) for x in (rates @ values, *limits))
+        return mean, least, most
 
     def like(self, confidence: float) -> Interval:
         values = positions(self.mechanism)
@@ -145,6 +161,20 @@ class VectorEstimator(Estimator):
     @cached_property
     def points(self) -> Points:
         return coordinates(self.cells, self.reports, self.mechanism)
+
+    @staticmethod
+    def expected(
+        question: Vector,
+        reports: int,
+        share: float | None,  # noqa: ARG004 # vectors have none
+        confidence: float,
+        looks: bool,
+    ) -> tuple[float, float, float]:
+        """Return the limits of a coordinate if all directions are equally common."""
+        design = question.mechanism
+        error = 1 / (design.gain * math.sqrt(design.dimension * reports))
+        reach = deviations(reports, confidence, looks=looks) * error
+        return 0.0, -reach, reach
 
     def like(self, confidence: float) -> Interval:
         normal = np.vectorize(deviations, [np.float64])

@@ -69,6 +69,30 @@ Cells = npt.NDArray[np.int64]
 Interval = tuple[Array, Array]
 
 CONFIDENCE = 0.95
+MAX_SEPARATE_LABELS = 20  # in longer lists readers pick labels, so intervals hold jointly
+
+
+@dataclass(frozen=True, slots=True)
+class Statement:
+    """Value, or expected value, with its interval and everything that the interval depends on.
+
+    Every "±", number of people needed and number of open answers is printed from a statement, so
+    numbers next to each other are about the same people and the same looks.
+    """
+
+    value: float
+    low: float
+    high: float
+    reports: int
+    people: Literal["population", "respondents"] = "population"
+    confidence: float = CONFIDENCE
+    looks: bool = False  # whether it holds at every look
+    joint: int = 1  # number of intervals that hold jointly with this confidence
+
+    @property
+    def margin(self) -> float:
+        """Margin of error: half of the interval's width."""
+        return (self.high - self.low) / 2
 
 
 class Reading(NamedTuple):
@@ -79,11 +103,14 @@ class Reading(NamedTuple):
     covers: Literal["all", "first look", "nothing"] = "all"
 
 
+def final_reading(survey: Survey) -> Reading:
+    """Return how a round is read once it is final."""
+    return Reading() if survey.looks == "once" else Reading(halved(CONFIDENCE))
+
+
 def reading(survey: Survey, number: int, now: datetime, closed: date | None) -> Reading:
     """Return how a round is read now; `closed` is the day on which its survey was closed."""
-    end, read = survey.taken_until(number), Reading()
-    if survey.looks != "once":
-        read = Reading(halved(CONFIDENCE))
+    end, read = survey.taken_until(number), final_reading(survey)
     if closed and closed < end.date():
         return read._replace(any_time=True)
     if closed or now >= end:
@@ -212,6 +239,16 @@ class Estimator(ABC):
             Estimate(label, raw, low, high, error, reports, confidence, near)
             for label, raw, low, high, error, near in zip(question.labels, *columns, strict=True)
         )
+
+    @staticmethod
+    @abstractmethod
+    def expected(
+        question: Any, reports: int, share: float | None, confidence: float, looks: bool
+    ) -> tuple[float, float, float]:
+        """Return the true value and the expected limits for the population, as `like` has them.
+
+        `share` and the answers that it stands for are those of `Mechanism.variances`.
+        """
 
     @staticmethod
     def whole(question: Any, cells: Cells, reports: int) -> Whole | None:  # noqa: ARG004 # of vectors only

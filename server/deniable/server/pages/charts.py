@@ -13,6 +13,7 @@ from itertools import pairwise
 from statistics import median
 from typing import NamedTuple
 
+from deniable.server.estimation.statements import MAX_SEPARATE_LABELS
 from deniable.server.results.display import STYLES, Figures, Style
 from deniable.server.results.document import Distribution
 
@@ -123,7 +124,7 @@ def _places(value: float) -> int:
 # One round: a mark for each label
 
 NAME_HEIGHT, BAR_HEIGHT, AXIS_HEIGHT = 22, 24, 24
-MAX_MARKS = 20
+MAX_MARKS = MAX_SEPARATE_LABELS
 MIN_MARKS = 5  # even if fewer estimates of a long list are clearly above zero
 
 

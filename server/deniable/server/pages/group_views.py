@@ -10,7 +10,7 @@ from typing import NamedTuple
 import msgspec
 
 from deniable.server.pages import charts
-from deniable.server.pages.question_view import MAX_TABLE_ROWS
+from deniable.server.pages.question_view import MAX_TABLE_ROWS, reason_for_no_estimate
 from deniable.server.results.display import Figures, effect_figures, known_figures
 from deniable.server.results.display import figures as figures_of
 from deniable.server.results.document import About, ByLabel, Crossed, Row
@@ -46,6 +46,7 @@ class CrossedView(NamedTuple):
     left_out: int
     joint: bool  # whether the intervals hold jointly
     tables: Sequence[RateTable]
+    note: str  # reason why there is no estimate
 
 
 class LabelView(NamedTuple):
@@ -57,7 +58,7 @@ class LabelView(NamedTuple):
     against: str  # the first value
     differences: Mapping[str, Figures]  # by the name of a row in `figures`
     sentences: Sequence[str]
-    notes: Sequence[str]  # reasons for withholding differences
+    notes: Sequence[str]  # reasons for withholding differences and estimates
     chart: charts.Chart | None
     are_arms: bool
 
@@ -82,6 +83,7 @@ def crossed_view(survey: Survey, crossed: Crossed) -> CrossedView:
             for rates in crossed.rates
             if len(rates.rows) <= MAX_TABLE_ROWS
         ],
+        note=reason_for_no_estimate(crossed.rows),
     )
 
 
@@ -143,6 +145,8 @@ def label_views(
             for row in part.questions[question.name]
             if row.estimate is not None
         ]
+        every = (row for part in members for row in part.questions[question.name])
+        hidden = filter(None, [question.labels and reason_for_no_estimate(every)])
         known = known_figures(rows[:MAX_TABLE_ROWS], question.statistic, question.unit, joint=True)
         effects = [part.effects for part in members if part.effects]
         names = {row.label for row in known}
@@ -157,7 +161,7 @@ def label_views(
             against=members[0].value,
             differences=differences,
             sentences=[*sentences] if are_arms else [],
-            notes=[*dict.fromkeys(part.note for part in effects if part.note)],
+            notes=[*dict.fromkeys(part.note for part in effects if part.note), *hidden],
             chart=charts.chart(drawn, (0.0, 0.0)) if are_arms else None,
             are_arms=are_arms,
         )

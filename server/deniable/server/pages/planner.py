@@ -24,13 +24,7 @@ from deniable.server.pages.access import pages
 from deniable.server.pages.charts import Axis, Tick
 from deniable.server.pages.planner_form import SLIDERS, Form, Slider, read_form
 from deniable.server.planning.experiment import experiment_sentence
-from deniable.server.planning.forecast import (
-    half_width,
-    installs_sentence,
-    sentences,
-    shuffled_half_width,
-    trusted_half_width,
-)
+from deniable.server.planning.forecast import Expected, installs_sentence, sentences, shuffled
 from deniable.server.planning.planned_question import choose
 from deniable.server.results.display import STYLES, Style
 from deniable.shared.survey.document import Survey
@@ -43,9 +37,9 @@ DECADES = 2  # powers of ten on either side of the number of people
 MIN_DECADE, MAX_DECADE = 1, 12
 LABEL_SPACING = 18  # pixels
 MODELS = {  # name of each model, and its key in a plan
-    "local": ("devices", "half_width_95"),
-    "shuffled": ("shuffled", "shuffled_half_width_95"),
-    "trusted": ("trusted", "central_half_width_95"),
+    "local": ("devices", "margin"),
+    "shuffled": ("shuffled", "margin_shuffled"),
+    "trusted": ("trusted", "margin_of_trusted_server"),
 }
 
 blueprint: Blueprint = pages("planning", public=("as_json",))
@@ -91,7 +85,7 @@ class PlannedQuestion:
 
     @property
     def sentences(self) -> list[str]:
-        told, answers = sentences(self.forecast, self.margin), self.forecast["people_for_error"]
+        told, answers = sentences(self.forecast, self.margin), self.forecast["installs_for"]
         if self.survey is None:
             unit, tests = self.question.unit, self.form.experiment.values()
             first = [experiment_sentence(test, unit) for test in tests]
@@ -99,7 +93,7 @@ class PlannedQuestion:
         return [*told, *installs_of_survey(self.survey, answers)]
 
     def margin(self, error: float) -> str:
-        return self.style.expected(error, self.question.unit)
+        return self.style.margin(error, self.question.unit)
 
     def slider(self, name: str) -> Slider:
         return SLIDERS[name]
@@ -120,7 +114,7 @@ class PlannedQuestion:
 
     @property
     def _error(self) -> float:
-        return self.form.error or self.forecast["half_width_95"]
+        return self.form.error or self.forecast["margin"]
 
     # The chart: a line for each model, both axes in powers of ten
 
@@ -131,8 +125,7 @@ class PlannedQuestion:
         first, last = math.floor(middle - DECADES), math.ceil(middle + DECADES)
         counts = [10**power for power in range(first, last + 1)]
         drawn = {
-            model: [math.log10(self._half_width(model, count)) for count in counts]
-            for model in MODELS
+            model: [math.log10(self._margin(model, count)) for count in counts] for model in MODELS
         }
         across = Axis(first, last, LEFT, RIGHT)
         errors = [value for values in drawn.values() for value in values]
@@ -154,13 +147,12 @@ class PlannedQuestion:
             at=at,
         )
 
-    def _half_width(self, model: str, people: int) -> float:
-        if model == "local":
-            return half_width(self.question, people)
-        if model == "trusted":
-            return trusted_half_width(self.question, people)
-        form = self.form
-        return shuffled_half_width(form.asked, people, form.max_bytes, coarse=True).half_width
+    def _margin(self, model: str, people: int) -> float:
+        expected, form = Expected(self.question, self.forecast["share"]), self.form
+        if model == "shuffled":
+            return shuffled(form.asked, expected, people, form.max_bytes, coarse=True).margin
+        of = expected.margin if model == "local" else expected.margin_of_trusted_server
+        return of(people)
 
 
 @blueprint.get("/plan")
@@ -192,18 +184,8 @@ def _spaced(wanted: dict[str, float]) -> dict[str, float]:
 
 def _errors(down: Axis, style: Style) -> tuple[Tick, ...]:
     powers = range(round(down.low), round(down.high) + 1)
-    shift = round(math.log10(style.factor))
     shown = powers[:: math.ceil(len(powers) / 7)]
-    return tuple(Tick(down.place(power), power_text(power + shift)) for power in shown)
-
-
-def power_text(exponent: int) -> str:
-    """Format a power of ten.
-
-    >>> power_text(3), power_text(0), power_text(-2)
-    ('1,000', '1', '0.01')
-    """
-    return f"{10**exponent:,}" if exponent >= 0 else f"{10.0**exponent:.{-exponent}f}"
+    return tuple(Tick(down.place(power), style.margin(10.0**power, None)) for power in shown)
 
 
 def people_text(count: int) -> str:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, TypeVar
 
-from deniable.server.planning.experiment import experiment
+from deniable.server.planning.experiment import amount, experiment
 from deniable.server.planning.forecast import plan
 from deniable.server.planning.planned_question import (
     Asked,
@@ -19,6 +19,7 @@ from deniable.server.planning.planned_question import (
     asked,
     check_count,
     check_error,
+    check_share,
     choose,
     field_of,
 )
@@ -74,6 +75,7 @@ class Form:
     people: int | None = None
     error: float | None = None
     max_bytes: int | None = None
+    share: float | None = None
     values: dict[str, Any] = field(default_factory=dict)  # values of the kind's fields
     asked: Asked = field(default_factory=dict)
     experiment: dict[str, Any] = field(default_factory=dict)  # empty, or with one key of a plan
@@ -88,7 +90,8 @@ class Form:
         return KINDS[self.kind].error_unit(self.asked)
 
     def plan(self) -> dict[str, Any]:
-        return plan(self.asked, self.people, self.error, self.max_bytes) | self.experiment
+        planned = plan(self.asked, self.people, self.error, self.max_bytes, share=self.share)
+        return planned | self.experiment
 
     def text(self, name: str) -> str:
         return self.typed.get(name, "")
@@ -146,6 +149,7 @@ def _read_question(form: Form) -> None:
     epsilon, position = form.read("epsilon", lambda text: str(Epsilon(text))), form.slid("epsilon")
     form.epsilon = epsilon or (DEFAULT_EPSILON if position is None else f"{position:.10g}")
     form.max_bytes = form.read("bytes", _count)
+    form.share = form.read("share", lambda text: check_share(form.kind, amount("share", text)))
     # Find a valid question: report problems, and use defaults instead.
     defaults = {plan_field.name: plan_field.usual for plan_field in form.fields}
     for values, mechanism, max_bytes in (

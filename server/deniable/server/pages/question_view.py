@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
+from deniable.server.estimation.statements import MAX_SEPARATE_LABELS, Statement
 from deniable.server.pages import charts
 from deniable.server.results import Round
 from deniable.server.results import SurveyEstimates as Estimates
@@ -100,12 +101,19 @@ class QuestionView:
         return period.questions[self.question.name][0].reports if period else 0
 
     @property
+    def note(self) -> str:
+        """Reason why the round has no estimate, or an empty text."""
+        period = self.context.period
+        listed = period.questions[self.question.name] if period and self.question.labels else ()
+        return reason_for_no_estimate(listed)
+
+    @property
     def joint(self) -> bool:
         """True if the page picks labels by their estimates, so that intervals must hold jointly.
 
         The intervals of texts already allow for their selection.
         """
-        return len(self.question.labels) > charts.MAX_MARKS
+        return len(self.question.labels) > MAX_SEPARATE_LABELS
 
     @cached_property
     def rows(self) -> Sequence[Figures]:
@@ -138,11 +146,16 @@ class QuestionView:
     @property
     def privacy_cost(self) -> str:
         """Privacy cost as a sentence; empty without estimates, and for texts."""
-        if not self.rows or not self.question.labels:
+        survey, period = self.context.survey, self.context.period
+        if not self.rows or not self.question.labels or period is None:
             return ""
-        survey = self.context.survey
         asked_one_of = len(survey.questions) if survey.asks_one else 1
-        return privacy_cost(self.question, self.reports, asked_one_of)
+        row, read = max(self.rows, key=lambda row: row.half), (period.confidence, period.any_time)
+        joint = len(self.question.labels) if self.joint else 1
+        ends = row.estimate, row.low, row.high
+        shown = Statement(*ends, self.reports, "population", *read, joint)
+        label = row.label if len(self.question.labels) > 1 else ""
+        return privacy_cost(self.question, shown, label, asked_one_of)
 
     @property
     def text_floor(self) -> str:
@@ -324,6 +337,10 @@ class QuestionView:
             return rows
         names = dict(zip(self.question.labels, self.question.called, strict=True))
         return [replace(row, label=names.get(row.label, row.label)) for row in rows]
+
+
+def reason_for_no_estimate(rows: Iterable[Row]) -> str:
+    return next((row.note for row in rows if row.note and row.estimate is None), "")
 
 
 def _records(listed: Iterable[Any]) -> Iterable[Record]:

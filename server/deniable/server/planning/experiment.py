@@ -39,11 +39,11 @@ def experiment(question: Question, effect: str, share: str | None = None) -> dic
     `share` is that of the first arm. Both are texts such as "2 points", or numbers in the
     question's unit.
     """
-    wanted, first = _number("effect", effect), 0.0
+    wanted, first = amount("effect", effect), 0.0
     if isinstance(question, ShareQuestion):
         if not share:
             raise WrongField("share", 'give the share in the first arm, such as "10%"')
-        first = _number("share", share)
+        first = amount("share", share)
         if not (0 <= first <= 1 and 0 <= first + wanted <= 1):
             raise WrongField("effect", "both arms need a share from 0 % to 100 %")
     elif not isinstance(question, MeanQuestion):
@@ -69,10 +69,10 @@ def experiment_sentence(made: Mapping[str, Any], unit: str) -> str:
     )
 
 
-def _number(field: str, text: str) -> float:
+def amount(field: str, text: str) -> float:
     """Read a share or an effect.
 
-    >>> _number("share", "10%"), _number("effect", "-2 points"), _number("effect", "0.5")
+    >>> amount("share", "10%"), amount("effect", "-2 points"), amount("effect", "0.5")
     (0.1, -0.02, 0.5)
     """
     units = [unit for unit in PER_CENT if text.endswith(unit)]
@@ -104,5 +104,6 @@ def _variances(question: Question) -> tuple[Callable[[float], float], Callable[[
 
         return deniable, lambda share: share * (1 - share)
     unit = (question.span / RANGE) ** 2
-    noisy = unit * (mechanism.n_variance() + mechanism.answer_variance)
-    return lambda _: noisy, lambda _: unit * mechanism.answer_variance
+    direct = question.span**2 * mechanism.variances(None)[0]
+    noisy = unit * mechanism.n_variance() + direct
+    return lambda _: noisy, lambda _: direct

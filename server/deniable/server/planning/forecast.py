@@ -5,19 +5,23 @@ are equal, or to the mean of numbers that are all at the worst position, with th
 A text counts as an option among as many as there are buckets, in the reports of the final groups;
 `floor` is the share that it needs to be found. How close that is to the optimum is unknown.
 
-The equivalent number of direct answers depends on how people differ. Here their answers are
-distributed uniformly over the options, the range or all directions. With σ^2 the variance of one
-answer, n deniable answers are worth n σ^2 / (σ^2 + n_variance) direct ones, at the worst position.
+Statements to expect are about the population, with noise and sampling: they are what the page is
+expected to show after so many reports, computed by the estimator itself. By default, answers are
+spread evenly: half say yes, each option has the same share, numbers are uniform over the range, and
+vectors over all directions. An option in a list of more than MAX_SEPARATE_LABELS has a joint
+interval, as on the page.
 
-The half widths of the 95 % interval are in the question's units, in each of three models:
+With σ^2 the variance of one answer and V that of the noise of its report at this share, n deniable
+answers are worth n σ^2 / (σ^2 + V) open ones, which would have the margin √(σ^2 / (σ^2 + V)) times.
+
+Three models of trust:
 
     local      no trust is needed: each report on its own is ε-private
     shuffled   a trusted shuffler mixes the reports of n honest people, so each may be ε₀-private,
                with the largest ε₀ for which the mixed reports are (ε, δ)-private
     trusted    a trusted server knows the answers, and adds noise to what it publishes
 
-In the first two, people are at the worst position and all shares are equal. A trusted server's only
-error is its noise, discrete Laplace with these variances:
+A trusted server's noise is discrete Laplace, with these variances next to those of sampling:
 
     a whole number that changes by up to Δ  2 a / (a - 1)^2          a = e^(ε / Δ)
     an option's share of n people           the same / n^2
@@ -52,11 +56,19 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import date
 from functools import lru_cache
+from statistics import NormalDist
 from typing import Any
 
+from deniable.server.estimation import ESTIMATORS
+from deniable.server.estimation.statements import (
+    CONFIDENCE,
+    MAX_SEPARATE_LABELS,
+    Statement,
+    joint_confidence,
+)
 from deniable.server.planning.planned_question import Asked, choose, others, undecided
 from deniable.server.shuffling.amplification import report_epsilon, usual_delta
 from deniable.shared.privacy.epsilon import BILLION, Epsilon, decimal_text, parse_billionths
@@ -72,11 +84,79 @@ from deniable.shared.survey.phrases import ENGLISH, two_digits
 
 ADD_OR_DELETE, REPLACE_ONE = 1, 2  # total change of the counts of options by one person
 FINE = 2**20  # steps
-Z95 = 1.96
 MAX_SHUFFLED_PEOPLE = 10**9  # with more people, ε₀ is even larger
+MAX_PEOPLE_SEARCHED = 10**13
+EVENLY = {
+    "mean": "if answers are spread evenly",
+    "coordinate": "if all directions are equally common",
+}
+AT_ENDS = "if {:.3g} % are at the high end of the range, and the others at the low end"
 USUAL_DAY = date(2026, 5, 1)  # its quarter has 91 days, 13 weeks and 3 months
 
 Forecast = Mapping[str, Any]  # the result of `plan`; Any: JSON values
+
+
+@dataclass(frozen=True)
+class Expected:
+    """Statements to expect about one question, by the number of reports."""
+
+    question: Question
+    share: float | None = None  # as in `Mechanism.variances`; None: answers are spread evenly
+    confidence: float = CONFIDENCE
+    looks: bool = False
+    values: int = 1  # number of a label's values, each with a joint interval
+
+    @property
+    def joint(self) -> int:
+        """Number of intervals that hold jointly."""
+        labels = len(self.question.labels)
+        is_joint = self.values > 1 or labels > MAX_SEPARATE_LABELS
+        return max(1, labels) * self.values if is_joint else 1
+
+    def statement(self, reports: int) -> Statement:
+        """Return what the page is expected to show after this many reports."""
+        sure = joint_confidence(self.joint, self.confidence)
+        estimator = ESTIMATORS[self.question.estimation]
+        ends = estimator.expected(self.question, reports, self.share, sure, self.looks)
+        return Statement(
+            *ends, reports, confidence=self.confidence, looks=self.looks, joint=self.joint
+        )
+
+    def margin(self, reports: int) -> float:
+        return self.statement(reports).margin
+
+    def people_for(self, error: float) -> int:
+        return people_for(self.margin, error)
+
+    def worth(self, reports: int) -> float:
+        """Return the number of open answers with the precision of these reports."""
+        share = self.statement(reports).value if self.question.statistic == "share" else self.share
+        answer, noise = self.question.mechanism.variances(share)
+        return reports * answer / (answer + noise)
+
+    def margin_asked_openly(self, reports: int) -> float:
+        return self.margin(reports) * math.sqrt(self.worth(reports) / reports)
+
+    def margin_of_trusted_server(self, people: int) -> float:
+        noise = TRUSTED.of(self.question.mechanism)(self.question.mechanism, people)
+        sure = joint_confidence(self.joint, self.confidence)
+        by_noise = NormalDist().inv_cdf((1 + sure) / 2) * math.sqrt(noise) * self.question.span
+        return math.hypot(self.margin_asked_openly(people), by_noise)
+
+
+def people_for(margin: Callable[[int], float], error: float) -> int:
+    """Return the least number of people whose margin of error is at most `error`."""
+    few, many, guess, steps = 0, MAX_PEOPLE_SEARCHED, 1, 0
+    while many - few > 1:
+        width, steps = margin(guess), steps + 1
+        few, many = (few, guess) if width <= error else (guess, many)
+        needed = math.ceil(guess * (width / error) ** 2)  # margins shrink with the square root
+        if needed > MAX_PEOPLE_SEARCHED:
+            return needed
+        if steps % 4 == 0 and many < MAX_PEOPLE_SEARCHED:  # in case they do not
+            needed = (few + many) // 2
+        guess = min(max(needed, few + 1), many - 1)
+    return many
 
 
 def plan(
@@ -85,94 +165,111 @@ def plan(
     error: float | None,
     max_bytes: int | None = None,
     values: int = 1,
+    share: float | None = None,
+    confidence: float = CONFIDENCE,
+    looks: bool = False,
 ) -> dict[str, Any]:
     """Return the forecast for a number of people, or for a margin of error in the question's unit.
 
     `max_bytes` limits the report. `values` is the number of a label's values that divide the people
     evenly. Any: JSON values.
     """
-    question = choose(asked, max_bytes)
-    mechanism = question.mechanism
-    enough = people if error is None else people_for(question, error)
+    expected = Expected(choose(asked, max_bytes), share, confidence, looks)
+    question, mechanism = expected.question, expected.question.mechanism
+    enough = people if error is None else expected.people_for(error)
     count = enough if people is None else people
     assert count is not None, "the command requires one of the two"
     assert enough is not None, "likewise"
-    least = least_n_variance(mechanism)
-    mixed = shuffled_half_width(asked, count, max_bytes)
+    statement, least = expected.statement(count), least_n_variance(mechanism)
+    wanted = statement.margin / 2 if error is None or people is None else error
+    if question.statistic == "share":
+        expected = replace(expected, share=statement.value)  # the same for all mechanisms
+    by_value = replace(expected, values=values)
+    mixed = shuffled(asked, expected, count, max_bytes)
     return {
         "kind": question.kind,
+        "statistic": question.statistic,
         "epsilon": str(question.epsilon),
         "people": count,
-        **_facts(question, count),
-        "people_for_error": enough,
+        "share": expected.share,
+        "assumed": _assumed(expected),
+        "confidence": confidence,
+        "looks": looks,
+        "joint": statement.joint,
+        **_facts(expected, count),
+        "error": wanted,
+        "people_needed": expected.people_for(wanted),
         "over": question.over,
         "values": values,
-        "half_width_95_of_value": half_width(question, max(1, count // values)),
+        "margin_of_value": by_value.margin(max(1, count // values)),
+        "people_needed_by_value": values * by_value.people_for(wanted),
+        "installs_for": enough,
         "installs": installs_needed(question.epsilon.billionths, enough),
         "limit_ratio": None if least is None else mechanism.n_variance() / least,
-        "direct_equivalent": direct_equivalent(mechanism, count),
-        "central_half_width_95": trusted_half_width(question, count),
-        "shuffled_half_width_95": mixed.half_width,
+        "worth_asked_openly": round(expected.worth(count)),
+        "margin_asked_openly": expected.margin_asked_openly(count),
+        "margin_of_trusted_server": expected.margin_of_trusted_server(count),
+        "margin_shuffled": mixed.margin,
         "shuffled_delta": mixed.delta,
         "shuffled_report_epsilon": str(mixed.epsilon),
-        "alternatives": [_facts(other, count) for other in others(asked, question, max_bytes)],
+        "alternatives": [
+            _facts(replace(expected, question=other), count)
+            for other in others(asked, question, max_bytes)
+        ],
     }
 
 
-def people_for(question: Question, error: float) -> int:
-    """Return the number of people for which the margin of error (95 %) is `error`."""
-    return max(1, math.ceil((half_width(question, 1) / error) ** 2 * (1 - 1e-12)))
+def _assumed(expected: Expected) -> str:
+    """Return the answers that a plan assumes, in words."""
+    if expected.share is None:
+        return EVENLY[expected.question.statistic]
+    words = "for a share of {:.3g} %" if expected.question.statistic == "share" else AT_ENDS
+    return words.format(100 * expected.share)
 
 
-def direct_equivalent(mechanism: Mechanism, people: int) -> int:
-    """Return the equivalent number of direct answers."""
-    one = mechanism.answer_variance
-    return round(people * one / (one + mechanism.n_variance()))
-
-
-def _facts(question: Question, people: int) -> dict[str, Any]:
-    mechanism = question.mechanism
+def _facts(expected: Expected, people: int) -> dict[str, Any]:
+    mechanism = expected.question.mechanism
     floor = mechanism.floor(people)
     return {
         "mechanism": mechanism.name,
         "payload_bytes": mechanism.payload_size,
         "n_variance": mechanism.n_variance(),
-        "standard_error": mechanism.predicted_error(people) * question.span,
-        "half_width_95": half_width(question, people),
+        "margin": expected.margin(people),
         "leverage": mechanism.leverage,
         **({} if floor is None else {"floor": floor}),
     }
 
 
 def sentences(forecast: Forecast, margin: Callable[[float], str]) -> list[str]:
-    """Return sentences: the margin of error, people needed, equivalent number of direct answers.
+    """Return sentences: the margin of error, people needed, equivalent number of open answers.
 
-    `margin` formats a margin of error in the question's unit, with ±.
+    `margin` formats a margin of error in the question's unit.
     """
-    people, width = forecast["people"], forecast["half_width_95"]
+    people, width, wanted = forecast["people"], margin(forecast["margin"]), forecast["error"]
     if (floor := forecast.get("floor")) is not None:
         if floor >= 1:
             return [f"{people:,} people are too few to find any text."]
         texts = f"With {people:,} people, a text that {math.ceil(floor * people):,} or more give"
-        known = f"is found with a probability of 99 %, and its share is known to {margin(width)}."
-        return [f"{texts} {known}"]
-    ratio, enough, worth = (
-        forecast[key] for key in ("limit_ratio", "people_for_error", "direct_equivalent")
+        return [f"{texts} is found with a probability of 99 %, and its share is known to {width}."]
+    sure = f"{100 * forecast['confidence']:g} %{', at every look' if forecast['looks'] else ''}"
+    jointly = f", jointly for all {forecast['joint']:,}" if forecast["joint"] > 1 else ""
+    ratio = forecast["limit_ratio"]
+    above = "" if ratio is None else f" Noise: {ratio:.3f} times the smallest possible variance."
+    enough, openly = margin(wanted), margin(forecast["margin_asked_openly"])
+    deniably = (
+        f"{people:,} people give {width} ({sure}{jointly}) {forecast['assumed']}; for {enough} you "
+        f"need {forecast['people_needed']:,}.{above}"
     )
-    above = "" if ratio is None else f", at {ratio:.3f} times the smallest possible variance"
-    wanted, needed = margin(width * math.sqrt(people / enough)), enough
-    if enough == people:
-        wanted, needed = "half of that", 4 * people
-    lines = [
-        f"{people:,} people give {margin(width)} (95 %){above}; for {wanted} you need {needed:,}.",
-        f"{people:,} deniable answers are worth about {worth:,} asked openly.",
-        _counted(forecast["over"]),
-    ]
+    asked_openly = (
+        f"Asked openly, they would give {openly}: their answers are worth about "
+        f"{forecast['worth_asked_openly']:,} asked openly."
+    )
+    lines = [deniably, asked_openly, _counted(forecast["over"])]
     if (values := forecast["values"]) > 1:
-        own = margin(forecast["half_width_95_of_value"])
         lines.append(
             f"A label with {values} equally common values leaves {people // values:,} people and "
-            f"{own} for each value; for {wanted} in each you need {values * needed:,} people."
+            f"{margin(forecast['margin_of_value'])} for each value, jointly; for {enough} in each "
+            f"you need {forecast['people_needed_by_value']:,} people."
         )
     return lines
 
@@ -207,7 +304,7 @@ def installs_needed(billionths: int, answers: int) -> dict[str, int]:
 
 
 def installs_sentence(forecast: Forecast) -> str:
-    answers, installs = forecast["people_for_error"], forecast["installs"]
+    answers, installs = forecast["installs_for"], forecast["installs"]
     if not installs:
         return f"By default, apps refuse a round above ε {MAX_EPSILON_PER_SURVEY}."
     needed = (
@@ -220,24 +317,25 @@ def installs_sentence(forecast: Forecast) -> str:
     )
 
 
-# Half widths of the 95 % interval
+# With a shuffler
 
 
 @dataclass(frozen=True)
 class Shuffled:
-    half_width: float
+    margin: float
     delta: float
     epsilon: Epsilon  # ε₀
 
 
-def half_width(question: Question, people: int) -> float:
-    return Z95 * question.mechanism.predicted_error(people) * question.span
-
-
-def shuffled_half_width(
-    asked: Asked, people: int, max_bytes: int | None = None, *, coarse: bool = False
+def shuffled(
+    asked: Asked,
+    expected: Expected,
+    people: int,
+    max_bytes: int | None = None,
+    *,
+    coarse: bool = False,
 ) -> Shuffled:
-    """Return the half width with the default mechanism at ε₀.
+    """Return the margin of what is `expected`, with the default mechanism at ε₀.
 
     `coarse` rounds ε₀ down to a whole number if that is above ε, so that the search for optimal
     tables runs less often.
@@ -248,12 +346,7 @@ def shuffled_half_width(
         whole = alone.billionths // BILLION * BILLION
         alone = max(epsilon, Epsilon(decimal_text(max(1, whole))))
     question = choose({**undecided(asked), "epsilon": str(alone)}, max_bytes)
-    return Shuffled(half_width(question, people), delta, alone)
-
-
-def trusted_half_width(question: Question, people: int) -> float:
-    variance = TRUSTED.of(question.mechanism)(question.mechanism, people)
-    return Z95 * math.sqrt(variance) * question.span
+    return Shuffled(replace(expected, question=question).margin(people), delta, alone)
 
 
 # Variances of a trusted server's noise

@@ -59,6 +59,14 @@ def check_error(error: float) -> float:
     return error
 
 
+def check_share(kind: str, share: float) -> float:
+    if KINDS[kind].statistic == "coordinate":
+        raise WrongField("share", "a vector has no share; leave it out")
+    if not 0 <= share <= 1:
+        raise WrongField("share", f"write a number from 0 to 1, not {share:g}")
+    return share
+
+
 def field_of(error: InvalidSurvey) -> tuple[str, str]:
     """Return the field that has the mistake, and the problem."""
     return error.key.rpartition(".")[2], error.problem

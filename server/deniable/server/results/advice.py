@@ -8,8 +8,9 @@ from datetime import date
 from statistics import NormalDist
 from typing import Any
 
-from deniable.server.estimation.statements import CONFIDENCE, halved
-from deniable.server.planning.forecast import half_width
+from deniable.server.estimation.statements import CONFIDENCE, final_reading, halved
+from deniable.server.planning.display_gate import at_worst, reports_needed
+from deniable.server.planning.forecast import Expected
 from deniable.server.results.display import STYLES
 from deniable.shared.privacy.epsilon import BILLION, decimal_text, odds_factor
 from deniable.shared.privacy.mechanisms import mechanisms
@@ -71,7 +72,7 @@ def facts(survey: Survey) -> dict[str, Any]:
                 "epsilon": str(question.epsilon),
                 "mechanism": question.mechanism.name,
                 "leverage": round(question.mechanism.leverage, 2),
-                "expected": {str(n): half_width(question, survey.reports_of(n)) for n in CROWDS},
+                "expected": {str(n): _margin(survey, question, n) for n in CROWDS},
             }
             for question in survey.questions
         ],
@@ -125,8 +126,11 @@ def describe(survey: Survey) -> list[str]:
     width = max(len(question.name) for question in survey.questions)
     asked = [f"  {q.name:{width}}  {asked_about(survey, q)}" for q in survey.questions]
     for question in survey.questions:
-        expected = " / ".join(_plus_minus(question, survey.reports_of(n)) for n in CROWDS)
+        expected = " / ".join(_plus_minus(survey, question, n) for n in CROWDS)
         how = f"{question.mechanism.name}, ε {question.epsilon}"
+        if survey.show_when is not None:
+            needed = reports_needed(survey, at_worst(question, final_reading(survey)))
+            how += f"; shown from {needed:,} reports"
         lines.append(f"  {question.name:{width}}  {expected}  ({how})")
         findings = (question.expected_findings(survey.reports_of(people)) for people in CROWDS)
         lines += [f"  {'':{width}}  {words}" for words in findings if words]
@@ -181,7 +185,6 @@ def _about_survey(survey: Survey, today: date) -> Iterator[str]:
 
 def _about_question(survey: Survey, question: Question) -> Iterator[str]:
     epsilon, mechanism = question.epsilon, question.mechanism
-    reports = survey.reports_of(CROWDS[1])
     if question.remark:
         yield question.remark
     if epsilon.billionths >= HIGH_EPSILON:
@@ -196,9 +199,9 @@ def _about_question(survey: Survey, question: Question) -> Iterator[str]:
         )
     if mechanism.leverage > HIGH_LEVERAGE:
         yield f"{mechanism.forgery()}; {_less_leverage(question)}"
-    if half_width(question, reports) > WIDE * question.span:
+    if _margin(survey, question, CROWDS[1]) > WIDE * question.span:
         yield (
-            f"even {CROWDS[1]:,} people give only {_plus_minus(question, reports)}; "
+            f"even {CROWDS[1]:,} people give only {_plus_minus(survey, question, CROWDS[1])}; "
             "ask more people, offer fewer options, or use a larger ε"
         )
 
@@ -248,5 +251,11 @@ def _less_leverage(question: Question) -> str:
     return "a larger ε reduces it"
 
 
-def _plus_minus(question: Question, reports: int) -> str:
-    return STYLES[question.statistic].expected(half_width(question, reports), question.unit)
+def _margin(survey: Survey, question: Question, people: int) -> float:
+    """Return the margin of error to expect of these people, once the round is final."""
+    expected = Expected(question, confidence=final_reading(survey).confidence)
+    return expected.margin(survey.reports_of(people))
+
+
+def _plus_minus(survey: Survey, question: Question, people: int) -> str:
+    return STYLES[question.statistic].margin(_margin(survey, question, people), question.unit)

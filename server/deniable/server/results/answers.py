@@ -23,6 +23,7 @@ from deniable.server.estimation.statements import (
     Statements,
     differences,
 )
+from deniable.server.planning.display_gate import Plan, at_worst, margins, reports_needed
 from deniable.server.results.display import STYLES
 from deniable.server.results.document import (
     About,
@@ -95,7 +96,12 @@ def question_rounds(
 
     return [
         result
-        or QuestionResult(question.name, facts, too_few(survey, labels, counts, fewest), None)
+        or QuestionResult(
+            question.name,
+            facts,
+            too_few(survey, at_worst(question, counts.reading, values), labels, counts, fewest),
+            None,
+        )
         for result, counts in zip(where_enough(rounds, make), rounds, strict=True)
     ]
 
@@ -188,11 +194,21 @@ def _without_estimate(labels: Sequence[str], reports: int, note: str) -> tuple[R
 
 
 def too_few(
-    survey: Survey, labels: Sequence[str], counts: Counts, fewest: int = 0
+    survey: Survey, plan: Plan | None, labels: Sequence[str], counts: Counts, fewest: int = 0
 ) -> tuple[Row, ...]:
-    note = f"no estimate below {max(survey.minimum_reports, fewest):,} reports"
-    hidden = counts.reading.covers == "nothing"
-    return _without_estimate(labels, counts.reports, NOT_YET if hidden else note)
+    """Return rows with the reason why no estimate is shown."""
+    if counts.reading.covers == "nothing":
+        return _without_estimate(labels, counts.reports, NOT_YET)
+    by_count = needed = max(fewest, survey.minimum_reports)
+    if survey.show_when is not None:
+        needed = max(fewest, reports_needed(survey, plan))
+    note = f"no estimate below {needed:,} reports"
+    if plan and needed > by_count and counts.reports:
+        style, unit = STYLES[plan.question.statistic], plan.question.unit
+        both = margins(survey, plan, counts.reports)
+        now, wanted = (style.margin(margin, unit) for margin in both)
+        note = f"too few yet: {now} now, {wanted} at {needed:,} reports"
+    return _without_estimate(labels, counts.reports, note)
 
 
 # Changes since an earlier round

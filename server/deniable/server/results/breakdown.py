@@ -88,7 +88,7 @@ def label_rounds(
 
 
 def _counts(survey: Survey, question: Question, slices: Sequence[Slice]) -> list[Counts]:
-    made = [Counts.of(survey, question, part.tally, part.reading) for part in slices]
+    made = [Counts.of(survey, question, s.tally, s.reading, s.values) for s in slices]
     return [replace(m, enough=m.enough and m.reports >= FEWEST) for m in made]
 
 

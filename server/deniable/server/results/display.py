@@ -41,8 +41,18 @@ class Style:
     def behind_margin(self, unit: str) -> str:
         return f" {unit}" if unit else self.points
 
-    def expected(self, margin: float, unit: str) -> str:
-        return f"± {self.factor * margin:.{self.digits}g}{self.behind_margin(unit)}"
+    def margin(self, margin: float, unit: str | None = "", places: int | None = None) -> str:
+        """Format the margin of a `Statement`, or a round one that is wanted.
+
+        No other code prints a "±". Without a unit (None), its text stands next to an estimate's.
+        """
+        value, behind = self.factor * margin, "" if unit is None else self.behind_margin(unit)
+        if places is None:
+            is_round = math.isclose(value, float(f"{value:.1g}"), rel_tol=1e-9)
+            digits = 1 if is_round else self.digits
+            places = decimals(float(f"{value:.{digits}g}"), digits)
+        text = plain(value, places)
+        return f"± {text}{behind.removesuffix('s') if text == '1' and not unit else behind}"
 
 
 STYLES: Mapping[Statistic, Style] = {
@@ -114,7 +124,8 @@ class Figures:
 
     @property
     def margin(self) -> str:
-        return self.text(self.half).removeprefix("+")
+        places = self.meaningful if self.places is None else self.places
+        return self.style.margin(self.half, None, places)
 
     @property
     def whole(self) -> str:
@@ -234,15 +245,15 @@ def whole_text(vector: WholeVector) -> str:
     )
 
 
-def decimals(margin: float) -> int:
-    """Return the number of decimals at which the margin has two significant digits.
+def decimals(margin: float, digits: int = 2) -> int:
+    """Return the number of decimals at which the margin has this many significant digits.
 
     >>> decimals(0.0123), decimals(1.23), decimals(123)
     (3, 1, 0)
     """
     if margin <= 0:
         return 1
-    return min(MAX_DECIMALS, max(0, 1 - math.floor(math.log10(margin))))
+    return min(MAX_DECIMALS, max(0, digits - 1 - math.floor(math.log10(margin))))
 
 
 def plain(value: float, places: int) -> str:

@@ -26,6 +26,7 @@ from deniable.server.estimation.statements import (
     Statements,
     halved,
 )
+from deniable.server.planning.display_gate import at_worst, reports_needed
 from deniable.server.store import RoundTally
 from deniable.shared.survey.document import Survey
 from deniable.shared.survey.kinds.base import Question
@@ -172,11 +173,15 @@ class Counts:
         question: Question,
         tally: RoundTally | None,
         reading: Reading = ONE_LOOK,
+        values: int = 1,
     ) -> Counts:
         if tally is None:
             return cls(np.zeros(question.mechanism.cells, np.int64), 0, reading, enough=False)
         reports, cells = tally.of(survey, question)
-        return cls(cells, reports, reading, reports >= survey.minimum_reports)
+        needed = survey.minimum_reports
+        if survey.show_when is not None:
+            needed = reports_needed(survey, at_worst(question, reading, values))
+        return cls(cells, reports, reading, reports >= needed)
 
     @cached_property
     def key(self) -> Hashable:

@@ -10,6 +10,7 @@ from textwrap import wrap
 
 import msgspec
 
+from deniable.server.estimation.statements import MAX_SEPARATE_LABELS
 from deniable.server.results.display import (
     STYLES,
     Figures,
@@ -47,11 +48,11 @@ FORGED = "some of these reports cannot be honest"
 FORMULA = ("=", "+", "-", "@", "＝", "＋", "－", "＠", "\t", "\r", "\n")
 
 HEADINGS = (
-    "question", "label", "estimate", "95 % interval", "±", "these people", "reports",
+    "question", "label", "estimate", "95 % interval", "margin", "these people", "reports",
 )  # fmt: skip
 FIRST_NUMBER = 2  # index of the first right-aligned column
 MAX_ROWS_SHOWN = 40
-MAX_IN_ORDER = 20  # longer lists show only labels clearly above 0, highest first
+MAX_IN_ORDER = MAX_SEPARATE_LABELS  # longer lists show only labels clearly above 0, highest first
 WIDTH = 90
 QUARTILES = (0.25, 0.5, 0.75)
 EMPTY = ("",) * 5

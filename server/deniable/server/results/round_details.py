@@ -12,6 +12,7 @@ import numpy as np
 from deniable.server.estimation import distribution as estimation
 from deniable.server.estimation.crosstab import PairCounts, joint, rates
 from deniable.server.estimation.statements import Reading
+from deniable.server.planning.display_gate import ExpectedCross, reports_needed
 from deniable.server.results.answers import Tallies, too_few
 from deniable.server.results.document import Crossed, Distribution, Point, Quantile, Rates, Row
 from deniable.server.results.estimate_cache import Counts, EstimateCache, stack, where_enough
@@ -121,7 +122,7 @@ def _crossed(
         if made
         else Crossed(
             questions=(first.name, second.name),
-            rows=too_few(survey, labels, counts),
+            rows=too_few(survey, ExpectedCross(*pair, counts.reading), labels, counts),
             rates=(),
         )
         for counts, made in zip(rounds, known, strict=True)
@@ -154,7 +155,8 @@ def _pair_counts(survey: Survey, pair: Pair, tally: RoundTally | None, reading: 
         return Counts(np.zeros(0, np.int64), 0, reading, enough=False)
     single = (tally.of(survey, question)[1] for question in pair)
     cells = np.concatenate([*single, tally.crossed(survey, pair).ravel()])
-    return Counts(cells, tally.reports, reading, tally.reports >= survey.minimum_reports)
+    needed = reports_needed(survey, ExpectedCross(*pair, reading))
+    return Counts(cells, tally.reports, reading, tally.reports >= needed)
 
 
 def _crossed_rows(

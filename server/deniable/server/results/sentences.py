@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from datetime import date
 from decimal import ROUND_CEILING, Context, Decimal
 from typing import Literal
 
 from deniable.server.estimation.frequent_texts import FALSE_DISCOVERY
-from deniable.server.estimation.statements import CONFIDENCE, Reading
-from deniable.server.planning.forecast import direct_equivalent, half_width, people_for
+from deniable.server.estimation.statements import CONFIDENCE, Reading, Statement
+from deniable.server.planning.forecast import Expected
 from deniable.server.results.display import STYLES, Figures, Style, decimals, effect_figures
 from deniable.server.results.document import About, ByLabel, Forecast, Round, Shuffled
 from deniable.server.shuffling.accountant import survey_epsilon
@@ -154,8 +155,9 @@ def effect(row: Figures, value: str, against: str, reports: int) -> str:
         words = f"No clear difference between {value} and {against} ({row.interval})."
     margin = smaller_error(row.style.factor * row.half)
     more = math.ceil(reports * ((row.style.factor * row.half / margin) ** 2 - 1))
-    unit = " point" if margin == 1 and row.unit == " points" else row.unit
-    return f"{words} About {rounded_people(more)} more reports would make it ± {margin:g}{unit}."
+    unit = "" if row.unit == row.style.points else row.unit.strip()
+    wanted = row.style.margin(margin / row.style.factor, unit)
+    return f"{words} About {rounded_people(more)} more reports would make it {wanted}."
 
 
 def effect_sentences(
@@ -201,24 +203,50 @@ def _direction(row: Figures, than: str) -> str:
     return ""
 
 
-def privacy_cost(question: Question, reports: int, asked_one_of: int = 1) -> str:
-    """Return the equivalent number of direct answers, and the people needed for a smaller margin.
+def privacy_cost(
+    question: Question, shown: Statement, label: str = "", asked_one_of: int = 1
+) -> str:
+    """Return the margin of open answers, their number, and the people for a smaller margin.
 
-    Both assume the worst case. With `asked_one_of` questions, each install answers only one, so the
-    number of people is multiplied.
+    All are about the population and the looks of the statement that is shown. The worth of an
+    answer depends on the share: it is given for both ends of the interval, and the rest for its
+    share nearest to one half. Other answers are assumed to be spread evenly. With `asked_one_of`
+    questions, each install answers only one, so the number of people is multiplied.
     """
-    style = STYLES[question.statistic]
-    worth = direct_equivalent(question.mechanism, reports)
-    smaller = smaller_error(style.factor * half_width(question, reports)) / style.factor
-    people = asked_one_of * people_for(question, smaller)
-    wanted = f"{style.factor * smaller:g}"
-    unit = style.behind_margin(question.unit)
-    unit = unit.removesuffix("s") if wanted == "1" and not question.unit else unit
-    openly = "less than one answer" if worth < 1 else rounded_people(worth)
-    return (
-        f"These {reports:,} answers are worth {openly} asked openly. "
-        f"For ± {wanted}{unit} you need about {rounded_people(people)} people."
+    style, reports = STYLES[question.statistic], shown.reports
+    expected = Expected(question, None, shown.confidence, shown.looks)
+    ends = [expected]
+    if question.statistic == "share":
+        low, high = (min(max(end, 0.0), 1.0) for end in (shown.low, shown.high))
+        expected = replace(expected, share=min(max(0.5, low), high))
+        ends = [expected, *(replace(expected, share=end) for end in (low, high))]
+    smaller = smaller_error(style.factor * shown.margin) / style.factor
+    people = rounded_people(asked_one_of * expected.people_for(smaller))
+    open_margin = shown.margin * math.sqrt(expected.worth(reports) / reports)
+    openly, deniably, wanted = (
+        style.margin(margin, question.unit) for margin in (open_margin, shown.margin, smaller)
     )
+    worth = _worth([round(end.worth(reports)) for end in ends])
+    return (
+        f"Asked openly, these {reports:,} people would have given {openly}"
+        f"{f' for {label}' if label else ''}; deniably, it is {deniably}. "
+        f"Their answers are worth {worth} asked openly. "
+        f"For {wanted} you need about {people} people."
+    )
+
+
+def _worth(answers: Sequence[int]) -> str:
+    """Format the range of a number of open answers.
+
+    >>> _worth([80, 430]), _worth([0, 12]), _worth([1_204, 1_203]), _worth([0, 0])
+    ('80 to 430', 'at most 12', '1,200', 'less than one answer')
+    """
+    if max(answers) < 1:
+        return "less than one answer"
+    low, high = rounded_people(min(answers)), rounded_people(max(answers))
+    if low == high:
+        return low
+    return f"{low} to {high}" if min(answers) else f"at most {high}"
 
 
 def smaller_error(error: float) -> float:

@@ -195,9 +195,17 @@ class Mechanism(ABC):
         return self.predicted_error(1) ** 2
 
     @property
-    def answer_variance(self) -> float:
-        """Variance of a direct answer, if answers are uniformly distributed, for `n_variance`."""
-        return (self.size - 1) / self.size**2
+    def worst_share(self) -> float | None:
+        """Share at which an estimate varies the most, as `variances` takes it."""
+        return None
+
+    def variances(self, share: float | None) -> tuple[float, float]:  # noqa: ARG002 # of most kinds
+        """Return the variances of an open answer, and of the noise of its report.
+
+        `share` of the people hold an option, or are at the high end of a range and the others at
+        the low end. With None, answers are spread evenly. Units: a share, the range, or a vector.
+        """
+        return (self.size - 1) / self.size**2, self.n_variance()
 
     def floor(self, reports: int) -> float | None:  # noqa: ARG002 # only of unlisted answers
         """Return the least share at which an unlisted answer is found; None if all are listed."""

@@ -39,6 +39,7 @@ from deniable.shared.survey.questions import (
     read_cross,
     read_repeat_rounds,
     read_sealing_key,
+    read_show_when,
     what_is_asked,
 )
 from deniable.shared.survey.reader import Reader
@@ -173,6 +174,7 @@ class Survey:
     sealed_to: str | None = None  # the public key to seal reports to, in hex
     labels: tuple[Label, ...] = ()  # sent in clear in front of each report
     looks: str = LOOKS[0]
+    show_when: int | None = None  # planned margin at which estimates are shown, in % of the range
 
     @property
     def calendar(self) -> Period:
@@ -469,6 +471,7 @@ def render_document(survey: Survey) -> bytes:
             "grace_days": survey.grace_days,
             "retention_days": survey.retention_days,
             "minimum_reports": survey.minimum_reports,
+            **({"show_when": f"± {survey.show_when} points"} if survey.show_when else {}),
             **({"ask": 1} if survey.asks_one else {}),
             **repeat,
             **({"cross": [list(pair) for pair in survey.cross]} if survey.cross else {}),
@@ -512,6 +515,7 @@ def _parse(table: object) -> Survey:
         period=period,
         grace_days=reader.count("grace_days", 14, 0, 366),
         retention_days=reader.count("retention_days", 90, 0, 3660),
+        show_when=read_show_when(reader),  # its default needs no `minimum_reports`
         minimum_reports=reader.count("minimum_reports", 100, 1, 10**9),
         questions=questions,
         # with one question, `ask = 1` changes nothing

@@ -7,6 +7,7 @@ costs no further ε.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
@@ -27,6 +28,8 @@ OVERS: dict[str, Over] = {"first": "first", "last": "last", "any": "any", "all":
 MAX_TITLE_CHARACTERS, MAX_UNIT_CHARACTERS, MAX_LABEL_CHARACTERS = 200, 20, 100
 MAX_ROUNDS = 10_000
 MAX_PAIRS = 10
+SHOW_WHEN = re.compile("± ([1-9]|[1-4][0-9]|50) points")
+USUAL_MARGIN = 25  # an interval then covers half of a question's range
 MAX_PAIR_CELLS = 1_024  # limit on the product of the two questions' cells
 
 
@@ -158,6 +161,19 @@ def read_repeat_rounds(reader: Reader) -> int:
         problem = 'needs repeat = "latched"; add that, or remove this key'
         raise reader.error("repeat_rounds", problem)
     return 1
+
+
+def read_show_when(reader: Reader) -> int | None:
+    """Parse the planned margin of error at which estimates are shown, such as "± 10 points".
+
+    A survey with neither this key nor `minimum_reports` has the usual margin.
+    """
+    if "show_when" not in reader:
+        return None if "minimum_reports" in reader else USUAL_MARGIN
+    text = reader.text("show_when", f'write a margin of error, like "± {USUAL_MARGIN} points"')
+    if not (found := SHOW_WHEN.fullmatch(text)):
+        raise reader.error("show_when", f'must be "± 1 points" to "± 50 points", got {text!r}')
+    return int(found[1])
 
 
 def read_sealing_key(reader: Reader) -> str | None:

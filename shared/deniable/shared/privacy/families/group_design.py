@@ -77,6 +77,11 @@ class GroupedDesign(Mechanism):
         """Return the standard error of one option's share, from the final groups."""
         return self.each.predicted_error(1) * math.sqrt(self.groups / self.final / reports)
 
+    def variances(self, share: float | None) -> tuple[float, float]:
+        """Return the variances of a text's share, of which only the final groups are evidence."""
+        answer, noise = self.each.variances(share)
+        return answer, (answer + noise) * self.groups / self.final - answer
+
     def floor(self, reports: int) -> float:
         """Return the least share at which an unlisted answer is found with a probability of 99 %.
 

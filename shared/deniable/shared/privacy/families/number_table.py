@@ -148,8 +148,16 @@ class NumberTable(Mechanism):
         return (RANGE * self.predicted_error(1)) ** 2
 
     @property
-    def answer_variance(self) -> float:
-        return RANGE**2 / 12
+    def worst_share(self) -> float:
+        return 0.5
+
+    def variances(self, share: float | None) -> tuple[float, float]:
+        points = self._point_variances
+        if share is None:
+            within = math.fsum(points) - (points[0] + points[-1]) / 2
+            return 1 / 12, (within / self.steps + 1 / 6) / self.steps**2  # 1 / 6: the rounding
+        noise = share * points[-1] + (1 - share) * points[0]
+        return share * (1 - share), noise / self.steps**2
 
     @property
     def leverage(self) -> float:

@@ -109,6 +109,15 @@ class SupportDesign(Mechanism):
         spread = share * true + (1 - share) * false
         return spread / (reports * ((self.keep - self.lie) / ONE) ** 2)
 
+    @property
+    def worst_share(self) -> float:
+        """The share at which half of the reports support an option, or the nearest one."""
+        return min(1.0, (ONE / 2 - self.lie) / (self.keep - self.lie))
+
+    def variances(self, share: float | None) -> tuple[float, float]:
+        share = 1 / self.options if share is None else share
+        return share * (1 - share), self.variance(1, share)
+
     def predicted_error(self, reports: int) -> float:
         """Return the error at equal shares: the root mean square error for any shares."""
         return math.sqrt(self.variance(reports, 1 / self.options))

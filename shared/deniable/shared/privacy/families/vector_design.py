@@ -93,9 +93,8 @@ class VectorDesign(Mechanism):
     def n_variance(self) -> float:
         return self.whole_error(1) ** 2 - 1
 
-    @property
-    def answer_variance(self) -> float:
-        return 1.0
+    def variances(self, share: float | None) -> tuple[float, float]:  # noqa: ARG002 # any directions
+        return 1.0, self.n_variance()
 
     def predicted_error(self, reports: int) -> float:
         """Return the error of a coordinate, as a share of its range from -1 to 1."""

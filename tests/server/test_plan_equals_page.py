@@ -1,0 +1,253 @@
+"""A plan promises the margins that pages are expected to show, for any kind of question.
+
+The expected margin of a page is a sum over the law of the counts, without simulation. Plans may
+differ from it by 3 %. Twin: a margin of the noise alone, which is too small where ε is large.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+from scipy.stats import binom, multinomial, norm
+
+from deniable.server.estimation import ESTIMATORS, Estimator
+from deniable.server.estimation.frequent_texts import TESTED, Counts, _estimate
+from deniable.server.estimation.statements import CONFIDENCE, MAX_SEPARATE_LABELS
+from deniable.server.planning.forecast import Expected, people_for, plan
+from deniable.server.planning.planned_question import read
+from deniable.server.results.answers import question_rounds
+from deniable.server.results.estimate_cache import Counts as RoundCounts
+from deniable.server.results.estimate_cache import EstimateCache
+from deniable.shared.privacy.encodings import UNIT
+from deniable.shared.privacy.epsilon import ONE
+from deniable.shared.survey.kinds.base import Question
+from deniable.shared.survey.kinds.text import FINAL
+from tests.command import run
+from tests.server.surveys import until_spring
+from tests.survey_texts import bit
+from tests.survey_texts import choice as choices
+from tests.survey_texts import number as numbers
+
+TOLERANCE = 0.03
+EPSILONS = ("0.1", "0.5", "1", "2", "4", "8")
+PEOPLE = (100, 1_000, 10_000, 100_000, 1_000_000, 10_000_000)
+READINGS = ((CONFIDENCE, False), (0.975, False), (0.975, True))  # confidence, any-time
+MAX_COUNTS = 400  # of choices; more are thinned out evenly, since limits are smooth in the count
+
+Array = npt.NDArray[np.float64]
+
+
+def question(kind: str, epsilon: str, **fields: Any) -> Question:
+    return read({"name": "it", "kind": kind, "epsilon": epsilon, **fields})
+
+
+def choice(options: int, epsilon: str, mechanism: str | None = None) -> Question:
+    fields = {"options": [f"option {n}" for n in range(options)]}
+    return question("choice", epsilon, **fields, **({"mechanism": mechanism} if mechanism else {}))
+
+
+def shown_margin(estimator: Estimator, confidence: float) -> Array:
+    """Return half of the widths that a page shows for the first label, one for each tally."""
+    statements = estimator.statements(confidence)
+    labels = len(estimator.question.labels)
+    low, high = statements.every if labels > MAX_SEPARATE_LABELS else statements.like
+    return np.asarray((high - low)[..., 0] / 2)
+
+
+def law(reports: int, rate: float, most: int) -> tuple[npt.NDArray[np.int64], Array]:
+    """Return the likely counts of a binomial law, at most about `most`, and their weights."""
+    first, last = (int(binom.ppf(tail, reports, rate)) for tail in (1e-9, 1 - 1e-9))
+    counts = np.arange(first, last + 1, max(1, (last - first) // most))
+    weights = binom.pmf(counts, reports, rate)
+    return counts, weights / weights.sum()
+
+
+def page(asked: Question, reports: int, share: float, confidence: float, looks: bool) -> float:
+    """Return the expected margin of an option that this share of people hold."""
+    design: Any = asked.mechanism
+    bit = asked.first_label == 1
+    rate = (design.lie + share * (design.keep - design.lie)) / ONE
+    counts, weights = law(reports, rate, 10**6 if bit else MAX_COUNTS)
+    cells = np.zeros((len(counts), design.cells), np.int64)
+    cells[:, asked.first_label] = counts
+    estimator = ESTIMATORS[asked.estimation](asked, cells, np.full(len(counts), reports), looks)
+    return float(weights @ shown_margin(estimator, confidence))
+
+
+def share_cells() -> Iterator[tuple[Question, int, float | None]]:
+    for epsilon in EPSILONS:
+        for reports in PEOPLE:
+            yield question("bit", epsilon), reports, None
+            yield question("bit", epsilon), reports, 0.1
+            yield choice(3, epsilon), reports, None
+            yield choice(20, epsilon, "subset-selection"), reports, 0.04
+            yield choice(64, epsilon, "unary"), reports, None
+        yield choice(1_024, epsilon, "subset-selection"), 10_000, None
+
+
+def test_plans_of_shares_equal_pages_in_over_500_cells() -> None:
+    cells, by_noise_alone = 0, 0
+    for asked, reports, share in share_cells():
+        alone = norm.ppf((1 + CONFIDENCE) / 2) * asked.mechanism.predicted_error(reports)
+        for confidence, looks in READINGS:
+            expected = Expected(asked, share, confidence, looks).statement(reports)
+            assert (expected.confidence, expected.looks) == (confidence, looks)
+            shown = page(asked, reports, expected.value, confidence, looks)
+            where = asked.kind, str(asked.epsilon), len(asked.labels), reports, confidence, looks
+            assert expected.margin == pytest.approx(shown, rel=TOLERANCE), where
+            cells += 1
+            by_noise_alone += alone == pytest.approx(shown, rel=TOLERANCE)
+    assert cells >= 500
+    assert by_noise_alone < cells / 8  # the twin
+
+
+def number(epsilon: str, mechanism: str) -> Question:
+    return question("number", epsilon, low=-20, high=100, mechanism=mechanism)
+
+
+def rates_of(asked: Question) -> Array:
+    """Return the probabilities of the symbols, if numbers are uniform over the range."""
+    table: Any = asked.mechanism
+    inner = np.linspace(0, table.steps, 4_001)
+    points = np.arange(table.steps + 1)
+    held = np.maximum(0, 1 - np.abs(inner[:, None] - points)).mean(0)
+    rates = held @ np.array([[units / ONE for units in row] for row in table.rows])
+    return np.asarray(rates / rates.sum())
+
+
+@pytest.mark.parametrize("epsilon", EPSILONS)
+@pytest.mark.parametrize("mechanism", ["one-bit-mean", "ternary", "optimal-table"])
+def test_plans_of_means_equal_pages(epsilon: str, mechanism: str) -> None:
+    """All tallies of two symbols are enumerated, and those of three symbols at n = 100.
+
+    Other laws are replaced by 2 k points with the same means and covariances, which gives the
+    expectation of any cubic polynomial exactly.
+    """
+    asked = number(epsilon, mechanism)
+    rates = rates_of(asked)
+    for reports in PEOPLE:
+        if len(rates) == 2:
+            counts, weights = law(reports, rates[1], 2_000)
+            cells = np.stack([reports - counts, counts], axis=1)
+        elif len(rates) == 3 and reports == 100:
+            both = [(a, b, 100 - a - b) for a in range(101) for b in range(101 - a)]
+            cells, weights = np.array(both), multinomial(100, rates).pmf(both)
+        elif reports < 10_000:
+            continue
+        else:
+            covariance = np.diag(rates) - np.outer(rates, rates) + 1e-12 * np.eye(len(rates))
+            spread = np.linalg.cholesky(covariance)
+            points = math.sqrt(len(rates) * reports) * spread.T
+            cells = np.concatenate([reports * rates + points, reports * rates - points])
+            weights = np.full(len(cells), 1 / len(cells))
+        for confidence, looks in READINGS:
+            kind = ESTIMATORS["mean"]
+            low, high = kind(asked, cells, np.full(len(cells), reports), looks).like(confidence)
+            shown = weights @ (high - low)[:, 0] / 2
+            margin = Expected(asked, None, confidence, looks).margin(reports)
+            assert margin == pytest.approx(shown, rel=TOLERANCE), (reports, confidence, looks)
+
+
+@pytest.mark.parametrize("epsilon", EPSILONS)
+@pytest.mark.parametrize("dimension", [10, 100])
+def test_plans_of_vectors_equal_pages(epsilon: str, dimension: int) -> None:
+    """Codewords are uniform on the sphere if directions are spread evenly.
+
+    So a coordinate's mean m and mean square s are uncorrelated, with variances 1 / (d n) and
+    2 (d - 1) / (d^2 (d + 2) n). Three points for each of them give the expectation of any
+    polynomial of degree five.
+    """
+    asked = question("vector", epsilon, dimension=dimension)
+    for reports in PEOPLE:
+        of_mean = 1 / (dimension * reports)
+        of_square = 2 * (dimension - 1) / (dimension**2 * (dimension + 2) * reports)
+        cells, weights = [], []
+        for far, weight in ((-math.sqrt(3), 1 / 6), (0.0, 2 / 3), (math.sqrt(3), 1 / 6)):
+            for beyond, other in ((-math.sqrt(3), 1 / 6), (0.0, 2 / 3), (math.sqrt(3), 1 / 6)):
+                square = 1 / dimension + beyond * math.sqrt(of_square)
+                moments = [far * math.sqrt(of_mean)] * dimension + [square] * dimension
+                cells.append([round(moment * reports * UNIT) for moment in moments])
+                weights.append(weight * other)
+        for confidence, looks in READINGS:
+            counted = np.array(cells), np.full(len(cells), reports)
+            estimator = ESTIMATORS["coordinates"](asked, *counted, looks)
+            shown = float(np.array(weights) @ shown_margin(estimator, confidence))
+            margin = Expected(asked, None, confidence, looks).margin(reports)
+            assert margin == pytest.approx(shown, rel=TOLERANCE)
+
+
+@pytest.mark.parametrize("epsilon", ["1", "2", "4"])
+def test_plans_of_texts_equal_the_interval_of_the_rarest_text(epsilon: str) -> None:
+    """Enumerate the counts of a text that is found alone among the candidates."""
+    asked = question("text", epsilon, length=8)
+    design: Any = asked.mechanism
+    for reports in (100_000, 1_000_000, 10_000_000):
+        expected = Expected(asked).statement(reports)
+        gain = (design.each.keep - design.each.lie) / ONE
+        empty = design.each.lie / ONE + gain / design.each.options
+        gain *= 1 - 1 / design.each.options
+        final = round(reports * FINAL / design.groups)
+        counts, weights = law(final, empty + gain * expected.value, MAX_COUNTS)
+        sure, of = 1 - (1 - CONFIDENCE) / TESTED, np.full(FINAL, final // FINAL)
+        widths = []
+        for count in counts.tolist():
+            supports = np.zeros((FINAL, 1), np.int64)
+            supports[0, 0] = count
+            tally = Counts(supports, of, empty, gain)
+            share = (count / of.sum() - empty) / gain
+            buckets = np.zeros(FINAL, np.int64)
+            made = _estimate(tally, "text", share, buckets, sure, (0.0, 0.0), reports, 0.0)
+            widths.append((made.high - made.low) / 2)
+        assert expected.margin == pytest.approx(float(weights @ widths), rel=TOLERANCE)
+
+
+@pytest.mark.parametrize("looks", [False, True])
+def test_the_stated_number_of_people_is_the_least(looks: bool) -> None:
+    for asked in (question("bit", "1"), choice(64, "4"), number("2", "optimal-table")):
+        expected = Expected(asked, None, CONFIDENCE, looks)
+        for error in (0.1, 0.01):
+            enough = expected.people_for(error * asked.span)
+            assert expected.margin(enough) <= error * asked.span < expected.margin(enough - 1)
+    assert people_for(lambda people: 1 / math.sqrt(people), 1e-9) == pytest.approx(1e18, rel=1e-6)
+
+
+def test_the_command_and_the_results_agree() -> None:
+    """Results of the expected counts have the margins that `deniable plan` prints."""
+    texts = bit() + numbers(0, 100) + choices(64, "unary")
+    published = until_spring(texts, minimum_reports=1)
+    for looks in (False, True):
+        for asked in published.questions:
+            expected = Expected(asked, looks=looks)
+            cells = [round(20_000 * rate) for rate in np.mean(rates_by_answer(asked), axis=0)]
+            counts = [RoundCounts(np.array(cells), 20_000, looks)]
+            (result,) = question_rounds(EstimateCache(), published, asked, counts)
+            for row in result.rows:
+                low, high = (
+                    (row.low_all, row.high_all) if expected.joint > 1 else (row.low, row.high)
+                )
+                assert low is not None
+                assert high is not None
+                assert (high - low) / 2 == pytest.approx(expected.margin(20_000), rel=TOLERANCE)
+    printed = json.loads(
+        run("plan", *["--kind", "bit", "--epsilon", "1", "--people", "20000", "--json"]).stdout
+    )
+    assert printed["margin"] == Expected(published.questions[0]).margin(20_000)
+    for confidence, looks in READINGS:
+        planned = plan({"name": "it", "kind": "bit", "epsilon": "1"}, 20_000, None,
+                       confidence=confidence, looks=looks)  # fmt: skip
+        expected = Expected(published.questions[0], None, confidence, looks)
+        assert planned["margin"] == expected.margin(20_000)
+        assert planned["margin_shuffled"] < planned["margin"]
+
+
+def rates_by_answer(asked: Question) -> Array:
+    """Return the rates of all cells for answers that are spread evenly."""
+    if asked.statistic == "mean":
+        return rates_of(asked)[None]
+    return np.array([asked.mechanism.cell_rates(n) for n in range(asked.mechanism.answers)]) / ONE
