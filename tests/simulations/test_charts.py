@@ -133,7 +133,7 @@ def test_an_error_table_has_the_same_half_widths() -> None:
     (table,) = error_tables(
         "Of {target}", Rows(ROWS[:1]), [LOCAL, CENTRAL], PERCENT, targets=[THESE]
     )
-    assert table.title == "Of these people"
+    assert table.title == "Of these people (noise alone)"
     assert table.columns == ["ε", "people", "one of local", "two of central"]
     assert table.rows == [["1", "100", "± 392", ""]]
 

@@ -2,6 +2,7 @@
 
 import csv
 import json
+import math
 import random
 from collections.abc import Mapping, Sequence
 from datetime import date
@@ -128,12 +129,12 @@ def test_a_trusted_server_is_given_the_same_epsilon(
         capsys, survey, *TOLD, "--people", "1000", "--repetitions", "5", "--forged", "0"
     )
     bit, choice = DiscreteLaplace(Epsilon("1")), DiscreteLaplace(Epsilon("1"), 2)
-    assert of(cells, question="crashed")["trusted"] == bit.radius(0.05) / 1_000
-    assert of(cells, label="firefox")["trusted"] == choice.radius(0.05) / 1_000
-    for noise in (bit, choice):
-        assert noise.tail(noise.radius(0.05)) <= 0.05 < noise.tail(noise.radius(0.05) - 1)
-    minutes = of(cells, question="minutes")["trusted"]
-    assert minutes == pytest.approx(120 * 2.9957 / (2 * 1_000), rel=1e-3)  # ln(20) Δ / ε
+    for cell, noise in ((of(cells, question="crashed"), bit), (of(cells, label="firefox"), choice)):
+        truth = float(cell["truth"])
+        variance = noise.variance / 1_000**2 + truth * (1 - truth) / 1_000
+        assert cell["trusted"] == pytest.approx(1.96 * math.sqrt(variance), rel=1e-4)
+    minutes = of(cells, question="minutes")["trusted"]  # all people have the same number
+    assert minutes == pytest.approx(1.96 * 120 * math.sqrt(2) / (2 * 1_000), rel=1e-3)  # Δ / ε
 
 
 def test_the_stated_number_of_people_gives_the_wanted_interval(

@@ -12,7 +12,7 @@ TEXT = PageText(
     "mine",
     """What does it cost?
 
-With {people:,} people at ε {epsilon}, the error is {local:±} points; {share:percent} of
+With {people:,} people at ε {epsilon}, the error is {local:margin} points; {share:percent} of
 {local[people]} is {third:figure}.
 
 {nothing}

@@ -112,5 +112,6 @@ def test_a_survey_states_what_a_shuffler_would_gain(capsys: pytest.CaptureFixtur
         assert cell["trusted"] < cell["shuffled"] < cell["half_width"]
     crashed = next(cell for cell in cells if cell["question"] == "crashed")
     design = RandomizedResponse(report_epsilon(Epsilon(crashed["epsilon"]), 10_000))
-    half = 1.959964 * math.sqrt(design.variance(10_000, crashed["truth"]))
+    noise, people = design.variance(10_000, crashed["truth"]), crashed["truth"]
+    half = 1.959964 * math.sqrt(noise + people * (1 - people) / 10_000)
     assert crashed["shuffled"] == pytest.approx(half, rel=1e-6)

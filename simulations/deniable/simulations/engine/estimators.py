@@ -228,7 +228,7 @@ class Target(NamedTuple):
     limit: str
 
 
-THESE = Target("these people", "exact", "measured", "error", "limit")
+THESE = Target("these people (noise alone)", "exact", "measured", "error", "limit")
 DRAWN = Target(
     "the population they are drawn from",
     *("exact_drawn", "measured_drawn", "error_drawn", "limit_drawn"),
@@ -247,8 +247,8 @@ class Unit(NamedTuple):
         return root(target.exact, self.factor)
 
 
-POINTS = Unit("± points (1.96 standard errors)", 100 * Z95)
-RANGE_PERCENT = Unit("± % of the range (1.96 standard errors)", 100 * Z95)
+POINTS = Unit("points (1.96 standard errors)", 100 * Z95)
+RANGE_PERCENT = Unit("% of the range (1.96 standard errors)", 100 * Z95)
 Value = str | Callable[[Row], float | None]
 
 

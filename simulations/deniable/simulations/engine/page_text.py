@@ -5,7 +5,7 @@ its name: a caption for each figure, `method`, and `formulas`, one to a line.
 
     What does it cost to ask a yes-or-no question without trusting the server?
 
-    With {people:,} people at ε {epsilon}, devices estimate the share to {local:±} points.
+    With {people:,} people at ε {epsilon}, devices estimate the share to {local:margin} points.
 
     = error
     The error of an estimated share at ε {epsilon}.
@@ -15,8 +15,8 @@ its name: a caption for each figure, `method`, and `formulas`, one to a line.
 
 A field is written as for `str.format`, such as {people:,} or {row[total]:.2f}, with more formats:
 
-    {x:figure}      three digits                    {row:±}          error about these people
-    {x:percent}     probability in percent          {row:± drawn}    error about their population
+    {x:figure}      three digits                    {row:margin}      error about these people
+    {x:percent}     probability in percent          {row:margin drawn} error about the population
     {rows:check}    how far simulated errors are from their formulas
 
 Every option is a value too; of a list, its middle value. A paragraph without words is left out.
@@ -48,8 +48,8 @@ from deniable.simulations.engine.study import Cell, Figure, Options, Report, Row
 FORMATS: dict[str, Callable[[Any], str]] = {  # Any: numbers, and rows
     "figure": figure,
     "percent": percent,
-    "±": plus_minus,
-    "± drawn": partial(plus_minus, target=DRAWN),
+    "margin": plus_minus,
+    "margin drawn": partial(plus_minus, target=DRAWN),
     "check": simulation_check,
 }
 EVERYWHERE = {"TRUST": TRUST, "TWO_TARGETS": TWO_TARGETS}

@@ -65,9 +65,18 @@ def listed(texts: Sequence[str]) -> str:
     return " and ".join(part for part in (", ".join(texts[:-1]), texts[-1]) if part)
 
 
+def margin(text: str) -> str:
+    """Format a margin of error, or the error of a simulation; no other study prints a "±"."""
+    return f"± {text}"
+
+
+def with_error(measured: str, error: str) -> str:
+    return f"{measured} {margin(error)}"
+
+
 def plus_minus(row: Row, unit: Unit = POINTS, target: Target = THESE) -> str:
-    """Return the error by formula as ± text: by default, 1.96 standard errors in points."""
-    return f"± {figure(number(row, unit.of(target)))}"
+    """Return the error by formula: by default, 1.96 standard errors in points."""
+    return margin(figure(number(row, unit.of(target))))
 
 
 def worst_deviation(rows: Sequence[Row]) -> float:
@@ -137,7 +146,7 @@ def error_tables(
     keys: Mapping[str, str] = BY_PEOPLE,
     targets: Sequence[Target] = BOTH,
 ) -> list[Table]:
-    """Return a table of ± errors for each target, whose label replaces {target} in the title."""
+    """Return a table of errors for each target, whose label replaces {target} in the title."""
     return [
         estimator_table(
             words.format(target=target.label),

@@ -33,7 +33,7 @@ from deniable.simulations.engine import figures, option
 from deniable.simulations.engine.estimators import Rows, middle, number
 from deniable.simulations.engine.figures import LOOKS, Curve
 from deniable.simulations.engine.page_text import PageText
-from deniable.simulations.engine.sentences import percent
+from deniable.simulations.engine.sentences import percent, with_error
 from deniable.simulations.engine.study import Cell, Options, Report, Row, Table
 from deniable.simulations.studies.repetition import Scheme
 
@@ -174,7 +174,8 @@ def _table(rows: Rows) -> Table:
             percent(row["right"]),
             ""
             if row["measured"] is None
-            else f"{100 * number(row, 'measured'):.1f} ± {100 * number(row, 'error'):.1f} %",
+            else with_error(*(f"{100 * number(row, key):.1f}" for key in ("measured", "error")))
+            + " %",
         ]
         for row in rows
     ]

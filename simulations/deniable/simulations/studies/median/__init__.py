@@ -124,7 +124,9 @@ def report(options: Options, found: Sequence[Row]) -> Report:
     errors = estimators.root("measured", RANGE.factor)
     values = {
         "name": name,
-        "errors": {one.name: f"± {figure(number(cell.one(one), errors))}" for one in ESTIMATORS},
+        "errors": {
+            one.name: sentences.margin(figure(number(cell.one(one), errors))) for one in ESTIMATORS
+        },
         "price": cell.price(SEARCH, NONE),
         "least": min(ratios),
         "largest": max(ratios),
@@ -198,7 +200,8 @@ def _ratio_error(row: Row) -> float:
 
 def _limit_table(rows: Rows, name: str) -> Table:
     def text(row: Row) -> str:
-        return f"{_ratio(row):,.3f} ± {number(row, 'error') / number(row, 'limit'):,.3f}"
+        error = number(row, "error") / number(row, "limit")
+        return sentences.with_error(f"{_ratio(row):,.3f}", f"{error:,.3f}")
 
     title = f"Measured squared error of the {name}, divided by the lower bound for local protocols"
     return sentences.estimator_table(title, rows, [one for one in DEVICES if rows.of(one)], text)
@@ -229,7 +232,7 @@ def _times_n(row: Row) -> float:
 
 def _measured_n(row: Row) -> str:
     measured, error = (_times_n(row) * number(row, key) for key in ("measured", "error"))
-    return f"{figure(measured)} ± {figure(error)}"
+    return sentences.with_error(figure(measured), figure(error))
 
 
 TEXT = PageText("median")

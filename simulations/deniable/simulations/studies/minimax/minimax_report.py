@@ -23,7 +23,7 @@ from deniable.simulations.engine import custom_mechanisms
 from deniable.simulations.engine.estimators import Estimator, Rows, number
 from deniable.simulations.engine.figures import Panel, curve, distinct_looks, drawing
 from deniable.simulations.engine.page_text import PageText
-from deniable.simulations.engine.sentences import estimator_table
+from deniable.simulations.engine.sentences import estimator_table, with_error
 from deniable.simulations.engine.study import Options, Report, Row, Table
 from deniable.simulations.studies.minimax.clipped_estimators import MANY_LEVELS, model_of
 
@@ -139,7 +139,7 @@ def _risk_table(largest: Rows, people: str) -> Table:
 def _slope_table(fitted: Rows) -> Table:
     return estimator_table(
         *("Slopes of ln(risk) against ln(people)", fitted, estimators_of(fitted)),
-        *(lambda r: f"{r['fitted']:.4f} ± {r['error']:.4f}", KEYS),
+        *(lambda r: with_error(f"{r['fitted']:.4f}", f"{r['error']:.4f}"), KEYS),
         {"theory on devices": lambda cell: f"{number(cell[0], 'theory'):.3f}"},
     )
 

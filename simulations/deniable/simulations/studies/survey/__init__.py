@@ -68,7 +68,7 @@ OPTIONS = (
     option.Option("people", None, _people,
                   f"numbers of people (default {DEFAULT_PEOPLE}, or all of the CSV)"),
     option.Option("forged", "0.001,0.003,0.01,0.03,0.1", _forged, "shares of forged reports"),
-    option.probability("within", 0.01, "wanted ± margin, as a share of 1 or of the range", "X"),
+    option.probability("within", 0.01, "wanted margin, as a share of 1 or of the range", "X"),
     option.delta(),
     option.repetitions(200),
 )  # fmt: skip

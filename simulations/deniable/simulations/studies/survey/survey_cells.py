@@ -12,7 +12,7 @@ high end of the range. If a share β of the reports is forged, an estimate shift
 If each person is asked one of d questions, the number of people asked this question is binomial
 with probability 1 / d for each answer, in each repetition. The true values are those of all people.
 Forgers choose this question, so β is their share of its reports. A shuffler then mixes fewer
-reports, and the random choice of people adds to the error.
+reports. All margins are about the population, from which people are sampled.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ import numpy as np
 from numpy.random import Generator
 
 from deniable.server.estimation import Estimate, estimates
+from deniable.server.planning.forecast import TRUSTED, people_for
 from deniable.server.shuffling.amplification import report_epsilon
 from deniable.shared.survey.kinds.base import Question
 from deniable.shared.survey.questions import parse_question
@@ -82,6 +83,9 @@ def _row(
     middle, low, high = np.array([[one.estimate, one.low, one.high] for one in repeated]).T
     covered = float(((low <= truth) & (truth <= high)).mean())
     is_target, within = people.target == label, float(cell["within"])
+    trusted, shuffled = other_models(
+        question, people, truth, reports, drawn_from, float(cell["delta"])
+    )
     weight = forged / (forged + (1 - forged) / drawn_from)  # their share of this question
     return {
         "question": question.name,
@@ -100,10 +104,8 @@ def _row(
         "half_width": float((high - low).mean() / 2),
         "covered": covered,
         "covered_error": math.sqrt(max(covered * (1 - covered), 1 / times) / times),
-        "trusted": people.trusted_half_width(reports),
-        "shuffled": shuffled_half_width(
-            question, people, truth, reports, drawn_from, float(cell["delta"])
-        ),
+        "trusted": trusted,
+        "shuffled": shuffled,
         "needed": None if forged else people_needed(question, people, label, within, drawn_from),
         "leverage": question.mechanism.leverage,
         "target": int(is_target),
@@ -116,36 +118,31 @@ def _row(
 def people_needed(
     question: Question, people: People, label: int, within: float, drawn_from: int = 1
 ) -> int | None:
-    """Return the number of people, to within 1 %, whose interval is at most ± `within`.
+    """Return the number of people whose interval is at most ± `within`, of 1 or of the range.
 
-    The interval is that of the expected tally, relative to 1 or to the range. The result is None if
-    more than ten billion people are needed.
+    The interval is that of the expected tally. The result is None above ten billion people.
     """
 
-    def half_width(reports: int) -> float:
+    def margin(reports: int) -> float:
         estimate = estimates(question, people.expected(reports), reports)[label]
         return (estimate.high - estimate.low) / 2
 
-    few, many = 1, 100
-    while half_width(many) > within * question.span:
-        few, many = many, 4 * many
-        if few * drawn_from > MAX_PEOPLE:
-            return None
-    while many - few > max(1, few // 100):
-        middle = (few + many) // 2
-        enough = half_width(middle) <= within * question.span
-        few, many = (few, middle) if enough else (middle, many)
-    return many * drawn_from
+    needed = drawn_from * people_for(margin, within * question.span)
+    return needed if needed <= MAX_PEOPLE else None
 
 
-def shuffled_half_width(
+def other_models(
     question: Question, people: People, truth: float, reports: int, drawn_from: int, delta: float
-) -> float:
-    """Return half the width of a 95 % interval with a shuffler, by formula.
+) -> tuple[float, float]:
+    """Return the margins of a trusted server and with a shuffler, by formula.
 
-    `truth` is the true share, or the true mean in the question's units.
+    Like the interval, they are about the population: people are sampled. `truth` is the true share,
+    or the true mean in the question's units.
     """
-    asked = reports / drawn_from
+    asked, mechanism = reports / drawn_from, question.mechanism
     mixed = report_epsilon(question.epsilon, int(asked), delta)
     noise, spread = people.shuffled_variance(mixed, truth)
-    return Z95 * question.span * math.sqrt((noise + spread * (1 - 1 / drawn_from)) / asked)
+    central = TRUSTED.of(mechanism)(mechanism, reports) + spread / reports
+    margins = (Z95 * question.span * math.sqrt(of) for of in (central, (noise + spread) / asked))
+    trusted, shuffled = margins
+    return trusted, shuffled

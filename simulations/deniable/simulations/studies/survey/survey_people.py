@@ -15,7 +15,6 @@ import numpy as np
 from numpy.random import Generator
 from numpy.typing import NDArray
 
-from deniable.server.planning.forecast import FINE, REPLACE_ONE
 from deniable.shared.errors import WrongUse
 from deniable.shared.privacy.epsilon import Epsilon
 from deniable.shared.privacy.mechanisms import number_table, support_design
@@ -26,7 +25,6 @@ from deniable.shared.survey.kinds.base import (
     Question,
     ShareQuestion,
 )
-from deniable.simulations.central.discrete_laplace import DiscreteLaplace
 from deniable.simulations.population import fixed, grid_distribution, on_grid, rates, whole_people
 
 Counts = NDArray[np.int64]
@@ -129,11 +127,6 @@ class Holders(Weighted):
         """Return by how much forged reports shift the estimate of the target, in its units."""
         return forged * (self.question.mechanism.leverage - truth)
 
-    def trusted_half_width(self, people: int) -> float:
-        """Return the error that 95 % of a trusted server's releases stay within, at the same ε."""
-        changed_counts = 1 if len(self.question.labels) == 1 else REPLACE_ONE
-        return DiscreteLaplace(self.question.epsilon, changed_counts).radius(0.05) / people
-
     def _by_answer(self, amounts: Sequence[float]) -> NDArray[np.float64]:
         points = np.array(self.points, dtype=int)
         total = np.bincount(points, amounts, self.question.mechanism.answers)
@@ -191,10 +184,6 @@ class Numbers(Weighted):
     def shift(self, truth: float, forged: float) -> float:
         mean = (truth - self.question.range[0]) / self.question.span
         return forged * (self.question.mechanism.leverage - mean) * self.question.span
-
-    def trusted_half_width(self, people: int) -> float:
-        radius = DiscreteLaplace(self.question.epsilon, FINE).radius(0.05)
-        return self.question.span * radius / (FINE * people)
 
 
 People: TypeAlias = Holders | Numbers

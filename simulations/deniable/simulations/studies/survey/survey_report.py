@@ -46,7 +46,7 @@ def report(options: Options, found: Sequence[Row]) -> Report:
     values = {
         "margins": _margins(shown, "half_width"),
         "covered": 100 * sum(number(row, "covered") for row in honest) / len(honest),
-        "within_percent": 100 * options["within"],
+        "within": _percent(options["within"]),
         "enough": MANY if None in needed else f"{max(int(n or 0) for n in needed):,}",
         "forgers": ""
         if worst is None
@@ -63,7 +63,7 @@ def _margins(rows: Rows, key: str) -> str:
     """Return the margin of each question's widest estimate."""
     groups = rows.groups("question").values()
     widest = [max(group, key=lambda row: number(row, "half_width")) for group in groups]
-    texts = [f"± {_amount(r, key)} for {r['question']}" for r in widest if r[key] is not None]
+    texts = [f"{_margin(r, key)} for {r['question']}" for r in widest if r[key] is not None]
     return sentences.listed(texts) if texts else ""
 
 
@@ -87,16 +87,24 @@ def _amount(row: Row, key: str) -> str:
     return f"{figure(100 * number(row, key))} points"
 
 
+def _margin(row: Row, key: str) -> str:
+    return "" if row[key] is None else sentences.margin(_amount(row, key))
+
+
+def _percent(within: float) -> str:
+    return sentences.margin(f"{100 * within:g} %")
+
+
 def _interval_table(rows: Rows, within: float) -> Table:
     columns = {
         "question": _name,
         "people": lambda row: f"{row['people']:,}",
         "truth": lambda row: _amount(row, "truth").replace(" points", " %"),
-        "you": lambda row: f"± {_amount(row, 'half_width')}",
+        "you": lambda row: _margin(row, "half_width"),
         "contained the truth": _covered,
-        "a shuffler": lambda r: "" if r["shuffled"] is None else f"± {_amount(r, 'shuffled')}",
-        "a trusted server": lambda row: f"± {_amount(row, 'trusted')}",
-        f"people for ± {100 * within:g} %": lambda row: (
+        "a shuffler": lambda row: _margin(row, "shuffled"),
+        "a trusted server": lambda row: _margin(row, "trusted"),
+        f"people for {_percent(within)}": lambda row: (
             "> 10 billion" if row["needed"] is None else f"{row['needed']:,}"
         ),
     }
