@@ -128,16 +128,17 @@ def test_the_shuffled_error_lies_between_the_other_two(
 
 
 def test_only_mechanisms_whose_reports_fit_are_planned() -> None:
-    """Subset selection of 1,024 options takes 128 bytes, so a limit of 3 bytes excludes it."""
-    wide = "--kind choice --options 1024 --epsilon 3 --people 10000"
+    """Subset selection of 120 options takes 15 bytes, so a limit of 3 bytes excludes it."""
+    wide = "--kind choice --options 120 --epsilon 4 --people 10000"
     best, short = planned(wide), planned(f"{wide} --bytes 3")
-    assert best["payload_bytes"] == 128
+    assert best["payload_bytes"] == 15
     assert short["payload_bytes"] <= 3
     assert short["margin"] >= best["margin"]
     assert all(other["payload_bytes"] <= 3 for other in short["alternatives"])
+    wide = "--kind choice --options 1024 --epsilon 3 --people 10000"
     done = run("plan", *wide.split(), "--bytes", "1")
     assert (done.returncode, done.stdout) == (2, "")
-    assert "needs 128 bytes per report, but only 1 are allowed" in done.stderr
+    assert "needs 2 bytes per report, but only 1 are allowed" in done.stderr
     done = run("plan", *wide.split(), "--bytes", "9", "--mechanism", "unary")
     assert done.returncode == 2
 
