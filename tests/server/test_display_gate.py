@@ -16,7 +16,7 @@ import pytest
 from scipy.stats import binom
 
 from deniable.server.estimation.shares import population_limits
-from deniable.server.estimation.statements import CONFIDENCE
+from deniable.server.estimation.statements import CONFIDENCE, Reading, final_reading
 from deniable.server.planning.display_gate import ExpectedCross, at_worst, reports_needed
 from deniable.server.planning.forecast import Expected
 from deniable.server.results import survey_results
@@ -46,7 +46,7 @@ Array = npt.NDArray[np.float64]
 
 def of_bit(reports: int, looks: bool) -> tuple[Array, Array, Array, Array]:
     """Return the limits and margins of all counts, and their law at each of the shares."""
-    design = at_worst(until_spring(bit()).questions[0], looks).question.mechanism  # type: ignore[union-attr]  # a bit has labels
+    design = at_worst(until_spring(bit()).questions[0], Reading(any_time=looks)).question.mechanism  # type: ignore[union-attr]  # a bit has labels
     assert isinstance(design, RandomizedResponse)
     counts = np.arange(reports + 1)
     low, high = population_limits(design, counts, reports, CONFIDENCE, looks)
@@ -68,7 +68,7 @@ def coverage(reports: int, looks: bool, shown: npt.NDArray[np.bool_]) -> list[fl
 @pytest.mark.parametrize("looks", [False, True])
 def test_shown_estimates_keep_their_coverage_at_every_number_of_reports(looks: bool) -> None:
     asked = until_spring(bit(), minimum_reports=1, show_when=TEN)
-    needed = reports_needed(asked, at_worst(asked.questions[0], looks))
+    needed = reports_needed(asked, at_worst(asked.questions[0], Reading(any_time=looks)))
     every = [*range(max(1, needed - 5), needed + 200), *range(needed + 200, 5 * needed, 97)]
     for reports in every:
         is_shown = np.full(reports + 1, reports >= needed)
@@ -88,7 +88,7 @@ def test_the_gate_opens_at_the_planned_margin_of_the_worst_share() -> None:
     asked = until_spring(EACH_KIND, minimum_reports=1, show_when=TEN)
     for question in asked.questions:
         for looks in (False, True):
-            plan = at_worst(question, looks)
+            plan = at_worst(question, Reading(any_time=looks))
             assert plan is not None
             needed = reports_needed(asked, plan)
             limit = 0.1 * question.span
@@ -96,7 +96,7 @@ def test_the_gate_opens_at_the_planned_margin_of_the_worst_share() -> None:
             for share in (None, 0.01, 0.3, 0.5, 0.7, 0.99):
                 margin = Expected(question, share, looks=looks).margin(needed)
                 assert margin <= limit * (1 + WORST_AT_FEW), (question.name, share)
-            assert reports_needed(asked, at_worst(question, looks, 5)) >= needed
+            assert reports_needed(asked, at_worst(question, Reading(any_time=looks), 5)) >= needed
     assert reports_needed(until_spring(EACH_KIND, minimum_reports=7), None) == 7
 
 
@@ -105,10 +105,12 @@ def test_a_cross_is_planned_by_its_own_interval() -> None:
     asked = until_spring(EACH_KIND, cross=[PAIR], minimum_reports=1, show_when=TEN)
     pair = asked.crossed[0]
     for looks in (False, True):
-        plan = ExpectedCross(*pair, looks)
+        plan = ExpectedCross(*pair, Reading(any_time=looks))
         needed = reports_needed(asked, plan)
         assert plan.margin(needed) <= 0.1 < plan.margin(needed - 1)
-        singles = [reports_needed(asked, at_worst(question, looks)) for question in pair]
+        singles = [
+            reports_needed(asked, at_worst(question, Reading(any_time=looks))) for question in pair
+        ]
         assert needed > max(singles)
 
 
@@ -127,7 +129,7 @@ def rows_of(here: World, reports: int, **changes: object) -> tuple[list[Row], st
 
 def test_a_page_states_how_many_reports_are_missing(here: World) -> None:
     asked = until_spring(BIT, minimum_reports=1, show_when=TEN)
-    needed = reports_needed(asked, at_worst(asked.questions[0], looks=False))
+    needed = reports_needed(asked, at_worst(asked.questions[0], final_reading(asked)))
     (row,), page = rows_of(here, 300, show_when=TEN)
     found = re.fullmatch(
         r"too few yet: ± (\d+) points now, ± 10 points at ([\d,]+) reports", row.note or ""
@@ -149,7 +151,7 @@ def test_a_page_states_how_many_reports_are_missing(here: World) -> None:
 def test_values_of_a_label_and_crosses_have_gates_of_their_own(here: World) -> None:
     """Intervals of values hold jointly, so a value needs more reports than a round."""
     asked = until_spring(BIT + PLATFORM, minimum_reports=1, show_when=TEN)
-    alone = reports_needed(asked, at_worst(asked.questions[0], looks=False))
+    alone = reports_needed(asked, at_worst(asked.questions[0], final_reading(asked)))
     groups = {(0, b"\0"): 2 * alone, (0, b"\1"): alone + 1}
     published = fill(here, asked, groups)
     (period,) = survey_results(published, here.store.tallies(published.sequence), NOW).rounds[:1]
@@ -177,7 +179,7 @@ def test_values_of_a_label_and_crosses_have_gates_of_their_own(here: World) -> N
 
 def test_check_states_how_many_reports_an_estimate_needs() -> None:
     asked = until_spring(BIT, show_when=TEN)
-    needed = reports_needed(asked, at_worst(asked.questions[0], looks=False))
+    needed = reports_needed(asked, at_worst(asked.questions[0], final_reading(asked)))
     assert f"; shown from {needed:,} reports)" in "\n".join(describe(asked))
     assert "shown from" not in "\n".join(describe(until_spring(BIT)))
 

@@ -18,7 +18,7 @@ from scipy.stats import binom, multinomial, norm
 
 from deniable.server.estimation import ESTIMATORS, Estimator
 from deniable.server.estimation.frequent_texts import TESTED, Counts, _estimate
-from deniable.server.estimation.statements import CONFIDENCE, MAX_SEPARATE_LABELS
+from deniable.server.estimation.statements import CONFIDENCE, MAX_SEPARATE_LABELS, Reading
 from deniable.server.planning.forecast import Expected, people_for, plan
 from deniable.server.planning.planned_question import read
 from deniable.server.results.answers import question_rounds
@@ -225,7 +225,7 @@ def test_the_command_and_the_results_agree() -> None:
         for asked in published.questions:
             expected = Expected(asked, looks=looks)
             cells = [round(20_000 * rate) for rate in np.mean(rates_by_answer(asked), axis=0)]
-            counts = [RoundCounts(np.array(cells), 20_000, looks)]
+            counts = [RoundCounts(np.array(cells), 20_000, Reading(any_time=looks))]
             (result,) = question_rounds(EstimateCache(), published, asked, counts)
             for row in result.rows:
                 low, high = (

@@ -320,8 +320,8 @@ def round_note(
 def forecast_sentence(made: Forecast, style: Style, unit: str) -> str:
     """Return the margin now, and the one to expect without more reports."""
     places = decimals(style.factor * made.final_margin)
-    now, then = (style.text(margin, places) for margin in (made.margin, made.final_margin))
-    return f"± {now}{style.behind_margin(unit)} now, ± {then} then"
+    now = style.margin(made.margin, unit, places)
+    return f"{now} now, {style.margin(made.final_margin, None, places)} then"
 
 
 # The relay's shuffle
