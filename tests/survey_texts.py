@@ -51,8 +51,10 @@ def number(
     name: str = "minutes",
     epsilon: str = "1",
     grid: int | None = None,
+    **more: object,
 ) -> str:
-    return question(name, "number", epsilon, low=low, high=high, mechanism=mechanism, grid=grid)
+    ends = {"low": low, "high": high}
+    return question(name, "number", epsilon, **ends, mechanism=mechanism, grid=grid, **more)
 
 
 def choice(

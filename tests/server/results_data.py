@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import UTC, datetime
+from datetime import UTC, date, datetime
 
 import numpy as np
 import numpy.typing as npt
 
+from deniable.server.results.annotations import parse_annotation
 from deniable.server.store import PublishedSurvey, RoundTally, Store
 from deniable.shared.privacy.epsilon import ONE
 from deniable.shared.privacy.families.support import SupportDesign
@@ -16,7 +17,8 @@ from deniable.shared.survey.kinds.number import Number
 from deniable.shared.survey.kinds.text import Text
 from deniable.shared.survey.kinds.vector import Vector
 from deniable.simulations.population import fixed
-from tests.server.surveys import until_spring
+from tests import survey_texts as texts
+from tests.server.surveys import survey, until_spring
 from tests.server.world import World
 
 NOW = datetime(2027, 2, 10, 12, tzinfo=UTC)
@@ -103,4 +105,43 @@ def fill(here: World, looks: str = "any-time") -> PublishedSurvey:
             [*browser, people - sum(browser)],
         )
         add_round(here.store, published, number, held)
+    return published
+
+
+# A daily survey of start times, with a slow release and its repair
+
+RELEASES = {"2024-11-08": "3.0 released", "2024-11-13": "3.0.1 released"}
+AFTER_GRACE = datetime(2024, 12, 31, 12, tzinfo=UTC)
+PEOPLE_A_DAY, SEED = 1_500, 533
+
+
+def start_times(here: World, seed: int = SEED) -> PublishedSurvey:
+    """Add 21 days of 1,500 people whose mean start time is 4 s, then 6.5 s, then 4.2 s."""
+    asked = texts.number(0, 20, name="seconds", unit="s", title="Seconds until the first screen")
+    published = here.publish(
+        survey(
+            asked,
+            name="start-time",
+            title="How long does the app take to start?",
+            opens=date(2024, 10, 30),
+            closes=date(2024, 11, 19),
+            round="day",
+            minimum_reports=100,
+        )
+    )
+    (question,) = published.survey.questions
+    assert isinstance(question, Number)
+    rng = np.random.default_rng(seed)
+    with here.store.transaction() as transaction:
+        for day in range(published.survey.rounds):
+            mean = 4.0 if day < 9 else 6.5 if day < 14 else 4.2
+            seconds = np.minimum(rng.gamma(4.0, mean / 4, PEOPLE_A_DAY), 20)
+            steps = question.mechanism.steps
+            places = np.floor(seconds / 20 * steps + rng.random(PEOPLE_A_DAY)).astype(int)
+            held = np.bincount(np.minimum(places, steps), minlength=steps + 1)
+            cells = draw_cells(question, held.tolist(), rng)
+            number = published.survey.first_round + day
+            transaction.add(published.sequence, RoundTally(number, PEOPLE_A_DAY, cells))
+    for released, words in RELEASES.items():
+        here.store.annotate(published.sequence, parse_annotation(released, words))
     return published

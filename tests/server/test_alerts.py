@@ -237,7 +237,7 @@ def test_a_change_is_announced_in_the_words_of_the_results(here: World) -> None:
     with_rounds(here, 0.2, 0.1)
     node = Node(here, settings())
     assert node.check() == [("change", "began", 684)]
-    assert " lower than in round 683 (" in node.events[0].text
+    assert " lower since round 683: " in node.events[0].text
 
 
 def test_equal_rounds_and_single_options_announce_no_change(

@@ -299,8 +299,8 @@ def test_a_single_label_is_described_in_a_sentence() -> None:
 @pytest.mark.parametrize(
     ("low", "estimate", "high", "words"),
     [
-        (0.003, 0.021, 0.039, "2.1 points higher than in May (0.3 to 3.9 higher)."),
-        (-0.039, -0.021, -0.003, "2.1 points lower than in May (0.3 to 3.9 lower)."),
+        (0.003, 0.021, 0.039, "2.1 points higher since May: 0.3 to 3.9 higher."),
+        (-0.039, -0.021, -0.003, "2.1 points lower since May: 0.3 to 3.9 lower."),
         (-0.004, 0.01, 0.024,
          "No clear change since May (difference: −0.4 to +2.4 points)."),
     ],

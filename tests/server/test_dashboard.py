@@ -300,7 +300,7 @@ def test_a_round_is_compared_with_the_one_before(
     pages: FlaskClient, published: PublishedSurvey
 ) -> None:
     text = pages.get(f"/surveys/{published.id}?round=684").text
-    assert re.search(r"(lower|higher) than in Dec 2026|No clear change since Dec 2026", text)
+    assert re.search(r"(lower|higher) since Dec 2026|No clear change since Dec 2026", text)
     assert "<summary>Change since Dec 2026</summary>" in text
     assert "since Dec 2026" not in pages.get(f"/surveys/{published.id}?round=683").text
 

@@ -95,7 +95,7 @@ def test_an_open_round_without_an_estimate_does_not_change_another() -> None:
 
 def test_batches_of_open_rounds_are_smaller() -> None:
     cells = MAX_CELLS_PER_BATCH // 16
-    made = list(batches(range(40), lambda index: (Reading(any_time=index % 2 == 1),), cells))
+    made = list(batches(range(40), lambda index: ((Reading(any_time=index % 2 == 1), 1),), cells))
     assert sorted(index for batch in made for index in batch) == list(range(40))
     assert {len(batch) for batch in made if batch[0] % 2} == {4}
     assert [len(batch) for batch in made if not batch[0] % 2] == [16, 4]

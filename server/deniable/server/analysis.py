@@ -19,26 +19,35 @@ from urllib.parse import quote, urlencode
 from urllib.request import Request
 
 import msgspec
+from msgspec import UNSET
 
 from deniable.server.estimation.statements import CONFIDENCE, reading
 from deniable.server.process.server_requests import TOKEN, checked, send
 from deniable.server.results import Results, Round, SurveyEstimates, stored_estimates
 from deniable.server.results.answers import SHARED_NOISE, Differences, about, compared
 from deniable.server.results.display import known_figures
-from deniable.server.results.document import About, Comparison, Difference, Distribution, Row
-from deniable.server.results.estimate_cache import Counts, EstimateCache
+from deniable.server.results.document import (
+    About,
+    Comparison,
+    Difference,
+    Distribution,
+    Period,
+    Row,
+)
+from deniable.server.results.estimate_cache import EstimateCache, Pool
+from deniable.server.results.periods import Division, parse_round, pools
 from deniable.server.results.survey_estimates import RoundSelection, shown_tallies
 from deniable.server.store import (
     Database,
     Place,
     PublishedSurvey,
     RegisterEntry,
-    RoundTally,
     open_store,
 )
 from deniable.server.store.protocol import StoreReader
 from deniable.server.surveys.catalogue import Catalogue
 from deniable.shared.errors import Refused, WrongUse
+from deniable.shared.survey.document import Survey
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -57,21 +66,32 @@ REGISTER_SECONDS = 60.0
 
 
 def open_results(
-    place: str | Path, survey: str | None = None, *, token: str | None = None
+    place: str | Path,
+    survey: str | None = None,
+    *,
+    token: str | None = None,
+    by: Division | None = None,
+    first: str = "",
+    last: str = "",
 ) -> SurveyResults:
     """Read the results of a survey from a store or from a server.
 
     `place` is a data folder, a database (postgresql://...) or a server (https://...). A server
     needs an analyst's token, given here or in DENIABLE_TOKEN. `survey` is a name, an id or the
     beginning of an id; it is optional if a store has only one survey.
+
+    With `by` ("week", "month", "event" or "all"), `periods` has pooled results. `first` and `last`
+    limit the rounds: days like 2026-12-01, or round numbers.
     """
-    text = str(place)
+    text, limits = str(place), {"from": first, "until": last}
+    given = {name: limit for name, limit in limits.items() if limit}
     if not text.startswith(("http://", "https://")):
         where = Database(text) if "://" in text else Path(place)
-        return SurveyResults(local_estimates(where, survey).document())
+        return SurveyResults(local_estimates(where, survey, given, by).document())
     if survey is None:
         raise WrongUse("name the survey to be read from the server")
-    return SurveyResults(remote_results(text, survey, {}, token))
+    asked = given | ({"by": by} if by else {})
+    return SurveyResults(remote_results(text, survey, asked, token))
 
 
 class Answer:
@@ -89,7 +109,10 @@ class Answer:
     def __repr__(self) -> str:
         joint = len(self.rows) > MAX_LABELS_IN_REPR  # only the highest labels are shown
         known = known_figures(self.rows, self.about.statistic, self.about.unit, joint)
-        start = f"{self.question}, round {self.round.round}: "
+        first = self.round.round
+        last = self.round.last_round if isinstance(self.round, Period) else first
+        rounds = f"round {first}" if first == last else f"rounds {first} to {last}"
+        start = f"{self.question}, {rounds}: "
         reports = f"{self.rows[0].reports:,} reports"
         if not known:
             return f"{start}{reports}, {self.rows[0].note}"
@@ -153,6 +176,15 @@ class SurveyResults:
             -1
         ]
 
+    def periods(self, question: str) -> list[Answer]:
+        """Return the pooled answers of all periods that have an estimate, oldest first."""
+        about = self._about(question)
+        answers = [
+            Answer(question, about, period, period.questions[question])
+            for period in self.document.periods or ()
+        ]
+        return [answer for answer in answers if answer.rows[0].estimate is not None]
+
     def _about(self, name: str) -> About:
         """Return the facts about a question, or about the first one of a cross table."""
         crossed = (table for period in self.document.rounds for table in period.cross or ())
@@ -210,45 +242,63 @@ def _rows(period: Round, name: str) -> tuple[Row, ...]:
 def local_estimates(
     place: Place,
     survey: str | None,
-    number: int | None = None,
-    first: int | None = None,
-    last: int | None = None,
+    given: Mapping[str, str] | None = None,
+    by: Division | None = None,
 ) -> SurveyEstimates:
-    """Read one round of a store, the rounds from `first` to `last`, or all rounds."""
+    """Read the rounds of a store; `given` may limit them by `round`, `from` and `until`."""
     with open_store(place) as store:
         catalogue = Catalogue(store)
         published = catalogue.find(survey if survey is not None else _only(catalogue))
-        asked = published.survey
-        if number is not None:
-            first = last = number
+        asked, limits = published.survey, _limits(published.survey, given or {})
         selection = RoundSelection(
-            asked.first_round if first is None else max(asked.first_round, first),
-            asked.last_round if last is None else min(asked.last_round, last),
+            max(asked.first_round, limits.get("from", 0)),
+            min(asked.last_round, limits.get("until", asked.last_round)),
             is_complete=True,
         )
-        estimates = stored_estimates(store, published, datetime.now(UTC), selection)
-    if number is not None:
-        estimates.check_round(number)
+        estimates = stored_estimates(store, published, datetime.now(UTC), selection, by=by)
+    if "round" in limits:
+        estimates.check_round(limits["round"])
     return estimates
 
 
+def _limits(survey: Survey, given: Mapping[str, str]) -> dict[str, int]:
+    """Parse the rounds of a request; a single round is also the first and the last."""
+    limits = {name: parse_round(survey, text) for name, text in given.items()}
+    if "round" in limits:
+        limits |= {"from": limits["round"], "until": limits["round"]}
+    return limits
+
+
 def stored_comparison(
-    place: Place, survey: str, other: str, number: int | None = None
+    place: Place, survey: str, other: str, given: Mapping[str, str] | None = None
 ) -> Comparison:
-    """Compare two surveys in round `number`, or in the newest round of each with enough reports."""
+    """Compare a survey with another survey, or with an earlier period like 2026-12-01..2026-12-07.
+
+    `given` is the round, or the period, of the first; the default is the newest round with enough
+    reports.
+    """
+    now, (start, is_period, end) = datetime.now(UTC), other.partition("..")
     with open_store(place) as store:
         catalogue = Catalogue(store)
-        both = [catalogue.find(text) for text in (survey, other)]
-        now = datetime.now(UTC)
+        both = [catalogue.find(survey), catalogue.find(survey if is_period else other)]
+        limits = [_limits(side.survey, given or {}) for side in both]
+        if is_period:
+            limits[1] = _limits(both[1].survey, {"from": start, "until": end})
         with store.snapshot() as reader:
-            sides = [(side, _round(reader, side, number, now)) for side in both]
+            sides = [
+                (side, _pooled(reader, side, now, asked))
+                for side, asked in zip(both, limits, strict=True)
+            ]
     (published, first), (against, second) = sides
     if published.id == against.id:
-        if first.round == second.round:
-            raise Refused("a round cannot be compared with itself: name two surveys")
-        if second.round in published.survey.span_of(first.round):
+        if {*first.rounds} & {*second.rounds}:
+            raise Refused(
+                "a round cannot be compared with itself: name two surveys, or periods without a "
+                "common round"
+            )
+        if first.shares_reports(published.survey, second):
             raise Refused(SHARED_NOISE)
-    facts, questions = _common_questions(sides, now)
+    facts, questions = _common_questions(sides)
     if not questions:
         raise Refused(
             f"{published.name} and {against.name} have no estimates in common: a comparison needs "
@@ -257,10 +307,12 @@ def stored_comparison(
     return Comparison(
         survey=published.id,
         name=published.name,
-        round=first.round,
+        round=first.rounds[0],
+        last_round=first.rounds[-1] if len(first.rounds) > 1 else UNSET,
         against=against.id,
         against_name=against.name,
-        against_round=second.round,
+        against_round=second.rounds[0],
+        against_last_round=second.rounds[-1] if len(second.rounds) > 1 else UNSET,
         confidence=CONFIDENCE,
         about=facts,
         questions=questions,
@@ -268,7 +320,7 @@ def stored_comparison(
 
 
 def remote_results(
-    server: str, survey: str, asked: Mapping[str, int], token: str | None
+    server: str, survey: str, asked: Mapping[str, str], token: str | None
 ) -> Results:
     """Query a server; raise Refused if it refuses or does not respond."""
     address = f"{checked(server, '--server')}/v1/surveys/{quote(survey, safe='')}/results"
@@ -304,7 +356,7 @@ def remote_register(server: str) -> list[RegisterEntry]:
 
 
 def _common_questions(
-    sides: Sequence[tuple[PublishedSurvey, RoundTally]], now: datetime
+    sides: Sequence[tuple[PublishedSurvey, Pool]],
 ) -> tuple[dict[str, About], dict[str, Differences]]:
     """Return the facts and the differences of the questions that both sides estimate."""
     cache, (first, second) = EstimateCache(), (side.survey.questions for side, _ in sides)
@@ -313,9 +365,8 @@ def _common_questions(
     for question in first:
         if counterpart := counterparts.get((question.name, question.kind, question.unit)):
             now_counts, then_counts = (
-                [Counts.of(side.survey, asked, tally, kind)]
-                for asked, (side, tally) in zip((question, counterpart), sides, strict=True)
-                for kind in [reading(side.survey, tally.round, now, side.closed)]
+                [pool.counts(side.survey, asked)]
+                for asked, (side, pool) in zip((question, counterpart), sides, strict=True)
             )
             (rows,) = compared(cache, question, now_counts, counterpart, then_counts)
             if rows:
@@ -323,19 +374,24 @@ def _common_questions(
     return facts, questions
 
 
-def _round(
-    reader: StoreReader, published: PublishedSurvey, number: int | None, now: datetime
-) -> RoundTally:
-    minimum, sequence = published.survey.minimum_reports, published.sequence
+def _pooled(
+    reader: StoreReader, published: PublishedSurvey, now: datetime, limits: Mapping[str, int]
+) -> Pool:
+    """Return the rounds within the limits, or the newest round with enough reports."""
+    survey, sequence = published.survey, published.sequence
+    first = limits.get("from", survey.first_round)
+    last = limits.get("until", survey.last_round)
     counted = {tally.round: tally for tally in reader.tallies(sequence)}
     shown = shown_tallies(published, counted, reader.first_looks(sequence), now)
-    if number is None:
-        kept, which = [t for t in shown.values() if t.reports >= minimum], "with enough reports"
-    else:
-        kept, which = [t for t in shown.values() if t.round == number], f"{number} with results"
+    minimum = 1 if limits else survey.minimum_reports
+    kept = {n: t for n, t in shown.items() if t.reports >= minimum and first <= n <= last}
     if not kept:
+        which = f"{first} to {last} with reports" if limits else "with enough reports"
         raise Refused(f"survey {published.name!r} has no round {which} to compare")
-    return max(kept, key=lambda tally: tally.round)
+    rounds = range(first, last + 1) if limits else range(max(kept), max(kept) + 1)
+    closed = published.closed
+    (pool,) = pools(survey, [rounds], kept, lambda n: reading(survey, n, now, closed))
+    return pool
 
 
 def _only(catalogue: Catalogue) -> str:

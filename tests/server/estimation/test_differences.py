@@ -76,9 +76,12 @@ def test_an_interval_a_tenth_narrower_fails_the_same_check() -> None:
     assert min(coverage(1_000, 1_000, shares, "1", 0.9) for shares in SHARES) < 0.95
 
 
-def test_the_population_interval_holds_under_any_dependence() -> None:
-    """If each of two intervals misses in at most 2.5 % of cases, both hold in at least 95 %."""
-    question = Bit("crashed", RandomizedResponse(Epsilon("1")))
+def test_where_noise_hides_few_people_each_limit_gets_half_of_the_error() -> None:
+    """If each of two intervals misses in at most 2.5 % of cases, both hold in at least 95 %.
+
+    Which interval is used depends on the number of reports and on the mechanism, not on counts.
+    """
+    question = Bit("crashed", RandomizedResponse(Epsilon("8")))
     both = found(question, (600, 1_000), (500, 1_000))
     now, then = (
         statements(question, np.array([1_000 - count, count]), 1_000, 0.975).like
@@ -86,6 +89,19 @@ def test_the_population_interval_holds_under_any_dependence() -> None:
     )
     assert both.like == (now[0] - then[1], now[1] - then[0])
     assert both.like[0] < both.these[0] < both.estimate < both.these[1] < both.like[1]
+
+
+@pytest.mark.parametrize(("epsilon", "people", "ratio"), [("0.5", 1_000, 0.64), ("1", 1_000, 0.68)])
+def test_added_variances_give_a_narrower_interval_than_two_limits(
+    epsilon: str, people: int, ratio: float
+) -> None:
+    question = Bit("crashed", RandomizedResponse(Epsilon(epsilon)))
+    half = people // 2
+    (low,), (high,) = found(question, (half, people), (half, people)).like
+    limits = statements(question, np.array([half, half]), people, halved(0.95)).like
+    assert (high[0] - low[0]) / (2 * (limits[1][0] - limits[0][0])) == pytest.approx(
+        ratio, abs=0.01
+    )
 
 
 def test_equal_rounds_have_a_difference_of_zero() -> None:

@@ -34,7 +34,7 @@ def archive_arguments(parser: ArgumentParser) -> None:
     parser.add_argument(
         "--to", type=Path, required=True, metavar="DIR", help="folder of the archive"
     )
-    parser.add_argument("--round", type=int, metavar="N", help="only this round")
+    parser.add_argument("--round", metavar="N", help="only this round: its number or a day in it")
     parser.add_argument(
         "--purge", action="store_true",
         help="also delete these reports from the store, before their retention ends",
@@ -116,6 +116,7 @@ def recounted(archive: Path, where: str) -> list[Results]:
 def _ended_rounds(store: Store, args: Namespace) -> list[tuple[PublishedSurvey, RoundTally]]:
     """Return the rounds that no longer accept reports and whose reports are still stored."""
     from deniable.server.intake.upkeep import MARGIN, Calendar
+    from deniable.server.results.periods import parse_round
     from deniable.server.surveys.catalogue import Catalogue
     from deniable.server.surveys.clock import Clock
 
@@ -128,7 +129,7 @@ def _ended_rounds(store: Store, args: Namespace) -> list[tuple[PublishedSurvey, 
         for published in surveys
         for tally in store.tallies(published.sequence)
         if tally.round in kept.get(published.sequence, ())
-        and args.round in (None, tally.round)
+        and (args.round is None or parse_round(published.survey, args.round) == tally.round)
         and published.survey.taken_until(tally.round) + MARGIN <= clock.now()
     ]
     if args.round is not None and not rounds:

@@ -22,15 +22,16 @@ def arguments(parser: ArgumentParser) -> None:
     parser.add_argument(
         "--token", help=f"an analyst's token for --server; {TOKEN} in the environment is safer"
     )
-    parser.add_argument("--round", type=int, metavar="N", help="only this round")
+    parser.add_argument("--round", metavar="N", help="only this round: its number or a day in it")
+    parser.add_argument("--from", dest="first", metavar="N", help="only this round and later ones")
+    parser.add_argument("--until", dest="last", metavar="N", help="only this and earlier rounds")
     parser.add_argument(
-        "--from", dest="first", type=int, metavar="N", help="only this round and later ones"
+        "--by", choices=("week", "month", "event", "all"), help="pool the rounds of each period"
     )
     parser.add_argument(
-        "--until", dest="last", type=int, metavar="N", help="only this round and earlier ones"
-    )
-    parser.add_argument(
-        "--against", metavar="SURVEY", help="show differences from the newest round of this survey"
+        "--against",
+        metavar="SURVEY",
+        help="show differences from this survey, or from a period like 2026-12-01..2026-12-07",
     )
     parser.add_argument(
         "--fail-if",
@@ -61,12 +62,12 @@ def run(args: Namespace) -> int:
     if args.server:
         header, rounds = _from_server(args)
     else:
-        estimates = local_estimates(args.data, args.survey, args.round, args.first, args.last)
+        estimates = local_estimates(args.data, args.survey, _rounds(args), args.by)
         header, rounds = estimates.header, estimates.rounds()
     status = 0
     if rules:  # before anything is printed
         rounds = [*rounds]
-        status = max([_judge(rule, header, rounds) for rule in rules])
+        status = max([_judge(rule, header, header.periods or rounds) for rule in rules])
     if args.json:
         sys.stdout.writelines(chunk.decode() for chunk in json_chunks(header, rounds))
         print()
@@ -99,10 +100,10 @@ def _compare(args: Namespace) -> int:
 
     if args.server or args.csv or args.fail_if:
         raise WrongUse(
-            "--against compares two surveys of one store: use --data, and neither --csv nor "
+            "--against compares surveys or periods of one store: use --data, and neither --csv nor "
             "--fail-if"
         )
-    compared = stored_comparison(args.data, args.survey, args.against, args.round)
+    compared = stored_comparison(args.data, args.survey, args.against, _rounds(args))
     if args.json:
         print(msgspec.json.encode(compared).decode())
     else:
@@ -115,10 +116,15 @@ def _from_server(args: Namespace) -> tuple[Results, Iterable[Round]]:
 
     from deniable.server.analysis import remote_results
 
-    given = {"round": args.round, "from": args.first, "until": args.last}
-    asked = {name: number for name, number in given.items() if number is not None}
+    asked = _rounds(args) | ({"by": args.by} if args.by else {})
     results = remote_results(args.server, args.survey, asked, args.token)
     return msgspec.structs.replace(results, rounds=()), results.rounds
+
+
+def _rounds(args: Namespace) -> dict[str, str]:
+    """Return the limits of the rounds that are given."""
+    given = {"round": args.round, "from": args.first, "until": args.last}
+    return {name: text for name, text in given.items() if text is not None}
 
 
 RESULTS = Verb(

@@ -85,12 +85,12 @@ class MeanEstimator(Estimator):
         mean, least, most = (float(low + question.span * x) for x in (rates @ values, *limits))
         return mean, least, most
 
-    def like(self, confidence: float) -> Interval:
-        values = positions(self.mechanism)
-        return self._in_units(population_mean(values, self._counts, confidence, self.looks))
+    def average_round(self, confidence: float) -> Interval:
+        values, counts = positions(self.mechanism), self._counts / self.rounds
+        return self._in_units(population_mean(values, counts, confidence, self.looks))
 
     def likes(self, confidence: float, joint: float) -> tuple[Interval, Interval]:
-        if self.looks or joint == confidence:
+        if self.looks or self.rounds > 1 or joint == confidence:
             return super().likes(confidence, joint)
         limits = bounded_mean(positions(self.mechanism), self._counts, [confidence, joint])
         first, second = map(self._in_units, zip(*limits, strict=True))
@@ -103,6 +103,16 @@ class MeanEstimator(Estimator):
     def noise(self, these: Interval) -> Array:  # noqa: ARG002 # the bound needs no limits
         variance = mean_noise(self.mechanism, self._counts)[..., None]
         return np.asarray(self.question.span**2 * variance)
+
+    def sampling(self, like: Interval) -> Array:
+        """Bound the variance of people's values by that of the two ends of the range."""
+        first, last = self.question.range
+        worst = np.clip((first + last) / 2, *(np.clip(limit, first, last) for limit in like))
+        return np.asarray(self.rounds * (worst - first) * (last - worst) / self.reports)
+
+    @property
+    def noise_of_a_report(self) -> float:
+        return float(self.mechanism.least_variance(1))
 
     @property
     def step(self) -> Array:
@@ -176,13 +186,24 @@ class VectorEstimator(Estimator):
         reach = deviations(reports, confidence, looks=looks) * error
         return 0.0, -reach, reach
 
-    def like(self, confidence: float) -> Interval:
+    def these(self, confidence: float) -> Interval:
         normal = np.vectorize(deviations, [np.float64])
         reach = normal(self.reports, confidence, looks=self.looks) * self.points.standard_error
         return self.points.estimate - reach, self.points.estimate + reach
 
-    def these(self, confidence: float) -> Interval:
-        return self.like(confidence)
+    def average_round(self, confidence: float) -> Interval:
+        """Widen the limits as if all of the error came from sampling the same people."""
+        (low, high), middle = self.these(confidence), self.points.estimate
+        factor = math.sqrt(self.rounds)
+        return middle - factor * (middle - low), middle + factor * (high - middle)
+
+    def sampling(self, like: Interval) -> Array:  # noqa: ARG002 # the bound needs no limits
+        """Bound the variance of a coordinate of people's vectors, whose length is one."""
+        return np.asarray(self.rounds * np.maximum(1 - self.points.estimate**2, 0) / self.reports)
+
+    @property
+    def noise_of_a_report(self) -> float:
+        return 0.0  # `noise` contains the sampling, so differences subtract limits
 
     def noise(self, these: Interval) -> Array:  # noqa: ARG002 # the bound needs no limits
         return self.points.standard_error**2

@@ -258,8 +258,9 @@ def _tails(rate: float) -> Array:
 
 
 @deduplicate_rows
-def anytime_rates(counts: Array, reports: Array, confidence: float) -> Interval:
-    """Return limits for the rate of support in the population, for each count."""
+def anytime_rates(counts: Array, reports: Array, confidence: float, rounds: int = 1) -> Interval:
+    """Return limits for the rate of support in the population, for counts of an average round."""
+    counts, reports = counts / rounds, reports / rounds
     low = anytime_lowest_rate(counts, reports, confidence)
     return low, 1 - anytime_lowest_rate(reports - counts, reports, confidence)
 

@@ -98,8 +98,10 @@ class ShareEstimator(Estimator):
         share = 1 / question.mechanism.options if share is None else share
         return share, *expected_limits(question.mechanism, reports, share, confidence, looks)
 
-    def like(self, confidence: float) -> Interval:
-        return population_limits(self.mechanism, self._counts, self.reports, confidence, self.looks)
+    def average_round(self, confidence: float) -> Interval:
+        rates = anytime_rates if self.looks else clopper_pearson
+        low, high = rates(self._counts, self.reports, confidence, self.rounds)
+        return unbiased_share(low, self.mechanism), unbiased_share(high, self.mechanism)
 
     def these(self, confidence: float) -> Interval:
         limits = anytime_holders if self.looks else share_limits
@@ -107,6 +109,15 @@ class ShareEstimator(Estimator):
 
     def noise(self, these: Interval) -> Array:
         return share_noise(these, self.reports, self.mechanism)
+
+    def sampling(self, like: Interval) -> Array:
+        worst = np.clip(0.5, *(np.clip(limit, 0, 1) for limit in like))
+        return np.asarray(self.rounds * worst * (1 - worst) / self.reports)
+
+    @property
+    def noise_of_a_report(self) -> float:
+        keep, lie = self.mechanism.keep / ONE, self.mechanism.lie / ONE
+        return float(min(keep * (1 - keep), lie * (1 - lie)) / (keep - lie) ** 2)
 
     def variance(self, confidence: float) -> Array:
         """Return the variance at the worst rate that is possible and within the limits."""
@@ -119,6 +130,8 @@ class ShareEstimator(Estimator):
     def step(self) -> Array:
         twice = 2 * self.reports.astype(object)  # whole numbers of any size
         step = ONE / (twice * (self.mechanism.keep - self.mechanism.lie))
+        if self.rounds > 1:
+            step = step + self.rounds / twice  # half a person, who may be in every round
         return np.asarray(step, np.float64)
 
     def floor(self, confidence: float) -> Array:
@@ -261,18 +274,21 @@ def expected_limits(
 
 
 @deduplicate_rows
-def clopper_pearson(successes: Array, trials: Array, confidence: float) -> tuple[Array, Array]:
-    """Return the lowest and the highest rate compatible with each count."""
+def clopper_pearson(
+    successes: Array, trials: Array, confidence: float, rounds: int = 1
+) -> tuple[Array, Array]:
+    """Return the lowest and the highest rate compatible with each count of an average round."""
+    successes, trials = successes / rounds, trials / rounds
     failures, tail = trials - successes, (1 - confidence) / 2
     high = beta_quantile(successes + 1, np.maximum(failures, 1), 1 - tail)
-    return lowest(successes, trials, confidence), np.where(failures > 0, high, 1.0)
+    return lowest(successes, trials, confidence), np.where(failures >= 1, high, 1.0)
 
 
 def lowest(successes: Array, trials: Array, confidence: float) -> Array:
     """Return the lower limit of `clopper_pearson`."""
     tail = (1 - confidence) / 2
     low = beta_quantile(np.maximum(successes, 1), trials - successes + 1, tail)
-    return np.where(successes > 0, low, 0.0)
+    return np.where(successes >= 1, low, 0.0)
 
 
 def beta_quantile(a: Array, b: Array, probability: float) -> Array:

@@ -10,19 +10,27 @@ them hold jointly in 95 % of cases, whichever labels are picked. With one label 
 interval of `like`. The `floor` is the smallest estimate whose interval of `every` is above 0: an
 estimate below it cannot be distinguished from 0.
 
-Differences between two rounds, or two surveys, for the population: an unknown number of people may
-be in both, so the interval must hold under any dependence. It extends from the first side's lower
-limit minus the second's upper limit to the reverse, each with half of the error probability.
+Periods: the counts of several rounds are added up. Given the answers, the noise of all reports is
+independent, even between reports of one person, so the limits for the respondents need no change.
+They are about the answers in these reports, and hold if answers and participation do not react to
+published noise. For the population, the same people may be in all T rounds, which multiplies the
+variance of sampling by at most T (Cauchy, Schwarz). With N the noise at the worst share within the
+limits for the respondents, and s² the variance of sampling at the worst share that an average round
+allows:
 
-Differences for the respondents: they are fixed, and the noise of two rounds is independent, so its
-variances add up:
+    estimate  +-  z √(N + s²) + half a report            s² = T f (1 - f) / reports
 
-    difference  +-  z √(noise of the first + noise of the second) + half a report of each
+Differences between two rounds, periods or surveys: the noise of both is independent, and an unknown
+number of people may be in both, so that the errors of sampling add up at worst:
 
-The noise is computed for the worst shares within each side's limits, and the last term allows for
-counts being whole numbers. The tests compute the coverage exactly: it was never below 95 %. If the
-limits of a round must hold at every look, variances do not help, and these limits are computed like
-those for the population.
+    respondents   difference  +-  z √(N₁ + N₂) + half a report of each
+    population    difference  +-  z √(N₁ + N₂ + (s₁ + s₂)²) + half a report of each
+
+The tests compute the coverage exactly: it was never below 95 %. If limits must hold at every look,
+variances do not help: the interval then extends from the first side's lower limit minus the
+second's upper limit to the reverse, each with half of the error probability. The population limits
+of a period then combine the capitals M_t of its rounds: Π M_t^(1/T) is the capital of an average
+round, and it is below T / error unless one of them is not (`share_limits`).
 
 Differences between two groups of people who are certainly disjoint, such as the arms of an
 experiment, for the population and for the effect on everyone alike:
@@ -121,6 +129,9 @@ def reading(survey: Survey, number: int, now: datetime, closed: date | None) -> 
     return read._replace(covers="first look" if first_look else "nothing")
 
 
+LEAST_NOISE = 10.0  # variance of the noise, in squared people, above which adding variances is best
+
+
 @dataclass(frozen=True, slots=True)
 class Estimate:
     """Estimate in the question's units.
@@ -179,6 +190,7 @@ class Statements:
     estimate, standard_error, consistent = map(_Column, (0, 7, 8))
     noise = _Column(9)  # upper bound on the variance of an estimate for the respondents
     step = _Column(10)  # change of an estimate by half a report; for a mean, by a whole report
+    sampling = _Column(11)  # upper bound on the variance of sampling; infinite where unsuitable
 
     @property
     def columns(self) -> Array:
@@ -216,15 +228,22 @@ def joint_confidence(labels: int, confidence: float) -> float:
 class Estimator(ABC):
     """Lazy estimator for the counts of one question, with a row for each of several rounds.
 
-    Any: the questions whose `estimation` names this estimator.
+    Each row may also be a period, whose counts are those of `rounds` rounds. Any: the questions
+    whose `estimation` names this estimator.
     """
 
     method: ClassVar[str]  # description of the method in results
 
     def __init__(
-        self, question: Any, cells: Cells, reports: int | Cells, looks: bool = False
+        self,
+        question: Any,
+        cells: Cells,
+        reports: int | Cells,
+        looks: bool = False,
+        rounds: int = 1,
     ) -> None:
         self.question, self.mechanism, self.looks = question, question.mechanism, looks
+        self.rounds = rounds
         self.cells, self.reports = cells, np.asarray(reports)[..., None]
 
     @classmethod
@@ -264,9 +283,30 @@ class Estimator(ABC):
     @abstractmethod
     def points(self) -> Points: ...
 
-    @abstractmethod
     def like(self, confidence: float) -> Interval:
-        """Return limits for the population from which people were sampled."""
+        """Return limits for the population, whether or not the same people are in all rounds."""
+        if self.rounds == 1 or self.looks:
+            return self.average_round(joint_confidence(self.rounds, confidence))
+        noise = self.noise(self.these(confidence))
+        sampling = self.sampling(self.average_round(confidence))
+        half_width = reach(noise, sampling, self.step, confidence)
+        return self.points.estimate - half_width, self.points.estimate + half_width
+
+    @abstractmethod
+    def average_round(self, confidence: float) -> Interval:
+        """Return limits for the population from the counts divided by the number of rounds."""
+
+    @abstractmethod
+    def sampling(self, like: Interval) -> Array:
+        """Return an upper bound on the variance of sampling, within the population's limits.
+
+        It is the bound for the same people in every round.
+        """
+
+    @property
+    @abstractmethod
+    def noise_of_a_report(self) -> float:
+        """Least variance of the noise of one report, as a share of the squared range."""
 
     def likes(self, confidence: float, joint: float) -> tuple[Interval, Interval]:
         """Return the limits for the population at two confidences, which may be equal."""
@@ -310,9 +350,12 @@ class Estimator(ABC):
         labels = points.estimate.shape[-1]
         joint = joint_confidence(labels * values, confidence)
         like, every = self.likes(confidence, joint)
+        people = self.reports / self.rounds
+        is_noisy = self.noise_of_a_report * people >= LEAST_NOISE
+        sampling = np.where(is_noisy & (not self.looks), self.sampling(like), np.inf)
         arrays = (
             *(points.estimate, *like, *these, *every),
-            *(points.standard_error, points.consistent, self.noise(these), self.step),
+            *(points.standard_error, points.consistent, self.noise(these), self.step, sampling),
         )
         return Statements(np.stack(np.broadcast_arrays(*arrays)), self.floor(joint))
 
@@ -352,13 +395,16 @@ def halved(confidence: float) -> float:
 def differences(now: Side, then: Side, confidence: float = CONFIDENCE) -> Differences:
     """Subtract the earlier side from the later one."""
     first, second = now.statements, then.statements
-    middle = first.estimate - second.estimate
+    middle, steps = first.estimate - second.estimate, first.step + second.step
+    like = _apart(now.like, then.like)
     if now.these and then.these:
-        these = _apart(now.these, then.these)
-    else:
-        half_width = reach(first.noise, second.noise, first.step + second.step, confidence)
-        these = middle - half_width, middle + half_width
-    return Differences(middle, _apart(now.like, then.like), these)
+        return Differences(middle, like, _apart(now.these, then.these))
+    sampling = (np.sqrt(first.sampling) + np.sqrt(second.sampling)) ** 2
+    half_width = reach(first.noise, second.noise + sampling, steps, confidence)
+    added = middle - half_width, middle + half_width
+    low, high = (np.where(np.isfinite(sampling), *ends) for ends in zip(added, like, strict=True))
+    half_width = reach(first.noise, second.noise, steps, confidence)
+    return Differences(middle, (low, high), (middle - half_width, middle + half_width))
 
 
 def reach(now: Array, then: Array, steps: float | Array, confidence: float) -> Array:

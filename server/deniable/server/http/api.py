@@ -35,14 +35,14 @@ from deniable.server.results import (
     stored_estimates,
 )
 from deniable.server.results.document import Count, SurveyId
+from deniable.server.results.periods import DIVISIONS, parse_round
 from deniable.server.results.survey_estimates import MAX_ROWS
 from deniable.server.surveys.catalogue import UnknownSurvey, entry
 from deniable.server.surveys.replacement import refusal, survey_to_replace
-from deniable.shared.errors import InvalidSurvey, Refused, UntrustedSurvey
-from deniable.shared.survey.document import parse_document
+from deniable.shared.errors import InvalidSurvey, Refused, UntrustedSurvey, WrongUse
+from deniable.shared.survey.document import Survey, parse_document
 
 CSV = "text/csv"
-MAX_ROUND_DIGITS = 9
 Text = Annotated[str, Meta(min_length=1)]
 
 blueprint = Blueprint("api", __name__)
@@ -161,13 +161,18 @@ def results_csv(identifier: str) -> Response:
 
 def requested_results(identifier: str) -> tuple[Results, Iterator[Round]]:
     """Return the results without their rounds, and the rounds that the request asks for."""
-    number, first, last = (_number(name) for name in ("round", "from", "until"))
     here, published = parts(), asked_for(identifier)
+    now, asked_by = here.clock.now(), request.args.get("by")
+    by = next((division for division in DIVISIONS if division == asked_by), None)
+    number, first, last = (_number(published.survey, name) for name in ("round", "from", "until"))
     if number is not None:
         first = last = number
-    now = here.clock.now()
+    if by != asked_by:
+        raise HttpError(400, f"by must be one of {', '.join(DIVISIONS)}")
     selection = select_rounds(published.survey, now, first, last)
-    estimates = stored_estimates(here.store, published, now, selection, here.estimates, MAX_ROWS)
+    estimates = stored_estimates(
+        here.store, published, now, selection, here.estimates, MAX_ROWS, by
+    )
     try:
         if number is not None:
             estimates.check_round(number)
@@ -176,14 +181,15 @@ def requested_results(identifier: str) -> tuple[Results, Iterator[Round]]:
     return estimates.header, estimates.rounds()
 
 
-def _number(name: str) -> int | None:
-    """Return the round number in a query parameter, if present."""
+def _number(survey: Survey, name: str) -> int | None:
+    """Return the round in a query parameter, if present: its number or one of its days."""
     text = request.args.get(name)
-    if text is None:
-        return None
-    if not (text.isascii() and text.isdigit() and len(text) <= MAX_ROUND_DIGITS):
-        raise HttpError(400, f"{name} must be a whole number, like ?{name}=683")
-    return int(text)
+    try:
+        return None if text is None else parse_round(survey, text)
+    except WrongUse:
+        raise HttpError(
+            400, f"{name} must be a whole number or a day, like ?{name}=683 or ?{name}=2026-12-01"
+        ) from None
 
 
 # Operations

@@ -18,6 +18,7 @@ from deniable.server.http.messages import JSON, PROBLEM
 from deniable.server.http.uploads import Receipt
 from deniable.server.results import Results
 from deniable.server.results.document import Count, SurveyId
+from deniable.server.results.periods import DIVISIONS
 from deniable.server.results.survey_estimates import MAX_ROUNDS, MAX_ROWS
 from deniable.server.store.register_chain import Event
 from deniable.server.surveys.catalogue import SurveyEntry
@@ -104,6 +105,7 @@ SCHEMAS = "#/components/schemas/"
 TEXT = {"type": "string"}
 BINARY = {"schema": {"type": "string", "format": "binary"}}
 COUNT = {"type": "integer", "minimum": 0}
+ROUND = {"oneOf": [COUNT, {"type": "string", "format": "date"}]}
 
 DESCRIPTION = (
     "Reports come in, estimates with intervals go out. Devices randomize each report; this server "
@@ -150,11 +152,12 @@ def document() -> Json:
 
 def _paths() -> Json:
     survey = "/v1/surveys/{id}"
-    after = _query("after", "Entries after this number.")
+    after = _parameter("after", "query", COUNT, "Entries after this number.")
     rounds = (
-        _query("round", "Only this round."),
-        _query("from", "Only this round and later ones."),
-        _query("until", "Only this round and earlier ones."),
+        _parameter("round", "query", ROUND, "Only this round."),
+        _parameter("from", "query", ROUND, "Only this round and later ones."),
+        _parameter("until", "query", ROUND, "Only this round and earlier ones."),
+        _parameter("by", "query", {"enum": DIVISIONS}, "Also pool the rounds of each such period."),
     )
     operations = {
         "GET /v1/surveys": _operation(LISTED, SurveyList),
@@ -246,10 +249,6 @@ def _content(summary: str, kind: Answer, media_type: str = JSON) -> Json:
 
 def _reference(name: str) -> Json:
     return {"schema": {"$ref": f"{SCHEMAS}{name}"}}
-
-
-def _query(name: str, description: str) -> Json:
-    return _parameter(name, "query", COUNT, description)
 
 
 def _parameter(name: str, place: str, schema: Json, description: str) -> Json:

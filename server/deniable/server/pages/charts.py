@@ -186,6 +186,8 @@ MAX_STRETCH = 3  # median widths; wider intervals are cut instead of stretching 
 MAX_NAMES = 3  # largest number of rounds with names
 MAX_PANELS = 6
 MAX_NAMED_EVENTS = 4  # other events are lines without words
+MAX_NAMED_PERIODS = 5
+MAX_TEXTS = 60  # points of a trend that show their values
 
 
 class RoundFigures(NamedTuple):
@@ -194,6 +196,29 @@ class RoundFigures(NamedTuple):
     round: int
     name: str
     text: Figures
+    forged: bool = False
+
+
+class PeriodMark(NamedTuple):
+    """Figures of one label in a period, from its first to its last round."""
+
+    first: int
+    last: int
+    name: str
+    text: Figures
+    forged: bool
+
+
+class Band(NamedTuple):
+    """Interval of a period, across all of its rounds."""
+
+    start: float
+    width: float
+    top: float
+    height: float
+    at: float
+    mark: PeriodMark
+    named: bool  # whether there is room for its estimate
 
 
 class EventLine(NamedTuple):
@@ -210,6 +235,8 @@ class Trend:
     ticks: tuple[Tick, ...]
     names: tuple[Tick, ...]
     lines: tuple[EventLine, ...]
+    bands: tuple[Band, ...]
+    forged: tuple[Mark, ...]  # points of rounds with forged reports
     top: int
     bottom: int
     small: bool  # whether it is one panel among several
@@ -217,6 +244,11 @@ class Trend:
     @property
     def height(self) -> int:
         return self.bottom + TREND_AXIS_HEIGHT
+
+    @property
+    def plain(self) -> bool:
+        """True if points are drawn without their texts, to keep the page short."""
+        return self.small or len(self.points) > MAX_TEXTS
 
     # All marks of one kind form one path, in per cent across and pixels down
 
@@ -239,21 +271,26 @@ class Trend:
 
 
 def trends(
-    panels: Sequence[Sequence[RoundFigures]], events: Mapping[int, str] | None = None
+    panels: Sequence[Sequence[RoundFigures]],
+    events: Mapping[int, str] | None = None,
+    periods: Mapping[str, Sequence[PeriodMark]] | None = None,
 ) -> tuple[Trend, ...]:
     """Return one trend for each label that has at least two rounds.
 
-    `events` are keyed by round number.
+    `events` are keyed by round number, and the periods that are drawn as bands by label.
     """
-    panels = [panel for panel in panels if len(panel) > 1]
+    panels, bands = [panel for panel in panels if len(panel) > 1], periods or {}
     if not panels:
         return ()
     several = len(panels) > 1
     newest = sorted((events or {}).items(), reverse=True)
     top = TREND_TOP + (0 if several else LINE_HEIGHT * min(len(newest), MAX_NAMED_EVENTS))
-    axis = _scale(panels, top, SMALL_PLOT if several else PLOT)
+    axis = _scale([*panels, *bands.values()], top, SMALL_PLOT if several else PLOT)
     scale = ticks(axis, panels[0][0].text.style, SMALL_TICKS if several else TICKS)
-    return tuple(_trend(panel, axis, scale, several, newest) for panel in panels)
+    return tuple(
+        _trend(panel, axis, scale, several, newest, bands.get(panel[0].text.label, ()))
+        for panel in panels
+    )
 
 
 def _trend(
@@ -262,10 +299,12 @@ def _trend(
     scale: tuple[Tick, ...],
     several: bool,
     events: Sequence[tuple[int, str]],
+    periods: Sequence[PeriodMark],
 ) -> Trend:
     left = 5 + PER_LETTER * max(len(tick.text) for tick in scale)
     rounds = Axis(panel[0].round, panel[-1].round, left, RIGHT - 3)
-    points = tuple(mark(name, text, rounds.place(number), axis) for number, name, text in panel)
+    marks = [(mark(one.name, one.text, rounds.place(one.round), axis), one) for one in panel]
+    points = tuple(point for point, _ in marks)
     named = 0 if several else MAX_NAMED_EVENTS  # the newest events, from the top
     heights = {number: TREND_TOP + LINE_HEIGHT * number - 4 for number in range(named)}
     inside = [(rounds.place(number), words) for number, words in events if number in rounds]
@@ -278,13 +317,30 @@ def _trend(
             EventLine(at, words, "start" if at < 50 else "end", heights.get(number))
             for number, (at, words) in enumerate(inside)
         ),
+        bands=tuple(_band(period, rounds, axis, len(periods)) for period in periods),
+        forged=tuple(point for point, one in marks if one.forged),
         top=round(axis.end),
         bottom=round(axis.start),
         small=several,
     )
 
 
-def _scale(panels: Sequence[Sequence[RoundFigures]], top: int, plot: int) -> Axis:
+def _band(period: PeriodMark, rounds: Axis, axis: Axis, periods: int) -> Band:
+    """Return the band of a period, up to the middle between its rounds and the next."""
+    start, end = rounds.clamped(period.first - 0.45), rounds.clamped(period.last + 0.45)
+    top, bottom = axis.clamped(period.text.high), axis.clamped(period.text.low)
+    return Band(
+        start=start,
+        width=round(end - start, 3),
+        top=top,
+        height=round(bottom - top, 3),
+        at=axis.clamped(period.text.estimate),
+        mark=period,
+        named=periods <= MAX_NAMED_PERIODS,
+    )
+
+
+def _scale(panels: Sequence[Sequence[RoundFigures | PeriodMark]], top: int, plot: int) -> Axis:
     """Fit the scale to typical intervals, so that changes are visible; include a meaningful 0."""
     rows = [rounds.text for panel in panels for rounds in panel]
     usual = median(row.half for row in rows)

@@ -14,13 +14,19 @@ from deniable.server.estimation.statements import MAX_SEPARATE_LABELS, Statement
 from deniable.server.pages import charts
 from deniable.server.results import Round
 from deniable.server.results import SurveyEstimates as Estimates
+from deniable.server.results.answers import about
 from deniable.server.results.display import (
     STYLES,
     Figures,
+    PeriodFigures,
     Style,
-    aligned,
+    days_text,
     difference_figures,
+    figures,
     known_figures,
+    of_respondents,
+    period_figures,
+    period_name,
     quantile_figures,
     quantile_places,
     whole_text,
@@ -28,6 +34,7 @@ from deniable.server.results.display import (
 from deniable.server.results.document import (
     Change,
     Difference,
+    Period,
     QuestionResult,
     Row,
 )
@@ -43,8 +50,9 @@ from deniable.shared.survey.document import Survey
 from deniable.shared.survey.kinds.base import Question
 from deniable.shared.survey.phrases import ENGLISH, day_and_month
 
+MAX_CHANGES = 3  # in a headline
 MAX_TABLE_ROWS = 1_024  # maximum rows of a table on a page; the CSV has more
-MAX_TREND_ROUNDS = 60
+MAX_TREND_ROUNDS = 60  # without periods
 
 Record = Mapping[str, Any]  # Any: the value of a field of the results
 
@@ -55,6 +63,7 @@ class PageContext:
 
     estimates: Estimates
     period: Round | None
+    periods: Sequence[Period]  # including the one that is shown; none if the page shows a round
     events: Mapping[int, str]  # keyed by round
     references: Mapping[tuple[str, int, str], float]  # keyed by question, round and label
 
@@ -64,6 +73,8 @@ class PageContext:
 
     @property
     def period_name(self) -> str:
+        if isinstance(self.period, Period):
+            return period_name(self.period)
         return self.survey.round_title(self.period.round) if self.period else ""
 
 
@@ -125,6 +136,8 @@ class QuestionView:
             return ""
         if not self.question.labels:
             return texts_found(len(self.rows))
+        if len(self.question.labels) == 1 and (said := self._period_changes):
+            return said
         if len(self.question.labels) == 1 and self.style.sentence:
             return one_label(self.rows[0])
         if whole := self._of_round("vectors"):
@@ -142,6 +155,33 @@ class QuestionView:
         margins = forecast_sentence(made, self.style, self.question.unit)
         label = f"{made.label} " if len(self.rows) > 1 else ""
         return f"Collecting late reports until {until}: {label}{margins}."
+
+    @property
+    def _period_changes(self) -> str:
+        """Sentences about the newest changes of a single label."""
+        most = MAX_CHANGES if any(period.event for period in self.context.periods) else 1
+        changed = [row for row in self.over_periods if row.change][-most:]
+        return "\n".join(
+            change(row.change, self._begins(row.period)) for row in changed if row.change
+        )
+
+    def _begins(self, period: Period) -> str:
+        """Return the words for the time since which a period is compared with the one before."""
+        if period.event:
+            return f"{period.event} ({days_text(period.first_day, period.first_day, False)})"
+        assert period.change is not None
+        since = {one.round: one for one in self.context.periods}
+        return period_name(since[period.change.since], False)
+
+    @cached_property
+    def over_periods(self) -> Sequence[PeriodFigures]:
+        """Figures of every period and label, for exactly the reports in it."""
+        if self.joint or not self.question.labels:
+            return ()
+        facts = about(self.question)
+        made = period_figures(self.context.periods, self.question.name, facts)
+        names = self._renamed([row.value for row in made])
+        return [row._replace(value=value) for row, value in zip(made, names, strict=True)]
 
     @property
     def privacy_cost(self) -> str:
@@ -223,20 +263,46 @@ class QuestionView:
         panels: dict[str, list[tuple[int, Figures]]] = {
             row.label: [] for row in self.rows if row in highest
         }
+        asked, names = self.question, self._names
         for number, result in self.history:
-            for row in self._shown(number, result.rows):
-                if row.label in panels:
-                    panels[row.label].append((number, row))
-        return charts.trends(list(map(self._panel, panels.values())), self.context.events)
+            for row in result.rows:
+                label = names.get(row.label, row.label)
+                shown = of_respondents(row) if self.context.periods else row
+                if label in panels and (made := figures(shown, asked.statistic, asked.unit)):
+                    panels[label].append((number, made))
+        bands: dict[str, list[charts.PeriodMark]] = {}
+        for period, value, *_ in self.over_periods:
+            ends, forged = (period.round, period.last_round), bool(period.forged_rounds)
+            marked = charts.PeriodMark(*ends, period_name(period), value, forged)
+            bands.setdefault(value.label, []).append(marked)
+        drawn = [self._panel(label, rounds) for label, rounds in panels.items()]
+        return charts.trends(drawn, self.context.events, bands)
 
-    def _panel(self, rounds: Sequence[tuple[int, Figures]]) -> list[charts.RoundFigures]:
-        numbers, rows = zip(*rounds, strict=True) if rounds else ((), ())
-        names = map(self.context.survey.round_short_title, numbers)
-        return [*map(charts.RoundFigures, numbers, names, aligned(rows))]
+    def _panel(
+        self, label: str, rounds: Sequence[tuple[int, Figures]]
+    ) -> list[charts.RoundFigures]:
+        """Return the points of one label, all with the same number of decimals."""
+        places = median_low([row.meaningful for _, row in rounds] or [0])
+        name, references = self.question.name, self.context.references
+        return [
+            charts.RoundFigures(
+                number,
+                self.context.survey.round_short_title(number),
+                replace(
+                    row,
+                    label=label,
+                    places=places,
+                    reference=references.get((name, number, row.label)),
+                ),
+                number in self.context.estimates.forged,
+            )
+            for number, row in rounds
+        ]
 
     @cached_property
     def history(self) -> Sequence[tuple[int, QuestionResult]]:
-        return self.context.estimates.history(self.question, MAX_TREND_ROUNDS)
+        history = self.context.estimates.history(self.question)
+        return history if self.context.periods else history[-MAX_TREND_ROUNDS:]
 
     @property
     def _change(self) -> Change | None:
@@ -277,6 +343,8 @@ class QuestionView:
             return []
         round_name = self.context.period_name
         estimate = f'results.estimate("{name}", round={period.round})'
+        if isinstance(period, Period):
+            estimate = f'results.periods("{name}")[{[*self.context.periods].index(period)}]'
         offered = [
             (self.chart, "round", round_name, estimate,
              lambda: _records(period.questions[name])),
@@ -333,10 +401,15 @@ class QuestionView:
 
     def _renamed(self, rows: list[Figures]) -> list[Figures]:
         """Replace labels by their display names."""
-        if not self.question.display.options:
-            return rows
-        names = dict(zip(self.question.labels, self.question.called, strict=True))
+        names = self._names
         return [replace(row, label=names.get(row.label, row.label)) for row in rows]
+
+    @property
+    def _names(self) -> Mapping[str, str]:
+        """Display name of each label, where it has one."""
+        if not self.question.display.options:
+            return {}
+        return dict(zip(self.question.labels, self.question.called, strict=True))
 
 
 def reason_for_no_estimate(rows: Iterable[Row]) -> str:

@@ -26,11 +26,13 @@ from deniable.server.pages.question_view import (
     PageContext,
     QuestionView,
 )
-from deniable.server.results import select_rounds, stored_estimates
+from deniable.server.results import Round, select_rounds, stored_estimates
 from deniable.server.results.advice import caps_of_all_rounds
 from deniable.server.results.annotations import events_by_round
+from deniable.server.results.display import change_words, days_text, period_name
 from deniable.server.results.document import RoundFacts
 from deniable.server.results.export import records_csv
+from deniable.server.results.periods import DIVISIONS, parse_round
 from deniable.server.results.sentences import empty_labels, round_note, shuffle_sentences
 from deniable.server.results.survey_estimates import (
     MAX_ROWS,
@@ -39,7 +41,7 @@ from deniable.server.results.survey_estimates import (
     rounds_per_response,
 )
 from deniable.server.store import PublishedSurvey
-from deniable.shared.errors import Refused
+from deniable.shared.errors import Refused, WrongUse
 from deniable.shared.privacy.epsilon import lifetime_promise, round_promise
 from deniable.shared.survey.phrases import (
     day_and_month,
@@ -50,11 +52,11 @@ from deniable.shared.survey.phrases import (
 )
 
 MAX_LINKS = 6  # shown in the row of rounds; the others are folded
-MAX_LISTED = 200  # including folded rounds; earlier rounds are on separate pages
+MAX_LISTED = 400  # including folded rounds; earlier rounds are on separate pages
+MAX_PERIOD_ROWS = 60  # of a question's table of periods
+COARSER = {"day": ("week", "month"), "week": ("month",), "month": ()}  # by the length of a round
 STATIC = Path(__file__).parent / "static"
 FIGURE_WIDTH = 720
-
-_NUMBER = re.compile("[0-9]{1,9}")
 
 OUTCOMES = {
     "accepted": "accepted",
@@ -81,7 +83,8 @@ class RoundLink(NamedTuple):
 class SurveyPage(PageContext):
     """View of a survey's results, without any estimation."""
 
-    asked: str | None  # the round in the address
+    asked: int | None  # the round in the address
+    by: str  # division of the rounds: "round" or a `Division`
 
     @property
     def promises(self) -> list[str]:
@@ -155,14 +158,27 @@ class SurveyPage(PageContext):
         """True if one response can contain all rounds."""
         return self.survey.rounds <= rounds_per_response(self.survey)
 
+    @property
+    def divisions(self) -> list[tuple[str, str]]:
+        """Divisions that the page offers, with their names; none for a single round."""
+        coarser = COARSER.get(self.survey.period)
+        if coarser is None or len(self.estimates.facts) < 2:
+            return []
+        named = [("round", self.survey.period.capitalize())]
+        named += [(name, name.capitalize()) for name in coarser]
+        named += [("event", "Between events")] if self.estimates.events else []
+        return [*named, ("all", "All")]
+
     @cached_property
     def rounds(self) -> Sequence[RoundLink]:
-        """Rounds on this page, newest first."""
+        """Rounds or periods on this page, newest first."""
         current = self.period and self.period.round
-        return [
-            RoundLink(number, self.survey.round_title(number), facts.reports, number == current)
-            for number, facts in reversed(self.estimates.facts.items())
-        ]
+        if self.periods:
+            listed = [(one.round, period_name(one), one.reports) for one in self.periods]
+        else:
+            facts = self.estimates.facts.values()
+            listed = [(one.round, self.survey.round_title(one.round), one.reports) for one in facts]
+        return [RoundLink(*link, link[0] == current) for link in reversed(listed)]
 
     @property
     def before(self) -> int | None:
@@ -182,10 +198,14 @@ def survey(identifier: str) -> ResponseReturnValue:
         "survey.html",
         page=page,
         max_links=MAX_LINKS,
+        max_rows=MAX_PERIOD_ROWS,
         outcomes=outcome_rows(here.store.counters(page.estimates.published.sequence)),
         has_public_page=here.has_public_pages,
         url=own_url,
         device_url=here.device_url or own_url,
+        period_name=period_name,
+        days_text=days_text,
+        change_words=change_words,
     )
 
 
@@ -194,14 +214,22 @@ blueprint.add_url_rule("/surveys/<identifier>.json", "survey_json", results)  # 
 
 def read_page(identifier: str) -> SurveyPage:
     """Return the requested page; raise Refused if the survey or the round does not exist."""
-    here, asked = parts(), request.args.get("round")
+    here, by = parts(), request.args.get("by", "")
     published, now = here.catalogue.find(identifier), here.clock.now()
-    selection = select_listed(published, now, asked)
+    asked = _asked_round(published, request.args.get("round"))
+    selection = select_listed(published, now, None if by in DIVISIONS else asked)
     estimates = stored_estimates(here.store, published, now, selection, here.estimates, MAX_ROWS)
-    number = _chosen([*estimates.facts.values()], published.survey.minimum_reports, asked)
-    (period,) = (None,) if number is None else estimates.estimated([number])
-    events = events_by_round(estimates.header.annotations or ())
-    return SurveyPage(estimates, period, events, here.references.of(published), asked)
+    if not by and asked is None and estimates.events:
+        by = "event"
+    division = next((name for name in DIVISIONS if name == by), None)
+    periods = estimates.periods(division) if division else []
+    facts: Sequence[RoundFacts] = periods or [*estimates.facts.values()]
+    number = _chosen(facts, published.survey.minimum_reports, asked)
+    period: Round | None = next((one for one in periods if one.round == number), None)
+    if period is None and number is not None:
+        (period,) = estimates.estimated([number])
+    events, references = events_by_round(estimates.events), here.references.of(published)
+    return SurveyPage(estimates, period, periods, events, references, asked, division or "round")
 
 
 def outcome_rows(counted: Mapping[str, int]) -> list[tuple[str, int]]:
@@ -210,21 +238,29 @@ def outcome_rows(counted: Mapping[str, int]) -> list[tuple[str, int]]:
     return [(OUTCOMES.get(code, code), counted[code]) for code in order if counted.get(code)]
 
 
-def select_listed(published: PublishedSurvey, now: datetime, asked: str | None) -> RoundSelection:
+def _asked_round(published: PublishedSurvey, text: str | None) -> int | None:
+    """Return the round in the address: a number, or one of its days."""
+    try:
+        return None if text is None else parse_round(published.survey, text)
+    except WrongUse as error:
+        raise Refused(str(error)) from None
+
+
+def select_listed(published: PublishedSurvey, now: datetime, asked: int | None) -> RoundSelection:
     """Return the newest rounds, or the rounds up to a few after the requested one."""
     survey = published.survey
     most = min(MAX_LISTED, rounds_in_memory(survey))
     newest = select_rounds(survey, now, max_rounds=most)
-    if asked is None or not _NUMBER.fullmatch(asked) or int(asked) in newest:
+    if asked is None or asked in newest:
         return newest
-    return select_rounds(survey, now, last=int(asked) + min(MAX_LINKS, most - 1), max_rounds=most)
+    return select_rounds(survey, now, last=asked + min(MAX_LINKS, most - 1), max_rounds=most)
 
 
-def _chosen(rounds: Sequence[RoundFacts], minimum: int, asked: str | None) -> int | None:
+def _chosen(rounds: Sequence[RoundFacts], minimum: int, asked: int | None) -> int | None:
     """Return the requested round, or the newest round with enough reports, or with any."""
     if asked is not None:
         for facts in rounds:
-            if str(facts.round) == asked:
+            if facts.round == asked:
                 return facts.round
         raise Refused("this round does not exist, or has not begun")
     shown = [facts for facts in rounds if facts.covers != "nothing"]

@@ -11,14 +11,22 @@ import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import repeat
+from typing import Any
 
 import numpy as np
+from msgspec import UNSET
 
 from deniable.server.estimation import ESTIMATORS, estimates, forgery_test
+from deniable.server.estimation.change_points import (
+    change_points,
+    comparisons_of,
+    mean_factor,
+    share_factor,
+)
 from deniable.server.estimation.frequent_texts import FALSE_DISCOVERY
 from deniable.server.estimation.statements import (
+    CONFIDENCE,
     Estimate,
-    Reading,
     Side,
     Statements,
     differences,
@@ -28,6 +36,7 @@ from deniable.server.results.display import STYLES
 from deniable.server.results.document import (
     About,
     Change,
+    ChangePoint,
     Difference,
     Fit,
     Floor,
@@ -39,18 +48,23 @@ from deniable.server.results.document import (
 from deniable.server.results.estimate_cache import (
     Counts,
     EstimateCache,
+    Manner,
+    Pool,
     batches,
     stack,
     where_enough,
 )
 from deniable.server.store import RoundTally
 from deniable.shared.survey.document import Survey
-from deniable.shared.survey.kinds.base import Question
+from deniable.shared.survey.kinds.base import Estimation, Question
 
 NO_REPORT = Fit(p_value=1.0, forged=0, shift=0.0, sentence="No counts have been checked yet.")
 NOTHING_FOUND = "no answer is common enough to be found"
 NOT_YET = "no result is shown yet"
 ROWS_PER_TEXT = 4  # size of a text in the cache, in rows
+MAX_LABELS_WITH_CHANGES = 20  # changes of longer lists are not located
+# the largest variance factor of a report, by the way of estimating; Any: the family of its name
+FACTORS: Mapping[Estimation, Callable[[Any], float]] = {"shares": share_factor, "mean": mean_factor}
 
 SHARED_NOISE = "both rounds contain the same reports, so their difference has no interval"
 
@@ -172,18 +186,20 @@ def _texts(
         lambda made: ROWS_PER_TEXT * len(made),
     )
     for texts, counts in zip(listed, rounds, strict=True):
-        rows = tuple(map(_text_row, texts))
+        rows = tuple(_text_row(text, counts.rounds) for text in texts)
         rows = rows or _without_estimate(("",), counts.reports, NOTHING_FOUND)
         yield QuestionResult(question.name, facts, rows, None)
 
 
-def _text_row(text: Estimate) -> Row:
+def _text_row(text: Estimate, rounds: int) -> Row:
     """Return the row of a text.
 
     Its interval allows for the selection of the text, but does not hold jointly with those of other
-    texts. The interval also holds for the respondents, for whom less is random.
+    texts. It also holds for the respondents, for whom less is random; in several rounds, where the
+    same people may be in all of them, only for the respondents.
     """
-    ends = text.low, text.high, text.low, text.high, None, None
+    low, high = (text.low, text.high) if rounds == 1 else (None, None)
+    ends = low, high, text.low, text.high, None, None
     numbers = text.standard_error, text.reports, text.consistent
     return Row(text.label, text.estimate, *ends, *numbers, text.note)
 
@@ -211,28 +227,36 @@ def too_few(
     return _without_estimate(labels, counts.reports, note)
 
 
-# Changes since an earlier round
+# Changes since an earlier round or period
 
 
 def changes(
-    cache: EstimateCache,
-    survey: Survey,
-    before: Mapping[int, int],
-    counts: Callable[[Question, int], Counts],
-) -> dict[int, Change]:
-    """Return the change of each round since the earlier round that `before` maps it to."""
-    made = dict[int, Change]()
-    for number, since in before.items():
-        note = SHARED_NOISE if since in survey.span_of(number) else None
-        made[number] = Change(since=since, note=note, questions={})
-    pairs = [(number, change.since) for number, change in made.items() if not change.note]
+    cache: EstimateCache, survey: Survey, pools: Sequence[Pool], earlier: Sequence[Pool | None]
+) -> list[Change | None]:
+    """Return the change of each round or period since the earlier one, if there is one."""
+    made = [_change(survey, now, then) for now, then in zip(pools, earlier, strict=True)]
+    sides = [
+        (change, now, then)
+        for change, now, then in zip(made, pools, earlier, strict=True)
+        if then and change and not change.note
+    ]
     for question in survey.questions:
-        now, then = ([counts(question, pair[end]) for pair in pairs] for end in (0, 1))
-        rows_by_pair = compared(cache, question, now, question, then)
-        for (number, _), rows in zip(pairs, rows_by_pair, strict=True):
+        now_counts = [now.counts(survey, question) for _, now, _ in sides]
+        then_counts = [then.counts(survey, question) for *_, then in sides]
+        rows_by_pair = compared(cache, question, now_counts, question, then_counts)
+        for (change, *_), rows in zip(sides, rows_by_pair, strict=True):
             if rows:
-                made[number].questions[question.name] = rows
+                change.questions[question.name] = rows
     return made
+
+
+def _change(survey: Survey, now: Pool, then: Pool | None) -> Change | None:
+    """Return a change without its differences."""
+    if then is None:
+        return None
+    note = SHARED_NOISE if now.shares_reports(survey, then) else None
+    last = then.rounds[-1] if len(then.rounds) > 1 else UNSET
+    return Change(since=then.rounds.start, since_last=last, note=note, questions={})
 
 
 def compared(
@@ -250,11 +274,11 @@ def compared(
         return made
     enough = [index for index, counts in enumerate(now) if counts.enough and then[index].enough]
 
-    def readings(index: int) -> tuple[Reading, ...]:
-        return now[index].reading, then[index].reading
+    def manner(index: int) -> tuple[Manner, ...]:
+        return now[index].manner, then[index].manner
 
-    for batch in batches(enough, readings, question.mechanism.cells):
-        kinds = readings(batch[0])
+    for batch in batches(enough, manner, question.mechanism.cells):
+        kinds = [reading for reading, _ in manner(batch[0])]
         any_time = any(kind.any_time for kind in kinds)
         later, earlier = (
             _side(cache, asked, [rounds[index] for index in batch], labels, any_time)
@@ -284,6 +308,35 @@ def _side(
         return side
     indexes = {label: index for index, label in enumerate(question.labels)}
     return side.of([indexes[label] for label in labels])
+
+
+def located_changes(
+    survey: Survey, question: Question, series: Sequence[Pool]
+) -> tuple[ChangePoint, ...]:
+    """Return the changes of each label over a series without common reports, oldest first."""
+    factor = FACTORS.get(question.estimation)
+    if factor is None or len(question.labels) > MAX_LABELS_WITH_CHANGES or not series:
+        return ()
+    cells, reports = stack([pool.counts(survey, question) for pool in series])
+    known = np.flatnonzero(reports)
+    points = np.zeros((len(series), len(question.labels)))
+    if len(known):
+        made = ESTIMATORS[question.estimation](question, cells[known], reports[known])
+        points[known] = made.points.estimate
+    variance = factor(question.mechanism) * question.span**2
+    error = (1 - CONFIDENCE) / len(question.labels)
+    return tuple(
+        ChangePoint(
+            label=label,
+            direction="higher" if change.rises else "lower",
+            round=series[change.at].rounds[0],
+            day=survey.round_days(series[change.at].rounds[0])[0],
+            earliest=survey.round_days(series[change.first].rounds[0])[0],
+            latest=survey.round_days(series[change.last].rounds[-1])[1],
+        )
+        for label, column in zip(question.labels, points.T, strict=True)
+        for change in change_points(column, reports, variance, comparisons_of(survey.rounds), error)
+    )
 
 
 # Forgery checks

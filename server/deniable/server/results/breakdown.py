@@ -12,6 +12,7 @@ who reports. Then a difference would be biased, and is withheld.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby
@@ -47,6 +48,7 @@ class Slice:
     tally: RoundTally
     values: int  # number of slices of this label in the round
     reading: Reading
+    rounds: int = 1  # rounds whose reports are added up
 
 
 def rows_by_label(survey: Survey) -> int:
@@ -63,18 +65,17 @@ def _rows_per_value(survey: Survey) -> int:
 def label_rounds(
     cache: EstimateCache,
     survey: Survey,
-    tallies: Sequence[RoundTally | None],
+    rounds_by_pool: Sequence[Sequence[RoundTally]],
     readings: Sequence[Reading],
 ) -> list[tuple[ByLabel, ...]]:
-    """Return each round's results by label."""
-    rounds = [list[ByLabel]() for _ in tallies]
-    numbered = zip(range(len(tallies)), tallies, readings, strict=True)
+    """Return the results by label of each round or period."""
+    rounds = [list[ByLabel]() for _ in rounds_by_pool]
     slices = [
         part
-        for n, tally, reading in numbered
-        if tally
-        for part in _slices(survey, n, tally, reading)
+        for n, (tallies, reading) in enumerate(zip(rounds_by_pool, readings, strict=True))
+        for part in _merged([p for tally in tallies for p in _slices(survey, n, tally, reading)])
     ]
+    tallies = [pool[0] if len(pool) == 1 else None for pool in rounds_by_pool]
     counts = {question: _counts(survey, question, slices) for question in survey.questions}
     answers = zip(*(_answers(cache, survey, q, slices, counts[q]) for q in counts), strict=True)
     effects = _effects(cache, survey, slices, tallies, counts)
@@ -88,7 +89,7 @@ def label_rounds(
 
 
 def _counts(survey: Survey, question: Question, slices: Sequence[Slice]) -> list[Counts]:
-    made = [Counts.of(survey, question, s.tally, s.reading, s.values) for s in slices]
+    made = [Counts.of(survey, question, s.tally, s.reading, s.rounds, s.values) for s in slices]
     return [replace(m, enough=m.enough and m.reports >= FEWEST) for m in made]
 
 
@@ -124,6 +125,17 @@ def _slices(survey: Survey, number: int, tally: RoundTally, reading: Reading) ->
             yield Slice(number, label.name, name, part, len(members), reading)
 
 
+def _merged(slices: Sequence[Slice]) -> Iterator[Slice]:
+    """Add up each value's reports in the rounds that show the value by name."""
+    by_value: dict[tuple[str, str], list[Slice]] = {}
+    for part in slices:
+        by_value.setdefault((part.label, part.value), []).append(part)
+    values = Counter(label for label, _ in by_value)
+    for (label, _), parts in by_value.items():
+        total = sum((part.tally for part in parts[1:]), parts[0].tally)
+        yield replace(parts[0], tally=total, values=values[label], rounds=len(parts))
+
+
 def _answers(
     cache: EstimateCache,
     survey: Survey,
@@ -152,7 +164,7 @@ def _effects(
     for index, part in enumerate(slices):
         if (part.round, part.label) != (slices[first].round, slices[first].label):
             first = index
-        elif index and part.value != OTHER_NAME:
+        elif index and part.value != OTHER_NAME and tallies[part.round]:  # not several rounds
             pairs[index] = first
     made = {q: _differences(cache, q, slices, counts[q], pairs) for q in counts if q.labels}
     for index, part in enumerate(slices):

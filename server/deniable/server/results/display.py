@@ -5,14 +5,29 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from datetime import date
 from functools import cached_property
 from statistics import median_low
+from typing import NamedTuple, TypeVar
 
-from deniable.server.results.document import Difference, Effect, Quantile, Row, WholeVector
+import msgspec
+
+from deniable.server.results.document import (
+    About,
+    ChangePoint,
+    Difference,
+    Effect,
+    Period,
+    Quantile,
+    Row,
+    WholeVector,
+)
 from deniable.shared.survey.kinds.base import Statistic
 
 MAX_DECIMALS = 9
 MINUS = "−"
+
+Interval = TypeVar("Interval", Row, Difference)
 
 
 @dataclass(frozen=True)
@@ -172,9 +187,9 @@ def known_figures(
     return aligned([made for row in rows if (made := figures(row, statistic, unit, joint))])
 
 
-def aligned(rows: Sequence[Figures]) -> list[Figures]:
-    """Give all rows the number of decimals of the median margin."""
-    places = median_low([row.meaningful for row in rows] or [0])
+def aligned(rows: Sequence[Figures], fewer: int = 0) -> list[Figures]:
+    """Give all rows the number of decimals of the median margin, or `fewer` decimals."""
+    places = max(0, median_low([row.meaningful for row in rows] or [0]) - fewer)
     return [replace(row, places=places) for row in rows]
 
 
@@ -207,6 +222,83 @@ def _signed(
     return aligned(
         [Figures(d.label, d.estimate, *four, d.estimate, signed, unit) for d, four in pairs]
     )
+
+
+# Periods
+
+
+class PeriodFigures(NamedTuple):
+    """One label in one period, and its difference from the period before, for the respondents."""
+
+    period: Period
+    value: Figures
+    change: Figures | None  # None also if either period contains forged reports
+    reports: int
+    forged: bool
+
+    @property
+    def change_text(self) -> str:
+        if self.forged:
+            return "forged reports"
+        return f"{self.change.whole} ({self.change.bounds})" if self.change else "–"
+
+
+def period_figures(periods: Sequence[Period], name: str, about: About) -> list[PeriodFigures]:
+    """Return the figures of every period and label with an estimate."""
+    made, statistic = list[PeriodFigures](), about.statistic
+    forged_periods = {period.round for period in periods if period.forged_rounds}
+    for period in periods:
+        rows = [of_respondents(row) for row in period.questions[name]]
+        since = period.change.since if period.change else period.round
+        forged = not forged_periods.isdisjoint((period.round, since))
+        compared = period.change if not forged else None
+        changed = compared.questions.get(name, ()) if compared else ()
+        listed = [of_respondents(difference) for difference in changed]
+        changes = {row.label: row for row in difference_figures(listed, statistic, about.unit)}
+        known = known_figures(rows, statistic, about.unit)
+        reports = period.questions[name][0].reports
+        made += (
+            PeriodFigures(period, row, changes.get(row.label), reports, forged) for row in known
+        )
+    return [
+        row._replace(
+            value=rounded, change=row.change and replace(row.change, places=rounded.places)
+        )
+        for row, rounded in zip(made, aligned([row.value for row in made], 1), strict=True)
+    ]
+
+
+def of_respondents(row: Interval) -> Interval:
+    """Replace the interval for the population by the one for exactly the respondents."""
+    return msgspec.structs.replace(row, low=row.low_these, high=row.high_these)
+
+
+def change_words(change: ChangePoint) -> str:
+    """Describe a located change."""
+    day = days_text(change.day, change.day)
+    return f"{change.direction} from {day} on (within {days_text(change.earliest, change.latest)})"
+
+
+def period_name(period: Period, year: bool = True) -> str:
+    """Return the days of a period, and the event that begins it."""
+    event = f" ({period.event})" if period.event else ""
+    return f"{days_text(period.first_day, period.last_day, year)}{event}"
+
+
+def days_text(first: str, last: str, year: bool = True) -> str:
+    """Return two days as text, without what they have in common.
+
+    >>> days_text("2026-11-08", "2026-11-12"), days_text("2026-12-30", "2027-01-02")
+    ('8 – 12 Nov 2026', '30 Dec 2026 – 2 Jan 2027')
+    """
+    start, end = map(date.fromisoformat, (first, last))
+    texts = [f"{day.day} {day:%b}" for day in (start, end)]
+    if start.year != end.year:
+        texts[0] += f" {start.year}"
+    elif start.month == end.month:
+        texts[0] = f"{start.day}"
+    shown = f" {end.year}" if year or start.year != end.year else ""
+    return f"{texts[1]}{shown}" if start == end else f"{texts[0]} – {texts[1]}{shown}"
 
 
 def quantile_text(quantile: Quantile, unit: str) -> str:

@@ -85,22 +85,25 @@ class Difference(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Change(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Differences between a round and an earlier round."""
+    """Differences between a round or period and an earlier one."""
 
-    since: Count  # number of the earlier round
+    since: Count  # number of the earlier round, or of the first round of the earlier period
+    since_last: Count | UnsetType = UNSET  # number of the last round of the earlier period
     note: str | None  # reason for missing differences
     questions: dict[str, tuple[Difference, ...]]  # questions with estimates in both rounds
 
 
 class Comparison(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Differences between two surveys, for questions with the same name."""
+    """Differences between two surveys or periods, for questions with the same name."""
 
     survey: SurveyId
     name: str
     round: Count
+    last_round: Count | UnsetType = UNSET  # only of a period, whose first round is `round`
     against: SurveyId
     against_name: str
     against_round: Count
+    against_last_round: Count | UnsetType = UNSET
     confidence: float
     about: dict[str, About]
     questions: dict[str, tuple[Difference, ...]]
@@ -286,6 +289,34 @@ class Round(RoundFacts, frozen=True, kw_only=True, forbid_unknown_fields=True):
     labels: tuple[ByLabel, ...] | UnsetType = UNSET  # only if the survey declares labels
 
 
+class Period(Round, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Reports of several rounds together; `round` is the first of them.
+
+    `low_these` to `high_these` and `distributions` refer to the answers in exactly these reports.
+    `low` to `high` refers to the population, and allows for the same people in all of the rounds.
+    """
+
+    last_round: Count
+    rounds: Count  # rounds with reports; of rounds that share one report, only one is counted
+    event: str | UnsetType = UNSET  # the event that begins the period
+    forged_rounds: tuple[Count, ...]  # rounds whose counts cannot come from honest reports alone
+
+
+class ChangePoint(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Change of one label, which began between two days, most likely at `round`.
+
+    If the respondents' true value is the same in all rounds, the probability that any change of a
+    question is listed, at any look, is at most 5 %. Rounds with forged reports are left out.
+    """
+
+    label: str
+    direction: Literal["higher", "lower"]
+    round: Count
+    day: str  # the first of the round
+    earliest: str
+    latest: str
+
+
 class Event(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Event that an operator noted for a day, such as a release, with the round of that day."""
 
@@ -311,6 +342,9 @@ class Results(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     left_out: Count | UnsetType = UNSET  # number of requested earlier rounds that are not included
     notes: tuple[str, ...]
     annotations: tuple[Event, ...] | UnsetType = UNSET
+    # only if the request divides the rounds into periods
+    changes: dict[str, tuple[ChangePoint, ...]] | UnsetType = UNSET  # by question
+    periods: tuple[Period, ...] | UnsetType = UNSET
     rounds: tuple[Round, ...]  # the last field, so that rounds can be streamed
 
     def of(self, period: Round) -> Iterator[QuestionResult]:

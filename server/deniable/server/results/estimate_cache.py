@@ -28,6 +28,7 @@ from deniable.server.estimation.statements import (
 )
 from deniable.server.planning.display_gate import at_worst, reports_needed
 from deniable.server.store import RoundTally
+from deniable.server.store.label_counts import packed_labels
 from deniable.shared.survey.document import Survey
 from deniable.shared.survey.kinds.base import Question
 
@@ -38,6 +39,7 @@ ONE_LOOK = Reading()
 ANY_TIME_FACTOR = 4  # intervals for every look take four times as much memory
 
 T = TypeVar("T")
+Manner = tuple[Reading, int]  # how a round is read, and rounds per person
 
 
 class EstimateCache:
@@ -92,14 +94,14 @@ class EstimateCache:
 
         def make_missing(missing: list[int]) -> Iterator[T]:
             made: dict[int, T] = {}
-            for batch in batches(missing, lambda index: (rounds[index].reading,), cells):
+            for batch in batches(missing, lambda index: (rounds[index].manner,), cells):
                 made |= zip(batch, make([rounds[index] for index in batch]), strict=True)
             return (made[index] for index in missing)
 
         if not together:
             return self.get([(key, counts.key) for counts in rounds], make_missing, rows)
         digest = blake2b(b"".join(counts.cells.tobytes() for counts in rounds)).digest()
-        about = key, digest, *((counts.reports, counts.reading) for counts in rounds)
+        about = key, digest, *((counts.reports, *counts.manner) for counts in rounds)
         every = [*range(len(rounds))]
         return self.get([about], lambda _: [[*make_missing(every)]], lambda m: sum(map(rows, m)))[0]
 
@@ -159,12 +161,13 @@ class EstimateCache:
 
 @dataclass(frozen=True, eq=False)
 class Counts:
-    """Counts of one question in one round."""
+    """Counts of one question in one round, or of all rounds of a period together."""
 
     cells: Cells
     reports: int
     reading: Reading = ONE_LOOK
     enough: bool = True  # whether there are enough reports to show an estimate
+    rounds: int = 1  # number of rounds in which the same person may have reported
 
     @classmethod
     def of(
@@ -173,6 +176,7 @@ class Counts:
         question: Question,
         tally: RoundTally | None,
         reading: Reading = ONE_LOOK,
+        rounds: int = 1,
         values: int = 1,
     ) -> Counts:
         if tally is None:
@@ -181,11 +185,52 @@ class Counts:
         needed = survey.minimum_reports
         if survey.show_when is not None:
             needed = reports_needed(survey, at_worst(question, reading, values))
-        return cls(cells, reports, reading, reports >= needed)
+        return cls(cells, reports, reading, reports >= needed, rounds)
 
     @cached_property
     def key(self) -> Hashable:
-        return blake2b(self.cells.tobytes(), digest_size=32).digest(), self.reports, self.reading
+        return blake2b(self.cells.tobytes(), digest_size=32).digest(), self.reports, *self.manner
+
+    @property
+    def manner(self) -> Manner:
+        return self.reading, self.rounds
+
+
+@dataclass(frozen=True)
+class Pool:
+    """Reports of one round, or of all rounds of a period."""
+
+    rounds: range
+    members: tuple[RoundTally, ...]  # one per span; none if there are no reports
+    reading: Reading
+
+    @cached_property
+    def tally(self) -> RoundTally | None:
+        return sum(self.members[1:], self.members[0]) if self.members else None
+
+    @property
+    def reports(self) -> int:
+        return self.tally.reports if self.tally else 0
+
+    def counts(self, survey: Survey, question: Question) -> Counts:
+        return Counts.of(survey, question, self.tally, self.reading, len(self.members))
+
+    @cached_property
+    def key(self) -> Hashable:
+        """Everything that the estimates depend on."""
+        digest = blake2b()
+        for tally in self.members:
+            digest.update(tally.cells.tobytes())
+            digest.update(packed_labels(tally.labels) if tally.labels else b"")
+        counted = tuple((tally.round, tally.reports) for tally in self.members)
+        return self.rounds.start, self.rounds.stop, self.reading, counted, digest.digest()
+
+    def shares_reports(self, survey: Survey, other: Pool) -> bool:
+        """Return whether both contain the same latched reports."""
+        spans, others = (
+            {survey.span_of(tally.round)[0] for tally in pool.members} for pool in (self, other)
+        )
+        return not spans.isdisjoint(others)
 
 
 def stack(rounds: Sequence[Counts]) -> tuple[Cells, Cells]:
@@ -195,14 +240,14 @@ def stack(rounds: Sequence[Counts]) -> tuple[Cells, Cells]:
 
 
 def batches(
-    indexes: Iterable[int], readings: Callable[[int], tuple[Reading, ...]], cells: int
+    indexes: Iterable[int], manner: Callable[[int], tuple[Manner, ...]], cells: int
 ) -> Iterator[list[int]]:
-    """Split rounds into batches that fit into memory, each with the same kinds of intervals."""
-    by_readings: dict[tuple[Reading, ...], list[int]] = {}
+    """Split rounds into batches that fit into memory, each estimated in the same manner."""
+    by_manner: dict[tuple[Manner, ...], list[int]] = {}
     for index in indexes:
-        by_readings.setdefault(readings(index), []).append(index)
-    for kinds, members in by_readings.items():
-        factor = ANY_TIME_FACTOR if any(kind.any_time for kind in kinds) else 1
+        by_manner.setdefault(manner(index), []).append(index)
+    for kinds, members in by_manner.items():
+        factor = ANY_TIME_FACTOR if any(kind.any_time for kind, _ in kinds) else 1
         size = max(1, MAX_CELLS_PER_BATCH // (cells * factor))
         yield from (members[first : first + size] for first in range(0, len(members), size))
 
@@ -216,4 +261,5 @@ def where_enough(
 
 
 def _estimator(question: Question, batch: Sequence[Counts]) -> Estimator:
-    return ESTIMATORS[question.estimation](question, *stack(batch), batch[0].reading.any_time)
+    reading, rounds = batch[0].manner
+    return ESTIMATORS[question.estimation](question, *stack(batch), reading.any_time, rounds)

@@ -9,13 +9,17 @@ from itertools import groupby
 from textwrap import wrap
 
 import msgspec
+from msgspec import UnsetType
 
 from deniable.server.estimation.statements import MAX_SEPARATE_LABELS
 from deniable.server.results.display import (
     STYLES,
     Figures,
+    change_words,
     decimals,
     figures,
+    period_figures,
+    period_name,
     quantile_text,
     whole_text,
 )
@@ -24,6 +28,7 @@ from deniable.server.results.document import (
     Comparison,
     Difference,
     Effect,
+    Period,
     QuestionResult,
     Results,
     Round,
@@ -43,6 +48,16 @@ COLUMNS = (
     "leverage", "note", "low_these", "high_these", "low_all", "high_all", "floor",
 )  # fmt: skip
 BY_LABEL = ("by", "value", "against")  # only if the survey declares labels
+BY_PERIOD = (
+    "last_round",
+    "rounds",
+    "event",
+    "change",
+    "change_low",
+    "change_high",
+    "change_low_these",
+    "change_high_these",
+)  # only if rounds are pooled
 FORGED = "some of these reports cannot be honest"
 # Spreadsheets also read full-width signs as the start of a formula.
 FORMULA = ("=", "+", "-", "@", "＝", "＋", "－", "＠", "\t", "\r", "\n")
@@ -50,7 +65,16 @@ FORMULA = ("=", "+", "-", "@", "＝", "＋", "－", "＠", "\t", "\r", "\n")
 HEADINGS = (
     "question", "label", "estimate", "95 % interval", "margin", "these people", "reports",
 )  # fmt: skip
+PERIOD_HEADINGS = (
+    "period",
+    "label",
+    "estimate",
+    "95 % interval",
+    "since the one before",
+    "reports",
+)
 FIRST_NUMBER = 2  # index of the first right-aligned column
+MAX_PERIOD_ROWS = 400
 MAX_ROWS_SHOWN = 40
 MAX_IN_ORDER = MAX_SEPARATE_LABELS  # longer lists show only labels clearly above 0, highest first
 WIDTH = 90
@@ -64,6 +88,12 @@ READING = (
     "hold jointly. Nothing is clipped, so an estimate may lie outside the possible range.",
 )
 
+PERIOD_READING = (
+    "Each period pools the reports of its rounds, and the intervals are about the answers in",
+    "exactly these reports, for which only the privacy noise is random. --json and --csv",
+    "also have the intervals for the population, which allow for the same people in all rounds.",
+)
+
 Cell = str | int | float | None  # None becomes an empty cell
 Record = dict[str, Cell]
 
@@ -72,11 +102,14 @@ Record = dict[str, Cell]
 
 
 def csv_chunks(header: Results, rounds: Iterable[Round]) -> Iterator[str]:
-    """Yield a row for each label of each question and pair in each round, then notes."""
-    columns = (*COLUMNS, *(BY_LABEL if header.by else ()))
+    """Yield a row for each label of each question and pair in each round, then notes.
+
+    If the results are divided into periods, the rows are those of the periods.
+    """
+    columns = (*COLUMNS, *(BY_LABEL if header.by else ()), *(BY_PERIOD if header.periods else ()))
     yield csv_text([columns])
     source: Record = {"survey": header.survey, "name": header.name}
-    for period in rounds:
+    for period in header.periods or rounds:
         yield _rows_text(_records(header, period, source), columns)
     if header.left_out:
         words = f"only the newest rounds; earlier rounds left out: {header.left_out:,}"
@@ -111,10 +144,17 @@ def _records(results: Results, period: Round, source: Record) -> Iterator[Record
         "round": period.round, "from": period.first_day, "until": period.last_day,
         "state": period.state, "confidence": results.confidence,
     }  # fmt: skip
+    if isinstance(period, Period):
+        common |= {
+            "last_round": period.last_round, "rounds": period.rounds, "event": period.event or None
+        }  # fmt: skip
     by_question = {name: common | _facts(name, about) for name, about in results.about.items()}
     for question in results.of(period):
         facts = by_question[question.name] | {"floor": question.floor}
-        yield from _row_records(period, facts, question.rows, [question.name])
+        records = _row_records(period, facts, question.rows, [question.name])
+        changed = period.change.questions.get(question.name, ()) if period.change else ()
+        changes = {difference.label: difference for difference in changed}
+        yield from (record | _change(changes.get(str(record["label"]))) for record in records)
     for crossed in period.cross or ():
         facts = common | {"question": TIMES.join(crossed.questions), "kind": "cross"}
         yield from _row_records(period, facts, crossed.rows, crossed.questions)
@@ -135,6 +175,14 @@ def _records(results: Results, period: Round, source: Record) -> Iterator[Record
         yield source | {"round": period.round, "note": words}
 
 
+def _change(difference: Difference | None) -> Record:
+    """Return the columns about the change since the period before."""
+    if difference is None:
+        return {}
+    numbers = msgspec.structs.asdict(difference)
+    return {f"change_{key}".replace("_estimate", ""): value for key, value in numbers.items()}
+
+
 def _facts(name: str, about: About) -> Record:
     return {
         "question": name, "kind": about.kind, "epsilon": about.epsilon,
@@ -145,7 +193,8 @@ def _facts(name: str, about: About) -> Record:
 def _row_records(
     period: Round, facts: Record, rows: Iterable[Row | Effect], questions: Sequence[str]
 ) -> Iterator[Record]:
-    forged = FORGED if any(period.fit[name].forged for name in questions) else None
+    bad = isinstance(period, Period) and period.forged_rounds
+    forged = FORGED if bad or any(period.fit[name].forged for name in questions) else None
     for row in rows:
         cells = msgspec.structs.asdict(row)
         note = "; ".join(filter(None, (forged, cells.get("note"), period.note)))
@@ -162,14 +211,16 @@ def report_lines(results: Results, rounds: Iterable[Round] | None = None) -> Ite
     yield f"{results.survey}, {results.state}, ε {results.epsilon} {each}"
     if results.left_out:
         yield f"\nOnly the newest rounds; use --until N for {results.left_out:,} earlier ones."
+    yield from _period_lines(results)
     period = None
-    for period in results.rounds if rounds is None else rounds:
+    listed = results.rounds if rounds is None else rounds
+    for period in () if results.periods else listed:
         yield ""
         yield from _round_lines(results, period)
-    if period is None:
+    if period is None and not results.periods:
         yield "\nNo round has begun yet, so there is nothing to show."
     yield ""
-    yield from READING
+    yield from PERIOD_READING if results.periods else READING
     if results.ask:
         yield f"Each install was asked one of the {len(results.about)} questions, drawn at random."
         yield "A question's results describe all who reported; only the interval for “these people”"
@@ -186,13 +237,38 @@ def report_lines(results: Results, rounds: Iterable[Round] | None = None) -> Ite
 
 
 def comparison_lines(comparison: Comparison) -> Iterator[str]:
-    this = f"{comparison.name}, round {comparison.round}"
-    other = f"{comparison.against_name}, round {comparison.against_round}"
+    this = f"{comparison.name}, {_rounds(comparison.round, comparison.last_round)}"
+    other = _rounds(comparison.against_round, comparison.against_last_round)
+    other = f"{comparison.against_name}, {other}"
     yield f"{this}, compared with {other}: differences, with 95 % intervals"
     for name, differences in comparison.questions.items():
         yield from _difference_lines(name, comparison.about[name], differences)
     yield "The intervals are valid even if the same people answered in both. “These people” refers"
     yield "to exactly the respondents, for whom only the privacy noise is random."
+
+
+def _rounds(first: int, last: int | UnsetType) -> str:
+    return f"rounds {first} to {last}" if last else f"round {first}"
+
+
+def _period_lines(results: Results) -> Iterator[str]:
+    """Yield a table for each question, with a line for each period and label."""
+    periods = results.periods or ()
+    for name, about in results.about.items() if periods else ():
+        shown = period_figures(periods, name, about)[:MAX_PERIOD_ROWS]
+        yield f"\n{name} (ε {about.epsilon})" + ("" if shown else ": no estimate yet")
+        rows = [
+            (period_name(row.period), row.value.label, row.value.whole, row.value.interval,
+             row.change_text, f"{row.reports:,}")
+            for row in shown
+        ]  # fmt: skip
+        yield from _aligned(PERIOD_HEADINGS, rows) if rows else ()
+    for name, changes in (results.changes or {}).items():
+        for change in changes:
+            yield f"{name}, {change.label}: {change_words(change)}."
+    for period in periods:
+        if period.warning:
+            yield from _wrapped(f"WARNING: {period_name(period)}: {period.warning}.")
 
 
 def _round_lines(results: Results, period: Round) -> Iterator[str]:
@@ -225,11 +301,7 @@ def _round_lines(results: Results, period: Round) -> Iterator[str]:
         for name, part_rows in part.questions.items():
             title = f"{name}, {part.name} {part.value}"
             rows += _table(title, part_rows, results.about[name], "--csv", joint=True)
-    widths = [max(map(len, column)) for column in zip(HEADINGS, *rows, strict=True)]
-    for cells in (HEADINGS, *rows):
-        texts = [cell.ljust(width) for cell, width in zip(cells, widths, strict=True)]
-        numbers = [cell.rjust(width) for cell, width in zip(cells, widths, strict=True)]
-        yield f"  {'  '.join(texts[:FIRST_NUMBER] + numbers[FIRST_NUMBER:])}".rstrip()
+    yield from _aligned(HEADINGS, rows)
     for sentence in _effect_lines(results, period):
         yield from _wrapped(sentence)
     for name, distribution in (period.distributions or {}).items():
@@ -246,6 +318,15 @@ def _round_lines(results: Results, period: Round) -> Iterator[str]:
         for name, differences in change.questions.items():
             title = f"{name}, since round {change.since}"
             yield from _difference_lines(title, results.about[name], differences)
+
+
+def _aligned(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> Iterator[str]:
+    """Yield the lines of a table."""
+    widths = [max(map(len, column)) for column in zip(headings, *rows, strict=True)]
+    for cells in (headings, *rows):
+        texts = [cell.ljust(width) for cell, width in zip(cells, widths, strict=True)]
+        numbers = [cell.rjust(width) for cell, width in zip(cells, widths, strict=True)]
+        yield f"  {'  '.join(texts[:FIRST_NUMBER] + numbers[FIRST_NUMBER:])}".rstrip()
 
 
 def _effect_lines(results: Results, period: Round) -> Iterator[str]:

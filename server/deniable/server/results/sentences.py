@@ -141,16 +141,16 @@ def texts_found(count: int) -> str:
 
 
 def change(row: Figures, since: str) -> str:
-    """Describe one label's difference from an earlier round."""
-    words = _direction(row, f"in {since}")
-    return words or f"No clear change since {since} (difference: {row.interval})."
+    """Describe one label's difference from an earlier round or period."""
+    if words := _direction(row):
+        return f"{words[0]} since {since}: {words[1]}."
+    return f"No clear change since {since} (difference: {row.interval})."
 
 
 def effect(row: Figures, value: str, against: str, reports: int) -> str:
     """Describe a difference between two values of a label, and how many reports narrow it."""
-    words = _direction(row, against)
-    if words:
-        words = f"{value} is {words}"
+    if direction := _direction(row):
+        words = f"{value} is {direction[0]} than {against} ({direction[1]})."
     else:
         words = f"No clear difference between {value} and {against} ({row.interval})."
     margin = smaller_error(row.style.factor * row.half)
@@ -192,15 +192,15 @@ def empty_labels(names: Sequence[str], period: Round, minimum: int) -> Iterator[
             yield f"Nothing is shown by {name}: too few reports carry one of its values."
 
 
-def _direction(row: Figures, than: str) -> str:
-    """Return by how much a value is higher or lower; empty if the data cannot say."""
+def _direction(row: Figures) -> tuple[str, str] | None:
+    """Return by how much a value is higher or lower, and its bounds, if the data can say."""
     low, high = (row.text(end).lstrip("+−") for end in (row.low, row.high))
     size = row.whole.lstrip("+−")
     if row.low > 0:
-        return f"{size} higher than {than} ({low} to {high} higher)."
+        return f"{size} higher", f"{low} to {high} higher"
     if row.high < 0:
-        return f"{size} lower than {than} ({high} to {low} lower)."
-    return ""
+        return f"{size} lower", f"{high} to {low} lower"
+    return None
 
 
 def privacy_cost(

@@ -4,23 +4,24 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_left
-from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from functools import cached_property
-from hashlib import blake2b
+from itertools import groupby
 
 import msgspec
 from msgspec import UNSET
 
 from deniable.server.estimation import ESTIMATORS
 from deniable.server.estimation.statements import CONFIDENCE, Reading, reading
-from deniable.server.results.annotations import events
+from deniable.server.results.annotations import events, events_by_round
 from deniable.server.results.answers import (
     about,
     changes,
     floors,
     forecast,
+    located_changes,
     question_rounds,
     round_fits,
     warning,
@@ -29,20 +30,23 @@ from deniable.server.results.breakdown import label_rounds, rows_by_label
 from deniable.server.results.document import (
     ByLabel,
     Change,
+    ChangePoint,
     Crossed,
     Distribution,
+    Event,
     Fit,
     Forecast,
+    Period,
     QuestionResult,
     Results,
     Round,
     RoundFacts,
 )
-from deniable.server.results.estimate_cache import Counts, EstimateCache
+from deniable.server.results.estimate_cache import EstimateCache, Pool
+from deniable.server.results.periods import Division, divide, pools
 from deniable.server.results.round_details import crossed_rounds, distribution_rounds
 from deniable.server.results.sentences import notes, round_note, shuffled
 from deniable.server.store import Annotation, PublishedSurvey, RoundTally, Store
-from deniable.server.store.label_counts import packed_labels
 from deniable.shared.errors import Refused
 from deniable.shared.survey.document import Survey
 from deniable.shared.survey.kinds.base import Question
@@ -55,6 +59,12 @@ ROWS_PER_BATCH = 8_192  # rows of all rounds that are estimated together
 MAX_CACHED_ROUND_ROWS = 256
 ROWS_PER_ROW = 6  # size of a finished row in the cache, relative to an estimate's numbers
 EARLY = timedelta(days=1)  # reports may arrive up to an hour before their round
+
+PERIOD_OPEN = "a round still accepts reports, so all intervals hold for repeated looks"
+POOLED = (
+    "low_these to high_these is about the answers in these {:,} reports of {} rounds; low to high "
+    "allows for the same people in every round"
+)
 
 
 @dataclass(frozen=True)
@@ -148,9 +158,11 @@ class SurveyEstimates:
         annotations: Sequence[Annotation] = (),
         cache: EstimateCache | None = None,
         max_rows: int | None = None,
+        by: Division | None = None,
         first_looks: Iterable[RoundTally] = (),
     ) -> None:
         """Index the tallies; `max_rows` limits the rows of each round."""
+        self._by = by
         self.published, self.survey, self.now = published, published.survey, now
         self._cache = EstimateCache() if cache is None else cache
         self.selection = selection or RoundSelection(
@@ -189,9 +201,15 @@ class SurveyEstimates:
             by=tuple(label.name for label in survey.labels) or UNSET,
             left_out=self.selection.left_out or UNSET,
             notes=notes(survey),
-            annotations=events(survey, self._annotations) if self._annotations else UNSET,
+            annotations=self.events or UNSET,
+            changes=self.changes if self._by else UNSET,
+            periods=tuple(self.periods(self._by)) if self._by else UNSET,
             rounds=(),
         )
+
+    @cached_property
+    def events(self) -> tuple[Event, ...]:
+        return events(self.survey, self._annotations) if self._annotations else ()
 
     def document(self) -> Results:
         return msgspec.structs.replace(self.header, rounds=tuple(self.rounds()))
@@ -212,10 +230,10 @@ class SurveyEstimates:
             )
             raise Refused(f"survey {self.survey.name!r} has no round {number} yet; {begun}")
 
-    def history(self, question: Question, most: int) -> list[tuple[int, QuestionResult]]:
-        """Return one question's results in up to `most` of the newest rounds with reports."""
-        numbers = [number for number in self.facts if number in self._tallies][-most:]
-        counts = [self._counts(question, number) for number in numbers]
+    def history(self, question: Question) -> list[tuple[int, QuestionResult]]:
+        """Return one question's results in every round with reports."""
+        numbers = [number for number in self.facts if number in self._tallies]
+        counts = [self._pool(number).counts(self.survey, question) for number in numbers]
         results = question_rounds(self._cache, self.survey, question, counts)
         return [*zip(numbers, results, strict=True)]
 
@@ -232,43 +250,84 @@ class SurveyEstimates:
     def estimated(self, numbers: Sequence[int]) -> list[Round]:
         """Return these rounds; no bit of them depends on which other rounds are requested."""
         before = self._before(numbers)
-        keys = [
-            ("round", self.published.id, self._state(number), self._state(before.get(number)),
-             *self._max_rows.items())
-            for number in numbers
-        ]  # fmt: skip
-        return self._cache.get(
-            keys, lambda missing: self._estimate([numbers[index] for index in missing]), _rows
-        )
+        earlier = [self._pool(before[n]) if n in before else None for n in numbers]
+        return self._estimated([*map(self._pool, numbers)], earlier)
 
-    def _estimate(self, numbers: Sequence[int]) -> list[Round]:
+    def periods(self, by: Division) -> list[Period]:
+        """Return the periods of this selection, each compared with the one before."""
+        ranges = [*divide(self.survey, [*self.facts], by, self.events)]
+        made = pools(self.survey, ranges, self._tallies, self._reading)
+        earlier, last = list[Pool | None](), None
+        for pool in made:
+            earlier.append(last if pool.reports else None)
+            last = pool if pool.reports else last
+        words, forged = events_by_round(self.events) if by == "event" else {}, self.forged
+        return [
+            _period(pool, estimated, words.get(pool.rounds.start), forged, self.survey)
+            for pool, estimated in zip(made, self._estimated(made, earlier), strict=True)
+        ]
+
+    @cached_property
+    def changes(self) -> dict[str, tuple[ChangePoint, ...]]:
+        """Changes of each question over this selection, without rounds that have forged reports."""
+        survey = self.survey
+        spans = [[*span] for _, span in groupby(self.facts, lambda n: survey.span_of(n)[0])]
+        ranges = [range(span[0], span[-1] + 1) for span in spans]
+        honest = {n: tally for n, tally in self._tallies.items() if n not in self.forged}
+        series = pools(survey, ranges, honest, self._reading)
+        return {q.name: located_changes(survey, q, series) for q in survey.questions}
+
+    @cached_property
+    def forged(self) -> frozenset[int]:
+        """Rounds whose counts cannot come from honest reports alone."""
+        tallies = [self._tallies[number] for number in self.facts if number in self._tallies]
+        fits = zip(tallies, round_fits(self.survey, tallies, self._cache), strict=True)
+        return frozenset(t.round for t, fit in fits if any(f.forged for f in fit.values()))
+
+    def _estimated(self, made: Sequence[Pool], earlier: Sequence[Pool | None]) -> list[Round]:
+        keys = [
+            (
+                "round",
+                self.published.id,
+                self._facts_of(pool),
+                pool.key,
+                before and before.key,
+                *self._max_rows.items(),
+            )
+            for pool, before in zip(made, earlier, strict=True)
+        ]
+
+        def estimate(missing: list[int]) -> list[Round]:
+            return self._estimate([made[n] for n in missing], [earlier[n] for n in missing])
+
+        return self._cache.get(keys, estimate, _rows)
+
+    def _estimate(self, made: Sequence[Pool], earlier: Sequence[Pool | None]) -> list[Round]:
         survey, cache = self.survey, self._cache
-        tallies = [self._tallies.get(number) for number in numbers]
-        readings = [*map(self._reading, numbers)]
-        crossed: list[tuple[Crossed, ...]] = [()] * len(numbers)
-        if survey.crossed:
+        tallies, readings = [pool.tally for pool in made], [pool.reading for pool in made]
+        crossed: list[tuple[Crossed, ...]] = [()] * len(made)
+        if survey.crossed and all(len(pool.members) <= 1 for pool in made):
             crossed = crossed_rounds(cache, survey, tallies, readings)
-        by_label: list[tuple[ByLabel, ...]] = [()] * len(numbers)
+        by_label: list[tuple[ByLabel, ...]] = [()] * len(made)
         if survey.labels:
-            by_label = label_rounds(cache, survey, tallies, readings)
-        before = changes(cache, survey, self._before(numbers), self._counts)
+            by_label = label_rounds(cache, survey, [pool.members for pool in made], readings)
+        since = changes(cache, survey, made, earlier)
         answers, curves = [], []
         for question in survey.questions:
-            counts = [self._counts(question, number) for number in numbers]
+            counts = [pool.counts(survey, question) for pool in made]
             max_rows = self._max_rows.get(question.name)
             answers.append(question_rounds(cache, survey, question, counts, max_rows))
             table = ESTIMATORS[question.estimation].table(question)
             curve = table and distribution_rounds(cache, question, table, counts)
-            curves.append(curve or [None] * len(numbers))
+            curves.append(curve or [None] * len(made))
         by_round = zip(*answers, strict=True), zip(*curves, strict=True)
-        fits, since = round_fits(survey, tallies, cache), map(before.get, numbers)
-        columns = zip(numbers, tallies, *by_round, fits, crossed, by_label, since, strict=True)
+        fits = round_fits(survey, tallies, cache)
+        columns = zip(made, *by_round, fits, crossed, by_label, since, strict=True)
         return [self._round(*column) for column in columns]
 
     def _round(
         self,
-        number: int,
-        tally: RoundTally | None,
+        pool: Pool,
         answers: Sequence[QuestionResult],
         curves: Sequence[Distribution | None],
         fits: dict[str, Fit],
@@ -276,7 +335,8 @@ class SurveyEstimates:
         by_label: tuple[ByLabel, ...],
         change: Change | None,
     ) -> Round:
-        facts, named = self._facts(number), zip(answers, curves, strict=True)
+        facts, tally = self._facts_of(pool), pool.tally
+        named = zip(answers, curves, strict=True)
         return Round(
             **msgspec.structs.asdict(facts),
             warning=warning(self.survey, tally, fits),
@@ -287,20 +347,12 @@ class SurveyEstimates:
             rows_left_out={a.name: a.left_out for a in answers if a.left_out} or UNSET,
             distributions={answer.name: curve for answer, curve in named if curve} or UNSET,
             cross=crossed or UNSET,
-            forecasts=self._forecasts(facts) or UNSET,
+            forecasts=self._forecasts(facts, pool) or UNSET,
             change=change and _within(change, answers),
             shuffled=shuffled(self.survey, facts.reports) or UNSET,
             vectors={answer.name: answer.whole for answer in answers if answer.whole} or UNSET,
             labels=by_label or UNSET,
         )
-
-    def _state(self, number: int | None) -> Hashable:
-        """Return everything that a round's results depend on."""
-        tally = None if number is None else self._tallies.get(number)
-        labels = packed_labels(tally.labels) if tally and tally.labels else b""
-        content = tally and tally.cells.tobytes() + labels
-        counts = tally and (tally.reports, blake2b(content or b"").digest())
-        return number is not None and self._facts(number), counts
 
     def _facts(self, number: int) -> RoundFacts:
         if number in self.facts:
@@ -309,8 +361,8 @@ class SurveyEstimates:
         state = self.published.round_state(number, self.now)
         return RoundFacts(
             round=number,
-            first_day=survey.round_starts(number).date().isoformat(),
-            last_day=(survey.round_ends(number) - timedelta(days=1)).date().isoformat(),
+            first_day=survey.round_days(number)[0],
+            last_day=survey.round_days(number)[1],
             state=state,
             final_on=survey.taken_until(number).date().isoformat(),
             **read._asdict(),
@@ -318,12 +370,26 @@ class SurveyEstimates:
             note=round_note(survey, number, state, read),
         )
 
-    def _forecasts(self, facts: RoundFacts) -> dict[str, Forecast]:
+    def _facts_of(self, pool: Pool) -> RoundFacts:
+        """Return the facts of a round, or of a period as of its last round."""
+        first, last = (self._facts(pool.rounds[end]) for end in (0, -1))
+        if first is last:
+            return first
+        return msgspec.structs.replace(
+            last,
+            round=first.round,
+            first_day=first.first_day,
+            reports=pool.reports,
+            note=None,
+            **pool.reading._asdict(),
+        )
+
+    def _forecasts(self, facts: RoundFacts, pool: Pool) -> dict[str, Forecast]:
         """Return forecasts for a round whose intervals become narrower without more reports."""
         if facts.state != "collecting" or not facts.any_time:
             return {}
         made = {
-            question.name: forecast(self._cache, question, self._counts(question, facts.round))
+            question.name: forecast(self._cache, question, pool.counts(self.survey, question))
             for question in self.survey.questions
         }
         return {name: margins for name, margins in made.items() if margins}
@@ -334,9 +400,11 @@ class SurveyEstimates:
             self._readings[number] = reading(self.survey, number, self.now, closed)
         return self._readings[number]
 
-    def _counts(self, question: Question, number: int) -> Counts:
+    def _pool(self, number: int) -> Pool:
+        """Return the reports of one round."""
         tally = self._tallies.get(number)
-        return Counts.of(self.survey, question, tally, self._reading(number))
+        members = () if tally is None else (tally,)
+        return Pool(range(number, number + 1), members, self._reading(number))
 
     def _before(self, numbers: Sequence[int]) -> dict[int, int]:
         """Map each round with reports to the last earlier round with reports."""
@@ -370,6 +438,7 @@ def stored_estimates(
     selection: RoundSelection,
     cache: EstimateCache | None = None,
     max_rows: int | None = None,
+    by: Division | None = None,
 ) -> SurveyEstimates:
     """Read everything that the results depend on from one snapshot of the store."""
     sequence = published.sequence
@@ -381,7 +450,9 @@ def stored_estimates(
             looks = reader.first_looks(sequence, *stored)
         annotations = reader.annotations(sequence)
     published = replace(published, closed=closed)
-    return SurveyEstimates(published, tallies, now, selection, annotations, cache, max_rows, looks)
+    return SurveyEstimates(
+        published, tallies, now, selection, annotations, cache, max_rows, by, looks
+    )
 
 
 def survey_results(
@@ -420,6 +491,26 @@ def _rows(period: Round) -> float:
         rows += sum(map(len, part.effects.questions.values())) if part.effects else 0
     points = sum(len(curve.points) for curve in (period.distributions or {}).values())
     return ROWS_PER_ROW * (rows + points) if rows <= MAX_CACHED_ROUND_ROWS else math.inf
+
+
+def _period(
+    pool: Pool, estimated: Round, event: str | None, forged: Collection[int], survey: Survey
+) -> Period:
+    """Return a period from the estimates of its pooled reports."""
+    bad = tuple(number for number in pool.rounds if number in forged)
+    facts = msgspec.structs.asdict(estimated)
+    about = POOLED.format(pool.reports, len(pool.members))
+    facts["note"] = "; ".join([about, *([PERIOD_OPEN] if pool.reading.any_time else [])])
+    if bad:
+        listed = ", ".join(map(survey.round_title, bad))
+        facts["warning"] = f"this period contains forged reports ({listed}); do not rely on it"
+    return Period(
+        **facts,
+        last_round=pool.rounds[-1],
+        rounds=len(pool.members),
+        event=event or UNSET,
+        forged_rounds=bad,
+    )
 
 
 def _within(change: Change, answers: Sequence[QuestionResult]) -> Change:

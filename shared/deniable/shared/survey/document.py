@@ -340,6 +340,11 @@ class Survey:
     def round_ends(self, number: int) -> datetime:
         return self.calendar.ends(number, self.closes)
 
+    def round_days(self, number: int) -> tuple[str, str]:
+        """Return the first and the last day of a round, like 2026-12-01."""
+        days = self.round_starts(number).date(), self.round_ends(number).date() - DAY
+        return days[0].isoformat(), days[1].isoformat()
+
     def round_title(self, number: int) -> str:
         """Return the name of a round on pages, like `Dec 2026`."""
         return f"{self.round_starts(number):{self.calendar.title}}"
