@@ -366,3 +366,16 @@ def test_an_author_learns_when_results_will_be_shown(looks: str, words: str) -> 
     asked = survey(BIT, looks=looks, grace_days=10)
     assert any(f"results of the first round are shown {words}" in line for line in describe(asked))
     assert facts(asked)["looks"] == looks
+
+
+def test_only_intervals_for_every_look_allow_an_experiment_to_stop_early(here: World) -> None:
+    arms = texts.label("platform", arms=["control", "new"])
+    asked = here.publish(survey(BIT + arms, grace_days=10))
+    add(here.store, asked, 1_000)
+    for wait, is_safe in ((2, True), (20, False)):
+        here.clock.pass_(days=wait)
+        client = here.client
+        client.set_cookie(COOKIE, here.session(here.token("analyst")))
+        page = client.get(f"/surveys/{asked.id}?round={DECEMBER}").text
+        assert "Devices drew these arms at random" in page
+        assert ("so stopping early is safe" in page) == is_safe
