@@ -45,7 +45,7 @@ EQUIVALENT = {
         "adjacent = (vector[i - 1] if i > 0 else 0) + (vector[i + 1] if i < last else (-1))",
     ),
     "the number of reports scales what is compared, and so does not change which is least": (
-        "errors = [mechanism.predicted_error((2)) for mechanism in fitting]",
+        "return mechanism.predicted_error((2))",
     ),
     "the sides are never equal: e^ε is no ratio, and 0.001 % no multiple of 2^-64": (
         "return (larger << bits < exp_interval(*epsilon.ratio, bits).low * smaller)",

@@ -59,7 +59,7 @@ ODD = {
     "odd numbers": survey_text(number(-1234567.5, 2.0) + number(0.25, 1000, name="b")),
     "escaped": survey_text(
         '[[question]]\nname = "a"\nkind = "choice"\nover = "first"\nepsilon = "1"\n'
-        'options = ["a\\nb", "\\u202e", "\\U0001F600", "x\\u0007"]\n'
+        'options = ["a\\\\b", "<b>&", "\\U0001F600", "\\"x\\""]\n'
     ),
     "several latched questions": survey_text(
         bit() + number(name="minutes") + choice(300), ask=1, repeat="latched", repeat_rounds=2

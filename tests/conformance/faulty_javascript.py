@@ -170,7 +170,7 @@ CHECK_FAULTS: dict[str, tuple[str, Fault]] = {
     ),
     "sends_past_the_relay": (
         "sealed_reports_leave_through_the_relay_only",
-        Fault("outbox.js", "this.#relay !== undefined && isSealed(bytes)", "false"),
+        Fault("outbox.js", "isSealed(bytes) && this.#relay || this.#server", "this.#server"),
     ),
     "asks_the_server_past_the_relay": (
         "sealed_reports_leave_through_the_relay_only",

@@ -334,7 +334,8 @@ def test_the_default_choice_has_the_shortest_report_of_those_close_to_the_least_
         for other in designs:
             if other.payload_size < chosen.payload_size:
                 worse = other.predicted_error(1) ** 2 > 1.02 * least.predicted_error(1) ** 2
-                assert worse or other.leverage > 1.1 * least.leverage
+                heavier = other.leverage > 1.1 * least.leverage
+                assert worse or heavier or other.cells > 10 * least.cells
 
 
 def test_the_default_number_table_has_the_minimum_worst_variance() -> None:

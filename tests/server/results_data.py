@@ -123,6 +123,7 @@ def start_times(here: World, seed: int = SEED) -> PublishedSurvey:
             asked,
             name="start-time",
             title="How long does the app take to start?",
+            looks="once",
             opens=date(2024, 10, 30),
             closes=date(2024, 11, 19),
             round="day",

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from deniable.server.estimation.share_limits import anytime_rates
-from deniable.server.estimation.statements import CONFIDENCE
+from deniable.server.estimation.statements import CONFIDENCE, halved
 from deniable.server.planning.forecast import Expected
 from deniable.server.results import Results, survey_results
 from deniable.server.results.advice import describe, facts, warnings
@@ -98,7 +98,7 @@ def half_width(asked: float, share: float) -> float:
     """Return the half width of a bit's interval for every look, at ε 1/2."""
     lie = 1 / (1 + math.exp(0.5))
     count = np.array([round(asked * (lie + share * (1 - 2 * lie)))])
-    low, high = anytime_rates(count, round(asked), CONFIDENCE)
+    low, high = anytime_rates(count, round(asked), halved(CONFIDENCE))
     return float((high - low)[0]) / 2 / (1 - 2 * lie)
 
 
@@ -138,7 +138,9 @@ def test_check_states_the_largest_epsilon_and_the_error_of_the_people_asked() ->
     assert (known["ask"], known["epsilon"]) == (1, {"round": "0.5", "survey": "1.5"})
     assert "ask" not in facts(plain)
     for question, shown in zip(asked.questions, known["questions"], strict=True):
-        assert shown["expected"]["10000"] == Expected(question).margin(3_333)
+        assert shown["expected"]["10000"] == Expected(
+            question, confidence=halved(CONFIDENCE)
+        ).margin(3_333)
     assert any("one of the 3 questions" in line for line in describe(asked))
     assert not any("one of the 3 questions" in line for line in describe(plain))
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
-from datetime import date
+from datetime import UTC, date, datetime
 
 import msgspec
 import numpy as np
@@ -205,3 +205,31 @@ def test_the_csv_of_rounds_is_unchanged_without_periods(here: World) -> None:
     tallies = here.store.tallies(published.sequence)
     estimates = SurveyEstimates(published, tallies, AFTER_GRACE)
     assert "last_round" not in next(csv_chunks(estimates.header, estimates.rounds()))
+
+
+def test_a_period_holds_at_every_look_until_all_its_reports_are_in_it(here: World) -> None:
+    """Planned looks at a round are no planned looks at a sum that grows day by day."""
+    published = daily(here, dict.fromkeys(range(21), (300, 200)), grace_days=14)
+    tallies = here.store.tallies(published.sequence)
+
+    def weeks(now: datetime) -> list[tuple[bool, float]]:
+        made = SurveyEstimates(published, tallies, now, by="week").header.periods or ()
+        return [(period.any_time, period.confidence) for period in made]
+
+    assert weeks(datetime(2024, 11, 19, tzinfo=UTC)) == [(False, 0.975)] + 3 * [(True, 0.975)]
+    assert weeks(AFTER_GRACE) == 4 * [(False, 0.975)]
+
+
+@pytest.mark.parametrize(
+    ("looks", "shown"), [("twice", (True, 3, 1_500)), ("once", (False, 2, 1_000))]
+)
+def test_a_period_has_the_rounds_that_are_shown(
+    here: World, looks: str, shown: tuple[bool, int, int]
+) -> None:
+    """The first two days are final, and the third has had its first look."""
+    published = daily(here, dict.fromkeys(range(3), (300, 200)), looks=looks, grace_days=4)
+    tallies = here.store.tallies(published.sequence)
+    now = datetime(2024, 11, 5, 1, tzinfo=UTC)
+    made = SurveyEstimates(published, tallies, now, by="all", first_looks=tallies)
+    (period,) = made.header.periods or ()
+    assert (period.any_time, period.rounds, period.reports) == shown

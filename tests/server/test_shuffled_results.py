@@ -24,7 +24,8 @@ def test_amplification_is_computed_for_a_batch_not_for_a_round() -> None:
     assert (whole.among, whole.people, whole.epsilon) == ("round", 50_000, "0.0182")
     assert batch.delta == whole.delta == "0.000001"
     told = (Path(__file__).parents[2] / "server/DEPLOYING.md").read_text("utf-8")
-    assert f"these are {batch.epsilon} for 1,000 people and {whole.epsilon} for 50,000" in told
+    words = f"ε is {batch.epsilon} for 1,000 people and {whole.epsilon} for\n  50,000"
+    assert words in told
 
 
 def test_a_small_round_is_one_batch() -> None:

@@ -53,7 +53,7 @@ export class Client extends Person {
     },
   ) {
     const address = checkedAddress(server);
-    const through = relay === undefined || relay === null ? undefined : checkedAddress(relay);
+    const through = relay == null ? undefined : checkedAddress(relay); // null, too
     const own = checkedLabels(policy, labels);
     const withdrawn = /** @type {Set<string>} */ (new Set());
     const isOverruled = () => overruled(allowCi);

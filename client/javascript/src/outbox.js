@@ -178,7 +178,7 @@ export class Outbox {
   /** Make an attempt, and return whether the report is done. @param {string} name @param {Uint8Array<ArrayBuffer>} bytes @param {boolean} keepalive */
   async #post(name, bytes, keepalive) {
     this.#leaving.delete(name);
-    const address = this.#relay !== undefined && isSealed(bytes) ? this.#relay : this.#server;
+    const address = isSealed(bytes) && this.#relay || this.#server;
     const body = { type: contentType(bytes), bytes };
     const sent = request(address, "/v1/envelopes", body, MAX_REPLY_BYTES, keepalive);
     const reply = await sent.catch(() => undefined);

@@ -83,11 +83,12 @@ function exactly(table, where, keys, optional = "") {
 /** @param {unknown} value @param {number} low @param {number} high */
 const isCount = (value, low, high) =>
   Number.isInteger(value) && Number(value) >= low && Number(value) <= high;
+/** @param {unknown} text @param {RegExp} pattern */
+const fits = (text, pattern) => typeof text === "string" && pattern.test(text);
+
 /** Read a day as milliseconds since 1970; NaN if it is not a day. @param {unknown} text */
 function day(text) {
-  const at = typeof text === "string" && /^\d{4}-\d\d-\d\d$/.test(text)
-    ? Date.parse(`${text}T00:00Z`)
-    : NaN;
+  const at = fits(text, /^\d{4}-\d\d-\d\d$/) ? Date.parse(`${text}T00:00Z`) : NaN;
   return at >= 0 && at < Date.UTC(9000) && new Date(at).toISOString().startsWith(String(text))
     ? at
     : NaN;
@@ -96,7 +97,7 @@ function day(text) {
 /** Read whole numbers in canonical notation; an empty list if one is malformed. @param {unknown} texts @returns {bigint[]} */
 export const wholeNumbers = (texts) =>
   Array.isArray(texts) &&
-    texts.every((text) => typeof text === "string" && /^(0|-?[1-9]\d{0,29})$/.test(text))
+    texts.every((text) => fits(text, /^(0|-?[1-9]\d{0,29})$/))
     ? texts.map(BigInt)
     : [];
 
@@ -132,8 +133,7 @@ export function parseSurvey(text) {
     "ask cross looks repeat repeat_rounds sealed_to show_when",
   );
   must(
-    /^(?![0-9A-Fa-f]{64}$)[A-Za-z0-9]([A-Za-z0-9-]{0,62}[A-Za-z0-9])?$/.test(survey.name) &&
-      typeof survey.name === "string",
+    fits(survey.name, /^(?![0-9A-Fa-f]{64}$)[A-Za-z0-9]([A-Za-z0-9-]{0,62}[A-Za-z0-9])?$/),
     "name",
   );
   must([survey.title, survey.purpose, survey.owner].every(isLine), "title, purpose, owner");
@@ -164,13 +164,11 @@ export function parseSurvey(text) {
   must(!("repeat" in survey) || isCount(survey.repeat_rounds, 2, rounds), "repeat_rounds");
   must(
     survey.sealed_to === undefined ||
-      (typeof survey.sealed_to === "string" && /^[0-9a-f]{64}$/.test(survey.sealed_to)),
+      fits(survey.sealed_to, /^[0-9a-f]{64}$/),
     "sealed_to",
   );
-  const shown = /^± ([1-9]|[1-4][0-9]|50) points$/;
   must(
-    !("show_when" in survey) ||
-      (typeof survey.show_when === "string" && shown.test(survey.show_when)),
+    survey.show_when === undefined || fits(survey.show_when, /^± ([1-9]|[1-4]\d|50) points$/),
     "show_when",
   );
   const repeatRounds = Number(survey.repeat_rounds ?? 1);

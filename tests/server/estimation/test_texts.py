@@ -36,7 +36,9 @@ WORDS = {"oslo": 2_000, "rome": 1_800, "mün": 1_500, "東": 1_300, "a": 1_200}
 
 @cache
 def asking(epsilon: str = "4", salt: str = "town", **more: Any) -> Text:  # Any: what TOML holds
-    asked = in_toml("town", "text", epsilon, **{"length": 4, "salt": salt, **more})
+    if more.get("buckets", 0) <= 8_192:  # subsets of more options are too long
+        more.setdefault("mechanism", "grouped-subset-selection")
+    asked = in_toml("town", "text", epsilon, length=4, salt=salt, **more)
     (question,) = parse_toml(survey_text(asked)).questions
     assert isinstance(question, Text)
     return question
