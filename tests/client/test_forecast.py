@@ -194,6 +194,16 @@ def test_a_forged_forecast_stops_no_round_that_the_ledger_lacks(
     assert (outcome.status, outcome.round) == ("queued", fields[3] + 1)
 
 
+@pytest.mark.parametrize("damaged", ["null", "{", "[1]", '["x", 5]', "[" * 5_000, '["b", [[1]]]'])
+def test_a_damaged_forecast_is_ignored(tmp_path: Path, damaged: str) -> None:
+    tool = Tool(tmp_path, asked("month"), LIFETIME)
+    assert tool.run().status == "queued"
+    with closing(sqlite3.connect(tmp_path / "deniable.sqlite3")) as db:
+        db.execute("UPDATE settings SET value = ? WHERE name LIKE 'forecast %'", (damaged,))
+        db.commit()
+    assert tool.run().status == "already-answered"
+
+
 def test_withdrawn_consent_and_forgetting_end_a_forecast(tmp_path: Path) -> None:
     tool = Tool(tmp_path, asked("month"), LIFETIME)
     assert tool.run().status == "queued"

@@ -7,6 +7,7 @@ import logging
 import os
 import shlex
 import threading
+import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -32,7 +33,7 @@ from deniable.server.alerts.rules import (
     read_alerts,
 )
 from deniable.server.http.context import parts_of
-from deniable.server.process.webhook import MAX_EVENTS, PAUSES_SECONDS, Webhook
+from deniable.server.process.webhook import MAX_EVENTS, MAX_WAITING, PAUSES_SECONDS, Webhook
 from deniable.server.results import Results, survey_results
 from deniable.server.store import PublishedSurvey, RoundTally, create_store
 from deniable.shared.errors import WrongUse
@@ -268,7 +269,7 @@ def test_forgery_is_announced_once(here: World) -> None:
 
 
 def test_silence_of_a_survey_that_should_have_reports_is_announced(here: World) -> None:
-    """A round is due once it is over; an open round that has reports ends the silence."""
+    """Only rounds that are over count: otherwise the log would show when a report came."""
     asked = with_rounds(here, 0.2, round="day", opens=date(2027, 1, 1), closes=date(2027, 3, 31))
     node = Node(here, settings(silent_rounds=3))
     today = asked.survey.round_of(NOW.date())
@@ -276,8 +277,10 @@ def test_silence_of_a_survey_that_should_have_reports_is_announced(here: World) 
     assert f"no reports in rounds {today - 3} to {today - 1}" in node.events[0].text
     assert node.check() == []
     add_round(here.store, asked, today, [[80, 20]])
-    assert node.check() == [("silence", "ceased", today - 1)]
-    here.clock.pass_(days=2)
+    assert node.check() == []
+    here.clock.pass_(days=1)
+    assert node.check() == [("silence", "ceased", today)]
+    here.clock.pass_(days=1)
     assert node.check() == []
     here.clock.pass_(days=2)
     assert node.check() == [("silence", "began", today + 3)]
@@ -466,6 +469,28 @@ def test_a_document_is_bounded() -> None:
     with receiving() as receiver:
         Webhook(receiver.url).post([event(number) for number in range(MAX_EVENTS + 5)])
     assert len(receiver.bodies[0]["events"]) == MAX_EVENTS
+
+
+def test_a_receiver_that_does_not_answer_delays_no_check() -> None:
+    """It holds only the webhook's own thread; what it does not take in time is lost."""
+    with receiving(holds=True) as receiver:
+        hook = Webhook(receiver.url, lambda _: None)
+        hook.start()
+        began = time.monotonic()
+        for number in range(MAX_WAITING + 5):
+            hook.post_later([event(number)])
+        assert time.monotonic() - began < 5
+        eventually(lambda: receiver.bodies, "the first document has arrived")
+        assert len(receiver.bodies) == 1
+
+
+def test_a_webhook_on_this_machine_needs_no_proxy(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without TLS, a proxy would see the events, and a secret in the path."""
+    monkeypatch.setenv("http_proxy", "http://127.0.0.1:9")
+    monkeypatch.delenv("no_proxy", raising=False)
+    with receiving() as receiver:
+        Webhook(receiver.url, lambda _: None).post([event()])
+    assert len(receiver.bodies) == 1
 
 
 @pytest.mark.parametrize("url", ["http://example.org/x", "ftp://localhost/", "example.org"])

@@ -216,9 +216,12 @@ class AnswerPipeline:
     ) -> None:
         """Store what follows from a charge, or from a new list. No other call writes."""
         survey, first, days = found.survey, result.round, list[survey_cache.ForecastDay]()
-        basis = self._basis(db, call, self._surveys.seen(db))
+        seen = self._surveys.seen(db)
+        basis, listed = self._basis(db, call, seen), self._surveys.listed(seen.kept, call.wanted)
         if basis is None or first is None:
             return
+        if [(entry.id, entry.state) for entry in listed] != [(found.id, "open")]:
+            return  # another process has fetched a newer list in the meantime
         if isinstance(result, ChargedRound):
             may_change = survey.redraws or survey.repeats
             days = [(call.when.today, None if may_change else _lost(result))]

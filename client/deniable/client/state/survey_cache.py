@@ -103,6 +103,9 @@ def kept_pause(db: Transaction, server: str) -> Pause:
         return Pause()
 
 
+FORESEEN = ("not-drawn", "already-answered")
+
+
 def keep_forecast(db: Transaction, wanted: str, basis: str, days: Iterable[ForecastDay]) -> None:
     """Store the outcomes of the coming days; `basis` is a hash of all that decides them."""
     rows = [(day.isoformat(), outcome and astuple(outcome)[:4]) for day, outcome in days]
@@ -110,10 +113,14 @@ def keep_forecast(db: Transaction, wanted: str, basis: str, days: Iterable[Forec
 
 
 def forecast(db: Transaction, wanted: str, basis: str, today: date) -> Outcome | None:
-    """Return the outcome of a day, if it was stored on the same basis."""
-    kept, rows = json.loads(read_setting(db, OWN, f"forecast {wanted}") or '["", []]')
-    begun = [fields for day, fields in rows if day <= today.isoformat()]
-    return Outcome(*begun[-1]) if kept == basis and begun and begun[-1] else None
+    """Return the outcome of a day, if it was stored on the same basis and can be read."""
+    try:
+        kept, rows = json.loads(read_setting(db, OWN, f"forecast {wanted}") or '["", []]')
+        begun = [fields for day, fields in rows if day <= today.isoformat()]
+        outcome = Outcome(*begun[-1]) if kept == basis and begun and begun[-1] else None
+    except (ValueError, TypeError, RecursionError):
+        return None
+    return outcome if outcome and outcome.status in FORESEEN else None
 
 
 def _remember_closed(db: Transaction, surveys: Sequence[ListedSurvey], now: datetime) -> None:

@@ -260,7 +260,8 @@ def _silence(estimates: SurveyEstimates, rounds: int, now: datetime) -> Iterator
     survey, facts = estimates.survey, estimates.facts
     due = [number for number in facts if _due(survey, number) <= now][-rounds:]
     if len(due) == rounds:
-        is_silent = not any(facts[number].reports for number in facts if number >= due[0])
+        # Reports of a later round would show the minute in which the first of them came.
+        is_silent = not any(facts[number].reports for number in due)
         text = (
             f"no reports in rounds {due[0]} to {due[-1]}" if is_silent else "reports arrive again"
         )

@@ -30,6 +30,7 @@ from deniable.shared.privacy.families.number_table import RANGE
 from deniable.shared.survey.kinds.base import MeanQuestion, Question, ShareQuestion
 
 POWER = 0.9
+SMALLEST_EFFECT = 1e-6  # as a part of the question's range
 PER_CENT = ("points", "point", "%")
 
 
@@ -48,8 +49,10 @@ def experiment(question: Question, effect: str, share: str | None = None) -> dic
             raise WrongField("effect", "both arms need a share from 0 % to 100 %")
     elif not isinstance(question, MeanQuestion):
         raise WrongField("effect", f"an experiment cannot be planned for a {question.kind}")
-    if not 0 < abs(wanted) <= question.span:
-        raise WrongField("effect", "it must differ from 0 and be within the question's range")
+    if not SMALLEST_EFFECT <= abs(wanted) / question.span <= 1:
+        raise WrongField(
+            "effect", "it must be within the question's range, and at least a millionth of it"
+        )
     people = [2 * math.ceil(_in_an_arm(of, first, wanted)) for of in _variances(question)]
     made = {"effect": wanted, "power": POWER, "people": people[0], "people_asked_openly": people[1]}
     return made | ({"share": first} if isinstance(question, ShareQuestion) else {})

@@ -201,7 +201,9 @@ def _load_reader(
     imports.daemon = True
     imports.start()
     webhook = Webhook(alerts.webhook) if alerts and alerts.webhook else None
-    Monitor(parts, alerts, webhook.post if webhook else None).start()
+    if webhook:
+        webhook.start()
+    Monitor(parts, alerts, webhook.post_later if webhook else None).start()
     PagePublisher(app).start()
     return BoundedBodies(OutsideView(app.wsgi_app, settings.proxies, settings.base_path))
 

@@ -25,7 +25,10 @@ def is_loopback(host: str) -> bool:
 
 def checked(server: str, option: str) -> str:
     """Return an option's URL; refuse plain HTTP to another machine."""
-    parts = urlsplit(server)
+    try:
+        parts = urlsplit(server)
+    except ValueError:
+        raise WrongUse(f"{option} is not a URL") from None
     is_local = parts.scheme == "http" and is_loopback(parts.hostname or "")
     if parts.scheme != "https" and not is_local:
         raise WrongUse(f"{option} must be an https URL; plain http works only for this machine")
@@ -33,12 +36,16 @@ def checked(server: str, option: str) -> str:
 
 
 def send(request: Request, timeout: float) -> HTTPResponse:
-    """Send a request, and refuse every redirect, so that a token reaches no other server."""
-    from urllib.request import HTTPRedirectHandler, build_opener
+    """Send a request, and refuse every redirect, so that a token reaches no other server.
+
+    Requests to this machine use no proxy: they may have no TLS.
+    """
+    from urllib.request import HTTPRedirectHandler, ProxyHandler, build_opener
 
     class NoRedirect(HTTPRedirectHandler):
         def redirect_request(self, *_: object, **__: object) -> None:
             return None
 
-    response: HTTPResponse = build_opener(NoRedirect).open(request, timeout=timeout)
+    direct = [ProxyHandler({})] if is_loopback(urlsplit(request.full_url).hostname or "") else []
+    response: HTTPResponse = build_opener(NoRedirect, *direct).open(request, timeout=timeout)
     return response

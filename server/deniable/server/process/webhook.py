@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import logging
+import threading
 import time
 from collections.abc import Callable, Sequence
 from http.client import HTTPException
+from queue import Full, Queue
 from urllib.error import HTTPError
 from urllib.parse import urlsplit
 from urllib.request import Request
@@ -19,6 +21,7 @@ from deniable.server.process.server_requests import checked, send
 TIMEOUT_SECONDS = 10.0
 PAUSES_SECONDS = (5.0, 25.0)  # before the second and the third attempt
 MAX_EVENTS = 100  # in one document; the log has all
+MAX_WAITING = 100  # documents; the log has all events
 
 log = logging.getLogger("deniable.server")
 
@@ -29,6 +32,22 @@ class Webhook:
     def __init__(self, url: str, sleep: Callable[[float], None] = time.sleep) -> None:
         self._url, self._sleep = checked(url, "webhook"), sleep
         self._host = urlsplit(url).hostname
+        self._waiting = Queue[Sequence[Event]](MAX_WAITING)
+        self._thread = threading.Thread(target=self._run, name="webhook", daemon=True)
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def post_later(self, events: Sequence[Event]) -> None:
+        """Let the webhook's own thread post the events: a slow receiver delays nothing else."""
+        try:
+            self._waiting.put_nowait(events)
+        except Full:
+            log.error("the webhook at %s is too slow: %d alerts are lost", self._host, len(events))
+
+    def _run(self) -> None:
+        while True:
+            self.post(self._waiting.get())
 
     def post(self, events: Sequence[Event]) -> None:
         """Send the events. Retry if the receiver may accept them later; then give up."""
