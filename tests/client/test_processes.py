@@ -139,7 +139,7 @@ def test_kills_never_spend_twice_and_never_make_a_second_report(
     assert len(reports) <= len(record.entries)
 
 
-Killed = Callable[[str, int], list[Any]]  # what the last processes of a program print, in lines
+Killed = Callable[[str, int], list[Any]]  # the lines that a program's last processes print
 
 
 @pytest.fixture

@@ -1,4 +1,4 @@
-"""The unit and the proxy's configuration of DEPLOYING, checked by systemd and nginx themselves."""
+"""The systemd unit and the proxy configurations of DEPLOYING.md, checked by systemd and nginx."""
 
 from __future__ import annotations
 

@@ -2,7 +2,7 @@
 
 Each is one round of a daily survey, with people drawn from a seed of its own. The probability that
 the 95 % confidence intervals of one estimate cover fewer than 264 of 300 truths is P[Binomial(300,
-0.95) < 264] < 1e-6. The surveys have one look, after their grace: then each interval has 95 %.
+0.95) < 264] < 1e-6. The surveys have one look, after their grace: each interval has 95 %.
 """
 
 import copy

@@ -75,7 +75,7 @@ def test_a_number_needs_more_people_for_a_smaller_effect() -> None:
 def test_the_command_plans_an_experiment() -> None:
     words = ("plan", "--kind", "bit", "--epsilon", "1", "--share", "10%", "--effect", "2 points")
     text = run(*words).stdout
-    assert "To see 10 % become 12 % you need 107,022 people, half of them in each arm" in text
+    assert "To detect a change from 10 % to 12 % you need 107,022 people, half of them in" in text
     assert "(power 90 %, 5 % two-sided). Asked openly, 10,284 would do." in text
     made = json.loads(run(*words, "--json").stdout)
     assert (made["people"], made["experiment"]["people"]) == (107_022, 107_022)
@@ -87,7 +87,7 @@ def test_the_page_plans_an_experiment(tmp_path: Path) -> None:
         analyst, client = here.bearer("analyst"), here.client
         page = client.get(f"/plan?{query}", headers=analyst)
         assert page.status_code == 200
-        assert "To see 10 % become 12 % you need 107,022 people" in page.text
+        assert "To detect a change from 10 % to 12 % you need 107,022 people" in page.text
         made = client.get(f"/plan.json?{query}", headers=analyst).json
         assert made["experiment"]["people_asked_openly"] == 10_284
         wrong = client.get("/plan?kind=bit&effect=2+points", headers=analyst)

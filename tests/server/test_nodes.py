@@ -321,7 +321,7 @@ def test_nodes_and_recounts_keep_the_same_values_of_an_open_label(
 
 
 def test_a_first_look_adds_up_all_nodes_at_one_moment(pair: Pair) -> None:
-    """A node that looks while another one does, or counts, never mixes two moments."""
+    """A first look never mixes two moments, even if another node counts or copies it too."""
     with pair.one.transaction() as transaction:
         commit(transaction, [upload(pair.asked, number) for number in (1, 2)])
     pair.take(3)

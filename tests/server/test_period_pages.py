@@ -42,7 +42,7 @@ def test_the_page_begins_with_the_changes_between_events(here: World) -> None:
     text = words(html)
     answer = "2.4 s higher since 3.0 released (8 Nov): 1.8 to 3.0 higher."
     assert answer in text
-    assert text.index(answer) < text.index("against the one before")
+    assert text.index(answer) < text.index("change from the one before")
     assert "8 – 12 Nov (3.0 released) 6.6 s 6.1 to 7.1 +2.4 s (+1.8 to +3.0) 7,500" in text
     assert "higher from 8 Nov 2024 on (within 6 – 11 Nov 2024)" in text
     assert html.count('<rect class="bar"') == 3 + 1, "a band for each period, and the legend"
@@ -94,6 +94,6 @@ def test_forged_rounds_are_marked_in_the_figure_and_in_the_table(here: World) ->
     assert "11 – 17 Nov 2024: this period contains forged reports (2024-11-13)" in text
     assert text.count("11 – 17 Nov forged reports") == 5, "once for each option"
     assert "points (" not in text, "no comparison with forged reports"
-    assert "Found in the estimates" not in text
+    assert "Changes found in the estimates" not in text
     quiet = page(here, f"/surveys/{start_times(here).id}")
     assert 'class="flag"' not in quiet

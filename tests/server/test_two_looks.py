@@ -170,7 +170,7 @@ def test_pages_show_the_first_look_until_the_round_is_final(here: World) -> None
         assert getattr(first, name) == getattr(second, name)
     assert second.questions["crashed"][0].reports == PEOPLE
     assert second.note == (
-        "collecting late reports; these are the results of 2027-01-02, final ones follow on "
+        "collecting late reports; these results are from 2027-01-02; final ones follow on "
         "2027-01-11"
     )
     here.clock.pass_(days=9)
@@ -357,7 +357,7 @@ def test_a_document_states_its_looks_only_if_they_are_not_the_default(here: Worl
 @pytest.mark.parametrize(
     ("looks", "words"),
     [
-        ("any-time", "at any time, twice as wide until 2027-01-11, then 14 % wider than for one"),
+        ("any-time", "at any time; intervals are twice as wide until 2027-01-11, then 14 % wider"),
         ("twice", "on 2027-01-02 and 2027-01-11, both 14 % wider than for one look"),
         ("once", "on 2027-01-11"),
     ],

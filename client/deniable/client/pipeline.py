@@ -192,7 +192,7 @@ class AnswerPipeline:
             return later or self._refusal(db, person, found, round_, when.today)
 
     def _basis(self, db: Transaction, call: Call, seen: Seen) -> str | None:
-        """Return a hash of all that decides about a day, except for the ledger, or None."""
+        """Return a hash of everything that decides an outcome, except the ledger, or None."""
         consent, wanted, when, names = call
         listed = self._surveys.listed(seen.kept, wanted)
         if consent.identity.person(db) != OWN or when.ended or len(listed) != 1:
@@ -202,7 +202,7 @@ class AnswerPipeline:
         return hashlib.sha256(repr(decisive).encode()).hexdigest()
 
     def _forecast(self, db: Transaction, call: Call, seen: Seen) -> Outcome | None:
-        """Return the outcome that an earlier call foresaw, which needs no document to be read."""
+        """Return the outcome that an earlier call forecast, without reading a document."""
         basis = None if self._surveys.is_due(seen) else self._basis(db, call, seen)
         outcome = survey_cache.forecast(db, call.wanted, basis, call.when.today) if basis else None
         if outcome is None or outcome.status == "not-drawn":

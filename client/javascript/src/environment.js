@@ -1,4 +1,4 @@
-/** Variables of the environment that overrule consent. Bundles for browsers leave this module out. */
+/** Environment variables that overrule consent. Bundles for browsers leave this module out. */
 
 import { ROBOTS } from "./tables.js";
 

@@ -106,7 +106,7 @@ def test_the_capital_of_the_mixed_bets_is_at_most_one_on_average(reports: int) -
 def test_a_quiet_year_has_a_change_in_at_most_five_percent_of_cases() -> None:
     """More than 51 of 400 quiet years would have one with probability below 1e-9, at 5 % each.
 
-    Twin: without the number of comparisons, most years have one.
+    Twin: if the number of comparisons is ignored, most quiet years have one.
     """
     rng = np.random.default_rng(11)
     years = [year(rng, [0.2] * DAYS, "1") for _ in range(YEARS)]

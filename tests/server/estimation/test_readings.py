@@ -46,7 +46,7 @@ def daily(looks: str) -> Survey:
 
 @dataclass(frozen=True)
 class Crowd:
-    """People who answer a bit one after another, and what a statement about them claims.
+    """People who answer a bit one after another, and the claim of a statement about them.
 
     Without `holders`, the statement is about the population; with them, about these people, of whom
     those that are True hold the answer, in the order of arrival.

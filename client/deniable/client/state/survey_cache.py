@@ -1,4 +1,4 @@
-"""Cache of each server's list of surveys, as last fetched and verified, and of outcomes for it.
+"""Cache of each server's list of surveys, as last fetched and verified, and of forecast outcomes.
 
 If an entry is unreadable, the list is fetched again. In a forecast outcome, nothing is charged or
 sent, so forging one achieves no more than withdrawing consent in the same file.
@@ -107,7 +107,7 @@ FORESEEN = ("not-drawn", "already-answered")
 
 
 def keep_forecast(db: Transaction, wanted: str, basis: str, days: Iterable[ForecastDay]) -> None:
-    """Store the outcomes of the coming days; `basis` is a hash of all that decides them."""
+    """Store the outcomes of the coming days; `basis` is a hash of everything that decides them."""
     rows = [(day.isoformat(), outcome and astuple(outcome)[:4]) for day, outcome in days]
     write_setting(db, OWN, f"forecast {wanted}", json.dumps([basis, rows]))
 

@@ -1,7 +1,7 @@
 """Monitor of results: forged reports always, and the alerts that the operator has set.
 
 Once a minute, it checks every round that can still change. Each event is claimed in the store
-before it is announced, so it is announced at most once, whatever restarts, and by one node only.
+before it is announced, so one node announces it, at most once, even after restarts.
 """
 
 from __future__ import annotations

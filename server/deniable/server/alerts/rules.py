@@ -91,7 +91,7 @@ class Rule:
         if (facts := about.get(self.question)) is None:
             raise WrongUse(f"no question is named {self.question!r}; there are: {', '.join(about)}")
         if facts.kind == "text":
-            raise WrongUse("a text has no rule, because its interval holds for one look only")
+            raise WrongUse("a text cannot be judged, because its interval holds for one look only")
         style = STYLES[facts.statistic]
         unit = style.behind(facts.unit).strip()
         if self.unit and self.unit != unit:

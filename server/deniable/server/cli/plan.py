@@ -49,8 +49,8 @@ def _arguments(parser: ArgumentParser) -> None:
     parser.add_argument(
         "--effect",
         metavar="D",
-        help='difference between two arms that an experiment should find: "2 points", or a number '
-        "in the question's unit",
+        help='difference between two arms that an experiment should detect: "2 points", or a '
+        "number in the question's unit",
     )
     parser.add_argument(
         "--share",

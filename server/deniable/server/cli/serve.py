@@ -88,8 +88,8 @@ def _add_files(parser: ArgumentParser) -> None:
         "--alerts",
         type=Path,
         metavar="FILE",
-        help="log, and post to a webhook, when a rule begins to hold or ceases, a result changes, "
-        "reports are forged or none arrive: TOML with webhook, silent_rounds and [[rule]] tables",
+        help="log, and post to a webhook, when a rule begins or ceases to hold, a result changes, "
+        "reports are forged or none arrive; TOML with webhook, silent_rounds and [[rule]] tables",
     )
 
 

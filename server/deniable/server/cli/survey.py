@@ -128,9 +128,9 @@ def _crowds(survey: Survey, people: int) -> dict[int, str]:
     from deniable.server.results.sentences import MAX_PEOPLE, crowds
 
     if not 2 <= people <= MAX_PEOPLE:
-        raise WrongUse(f"--crowd: 2 to {MAX_PEOPLE:,} people, not {people:,}")
+        raise WrongUse(f"--crowd must be from 2 to {MAX_PEOPLE:,}, got {people:,}")
     if survey.repeats or survey.labels:
-        raise WrongUse("--crowd: reports that are repeated or carry labels can be told apart")
+        raise WrongUse("--crowd: repeated or labelled reports can be distinguished; leave it out")
     return crowds(survey, people)
 
 

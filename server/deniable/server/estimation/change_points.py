@@ -1,9 +1,9 @@
-"""Rounds from which the respondents' share or mean differs from before.
+"""Change points: rounds at which the respondents' share or mean changes.
 
-For each round, windows of 1, 2, 4, 8, ... rounds before it are compared with such windows from it
-on. Let d_A and d_B be the errors of the estimates in two windows of n_A and n_B reports. The noise
-of a report, given the answer, is sub-Gaussian with a variance factor v. Bets on its sum, mixed over
-a normal distribution of tilts, have the capital [1]
+For each round, windows of 1, 2, 4, 8, ... rounds before it are compared with such windows that
+begin at it. Let d_A and d_B be the errors of the estimates in two windows of n_A and n_B reports.
+The noise of a report, given the answer, is sub-Gaussian with a variance factor v. Bets on its sum,
+mixed over a normal distribution of tilts, have the capital [1]
 
     M_A = √(ρ / (n_A + ρ)) exp(n_A² d_A² / (2 v (n_A + ρ)))
 

@@ -10,7 +10,7 @@ It is summed in whole numbers and converted to a float once. u u' has four value
 is that of a mean of bounded values; in an open round it is valid at every look. A cross table
 spends no ε, because it uses the same reports.
 
-Rates: the share t of those with the second answer, a share b of all, who also have the first one.
+Rates: of the people with the second answer, a share b of all, the share t also has the first one.
 With a = t b for both answers, the mean of u' (u - t) over all reports is a - t b = 0 at the true t.
 So the interval has those t at which the observed mean is near enough to 0 [1]:
 
@@ -255,7 +255,7 @@ def _products(pair: PairCounts, rate: Array) -> Array:
 
 
 def _crossing(excess: Callable[[Array], Array], start: Array, end: Array) -> Array:
-    """Return the place between both at which the excess stops, or `start` if it has none there."""
+    """Return where the excess ends between `start` and `end`; `start` if it has none there."""
     inside, outside = end.copy(), start.copy()
     for _ in range(HALVINGS):
         middle = (inside + outside) / 2

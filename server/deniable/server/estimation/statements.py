@@ -43,16 +43,16 @@ term of Cornish and Fisher for the most skewed count. This interval is about √
 one that subtracts limits. If it must hold at every look, limits at half of the error probability
 are subtracted.
 
-A round is read as its document's `looks` says:
+The survey's `looks` determines how a round is read:
 
     any-time   at every look while the round accepts reports, and afterwards
     twice      at a first look and, once the round accepts no more reports, at a final one
     once       only once the round accepts no more reports
 
-Its error probability is halved between the first two parts of a row, so everything that is ever
-shown of a round holds jointly with CONFIDENCE. The times of two looks do not depend on any report.
-If the survey was closed before the end of a round's grace, the number of its reports may depend on
-what was seen: then its final intervals too must hold at every look.
+In the first two cases, each of the two parts gets half of the error probability, so everything that
+is ever shown of a round holds jointly with CONFIDENCE. The times of two looks do not depend on any
+report. If the survey was closed before the end of a round's grace, the number of the round's
+reports may depend on published results. Its final intervals must then hold at every look, too.
 """
 
 from __future__ import annotations

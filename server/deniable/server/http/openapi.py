@@ -157,7 +157,7 @@ def _paths() -> Json:
         _parameter("round", "query", ROUND, "Only this round."),
         _parameter("from", "query", ROUND, "Only this round and later ones."),
         _parameter("until", "query", ROUND, "Only this round and earlier ones."),
-        _parameter("by", "query", {"enum": DIVISIONS}, "Also pool the rounds of each such period."),
+        _parameter("by", "query", {"enum": DIVISIONS}, "Also return pooled results by period."),
     )
     operations = {
         "GET /v1/surveys": _operation(LISTED, SurveyList),

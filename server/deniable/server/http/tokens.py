@@ -47,7 +47,7 @@ def check_name(name: str) -> str:
     name = name.strip()
     if not name.isprintable() or len(name) > MAX_NAME_CHARACTERS or name == COMMAND:
         raise WrongUse(
-            f"a token's name has at most {MAX_NAME_CHARACTERS} printable characters, and is not "
+            f"a token's name has at most {MAX_NAME_CHARACTERS} printable characters, and cannot be "
             f"{COMMAND!r}, which the audit log uses for commands"
         )
     return name
@@ -67,7 +67,7 @@ def used_token(text: str, store: Store, now: datetime) -> Token | None:
         try:
             store.note_use(token.id, now.date())
         except StoreUnusable as error:
-            log.warning("%s; the use of a token is not noted", error)
+            log.warning("%s; the last use of a token was not recorded", error)
     return token
 
 

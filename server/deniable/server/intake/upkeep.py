@@ -1,9 +1,9 @@
 """The writer's other work: order of arrival, counters, first looks, calendar and retention.
 
 Every trace of the order of arrival is removed after each group or, under load, every tenth of a
-second, and the counts of each round once, when its first look is due (`looks = "twice"`). Retention
-runs every hour: it seals the rounds whose retention has ended, then deletes a slice of their raw
-reports after each group, so that uploads wait for one slice at most. Tallies remain.
+second. The counts of a round are copied once, when its first look is due (`looks = "twice"`).
+Retention runs every hour: it seals the rounds whose retention has ended, then deletes a slice of
+their raw reports after each group, so that uploads wait for one slice at most. Tallies remain.
 
 The calendar guards against a wrong clock, which would refuse reports and delete others permanently.
 The store keeps the latest day on which a server ran. If a server starts much later or earlier than

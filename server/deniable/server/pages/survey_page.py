@@ -121,7 +121,7 @@ class SurveyPage(PageContext):
 
     @property
     def empty_labels(self) -> Sequence[str]:
-        """Sentences about labels of which no value is shown."""
+        """Sentences about labels without a shown value."""
         names, minimum = self.estimates.header.by or (), self.survey.minimum_reports
         return [*empty_labels(names, self.period, minimum)] if self.period and names else []
 

@@ -2,8 +2,8 @@
 
 An estimate is shown once its planned margin of error, at the worst share, is small enough. That
 depends on the number of reports, ε and the looks alone. A gate by the observed margin would select
-estimates that look precise by chance: at ε 1, 466 reports and a gate of ± 10 points it shows one in
-ten, and the intervals of these contain the truth in 56 % of cases.
+estimates that look precise by chance: at ε 1, with 466 reports and a gate of ± 10 points, it would
+show one estimate in ten, and only 56 % of the intervals shown would contain the truth.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""People that an experiment needs to show a wanted effect.
+"""Number of people that an experiment needs to detect an effect.
 
 Two arms of equal size answer the question. A two-sided test at 5 % finds the effect with a
 probability (power) of 90 %. With V(f) = n times the variance of an estimate of the share f, each
@@ -10,7 +10,7 @@ The first root belongs to two equal arms, the second to arms that differ [1]. Wi
 mechanism's rates of support and r = q + f (p - q), V(f) = r (1 - r) / (p - q)^2; for direct
 answers, f (1 - f). V of a mean is taken at the worst position, for answers distributed evenly.
 
-This is the textbook's test. The interval on a page holds at every number of people, so it is a
+This is the textbook test. The interval on a page holds at every number of people, so it is a
 little wider, and finds the effect with a probability between 87 and 90 %.
 
 [1] Fleiss, Levin, Paik 2003, "Statistical Methods for Rates and Proportions", chapter 4.
@@ -63,10 +63,10 @@ def experiment_sentence(made: Mapping[str, Any], unit: str) -> str:
     effect, share = made["effect"], made.get("share")
     wanted = f"an effect of {f'{abs(effect):.4g} {unit}'.rstrip()}"
     if share is not None:
-        wanted = f"{100 * share:.4g} % become {100 * (share + effect):.4g} %"
+        wanted = f"a change from {100 * share:.4g} % to {100 * (share + effect):.4g} %"
     power, error = 100 * made["power"], 100 * (1 - CONFIDENCE)
     return (
-        f"To see {wanted} you need {made['people']:,} people, half of them in each arm (power "
+        f"To detect {wanted} you need {made['people']:,} people, half of them in each arm (power "
         f"{power:.0f} %, {error:.0f} % two-sided). Asked openly, {made['people_asked_openly']:,} "
         "would do."
     )

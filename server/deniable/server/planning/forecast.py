@@ -5,8 +5,8 @@ are equal, or to the mean of numbers that are all at the worst position, with th
 A text counts as an option among as many as there are buckets, in the reports of the final groups;
 `floor` is the share that it needs to be found. How close that is to the optimum is unknown.
 
-Statements to expect are about the population, with noise and sampling: they are what the page is
-expected to show after so many reports, computed by the estimator itself. By default, answers are
+Expected statements refer to the population and include noise and sampling. The estimator itself
+computes what the page is expected to show, by number of reports. By default, answers are
 spread evenly: half say yes, each option has the same share, numbers are uniform over the range, and
 vectors over all directions. An option in a list of more than MAX_SEPARATE_LABELS has a joint
 interval, as on the page.
@@ -21,7 +21,7 @@ Three models of trust:
                with the largest ε₀ for which the mixed reports are (ε, δ)-private
     trusted    a trusted server knows the answers, and adds noise to what it publishes
 
-A trusted server's noise is discrete Laplace, with these variances next to those of sampling:
+A trusted server's noise is discrete Laplace. It adds these variances to those of sampling:
 
     a whole number that changes by up to Δ  2 a / (a - 1)^2          a = e^(ε / Δ)
     an option's share of n people           the same / n^2
@@ -98,7 +98,7 @@ Forecast = Mapping[str, Any]  # the result of `plan`; Any: JSON values
 
 @dataclass(frozen=True)
 class Expected:
-    """Statements to expect about one question, by the number of reports."""
+    """Expected statements about one question, by the number of reports."""
 
     question: Question
     share: float | None = None  # as in `Mechanism.variances`; None: answers are spread evenly

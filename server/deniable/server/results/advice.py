@@ -148,7 +148,7 @@ def shown_when(survey: Survey) -> str:
     )
     cost = f"{100 * (z / z_of_one - 1):.0f} % wider than for one look"
     shown = {
-        "any-time": f"at any time, twice as wide until {last}, then {cost}",
+        "any-time": f"at any time; intervals are twice as wide until {last}, then {cost}",
         "twice": f"on {first} and {last}, both {cost}",
         "once": f"on {last}",
     }

@@ -219,10 +219,10 @@ def _imbalance(survey: Survey, part: Slice, tally: RoundTally | None) -> str | N
     for arm, reports, count in zip(arms.arms[1:], found[1:], counts[1:], strict=True):
         if are_unequal(found[0], reports, part.reading.any_time, error):
             return (
-                f"differences are withheld: {arms.arms[0]} and {arm} should have equally many "
-                f"reports, because devices draw arms with equal probability, but have {counts[0]} "
-                f"and {count}. An arm that changes who consents, crashes or returns biases a "
-                "difference"
+                f"differences are withheld: {arms.arms[0]} and {arm} should have about the same "
+                f"number of reports, because devices draw arms with equal probability, but have "
+                f"{counts[0]} and {count}. An arm that changes who consents, crashes or returns "
+                "biases a difference"
             )
     return None
 

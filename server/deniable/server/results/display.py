@@ -59,7 +59,7 @@ class Style:
     def margin(self, margin: float, unit: str | None = "", places: int | None = None) -> str:
         """Format the margin of a `Statement`, or a round one that is wanted.
 
-        No other code prints a "±". Without a unit (None), its text stands next to an estimate's.
+        No other code prints a "±". With None as the unit, the text is for use next to an estimate.
         """
         value, behind = self.factor * margin, "" if unit is None else self.behind_margin(unit)
         if places is None:

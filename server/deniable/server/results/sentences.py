@@ -43,8 +43,8 @@ Estimates are unbiased and never clipped; `consistent` is the closest possible v
 """
 BY_LOOKS = {
     "any-time": """
-While a round is open or collecting late reports, its intervals hold for repeated looks. When it is
-final, they become narrower once. Each of the two alone has a `confidence` of 97.5 %.
+While a round is open or collecting late reports, its intervals hold for repeated looks. They become
+narrower when it is final. Each of the two alone has a `confidence` of 97.5 %.
 """,
     "twice": """
 Results of a round are shown twice: at a first look, and when the round is final. Each of the two
@@ -185,11 +185,11 @@ def effect_sentences(
 
 
 def empty_labels(names: Sequence[str], period: Round, minimum: int) -> Iterator[str]:
-    """Yield a sentence for each label of which no value is shown, in a round with estimates."""
+    """Yield a sentence for each label without a shown value, in a round with estimates."""
     shown = {part.name for part in period.labels or ()}
     for name in names if period.reports >= minimum else ():
         if name not in shown:
-            yield f"Nothing is shown by {name}: too few reports carry one of its values."
+            yield f"No results by {name}: too few reports carry one of its values."
 
 
 def _direction(row: Figures) -> tuple[str, str] | None:
@@ -208,7 +208,7 @@ def privacy_cost(
 ) -> str:
     """Return the margin of open answers, their number, and the people for a smaller margin.
 
-    All are about the population and the looks of the statement that is shown. The worth of an
+    All refer to the same population and looks as the statement that is shown. The worth of an
     answer depends on the share: it is given for both ends of the interval, and the rest for its
     share nearest to one half. Other answers are assumed to be spread evenly. With `asked_one_of`
     questions, each install answers only one, so the number of people is multiplied.
@@ -309,7 +309,7 @@ def round_note(
         planned = f"{first} and {last}" if survey.looks == "twice" else last
         return f"{STATES[state]}; results are shown on {planned}"
     if reading.covers == "first look":
-        return f"{STATES[state]}; these are the results of {first}, final ones follow on {last}"
+        return f"{STATES[state]}; these results are from {first}; final ones follow on {last}"
     if state != "final":
         return f"{STATES[state]} until {last}; its intervals hold for repeated looks until then"
     if reading.any_time:

@@ -1,6 +1,6 @@
 """Accountant: the (ε, δ) of one shuffled report, from the integers of the survey's own tables.
 
-Of each report, a part does not depend on the answer: the privacy blanket ω, with ω ≤ R(x) for all
+A part of each report does not depend on the answer: the privacy blanket ω, with ω ≤ R(x) for all
 answers x, and γ = ω(all). With u = R(x) / (ω / γ), v = R(x') / (ω / γ) and n honest reports, an
 observer who knows all answers but one, which is x or x', distinguishes the two by at most [1]
 
@@ -28,11 +28,11 @@ the blanket is the union of theirs, each with γ_q / d. For all other mechanisms
 too many pairs, the bound for any randomizer holds (`amplification`).
 
 Every step rounds to the private side. Integers and e^ε are rounded so that each u - e^ε v is too
-large. Each is split between neighbours of a lattice with the same mean, which is larger in convex
-order. The distribution of the sum comes from the fast Fourier transform in a window. What lies
-above the window is below a millionth of δ (Bernstein), and that is added; what wraps around only
-adds. So is a bound on the transform's rounding error. Chernoff's bound excludes pairs that cannot
-be the worst.
+large. Each value is split between two neighbours on a lattice so that the mean stays the same; the
+result is larger in convex order. The fast Fourier transform gives the distribution of the sum in a
+window. The part above the window is less than a millionth of δ (Bernstein). That bound is added,
+and so is one on the transform's rounding error; a part that wraps around only increases the result.
+Chernoff's bound excludes pairs that cannot be the worst.
 
 [1] Balle, Bell, Gascón, Nissim 2019, "The privacy blanket of the shuffle model", CRYPTO.
 """

@@ -66,7 +66,7 @@ class SurveyRow:
         return self.state_after(ends, ends + timedelta(days=grace_days), now)
 
     def state_after(self, ends: datetime, taken_until: datetime, now: datetime) -> RoundState:
-        """Return the state of a round that ends, and accepts late reports, until these times."""
+        """Return the state of a round, given its end and the end of its grace period."""
         if self.closed or now >= taken_until:
             return "final"
         return "collecting" if now >= ends else "open"
