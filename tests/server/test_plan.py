@@ -11,6 +11,7 @@ import pytest
 from deniable.server.planning.forecast import plan
 from deniable.server.planning.planned_question import read
 from deniable.shared.privacy.mechanisms import mechanisms
+from deniable.shared.survey.document import LOOKS
 from deniable.shared.survey.questions import question_document
 from tests.command import run
 
@@ -125,6 +126,15 @@ def test_the_shuffled_error_lies_between_the_other_two(
     order = [found[f"margin{of}"] for of in ("_of_trusted_server", "_shuffled", "")]
     assert order == sorted(order)
     assert order[0] < order[1] < order[2]
+
+
+def test_a_plan_is_for_the_looks_that_are_named() -> None:
+    """The final look of a survey that is read more than once has half of the error."""
+    asked = "--kind bit --epsilon 1 --people 10000"
+    once, twice, always = (planned(f"{asked} --looks {each}") for each in LOOKS[::-1])
+    z, z_of_one = (NormalDist().inv_cdf(level) for level in (0.9875, 0.975))
+    assert twice["margin"] / once["margin"] == pytest.approx(z / z_of_one, rel=1e-3)
+    assert always["margin"] == twice["margin"]
 
 
 def test_only_mechanisms_whose_reports_fit_are_planned() -> None:

@@ -17,6 +17,7 @@ from hashlib import sha256
 from msgspec import UNSET, Struct, UnsetType
 
 from deniable.server.alerts.rules import FORGED, MAX_WATCHED_ROUNDS, AlertSettings, Verdict
+from deniable.server.estimation.statements import reading
 from deniable.server.http.context import Parts
 from deniable.server.results import SurveyEstimates, select_rounds, sentences, stored_estimates
 from deniable.server.results.answers import round_fits, warning
@@ -32,6 +33,7 @@ CHECK_INTERVAL_SECONDS = 60.0
 STATES: tuple[RoundState, ...] = ("open", "collecting", "final")
 BEGAN, CEASED = "began", "ceased"
 
+HIDDEN_FORGERY = "this round, whose results are not shown yet, contains forged reports"
 log = logging.getLogger("deniable.server")
 
 
@@ -131,7 +133,13 @@ class Monitor:
         warnings = {
             tally.round: warning(survey, tally, fit) for tally, fit in zip(kept, fits, strict=True)
         }
-        return {number: words for number, words in warnings.items() if words}
+        now, closed = self._clock.now(), published.closed
+        hidden = {n for n in warnings if reading(survey, n, now, closed).covers == "nothing"}
+        return {
+            number: HIDDEN_FORGERY if number in hidden else words
+            for number, words in warnings.items()
+            if words
+        }
 
     def _count(self, published: PublishedSurvey, forged: Mapping[int, str]) -> list[str]:
         """Set the gauge, and return the warnings to log today."""

@@ -7,6 +7,7 @@ from typing import Any
 
 from deniable.shared.cli.verb import Verb, add_json, show
 from deniable.shared.errors import WrongUse
+from deniable.shared.survey.document import LOOKS
 from deniable.shared.survey.kinds import KINDS
 from deniable.shared.survey.questions import OVERS
 
@@ -60,6 +61,12 @@ def _arguments(parser: ArgumentParser) -> None:
         "low end (default: spread evenly)",
     )
     parser.add_argument(
+        "--looks",
+        choices=LOOKS,
+        default="once",
+        help="when results are shown: any-time and twice have wider intervals (default: once)",
+    )
+    parser.add_argument(
         "--over",
         choices=OVERS,
         help="part of a round that the question asks about (default: any for yes or no, else last)",
@@ -78,6 +85,7 @@ def _arguments(parser: ArgumentParser) -> None:
 
 
 def _run(args: Namespace) -> int:
+    from deniable.server.estimation.statements import CONFIDENCE, halved
     from deniable.server.planning.experiment import amount, experiment, experiment_sentence
     from deniable.server.planning.forecast import plan
     from deniable.server.planning.planned_question import (
@@ -105,6 +113,7 @@ def _run(args: Namespace) -> int:
         args.bytes,
         check_count("values", args.values),
         None if args.share is None else check_share(args.kind, amount("share", args.share)),
+        CONFIDENCE if args.looks == "once" else halved(CONFIDENCE),
     )
     words = [experiment_sentence(test, question.get("unit", "")) for test in more.values()]
     return show(args, forecast | more, [*_lines(forecast), *words])

@@ -197,9 +197,10 @@ class VectorEstimator(Estimator):
         factor = math.sqrt(self.rounds)
         return middle - factor * (middle - low), middle + factor * (high - middle)
 
-    def sampling(self, like: Interval) -> Array:  # noqa: ARG002 # the bound needs no limits
+    def sampling(self, like: Interval) -> Array:
         """Bound the variance of a coordinate of people's vectors, whose length is one."""
-        return np.asarray(self.rounds * np.maximum(1 - self.points.estimate**2, 0) / self.reports)
+        nearest = np.clip(0, *(np.clip(limit, -1, 1) for limit in like))
+        return np.asarray(self.rounds * (1 - nearest**2) / self.reports)
 
     @property
     def noise_of_a_report(self) -> float:

@@ -289,7 +289,7 @@ class Estimator(ABC):
             return self.average_round(joint_confidence(self.rounds, confidence))
         noise = self.noise(self.these(confidence))
         sampling = self.sampling(self.average_round(confidence))
-        half_width = reach(noise, sampling, self.step, confidence)
+        half_width = reach(noise, sampling, self.step * skewness(confidence), confidence)
         return self.points.estimate - half_width, self.points.estimate + half_width
 
     @abstractmethod

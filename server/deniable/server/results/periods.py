@@ -59,8 +59,9 @@ def pools(
     ranges: Sequence[range],
     tallies: Mapping[int, RoundTally],
     reading: Callable[[int], Reading],
+    newest: int | None = None,
 ) -> list[Pool]:
-    """Add up the reports of each period."""
+    """Add up the reports of each period. A period up to the `newest` round still grows."""
     made, counted = list[Pool](), set[int]()
     for rounds in ranges:
         spans = dict[int, RoundTally]()
@@ -69,15 +70,22 @@ def pools(
             if span not in counted and (span not in spans or tally.reports > spans[span].reports):
                 spans[span] = tally
         counted |= spans.keys()
-        made.append(Pool(rounds, tuple(spans.values()), _reading([*map(reading, rounds)], survey)))
+        grows = len(rounds) > 1 and rounds[-1] == newest != survey.last_round
+        read = _reading([*map(reading, rounds)], survey, grows=grows)
+        members = () if read.covers == "nothing" else tuple(spans.values())
+        made.append(Pool(rounds, members, read))
     return made
 
 
-def _reading(readings: Sequence[Reading], survey: Survey) -> Reading:
-    """Return how a period is read: at every look until all reports of its rounds are in it."""
-    any_time = any(
-        read.any_time or (read.covers != "all" and survey.looks != "once") for read in readings
-    )
-    hidden = all(read.covers == "nothing" for read in readings)
+def _reading(readings: Sequence[Reading], survey: Survey, *, grows: bool) -> Reading:
+    """Return how a period is read: at every look until all reports of its rounds are in it.
+
+    A survey that is read once shows a period once: when nothing can be added to it any more.
+    """
     confidence = max(read.confidence for read in readings)
+    incomplete = any(read.covers != "all" for read in readings)
+    if survey.looks == "once" and (incomplete or grows):
+        return Reading(confidence, covers="nothing")
+    any_time = incomplete or any(read.any_time for read in readings)
+    hidden = all(read.covers == "nothing" for read in readings)
     return Reading(confidence, any_time, "nothing" if hidden else "all")

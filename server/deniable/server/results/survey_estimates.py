@@ -256,7 +256,8 @@ class SurveyEstimates:
     def periods(self, by: Division) -> list[Period]:
         """Return the periods of this selection, each compared with the one before."""
         ranges = [*divide(self.survey, [*self.facts], by, self.events)]
-        made = pools(self.survey, ranges, self._tallies, self._reading)
+        newest = self.survey.round_of(self.now.date())
+        made = pools(self.survey, ranges, self._tallies, self._reading, newest)
         earlier, last = list[Pool | None](), None
         for pool in made:
             earlier.append(last if pool.reports else None)
