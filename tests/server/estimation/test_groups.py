@@ -27,6 +27,7 @@ EPSILONS = ("0.25", "0.5", "1", "2", "4", "8")
 PEOPLE = ((50, 50), (50, 400), (300, 300), (3_000, 2_000), (40_000, 40_000))
 SHARES = ((0, 0), (1, 1), (0.1, 0.1), (0.5, 0.5), (0.02, 0), (1, 0), (0.003, 0.05))
 OPTIONS = tuple("abcdefgh")
+MORE_PEOPLE = ((50, 400), (2_000, 2_000))  # whose means are drawn in the long tests
 
 
 def questions(epsilon: str) -> list[tuple[Question, int, float, float]]:
@@ -155,7 +156,9 @@ def test_the_interval_covers_the_effect_on_everyone(types: tuple[int, int, int, 
 
 
 @pytest.mark.parametrize("epsilon", ["0.25", "1", "4", "8"])
-@pytest.mark.parametrize("people", [(50, 50), (50, 400), (2_000, 2_000)])
+@pytest.mark.parametrize(
+    "people", [(50, 50), *(pytest.param(more, marks=pytest.mark.long) for more in MORE_PEOPLE)]
+)
 def test_the_interval_covers_a_difference_of_means(people: tuple[int, int], epsilon: str) -> None:
     """Measured in 20,000 draws.
 
