@@ -139,6 +139,7 @@ def test_rounding_never_understates_epsilon(local: str, people: int, delta: floa
         ([choice("20", 65_536)], 20.0, 1_000, 20.0),
         (bits("0.001", 1), 0.001, 1_000_000, 0.0),  # δ alone allows everything
         (bits("0.000001", 1), 1e-6, 2, 0.0),
+        (bits("0.1", 100), 10.0, 1_000, 10.0),  # their products have 2^100 values
     ],
 )
 def test_extreme_surveys_get_a_bound(

@@ -67,7 +67,7 @@ MANY = 20_000  # people for whom the coarse step is used
 TAIL = 1e-6  # relative to δ: part of the sum's distribution outside the window, and added to δ
 ROUNDING = 1e-15  # several times the error of a float
 MARGIN = 1e-14  # relative: several times the error of a product of floats
-LEAST = -1 + 1e-300  # avoids the logarithm of 0
+LEAST = -1 + 2.0**-53  # the smallest float above -1: avoids the logarithm of 0
 LARGEST_EXPONENT = 700.0
 MAX_LENGTH = 2**21  # of the lattice: 64 MB for its transform
 PRECISION = 1e-6  # relative error of ε, which is rounded up
@@ -282,11 +282,12 @@ def _blankets(mechanisms: Sequence[Mechanism], *, asks_one: bool) -> list[Blanke
     """Return the blanket of each pair of answers that may be the worst, or None if unknown."""
     each = [BLANKETS.of(mechanism)(mechanism) for mechanism in mechanisms]
     known = [listed for listed in each if listed is not None]
-    pairs = math.prod(map(len, known))
-    if len(known) < len(each) or pairs > MAX_PAIRS:
+    if len(known) < len(each) or math.prod(map(len, known)) > MAX_PAIRS:
         return None
-    made = [_union(pair) if asks_one else _product(pair) for pair in product(*known)]
-    return made if all(len(blanket.weight) <= MAX_ATOMS for blanket in made) else None
+    atoms = [max(len(blanket.weight) for blanket in listed) for listed in known]
+    if (sum(atoms) if asks_one else math.prod(atoms)) > MAX_ATOMS:
+        return None
+    return [_union(pair) if asks_one else _product(pair) for pair in product(*known)]
 
 
 def _product(blankets: Sequence[Blanket]) -> Blanket:

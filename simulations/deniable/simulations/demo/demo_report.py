@@ -48,7 +48,7 @@ def report_lines(answer: Mapping[str, Any], survey: Survey, devices: int) -> Ite
             for part in sorted(day["versions"], key=lambda part: str(part["version"])):
                 yield f"  version {part['version']:<10}{_numbers(part, _as_share)}"
     yield f"\nWhat a report can reveal: {round_promise(survey.round_billionths)}."
-    yield "Confidence intervals are about the people who reported; about 1 in 20 misses the truth."
+    yield "Intervals refer to the people who reported; at most about 1 in 20 misses the truth."
 
 
 def draw_picture(days: Days) -> str:
