@@ -85,16 +85,18 @@ def judged(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 @pytest.mark.parametrize(
     ("survey", "policy", "days"),
     [
-        (asked("day"), DEFAULT, range(0, 60, 1)),
-        (asked("week"), DEFAULT, range(0, 180, 4)),
+        pytest.param(asked("day"), DEFAULT, range(0, 60, 1), marks=pytest.mark.long),
+        pytest.param(asked("week"), DEFAULT, range(0, 180, 4), marks=pytest.mark.long),
         (asked("month"), DEFAULT, range(0, 180, 5)),
         (asked("month"), replace(DEFAULT, max_epsilon="0.5"), range(0, 180, 5)),
         (asked("once"), DEFAULT, range(0, 180, 20)),
-        (asked("week", "any"), DEFAULT, range(0, 120, 4)),
+        pytest.param(asked("week", "any"), DEFAULT, range(0, 120, 4), marks=pytest.mark.long),
         (asked("week", "last"), LIFETIME, range(0, 60, 4)),
         (asked("week", repeat_rounds=3), ONE_SPAN, range(0, 120, 4)),
-        (asked("day", repeat_rounds=5), LIFETIME, range(0, 40, 1)),
-        (asked("month"), LIFETIME, range(0, 180, 5)),
+        pytest.param(
+            asked("day", repeat_rounds=5), LIFETIME, range(0, 40, 1), marks=pytest.mark.long
+        ),
+        pytest.param(asked("month"), LIFETIME, range(0, 180, 5), marks=pytest.mark.long),
     ],
 )
 def test_every_outcome_is_that_of_a_run_without_a_forecast(

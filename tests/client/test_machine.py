@@ -407,7 +407,7 @@ def run(runs: int, *phases: Phase) -> None:
     )
 
 
-@pytest.mark.parametrize("runs", [20, pytest.param(250, marks=pytest.mark.long)])
+@pytest.mark.parametrize("runs", [8, pytest.param(250, marks=pytest.mark.long)])
 def test_no_order_of_events_reveals_an_answer_or_spends_twice(runs: int) -> None:
     run(runs)
 

@@ -144,7 +144,7 @@ def test_an_install_answers_exactly_k_rounds_of_each_quarter(
 visits = st.lists(st.sampled_from(range(26)), unique=True, max_size=10)
 
 
-@settings(max_examples=25, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=10, deadline=None, suppress_health_check=list(HealthCheck))
 @given(st.lists(st.tuples(visits, st.booleans(), st.booleans()), min_size=2, max_size=4))
 def test_the_drawn_rounds_are_the_same_for_every_history(
     histories: list[tuple[list[int], bool, bool]],

@@ -210,7 +210,7 @@ def test_an_install_killed_at_any_step_of_its_first_start_recovers(tmp_path: Pat
     assert min(ends.values()) > 20
 
 
-@pytest.mark.parametrize("kills", [100, pytest.param(2_000, marks=pytest.mark.long)])
+@pytest.mark.parametrize("kills", [40, pytest.param(2_000, marks=pytest.mark.long)])
 def test_an_install_killed_at_any_moment_of_its_first_start_recovers(
     tmp_path: Path, kills: int
 ) -> None:

@@ -25,10 +25,21 @@ CLIENTS = {
     ),
     "bits": ([sys.executable, str(HERE / "bits_client.py")], Claims(("bit",), ("participation",))),
 }
+SLOW = (  # these take seconds, and the other two clients pass the same checks quickly
+    ("two_processes_answer_a_round_once", "bits"),
+    ("a_kill_at_any_moment_never_makes_two_noises", "bits"),
+    ("some_rounds_of_each_quarter_are_answered", "bits"),
+)
 
 
-@pytest.mark.parametrize("client", CLIENTS)
-@pytest.mark.parametrize("check", CHECKS)
+@pytest.mark.parametrize(
+    ("check", "client"),
+    [
+        pytest.param(check, client, marks=[pytest.mark.long] * ((check, client) in SLOW))
+        for check in CHECKS
+        for client in CLIENTS
+    ],
+)
 def test_the_client_keeps_the_protocol(client: str, check: str) -> None:
     """Every check applies to our complete clients, except those of features that they lack."""
     command, claims = CLIENTS[client]

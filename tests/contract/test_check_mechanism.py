@@ -20,10 +20,13 @@ from deniable.shared.privacy.mechanism import DEPENDENT, Draw, Mechanism
 from deniable.shared.privacy.mechanisms import KRandomizedResponse, Ternary, Unary, mechanisms
 from tests.contract.extensions import DESIGNS, HadamardResponse, NegativeSurvey
 
+SLOW = ("k-closest", "subset-selection", "unary")  # each takes seconds
 NAMED = {made.name: made for made in (*mechanisms().values(), *DESIGNS)}
 
 
-@pytest.mark.parametrize("name", NAMED)
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=[pytest.mark.long] * (name in SLOW)) for name in NAMED]
+)
 def test_every_mechanism_passes(name: str) -> None:
     checks = check_mechanism(NAMED[name], random.Random(1).getrandbits)
     assert checks

@@ -90,7 +90,7 @@ whole = cache(lambda name: encoded(name, all_of_them(name)))
 
 
 @pytest.mark.parametrize("name", SURVEYS)
-@settings(max_examples=20)
+@settings(max_examples=6)
 @given(
     days=st.lists(st.sampled_from(range(len(SIZES))), min_size=1, unique=True),
     most=st.sampled_from([1, 100, 2**17]),

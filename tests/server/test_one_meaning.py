@@ -23,6 +23,8 @@ READ_BY = ("client/javascript/src/survey.js",)  # likewise
 
 def printing(path: Path, text: str) -> Iterator[str]:
     """Yield the name of each function of a module that contains the sign outside docstrings."""
+    if not any(sign in text.casefold() for sign in SIGN):
+        return
     tree = ast.parse(text)
     functions = [node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)]
     documented = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)

@@ -86,7 +86,7 @@ def base_url(server: Server, case: schemathesis.Case[Any]) -> str:  # Any: every
 
 @described.parametrize()
 @settings(
-    max_examples=12,
+    max_examples=5,
     phases=[Phase.explicit, Phase.generate],
     suppress_health_check=list(HealthCheck),
     database=None,

@@ -155,7 +155,9 @@ def test_the_interval_covers_the_effect_on_everyone(types: tuple[int, int, int, 
 # Means
 
 
-@pytest.mark.parametrize("epsilon", ["0.25", "1", "4", "8"])
+@pytest.mark.parametrize(
+    "epsilon", ["0.25", "8", *(pytest.param(more, marks=pytest.mark.long) for more in ("1", "4"))]
+)
 @pytest.mark.parametrize(
     "people", [(50, 50), *(pytest.param(more, marks=pytest.mark.long) for more in MORE_PEOPLE)]
 )

@@ -111,7 +111,7 @@ def coverage(
 
 
 @pytest.mark.parametrize("case", CASES)
-@pytest.mark.parametrize("people", PEOPLE)
+@pytest.mark.parametrize("people", [*PEOPLE[:2], pytest.param(PEOPLE[2], marks=pytest.mark.long)])
 @pytest.mark.parametrize("epsilon", EPSILONS)
 def test_the_population_of_a_period_is_covered(epsilon: str, people: int, case: str) -> None:
     shares = SHARES if people < 1_000 else SHARES[1::2]
@@ -178,7 +178,9 @@ def noise_law(
     return counts, chances[counts]
 
 
-@pytest.mark.parametrize("reports", [50, 1_000, 1_000_000])
+@pytest.mark.parametrize(
+    "reports", [50, 1_000, 30_000, pytest.param(1_000_000, marks=pytest.mark.long)]
+)
 @pytest.mark.parametrize("epsilon", EPSILONS)
 def test_the_answers_in_the_reports_of_a_period_are_covered(epsilon: str, reports: int) -> None:
     """Given the answers, it does not matter who sent the reports, or in which round.
