@@ -257,7 +257,7 @@ class Copy:
 
 
 def listed_faults(only: str = "") -> list[Listed]:
-    """Return the listed faults; exit if the text of any is not in the sources exactly once.
+    """Return the listed faults; exit if a text is not in the sources once, or a test is missing.
 
     >>> len(listed_faults()) > 150
     True
@@ -267,6 +267,9 @@ def listed_faults(only: str = "") -> list[Listed]:
     files = [fault.file for fault in listed]
     if stale := [str(fault) for fault, file in zip(listed, files, strict=True) if not file]:
         raise SystemExit("\n".join(["faults.toml: not once in the sources:", *stale]))
+    named = {test.partition("::")[0] for fault in listed for test in fault.tests}
+    if missing := sorted(test for test in named if not (ROOT / test).exists()):
+        raise SystemExit("\n".join(["faults.toml: no such tests:", *missing]))
     texts = [f"{file} {fault.area}" for fault, file in zip(listed, files, strict=True)]
     return [fault for fault, text in zip(listed, texts, strict=True) if only in text]
 
