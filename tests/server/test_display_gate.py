@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
+from itertools import product
 
 import numpy as np
 import numpy.typing as npt
@@ -19,9 +20,10 @@ from deniable.server.estimation.shares import population_limits
 from deniable.server.estimation.statements import CONFIDENCE, Reading, final_reading
 from deniable.server.planning.display_gate import ExpectedCross, at_worst, reports_needed
 from deniable.server.planning.forecast import Expected
-from deniable.server.results import survey_results
+from deniable.server.results import SurveyEstimates, survey_results
 from deniable.server.results.advice import describe
 from deniable.server.results.document import Row
+from deniable.server.results.survey_estimates import RoundSelection
 from deniable.server.store import RoundTally
 from deniable.shared.errors import InvalidSurvey
 from deniable.shared.privacy.epsilon import ONE
@@ -74,6 +76,39 @@ def test_shown_estimates_keep_their_coverage_at_every_number_of_reports(looks: b
         is_shown = np.full(reports + 1, reports >= needed)
         if is_shown.any():
             assert min(coverage(reports, looks, is_shown)) >= CONFIDENCE
+
+
+@pytest.mark.parametrize("sizes", [(1, 1), (9, 1), (1,) * 12])
+def test_a_period_needs_more_reports_than_a_round(sizes: tuple[int, ...]) -> None:
+    """The planned margin of a period allows for the same people in all of its rounds.
+
+    Twin: the reports that one round needs are too few for this margin.
+    """
+    asked = until_spring(EACH_KIND, minimum_reports=1, show_when=TEN)
+    for question, looks in product(asked.questions, (False, True)):
+        alone, plan = (at_worst(question, Reading(any_time=looks), 1, of) for of in ((), sizes))
+        assert plan is not None
+        needed = reports_needed(asked, plan)
+        limit = 0.1 * question.span
+        assert plan.margin(needed) <= limit < plan.margin(needed - 1)
+        assert plan.margin(reports_needed(asked, alone)) > limit
+
+
+def test_a_period_is_shown_by_its_planned_margin(here: World) -> None:
+    asked = until_spring(BIT, name="gate-period", minimum_reports=1, show_when=TEN)
+    published, later = here.publish(asked), asked.taken_until(FIRST_ROUND + 1)
+    once = reports_needed(asked, at_worst(asked.questions[0], final_reading(asked)))
+    both, shown = RoundSelection(FIRST_ROUND, FIRST_ROUND + 1), list[bool]()
+    for rounds, reports in ((1, once), (2, once), (2, 2 * once)):
+        part = reports // rounds
+        tallies = [
+            RoundTally(FIRST_ROUND + n, part, np.array([part - part // 4, part // 4]))
+            for n in range(rounds)
+        ]
+        made = SurveyEstimates(published, tallies, later, both)
+        (period,) = made.periods("all")
+        shown.append(period.questions["crashed"][0].estimate is not None)
+    assert shown == [True, False, True]
 
 
 def test_a_gate_by_the_observed_margin_would_select() -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Iterator
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -19,6 +20,7 @@ from scipy.stats import binom, multinomial, norm
 from deniable.server.estimation import ESTIMATORS, Estimator
 from deniable.server.estimation.frequent_texts import TESTED, Counts, _estimate
 from deniable.server.estimation.statements import CONFIDENCE, MAX_SEPARATE_LABELS, Reading
+from deniable.server.planning.display_gate import ExpectedPeriod, at_worst
 from deniable.server.planning.forecast import Expected, people_for, plan
 from deniable.server.planning.planned_question import read
 from deniable.server.results.answers import question_rounds
@@ -105,6 +107,31 @@ def test_plans_of_shares_equal_pages_in_over_500_cells() -> None:
             by_noise_alone += alone == pytest.approx(shown, rel=TOLERANCE)
     assert cells >= 500
     assert by_noise_alone < cells / 8  # the twin
+
+
+@pytest.mark.parametrize("sizes", [(1, 1, 1, 1), (20, 5, 1), (1,) * 30])
+@pytest.mark.parametrize("epsilon", EPSILONS)
+def test_plans_of_periods_equal_pages(epsilon: str, sizes: tuple[int, ...]) -> None:
+    """At the share with the widest interval. Twin: the margin of one round with all reports."""
+    alone, cells = 0, 0
+    for reports, asked in product(
+        (10_000, 1_000_000), (question("bit", epsilon), question("vector", epsilon, dimension=10))
+    ):
+        counts = np.array(sizes) * (reports // sum(sizes))
+        number = int(counts.sum())
+        for confidence, looks in READINGS:
+            plan = at_worst(asked, Reading(confidence, looks), 1, tuple(counts.tolist()))
+            assert isinstance(plan, ExpectedPeriod)
+            made = [number // 2] * 2
+            if asked.kind == "vector":
+                made = [0] * 10 + [number * UNIT // 10] * 10
+            rows = np.array([made]), np.array([number]), looks, counts[None]
+            estimator = ESTIMATORS[asked.estimation](asked, *rows)
+            shown = float(shown_margin(estimator, confidence)[0])
+            assert plan.margin(number) == pytest.approx(shown, rel=TOLERANCE)
+            alone += plan.expected.margin(number) == pytest.approx(shown, rel=TOLERANCE)
+            cells += 1
+    assert alone < cells if float(epsilon) < 1 else alone <= cells / 2
 
 
 def number(epsilon: str, mechanism: str) -> Question:

@@ -7,7 +7,10 @@ distribution is a power of one person's generating function, computed by the fas
 
 from __future__ import annotations
 
+import itertools
+from collections.abc import Sequence
 from functools import cache
+from itertools import product
 
 import numpy as np
 import numpy.typing as npt
@@ -22,6 +25,7 @@ from deniable.server.estimation.statements import (
     Statements,
     differences,
     halved,
+    largest_sampling,
     reach,
 )
 from deniable.shared.privacy.epsilon import ONE, Epsilon
@@ -63,10 +67,22 @@ def statements(
     c: float = CONFIDENCE,
     looks: bool = False,
 ) -> Statements:
-    """Return the statements for each count of the last option."""
+    """Return the statements for each count of the last option, in rounds of equal size."""
+    sizes = [len(part) for part in np.array_split(np.empty(reports), rounds)]
+    return of_sizes(asked, counts, sizes, c, looks)
+
+
+def of_sizes(
+    asked: ShareQuestion,
+    counts: npt.NDArray[np.int64],
+    sizes: Sequence[int],
+    c: float = CONFIDENCE,
+    looks: bool = False,
+) -> Statements:
+    reports, rows = sum(sizes), np.tile(np.array(sizes), (len(counts), 1))
     cells = np.zeros((len(counts), asked.mechanism.cells), np.int64)
     cells[:, -1], cells[:, 0] = counts, reports - counts
-    made = ESTIMATORS[asked.estimation](asked, cells, np.full(len(counts), reports), looks, rounds)
+    made = ESTIMATORS[asked.estimation](asked, cells, np.full(len(counts), reports), looks, rows)
     return made.statements(c)
 
 
@@ -159,10 +175,126 @@ def test_the_mean_of_a_period_is_covered_if_all_rounds_have_the_same_people(
             cells[run] += rng.multinomial(number, row / row.sum())
     missed = []
     for rounds in (ROUNDS, 1):
-        estimator = ESTIMATORS["mean"](asked, cells, cells.sum(1), False, rounds)
+        sizes = np.full((runs, rounds), ROUNDS * people // rounds)
+        estimator = ESTIMATORS["mean"](asked, cells, cells.sum(1), False, sizes)
         low, high = estimator.statements(CONFIDENCE).like
         missed.append(int(((low > 0.3) | (high < 0.3)).sum()))
     assert missed[0] <= 227 < missed[1]
+
+
+# Rounds of different sizes
+
+SIZES = ((1_000, 100, 10), (900, *[60] * 9), (300, 290, 280, 20))
+UNEQUAL = ("the same share", "more in small rounds", "more in large rounds")
+
+
+def share_in_each(sizes: Sequence[int], share: float, kind: str) -> Array:
+    """Return the rounds' shares; together they are the share of all reports."""
+    weights = np.array(sizes) / sum(sizes)
+    if kind == "the same share":
+        return np.full(len(sizes), share)
+    tilt = weights**-0.9 if kind == "more in small rounds" else weights**2
+    shares = np.minimum(share * tilt / (weights @ tilt), 1)
+    return np.asarray(shares * share / (weights @ shares))
+
+
+def unequal_law(
+    design: SupportDesign, sizes: Sequence[int], shares: Array, case: str
+) -> tuple[npt.NDArray[np.int64], Array]:
+    """Return the law of a period's count; the people of a small round are in all larger ones.
+
+    A person who holds the answer in one round also holds it in all rounds with a larger share.
+    """
+    keep, lie, size = design.keep / ONE, design.lie / ONE, next_fast_len(sum(sizes) + 1)
+    turn = np.exp(-2j * np.pi * np.arange(size // 2 + 1) / size)
+    yes, no = 1 - keep + keep * turn, 1 - lie + lie * turn
+
+    def person(rounds: Sequence[int]) -> npt.NDArray[np.complex128]:
+        falling = [1.0, *sorted((float(shares[n]) for n in rounds), reverse=True), 0.0]
+        made = np.zeros(len(turn), complex)
+        for held, (above, below) in enumerate(itertools.pairwise(falling)):
+            made += (above - below) * yes**held * no ** (len(rounds) - held)
+        return made
+
+    loyal = {"the same": 1.0, "half the same": 0.5, "others": 0.0}[case]
+    transform, inside = np.ones(len(turn), complex), [round(loyal * n) for n in sizes]
+    order = sorted(range(len(sizes)), key=inside.__getitem__, reverse=True)
+    for last, number in enumerate(order):
+        smaller = inside[order[last + 1]] if last + 1 < len(order) else 0
+        transform *= person(order[: last + 1]) ** (inside[number] - smaller)
+        transform *= person([number]) ** (sizes[number] - inside[number])
+    chances = np.fft.irfft(transform, size)
+    counts = np.flatnonzero(chances > NEGLIGIBLE)
+    return counts, chances[counts]
+
+
+@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize("sizes", SIZES)
+@pytest.mark.parametrize("epsilon", EPSILONS)
+def test_periods_of_unequal_rounds_are_covered(
+    epsilon: str, sizes: tuple[int, ...], case: str
+) -> None:
+    for options, share, kind in product((2, 20), (0.004, 0.02, 0.07, 0.5), UNEQUAL):
+        asked = question(epsilon, options)
+        shares = share_in_each(sizes, share, kind)
+        truth = float(shares @ sizes) / sum(sizes)
+        counts, chances = unequal_law(asked.mechanism, sizes, shares, case)
+        low, high = of_sizes(asked, counts, sizes).like
+        inside = (low[:, -1] <= truth + 1e-12) & (truth - 1e-12 <= high[:, -1])
+        assert chances[inside].sum() >= CONFIDENCE, (options, share, kind)
+
+
+def test_unequal_rounds_need_more_than_one_round() -> None:
+    """Twin: the interval of one round with as many reports is too narrow."""
+    asked, sizes = question("8"), SIZES[1]
+    shares = share_in_each(sizes, 0.07, "more in small rounds")
+    counts, chances = unequal_law(asked.mechanism, sizes, shares, "the same")
+    low, high = of_sizes(asked, counts, [sum(sizes)]).like
+    inside = (low[:, 0] <= 0.07 + 1e-12) & (high[:, 0] >= 0.07 - 1e-12)
+    assert chances[inside].sum() < 0.9
+
+
+def largest(sizes: Array, share: float, rng: np.random.Generator) -> float:
+    """Return the largest variance, times all reports, that a search over shares finds.
+
+    Common people have the largest covariance of two yes-or-no answers: min(f, g) - f g.
+    """
+    weights, best = sizes / sizes.sum(), 0.0
+    common = np.minimum(weights[:, None], weights)
+    for spread in (0.3, 1.0, 3.0, 10.0, 100.0):
+        for parts in rng.dirichlet(np.full(len(sizes), spread), 2_000):
+            shares = share * parts / weights
+            if shares.max() <= 1:
+                moved = np.minimum(shares[:, None], shares) - np.outer(shares, shares)
+                best = max(best, float((common * moved).sum()))
+    return best
+
+
+@pytest.mark.parametrize("sizes", [(2, 1), (100, 1), (3, 2, 1), (100, *[1] * 9), (5, 5, 5)])
+def test_no_overlap_of_people_varies_more_than_the_bound(sizes: tuple[int, ...]) -> None:
+    """Twin: the same share in every round would not be the worst case."""
+    rng, counted = np.random.default_rng(7), np.array(sizes)
+    weights = counted / counted.sum()
+    together, exceeded = np.minimum(weights[:, None], weights).sum(), False
+    for share in (0.001, 0.01, 0.05, 0.2, 0.4):
+        bound = counted.sum() * float(largest_sampling(counted, np.array([share]))[0])
+        found = largest(counted.astype(float), share, rng)
+        assert found <= bound <= len(sizes) * share * (1 - share) * (1 + 1e-12)
+        exceeded |= found > 1.1 * together * share * (1 - share)
+    assert exceeded == (sizes == (100, *[1] * 9))
+    half = counted.sum() * float(largest_sampling(counted, np.array([0.5]))[0])
+    assert half == pytest.approx(together / 4), "attained by the same people and share"
+
+
+def test_a_small_round_hardly_widens_a_large_one() -> None:
+    """The bound for T equal rounds would be 1.28 times as wide."""
+    asked, counts = question("8"), np.array([5_000])
+    alone, both, equal = (
+        float(np.ptp(of_sizes(asked, counts, sizes).like))
+        for sizes in ([10_100], [10_000, 100], [5_050, 5_050])
+    )
+    assert both < 1.03 * alone
+    assert equal > 1.28 * both
 
 
 def noise_law(
@@ -297,9 +429,9 @@ def test_the_difference_of_two_means_is_covered_for_opposite_answers(
         for period, held in enumerate((high, people - high)):
             for number, row in ((held, rows[last]), (people - held, rows[0])):
                 cells[period, run] += rng.multinomial(2 * number, row / row.sum())
-    sides = []
+    sides, halves = [], np.full((runs, 2), people)
     for counted in cells:
-        estimator = ESTIMATORS["mean"](asked, counted, counted.sum(1), False, 2)
+        estimator = ESTIMATORS["mean"](asked, counted, counted.sum(1), False, halves)
         like = estimator.like(halved(CONFIDENCE))
         sides.append(Side(estimator.statements(CONFIDENCE), like, None))
     assert np.isfinite(sides[0].statements.sampling).all()

@@ -108,7 +108,8 @@ class MeanEstimator(Estimator):
         """Bound the variance of people's values by that of the two ends of the range."""
         first, last = self.question.range
         worst = np.clip((first + last) / 2, *(np.clip(limit, first, last) for limit in like))
-        return np.asarray(self.rounds * (worst - first) * (last - worst) / self.reports)
+        span = self.question.span
+        return np.asarray(span**2 * self.largest_sampling((worst - first) / span))
 
     @property
     def noise_of_a_report(self) -> float:
@@ -163,6 +164,7 @@ class VectorEstimator(Estimator):
     """Estimator of mean vectors. Limits for the population also hold for the respondents."""
 
     method = "normal, from the sums of squares; its coverage is measured, not proved"
+    noise_has_sampling = True
 
     @staticmethod
     def whole(question: Vector, cells: Cells, reports: int) -> Whole | None:
@@ -200,7 +202,7 @@ class VectorEstimator(Estimator):
     def sampling(self, like: Interval) -> Array:
         """Bound the variance of a coordinate of people's vectors, whose length is one."""
         nearest = np.clip(0, *(np.clip(limit, -1, 1) for limit in like))
-        return np.asarray(self.rounds * (1 - nearest**2) / self.reports)
+        return np.asarray(4 * self.largest_sampling((1 + nearest) / 2))
 
     @property
     def noise_of_a_report(self) -> float:

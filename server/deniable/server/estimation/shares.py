@@ -112,7 +112,7 @@ class ShareEstimator(Estimator):
 
     def sampling(self, like: Interval) -> Array:
         worst = np.clip(0.5, *(np.clip(limit, 0, 1) for limit in like))
-        return np.asarray(self.rounds * worst * (1 - worst) / self.reports)
+        return self.largest_sampling(worst)
 
     @property
     def noise_of_a_report(self) -> float:

@@ -13,12 +13,21 @@ estimate below it cannot be distinguished from 0.
 Periods: the counts of several rounds are added up. Given the answers, the noise of all reports is
 independent, even between reports of one person, so the limits for the respondents need no change.
 They are about the answers in these reports, and hold if answers and participation do not react to
-published noise. For the population, the same people may be in all T rounds, which multiplies the
-variance of sampling by at most T (Cauchy, Schwarz). With N the noise at the worst share within the
-limits for the respondents, and s² the variance of sampling at the worst share that an average round
-allows:
+published noise. For the population, the same people may be in all T rounds. With N the noise at the
+worst share within the limits for the respondents, and s² the variance of sampling at the worst
+share f that an average round allows:
 
-    estimate  +-  z √(N + s²) + half a report            s² = T f (1 - f) / reports
+    estimate  +-  z √(N + s²) + half a report            s² = S(f) / reports
+
+Let w_t be the rounds' parts of the reports, f_t their shares, and f = Σ w_t f_t. Two rounds have at
+most min(n_t, n_u) people in common, and the answers of one person have at most the covariance
+√(f_t (1 - f_t) f_u (1 - f_u)), which is at most the mean of both variances. So the variance is at
+most Σ r_t f_t (1 - f_t) / reports with r_t = Σ_u min(w_t, w_u). For any f_t, its largest value is
+
+    S(f) = min over λ >= 0 of  Σ (r_t - λ w_t)₊² / (4 r_t) + λ f            (f <= 1/2)
+
+by Lagrange's multiplier. It equals T f (1 - f) for rounds of equal size. At f = 1/2 no overlap of
+people has more; at small f shares that differ between the rounds might have a little less.
 
 Differences between two rounds, periods or surveys: the noise of both is independent, and an unknown
 number of people may be in both, so that the errors of sampling add up at worst:
@@ -228,11 +237,12 @@ def joint_confidence(labels: int, confidence: float) -> float:
 class Estimator(ABC):
     """Lazy estimator for the counts of one question, with a row for each of several rounds.
 
-    Each row may also be a period, whose counts are those of `rounds` rounds. Any: the questions
-    whose `estimation` names this estimator.
+    Each row may also be a period, whose rounds have `sizes` reports. Any: the questions whose
+    `estimation` names this estimator.
     """
 
     method: ClassVar[str]  # description of the method in results
+    noise_has_sampling: ClassVar[bool] = False  # whether `noise` includes that of sampling
 
     def __init__(
         self,
@@ -240,11 +250,12 @@ class Estimator(ABC):
         cells: Cells,
         reports: int | Cells,
         looks: bool = False,
-        rounds: int = 1,
+        sizes: Cells | None = None,
     ) -> None:
         self.question, self.mechanism, self.looks = question, question.mechanism, looks
-        self.rounds = rounds
         self.cells, self.reports = cells, np.asarray(reports)[..., None]
+        self.sizes = self.reports if sizes is None else sizes
+        self.rounds = self.sizes.shape[-1]
 
     @classmethod
     def estimates(
@@ -300,8 +311,15 @@ class Estimator(ABC):
     def sampling(self, like: Interval) -> Array:
         """Return an upper bound on the variance of sampling, within the population's limits.
 
-        It is the bound for the same people in every round.
+        It holds even if the same people are in every round.
         """
+
+    def largest_sampling(self, share: Array) -> Array:
+        """Return S(f) / reports for each of a row's shares f, from 0 to 1."""
+        if self.rounds == 1:
+            return np.asarray(share * (1 - share) / self.reports)
+        rows = zip(np.atleast_2d(self.sizes), np.atleast_2d(share), strict=True)
+        return np.reshape([largest_sampling(*row) for row in rows], share.shape)
 
     @property
     @abstractmethod
@@ -423,6 +441,20 @@ def disjoint(one: Array, other: Array, looks: bool, confidence: float) -> tuple[
     half_width = reach(variance, other_variance, steps, confidence)
     difference = middle - subtracted
     return difference, (difference - half_width, difference + half_width)
+
+
+def largest_sampling(sizes: Cells, share: Array) -> Array:
+    """Return S(f) / reports of one period. Its terms become positive from the smallest round on."""
+    reports, sizes = sizes.sum(), np.sort(sizes[sizes > 0])
+    weights = sizes / reports
+    overlap = np.cumsum(weights) + weights * np.arange(len(sizes))[::-1]
+    terms = overlap / 4, weights / 2, weights**2 / overlap / 4
+    constant, linear, square = (np.cumsum(term) for term in terms)
+    positive_from = linear - 2 * square * overlap / weights  # each term's share f
+    rare = np.minimum(share, 1 - share)
+    last = np.maximum(np.searchsorted(positive_from, rare, "right") - 1, 0)
+    middle = (linear[last] - rare) ** 2 / (4 * square[last])
+    return np.asarray(np.maximum(constant[last] - middle, 0) / reports)
 
 
 def deviates(confidence: float) -> float:

@@ -8,18 +8,63 @@ show one estimate in ten, and only 56 % of the intervals shown would contain the
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import math
+from dataclasses import dataclass, replace
 from functools import lru_cache
+from typing import Any
 
+import numpy as np
+
+from deniable.server.estimation import ESTIMATORS
 from deniable.server.estimation.crosstab import expected_margin
 from deniable.server.estimation.statements import (
     MAX_SEPARATE_LABELS,
     Reading,
+    deviates,
     joint_confidence,
+    skewness,
 )
 from deniable.server.planning.forecast import Expected, people_for
 from deniable.shared.survey.document import Survey
 from deniable.shared.survey.kinds.base import Question
+
+UNLIMITED = np.array([-np.inf]), np.array([np.inf])
+
+
+@dataclass(frozen=True)
+class ExpectedPeriod:
+    """Margins to expect of several rounds, in which the same people may be.
+
+    The rounds have `sizes` reports, or any number of reports in the same proportions.
+    """
+
+    expected: Expected
+    sizes: tuple[int, ...]
+
+    @property
+    def question(self) -> Question:
+        return self.expected.question
+
+    def margin(self, reports: int) -> float:
+        """Add what common people add at worst to the margin of one round."""
+        kind, rounds = ESTIMATORS[self.question.estimation], len(self.sizes)
+        if self.expected.looks:
+            sure = joint_confidence(rounds, self.expected.confidence)
+            alone = replace(self.expected, confidence=sure)
+            if kind.noise_has_sampling:
+                return math.sqrt(rounds) * alone.margin(reports)
+            return alone.margin(max(1, reports // rounds))
+        cells = np.zeros(self.question.mechanism.cells, np.int64)
+        cells[0] = reports
+        sizes: Any = np.array(self.sizes) * (reports / sum(self.sizes))  # Any: not whole numbers
+        one, several = (kind(self.question, cells, reports, sizes=of) for of in (None, sizes))
+        added = several.sampling(UNLIMITED)
+        if not kind.noise_has_sampling:
+            added = added - one.sampling(UNLIMITED)
+        sure = joint_confidence(self.expected.joint, self.expected.confidence)
+        step = (several.step - one.step) * skewness(sure)
+        width = np.hypot(self.expected.margin(reports), deviates(sure) * np.sqrt(added)) + step
+        return float(width.max())
 
 
 @dataclass(frozen=True)
@@ -39,15 +84,21 @@ class ExpectedCross:
         return expected_margin(designs, reports, 0.5, sure, self.reading.any_time)
 
 
-Plan = Expected | ExpectedCross
+Plan = Expected | ExpectedPeriod | ExpectedCross
 
 
-def at_worst(question: Question, reading: Reading, values: int = 1) -> Expected | None:
-    """Return the statements to expect at the worst share; None for texts, which have a floor."""
+def at_worst(
+    question: Question, reading: Reading, values: int = 1, sizes: tuple[int, ...] = ()
+) -> Expected | ExpectedPeriod | None:
+    """Return the margins to expect at the worst share; None for texts, which have a floor.
+
+    A period has the `sizes` of its rounds.
+    """
     if not question.labels:
         return None
     share = question.mechanism.worst_share
-    return Expected(question, share, reading.confidence, reading.any_time, values)
+    expected = Expected(question, share, reading.confidence, reading.any_time, values)
+    return ExpectedPeriod(expected, sizes) if sizes else expected
 
 
 def reports_needed(survey: Survey, plan: Plan | None) -> int:

@@ -108,16 +108,13 @@ def question_rounds(
             return _labelled(cache, question, facts, enough, max_rows, values)
         return _texts(cache, question, facts, enough)
 
-    return [
-        result
-        or QuestionResult(
-            question.name,
-            facts,
-            too_few(survey, at_worst(question, counts.reading, values), labels, counts, fewest),
-            None,
-        )
-        for result, counts in zip(where_enough(rounds, make), rounds, strict=True)
-    ]
+    def refuse(counts: Counts) -> QuestionResult:
+        plan = at_worst(question, counts.reading, values, counts.sizes)
+        rows = too_few(survey, plan, labels, counts, fewest)
+        return QuestionResult(question.name, facts, rows, None)
+
+    made = zip(where_enough(rounds, make), rounds, strict=True)
+    return [result or refuse(counts) for result, counts in made]
 
 
 def floors(survey: Survey, tally: RoundTally | None) -> dict[str, Floor]:
@@ -186,19 +183,19 @@ def _texts(
         lambda made: ROWS_PER_TEXT * len(made),
     )
     for texts, counts in zip(listed, rounds, strict=True):
-        rows = tuple(_text_row(text, counts.rounds) for text in texts)
+        rows = tuple(_text_row(text, is_period=bool(counts.sizes)) for text in texts)
         rows = rows or _without_estimate(("",), counts.reports, NOTHING_FOUND)
         yield QuestionResult(question.name, facts, rows, None)
 
 
-def _text_row(text: Estimate, rounds: int) -> Row:
+def _text_row(text: Estimate, *, is_period: bool) -> Row:
     """Return the row of a text.
 
     Its interval allows for the selection of the text, but does not hold jointly with those of other
     texts. It also holds for the respondents, for whom less is random; in several rounds, where the
     same people may be in all of them, only for the respondents.
     """
-    low, high = (text.low, text.high) if rounds == 1 else (None, None)
+    low, high = (None, None) if is_period else (text.low, text.high)
     ends = low, high, text.low, text.high, None, None
     numbers = text.standard_error, text.reports, text.consistent
     return Row(text.label, text.estimate, *ends, *numbers, text.note)

@@ -48,7 +48,7 @@ class Slice:
     tally: RoundTally
     values: int  # number of slices of this label in the round
     reading: Reading
-    rounds: int = 1  # rounds whose reports are added up
+    members: tuple[RoundTally, ...] = ()  # the tallies that are added up
 
 
 def rows_by_label(survey: Survey) -> int:
@@ -89,7 +89,7 @@ def label_rounds(
 
 
 def _counts(survey: Survey, question: Question, slices: Sequence[Slice]) -> list[Counts]:
-    made = [Counts.of(survey, question, s.tally, s.reading, s.rounds, s.values) for s in slices]
+    made = [Counts.of(survey, question, s.tally, s.reading, s.members, s.values) for s in slices]
     return [replace(m, enough=m.enough and m.reports >= FEWEST) for m in made]
 
 
@@ -132,8 +132,9 @@ def _merged(slices: Sequence[Slice]) -> Iterator[Slice]:
         by_value.setdefault((part.label, part.value), []).append(part)
     values = Counter(label for label, _ in by_value)
     for (label, _), parts in by_value.items():
-        total = sum((part.tally for part in parts[1:]), parts[0].tally)
-        yield replace(parts[0], tally=total, values=values[label], rounds=len(parts))
+        members = tuple(part.tally for part in parts)
+        total = sum(members[1:], members[0])
+        yield replace(parts[0], tally=total, values=values[label], members=members)
 
 
 def _answers(

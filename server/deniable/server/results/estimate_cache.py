@@ -101,7 +101,7 @@ class EstimateCache:
         if not together:
             return self.get([(key, counts.key) for counts in rounds], make_missing, rows)
         digest = blake2b(b"".join(counts.cells.tobytes() for counts in rounds)).digest()
-        about = key, digest, *((counts.reports, *counts.manner) for counts in rounds)
+        about = key, digest, *((made.reports, made.sizes, made.reading) for made in rounds)
         every = [*range(len(rounds))]
         return self.get([about], lambda _: [[*make_missing(every)]], lambda m: sum(map(rows, m)))[0]
 
@@ -167,7 +167,7 @@ class Counts:
     reports: int
     reading: Reading = ONE_LOOK
     enough: bool = True  # whether there are enough reports to show an estimate
-    rounds: int = 1  # number of rounds in which the same person may have reported
+    sizes: tuple[int, ...] = ()  # reports of each round, if there are several
 
     @classmethod
     def of(
@@ -176,24 +176,27 @@ class Counts:
         question: Question,
         tally: RoundTally | None,
         reading: Reading = ONE_LOOK,
-        rounds: int = 1,
+        members: Sequence[RoundTally] = (),
         values: int = 1,
     ) -> Counts:
+        """Count a tally; in several rounds, it is the sum of the `members`."""
         if tally is None:
             return cls(np.zeros(question.mechanism.cells, np.int64), 0, reading, enough=False)
         reports, cells = tally.of(survey, question)
+        sizes = tuple(member.of(survey, question)[0] for member in members[1:] and members)
         needed = survey.minimum_reports
         if survey.show_when is not None:
-            needed = reports_needed(survey, at_worst(question, reading, values))
-        return cls(cells, reports, reading, reports >= needed, rounds)
+            needed = reports_needed(survey, at_worst(question, reading, values, sizes))
+        return cls(cells, reports, reading, reports >= needed, sizes)
 
     @cached_property
     def key(self) -> Hashable:
-        return blake2b(self.cells.tobytes(), digest_size=32).digest(), self.reports, *self.manner
+        digest = blake2b(self.cells.tobytes(), digest_size=32).digest()
+        return digest, self.reports, self.sizes, self.reading
 
     @property
     def manner(self) -> Manner:
-        return self.reading, self.rounds
+        return self.reading, max(1, len(self.sizes))
 
 
 @dataclass(frozen=True)
@@ -213,7 +216,7 @@ class Pool:
         return self.tally.reports if self.tally else 0
 
     def counts(self, survey: Survey, question: Question) -> Counts:
-        return Counts.of(survey, question, self.tally, self.reading, len(self.members))
+        return Counts.of(survey, question, self.tally, self.reading, self.members)
 
     @cached_property
     def key(self) -> Hashable:
@@ -262,4 +265,5 @@ def where_enough(
 
 def _estimator(question: Question, batch: Sequence[Counts]) -> Estimator:
     reading, rounds = batch[0].manner
-    return ESTIMATORS[question.estimation](question, *stack(batch), reading.any_time, rounds)
+    sizes = np.array([counts.sizes for counts in batch]) if rounds > 1 else None
+    return ESTIMATORS[question.estimation](question, *stack(batch), reading.any_time, sizes)
