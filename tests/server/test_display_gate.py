@@ -97,7 +97,7 @@ def test_a_period_needs_more_reports_than_a_round(sizes: tuple[int, ...]) -> Non
 def test_a_period_is_shown_by_its_planned_margin(here: World) -> None:
     asked = until_spring(BIT, name="gate-period", minimum_reports=1, show_when=TEN)
     published, later = here.publish(asked), asked.taken_until(FIRST_ROUND + 1)
-    once = reports_needed(asked, at_worst(asked.questions[0], final_reading(asked)))
+    once = reports_needed(asked, at_worst(asked.questions[0], final_reading(asked.looks)))
     both, shown = RoundSelection(FIRST_ROUND, FIRST_ROUND + 1), list[bool]()
     for rounds, reports in ((1, once), (2, once), (2, 2 * once)):
         part = reports // rounds
@@ -164,7 +164,7 @@ def rows_of(here: World, reports: int, **changes: object) -> tuple[list[Row], st
 
 def test_a_page_states_how_many_reports_are_missing(here: World) -> None:
     asked = until_spring(BIT, minimum_reports=1, show_when=TEN)
-    needed = reports_needed(asked, at_worst(asked.questions[0], final_reading(asked)))
+    needed = reports_needed(asked, at_worst(asked.questions[0], final_reading(asked.looks)))
     (row,), page = rows_of(here, 300, show_when=TEN)
     found = re.fullmatch(
         r"too few yet: ± (\d+) points now, ± 10 points at ([\d,]+) reports", row.note or ""
@@ -186,7 +186,7 @@ def test_a_page_states_how_many_reports_are_missing(here: World) -> None:
 def test_values_of_a_label_and_crosses_have_gates_of_their_own(here: World) -> None:
     """Intervals of values hold jointly, so a value needs more reports than a round."""
     asked = until_spring(BIT + PLATFORM, minimum_reports=1, show_when=TEN)
-    alone = reports_needed(asked, at_worst(asked.questions[0], final_reading(asked)))
+    alone = reports_needed(asked, at_worst(asked.questions[0], final_reading(asked.looks)))
     groups = {(0, b"\0"): 2 * alone, (0, b"\1"): alone + 1}
     published = fill(here, asked, groups)
     (period,) = survey_results(published, here.store.tallies(published.sequence), NOW).rounds[:1]
@@ -214,8 +214,16 @@ def test_values_of_a_label_and_crosses_have_gates_of_their_own(here: World) -> N
 
 def test_check_states_how_many_reports_an_estimate_needs() -> None:
     asked = until_spring(BIT, show_when=TEN)
-    needed = reports_needed(asked, at_worst(asked.questions[0], final_reading(asked)))
-    assert f"; shown from {needed:,} reports)" in "\n".join(describe(asked))
+    read = final_reading(asked.looks)
+    needed, early = (
+        reports_needed(asked, at_worst(asked.questions[0], read._replace(any_time=looks)))
+        for looks in (False, True)
+    )
+    both = f"; shown from {early:,} reports, or from {needed:,} once the round is final: before,"
+    assert both in "\n".join(describe(asked))
+    once = until_spring(BIT, show_when=TEN, looks="once")
+    needed = reports_needed(once, at_worst(once.questions[0], final_reading("once")))
+    assert f"; shown from {needed:,} reports)" in "\n".join(describe(once))
     assert "shown from" not in "\n".join(describe(until_spring(BIT)))
 
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
+from statistics import NormalDist
 
 import numpy as np
 import pytest
@@ -74,15 +76,19 @@ def test_a_number_needs_more_people_for_a_smaller_effect() -> None:
 
 def test_the_command_plans_an_experiment() -> None:
     words = ("plan", "--kind", "bit", "--epsilon", "1", "--share", "10%", "--effect", "2 points")
-    text = run(*words).stdout
+    text = run(*words, "--looks", "once").stdout
     assert "To detect a change from 10 % to 12 % you need 107,022 people, half of them in" in text
+    more = re.search(r"you need ([0-9,]+) people, half .* 2.5 % two-sided once", run(*words).stdout)
+    assert more
+    ratio = ((NormalDist().inv_cdf(0.9875) + 1.2816) / (1.96 + 1.2816)) ** 2
+    assert int(more[1].replace(",", "")) == pytest.approx(107_022 * ratio, rel=1e-3)
     assert "(power 90 %, 5 % two-sided). Asked openly, 10,284 would do." in text
-    made = json.loads(run(*words, "--json").stdout)
+    made = json.loads(run(*words, "--looks", "once", "--json").stdout)
     assert (made["people"], made["experiment"]["people"]) == (107_022, 107_022)
 
 
 def test_the_page_plans_an_experiment(tmp_path: Path) -> None:
-    query = "kind=bit&epsilon=1&share=10%25&effect=2+points"
+    query = "kind=bit&epsilon=1&share=10%25&effect=2+points&looks=once"
     with world(tmp_path / "data") as here:
         analyst, client = here.bearer("analyst"), here.client
         page = client.get(f"/plan?{query}", headers=analyst)

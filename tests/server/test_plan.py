@@ -3,12 +3,13 @@
 import json
 import math
 import re
+from functools import partial
 from statistics import NormalDist
 from typing import Any
 
 import pytest
 
-from deniable.server.planning.forecast import plan
+from deniable.server.planning import forecast
 from deniable.server.planning.planned_question import read
 from deniable.shared.privacy.mechanisms import mechanisms
 from deniable.shared.survey.document import LOOKS
@@ -23,10 +24,11 @@ KEYS = [
 ]
 VECTOR = {"name": "it", "kind": "vector", "epsilon": "1"}
 NUMBER = {"name": "it", "kind": "number", "low": 0, "high": 120}
+plan = partial(forecast.plan, looks="once")  # formulas are about one look
 
 
-def planned(arguments: str) -> dict[str, Any]:
-    done = run("plan", *arguments.split(), "--json")
+def planned(arguments: str, looks: str = "once") -> dict[str, Any]:
+    done = run("plan", *arguments.split(), "--looks", looks, "--json")
     assert done.returncode == 0, done.stderr
     found = json.loads(done.stdout)
     assert set(KEYS) <= set(found)
@@ -131,10 +133,14 @@ def test_the_shuffled_error_lies_between_the_other_two(
 def test_a_plan_is_for_the_looks_that_are_named() -> None:
     """The final look of a survey that is read more than once has half of the error."""
     asked = "--kind bit --epsilon 1 --people 10000"
-    once, twice, always = (planned(f"{asked} --looks {looks}") for looks in LOOKS[::-1])
+    once, twice, always = (planned(asked, looks) for looks in LOOKS[::-1])
     z, z_of_one = (NormalDist().inv_cdf(level) for level in (0.9875, 0.975))
     assert twice["margin"] / once["margin"] == pytest.approx(z / z_of_one, rel=1e-3)
     assert always["margin"] == twice["margin"]
+    assert {plan["margin_shown_once"] for plan in (once, twice, always)} == {once["margin"]}
+    assert once["margin_until_final"] is twice["margin_until_final"] is None
+    assert always["margin_until_final"] > 1.6 * always["margin"]
+    assert json.loads(run("plan", *asked.split(), "--json").stdout) == always
 
 
 def test_only_mechanisms_whose_reports_fit_are_planned() -> None:
@@ -189,18 +195,20 @@ def test_the_planned_question_equals_the_published_one() -> None:
     assert (question["mechanism"], question["grid"]) == ("optimal-table", 16)
 
 
-def test_the_command_prints_a_table_and_four_sentences() -> None:
+def test_the_command_prints_a_table_and_five_sentences() -> None:
     asked = "--kind number --epsilon 1 --error 0.02"
-    found, done = planned(asked), run("plan", *asked.split())
+    found, done = planned(asked, "any-time"), run("plan", *asked.split())
     lines = done.stdout.splitlines()
     assert lines[1].split()[0] == "optimal-table"
-    assert len(lines) == len(mechanisms("number")) + 10
+    assert len(lines) == len(mechanisms("number")) + 11
     enough, worth = found["people"], found["worth_asked_openly"]
     evenly = "(95 %) if answers are spread evenly"
-    assert f"{enough:,} people give ± 0.0200 {evenly}; for ± 0.0100 you need " in lines[-4]
+    assert f"{enough:,} people give ± 0.0200 {evenly}; for ± 0.0100 you need " in lines[-5]
     assert found["people_needed"] == pytest.approx(4 * enough, rel=0.01)
     both = run("plan", *asked.split(), "--people", "1000").stdout.splitlines()
-    assert f"for ± 0.02 you need {enough:,}." in both[-4]
+    assert f"for ± 0.02 you need {enough:,}." in both[-5]
+    early = found["people_needed_until_final"]
+    assert f"For ± 0.0100 before the round is final, you need {early:,} people." in lines[-4]
     assert f"their answers are worth about {worth:,} asked openly." in lines[-3]
     assert f"Installs needed for {enough:,} answers in each round: " in lines[-1]
     assert lines[-2] == (
@@ -225,7 +233,7 @@ def test_a_plan_by_label_needs_as_many_people_for_each_value() -> None:
     assert of_five["margin_of_value"] == pytest.approx(jointly * one["margin"], rel=0.003)
     assert of_five["margin"] == planned(f"{asked} --people 20000")["margin"]
     arguments = f"{asked} --error 0.01 --people 20000 --values 5"
-    lines = run("plan", *arguments.split()).stdout
+    lines = run("plan", *arguments.split(), "--looks", "once").stdout
     enough = int(5 * jointly**2 * planned(f"{asked} --error 0.01")["people"])
     found = re.search(r"for ± 1 point in each you need ([\d,]+) people\.", lines)
     assert found
@@ -237,12 +245,12 @@ def test_a_plan_is_about_the_share_that_is_given() -> None:
     """At ε 4, where the noise is small, a rare answer needs fewer people than an even one."""
     even, rare = (planned(f"--kind bit --epsilon 4 --people 5000{s}") for s in ("", " --share 0.1"))
     assert (even["share"], rare["share"]) == (0.5, 0.1)
-    for forecast in (even, rare):
-        answer, noise = forecast["share"] * (1 - forecast["share"]), 0.01901
+    for made in (even, rare):
+        answer, noise = made["share"] * (1 - made["share"]), 0.01901
         margin = 1.96 * math.sqrt((answer + noise) / 5_000)
-        assert forecast["margin"] == pytest.approx(margin, rel=0.02)
+        assert made["margin"] == pytest.approx(margin, rel=0.02)
         worth = 5_000 * answer / (answer + noise)
-        assert forecast["worth_asked_openly"] == pytest.approx(worth, rel=1e-3)
+        assert made["worth_asked_openly"] == pytest.approx(worth, rel=1e-3)
     assert "for a share of 10 %" in rare["assumed"]
     ends = planned("--kind number --epsilon 4 --people 5000 --share 0.1")["assumed"]
     assert ends == "if 10 % are at the high end of the range, and the others at the low end"

@@ -23,15 +23,20 @@ from deniable.server.estimation.statements import CONFIDENCE, MAX_SEPARATE_LABEL
 from deniable.server.planning.display_gate import ExpectedPeriod, at_worst
 from deniable.server.planning.forecast import Expected, people_for, plan
 from deniable.server.planning.planned_question import read
+from deniable.server.results import SurveyEstimates
 from deniable.server.results.answers import question_rounds
 from deniable.server.results.estimate_cache import Counts as RoundCounts
 from deniable.server.results.estimate_cache import EstimateCache
+from deniable.server.store import RoundTally
 from deniable.shared.privacy.encodings import UNIT
 from deniable.shared.privacy.epsilon import ONE
+from deniable.shared.survey.document import DAY, LOOKS
 from deniable.shared.survey.kinds.base import Question
 from deniable.shared.survey.kinds.text import FINAL
+from deniable.shared.survey.questions import question_document
 from tests.command import run
 from tests.server.surveys import until_spring
+from tests.server.world import World
 from tests.survey_texts import bit
 from tests.survey_texts import choice as choices
 from tests.survey_texts import number as numbers
@@ -264,13 +269,39 @@ def test_the_command_and_the_results_agree() -> None:
     printed = json.loads(
         run("plan", *["--kind", "bit", "--epsilon", "1", "--people", "20000", "--json"]).stdout
     )
-    assert printed["margin"] == Expected(published.questions[0]).margin(20_000)
-    for confidence, looks in READINGS:
-        planned = plan({"name": "it", "kind": "bit", "epsilon": "1"}, 20_000, None,
-                       confidence=confidence, looks=looks)  # fmt: skip
-        expected = Expected(published.questions[0], None, confidence, looks)
-        assert planned["margin"] == expected.margin(20_000)
-        assert planned["margin_shuffled"] < planned["margin"]
+    assert printed["looks"] == published.looks == "any-time"
+    assert printed["margin"] == Expected(published.questions[0], None, 0.975).margin(20_000)
+
+
+@pytest.mark.parametrize("looks", LOOKS)
+def test_a_plan_is_about_the_readings_of_a_survey(here: World, looks: str) -> None:
+    """The default is a survey that sets no looks: at any time, and when a round is final."""
+    texts = bit() + numbers(0, 100) + choices(64, "unary")
+    changes: Any = {} if looks == LOOKS[0] else {"looks": looks}
+    asked = until_spring(texts, name=f"read-{looks}", minimum_reports=1, **changes)
+    published, number = here.publish(asked), asked.first_round
+    cells = [rates_by_answer(question).mean(0) * 20_000 for question in asked.questions]
+    tally = RoundTally(number, 20_000, np.rint(np.concatenate(cells)).astype(np.int64))
+    times = asked.round_ends(number) - DAY, asked.first_look(number), asked.taken_until(number)
+    for now in times:
+        made = SurveyEstimates(published, [tally], now, first_looks=[tally])
+        (shown,) = made.estimated([number])
+        final = now == times[-1] or looks == "twice"
+        for question in asked.questions:
+            row = shown.questions[question.name][0]
+            if shown.covers == "nothing":
+                assert (row.estimate, looks != "any-time") == (None, True)
+                continue
+            planned = plan(question_document(question), 20_000, None, **changes)
+            margin = planned["margin" if final else "margin_until_final"]
+            joint = planned["joint"] > 1
+            low, high = (row.low_all, row.high_all) if joint else (row.low, row.high)
+            assert low is not None
+            assert high is not None
+            assert margin == pytest.approx((high - low) / 2, rel=TOLERANCE)
+            assert planned["confidence"] == shown.confidence
+            twin = planned["margin_shown_once"] == pytest.approx(margin, rel=TOLERANCE)
+            assert twin == (looks == "once")
 
 
 def rates_by_answer(asked: Question) -> Array:

@@ -81,8 +81,13 @@ def test_the_page_has_the_figures_of_the_command(pages: FlaskClient) -> None:
     query = "kind=number&low=0&high=120&epsilon=2&people=50000"
     assert found(pages, query) == json.loads(json.dumps(plan(asked, 50_000, None)))
     text = pages.get(f"/plan?{query}").text
-    assert "50,000 people give ± 0.578 (95 %) if answers are spread evenly" in text
+    assert "50,000 people give ± 0.660 (95 %) if answers are spread evenly" in text
     assert "their answers are worth about 13,908 asked openly" in text
+    once = pages.get(f"/plan?{query}&looks=once").text
+    assert "50,000 people give ± 0.578 (95 %) if answers are spread evenly" in once
+    assert 'value="once" checked' in once
+    found_once = found(pages, f"{query}&looks=once")
+    assert found_once == json.loads(json.dumps(plan(asked, 50_000, None, looks="once")))
 
 
 def test_sliders_apply_until_a_field_is_filled_in(pages: FlaskClient) -> None:
@@ -133,6 +138,7 @@ def test_a_limit_of_bytes_leaves_out_longer_reports(pages: FlaskClient) -> None:
         ("kind=vector&dimension=1", "dimension", "2 to 1024"),
         (f"{CHOICE}&bytes=1", "bytes", "needs 2 bytes per report"),
         ("mechanism=unary", "mechanism", "must be one of"),
+        ("looks=never", "looks", "any-time, twice or once"),
     ],
 )
 def test_a_wrong_value_is_reported_at_its_field(
@@ -144,7 +150,10 @@ def test_a_wrong_value_is_reported_at_its_field(
     at_field = re.search(rf'id="{field}-problem">(.*?)</p>', answer.text)
     assert at_field
     assert says.lower() in at_field[1].lower()
-    assert field in ("kind", "mechanism") or f'aria-describedby="{field}-problem"' in answer.text
+    assert (
+        field in ("kind", "mechanism", "looks")
+        or f'aria-describedby="{field}-problem"' in answer.text
+    )
     assert lines(answer.text)  # the chart is drawn even with a mistake
     assert pages.get(f"/plan.json?{query}").status_code == 400
 

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from matplotlib.container import ErrorbarContainer
 
+from deniable.server.estimation.statements import Reading
 from deniable.shared.errors import WrongUse
 from deniable.shared.privacy.epsilon import Epsilon
 from deniable.shared.privacy.mechanisms import RandomizedResponse
@@ -187,7 +188,8 @@ def test_people_beyond_ten_billion_are_not_searched_for(within: float, needed: b
     """A bit at ε 1 needs about (1.96 / within)^2 e / (e - 1)^2 people: 3.5e8 and 3.5e12."""
     document: Mapping[str, object] = json.loads('{"name": "a", "kind": "bit", "epsilon": "1"}')
     question = parse_question(Reader("question", dict(document)))
-    found = people_needed(question, people_of(question, [[0, 0.9], [1, 0.1]]), 0, within)
+    people = people_of(question, [[0, 0.9], [1, 0.1]])
+    found = people_needed(question, people, 0, within, 1, Reading())
     assert (found is not None) == needed
     if found is not None:
         mechanism = RandomizedResponse(Epsilon("1"))

@@ -18,8 +18,8 @@ from tests.survey_texts import bit, choice, number, survey_text
 
 SURVEY = survey_text(
     bit() + number(epsilon="2") + choice(["firefox", "chrome", "other"], None, other="other"),
-    closes=date(2026, 12, 31),
-)
+    closes=date(2026, 12, 31), looks="once",
+)  # fmt: skip
 TOLD = ["--share", "crashed=0.03", "--share", "browser.firefox=0.2", "--share",
         "browser.chrome=0.7", "--mean", "minutes=40"]  # fmt: skip
 Row = Mapping[str, Any]  # Any: JSON
@@ -61,6 +61,24 @@ def test_every_label_has_its_true_value_and_an_interval_that_covers_it(
         assert cell["covered"] > 0.85
     attacked = of(cells, question="crashed", forged=0.1)
     assert attacked["covered"] < 0.05  # twin: forged reports make intervals miss
+
+
+def test_margins_are_those_of_the_survey_s_own_looks(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """If results are also shown before, the final intervals have a confidence of 97.5 %."""
+    file, margins = tmp_path / "survey.toml", list[tuple[float, float | None]]()
+    for looks in ("once", "twice", "any-time"):
+        file.write_text(SURVEY.replace('looks = "once"', f'looks = "{looks}"'), "utf-8")
+        words = ["--people", "20000", "--repetitions", "20", "--forged", "0"]
+        cell = of(simulated(capsys, file, *TOLD, *words), question="crashed")
+        margins.append((cell["half_width"], cell["until_final"]))
+    (once, none), (twice, missing), (final, early) = margins
+    assert (none, missing) == (None, None)
+    assert once < 0.9 * twice
+    assert final == pytest.approx(twice, rel=0.01)
+    assert early is not None
+    assert early > 1.6 * final
 
 
 def test_forged_reports_shift_the_estimate_by_their_leverage(

@@ -113,5 +113,5 @@ def test_a_survey_states_what_a_shuffler_would_gain(capsys: pytest.CaptureFixtur
     crashed = next(cell for cell in cells if cell["question"] == "crashed")
     design = RandomizedResponse(report_epsilon(Epsilon(crashed["epsilon"]), 10_000))
     noise, people = design.variance(10_000, crashed["truth"]), crashed["truth"]
-    half = 1.959964 * math.sqrt(noise + people * (1 - people) / 10_000)
+    half = 2.241403 * math.sqrt(noise + people * (1 - people) / 10_000)  # final intervals: 97.5 %
     assert crashed["shuffled"] == pytest.approx(half, rel=1e-6)

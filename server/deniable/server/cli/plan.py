@@ -68,8 +68,9 @@ def _add_details(parser: ArgumentParser) -> None:
     parser.add_argument(
         "--looks",
         choices=LOOKS,
-        default="once",
-        help="when results are shown: any-time and twice have wider intervals (default: once)",
+        default=LOOKS[0],
+        help="when results are shown: at any time; twice, early and when the round is final; or "
+        "only once, with the narrowest margins (default: %(default)s, as in a survey)",
     )
     parser.add_argument(
         "--over",
@@ -89,7 +90,7 @@ def _add_details(parser: ArgumentParser) -> None:
 
 
 def _run(args: Namespace) -> int:
-    from deniable.server.estimation.statements import CONFIDENCE, halved
+    from deniable.server.estimation.statements import final_reading
     from deniable.server.planning.experiment import amount, experiment, experiment_sentence
     from deniable.server.planning.forecast import plan
     from deniable.server.planning.planned_question import (
@@ -103,7 +104,8 @@ def _run(args: Namespace) -> int:
     people, error, more = args.people, args.error, dict[str, Any]()
     question = asked(args.kind, args.epsilon, vars(args), args.mechanism)
     if args.effect is not None:
-        more["experiment"] = experiment(choose(question, args.bytes), args.effect, args.share)
+        sure = final_reading(args.looks).confidence
+        more["experiment"] = experiment(choose(question, args.bytes), args.effect, args.share, sure)
         people = more["experiment"]["people"] if people is None else people
     if people is None and error is None:
         raise WrongUse(
@@ -117,7 +119,7 @@ def _run(args: Namespace) -> int:
         args.bytes,
         check_count("values", args.values),
         None if args.share is None else check_share(args.kind, amount("share", args.share)),
-        CONFIDENCE if args.looks == "once" else halved(CONFIDENCE),
+        args.looks,
     )
     words = [experiment_sentence(test, question.get("unit", "")) for test in more.values()]
     return show(args, forecast | more, [*_lines(forecast), *words])

@@ -120,14 +120,14 @@ class Reading(NamedTuple):
     covers: Literal["all", "first look", "nothing"] = "all"
 
 
-def final_reading(survey: Survey) -> Reading:
+def final_reading(looks: str) -> Reading:
     """Return how a round is read once it is final."""
-    return Reading() if survey.looks == "once" else Reading(halved(CONFIDENCE))
+    return Reading() if looks == "once" else Reading(halved(CONFIDENCE))
 
 
 def reading(survey: Survey, number: int, now: datetime, closed: date | None) -> Reading:
     """Return how a round is read now; `closed` is the day on which its survey was closed."""
-    end, read = survey.taken_until(number), final_reading(survey)
+    end, read = survey.taken_until(number), final_reading(survey.looks)
     if closed and closed < end.date():
         return read._replace(any_time=True)
     if closed or now >= end:

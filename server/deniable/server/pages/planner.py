@@ -24,7 +24,13 @@ from deniable.server.pages.access import pages
 from deniable.server.pages.charts import Axis, Tick
 from deniable.server.pages.planner_form import SLIDERS, Form, Slider, read_form
 from deniable.server.planning.experiment import experiment_sentence
-from deniable.server.planning.forecast import Expected, installs_sentence, sentences, shuffled
+from deniable.server.planning.forecast import (
+    LOOKS_WORDS,
+    Expected,
+    installs_sentence,
+    sentences,
+    shuffled,
+)
 from deniable.server.planning.planned_question import choose
 from deniable.server.results.display import STYLES, Style
 from deniable.shared.survey.document import Survey
@@ -148,7 +154,8 @@ class PlannedQuestion:
         )
 
     def _margin(self, model: str, people: int) -> float:
-        expected, form = Expected(self.question, self.forecast["share"]), self.form
+        form, share, sure = self.form, self.forecast["share"], self.forecast["confidence"]
+        expected = Expected(self.question, share, sure)
         if model == "shuffled":
             return shuffled(form.asked, expected, people, form.max_bytes, coarse=True).margin
         of = expected.margin if model == "local" else expected.margin_of_trusted_server
@@ -160,7 +167,7 @@ def page() -> ResponseReturnValue:
     form = read_form(request.args)
     plan, query = PlannedQuestion(form), urlencode(form.typed)
     kinds = {name: kind.form_label for name, kind in KINDS.items()}
-    text = render_template("plan.html", plan=plan, query=query, kinds=kinds)
+    text = render_template("plan.html", plan=plan, query=query, kinds=kinds, looks=LOOKS_WORDS)
     return text, 400 if form.problems else 200
 
 

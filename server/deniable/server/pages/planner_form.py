@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, TypeVar
 
+from deniable.server.estimation.statements import final_reading
 from deniable.server.planning.experiment import amount, experiment
 from deniable.server.planning.forecast import plan
 from deniable.server.planning.planned_question import (
@@ -25,6 +26,7 @@ from deniable.server.planning.planned_question import (
 )
 from deniable.shared.errors import InvalidSurvey, WrongUse
 from deniable.shared.privacy.epsilon import Epsilon
+from deniable.shared.survey.document import LOOKS
 from deniable.shared.survey.kinds import KINDS
 from deniable.shared.survey.kinds.base import PlanField
 from deniable.shared.survey.phrases import upper_first
@@ -76,6 +78,7 @@ class Form:
     error: float | None = None
     max_bytes: int | None = None
     share: float | None = None
+    looks: str = LOOKS[0]
     values: dict[str, Any] = field(default_factory=dict)  # values of the kind's fields
     asked: Asked = field(default_factory=dict)
     experiment: dict[str, Any] = field(default_factory=dict)  # empty, or with one key of a plan
@@ -90,8 +93,8 @@ class Form:
         return KINDS[self.kind].error_unit(self.asked)
 
     def plan(self) -> dict[str, Any]:
-        planned = plan(self.asked, self.people, self.error, self.max_bytes, share=self.share)
-        return planned | self.experiment
+        limits = self.people, self.error, self.max_bytes
+        return plan(self.asked, *limits, share=self.share, looks=self.looks) | self.experiment
 
     def text(self, name: str) -> str:
         return self.typed.get(name, "")
@@ -117,13 +120,17 @@ class Form:
             return None
 
 
-def read_form(typed: Mapping[str, str], fixed: Asked | None = None) -> Form:
-    """Parse the form. If the question is `fixed`, parse only people and error."""
+def read_form(typed: Mapping[str, str], fixed: Asked | None = None, looks: str = LOOKS[0]) -> Form:
+    """Parse the form. If the question is `fixed`, with its survey's looks, parse only the rest."""
     form = Form({key: value.strip()[:MAX_FIELD_CHARACTERS] for key, value in typed.items()})
+    form.looks = looks
     if fixed is None:
+        form.looks = form.read("looks", _looks) or looks
         _read_question(form)
-        question = choose(form.asked, form.max_bytes)
-        made = form.read("effect", lambda text: experiment(question, text, form.text("share")))
+        question, sure = choose(form.asked, form.max_bytes), final_reading(form.looks).confidence
+        made = form.read(
+            "effect", lambda text: experiment(question, text, form.text("share"), sure)
+        )
         form.experiment = {"experiment": made} if made else {}
     else:
         form.kind, form.epsilon, form.asked = fixed["kind"], fixed["epsilon"], fixed
@@ -169,6 +176,12 @@ def _read_question(form: Form) -> None:
         else:
             form.asked, form.max_bytes, form.values = question, max_bytes, dict(values)
             return
+
+
+def _looks(text: str) -> str:
+    if text not in LOOKS:
+        raise ValueError(f"results are shown {', '.join(LOOKS[:-1])} or {LOOKS[-1]}")
+    return text
 
 
 def _count(text: str) -> int:

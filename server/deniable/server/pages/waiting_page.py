@@ -87,7 +87,7 @@ def survey_plan(published: PublishedSurvey) -> PlannedQuestion:
     questions = {question.name: question for question in published.survey.questions}
     first = published.survey.questions[0]
     chosen = questions.get(request.args.get("question", ""), first)
-    form = read_form(request.args, question_document(chosen))
+    form = read_form(request.args, question_document(chosen), published.survey.looks)
     return PlannedQuestion(form, published.survey)
 
 

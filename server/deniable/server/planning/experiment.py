@@ -1,8 +1,8 @@
 """Number of people that an experiment needs to detect an effect.
 
 Two arms of equal size answer the question. A two-sided test at 5 % finds the effect with a
-probability (power) of 90 %. With V(f) = n times the variance of an estimate of the share f, each
-arm needs this number of people:
+probability (power) of 90 %; it is at 2.5 % if results are also shown before they are final. With
+V(f) = n times the variance of an estimate of the share f, each arm needs this number of people:
 
     ((z √(2 V(f + effect / 2)) + z' √(V(f) + V(f + effect))) / effect)^2,   z = 1.96, z' = 1.28
 
@@ -34,11 +34,13 @@ SMALLEST_EFFECT = 1e-6  # as a part of the question's range
 PER_CENT = ("points", "point", "%")
 
 
-def experiment(question: Question, effect: str, share: str | None = None) -> dict[str, Any]:
+def experiment(
+    question: Question, effect: str, share: str | None = None, confidence: float = CONFIDENCE
+) -> dict[str, Any]:
     """Return the people needed in both arms, deniably and asked openly. Any: JSON values.
 
     `share` is that of the first arm. Both are texts such as "2 points", or numbers in the
-    question's unit.
+    question's unit. `confidence` is that of the final results.
     """
     wanted, first = amount("effect", effect), 0.0
     if isinstance(question, ShareQuestion):
@@ -53,8 +55,11 @@ def experiment(question: Question, effect: str, share: str | None = None) -> dic
         raise WrongField(
             "effect", "it must be within the question's range, and at least a millionth of it"
         )
-    people = [2 * math.ceil(_in_an_arm(of, first, wanted)) for of in _variances(question)]
-    made = {"effect": wanted, "power": POWER, "people": people[0], "people_asked_openly": people[1]}
+    people, openly = (
+        2 * math.ceil(_in_an_arm(of, first, wanted, confidence)) for of in _variances(question)
+    )
+    made = {"effect": wanted, "power": POWER, "confidence": confidence, "people": people}
+    made["people_asked_openly"] = openly
     return made | ({"share": first} if isinstance(question, ShareQuestion) else {})
 
 
@@ -64,11 +69,16 @@ def experiment_sentence(made: Mapping[str, Any], unit: str) -> str:
     wanted = f"an effect of {f'{abs(effect):.4g} {unit}'.rstrip()}"
     if share is not None:
         wanted = f"a change from {100 * share:.4g} % to {100 * (share + effect):.4g} %"
-    power, error = 100 * made["power"], 100 * (1 - CONFIDENCE)
+    power, error = 100 * made["power"], 100 * (1 - made["confidence"])
+    early = (
+        ""
+        if made["confidence"] == CONFIDENCE
+        else " once the round is final; as much is for earlier looks"
+    )
     return (
         f"To detect {wanted} you need {made['people']:,} people, half of them in each arm (power "
-        f"{power:.0f} %, {error:.0f} % two-sided). Asked openly, {made['people_asked_openly']:,} "
-        "would do."
+        f"{power:.0f} %, {error:.3g} % two-sided{early}). Asked openly, "
+        f"{made['people_asked_openly']:,} would do."
     )
 
 
@@ -88,9 +98,11 @@ def amount(field: str, text: str) -> float:
     return number
 
 
-def _in_an_arm(variance: Callable[[float], float], share: float, effect: float) -> float:
+def _in_an_arm(
+    variance: Callable[[float], float], share: float, effect: float, confidence: float
+) -> float:
     equal, different = 2 * variance(share + effect / 2), variance(share) + variance(share + effect)
-    normal = deviates(CONFIDENCE) * math.sqrt(equal)
+    normal = deviates(confidence) * math.sqrt(equal)
     normal += NormalDist().inv_cdf(POWER) * math.sqrt(different)
     return (normal / effect) ** 2
 

@@ -5,7 +5,8 @@ are equal, or to the mean of numbers that are all at the worst position, with th
 A text counts as an option among as many as there are buckets, in the reports of the final groups;
 `floor` is the share that it needs to be found. How close that is to the optimum is unknown.
 
-Expected statements refer to the population and include noise and sampling. The estimator itself
+Expected statements refer to the population and include noise and sampling, and hold for the looks
+of a survey: by default, at any time, and when a round is final. The estimator itself
 computes what the page is expected to show, by number of reports. By default, answers are
 spread evenly: half say yes, each option has the same share, numbers are uniform over the range, and
 vectors over all directions. An option in a list of more than MAX_SEPARATE_LABELS has a joint
@@ -67,6 +68,9 @@ from deniable.server.estimation.statements import (
     CONFIDENCE,
     MAX_SEPARATE_LABELS,
     Statement,
+    deviates,
+    final_reading,
+    halved,
     joint_confidence,
 )
 from deniable.server.planning.planned_question import Asked, choose, others, undecided
@@ -77,10 +81,27 @@ from deniable.shared.privacy.families.support import SupportDesign
 from deniable.shared.privacy.families.vector_design import VectorDesign
 from deniable.shared.privacy.mechanism import FamilyTable, Mechanism
 from deniable.shared.privacy.mechanisms import OptimalTable
-from deniable.shared.survey.document import PERIODS
+from deniable.shared.survey.document import LOOKS, PERIODS
 from deniable.shared.survey.kinds.base import Over, Question
 from deniable.shared.survey.participation import MAX_EPSILON_PER_SURVEY
 from deniable.shared.survey.phrases import ENGLISH, two_digits
+
+WIDER = deviates(halved(CONFIDENCE)) / deviates(CONFIDENCE) - 1  # of final results after others
+LOOKS_WORDS = {  # labels of a choice
+    "any-time": "At any time; the margins are wider, above all until the round is final",
+    "twice": f"Twice: early, and when the round is final; the margins are {WIDER:.0%} wider",
+    "once": "Once, when the round is final; the margins are the narrowest",
+}
+LOOKS_SENTENCES = {
+    "any-time": "This margin is for final results. Until the round is final, results are shown at "
+    "any time, with {0}: an interval that holds however often you look is wider. For {1} before "
+    "the round is final, you need {2:,} people.",
+    "twice": "Results are shown twice, each time with this margin for as many answers: a day after "
+    "the round, or in the middle of its grace period if answers arrive after the round; and when "
+    "the round is final.",
+    "once": "Results are shown only once, when the round is final.",
+}
+SHOWN_ONCE = ' Shown only once, when the round is final (looks = "once"), it would be {}.'
 
 ADD_OR_DELETE, REPLACE_ONE = 1, 2  # total change of the counts of options by one person
 FINE = 2**20  # steps
@@ -166,15 +187,14 @@ def plan(
     max_bytes: int | None = None,
     values: int = 1,
     share: float | None = None,
-    confidence: float = CONFIDENCE,
-    looks: bool = False,
+    looks: str = LOOKS[0],
 ) -> dict[str, Any]:
     """Return the forecast for a number of people, or for a margin of error in the question's unit.
 
     `max_bytes` limits the report. `values` is the number of a label's values that divide the people
-    evenly. Any: JSON values.
+    evenly. Margins are those of final results, for a survey with these `looks`. Any: JSON values.
     """
-    expected = Expected(choose(asked, max_bytes), share, confidence, looks)
+    expected = Expected(choose(asked, max_bytes), share, final_reading(looks).confidence)
     question, mechanism = expected.question, expected.question.mechanism
     enough = people if error is None else expected.people_for(error)
     count = enough if people is None else people
@@ -193,12 +213,13 @@ def plan(
         "people": count,
         "share": expected.share,
         "assumed": _assumed(expected),
-        "confidence": confidence,
+        "confidence": expected.confidence,
         "looks": looks,
         "joint": statement.joint,
         **_facts(expected, count),
         "error": wanted,
         "people_needed": expected.people_for(wanted),
+        **_shown_early_or_once(expected, count, wanted, looks),
         "over": question.over,
         "values": values,
         "margin_of_value": by_value.margin(max(1, count // values)),
@@ -216,6 +237,18 @@ def plan(
             _facts(replace(expected, question=other), count)
             for other in others(asked, question, max_bytes)
         ],
+    }
+
+
+def _shown_early_or_once(
+    expected: Expected, people: int, wanted: float, looks: str
+) -> dict[str, Any]:
+    """Return the figures of results before the round is final, and if they are shown once."""
+    watched = replace(expected, looks=True) if looks == "any-time" else None
+    return {
+        "margin_until_final": watched and watched.margin(people),
+        "people_needed_until_final": watched and watched.people_for(wanted),
+        "margin_shown_once": replace(expected, confidence=CONFIDENCE).margin(people),
     }
 
 
@@ -251,7 +284,7 @@ def sentences(forecast: Forecast, margin: Callable[[float], str]) -> list[str]:
             return [f"{people:,} people are too few to find any text."]
         texts = f"With {people:,} people, a text that {math.ceil(floor * people):,} or more give"
         return [f"{texts} is found with a probability of 99 %, and its share is known to {width}."]
-    sure = f"{100 * forecast['confidence']:g} %{', at every look' if forecast['looks'] else ''}"
+    sure = f"{100 * CONFIDENCE:g} %"
     jointly = f", jointly for all {forecast['joint']:,}" if forecast["joint"] > 1 else ""
     ratio = forecast["limit_ratio"]
     above = "" if ratio is None else f" Noise: {ratio:.3f} times the smallest possible variance."
@@ -260,11 +293,16 @@ def sentences(forecast: Forecast, margin: Callable[[float], str]) -> list[str]:
         f"{people:,} people give {width} ({sure}{jointly}) {forecast['assumed']}; for {enough} you "
         f"need {forecast['people_needed']:,}.{above}"
     )
+    shown = LOOKS_SENTENCES[forecast["looks"]]
+    if (early := forecast["margin_until_final"]) is not None:
+        shown = shown.format(margin(early), enough, forecast["people_needed_until_final"])
+    if forecast["looks"] != "once":
+        shown += SHOWN_ONCE.format(margin(forecast["margin_shown_once"]))
     asked_openly = (
         f"Asked openly, they would give {openly}: their answers are worth about "
         f"{forecast['worth_asked_openly']:,} asked openly."
     )
-    lines = [deniably, asked_openly, _counted(forecast["over"])]
+    lines = [deniably, shown, asked_openly, _counted(forecast["over"])]
     if (values := forecast["values"]) > 1:
         lines.append(
             f"A label with {values} equally common values leaves {people // values:,} people and "

@@ -5,12 +5,11 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from datetime import date
-from statistics import NormalDist
 from typing import Any
 
-from deniable.server.estimation.statements import CONFIDENCE, final_reading, halved
+from deniable.server.estimation.statements import final_reading
 from deniable.server.planning.display_gate import at_worst, reports_needed
-from deniable.server.planning.forecast import Expected
+from deniable.server.planning.forecast import WIDER, Expected
 from deniable.server.results.display import STYLES
 from deniable.shared.privacy.epsilon import BILLION, decimal_text, odds_factor
 from deniable.shared.privacy.mechanisms import mechanisms
@@ -73,8 +72,10 @@ def facts(survey: Survey) -> dict[str, Any]:
                 "mechanism": question.mechanism.name,
                 "leverage": round(question.mechanism.leverage, 2),
                 "expected": {str(n): _margin(survey, question, n) for n in CROWDS},
+                **({"expected_until_final": watched} if watched else {}),
             }
             for question in survey.questions
+            for watched in [_until_final(survey, question)]
         ],
     }
 
@@ -127,11 +128,13 @@ def describe(survey: Survey) -> list[str]:
     asked = [f"  {q.name:{width}}  {asked_about(survey, q)}" for q in survey.questions]
     for question in survey.questions:
         expected = " / ".join(_plus_minus(survey, question, n) for n in CROWDS)
-        how = f"{question.mechanism.name}, ε {question.epsilon}"
-        if survey.show_when is not None:
-            needed = reports_needed(survey, at_worst(question, final_reading(survey)))
-            how += f"; shown from {needed:,} reports"
-        lines.append(f"  {question.name:{width}}  {expected}  ({how})")
+        lines.append(
+            f"  {question.name:{width}}  {expected}  "
+            f"({question.mechanism.name}, ε {question.epsilon}{_shown_from(survey, question)})"
+        )
+        if watched := _until_final(survey, question).values():
+            early = " / ".join(_text(question, margin) for margin in watched)
+            lines.append(f"  {'':{width}}  {early}  until the round is final")
         findings = (question.expected_findings(survey.reports_of(people)) for people in CROWDS)
         lines += [f"  {'':{width}}  {words}" for words in findings if words]
     lines += ["the answer to each question:", *asked]
@@ -143,10 +146,7 @@ def shown_when(survey: Survey) -> str:
     """Return when results of the first round are shown, and how much that costs."""
     number = survey.first_round
     first, last = (time.date() for time in (survey.first_look(number), survey.taken_until(number)))
-    z, z_of_one = (
-        NormalDist().inv_cdf(halved(level)) for level in (halved(CONFIDENCE), CONFIDENCE)
-    )
-    cost = f"{100 * (z / z_of_one - 1):.0f} % wider than for one look"
+    cost = f"{100 * WIDER:.0f} % wider than for one look"
     shown = {
         "any-time": f"at any time; intervals are twice as wide until {last}, then {cost}",
         "twice": f"on {first} and {last}, both {cost}",
@@ -253,9 +253,38 @@ def _less_leverage(question: Question) -> str:
 
 def _margin(survey: Survey, question: Question, people: int) -> float:
     """Return the margin of error to expect of these people, once the round is final."""
-    expected = Expected(question, confidence=final_reading(survey).confidence)
+    expected = Expected(question, confidence=final_reading(survey.looks).confidence)
     return expected.margin(survey.reports_of(people))
 
 
+def _until_final(survey: Survey, question: Question) -> dict[str, float]:
+    """Return the margins to expect before, by the number of people; empty if they are the same."""
+    if survey.looks != "any-time" or not question.labels:
+        return {}
+    expected = Expected(question, None, final_reading(survey.looks).confidence, looks=True)
+    return {str(n): expected.margin(survey.reports_of(n)) for n in CROWDS}
+
+
+def _shown_from(survey: Survey, question: Question) -> str:
+    """Return how many reports an estimate needs, and why that depends on the time."""
+    if survey.show_when is None:
+        return ""
+    read = final_reading(survey.looks)
+    final, early = (
+        reports_needed(survey, at_worst(question, read._replace(any_time=looks)))
+        for looks in (False, survey.looks == "any-time")
+    )
+    if early == final:
+        return f"; shown from {final:,} reports"
+    return (
+        f"; shown from {early:,} reports, or from {final:,} once the round is final: before, "
+        "margins are wider, as you may look at any time"
+    )
+
+
 def _plus_minus(survey: Survey, question: Question, people: int) -> str:
-    return STYLES[question.statistic].margin(_margin(survey, question, people), question.unit)
+    return _text(question, _margin(survey, question, people))
+
+
+def _text(question: Question, margin: float) -> str:
+    return STYLES[question.statistic].margin(margin, question.unit)

@@ -99,6 +99,7 @@ def check(given: dict[str, Any]) -> Options:  # Any: results of the readers
         "questions": [json.dumps(question_document(q)) for q in survey.questions],
         "populations": redacted(texts) if answers else texts,
         "drawn_from": survey.drawn_from,
+        "looks": survey.looks,
         "true_answers": bool(answers),
         "assumed": "" if answers else assumptions(survey, named),
         **{key: given[key] for key in ("forged", "within", "delta", "repetitions")},
@@ -111,7 +112,7 @@ def cells(options: Options) -> Sequence[Cell]:
     attacked = middle(options["people"])
     kinds = [(people, 0.0) for people in options["people"]]
     kinds += [(attacked, forged) for forged in options["forged"] if forged]
-    shared = {key: options[key] for key in ("within", "delta", "repetitions")}
+    shared = {key: options[key] for key in ("within", "delta", "repetitions", "looks")}
     if options["drawn_from"] > 1:
         shared["drawn_from"] = options["drawn_from"]
     return [

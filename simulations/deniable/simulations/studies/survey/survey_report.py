@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from deniable.server.estimation.statements import final_reading
 from deniable.simulations.engine import figures, sentences
 from deniable.simulations.engine.estimators import Rows, middle, number
 from deniable.simulations.engine.figures import INK, LOOKS, SHUFFLED_LOOK, Panel
@@ -30,6 +31,10 @@ ONE_OF = (
     "are those of all people. Forgers choose which question they attack."
 )
 FORGERS = "One forged report can count as much as {count} honest ones ({question})."
+UNTIL_FINAL = (
+    "Until a round is final, they are {}: results are shown at any time, and intervals that hold "
+    "however often you look are wider."
+)
 MANY = "more than ten billion"
 MAX_LABELS = 20  # largest number of labels per question in tables and figures
 
@@ -45,6 +50,8 @@ def report(options: Options, found: Sequence[Row]) -> Report:
     worst = max(attacked, key=lambda row: number(row, "leverage"), default=None)
     values = {
         "margins": _margins(shown, "half_width"),
+        "until_final": (watched := _margins(shown, "until_final")) and UNTIL_FINAL.format(watched),
+        "level": 100 * final_reading(options["looks"]).confidence,
         "covered": 100 * sum(number(row, "covered") for row in honest) / len(honest),
         "within": _percent(options["within"]),
         "enough": MANY if None in needed else f"{max(int(n or 0) for n in needed):,}",
@@ -60,7 +67,7 @@ def report(options: Options, found: Sequence[Row]) -> Report:
 
 
 def _margins(rows: Rows, key: str) -> str:
-    """Return the margin of each question's widest estimate."""
+    """Return the margin of each question's widest estimate; empty if there is none."""
     groups = rows.groups("question").values()
     widest = [max(group, key=lambda row: number(row, "half_width")) for group in groups]
     texts = [f"{_margin(r, key)} for {r['question']}" for r in widest if r[key] is not None]
@@ -101,6 +108,7 @@ def _interval_table(rows: Rows, within: float) -> Table:
         "people": lambda row: f"{row['people']:,}",
         "truth": lambda row: _amount(row, "truth").replace(" points", " %"),
         "you": lambda row: _margin(row, "half_width"),
+        "you, until final": lambda row: _margin(row, "until_final"),
         "contained the truth": _covered,
         "a shuffler": lambda row: _margin(row, "shuffled"),
         "a trusted server": lambda row: _margin(row, "trusted"),
