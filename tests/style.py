@@ -61,7 +61,7 @@ REPLACEMENTS = {
     r"\bis said\b|\bsaid of\b": "is stated, describes",
     r"\bkept no more\b": "no longer stored",
     r"\bmend(?:s|ed|ing|ings)?\b": "repair",
-    r"\bMOST_[A-Z]": "MAX_",
+    r"\bMOST_(?!change\b)[A-Z]": "MAX_",  # `most_change` is a key of a survey
     r"\bsuch (?:a one|ones)\b": "name the thing",
     r"\btake along\b": "export",
     r"\bthere(?:of|in)\b|\bwhereby\b|\bhence\b": "of it, so, which",

@@ -216,6 +216,23 @@ def test_planned_looks_change_nothing_on_a_device(script: Script, run: Run, look
     """) == ["queued"]
 
 
+@pytest.mark.parametrize(
+    ("change", "status"),
+    [("2 points", "queued"), ("0.05 points", "queued"), ("99.99 points", "queued")]
+    + [(text, "refused") for text in ("0 points", "1.50 points", "100 points", "± 2 points")],
+)
+def test_a_largest_change_is_checked_and_changes_nothing(
+    script: Script, run: Run, change: str, status: str
+) -> None:
+    asked = survey_text(bit("crashed", "0.5"), round="day", most_change="1 points", **YEARS)
+    script.publish(render_document(parse_toml(asked)).replace(b"1 points", change.encode()))
+    lines = run("""
+        await client.consent(true);
+        tell(await answer({ crashed: true }));
+    """)
+    assert lines == [status]
+
+
 def test_the_same_questions_under_the_same_name_are_charged_once(script: Script, run: Run) -> None:
     daily(script)
     lines = run("""await client.consent(true); tell(await answer({ crashed: true }));""")

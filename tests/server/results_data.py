@@ -115,7 +115,7 @@ AFTER_GRACE = datetime(2024, 12, 31, 12, tzinfo=UTC)
 PEOPLE_A_DAY, SEED = 1_500, 533
 
 
-def start_times(here: World, seed: int = SEED) -> PublishedSurvey:
+def start_times(here: World, seed: int = SEED, **changes: object) -> PublishedSurvey:
     """Add 21 days of 1,500 people whose mean start time is 4 s, then 6.5 s, then 4.2 s."""
     asked = texts.number(0, 20, name="seconds", unit="s", title="Seconds until the first screen")
     published = here.publish(
@@ -128,6 +128,7 @@ def start_times(here: World, seed: int = SEED) -> PublishedSurvey:
             closes=date(2024, 11, 19),
             round="day",
             minimum_reports=100,
+            **changes,
         )
     )
     (question,) = published.survey.questions

@@ -130,7 +130,7 @@ export function parseSurvey(text) {
     survey,
     "survey",
     "name title purpose owner opens closes round grace_days retention_days minimum_reports",
-    "ask cross looks repeat repeat_rounds sealed_to show_when",
+    "ask cross looks most_change repeat repeat_rounds sealed_to show_when",
   );
   must(
     fits(survey.name, /^(?![0-9A-Fa-f]{64}$)[A-Za-z0-9]([A-Za-z0-9-]{0,62}[A-Za-z0-9])?$/),
@@ -170,6 +170,12 @@ export function parseSurvey(text) {
   must(
     survey.show_when === undefined || fits(survey.show_when, /^± ([1-9]|[1-4]\d|50) points$/),
     "show_when",
+  );
+  must(
+    survey.most_change === undefined ||
+      (survey.round !== "once" && !("repeat" in survey) &&
+        fits(survey.most_change, /^(0\.\d?[1-9]|[1-9]\d?(\.\d?[1-9])?) points$/)),
+    "most_change",
   );
   const repeatRounds = Number(survey.repeat_rounds ?? 1);
   /** @param {number} round */

@@ -33,6 +33,7 @@ from deniable.server.results.document import (
     Distribution,
     Period,
     Row,
+    Smoothed,
 )
 from deniable.server.results.estimate_cache import EstimateCache, Pool
 from deniable.server.results.periods import Division, parse_round, pools
@@ -184,6 +185,11 @@ class SurveyResults:
             for period in self.document.periods or ()
         ]
         return [answer for answer in answers if answer.rows[0].estimate is not None]
+
+    def trend(self, question: str) -> list[Smoothed]:
+        """Return the smoothed estimates of every round, if the survey states `most_change`."""
+        self._about(question)
+        return [*(self.document.trends or {}).get(question, ())]
 
     def _about(self, name: str) -> About:
         """Return the facts about a question, or about the first one of a cross table."""

@@ -123,6 +123,41 @@ def test_steps_are_located() -> None:
     assert abs(second - 140) <= 4
 
 
+def test_drift_up_to_the_stated_change_is_no_change_and_more_is() -> None:
+    """A share that rises by 1 point a day, with exact answers and no noise.
+
+    Without noise, the statistic is largest: no drift of 1 point is ever listed at a stated 1 point.
+    """
+    steady = np.array([0.1 + 0.01 * day for day in range(60)])
+    reports = np.full(len(steady), 10_000_000)
+    factor, of = share_factor(RandomizedResponse(Epsilon("1"))), comparisons_of(60)
+    assert change_points(steady, reports, factor, of, ERROR, 0.0100001) == []
+    assert change_points(steady, reports, factor, of, ERROR, 0.009) != []
+    uneven = np.where(np.arange(60) % 2, reports, reports // 1_000)
+    assert change_points(steady, uneven, factor, of, ERROR, 0.0100001) == []
+
+
+def test_a_drifting_year_has_a_change_in_at_most_five_percent_of_cases() -> None:
+    """The share moves by the stated change every day, up and down in turns of 45 days.
+
+    More than 28 of 150 would have one with probability below 1e-9, at 5 % each. Twin: if no change
+    is stated, every year has one.
+    """
+    rng, drift = np.random.default_rng(12), 5 / PEOPLE
+    turns = np.abs((np.arange(DAYS) + 45) % 90 - 45)
+    years = [year(rng, [*(0.3 + drift * turns)], "1") for _ in range(150)]
+    assert binom.sf(28, 150, ERROR) < 1e-9
+    factor = share_factor(RandomizedResponse(Epsilon("1")))
+    reports, of = np.full(DAYS, PEOPLE), comparisons_of(DAYS)
+
+    def listed(allowed: float) -> int:
+        made = (change_points(np.array(y), reports, factor, of, ERROR, allowed) for y in years)
+        return sum(bool(changes) for changes in made)
+
+    assert listed(drift) <= 28
+    assert listed(0.0) > 28
+
+
 def test_rounds_without_reports_are_skipped() -> None:
     estimates, reports = (
         np.array([0.1, np.nan, 0.1, 0.9, np.nan, 0.9]),

@@ -16,6 +16,10 @@ If that reaches log(number of comparisons / error), the true values differ. By V
 the probability that any comparison, of any two windows, at any look, is wrong is at most `error`:
 the noise of different reports is independent even if the same people answer in many rounds.
 
+If the true values may move by at most M from one round to the next, those of the two windows differ
+by at most M times the distance of their reports' mean rounds. D is reduced by that much, so only
+drift beyond M counts as a change.
+
 The narrowest windows that differ locate a change; the search then continues on both sides of it.
 
 [1] Robbins 1970, "Statistical methods related to the law of the iterated logarithm", Annals of
@@ -55,12 +59,20 @@ class ChangePoint(NamedTuple):
 
 
 def change_points(
-    estimates: Array, reports: Cells, factor: float, comparisons: float, error: float
+    estimates: Array,
+    reports: Cells,
+    factor: float,
+    comparisons: float,
+    error: float,
+    drift: float = 0.0,
 ) -> list[ChangePoint]:
-    """Return the changes in a series of estimates, in order; rounds may have no reports."""
+    """Return the changes in a series of estimates, in order; rounds may have no reports.
+
+    A true value that moves by at most `drift` from one round to the next is no change.
+    """
     found, open_parts = list[ChangePoint](), [(0, len(reports))]
     differing = sorted(
-        _differing(estimates, reports, factor, math.log(comparisons / error)),
+        _differing(estimates, reports, factor, math.log(comparisons / error), drift),
         key=lambda pair: (pair[0].last - pair[0].first, -pair[1]),
     )
     while open_parts:
@@ -79,26 +91,35 @@ def comparisons_of(rounds: int) -> int:
 
 
 def _differing(
-    estimates: Array, reports: Cells, factor: float, needed: float
+    estimates: Array, reports: Cells, factor: float, needed: float, drift: float
 ) -> Iterator[tuple[ChangePoint, float]]:
     """Yield the pairs of windows whose true values differ, with the excess of their capital."""
     rounds = len(reports)
     counted = np.concatenate([[0.0], np.cumsum(reports)])
-    total = np.concatenate([[0.0], np.cumsum(np.where(reports > 0, estimates, 0) * reports)])
+    known = np.where(reports > 0, estimates, 0)
+    total, order = (
+        np.concatenate([[0.0], np.cumsum(values * reports)])
+        for values in (known, np.arange(rounds))
+    )
     lengths = [2**power for power in range(rounds.bit_length())]
     for before, after in product(lengths, lengths):
         at = np.arange(before, rounds - after + 1)
         windows = [(at - before, at, before * REPORTS), (at, at + after, after * REPORTS)]
         people = [counted[end] - counted[start] for start, end, _ in windows]
         at_least = [np.maximum(number, 1) for number in people]
-        means = [
-            (total[end] - total[start]) / n
-            for (start, end, _), n in zip(windows, at_least, strict=True)
-        ]
+        means, middles = (
+            [
+                (summed[end] - summed[start]) / n
+                for (start, end, _), n in zip(windows, at_least, strict=True)
+            ]
+            for summed in (total, order)
+        )
+        allowed = drift * (middles[1] - middles[0])
         rho = [part[2] for part in windows]
         variance = sum(2 * factor * (n + r) / n**2 for n, r in zip(at_least, rho, strict=True))
         paid = sum(np.log1p(n / r) / 2 for n, r in zip(at_least, rho, strict=True))
-        excess = (means[1] - means[0]) ** 2 / variance - paid - needed
+        beyond = np.maximum(np.abs(means[1] - means[0]) - allowed, 0)
+        excess = beyond**2 / variance - paid - needed
         for index in np.flatnonzero((excess > 0) & (np.minimum(*people) > 0)).tolist():
             change = int(at[index])
             rises = bool(means[1][index] > means[0][index])

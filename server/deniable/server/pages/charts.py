@@ -237,6 +237,7 @@ class Trend:
     lines: tuple[EventLine, ...]
     bands: tuple[Band, ...]
     forged: tuple[Mark, ...]  # points of rounds with forged reports
+    smooth: tuple[Mark, ...]  # smoothed estimates, if the survey has a model of changes
     top: int
     bottom: int
     small: bool  # whether it is one panel among several
@@ -254,7 +255,15 @@ class Trend:
 
     @property
     def path(self) -> str:
-        return "M" + "L".join(f"{point.across:g} {point.at:g}" for point in self.points)
+        line = self.smooth or self.points
+        return "M" + "L".join(f"{point.across:g} {point.at:g}" for point in line)
+
+    @property
+    def area(self) -> str:
+        """Interval of the smoothed estimates, as a band."""
+        ends = [(p.across, p.high) for p in self.smooth]
+        ends += [(p.across, p.low) for p in reversed(self.smooth)]
+        return "M" + "L".join(f"{across:g} {at:g}" for across, at in ends) + "Z"
 
     @property
     def whiskers(self) -> str:
@@ -274,10 +283,12 @@ def trends(
     panels: Sequence[Sequence[RoundFigures]],
     events: Mapping[int, str] | None = None,
     periods: Mapping[str, Sequence[PeriodMark]] | None = None,
+    smooth: Mapping[str, Sequence[RoundFigures]] | None = None,
 ) -> tuple[Trend, ...]:
     """Return one trend for each label that has at least two rounds.
 
-    `events` are keyed by round number, and the periods that are drawn as bands by label.
+    `events` are keyed by round number. The periods that are drawn as bands, and the smoothed
+    estimates, are keyed by label.
     """
     panels, bands = [panel for panel in panels if len(panel) > 1], periods or {}
     if not panels:
@@ -288,7 +299,15 @@ def trends(
     axis = _scale([*panels, *bands.values()], top, SMALL_PLOT if several else PLOT)
     scale = ticks(axis, panels[0][0].text.style, SMALL_TICKS if several else TICKS)
     return tuple(
-        _trend(panel, axis, scale, several, newest, bands.get(panel[0].text.label, ()))
+        _trend(
+            panel,
+            axis,
+            scale,
+            several,
+            newest,
+            bands.get(panel[0].text.label, ()),
+            (smooth or {}).get(panel[0].text.label, ()),
+        )
         for panel in panels
     )
 
@@ -300,6 +319,7 @@ def _trend(
     several: bool,
     events: Sequence[tuple[int, str]],
     periods: Sequence[PeriodMark],
+    smooth: Sequence[RoundFigures],
 ) -> Trend:
     left = 5 + PER_LETTER * max(len(tick.text) for tick in scale)
     rounds = Axis(panel[0].round, panel[-1].round, left, RIGHT - 3)
@@ -319,6 +339,11 @@ def _trend(
         ),
         bands=tuple(_band(period, rounds, axis, len(periods)) for period in periods),
         forged=tuple(point for point, one in marks if one.forged),
+        smooth=tuple(
+            mark(one.name, one.text, rounds.place(one.round), axis)
+            for one in smooth
+            if one.round in rounds
+        ),
         top=round(axis.end),
         bottom=round(axis.start),
         small=several,

@@ -29,6 +29,7 @@ from deniable.server.results.display import (
     period_name,
     quantile_figures,
     quantile_places,
+    smoothed_figures,
     whole_text,
 )
 from deniable.server.results.document import (
@@ -37,6 +38,7 @@ from deniable.server.results.document import (
     Period,
     QuestionResult,
     Row,
+    Smoothed,
 )
 from deniable.server.results.sentences import (
     change,
@@ -44,6 +46,7 @@ from deniable.server.results.sentences import (
     one_label,
     privacy_cost,
     several_labels,
+    smoothed,
     texts_found,
 )
 from deniable.shared.survey.document import Survey
@@ -276,7 +279,33 @@ class QuestionView:
             marked = charts.PeriodMark(*ends, period_name(period), value, forged)
             bands.setdefault(value.label, []).append(marked)
         drawn = [self._panel(label, rounds) for label, rounds in panels.items()]
-        return charts.trends(drawn, self.context.events, bands)
+        smooth: dict[str, list[charts.RoundFigures]] = {}
+        for one in self._smoothed:
+            label, value = names.get(one.label, one.label), smoothed_figures(one, about(asked))
+            smooth.setdefault(label, []).append(charts.RoundFigures(one.round, "", value))
+        return charts.trends(drawn, self.context.events, bands, smooth)
+
+    @property
+    def _smoothed(self) -> Sequence[Smoothed]:
+        """Smoothed estimates; none next to periods, whose intervals are about other people."""
+        return (
+            ()
+            if self.context.periods
+            else self.context.estimates.trends.get(self.question.name, ())
+        )
+
+    @property
+    def smoothed(self) -> str:
+        """Smoothed estimate of the highest label in the round; empty without one."""
+        shown, survey = self.context.period, self.context.survey
+        top = max(self.rows, key=lambda row: row.prominence).label if self.rows else ""
+        for one in self._smoothed:
+            label = self._names.get(one.label, one.label)
+            if shown and (one.round, label) == (shown.round, top):
+                facts, several = about(self.question), len(self.rows) > 1
+                change = survey.most_change or 0.0
+                return smoothed(one, facts, label if several else "", survey.period, change)
+        return ""
 
     def _panel(
         self, label: str, rounds: Sequence[tuple[int, Figures]]

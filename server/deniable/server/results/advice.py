@@ -37,6 +37,10 @@ ONE_OF = (
     "Each install answers one of the {} questions, drawn at random on the device: a round costs "
     "the largest ε, not the sum."
 )
+CHANGES = (
+    "smoothed trends assume that a true value changes by at most {:g} points (for a number: per "
+    "cent of its range) from one {} to the next"
+)
 SINGLING_BITS = 10  # for all labels together: a thousand combinations
 LONG_PERIODS = ("once", "month")
 WIDE = 0.1  # margin of error with 10,000 people: a tenth of the range, or 10 points
@@ -55,6 +59,7 @@ def facts(survey: Survey) -> dict[str, Any]:
         "report_bytes": survey.report_size,
         "looks": survey.looks,
         **({"ask": 1} if survey.asks_one else {}),
+        **({"most_change": survey.most_change} if survey.most_change else {}),
         **({"repeat_rounds": survey.repeat_rounds} if survey.repeats else {}),
         **({"sealed_to": survey.sealed_to} if survey.sealed_to else {}),
         **({"label": [label.fields() for label in survey.labels]} if survey.labels else {}),
@@ -122,6 +127,7 @@ def describe(survey: Survey) -> list[str]:
         *([f"reports are sealed to {survey.sealed_to}"] if survey.sealed_to else []),
         *([sent_in_clear(survey)] if survey.labels else []),
         shown_when(survey),
+        *([CHANGES.format(survey.most_change, survey.period)] if survey.most_change else []),
         f"expected margin of error (95 %) with {crowds} people who answer in a round:",
     ]
     width = max(len(question.name) for question in survey.questions)

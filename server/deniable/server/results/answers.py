@@ -11,7 +11,7 @@ import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import repeat
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from msgspec import UNSET
@@ -30,7 +30,9 @@ from deniable.server.estimation.statements import (
     Side,
     Statements,
     differences,
+    halved,
 )
+from deniable.server.estimation.trend import Window, largest_error, period_confidence, windows
 from deniable.server.planning.display_gate import Plan, at_worst, margins, reports_needed
 from deniable.server.results.display import STYLES
 from deniable.server.results.document import (
@@ -43,6 +45,7 @@ from deniable.server.results.document import (
     Forecast,
     QuestionResult,
     Row,
+    Smoothed,
     WholeVector,
 )
 from deniable.server.results.estimate_cache import (
@@ -51,9 +54,11 @@ from deniable.server.results.estimate_cache import (
     Manner,
     Pool,
     batches,
+    is_enough,
     stack,
     where_enough,
 )
+from deniable.server.results.periods import joint_reading
 from deniable.server.store import RoundTally
 from deniable.shared.survey.document import Survey
 from deniable.shared.survey.kinds.base import Estimation, Question
@@ -298,8 +303,9 @@ def _side(
     labels: Sequence[str],
     any_time: bool,
 ) -> Side:
-    like = cache.limits(question, rounds, "like")
-    these = cache.limits(question, rounds, "these") if any_time else None
+    sides = [_read_at(counts, halved(counts.reading.confidence)) for counts in rounds]
+    like = cache.limits(question, sides, "like")
+    these = cache.limits(question, sides, "these") if any_time else None
     side = Side(Statements.of_rounds(cache.statements(question, rounds)), like, these)
     if len(labels) == len(question.labels):
         return side
@@ -307,12 +313,15 @@ def _side(
     return side.of([indexes[label] for label in labels])
 
 
+def _read_at(counts: Counts, confidence: float) -> Counts:
+    return replace(counts, reading=counts.reading._replace(confidence=confidence))
+
+
 def located_changes(
     survey: Survey, question: Question, series: Sequence[Pool]
 ) -> tuple[ChangePoint, ...]:
     """Return the changes of each label over a series without common reports, oldest first."""
-    factor = FACTORS.get(question.estimation)
-    if factor is None or len(question.labels) > MAX_LABELS_WITH_CHANGES or not series:
+    if not has_trend(question) or not series:
         return ()
     cells, reports = stack([pool.counts(survey, question) for pool in series])
     known = np.flatnonzero(reports)
@@ -320,7 +329,7 @@ def located_changes(
     if len(known):
         made = ESTIMATORS[question.estimation](question, cells[known], reports[known])
         points[known] = made.points.estimate
-    variance = factor(question.mechanism) * question.span**2
+    factor = FACTORS[question.estimation](question.mechanism) * question.span**2
     error = (1 - CONFIDENCE) / len(question.labels)
     return tuple(
         ChangePoint(
@@ -332,8 +341,71 @@ def located_changes(
             latest=survey.round_days(series[change.last].rounds[-1])[1],
         )
         for label, column in zip(question.labels, points.T, strict=True)
-        for change in change_points(column, reports, variance, comparisons_of(survey.rounds), error)
+        for change in change_points(
+            column, reports, factor, comparisons_of(survey.rounds), error, drift(survey, question)
+        )
     )
+
+
+def has_trend(question: Question) -> bool:
+    """Return whether changes are located in the question's estimates."""
+    return question.estimation in FACTORS and len(question.labels) <= MAX_LABELS_WITH_CHANGES
+
+
+def drift(survey: Survey, question: Question) -> float:
+    """Return the largest change of a true value per round that is no change; usually 0."""
+    return (survey.most_change or 0) / 100 * question.span
+
+
+def smoothed(
+    cache: EstimateCache, survey: Survey, question: Question, series: Sequence[Pool]
+) -> tuple[Smoothed, ...]:
+    """Return the smoothed estimates of each round with reports, and of each label."""
+    if not has_trend(question) or not series:
+        return ()
+    cells, reports = stack([pool.counts(survey, question) for pool in series])
+    sums, people = (np.cumsum([0 * part[0], *part], axis=0) for part in (cells, reports))
+    _, noise = question.mechanism.variances(None)
+    found = windows(reports, drift(survey, question), noise * question.span**2)
+    used = list[tuple[int, Window, Counts]]()
+    for last in np.flatnonzero(reports).tolist():
+        members = slice(last + 1 - found[last].rounds, last + 1)
+        read = joint_reading([pool.reading for pool in series[members]], survey)
+        n = int(people[last + 1] - people[members.start])
+        counted = tuple(filter(None, reports[members].tolist()))
+        sizes = counted if len(counted) > 1 else ()
+        if read.covers != "nothing" and is_enough(survey, question, read, n, sizes):
+            pooled = Counts(sums[last + 1] - sums[members.start], n, read, sizes=sizes)
+            used.append((last, found[last], pooled))
+    return tuple(_smoothed(cache, question, series, used)) if used else ()
+
+
+def _smoothed(
+    cache: EstimateCache,
+    question: Question,
+    series: Sequence[Pool],
+    used: Sequence[tuple[int, Window, Counts]],
+) -> Iterator[Smoothed]:
+    _, found, counts = zip(*used, strict=True)
+    estimator = ESTIMATORS[question.estimation](question, *stack(counts))
+
+    def limits(about: Literal["like", "these"]) -> list[Any]:  # Any: arrays
+        read = []
+        for window, pooled in zip(found, counts, strict=True):
+            sampling = about == "like"
+            rounds = max(1, len(pooled.sizes))
+            error = largest_error(estimator, pooled.reports, rounds, sampling=sampling)
+            bias = window.bias / question.span
+            read.append(_read_at(pooled, period_confidence(pooled.reading, bias, error)))
+        bias = np.array([[window.bias] for window in found])
+        low, high = cache.limits(question, read, about)
+        return [low - bias, high + bias]
+
+    arrays = estimator.points.estimate, *limits("like"), *limits("these")
+    rows = np.stack(arrays, axis=-1).tolist()
+    for (last, window, _), labelled in zip(used, rows, strict=True):
+        for label, numbers in zip(question.labels, labelled, strict=True):
+            yield Smoothed(series[last].rounds[-1], window.rounds, label, *numbers)
 
 
 # Forgery checks

@@ -20,6 +20,7 @@ from deniable.server.results.document import (
     Period,
     Quantile,
     Row,
+    Smoothed,
     WholeVector,
 )
 from deniable.shared.survey.kinds.base import Statistic
@@ -178,6 +179,12 @@ def figures(row: Row, statistic: Statistic, unit: str = "", joint: bool = False)
     return Figures(
         row.label, row.estimate, low, high, *these, row.consistent, style, style.behind(unit)
     )
+
+
+def smoothed_figures(row: Smoothed, about: About) -> Figures:
+    style, ends = STYLES[about.statistic], (row.low, row.high, row.low_these, row.high_these)
+    unit = style.behind(about.unit)
+    return Figures(row.label, row.estimate, *ends, row.estimate, style, unit)
 
 
 def known_figures(

@@ -305,8 +305,9 @@ class Period(Round, frozen=True, kw_only=True, forbid_unknown_fields=True):
 class ChangePoint(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Change of one label, which began between two days, most likely at `round`.
 
-    If the respondents' true value is the same in all rounds, the probability that any change of a
-    question is listed, at any look, is at most 5 %. Rounds with forged reports are left out.
+    If the respondents' true value is the same in all rounds, or changes by at most the survey's
+    `most_change` from one round to the next, the probability that any change of a question is
+    listed, at any look, is at most 5 %. Rounds with forged reports are left out.
     """
 
     label: str
@@ -315,6 +316,24 @@ class ChangePoint(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
     day: str  # the first of the round
     earliest: str
     latest: str
+
+
+class Smoothed(Struct, frozen=True, forbid_unknown_fields=True, gc=False):
+    """One label's value in a round, from the reports of `rounds` rounds that end with it.
+
+    If the true value changes by at most the survey's `most_change` from one round to the next, the
+    intervals hold: `low` to `high` for the population, `low_these` to `high_these` for exactly the
+    round's respondents.
+    """
+
+    round: Count
+    rounds: Count
+    label: str
+    estimate: float
+    low: float
+    high: float
+    low_these: float
+    high_these: float
 
 
 class Event(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -342,6 +361,8 @@ class Results(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     left_out: Count | UnsetType = UNSET  # number of requested earlier rounds that are not included
     notes: tuple[str, ...]
     annotations: tuple[Event, ...] | UnsetType = UNSET
+    most_change: float | UnsetType = UNSET  # in % of the range; only if the survey states it
+    trends: dict[str, tuple[Smoothed, ...]] | UnsetType = UNSET  # by question; with `most_change`
     # only if the request divides the rounds into periods
     changes: dict[str, tuple[ChangePoint, ...]] | UnsetType = UNSET  # by question
     periods: tuple[Period, ...] | UnsetType = UNSET

@@ -24,9 +24,8 @@ from deniable.server.estimation.statements import (
     Interval,
     Reading,
     Statements,
-    halved,
 )
-from deniable.server.planning.display_gate import at_worst, reports_needed
+from deniable.server.planning.display_gate import at_worst, margins, reports_needed
 from deniable.server.store import RoundTally
 from deniable.server.store.label_counts import packed_labels
 from deniable.shared.survey.document import Survey
@@ -124,15 +123,12 @@ class EstimateCache:
         rounds: Sequence[Counts],
         about: Literal["like", "these"],
     ) -> Interval:
-        """Return limits for one side of a comparison, one row per round.
-
-        They are for the population or for the respondents, at half of the error probability.
-        """
+        """Return limits for the population or for the respondents, one row per round."""
 
         def make(batch: Sequence[Counts]) -> Iterable[Array]:
-            estimator, confidence = _estimator(question, batch), halved(batch[0].reading.confidence)
+            estimator = _estimator(question, batch)
             limits = estimator.like if about == "like" else estimator.these
-            return (pair.copy() for pair in np.stack(limits(confidence), axis=1))
+            return (p.copy() for p in np.stack(limits(batch[0].reading.confidence), axis=1))
 
         key, cells = (about, question), question.mechanism.cells
         ends = self.per_round(key, cells, rounds, make, lambda made: made.shape[-1] / 5)
@@ -234,6 +230,17 @@ class Pool:
             {survey.span_of(tally.round)[0] for tally in pool.members} for pool in (self, other)
         )
         return not spans.isdisjoint(others)
+
+
+def is_enough(
+    survey: Survey, question: Question, reading: Reading, reports: int, sizes: tuple[int, ...]
+) -> bool:
+    """Return whether the estimate of rounds with these `sizes` is shown, without a search."""
+    plan = at_worst(question, reading, sizes=sizes)
+    if reports < survey.minimum_reports or survey.show_when is None or plan is None:
+        return reports >= survey.minimum_reports
+    planned, most = margins(survey, plan, reports)
+    return planned <= most
 
 
 def stack(rounds: Sequence[Counts]) -> tuple[Cells, Cells]:

@@ -33,6 +33,7 @@ from deniable.server.results.document import (
     Results,
     Round,
     Row,
+    Smoothed,
 )
 from deniable.server.results.round_details import TIMES
 from deniable.server.results.sentences import (
@@ -40,6 +41,7 @@ from deniable.server.results.sentences import (
     empty_labels,
     forecast_sentence,
     shuffle_sentences,
+    smoothed,
 )
 
 COLUMNS = (
@@ -58,6 +60,7 @@ BY_PERIOD = (
     "change_low_these",
     "change_high_these",
 )  # only if rounds are pooled
+SMOOTHED = ("estimate", "low", "high", "low_these", "high_these", "rounds")  # with a trend
 FORGED = "some of these reports cannot be honest"
 # Spreadsheets also read full-width signs as the start of a formula.
 FORMULA = ("=", "+", "-", "@", "＝", "＋", "－", "＠", "\t", "\r", "\n")
@@ -96,6 +99,7 @@ PERIOD_READING = (
 
 Cell = str | int | float | None  # None becomes an empty cell
 Record = dict[str, Cell]
+Smooth = dict[tuple[str, int, str], Smoothed]  # keyed by question, round and label
 
 
 # CSV
@@ -107,10 +111,13 @@ def csv_chunks(header: Results, rounds: Iterable[Round]) -> Iterator[str]:
     If the results are divided into periods, the rows are those of the periods.
     """
     columns = (*COLUMNS, *(BY_LABEL if header.by else ()), *(BY_PERIOD if header.periods else ()))
+    trends = {} if header.periods else header.trends or {}
+    columns += tuple(f"smoothed_{name}" for name in SMOOTHED if trends)
+    smooth: Smooth = {(n, row.round, row.label): row for n, rows in trends.items() for row in rows}
     yield csv_text([columns])
     source: Record = {"survey": header.survey, "name": header.name}
     for period in header.periods or rounds:
-        yield _rows_text(_records(header, period, source), columns)
+        yield _rows_text(_records(header, period, source, smooth), columns)
     if header.left_out:
         words = f"only the newest rounds; earlier rounds left out: {header.left_out:,}"
         yield _rows_text([source | {"note": words}], columns)
@@ -138,7 +145,7 @@ def _plain(cell: Cell) -> Cell:
     return f"'{cell}" if isinstance(cell, str) and cell.startswith(FORMULA) else cell
 
 
-def _records(results: Results, period: Round, source: Record) -> Iterator[Record]:
+def _records(results: Results, period: Round, source: Record, smooth: Smooth) -> Iterator[Record]:
     """Yield records keyed by column. Columns about one question are empty for a pair."""
     common = source | {
         "round": period.round, "from": period.first_day, "until": period.last_day,
@@ -154,7 +161,11 @@ def _records(results: Results, period: Round, source: Record) -> Iterator[Record
         records = _row_records(period, facts, question.rows, [question.name])
         changed = period.change.questions.get(question.name, ()) if period.change else ()
         changes = {difference.label: difference for difference in changed}
-        yield from (record | _change(changes.get(str(record["label"]))) for record in records)
+        for record in records:
+            label = str(record["label"])
+            made = smooth.get((question.name, period.round, label))
+            values = {f"smoothed_{key}": getattr(made, key) for key in SMOOTHED if made}
+            yield record | _change(changes.get(label)) | values
     for crossed in period.cross or ():
         facts = common | {"question": TIMES.join(crossed.questions), "kind": "cross"}
         yield from _row_records(period, facts, crossed.rows, crossed.questions)
@@ -217,6 +228,12 @@ def report_lines(results: Results, rounds: Iterable[Round] | None = None) -> Ite
     for period in () if results.periods else listed:
         yield ""
         yield from _round_lines(results, period)
+    for name, rows in (results.trends or {}).items():
+        for row in rows:
+            if period is not None and row.round == period.round:
+                label = f"{name} {row.label}" if len(period.questions[name]) > 1 else name
+                model = results.period, results.most_change or 0.0
+                yield from _wrapped(smoothed(row, results.about[name], label, *model))
     if period is None and not results.periods:
         yield "\nNo round has begun yet, so there is nothing to show."
     yield ""

@@ -71,13 +71,13 @@ def pools(
                 spans[span] = tally
         counted |= spans.keys()
         grows = len(rounds) > 1 and rounds[-1] == newest != survey.last_round
-        read = _reading([*map(reading, rounds)], survey, grows=grows)
+        read = joint_reading([*map(reading, rounds)], survey, grows=grows)
         members = () if read.covers == "nothing" else tuple(spans.values())
         made.append(Pool(rounds, members, read))
     return made
 
 
-def _reading(readings: Sequence[Reading], survey: Survey, *, grows: bool) -> Reading:
+def joint_reading(readings: Sequence[Reading], survey: Survey, *, grows: bool = False) -> Reading:
     """Return how a period is read: at every look until all reports of its rounds are in it.
 
     A survey that is read once shows a period once: when nothing can be added to it any more.

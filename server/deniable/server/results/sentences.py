@@ -12,8 +12,15 @@ from typing import Literal
 from deniable.server.estimation.frequent_texts import FALSE_DISCOVERY
 from deniable.server.estimation.statements import CONFIDENCE, Reading, Statement
 from deniable.server.planning.forecast import Expected
-from deniable.server.results.display import STYLES, Figures, Style, decimals, effect_figures
-from deniable.server.results.document import About, ByLabel, Forecast, Round, Shuffled
+from deniable.server.results.display import (
+    STYLES,
+    Figures,
+    Style,
+    decimals,
+    effect_figures,
+    smoothed_figures,
+)
+from deniable.server.results.document import About, ByLabel, Forecast, Round, Shuffled, Smoothed
 from deniable.server.shuffling.accountant import survey_epsilon
 from deniable.server.store import RoundState
 from deniable.shared.sealed_envelope import BATCH
@@ -145,6 +152,18 @@ def change(row: Figures, since: str) -> str:
     if words := _direction(row):
         return f"{words[0]} since {since}: {words[1]}."
     return f"No clear change since {since} (difference: {row.interval})."
+
+
+def smoothed(row: Smoothed, about: About, label: str, period: str, most_change: float) -> str:
+    """State a smoothed estimate, and the model that its interval needs."""
+    made, several = smoothed_figures(row, about), "s" if row.rounds > 1 else ""
+    drift = made.style.factor * most_change / 100 * (about.range[1] - about.range[0])
+    unit = made.style.behind_margin(about.unit)
+    return (
+        f"Smoothed over {row.rounds} {period}{several}{label and f', {label}'}: {made.whole}, "
+        f"between {made.text(made.low)} and {made.text(made.high)}{made.unit}, if the true "
+        f"{about.statistic} changes by at most {drift:.3g}{unit} a {period}."
+    )
 
 
 def effect(row: Figures, value: str, against: str, reports: int) -> str:

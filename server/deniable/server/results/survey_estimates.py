@@ -15,6 +15,7 @@ from msgspec import UNSET
 
 from deniable.server.estimation import ESTIMATORS
 from deniable.server.estimation.statements import CONFIDENCE, Reading, reading
+from deniable.server.estimation.trend import MAX_LENGTH
 from deniable.server.results.annotations import events, events_by_round
 from deniable.server.results.answers import (
     about,
@@ -24,6 +25,7 @@ from deniable.server.results.answers import (
     located_changes,
     question_rounds,
     round_fits,
+    smoothed,
     warning,
 )
 from deniable.server.results.breakdown import label_rounds, rows_by_label
@@ -41,6 +43,7 @@ from deniable.server.results.document import (
     Results,
     Round,
     RoundFacts,
+    Smoothed,
 )
 from deniable.server.results.estimate_cache import EstimateCache, Pool
 from deniable.server.results.periods import Division, divide, pools
@@ -79,12 +82,13 @@ class RoundSelection:
     def stored_range(self, survey: Survey) -> tuple[int | None, int | None]:
         """Return the first and the last round to read from the store.
 
-        They include the round before the first, which changes need. A small survey is read in full,
-        so that every request detects a tally that damage has moved to another round.
+        They include the rounds before the first that changes and trends need. A small survey is
+        read in full, so that every request detects a tally that damage has moved to another round.
         """
         if survey.rounds <= rounds_per_response(survey):
             return None, None
-        return None if self.is_complete else self.first - 1, self.last
+        before = MAX_LENGTH if survey.most_change else 1
+        return None if self.is_complete else self.first - before, self.last
 
     def __contains__(self, number: int) -> bool:
         return self.first <= number <= self.last
@@ -202,6 +206,8 @@ class SurveyEstimates:
             left_out=self.selection.left_out or UNSET,
             notes=notes(survey),
             annotations=self.events or UNSET,
+            most_change=survey.most_change or UNSET,
+            trends=self.trends if survey.most_change else UNSET,
             changes=self.changes if self._by else UNSET,
             periods=tuple(self.periods(self._by)) if self._by else UNSET,
             rounds=(),
@@ -270,20 +276,41 @@ class SurveyEstimates:
 
     @cached_property
     def changes(self) -> dict[str, tuple[ChangePoint, ...]]:
-        """Changes of each question over this selection, without rounds that have forged reports."""
-        survey = self.survey
-        spans = [[*span] for _, span in groupby(self.facts, lambda n: survey.span_of(n)[0])]
-        ranges = [range(span[0], span[-1] + 1) for span in spans]
-        honest = {n: tally for n, tally in self._tallies.items() if n not in self.forged}
-        series = pools(survey, ranges, honest, self._reading)
+        """Changes of each question over this selection."""
+        survey, series = self.survey, self._series([*self.facts])
         return {q.name: located_changes(survey, q, series) for q in survey.questions}
+
+    @cached_property
+    def trends(self) -> dict[str, tuple[Smoothed, ...]]:
+        """Smoothed estimates of each question in this selection, if `most_change` is stated."""
+        survey, cache, numbers = self.survey, self._cache, [*self.facts]
+        if not survey.most_change or not numbers:
+            return {}
+        first = max(survey.first_round, numbers[0] - MAX_LENGTH)
+        series = self._series(range(first, numbers[-1] + 1))
+        made = {q.name: smoothed(cache, survey, q, series) for q in survey.questions}
+        return {
+            name: tuple(row for row in rows if row.round in self.facts)
+            for name, rows in made.items()
+        }
 
     @cached_property
     def forged(self) -> frozenset[int]:
         """Rounds whose counts cannot come from honest reports alone."""
-        tallies = [self._tallies[number] for number in self.facts if number in self._tallies]
+        return self._forged([*self.facts])
+
+    def _forged(self, numbers: Iterable[int]) -> frozenset[int]:
+        tallies = [self._tallies[number] for number in numbers if number in self._tallies]
         fits = zip(tallies, round_fits(self.survey, tallies, self._cache), strict=True)
         return frozenset(t.round for t, fit in fits if any(f.forged for f in fit.values()))
+
+    def _series(self, numbers: Sequence[int]) -> list[Pool]:
+        """Return the reports of each round or span, without rounds that have forged reports."""
+        survey, forged = self.survey, self._forged(numbers)
+        spans = [[*span] for _, span in groupby(numbers, lambda n: survey.span_of(n)[0])]
+        ranges = [range(span[0], span[-1] + 1) for span in spans]
+        honest = {n: tally for n, tally in self._tallies.items() if n not in forged}
+        return pools(survey, ranges, honest, self._reading)
 
     def _estimated(self, made: Sequence[Pool], earlier: Sequence[Pool | None]) -> list[Round]:
         keys = [

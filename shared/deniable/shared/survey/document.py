@@ -37,6 +37,7 @@ from deniable.shared.survey.questions import (
     question_document,
     read_asks_one,
     read_cross,
+    read_most_change,
     read_repeat_rounds,
     read_sealing_key,
     read_show_when,
@@ -175,6 +176,9 @@ class Survey:
     labels: tuple[Label, ...] = ()  # sent in clear in front of each report
     looks: str = LOOKS[0]
     show_when: int | None = None  # planned margin at which estimates are shown, in % of the range
+    most_change: float | None = (
+        None  # of a true value from one round to the next, in % of the range
+    )
 
     @property
     def calendar(self) -> Period:
@@ -482,6 +486,7 @@ def render_document(survey: Survey) -> bytes:
             **({"cross": [list(pair) for pair in survey.cross]} if survey.cross else {}),
             **({"sealed_to": survey.sealed_to} if survey.sealed_to else {}),
             **({"looks": survey.looks} if survey.looks != LOOKS[0] else {}),
+            **({"most_change": f"{survey.most_change:g} points"} if survey.most_change else {}),
         },
         "question": [question_document(question) for question in survey.questions],
         **({"label": [label.fields() for label in survey.labels]} if survey.labels else {}),
@@ -529,6 +534,7 @@ def _parse(table: object) -> Survey:
         cross=read_cross(reader, questions),
         sealed_to=read_sealing_key(reader),
         looks=reader.one_of("looks", LOOKS) if "looks" in reader else LOOKS[0],
+        most_change=read_most_change(reader),
     )
     reader.done()
     _check_whole(survey)
@@ -544,6 +550,9 @@ def _check_whole(survey: Survey) -> None:
         if names.count(name) > 1:
             raise InvalidSurvey("question.name", f"{name!r} is repeated; name each question once")
     _check_over(survey)
+    if survey.most_change and (survey.period == "once" or survey.repeats):
+        problem = "compares rounds with reports of their own, but there are none; remove it"
+        raise InvalidSurvey("survey.most_change", problem)
     if survey.looks == "twice" and survey.grace_days < MIN_GRACE_DAYS:
         problem = f"must be {MIN_GRACE_DAYS} or more, got {survey.grace_days}: with looks = "
         advice = '"twice", results are shown a day or more after a round, and after its grace'

@@ -29,6 +29,7 @@ MAX_TITLE_CHARACTERS, MAX_UNIT_CHARACTERS, MAX_LABEL_CHARACTERS = 200, 20, 100
 MAX_ROUNDS = 10_000
 MAX_PAIRS = 10
 SHOW_WHEN = re.compile("± ([1-9]|[1-4][0-9]|50) points")
+LARGEST_CHANGE = re.compile(r"(0\.\d?[1-9]|[1-9]\d?(?:\.\d?[1-9])?) points", re.ASCII)
 USUAL_MARGIN = 25  # an interval then covers half of a question's range
 MAX_PAIR_CELLS = 1_024  # limit on the product of the two questions' cells
 
@@ -174,6 +175,17 @@ def read_show_when(reader: Reader) -> int | None:
     if not (found := SHOW_WHEN.fullmatch(text)):
         raise reader.error("show_when", f'must be "± 1 points" to "± 50 points", got {text!r}')
     return int(found[1])
+
+
+def read_most_change(reader: Reader) -> float | None:
+    """Parse the largest change of a true value from one round to the next, such as "0.5 points"."""
+    if "most_change" not in reader:
+        return None
+    text = reader.text("most_change", 'write a change, like "2 points"')
+    if not (found := LARGEST_CHANGE.fullmatch(text)):
+        problem = f'must be "0.01 points" to "99.99 points", got {text!r}'
+        raise reader.error("most_change", problem)
+    return float(found[1])
 
 
 def read_sealing_key(reader: Reader) -> str | None:
