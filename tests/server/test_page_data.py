@@ -39,6 +39,8 @@ def test_the_list_as_json_has_the_facts_of_its_page(
         "id": published.id, "name": "app-health", "title": "How is the app doing?",
         "state": "open", "opens": "2026-12-01", "closes": "2027-04-30", "round": "month",
         "epsilon": "3.5", "questions": 3, "reports": 49_000,
+        "headline": "12 % say yes, between 0 and 24.", "warnings": [],
+        "change": "minutes: higher from 1 Jan 2027 on (within 1 Dec 2026 – 31 Jan 2027)",
     }  # fmt: skip
 
 

@@ -11,7 +11,7 @@ import threading
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from datetime import date, datetime
+from datetime import date
 from hashlib import sha256
 
 from msgspec import UNSET, Struct, UnsetType
@@ -27,7 +27,6 @@ from deniable.server.store import PublishedSurvey, RoundState
 from deniable.server.store.records import ID_DIGITS
 from deniable.server.surveys.catalogue import UnknownSurvey
 from deniable.shared.errors import StoreUnusable, WrongUse
-from deniable.shared.survey.document import Survey
 
 CHECK_INTERVAL_SECONDS = 60.0
 STATES: tuple[RoundState, ...] = ("open", "collecting", "final")
@@ -194,7 +193,7 @@ class Monitor:
         yield from self._rules(settings, published, estimates)
         yield from _changes(estimates)
         if settings.silent_rounds and published.state_at(now) == "open":
-            yield from _silence(estimates, settings.silent_rounds, now)
+            yield from _silence(estimates, settings.silent_rounds)
 
     def _rules(
         self, settings: AlertSettings, published: PublishedSurvey, estimates: SurveyEstimates
@@ -263,23 +262,16 @@ def _changes(estimates: SurveyEstimates) -> Iterator[Finding]:
             )
 
 
-def _silence(estimates: SurveyEstimates, rounds: int, now: datetime) -> Iterator[Finding]:
+def _silence(estimates: SurveyEstimates, rounds: int) -> Iterator[Finding]:
     """Yield whether the last `rounds` rounds whose reports are due have none."""
-    survey, facts = estimates.survey, estimates.facts
-    due = [number for number in facts if _due(survey, number) <= now][-rounds:]
+    due = estimates.due[-rounds:]
     if len(due) == rounds:
-        # Reports of a later round would show the minute in which the first of them came.
-        is_silent = not any(facts[number].reports for number in due)
+        is_silent = not any(estimates.facts[number].reports for number in due)
         text = (
             f"no reports in rounds {due[0]} to {due[-1]}" if is_silent else "reports arrive again"
         )
         state = BEGAN if is_silent else CEASED
         yield Finding(event="silence", subject="", state=state, round=due[-1], text=text)
-
-
-def _due(survey: Survey, number: int) -> datetime:
-    """Return the time from which a round should have reports."""
-    return survey.leaves_until(number) if survey.redraws else survey.round_ends(number)
 
 
 @contextmanager

@@ -7,7 +7,7 @@ fits a phone and a wide screen without a script, and its text keeps its size.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from statistics import median
@@ -187,6 +187,7 @@ MAX_NAMES = 3  # largest number of rounds with names
 MAX_PANELS = 6
 MAX_NAMED_EVENTS = 4  # other events are lines without words
 MAX_NAMED_PERIODS = 5
+MAX_SPARKLINE_POINTS = 60
 MAX_TEXTS = 60  # points of a trend that show their values
 
 
@@ -381,6 +382,35 @@ def _round_names(points: Sequence[Mark], most: int) -> tuple[Tick, ...]:
     chosen = [round(number * last / (shown - 1)) for number in range(shown)]
     anchors = {0: "start", last: "end"}
     return tuple(Tick(points[n].across, points[n].name, anchors.get(n, "middle")) for n in chosen)
+
+
+class Sparkline(NamedTuple):
+    """Trend in the size of a word: paths in per cent across and pixels down."""
+
+    box: str
+    band: str  # the 95 % intervals
+    line: str
+    forged: str  # a line down at each round with forged reports
+
+
+def sparkline(trend: Trend) -> Sparkline | None:
+    """Return the newest points of a trend; None if there are fewer than two."""
+    points = trend.points[-MAX_SPARKLINE_POINTS:]
+    if len(points) < 2:
+        return None
+    first, width = points[0].across, points[-1].across - points[0].across
+    outline = [(p.across, p.high) for p in points] + [(p.across, p.low) for p in reversed(points)]
+    forged = (point.across for point in trend.forged if point.across >= first)
+    return Sparkline(
+        box=f"{first:g} {trend.top} {width:.1f} {trend.bottom - trend.top}",
+        band=_line(outline),
+        line=_line((point.across, point.at) for point in points),
+        forged="".join(f"M{across:.1f} {trend.top}V{trend.bottom}" for across in forged),
+    )
+
+
+def _line(places: Iterable[tuple[float, float]]) -> str:
+    return "M" + "L".join(f"{across:.1f} {down:.0f}" for across, down in places)
 
 
 # Distributions: the share at or below each value, with its band

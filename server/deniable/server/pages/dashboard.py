@@ -2,19 +2,51 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
 from datetime import date
+from itertools import takewhile
+from typing import Any, NamedTuple, get_args
+from urllib.parse import urlencode
 
 from flask import Response, make_response, render_template, request
 from flask.typing import ResponseReturnValue
 from msgspec import Struct
+from msgspec.structs import replace
 from werkzeug.exceptions import NotFound
 
 from deniable.server.http.context import NOTHING_HERE, answer, parts, problem, require
 from deniable.server.http.messages import HttpError
 from deniable.server.pages import access
 from deniable.server.pages.access import go, missing, pages, restricted
-from deniable.server.store import PublishedSurvey, State
+from deniable.server.pages.charts import Sparkline, sparkline
+from deniable.server.pages.survey_page import page_of
+from deniable.server.results import SurveyEstimates
+from deniable.server.results.display import change_words
+from deniable.server.store import Damaged, PublishedSurvey, State
+
+MAX_SHOWN = 50  # surveys on one page of the list
+FRESH_SECONDS = 300.0  # a summary is made again after this time, or when reports arrive
+ESTIMATION_SECONDS = 1.0  # time in which a response begins to make new summaries
+SUMMARIZED = ("headline", "change", "warnings")
+DAMAGED = "Damaged counts: no result is shown until the operator repairs them"
+
+
+class Order(NamedTuple):
+    """Order of the list; without one, the newest survey is first."""
+
+    words: str
+    key: Callable[[ListedSurvey], Any]  # Any: values of the same type in each order
+
+
+SORTS = {
+    "title": Order("title", lambda row: row.title.casefold()),
+    "reports": Order("most reports", lambda row: -(row.reports or 0)),
+    "closes": Order("last day", lambda row: row.closes),
+}
 
 blueprint = pages("dashboard", public=("sign_in", "sign_out", "surveys_json"))
 
@@ -29,22 +61,58 @@ class ListedSurvey(Struct, frozen=True, kw_only=True):
     round: str
     epsilon: str  # ε of one round
     questions: int
-    reports: int
+    reports: int | None  # None if the counts are damaged
+    headline: str | None = None  # empty without an estimate; None if not estimated yet
+    change: str = ""  # the newest change that was located
+    warnings: Sequence[str] = ()
 
 
 class ListedSurveys(Struct, frozen=True):
     surveys: Sequence[ListedSurvey]
 
 
+@dataclass(frozen=True)
+class Summary:
+    """Results of a survey in a few words, and its first question's trend."""
+
+    headline: str = ""
+    question: str = ""  # the question of the headline, if there are several
+    change: str = ""
+    warnings: tuple[str, ...] = ()
+    trend: Sparkline | None = None
+
+
+class Row(NamedTuple):
+    published: PublishedSurvey
+    listed: ListedSurvey
+    summary: Summary | None
+
+
 @blueprint.get("/")
 def surveys() -> str:
-    return render_template("surveys.html", rows=_rows(), store=parts().store.option)
+    asked = {name: request.args.get(name, "") for name in ("q", "state", "sort")}
+    listed = [*_selected(_listed(), **asked)]
+    start = max(0, request.args.get("after", 0, int))
+    shown = _summarized(listed[start : start + MAX_SHOWN])
+    return render_template(
+        "surveys.html",
+        rows=shown,
+        asked=asked,
+        is_empty=not (listed or any(asked.values())),
+        start=start,
+        total=len(listed),
+        states=get_args(State),
+        sorts=SORTS,
+        unknown=sum(row.summary is None for row in shown),
+        next_page=urlencode(asked | {"after": start + MAX_SHOWN}),
+        store=parts().store.option,
+    )
 
 
 @blueprint.get("/surveys.json")
 @require("analyst")
 def surveys_json() -> Response:
-    return answer(ListedSurveys([listed for _, listed in _rows()]))
+    return answer(ListedSurveys([listed for _, listed, _ in _summarized(_listed())]))
 
 
 @blueprint.get("/surveys/")
@@ -69,10 +137,10 @@ def _not_found(_: NotFound) -> ResponseReturnValue:
     return restricted(make_response(missing("nothing exists at this address")))
 
 
-def _rows() -> list[tuple[PublishedSurvey, ListedSurvey]]:
+def _listed() -> list[tuple[PublishedSurvey, ListedSurvey]]:
     """Return all surveys with their facts, newest first."""
     here, rows = parts(), []
-    now, totals = here.clock.now(), here.store.report_totals()
+    now, totals = here.clock.now(), _totals()
     for published in reversed(here.catalogue.surveys()):
         survey = published.survey
         listed = ListedSurvey(
@@ -89,3 +157,88 @@ def _rows() -> list[tuple[PublishedSurvey, ListedSurvey]]:
         )
         rows.append((published, listed))
     return rows
+
+
+def _totals() -> Mapping[int, int | None]:
+    """Return the number of each survey's reports, or None where its counts are damaged."""
+    here = parts()
+    try:
+        return here.store.report_totals()
+    except Damaged:
+        totals = dict[int, int | None]()
+        for published in here.catalogue.surveys():
+            with suppress(Damaged):
+                tallies = here.store.tallies(published.sequence)
+                totals[published.sequence] = sum(tally.reports for tally in tallies)
+            totals.setdefault(published.sequence)
+        return totals
+
+
+def _selected(
+    rows: Sequence[tuple[PublishedSurvey, ListedSurvey]], q: str, state: str, sort: str
+) -> Iterator[tuple[PublishedSurvey, ListedSurvey]]:
+    """Yield the surveys in this state that contain all words, in the wanted order."""
+    order = SORTS.get(sort)
+    for published, listed in sorted(rows, key=lambda row: order.key(row[1])) if order else rows:
+        text = f"{listed.title} {listed.name} {published.survey.purpose}".casefold()
+        if state in ("", listed.state) and all(word in text for word in q.casefold().split()):
+            yield published, listed
+
+
+def _summarized(rows: Sequence[tuple[PublishedSurvey, ListedSurvey]]) -> list[Row]:
+    """Add the summaries, from the cache where possible.
+
+    A response makes new ones for a limited time only; the next response makes more of them.
+    """
+    here = parts()
+    current = here.clock.now().timestamp() // FRESH_SECONDS
+    keys = [("summary", row.id, one.closed, row.reports, current) for one, row in rows]
+
+    def make(missing: list[int]) -> Iterator[Summary | None]:
+        begun = time.monotonic()
+        for index in missing:
+            is_late = index != missing[0] and time.monotonic() - begun >= ESTIMATION_SECONDS
+            yield None if is_late else _summary(rows[index][0])
+
+    summaries = here.estimates.get(keys, make, lambda made: 0 if made else math.inf)
+    return [
+        Row(published, replace(listed, **facts), summary)
+        for (published, listed), summary in zip(rows, summaries, strict=True)
+        for facts in [{key: getattr(summary, key) for key in SUMMARIZED} if summary else {}]
+    ]
+
+
+def _summary(published: PublishedSurvey) -> Summary:
+    """Summarize what the survey's page shows first."""
+    try:
+        page = page_of(published)
+    except Damaged:
+        return Summary(warnings=(DAMAGED,))
+    is_forged = bool(page.period and page.period.warning)
+    view = next((view for view in page.questions if view.headline and not is_forged), None)
+    questions, changes = published.survey.questions, page.estimates.changes
+    located = [
+        (change.day, f"{question.title if len(questions) > 1 else change.label}: {words}")
+        for question in questions
+        for change in changes[question.name]
+        for words in [change_words(change)]
+    ]
+    _, change = max(located, default=("", ""))
+    trends = view.trends if view else ()
+    return Summary(
+        headline=view.headline if view else "",
+        question=view.question.title if view and len(questions) > 1 else "",
+        change=change,
+        warnings=tuple(_warnings(page.estimates)),
+        trend=sparkline(trends[0]) if trends else None,
+    )
+
+
+def _warnings(estimates: SurveyEstimates) -> Iterator[str]:
+    survey, facts, due = estimates.survey, estimates.facts, estimates.due
+    if forged := sorted(estimates.forged):
+        rounds = f"{len(forged)} rounds, the last in" if len(forged) > 1 else ""
+        yield f"Forged reports in {rounds} {survey.round_title(forged[-1])}"
+    silent = [*takewhile(lambda number: not facts[number].reports, reversed(due))]
+    if silent and estimates.header.state == "open":
+        yield f"No reports since {survey.round_title(silent[-1])}"

@@ -214,9 +214,15 @@ blueprint.add_url_rule("/surveys/<identifier>.json", "survey_json", results)  # 
 
 def read_page(identifier: str) -> SurveyPage:
     """Return the requested page; raise Refused if the survey or the round does not exist."""
-    here, by = parts(), request.args.get("by", "")
-    published, now = here.catalogue.find(identifier), here.clock.now()
+    published = parts().catalogue.find(identifier)
     asked = _asked_round(published, request.args.get("round"))
+    return page_of(published, request.args.get("by", ""), asked)
+
+
+def page_of(published: PublishedSurvey, by: str = "", asked: int | None = None) -> SurveyPage:
+    """Return the page of a round, or of a division of the rounds; by default, of the newest."""
+    here = parts()
+    now = here.clock.now()
     selection = select_listed(published, now, None if by in DIVISIONS else asked)
     estimates = stored_estimates(here.store, published, now, selection, here.estimates, MAX_ROWS)
     if not by and asked is None and estimates.events:

@@ -321,7 +321,7 @@ def located_changes(
     survey: Survey, question: Question, series: Sequence[Pool]
 ) -> tuple[ChangePoint, ...]:
     """Return the changes of each label over a series without common reports, oldest first."""
-    if not has_trend(question) or not series:
+    if not has_trend(question) or len(series) < 2:
         return ()
     cells, reports = stack([pool.counts(survey, question) for pool in series])
     known = np.flatnonzero(reports)

@@ -312,6 +312,16 @@ class SurveyEstimates:
         honest = {n: tally for n, tally in self._tallies.items() if n not in forged}
         return pools(survey, ranges, honest, self._reading)
 
+    @property
+    def due(self) -> list[int]:
+        """Rounds that should have reports by now.
+
+        Reports of a later round would show the minute in which the first of them came.
+        """
+        survey = self.survey
+        arrived = survey.leaves_until if survey.redraws else survey.round_ends
+        return [number for number in self.facts if arrived(number) <= self.now]
+
     def _estimated(self, made: Sequence[Pool], earlier: Sequence[Pool | None]) -> list[Round]:
         keys = [
             (
