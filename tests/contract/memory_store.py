@@ -26,6 +26,7 @@ from deniable.server.store import (
     Purged,
     RegisterEntry,
     RoundTally,
+    Share,
     SurveyRow,
     Token,
     Unsettled,
@@ -59,6 +60,7 @@ class Contents:
     held: dict[str, Token] = field(default_factory=dict)  # key: hash of the token
     actions: set[AuditEntry] = field(default_factory=set)
     alerts: dict[tuple[int, str], str] = field(default_factory=dict)
+    shared: dict[str, tuple[Share, bytes]] = field(default_factory=dict)
     day: date | None = None
 
     def record(self, actor: str, action: str, subject: str) -> None:
@@ -187,6 +189,14 @@ class MemoryReader:
     def audit(self) -> list[AuditEntry]:
         return sorted(sorted(self._now.actions), key=lambda entry: entry.day, reverse=True)
 
+    def shares(self) -> list[Share]:
+        listed = (share for share, _ in self._now.shared.values())
+        return sorted(listed, key=lambda share: (share.expires, share.path))
+
+    def shared_page(self, path: str, today: date) -> bytes | None:
+        share, page = self._now.shared.get(path, (None, b""))
+        return page or None if share and share.expires >= today else None
+
     def alert_states(self) -> Mapping[tuple[int, str], str]:
         return dict(self._now.alerts)
 
@@ -272,6 +282,7 @@ class MemoryStore(MemoryReader):
             now.events.pop(sequence, None)
             now.note("deleted", now.rows.pop(sequence), COMMAND)
             now.alerts = {key: state for key, state in now.alerts.items() if key[0] != sequence}
+            now.shared = {p: kept for p, kept in now.shared.items() if kept[0].survey != sequence}
 
     def enrol_key(self, key: str) -> None:
         with self._changed() as now:
@@ -336,6 +347,28 @@ class MemoryStore(MemoryReader):
         with self._changed() as now:
             others = {path: page for path, page in now.pages.items() if not path.startswith(folder)}
             now.pages = others | dict(pages)
+
+    def share(self, share: Share) -> None:
+        with self._changed() as now:
+            now.shared[share.path] = share, b""
+            now.record(share.actor, "shared results", now.rows[share.survey].id[:12])
+
+    def set_shared_page(self, path: str, page: bytes) -> None:
+        with self._changed() as now:
+            if path in now.shared:
+                now.shared[path] = now.shared[path][0], page
+
+    def revoke_share(self, path: str, by: str) -> bool:
+        with self._changed() as now:
+            share, _ = now.shared.pop(path, (None, b""))
+            if share:
+                survey = now.rows[share.survey].id[:12]
+                now.record(by, "stopped sharing results", survey)
+        return share is not None
+
+    def purge_shares(self, before: date) -> None:
+        with self._changed() as now:
+            now.shared = {p: kept for p, kept in now.shared.items() if kept[0].expires >= before}
 
     def add_counters(self, counts: Mapping[tuple[int, str], int]) -> None:
         with self._changed() as now:

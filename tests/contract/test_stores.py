@@ -28,6 +28,7 @@ from deniable.server.store import (
     PublishedSurvey,
     Purged,
     RoundTally,
+    Share,
     Store,
     Upload,
     create_store,
@@ -262,6 +263,41 @@ def test_annotations_are_stored_once_and_deleted_with_their_survey(store: Store)
     store.delete_survey(other.sequence)
     assert store.annotations(other.sequence) == []
     assert store.annotations(asked.sequence) == [early]
+
+
+def test_a_shared_page_is_read_at_its_path_until_it_expires_or_is_revoked(store: Store) -> None:
+    asked, other = (published(store, survey(name=name)) for name in ("one", "other"))
+    first, last = NOON.date(), NOON.date() + timedelta(days=30)
+    shares = [
+        Share("/shared/a", asked.sequence, "ci", first, last, "week", None),
+        Share("/shared/b", asked.sequence, "ci", first, last, "", 683),
+        Share("/shared/c", other.sequence, "ci", first, first, "", None),
+    ]
+    for share in shares:
+        store.share(share)
+        assert store.shared_page(share.path, first) is None, "not published yet"
+        store.set_shared_page(share.path, share.path.encode())
+    assert store.shares() == [shares[2], *shares[:2]]
+    assert [store.shared_page("/shared/a", day) for day in (first, last)] == [b"/shared/a"] * 2
+    for path in ("/shared/", "/shared/A", "/shared/a%", "/shared/_"):
+        assert store.shared_page(path, first) is None
+    assert store.shared_page("/shared/a", last + timedelta(days=1)) is None
+    assert store.revoke_share("/shared/a", "ci")
+    assert not store.revoke_share("/shared/a", "ci")
+    store.set_shared_page("/shared/a", b"late")
+    assert store.shared_page("/shared/a", first) is None
+    store.purge_shares(first)
+    assert len(store.shares()) == 2
+    store.purge_shares(last)
+    assert store.shares() == shares[1:2]
+    store.delete_survey(asked.sequence)
+    assert store.shares() == []
+    recorded = {tuple(entry)[1:] for entry in store.audit() if "shar" in entry.action}
+    assert recorded == {
+        ("ci", "shared results", asked.id[:12]),
+        ("ci", "shared results", other.id[:12]),
+        ("ci", "stopped sharing results", asked.id[:12]),
+    }, "without the secret path"
 
 
 def test_counters_and_the_day_are_stored(store: Store) -> None:

@@ -17,7 +17,14 @@ from deniable.server.results import Results, stored_estimates
 from deniable.server.results.advice import describe, facts
 from deniable.server.results.document import Effect, Row
 from deniable.server.results.survey_estimates import select_rounds
-from deniable.server.store import LabelCounts, PublishedSurvey, RoundTally, Store, create_store
+from deniable.server.store import (
+    LabelCounts,
+    PublishedSurvey,
+    RoundTally,
+    Share,
+    Store,
+    create_store,
+)
 from deniable.shared.cli.command import main
 from deniable.shared.survey.document import LOOKS
 from tests import survey_texts as texts
@@ -27,6 +34,7 @@ from tests.server.world import Hands, World, world
 
 PEOPLE = 40_000
 GRACE = {"grace_days": 10, "minimum_reports": 1}
+SHARED = "/shared/known"
 RANDOM = re.compile(r'name="form_token" value="[^"]*"|urn:uuid:[0-9a-f-]*')
 QUESTIONS = (
     BIT + texts.choice(("a", "b")) + texts.number(mechanism="local-laplace", grid=8, epsilon="4")
@@ -62,14 +70,21 @@ def add(store: Store, asked: PublishedSurvey, yes: int, number: int = DECEMBER) 
 
 def publish(here: World, looks: str, **more: object) -> PublishedSurvey:
     label = texts.label("platform", values=["linux", "mac"])
-    return here.publish(survey(QUESTIONS + label, looks=looks, **(MORE | more)))
+    asked = here.publish(survey(QUESTIONS + label, looks=looks, **(MORE | more)))
+    if not here.store.shares():
+        days = date(2026, 12, 1), date(2027, 12, 1)
+        here.store.share(Share(SHARED, asked.sequence, "ci", *days, "", None))
+    return asked
 
 
 def seen(here: World, asked: PublishedSurvey) -> list[str]:
     """Return everything that an analyst, an operator or anyone else can read about the survey."""
     paths = [f"/v1/surveys/{asked.id}/{form}" for form in ("results", "results.csv", "counters")]
     paths += [f"{path}?round={DECEMBER}" for path in paths[:2]]
-    paths += [f"/surveys/{asked.id}{end}" for end in ("", f"?round={DECEMBER}", ".json")]
+    paths += [
+        f"/surveys/{asked.id}{end}" for end in ("", f"?round={DECEMBER}", ".json", "/report.html")
+    ]
+    paths.append(SHARED)
     paths += [
         f"/surveys/{asked.id}/figures/{q.name}/{figure}.{form}"
         for q in asked.survey.questions

@@ -12,6 +12,7 @@ from deniable.server.pages import (
     operator_pages,
     planner,
     public_pages,
+    shared_pages,
     survey_page,
     waiting_page,
 )
@@ -25,7 +26,8 @@ def create_app(parts: Parts) -> Flask:
     app.jinja_env.undefined = StrictUndefined  # an unknown name raises an error
     app.json.sort_keys = False  # type: ignore[attr-defined]  # the default provider has it
     app.extensions[EXTENSION] = parts
-    for part in (api, dashboard, survey_page, operator_pages, planner, public_pages, waiting_page):
+    views = (dashboard, survey_page, shared_pages, operator_pages, planner, waiting_page)
+    for part in (api, *views, public_pages):
         app.register_blueprint(part.blueprint)
     set_hooks(app)
     return app

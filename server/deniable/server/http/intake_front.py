@@ -24,11 +24,14 @@ from deniable.server.http.front import READ_METHODS, Exchange, Front, Reply, hea
 from deniable.server.http.messages import (
     BUSY,
     CROSS_ORIGIN,
+    HTML,
     JSON,
+    NO_SHARED_PAGE,
     PAGE_POLICY,
     PREFLIGHT,
     PROBLEM_PAGES,
     PUBLIC_CACHE,
+    SHARED_PAGES,
     UNKNOWN_SURVEY,
     HttpError,
     accepts_gzip,
@@ -316,6 +319,18 @@ class IntakeFront(Front):
         # A survey has no page only if it was published a moment ago.
         return await self._page(f"/public/{published.id}{dot}", HttpError(503, BUSY))
 
+    async def show_shared_page(self, scope: Scope, _: Exchange) -> Reply:
+        """Serve the page of a share; no cache keeps it, so that it can be revoked."""
+        today, store = self.intake.clock.now().date(), self.intake.store
+        page, status = await self._query(partial(store.shared_page, scope.path, today)), 200
+        if page is None:
+            missing = await self._query(partial(store.public_page, NO_SHARED_PAGE))
+            if missing is None:
+                raise HttpError(404, NOTHING_HERE)
+            page, status = missing.body, 404
+        more = {"Content-Security-Policy": PAGE_POLICY, "X-Robots-Tag": "noindex"}
+        return status, header_list(more, HTML), page
+
     async def _find(self, text: str, problem: str) -> PublishedSurvey:
         await self._look_up()
         try:
@@ -370,6 +385,7 @@ ROUTES: Mapping[str, Route] = {
     "/v1/surveys/{id}": Route(IntakeFront.show_survey),
     "/v1/register": Route(IntakeFront.show_register),
     "/public/{id}": Route(IntakeFront.show_public_page),
+    f"{SHARED_PAGES}{{secret}}": Route(IntakeFront.show_shared_page),
     f"{PROBLEM_PAGES}{{kind}}": Route(IntakeFront.show_page),
     "/static/{file}": Route(IntakeFront.show_page),
     "/healthz": Route(IntakeFront.show_alive),

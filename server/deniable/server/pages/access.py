@@ -111,11 +111,20 @@ def form_token() -> str:
 
 def for_operators(view: Callable[P, ResponseReturnValue]) -> Callable[P, ResponseReturnValue]:
     """Restrict a view to operators, and its changes to requests from forms of the same session."""
+    from_form = from_own_form(view)
 
     @wraps(view)
     def guarded(*args: P.args, **kwargs: P.kwargs) -> ResponseReturnValue:
-        if not is_operator():
-            return refused(NOT_AN_OPERATOR)
+        return from_form(*args, **kwargs) if is_operator() else refused(NOT_AN_OPERATOR)
+
+    return guarded
+
+
+def from_own_form(view: Callable[P, ResponseReturnValue]) -> Callable[P, ResponseReturnValue]:
+    """Restrict a view's changes to requests from forms of the same session."""
+
+    @wraps(view)
+    def guarded(*args: P.args, **kwargs: P.kwargs) -> ResponseReturnValue:
         if request.method not in ("GET", "HEAD"):
             sent = request.form.get(FIELD, "").encode()
             if not hmac.compare_digest(sent, form_token().encode()) or from_other_site():

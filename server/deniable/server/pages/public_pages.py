@@ -23,14 +23,14 @@ from msgspec import Struct
 from werkzeug.exceptions import NotFound
 
 from deniable.server.http.context import answer, parts_of
-from deniable.server.http.messages import JSON, PROBLEM_PAGES, HttpError
+from deniable.server.http.messages import HTML, JSON, PROBLEM_PAGES, SHARED_PAGES, HttpError
 from deniable.server.pages.access import restricted
+from deniable.server.pages.shared_pages import SharePublisher, missing_page
 from deniable.server.store import PublicPage, PublishedSurvey, RegisterEntry, State
 from deniable.shared.errors import StoreUnusable
 from deniable.shared.survey.phrases import asked_about, default_participation, explain_survey
 
 PAUSE_SECONDS = 0.5
-HTML = "text/html; charset=utf-8"
 STATIC = "/static/"
 SURVEYS = "/public/"
 STATIC_FILES = ("style.css", "chart.css", "icon.svg")  # files that public pages load
@@ -43,6 +43,7 @@ class PagePublisher:
 
     def __init__(self, app: Flask) -> None:
         self._app, self._parts = app, parts_of(app)
+        self._shares = SharePublisher(self._parts)
         self._published: object = None  # inputs of the last rendered survey pages
         self._has_fixed_pages = False
 
@@ -58,7 +59,9 @@ class PagePublisher:
                 problems = {f"{PROBLEM_PAGES}{kind}": problem for kind, problem in PROBLEMS.items()}
                 here.store.replace_public_pages(PROBLEM_PAGES, _pages("problem.html", problems))
                 here.store.replace_public_pages(STATIC, _static_files(self._app))
+                here.store.replace_public_pages(SHARED_PAGES, missing_page())
                 self._has_fixed_pages = True
+            self._shares.publish()
             if not here.has_public_pages:
                 return
             surveys = [(survey, survey.state_at(now)) for survey in here.catalogue.surveys()]

@@ -10,7 +10,7 @@ from datetime import datetime
 from functools import cached_property
 from hashlib import sha256
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from flask import Response, render_template, request
 from flask.typing import ResponseReturnValue
@@ -67,6 +67,13 @@ OUTCOMES = {
     "bad-payload": "rejected: not what this survey asks for",
     "too-many": "rejected: more reports in one envelope than allowed",
     "unknown-survey": "rejected: for a survey that is not published here",
+}
+
+HELPERS: Mapping[str, Any] = {  # of the template of results; Any: functions and a number
+    "period_name": period_name,
+    "days_text": days_text,
+    "change_words": change_words,
+    "max_rows": MAX_PERIOD_ROWS,
 }
 
 blueprint = pages("survey", public=("survey_json",))
@@ -198,14 +205,15 @@ def survey(identifier: str) -> ResponseReturnValue:
         "survey.html",
         page=page,
         max_links=MAX_LINKS,
-        max_rows=MAX_PERIOD_ROWS,
         outcomes=outcome_rows(here.store.counters(page.estimates.published.sequence)),
         has_public_page=here.has_public_pages,
         url=own_url,
         device_url=here.device_url or own_url,
-        period_name=period_name,
-        days_text=days_text,
-        change_words=change_words,
+        linked=True,
+        shares=[
+            one for one in here.store.shares() if one.survey == page.estimates.published.sequence
+        ],
+        **HELPERS,
     )
 
 

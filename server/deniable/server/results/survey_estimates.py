@@ -8,6 +8,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from functools import cached_property
+from hashlib import blake2b
 from itertools import groupby
 
 import msgspec
@@ -216,6 +217,12 @@ class SurveyEstimates:
     @cached_property
     def events(self) -> tuple[Event, ...]:
         return events(self.survey, self._annotations) if self._annotations else ()
+
+    @property
+    def version(self) -> str:
+        """Digest of the counts: equal for everyone who sees the same results."""
+        keys = [self.published.id, *(self._pool(number).key for number in self._ascending)]
+        return blake2b(repr(keys).encode(), digest_size=6).hexdigest()
 
     def document(self) -> Results:
         return msgspec.structs.replace(self.header, rounds=tuple(self.rounds()))

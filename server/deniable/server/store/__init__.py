@@ -28,6 +28,7 @@ from deniable.server.store.records import (
     Purged,
     RoundState,
     RoundTally,
+    Share,
     State,
     SurveyRow,
     Token,
@@ -49,7 +50,7 @@ STORES: dict[type, str] = {  # import paths of the store classes, by type of pla
 __all__ = [
     "COMMAND", "FILE", "NO_LABELS", "NO_SURVEY", "OTHER", "STORES", "Annotation", "AuditEntry",
     "Cells", "Damaged", "Database", "Event", "Kept", "LabelCounts", "LabelValue", "Place",
-    "PublicPage", "PublishedSurvey", "Purged", "RegisterEntry", "RoundState", "RoundTally",
+    "PublicPage", "PublishedSurvey", "Purged", "RegisterEntry", "RoundState", "RoundTally", "Share",
     "SqliteStore", "State", "Store", "StoreLost", "SurveyRow", "Token", "Transaction", "Unsettled",
     "Upload", "UploadKey", "create_folder", "create_store", "first_fault", "is_begun",
     "named_surveys", "next_entry", "open_store",

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
         PublicPage,
         Purged,
         RoundTally,
+        Share,
         SurveyRow,
         Token,
         Unsettled,
@@ -107,6 +108,12 @@ class StoreReader(Protocol):
 
     def public_page(self, path: str) -> PublicPage | None:
         """Return the page that is published at exactly this path."""
+
+    def shares(self) -> list[Share]:
+        """Return all shared pages, including expired ones, the first to expire first."""
+
+    def shared_page(self, path: str, today: date) -> bytes | None:
+        """Return the page that is shared at exactly this path until today or later."""
 
     def valid_token(self, token: str, now: datetime) -> Token | None:
         """Return the token with this text, or None if it is unknown or has expired."""
@@ -210,6 +217,18 @@ class Store(StoreReader, AbstractContextManager["Store"], Protocol):
 
     def replace_public_pages(self, folder: str, pages: Mapping[str, PublicPage]) -> None:
         """Replace all pages whose paths begin with `folder`, and write only those that differ."""
+
+    def share(self, share: Share) -> None:
+        """Store a share, whose page `set_shared_page` adds, with its entry in the audit log."""
+
+    def set_shared_page(self, path: str, page: bytes) -> None:
+        """Replace the page of a share, if it still exists."""
+
+    def revoke_share(self, path: str, by: str) -> bool:
+        """Delete a share with its page, and return whether it existed."""
+
+    def purge_shares(self, before: date) -> None:
+        """Delete the shares that expired on earlier days."""
 
     def add_counters(self, counts: Mapping[tuple[int, str], int]) -> None:
         """Add numbers of reports, by (survey's sequence, outcome)."""

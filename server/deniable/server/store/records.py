@@ -194,6 +194,18 @@ class PublicPage(NamedTuple):
     body: bytes
 
 
+class Share(NamedTuple):
+    """Read-only page of one survey's results, at a secret address."""
+
+    path: str
+    survey: int  # its sequence
+    actor: str  # who shares it, as in the audit log
+    created: date
+    expires: date  # the last day on which the page can be read
+    division: str  # of the rounds, as in the address of the survey's page; may be empty
+    round: int | None
+
+
 class Kept(NamedTuple):
     """Envelope as it is stored."""
 

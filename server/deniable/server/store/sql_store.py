@@ -31,6 +31,7 @@ from deniable.server.store.records import (
     PublicPage,
     Round,
     RoundTally,
+    Share,
     SurveyRow,
     TallyRow,
     Token,
@@ -133,12 +134,23 @@ CREATE TABLE public_pages (
     content_type TEXT NOT NULL,     -- the HTTP Content-Type of the body
     body {bytes} NOT NULL           -- the page as it is sent
 );
+CREATE TABLE shares (
+    path TEXT NOT NULL PRIMARY KEY,  -- the secret path at which anyone may read the page
+    survey INTEGER NOT NULL REFERENCES surveys (sequence),  -- the survey's sequence
+    actor TEXT NOT NULL,            -- name of the token that shared it
+    created TEXT NOT NULL,          -- the day on which it was shared, such as 2026-12-01
+    expires TEXT NOT NULL,          -- the last day on which the page can be read
+    division TEXT NOT NULL,         -- division of the rounds that the page shows; may be empty
+    round BIGINT,                   -- the round that the page shows; NULL: the newest
+    page {bytes} NOT NULL           -- the page as it is sent; empty until it is published
+){unnumbered};
 """
 DAY = "day"  # key of `about`
 MAX_ROUND = 2**32 - 1  # the greatest number in an envelope
 IS_SEALED = "SELECT 1 FROM tallies WHERE survey = ? AND round = ? AND sealed LIMIT 1"
 SURVEY = "sequence, id, document, signature, key, closed, label_key"
 ENTRY = "number, event, survey, key, head"
+SHARE = "path, survey, actor, created, expires, division, round"
 TOKEN = "hash, role, created, expires, name, used"  # noqa: S105 # columns
 AUDIT = "day, actor, action, subject"
 PATIENCE_SECONDS = 10
@@ -312,6 +324,16 @@ class SqlReader(ABC):
         rows = self._rows("SELECT content_type, body FROM public_pages WHERE path = ?", path)
         return PublicPage(str(rows[0][0]), bytes(rows[0][1])) if rows else None
 
+    def shares(self) -> list[Share]:
+        rows = self._rows(f"SELECT {SHARE} FROM shares ORDER BY expires, path")
+        days = (map(date.fromisoformat, row[3:5]) for row in rows)
+        return [Share._make((*row[:3], *of, *row[5:])) for row, of in zip(rows, days, strict=True)]
+
+    def shared_page(self, path: str, today: date) -> bytes | None:
+        query = "SELECT page FROM shares WHERE path = ? AND expires >= ?"
+        rows = self._rows(query, path, today.isoformat())
+        return (bytes(rows[0][0]) or None) if rows else None
+
     def counters(self, sequence: int) -> Mapping[str, int]:
         return dict(self._rows("SELECT outcome, reports FROM counters WHERE survey = ?", sequence))
 
@@ -397,7 +419,7 @@ class SqlStore(SqlReader):
 
     def _delete_survey(self, connection: Connection, sequence: int) -> None:
         """Delete a survey's rows except register entries; the caller has deleted its envelopes."""
-        for table in ("tallies", "first_looks", "counters", "annotations", "alerts"):
+        for table in ("tallies", "first_looks", "counters", "annotations", "alerts", "shares"):
             connection.execute(f"DELETE FROM {table} WHERE survey = ?", (sequence,))
         statement = "DELETE FROM surveys WHERE sequence = ? RETURNING id, key"
         for identifier, key in connection.execute(statement, (sequence,)).fetchall():
@@ -483,6 +505,34 @@ class SqlStore(SqlReader):
             for path, page in sorted(pages.items()):
                 if kept.get(path) != page:
                     connection.execute(statement, (path, *page))
+
+    def share(self, share: Share) -> None:
+        row = (*share[:3], share.created.isoformat(), share.expires.isoformat(), *share[5:])
+        statement = f"INSERT INTO shares ({SHARE}, page) VALUES (?, ?, ?, ?, ?, ?, ?, ?)"
+        with self._writing("share a page") as connection:
+            connection.execute(statement, (*row, b""))
+            self._record_share(connection, share.actor, "shared results", share.survey)
+
+    def set_shared_page(self, path: str, page: bytes) -> None:
+        with self._writing("publish a shared page") as connection:
+            connection.execute("UPDATE shares SET page = ? WHERE path = ?", (page, path))
+
+    def revoke_share(self, path: str, by: str) -> bool:
+        statement = "DELETE FROM shares WHERE path = ? RETURNING survey"
+        with self._writing("revoke a shared page") as connection:
+            rows = connection.execute(statement, (path,)).fetchall()
+            for (sequence,) in rows:
+                self._record_share(connection, by, "stopped sharing results", sequence)
+        return bool(rows)
+
+    def _record_share(self, connection: Connection, by: str, action: str, sequence: int) -> None:
+        query = "SELECT id FROM surveys WHERE sequence = ?"
+        (identifier,) = connection.execute(query, (sequence,)).fetchone()
+        _record(connection, by, action, identifier[:ID_DIGITS])
+
+    def purge_shares(self, before: date) -> None:
+        with self._writing("purge its shared pages") as connection:
+            connection.execute("DELETE FROM shares WHERE expires < ?", (before.isoformat(),))
 
     def add_counters(self, counts: Mapping[tuple[int, str], int]) -> None:
         """Add counts in the order of their keys, so that nodes never deadlock.
