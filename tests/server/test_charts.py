@@ -18,7 +18,6 @@ from deniable.server.pages.charts import (
     MAX_NAMED_EVENTS,
     MAX_NAMES,
     MAX_STRETCH,
-    MIN_MARKS,
     PLOT,
     RIGHT,
     TREND_TOP,
@@ -117,14 +116,36 @@ def test_ticks_are_round_numbers_in_the_unit_of_the_statistic() -> None:
 
 
 def test_a_long_list_shows_only_options_clearly_above_zero() -> None:
-    """At least `MIN_MARKS` of the highest options are drawn."""
     few = [row(f"{n}", n / 100 - 0.01, n / 100, n / 100 + 0.01) for n in range(MAX_MARKS)]
     assert charts.picked(few) == (few, ())
-    for clear, drawn in ((0, MIN_MARKS), (7, 7), (30, MAX_MARKS)):
+    for clear, drawn in ((0, 0), (7, 7), (30, MAX_MARKS)):
         rows = [row(f"{n}", 0.01 * (n >= 40 - clear), n / 100, 1) for n in range(40)]
         shown, others = charts.picked(rows)
         assert [text.label for text in shown] == [f"{39 - n}" for n in range(drawn)]
         assert len(others) == 40 - drawn
+
+
+def test_the_noise_is_shown_for_all_rows_of_a_figure_or_for_none() -> None:
+    """An interval for the respondents can be wider than the one for the population, by chance."""
+    inside = row("a", 0.2, 0.3, 0.4)
+    outside = replace(inside, low_these=0.19)
+    for rows, shows in (([inside] * 3, True), ([inside, outside, inside], False)):
+        chart = charts.chart(rows, (0, 1))
+        assert chart is not None
+        assert [bool(mark.these) for mark in chart.marks] == [shows] * 3
+        assert [bool(point.these) for point in only(*rows).points] == [shows] * 3
+
+
+def test_a_forged_round_is_marked_without_its_estimate() -> None:
+    honest, forged = row("a", 0.2, 0.3, 0.4), row("a", 0.85, 0.9, 0.95)
+    rounds = over(honest, forged, honest, honest)
+    (shown,), (plain,) = trends([rounds]), trends([over(*[honest] * 4)])
+    assert shown.points[0].at != plain.points[0].at, "the twin: it is not marked yet"
+    rounds[1] = rounds[1]._replace(forged=True)
+    (shown,) = trends([rounds])
+    assert [point.at for point in shown.points] == [plain.points[0].at] * 3
+    assert [mark.across for mark in shown.forged] == [plain.points[1].across]
+    assert trends([[one._replace(forged=True) for one in rounds]]) == ()
 
 
 def test_a_single_mark_needs_no_name() -> None:

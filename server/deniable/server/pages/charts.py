@@ -70,8 +70,8 @@ class Mark:
     off: bool  # whether the estimate itself is outside the axis
 
 
-def mark(name: str, row: Figures, across: float, axis: Axis) -> Mark:
-    low, high = row.noise_alone or (None, None)
+def mark(name: str, row: Figures, across: float, axis: Axis, shows_noise: bool) -> Mark:
+    low, high = (shows_noise and row.noise_alone) or (None, None)
     return Mark(
         name=name,
         text=row,
@@ -125,7 +125,6 @@ def _places(value: float) -> int:
 
 NAME_HEIGHT, BAR_HEIGHT, AXIS_HEIGHT = 22, 24, 24
 MAX_MARKS = MAX_SEPARATE_LABELS
-MIN_MARKS = 5  # even if fewer estimates of a long list are clearly above zero
 
 
 @dataclass(frozen=True)
@@ -155,9 +154,17 @@ def picked(rows: Sequence[Figures]) -> tuple[Sequence[Figures], Sequence[Figures
     """
     if len(rows) <= MAX_MARKS:
         return rows, ()
-    ordered = sorted(rows, key=lambda row: -row.prominence)
-    shown = max(MIN_MARKS, sum(row.is_clear for row in ordered[:MAX_MARKS]))
+    ordered = sorted(rows, key=lambda row: (not row.is_clear, -row.prominence))
+    shown = sum(row.is_clear for row in ordered[:MAX_MARKS])
     return ordered[:shown], ordered[shown:]
+
+
+def show_noise(rows: Iterable[Figures]) -> bool:
+    """Return whether a figure shows the part caused by the noise: for all of its rows, or none.
+
+    For some rows alone, it would look as if they had been selected.
+    """
+    return all(row.noise_alone for row in rows)
 
 
 def chart(rows: Sequence[Figures], least: Range) -> Chart | None:
@@ -166,10 +173,10 @@ def chart(rows: Sequence[Figures], least: Range) -> Chart | None:
         return None
     low, high = reach(rows)
     axis = Axis(min(low, least[0]), max(high, least[1]), LEFT, RIGHT)
-    height = BAR_HEIGHT + (NAME_HEIGHT if len(rows) > 1 else 0)
+    height, noise = BAR_HEIGHT + (NAME_HEIGHT if len(rows) > 1 else 0), show_noise(rows)
     return Chart(
         marks=tuple(
-            mark(row.label, row, height * number - BAR_HEIGHT // 2, axis)
+            mark(row.label, row, height * number - BAR_HEIGHT // 2, axis, noise)
             for number, row in enumerate(rows, 1)
         ),
         ticks=ticks(axis, rows[0].style),
@@ -237,7 +244,7 @@ class Trend:
     names: tuple[Tick, ...]
     lines: tuple[EventLine, ...]
     bands: tuple[Band, ...]
-    forged: tuple[Mark, ...]  # points of rounds with forged reports
+    forged: tuple[Mark, ...]  # rounds with forged reports: marked, but without their estimates
     smooth: tuple[Mark, ...]  # smoothed estimates, if the survey has a model of changes
     top: int
     bottom: int
@@ -286,12 +293,13 @@ def trends(
     periods: Mapping[str, Sequence[PeriodMark]] | None = None,
     smooth: Mapping[str, Sequence[RoundFigures]] | None = None,
 ) -> tuple[Trend, ...]:
-    """Return one trend for each label that has at least two rounds.
+    """Return one trend for each label that has at least two rounds without forged reports.
 
     `events` are keyed by round number. The periods that are drawn as bands, and the smoothed
     estimates, are keyed by label.
     """
-    panels, bands = [panel for panel in panels if len(panel) > 1], periods or {}
+    panels = [panel for panel in panels if sum(not one.forged for one in panel) > 1]
+    bands = periods or {}
     if not panels:
         return ()
     several = len(panels) > 1
@@ -324,8 +332,9 @@ def _trend(
 ) -> Trend:
     left = 5 + PER_LETTER * max(len(tick.text) for tick in scale)
     rounds = Axis(panel[0].round, panel[-1].round, left, RIGHT - 3)
-    marks = [(mark(one.name, one.text, rounds.place(one.round), axis), one) for one in panel]
-    points = tuple(point for point, _ in marks)
+    noise = show_noise(one.text for one in panel if not one.forged)
+    marks = [(mark(one.name, one.text, rounds.place(one.round), axis, noise), one) for one in panel]
+    points = tuple(point for point, one in marks if not one.forged)
     named = 0 if several else MAX_NAMED_EVENTS  # the newest events, from the top
     heights = {number: TREND_TOP + LINE_HEIGHT * number - 4 for number in range(named)}
     inside = [(rounds.place(number), words) for number, words in events if number in rounds]
@@ -368,7 +377,7 @@ def _band(period: PeriodMark, rounds: Axis, axis: Axis, periods: int) -> Band:
 
 def _scale(panels: Sequence[Sequence[RoundFigures | PeriodMark]], top: int, plot: int) -> Axis:
     """Fit the scale to typical intervals, so that changes are visible; include a meaningful 0."""
-    rows = [rounds.text for panel in panels for rounds in panel]
+    rows = [rounds.text for panel in panels for rounds in panel if not rounds.forged]
     usual = median(row.half for row in rows)
     low, high = reach([row for row in rows if row.half <= MAX_STRETCH * usual])
     room = (high - low) / 10 or 1.0

@@ -55,6 +55,9 @@ from deniable.shared.survey.phrases import ENGLISH, day_and_month
 
 MAX_CHANGES = 3  # in a headline
 MAX_TABLE_ROWS = 1_024  # maximum rows of a table on a page; the CSV has more
+MAX_INTERVAL_SHARE = 0.9  # of the possible values; a wider interval has no figure
+FORGED = "Some of these reports are forged, so the figures do not answer the question."
+TOO_WIDE = "Too few reports to answer: the 95 % interval covers almost all possible values."
 MAX_TREND_ROUNDS = 60  # without periods
 
 Record = Mapping[str, Any]  # Any: the value of a field of the results
@@ -134,13 +137,29 @@ class QuestionView:
         return self._figures(self.joint)
 
     @property
+    def is_doubted(self) -> bool:
+        """True if forged reports are among those that the figures are about."""
+        period = self.context.period
+        return bool(period and period.warning and not self.over_periods)
+
+    @property
+    def is_too_wide(self) -> bool:
+        """True if the intervals cover almost everything that is possible."""
+        limit = MAX_INTERVAL_SHARE * self.question.span
+        return bool(self.rows) and all(row.high - row.low >= limit for row in self.rows)
+
+    @property
     def headline(self) -> str:
         if not self.rows:
             return ""
-        if not self.question.labels:
-            return texts_found(len(self.rows))
         if len(self.question.labels) == 1 and (said := self._period_changes):
             return said
+        if self.context.period and self.context.period.warning:
+            return FORGED
+        if not self.question.labels:
+            return texts_found(len(self.rows))
+        if self.is_too_wide:
+            return TOO_WIDE
         if len(self.question.labels) == 1 and self.style.sentence:
             return one_label(self.rows[0])
         if whole := self._of_round("vectors"):
@@ -152,7 +171,7 @@ class QuestionView:
     def forecast(self) -> str:
         """Margin now and when final, while late reports arrive; empty for joint intervals."""
         made, period = self._of_round("forecasts"), self.context.period
-        if made is None or period is None or self.joint:
+        if made is None or period is None or period.warning or self.joint:
             return ""
         until = day_and_month(self.context.survey.taken_until(period.round))
         margins = forecast_sentence(made, self.style, self.question.unit)
@@ -190,7 +209,7 @@ class QuestionView:
     def privacy_cost(self) -> str:
         """Privacy cost as a sentence; empty without estimates, and for texts."""
         survey, period = self.context.survey, self.context.period
-        if not self.rows or not self.question.labels or period is None:
+        if not self.rows or not self.question.labels or period is None or period.warning:
             return ""
         asked_one_of = len(survey.questions) if survey.asks_one else 1
         row, read = max(self.rows, key=lambda row: row.half), (period.confidence, period.any_time)
@@ -239,20 +258,29 @@ class QuestionView:
 
     @cached_property
     def chart(self) -> charts.Chart | None:
-        return charts.chart(self.drawn, self.question.axis)
+        return None if self.is_too_wide else charts.chart(self.drawn, self.question.axis)
 
     @cached_property
     def curve(self) -> charts.Curve | None:
         distribution = self._of_round("distributions")
-        return charts.curve(distribution) if distribution else None
+        return charts.curve(distribution) if distribution and self.quantiles else None
 
     @cached_property
     def quantiles(self) -> Sequence[tuple[str, tuple[str, str, str]]]:
-        """Quantiles, each with its estimate and interval."""
+        """Quantiles whose intervals exclude some values, each with its estimate and interval."""
         distribution = self._of_round("distributions")
+        limit = MAX_INTERVAL_SHARE * self.question.span
         quantiles = distribution.quantiles if distribution else ()
-        places = median_low([quantile_places(quantile) for quantile in quantiles] or [0])
-        return [(f"{100 * q.level:g} %", quantile_figures(q, places)) for q in quantiles]
+        located = [quantile for quantile in quantiles if quantile.high - quantile.low < limit]
+        places = median_low([quantile_places(quantile) for quantile in located] or [0])
+        return [(f"{100 * q.level:g} %", quantile_figures(q, places)) for q in located]
+
+    @property
+    def unlocated(self) -> Sequence[str]:
+        """Levels of the other quantiles."""
+        distribution, shown = self._of_round("distributions"), {name for name, _ in self.quantiles}
+        levels = [f"{100 * q.level:g} %" for q in distribution.quantiles] if distribution else []
+        return [level for level in levels if level not in shown]
 
     @cached_property
     def trends(self) -> Sequence[charts.Trend]:
@@ -260,7 +288,7 @@ class QuestionView:
 
         A list with joint intervals has none, because each round would pick different labels.
         """
-        if self.joint or not self.question.labels:
+        if self.joint or not self.question.labels or self.is_too_wide:
             return ()
         highest = sorted(self.rows, key=lambda row: -row.prominence)[: charts.MAX_PANELS]
         panels: dict[str, list[tuple[int, Figures]]] = {
@@ -403,7 +431,11 @@ class QuestionView:
 
     @property
     def shows_noise(self) -> bool:
-        return any(row.noise_alone for row in self._everything_drawn)
+        marks = (
+            *(self.chart.marks if self.chart else ()),
+            *(p for t in self.trends for p in t.points),
+        )
+        return any(mark.these for mark in marks)
 
     @property
     def _everything_drawn(self) -> Iterable[Figures]:
