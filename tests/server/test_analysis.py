@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import csv
 import importlib.util
+import io
 import re
 from pathlib import Path
 
 import pytest
 
 from deniable.server.analysis import SurveyResults, open_results
-from deniable.server.results import survey_results
+from deniable.server.results import csv_chunks, survey_results
 from deniable.shared.errors import Refused, WrongUse
 from tests.server.results_data import NOW, fill
 from tests.server.world import World
@@ -84,6 +86,17 @@ def test_a_table_has_a_row_for_each_label(results: SurveyResults) -> None:
         table = results.to_pandas()
         assert len(table) == len(list(results.rows())) == 21
         assert {"round", "question", "label", "low_these", "high_all"} <= set(table.columns)
+
+
+def test_the_rows_are_those_of_the_csv(results: SurveyResults) -> None:
+    document = results.document
+    table = csv.DictReader(io.StringIO("".join(csv_chunks(document, document.rounds))))
+    as_text = [
+        {key: "" if value is None else str(value) for key, value in row.items()}
+        for row in results.rows()
+    ]
+    assert as_text == [*table]
+    assert {row["from"] for row in as_text} == {"2026-12-01", "2027-01-01", "2027-02-01"}
 
 
 def test_a_store_of_several_surveys_requires_a_name(here: World, tmp_path: Path) -> None:

@@ -1,5 +1,7 @@
 """Pages of the real application: access, contents, and protection against hostile content."""
 
+import csv
+import io
 import re
 from datetime import date, datetime, timedelta
 from html.parser import HTMLParser
@@ -333,6 +335,14 @@ def test_display_names_are_used_in_titles_figures_and_tables(
         assert f'<th scope="row">{words}</th>' in text
     assert '<th scope="row">ff' not in text
     assert '<th scope="row">yes × cr' not in text
+    table = pages.get(f"/v1/surveys/{published.id}/results.csv").text
+    shown = {(row["title"], row["called"]) for row in csv.DictReader(io.StringIO(table))}
+    assert {
+        ("Which one?", "Chrome"),
+        ("Did it crash? × Which one?", "yes × Chrome"),
+        ("Did it crash? within Which one?", "yes × Chrome"),
+        ("Which one? within Did it crash?", "Firefox × no"),
+    } <= shown
 
 
 def test_rounds_are_plain_links_and_the_newest_with_an_estimate_comes_first(

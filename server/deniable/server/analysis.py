@@ -36,6 +36,7 @@ from deniable.server.results.document import (
     Smoothed,
 )
 from deniable.server.results.estimate_cache import EstimateCache, Pool
+from deniable.server.results.export import result_records
 from deniable.server.results.periods import Division, parse_round, pools
 from deniable.server.results.survey_estimates import RoundSelection, shown_tallies
 from deniable.server.store import (
@@ -215,12 +216,9 @@ class SurveyResults:
         return max(self.estimate(name).people_needed(error) for name in names)
 
     def rows(self) -> Iterator[dict[str, Any]]:  # Any: values of a row
-        """Yield one row for each label of each question of each round."""
-        for period in self.document.rounds:
-            for name, rows in period.questions.items():
-                for row in rows:
-                    facts = {"round": period.round, "state": period.state, "question": name}
-                    yield facts | msgspec.structs.asdict(row)
+        """Yield the rows of the CSV, with numbers and None instead of texts."""
+        for records in result_records(self.document, self.document.rounds):
+            yield from records
 
     def to_pandas(self) -> pd.DataFrame:
         """Return the rows as a table; pandas must be installed separately."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from statistics import median_low
@@ -404,14 +404,14 @@ class QuestionView:
             estimate = f'results.periods("{name}")[{[*self.context.periods].index(period)}]'
         offered = [
             (self.chart, "round", round_name, estimate,
-             lambda: _records(period.questions[name])),
+             lambda: self._records(period.questions[name])),
             (self.trends, "trend", "over time", f'results.over_rounds("{name}")',
              self._history_records),
             (self.change_chart, "change", f"change since {self.since}", f"{estimate}.change",
-             lambda: _records(self.differences)),
+             lambda: self._records(self.differences)),
             (self.curve, "distribution", f"share at or below each value, {round_name}",
              f"{estimate}.distribution",
-             lambda: _records(self._of_round("distributions").points)),
+             lambda: map(msgspec.structs.asdict, self._of_round("distributions").points)),
         ]  # fmt: skip
         return [
             FigureFile(kind, f"{self.question.title} – {words}", line, records)
@@ -421,9 +421,15 @@ class QuestionView:
 
     def _history_records(self) -> Iterable[Record]:
         for number, result in self.history:
-            for row in result.rows:
-                if row.estimate is not None:
-                    yield {"round": number, **msgspec.structs.asdict(row)}
+            known = [row for row in result.rows if row.estimate is not None]
+            yield from ({"round": number, **record} for record in self._records(known))
+
+    def _records(self, rows: Sequence[Row | Difference]) -> Iterator[Record]:
+        """Yield rows without their standard error at one look, which the intervals do not have."""
+        for row in rows:
+            record = msgspec.structs.asdict(row)
+            record.pop("standard_error", None)
+            yield record | {"called": self._names.get(row.label, row.label)}
 
     @property
     def has_reference(self) -> bool:
@@ -475,7 +481,3 @@ class QuestionView:
 
 def reason_for_no_estimate(rows: Iterable[Row]) -> str:
     return next((row.note for row in rows if row.note and row.estimate is None), "")
-
-
-def _records(listed: Iterable[Any]) -> Iterable[Record]:
-    return map(msgspec.structs.asdict, listed)

@@ -79,7 +79,10 @@ Tallies = Sequence[RoundTally | None]
 
 def about(question: Question) -> About:
     """Return the facts about a question that are the same in every round."""
+    shown = question.display.options
     return About(
+        title=question.title,
+        called=dict(zip(question.labels, shown, strict=True)) if shown else UNSET,
         kind=question.kind,
         epsilon=str(question.epsilon),
         mechanism=question.mechanism.name,

@@ -45,6 +45,8 @@ class Row(Struct, frozen=True, forbid_unknown_fields=True, gc=False):  # a round
 class About(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Facts about a question that are the same in every round."""
 
+    title: str
+    called: dict[str, str] | UnsetType = UNSET  # labels as shown to people, where they differ
     kind: str
     epsilon: str
     mechanism: str

@@ -6,12 +6,13 @@ import csv
 import io
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import groupby
+from statistics import NormalDist
 from textwrap import wrap
 
 import msgspec
 from msgspec import UnsetType
 
-from deniable.server.estimation.statements import MAX_SEPARATE_LABELS
+from deniable.server.estimation.statements import CONFIDENCE, MAX_SEPARATE_LABELS
 from deniable.server.results.display import (
     STYLES,
     Figures,
@@ -45,9 +46,10 @@ from deniable.server.results.sentences import (
 )
 
 COLUMNS = (
-    "survey", "name", "round", "from", "until", "state", "question", "kind", "label", "estimate",
-    "low", "high", "standard_error", "consistent", "reports", "confidence", "epsilon", "mechanism",
-    "leverage", "note", "low_these", "high_these", "low_all", "high_all", "floor",
+    "survey", "name", "round", "from", "until", "state", "question", "title", "kind", "label",
+    "called", "estimate", "low", "high", "standard_error", "consistent", "reports", "confidence",
+    "epsilon", "mechanism", "leverage", "note", "low_these", "high_these", "low_all", "high_all",
+    "floor",
 )  # fmt: skip
 BY_LABEL = ("by", "value", "against")  # only if the survey declares labels
 BY_PERIOD = (
@@ -61,6 +63,7 @@ BY_PERIOD = (
     "change_high_these",
 )  # only if rounds are pooled
 SMOOTHED = ("estimate", "low", "high", "low_these", "high_these", "rounds")  # with a trend
+Z = NormalDist().inv_cdf((1 + CONFIDENCE) / 2)  # a margin in standard errors
 FORGED = "some of these reports cannot be honest"
 # Spreadsheets also read full-width signs as the start of a formula.
 FORMULA = ("=", "+", "-", "@", "＝", "＋", "－", "＠", "\t", "\r", "\n")
@@ -106,25 +109,42 @@ Smooth = dict[tuple[str, int, str], Smoothed]  # keyed by question, round and la
 
 
 def csv_chunks(header: Results, rounds: Iterable[Round]) -> Iterator[str]:
-    """Yield a row for each label of each question and pair in each round, then notes.
+    """Yield the records as CSV, with the names of the columns first."""
+    yield csv_text([_columns(header)])
+    for records in result_records(header, rounds):
+        yield csv_text(record.values() for record in records)
 
-    If the results are divided into periods, the rows are those of the periods.
+
+def result_records(header: Results, rounds: Iterable[Round]) -> Iterator[list[Record]]:
+    """Yield a record for each label of each question and pair in each round, then notes.
+
+    If the results are divided into periods, the records are those of the periods. All have the
+    same columns. The standard error is the one that an interval for the population would have if it
+    were normal, so that it accounts for the same looks.
     """
-    columns = (*COLUMNS, *(BY_LABEL if header.by else ()), *(BY_PERIOD if header.periods else ()))
-    trends = {} if header.periods else header.trends or {}
-    columns += tuple(f"smoothed_{name}" for name in SMOOTHED if trends)
-    smooth: Smooth = {(n, row.round, row.label): row for n, rows in trends.items() for row in rows}
-    yield csv_text([columns])
+    columns, smooth = _columns(header), Smooth()
+    for name, rows in _trends(header).items():
+        smooth |= {(name, row.round, row.label): row for row in rows}
     source: Record = {"survey": header.survey, "name": header.name}
     for period in header.periods or rounds:
-        yield _rows_text(_records(header, period, source, smooth), columns)
+        yield [_in_order(record, columns) for record in _records(header, period, source, smooth)]
     if header.left_out:
         words = f"only the newest rounds; earlier rounds left out: {header.left_out:,}"
-        yield _rows_text([source | {"note": words}], columns)
+        yield [_in_order(source | {"note": words}, columns)]
 
 
-def _rows_text(records: Iterable[Record], columns: Sequence[str]) -> str:
-    return csv_text([record.get(column) for column in columns] for record in records)
+def _columns(header: Results) -> tuple[str, ...]:
+    columns = (*COLUMNS, *(BY_LABEL if header.by else ()), *(BY_PERIOD if header.periods else ()))
+    return (*columns, *(f"smoothed_{name}" for name in SMOOTHED if _trends(header)))
+
+
+def _trends(header: Results) -> Mapping[str, Sequence[SmoothedRow]]:
+    """Return the smoothed estimates, which belong to rounds and not to periods."""
+    return {} if header.periods else header.trends or {}
+
+
+def _in_order(record: Record, columns: Sequence[str]) -> Record:
+    return {column: record.get(column) for column in columns}
 
 
 def records_csv(records: Iterable[Mapping[str, Cell]]) -> str:
@@ -158,7 +178,7 @@ def _records(results: Results, period: Round, source: Record, smooth: Smooth) ->
     by_question = {name: common | _facts(name, about) for name, about in results.about.items()}
     for question in results.of(period):
         facts = by_question[question.name] | {"floor": question.floor}
-        records = _row_records(period, facts, question.rows, [question.name])
+        records = _row_records(results, period, facts, question.rows, [question.name])
         changed = period.change.questions.get(question.name, ()) if period.change else ()
         changes = {difference.label: difference for difference in changed}
         for record in records:
@@ -167,19 +187,20 @@ def _records(results: Results, period: Round, source: Record, smooth: Smooth) ->
             values = {f"smoothed_{key}": getattr(made, key) for key in SMOOTHED if made}
             yield record | _change(changes.get(label)) | values
     for crossed in period.cross or ():
-        facts = common | {"question": TIMES.join(crossed.questions), "kind": "cross"}
-        yield from _row_records(period, facts, crossed.rows, crossed.questions)
-        for rates in crossed.rates:
-            facts |= {"question": f"{rates.question} within {rates.within}", "kind": "rate"}
-            yield from _row_records(period, facts, rates.rows, crossed.questions)
+        pairs = [(TIMES, crossed.questions, crossed.rows, "cross")]
+        pairs += [(" within ", (r.question, r.within), r.rows, "rate") for r in crossed.rates]
+        for word, names, rows, kind in pairs:
+            title = word.join(results.about[name].title for name in names)
+            facts = common | {"question": word.join(names), "title": title, "kind": kind}
+            yield from _row_records(results, period, facts, rows, names)
     for part in period.labels or ():
         for name, rows in part.questions.items():
             facts = by_question[name] | {"by": part.name, "value": part.value}
-            yield from _row_records(period, facts, rows, [name])
+            yield from _row_records(results, period, facts, rows, [name])
             if part.effects:
                 facts |= {"against": part.effects.against, "reports": part.reports}
                 effects = part.effects.questions.get(name, ())
-                yield from _row_records(period, facts, effects, [name])
+                yield from _row_records(results, period, facts, effects, [name])
     if period.rows_left_out:
         listed = (f"{count:,} of {name}" for name, count in period.rows_left_out.items())
         words = f"rows with the lowest estimates left out: {', '.join(listed)}"
@@ -196,20 +217,35 @@ def _change(difference: Difference | None) -> Record:
 
 def _facts(name: str, about: About) -> Record:
     return {
-        "question": name, "kind": about.kind, "epsilon": about.epsilon,
+        "question": name, "title": about.title, "kind": about.kind, "epsilon": about.epsilon,
         "mechanism": about.mechanism, "leverage": about.leverage,
     }  # fmt: skip
 
 
 def _row_records(
-    period: Round, facts: Record, rows: Iterable[Row | Effect], questions: Sequence[str]
+    results: Results,
+    period: Round,
+    facts: Record,
+    rows: Iterable[Row | Effect],
+    questions: Sequence[str],
 ) -> Iterator[Record]:
     bad = isinstance(period, Period) and period.forged_rounds
     forged = FORGED if bad or any(period.fit[name].forged for name in questions) else None
     for row in rows:
         cells = msgspec.structs.asdict(row)
         note = "; ".join(filter(None, (forged, cells.get("note"), period.note)))
-        yield facts | cells | {"note": note}
+        called = _called(results, questions, row.label)
+        error = None if row.low is None or row.high is None else (row.high - row.low) / (2 * Z)
+        yield facts | cells | {"called": called, "standard_error": error, "note": note}
+
+
+def _called(results: Results, names: Sequence[str], label: str) -> str:
+    """Return a label, or the labels of a pair, as shown to people."""
+    parts = label.split(TIMES) if len(names) > 1 else [label]
+    if len(parts) != len(names):  # a label contains the sign
+        return label
+    called = [results.about[name].called or {} for name in names]
+    return TIMES.join(words.get(part, part) for words, part in zip(called, parts, strict=True))
 
 
 # Text for a terminal
