@@ -7,41 +7,53 @@ from collections.abc import Iterator
 from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Any
 
 import numpy as np
 
 from deniable.server.http.context import COOKIE
 from deniable.server.store import PublishedSurvey, RoundTally
 from tests.bench.measure import ROUNDS, Measurement
-from tests.server.surveys import EACH_KIND, choice, survey
+from tests.server.surveys import BIT, EACH_KIND, choice, survey
 from tests.server.world import World, world
 
 NOW, LAST = datetime(2040, 1, 1, tzinfo=UTC), date(2039, 12, 1)
-DAYS, REPORTS = 200, 20_000
+REPORTS = 20_000
 MAX_KB = 300
-ASKED = {  # pages, and their limits in milliseconds
-    "1,024 options": (choice(1_024, None, epsilon="2"), 150),
-    "three questions with trends": (EACH_KIND, 300),
+ASKED = {  # pages: questions, days, view, and the limit in milliseconds
+    "1,024 options": (choice(1_024, None, epsilon="2"), 200, "", 150),
+    "three questions with trends": (EACH_KIND, 200, "", 300),
+    "a bit by week": (BIT, 365, "?by=week", 100),
 }
+LISTED, MAX_LIST_MS = 200, 150
 
 
 def measurements() -> Iterator[Measurement]:
-    with TemporaryDirectory() as name, world(Path(name) / "data", NOW) as here:
+    with TemporaryDirectory() as folder, world(Path(folder) / "data", NOW) as here:
         here.client.get("/")  # compile the templates
-        for words, (questions, limit) in ASKED.items():
-            published = filled(here, questions, f"of-{len(questions)}")
-            yield from page(here, published, words, limit)
+        for words, (questions, days, view, limit) in ASKED.items():
+            published = filled(here, questions, f"of-{len(questions)}", days)
+            name = f"the page of {words} over {days} rounds"
+            yield from page(here, f"/surveys/{published.id}{view}", name, limit)
+        for number in range(LISTED):
+            filled(here, BIT, f"listed-{number}", 30)
+        while "being estimated" in signed_in(here).get("/").text:
+            pass
+        yield from page(here, "/", f"the list of {LISTED} surveys of 30 rounds", MAX_LIST_MS)
 
 
-def page(
-    here: World, published: PublishedSurvey, words: str, limit: float
-) -> Iterator[Measurement]:
-    client, size = here.client, 0
+def signed_in(here: World) -> Any:  # Any: as in World
+    client = here.client
     client.set_cookie(COOKIE, here.session(here.token("analyst")))
+    return client
+
+
+def page(here: World, address: str, name: str, limit: float) -> Iterator[Measurement]:
+    client, size = signed_in(here), 0
 
     def get() -> None:
         nonlocal size
-        size = len(client.get(f"/surveys/{published.id}").data)
+        size = len(client.get(address).data)
 
     def milliseconds() -> float:
         begun = time.process_time()
@@ -50,17 +62,16 @@ def page(
 
     first, *taken = (milliseconds() for _ in range(ROUNDS + 1))
     spread = max(taken) / min(taken) - 1
-    name = f"the page of {words} over {DAYS} rounds"
     yield Measurement(name, min(taken), None, "ms", limit, spread, f"{first:.0f} at first")
     yield Measurement(f"{name}, its size", size / 1e3, None, "KB", MAX_KB)
 
 
-def filled(here: World, questions: str, name: str) -> PublishedSurvey:
-    opens = LAST - timedelta(days=DAYS - 1)
+def filled(here: World, questions: str, name: str, days: int) -> PublishedSurvey:
+    opens = LAST - timedelta(days=days - 1)
     published = here.publish(
         survey(questions, name=name, round="day", opens=opens, closes=LAST, minimum_reports=1)
     )
-    random, asked = np.random.default_rng(DAYS), published.survey
+    random, asked = np.random.default_rng(days), published.survey
     sizes = [question.mechanism.cells for question in asked.questions]
     with here.store.transaction() as transaction:
         for number in range(asked.first_round, asked.last_round + 1):

@@ -215,6 +215,7 @@ class PeriodMark(NamedTuple):
     name: str
     text: Figures
     forged: bool
+    begins: str  # short name of the first round
 
 
 class Band(NamedTuple):
@@ -331,7 +332,8 @@ def _trend(
     smooth: Sequence[RoundFigures],
 ) -> Trend:
     left = 5 + PER_LETTER * max(len(tick.text) for tick in scale)
-    rounds = Axis(panel[0].round, panel[-1].round, left, RIGHT - 3)
+    start = min([panel[0].round, *(period.first for period in periods[:1])])
+    rounds = Axis(start, panel[-1].round, left, RIGHT - 3)
     noise = show_noise(one.text for one in panel if not one.forged)
     marks = [(mark(one.name, one.text, rounds.place(one.round), axis, noise), one) for one in panel]
     points = tuple(point for point, one in marks if not one.forged)
@@ -342,7 +344,7 @@ def _trend(
         label=panel[0].text.label,
         points=points,
         ticks=scale,
-        names=_round_names(points, 2 if several else MAX_NAMES),
+        names=_names(points, 2 if several else MAX_NAMES, periods[:1], rounds),
         lines=tuple(
             EventLine(at, words, "start" if at < 50 else "end", heights.get(number))
             for number, (at, words) in enumerate(inside)
@@ -385,8 +387,17 @@ def _scale(panels: Sequence[Sequence[RoundFigures | PeriodMark]], top: int, plot
     return Axis(floor, high + room, top + plot, top)
 
 
-def _round_names(points: Sequence[Mark], most: int) -> tuple[Tick, ...]:
-    """Name as many rounds as there is room for, including the first and the last."""
+def _names(
+    points: Sequence[Mark], most: int, earliest: Sequence[PeriodMark], rounds: Axis
+) -> tuple[Tick, ...]:
+    """Name as many rounds as there is room for, including the first and the last.
+
+    If there is an earliest period and it begins before the first point, name its first round.
+    """
+    for period in earliest:
+        if rounds.place(period.first) < points[0].across:
+            first = Tick(rounds.place(period.first), period.begins, "start")
+            return first, Tick(points[-1].across, points[-1].name, "end")
     last, shown = len(points) - 1, min(most, len(points))
     chosen = [round(number * last / (shown - 1)) for number in range(shown)]
     anchors = {0: "start", last: "end"}

@@ -304,7 +304,8 @@ class QuestionView:
         bands: dict[str, list[charts.PeriodMark]] = {}
         for period, value, *_ in self.over_periods:
             ends, forged = (period.round, period.last_round), bool(period.forged_rounds)
-            marked = charts.PeriodMark(*ends, period_name(period), value, forged)
+            begins = self.context.survey.round_short_title(period.round)
+            marked = charts.PeriodMark(*ends, period_name(period), value, forged, begins)
             bands.setdefault(value.label, []).append(marked)
         drawn = [self._panel(label, rounds) for label, rounds in panels.items()]
         smooth: dict[str, list[charts.RoundFigures]] = {}
@@ -358,8 +359,13 @@ class QuestionView:
 
     @cached_property
     def history(self) -> Sequence[tuple[int, QuestionResult]]:
-        history = self.context.estimates.history(self.question)
-        return history if self.context.periods else history[-MAX_TREND_ROUNDS:]
+        """The question's results by round; of several labels or without periods, only the newest.
+
+        The page draws one panel for each label.
+        """
+        is_whole = self.context.periods and len(self.question.labels) == 1
+        most = None if is_whole else MAX_TREND_ROUNDS
+        return self.context.estimates.history(self.question, most)
 
     @property
     def _change(self) -> Change | None:

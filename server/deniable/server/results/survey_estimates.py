@@ -243,9 +243,11 @@ class SurveyEstimates:
             )
             raise Refused(f"survey {self.survey.name!r} has no round {number} yet; {begun}")
 
-    def history(self, question: Question) -> list[tuple[int, QuestionResult]]:
-        """Return one question's results in every round with reports."""
-        numbers = [number for number in self.facts if number in self._tallies]
+    def history(
+        self, question: Question, most: int | None = None
+    ) -> list[tuple[int, QuestionResult]]:
+        """Return one question's results in every round with reports, or in the `most` newest."""
+        numbers = [number for number in self.facts if number in self._tallies][-(most or 0) :]
         counts = [self._pool(number).counts(self.survey, question) for number in numbers]
         results = question_rounds(self._cache, self.survey, question, counts)
         return [*zip(numbers, results, strict=True)]
