@@ -263,7 +263,7 @@ class QuestionView:
     @cached_property
     def curve(self) -> charts.Curve | None:
         distribution = self._of_round("distributions")
-        return charts.curve(distribution) if distribution and self.quantiles else None
+        return charts.curve(distribution) if distribution else None
 
     @cached_property
     def quantiles(self) -> Sequence[tuple[str, tuple[str, str, str]]]:
@@ -439,20 +439,18 @@ class QuestionView:
 
     @property
     def has_reference(self) -> bool:
-        return any(row.reference is not None for row in self._everything_drawn)
+        return any(mark.reference is not None for mark in self._marks)
 
     @property
     def shows_noise(self) -> bool:
-        marks = (
-            *(self.chart.marks if self.chart else ()),
-            *(p for t in self.trends for p in t.points),
-        )
-        return any(mark.these for mark in marks)
+        return any(mark.these for mark in self._marks)
 
     @property
-    def _everything_drawn(self) -> Iterable[Figures]:
-        points = (point.text for trend in self.trends for point in trend.points)
-        return (*self.drawn, *points)
+    def _marks(self) -> Iterable[charts.Mark]:
+        """Marks on the page, where the trend of a single label replaces its chart."""
+        points = [point for trend in self.trends for point in trend.points]
+        is_replaced = points and len(self.question.labels) == 1
+        return points if is_replaced or not self.chart else (*self.chart.marks, *points)
 
     def _of_round(self, key: str) -> Any:  # Any: the type depends on the key
         return (getattr(self.context.period, key, None) or {}).get(self.question.name)
