@@ -352,7 +352,7 @@ def _trend(
         bands=tuple(_band(period, rounds, axis, len(periods)) for period in periods),
         forged=tuple(point for point, one in marks if one.forged),
         smooth=tuple(
-            mark(one.name, one.text, rounds.place(one.round), axis)
+            mark(one.name, one.text, rounds.place(one.round), axis, noise)
             for one in smooth
             if one.round in rounds
         ),

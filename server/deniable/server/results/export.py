@@ -138,7 +138,7 @@ def _columns(header: Results) -> tuple[str, ...]:
     return (*columns, *(f"smoothed_{name}" for name in SMOOTHED if _trends(header)))
 
 
-def _trends(header: Results) -> Mapping[str, Sequence[SmoothedRow]]:
+def _trends(header: Results) -> Mapping[str, Sequence[Smoothed]]:
     """Return the smoothed estimates, which belong to rounds and not to periods."""
     return {} if header.periods else header.trends or {}
 
