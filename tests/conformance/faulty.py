@@ -534,6 +534,12 @@ def seals_to_a_key_of_its_own() -> None:
 
 
 @fault("reports_of_a_sealed_survey_are_sealed")
+def marks_every_round_alike() -> None:
+    real = sealed_envelope.mark_of
+    put(sealed_envelope, "mark_of", lambda public, survey, _: real(public, survey, 0))
+
+
+@fault("reports_of_a_sealed_survey_are_sealed")
 def pads_to_another_size() -> None:
     put(sealed_envelope, "SIZES", sealed_envelope.SIZES[1:])
 

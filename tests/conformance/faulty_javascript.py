@@ -176,6 +176,10 @@ CHECK_FAULTS: dict[str, tuple[str, Fault]] = {
         "sealed_reports_leave_through_the_relay_only",
         Fault("client.js", "through ?? address", "address"),
     ),
+    "marks_every_round_alike": (
+        "reports_of_a_sealed_survey_are_sealed",
+        Fault("seal.js", "[4, 40]", "[4, 36]"),
+    ),
     "follows_redirects": (
         "redirects_are_not_followed",
         Fault("node-transport.js", "return await reply(", FOLLOW),

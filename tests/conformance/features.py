@@ -8,7 +8,7 @@ from collections.abc import Callable
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 
 from deniable.shared.errors import InvalidEnvelope
-from deniable.shared.sealed_envelope import SEALED_TYPE, parse_sealed, unseal
+from deniable.shared.sealed_envelope import SEALED_TYPE, mark_of, parse_sealed, unseal
 from deniable.shared.survey.document import parse_toml, render_document
 from tests import survey_texts
 from tests.client.scripted import ANSWERS, Answer, document, entry, serving
@@ -71,10 +71,13 @@ def reports_of_a_sealed_survey_are_sealed(stage: Stage) -> None:
     (post,) = stage.script.posts
     same("its media type", dict(post.headers)["Content-Type"], SEALED_TYPE)
     try:
-        (inside,) = [unseal(sealed_envelope, key) for sealed_envelope in parse_sealed(post.body)]
+        (sealed_envelope,) = parse_sealed(post.body)
+        inside = unseal(sealed_envelope, key)
     except InvalidEnvelope as error:
         raise Broken(f"it cannot be opened: {error}") from None
     same("the survey inside", (inside.survey, inside.count), (id_, 1))
+    mark = mark_of(vectors["public_key"], id_, inside.round)
+    same("its mark", sealed_envelope.mark.hex(), mark.hex())
     same("its length", len(post.body), len(bytes.fromhex(vectors["good"][0]["sealed"])))
 
 

@@ -20,6 +20,7 @@ from deniable.server.store import (
     COMMAND,
     Annotation,
     AuditEntry,
+    Crowd,
     Event,
     Kept,
     PublicPage,
@@ -56,6 +57,8 @@ class Contents:
     kept: dict[Round, dict[bytes, Kept]] = field(default_factory=dict)
     events: dict[int, set[Annotation]] = field(default_factory=dict)
     outcomes: dict[tuple[int, str], int] = field(default_factory=dict)
+    batches: dict[tuple[int, int, bytes, bytes], int] = field(default_factory=dict)
+    drops: dict[tuple[int, int, bytes], int] = field(default_factory=dict)
     pages: dict[str, PublicPage] = field(default_factory=dict)
     held: dict[str, Token] = field(default_factory=dict)  # key: hash of the token
     actions: set[AuditEntry] = field(default_factory=set)
@@ -99,6 +102,13 @@ class MemoryTransaction:
                 envelopes[upload.id] = Kept(upload.id, upload.count, upload.payload)
                 new.add(upload.key)
         return new
+
+    def count_batches(
+        self, sequence: int, number: int, counts: Mapping[tuple[bytes, bytes], int]
+    ) -> None:
+        for key, reports in counts.items():
+            row = (sequence, number, *key)
+            self._now.batches[row] = self._now.batches.get(row, 0) + reports
 
     def add(self, sequence: int, tally: RoundTally) -> None:
         before = self._now.counts.get((sequence, tally.round))
@@ -175,6 +185,19 @@ class MemoryReader:
     def counters(self, sequence: int) -> Mapping[str, int]:
         outcomes = self._now.outcomes.items()
         return {outcome: count for (survey, outcome), count in outcomes if survey == sequence}
+
+    def crowds(self, sequence: int) -> Mapping[int, Crowd]:
+        crowds: dict[int, Crowd] = {}
+        for (survey, number, _, _), reports in self._now.batches.items():
+            if survey == sequence:
+                before = crowds.get(number, Crowd(reports))
+                smallest = min(before.smallest, reports)
+                crowds[number] = Crowd(smallest, before.reports + reports)
+        for (survey, number, _), dropped in self._now.drops.items():
+            if survey == sequence:
+                before = crowds.get(number, Crowd())
+                crowds[number] = before._replace(dropped=before.dropped + dropped)
+        return crowds
 
     def public_page(self, path: str) -> PublicPage | None:
         return self._now.pages.get(path)
@@ -279,6 +302,8 @@ class MemoryStore(MemoryReader):
             now.kept = {key: kept for key, kept in now.kept.items() if key[0] != sequence}
             now.outcomes = {key: n for key, n in now.outcomes.items() if key[0] != sequence}
             now.sealed = {key for key in now.sealed if key[0] != sequence}
+            now.batches = {key: n for key, n in now.batches.items() if key[0] != sequence}
+            now.drops = {key: n for key, n in now.drops.items() if key[0] != sequence}
             now.events.pop(sequence, None)
             now.note("deleted", now.rows.pop(sequence), COMMAND)
             now.alerts = {key: state for key, state in now.alerts.items() if key[0] != sequence}
@@ -303,6 +328,10 @@ class MemoryStore(MemoryReader):
         with self._changed() as now:
             now.looks.setdefault((sequence, number), now.counts.get((sequence, number)))
         return True
+
+    def count_dropped(self, sequence: int, number: int, batch: bytes, dropped: int) -> None:
+        with self._changed() as now:
+            now.drops.setdefault((sequence, number, batch), dropped)
 
     @contextmanager
     def transaction(self, *, later: bool = False) -> Iterator[MemoryTransaction]:

@@ -86,9 +86,9 @@ def served(place: Place) -> Iterator[World]:
         yield made
 
 
-def upload(asked: PublishedSurvey, number: int) -> Upload:
+def upload(asked: PublishedSurvey, number: int, batch: bytes = b"") -> Upload:
     sent = envelope(asked, number)
-    return Upload(asked, sent.round, sent.id, sent.count, sent.payload)
+    return Upload(asked, sent.round, sent.id, sent.count, sent.payload, batch=batch)
 
 
 def take(store: Store, asked: PublishedSurvey, *numbers: int) -> list[str]:
@@ -344,6 +344,23 @@ def test_an_envelope_counts_once_whether_settled_or_not(store: Store) -> None:
     assert take(store, asked, 1, 2, 3, 4) == ["duplicates"] * 3 + ["accepted"]
     assert counted(store, asked) == [4, *expected_cells(asked.survey, range(1, 5))]
     assert store.report_totals() == {asked.sequence: 4}
+
+
+def test_crowds_count_distinct_reports_by_batch(store: Store) -> None:
+    asked, other = (published(store, survey(name=name)) for name in ("one", "other"))
+    first, second = [upload(asked, n, batch=b"first") for n in range(5)], upload(asked, 9, b"2")
+    groups = [first[:3], [*first, second], [upload(asked, 0, b"2"), upload(asked, 20)],
+              [upload(other, 0, b"first")]]  # fmt: skip
+    for group in groups:
+        with store.transaction() as transaction:
+            commit(transaction, group)
+    store.count_dropped(asked.sequence, DECEMBER, b"third", 7)
+    store.count_dropped(asked.sequence, DECEMBER, b"third", 7)
+    store.count_dropped(asked.sequence, DECEMBER + 1, b"fourth", 1)
+    assert store.crowds(asked.sequence) == {DECEMBER: (1, 6, 7), DECEMBER + 1: (0, 0, 1)}
+    assert store.crowds(other.sequence) == {DECEMBER: (1, 1, 0)}
+    store.delete_survey(asked.sequence)
+    assert store.crowds(asked.sequence) == {}
 
 
 def test_surveys_and_rounds_are_counted_separately(store: Store) -> None:

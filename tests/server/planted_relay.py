@@ -13,21 +13,22 @@ import threading
 from collections.abc import Iterable
 
 from deniable.server.relay.forwarder import Forwarder
-from deniable.server.relay.held_batches import Holding
+from deniable.server.relay.held_batches import Arrival, Holding
 from deniable.shared.cli.command import main
-from deniable.shared.sealed_envelope import SealedEnvelope
 
 keep = Holding.keep
 turn = Forwarder.turn
 died = multiprocessing.Event()  # inherited by the next worker
 
 
-def acknowledges_first(self: Holding, envelopes: Iterable[SealedEnvelope]) -> None:
-    threading.Timer(0.3, keep, (self, list(envelopes))).start()
+def acknowledges_first(self: Holding, arrivals: Iterable[Arrival]) -> list[Exception | None]:
+    later = list(arrivals)
+    threading.Timer(0.3, keep, (self, later)).start()
+    return [None] * len(later)
 
 
 def dies_once(self: Forwarder) -> bool:
-    if self._holding.gathered and not died.is_set():
+    if self._holding.gathered() and not died.is_set():
         died.set()
         raise ArithmeticError("planted")
     return turn(self)

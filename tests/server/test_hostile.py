@@ -90,7 +90,7 @@ def decided(here: Intake, token: str | None, kind: str, body: bytes) -> list[Upl
     """Return the uploads that would be counted. If there are none, the body must be refused."""
     try:
         sent = Sent(kind, token, body)
-        decisions = decide(here, sent, parse(sent))
+        decisions = decide(here, sent, parse(here, sent))
     except HttpError as error:
         if error.status >= 500:
             raise

@@ -25,27 +25,37 @@ from deniable.server.disk import sync
 from deniable.server.http import front
 from deniable.server.relay import forwarder, held_batches, survey_list
 from deniable.server.relay.forwarder import Forwarder, Settings, bodies
-from deniable.server.relay.held_batches import Full, Holding
+from deniable.server.relay.held_batches import Arrival, Full, Holding
 from deniable.server.relay.relay_process import RelayFront
 from deniable.server.relay.survey_list import FRESH_SECONDS, USABLE_SECONDS, SurveyList
 from deniable.shared.envelope import Envelope
-from deniable.shared.sealed_envelope import SEALED_TYPE, SealedEnvelope, parse_sealed, seal
+from deniable.shared.sealed_envelope import (
+    SEALED_TYPE,
+    Batch,
+    SealedEnvelope,
+    parse_batch,
+    parse_sealed,
+)
+from deniable.shared.survey.keys import public_hex
 from tests.client.scripted import Answer, Script
 from tests.client.scripted import serving as scripted
 from tests.command import run_alone
 from tests.eventually import PATIENCE
-from tests.server.relays import relaying
+from tests.server.relays import (
+    ALWAYS,
+    LISTED,
+    MARK,
+    MIB,
+    OTHER,
+    KnownList,
+    aggregating,
+    arrived,
+    holding,
+    listed,
+    relaying,
+    sealed,
+)
 from tests.server.world import Hands, Server
-from tests.shared.test_sealing import PUBLIC
-
-MIB = 2**20
-
-
-def sealed(count: int, first: int = 0) -> list[SealedEnvelope]:
-    return [
-        seal(Envelope("ab" * 32, 1, number.to_bytes(16, "big"), 1, b"\1"), PUBLIC)
-        for number in range(first, first + count)
-    ]
 
 
 def as_set(envelopes: Sequence[SealedEnvelope]) -> set[bytes]:
@@ -57,59 +67,79 @@ def as_set(envelopes: Sequence[SealedEnvelope]) -> set[bytes]:
 
 @pytest.fixture
 def held(tmp_path: Path) -> Holding:
-    return Holding(tmp_path / "held", MIB)
+    return holding(tmp_path)
+
+
+def gathered(held: Holding) -> int:
+    return held.gathered().get(MARK, 0)
+
+
+def keep(held: Holding, envelopes: Sequence[SealedEnvelope]) -> None:
+    assert held.keep(arrived(envelopes)) == [None] * len(envelopes)
+
+
+def leaving(held: Holding) -> list[SealedEnvelope]:
+    batch = held.leaving()
+    return [] if batch is None else list(batch.envelopes)
+
+
+def delete(held: Holding) -> None:
+    if batch := held.leaving():
+        held.delete(batch)
 
 
 def test_held_envelopes_survive_a_restart(held: Holding, tmp_path: Path) -> None:
     first, second = sealed(3), sealed(2, 3)
-    held.keep(first)
-    held.keep(second)
-    again = Holding(tmp_path / "held", MIB)
-    assert again.gathered == 5
-    again.close_batch()
-    assert as_set(again.leaving()) == as_set([*first, *second])
+    keep(held, first)
+    keep(held, second)
+    again = holding(tmp_path)
+    assert gathered(again) == 5
+    again.close_batch(MARK)
+    assert as_set(leaving(again)) == as_set([*first, *second])
 
 
 def test_the_same_bytes_are_held_once_even_after_a_restart(held: Holding, tmp_path: Path) -> None:
     """Otherwise one device that retries would look like a crowd."""
     some = sealed(3)
-    held.keep([*some, some[0]])
-    Holding(tmp_path / "held", MIB).keep(some)
-    again = Holding(tmp_path / "held", MIB)
-    assert again.gathered == 3
-    again.close_batch()
-    assert len(again.leaving()) == 3
+    keep(held, [*some, some[0]])
+    keep(holding(tmp_path), some)
+    again = holding(tmp_path)
+    assert gathered(again) == 3
+    again.close_batch(MARK)
+    assert len(leaving(again)) == 3
 
 
 def test_a_batch_stays_the_same_until_all_of_it_is_accepted(held: Holding, tmp_path: Path) -> None:
     """In a batch that was partly sent before, later arrivals would stand out."""
     first, later = sealed(3), sealed(2, 3)
-    held.keep(first)
-    held.close_batch()
-    held.keep(later)
-    again = Holding(tmp_path / "held", MIB)
-    assert as_set(again.leaving()) == as_set(first)
-    again.delete_batch()
-    assert (again.leaving(), again.gathered) == ([], 2)
+    keep(held, first)
+    held.close_batch(MARK)
+    keep(held, later)
+    again = holding(tmp_path)
+    assert as_set(leaving(again)) == as_set(first)
+    delete(again)
+    assert (leaving(again), gathered(again)) == ([], 2)
 
 
 def test_a_half_written_group_is_dropped_and_never_acknowledged(
     held: Holding, tmp_path: Path
 ) -> None:
-    held.keep(sealed(1))
-    (tmp_path / "held/gathering/abc.part").write_bytes(sealed(1)[0].pack()[:100])
-    assert Holding(tmp_path / "held", MIB).gathered == 1
+    keep(held, sealed(1))
+    unfinished = tmp_path / "held/gathering" / MARK.hex() / "abc.part"
+    unfinished.write_bytes(sealed(1)[0].pack()[:100])
+    assert gathered(holding(tmp_path)) == 1
     assert not list(tmp_path.rglob("*.part"))
 
 
-@pytest.mark.parametrize("step", range(10))  # in the last case, nothing is killed
+@pytest.mark.parametrize("step", range(15))  # in the last case, nothing is killed
 def test_a_kill_at_any_step_loses_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, step: int
 ) -> None:
     """The process is killed after each call that changes the folder, in turn."""
     some = sealed(4)
-    held = Holding(tmp_path / "held", MIB)
-    held.keep(some)
+    held = holding(tmp_path)
+    for one in some:
+        keep(held, [one])
     left, taken = step, set[bytes]()
 
     def dying(real: Any) -> Any:
@@ -126,54 +156,54 @@ def test_a_kill_at_any_step_loses_nothing(
         for owner, name in ((Path, "rename"), (Path, "mkdir"), (shutil, "rmtree")):
             patch.setattr(owner, name, dying(getattr(owner, name)))
         patch.setattr(held_batches, "sync", dying(sync))
-        held.close_batch()
-        taken = as_set(held.leaving())
-        held.delete_batch()
-    again = Holding(tmp_path / "held", MIB)
-    whole = as_set(again.leaving())
-    again.delete_batch()
-    again.close_batch()
-    whole |= as_set(again.leaving())
+        held.close_batch(MARK)
+        taken = as_set(leaving(held))
+        delete(held)
+    assert (left > 0) == (step == 14)
+    again = holding(tmp_path)
+    whole = as_set(leaving(again))
+    delete(again)
+    if gathered(again):
+        again.close_batch(MARK)
+    whole |= as_set(leaving(again))
     assert whole == as_set(some) or (whole == set() and taken == as_set(some))
 
 
 def test_damage_is_reported_and_delays_nothing(
     held: Holding, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    held.keep(sealed(1))
-    held.close_batch()
-    file = next(path for path in (tmp_path / "held/leaving").iterdir() if path.name != "waiting")
+    keep(held, sealed(1))
+    held.close_batch(MARK)
+    (file,) = (tmp_path / "held/leaving").glob("*/*")
     file.write_bytes(b"DNS1 and no more")
-    again = Holding(tmp_path / "held", MIB)
-    assert again.leaving() == []
+    again = holding(tmp_path)
+    assert leaving(again) == []
     assert "is damaged" in caplog.text
-    again.keep(sealed(2))
-    again.close_batch()
-    assert len(again.leaving()) == 2
+    delete(again)
+    keep(again, sealed(2))
+    again.close_batch(MARK)
+    assert len(leaving(again)) == 2
 
 
 def test_a_full_relay_accepts_nothing_until_a_batch_has_left(tmp_path: Path) -> None:
     some = sealed(10)
-    held = Holding(tmp_path / "held", 5 * len(some[0].pack()))
-    held.keep(some[:5])
-    with pytest.raises(Full):
-        held.keep(some[5:6])
-    held.close_batch()
-    with pytest.raises(Full):
-        held.keep(some[5:6])
-    held.delete_batch()
-    held.keep(some[5:])
-    assert held.gathered == 5
+    held = holding(tmp_path, 5 * len(some[0].pack()))
+    keep(held, some[:5])
+    assert [type(problem) for problem in held.keep(arrived(some[5:6]))] == [Full]
+    held.close_batch(MARK)
+    assert [type(problem) for problem in held.keep(arrived(some[5:6]))] == [Full]
+    delete(held)
+    keep(held, some[5:])
+    assert gathered(held) == 5
 
 
 def test_files_reveal_neither_time_nor_order_of_arrival(held: Holding, tmp_path: Path) -> None:
     """A group of 40 is in the order of its arrival with probability 1 / 40!."""
     some = sealed(40)
-    held.keep(some)
-    folder = tmp_path / "held/gathering"
-    files = sorted(folder.iterdir())
-    assert {path.stat().st_mtime_ns for path in (*files, folder)} == {0}
-    file, _ = files  # groups have hexadecimal names; the other file is named waiting
+    keep(held, some)
+    folder = tmp_path / "held/gathering" / MARK.hex()
+    (file,) = folder.iterdir()
+    assert {path.stat().st_mtime_ns for path in (file, folder)} == {0}
     written = parse_sealed(file.read_bytes())
     assert as_set(written) == as_set(some)
     assert written != some
@@ -182,10 +212,10 @@ def test_files_reveal_neither_time_nor_order_of_arrival(held: Holding, tmp_path:
 def test_groups_are_mixed_within_a_batch(held: Holding) -> None:
     """The two groups are mixed; two of the C(40, 20) arrangements would fail."""
     first, second = sealed(20), sealed(20, 20)
-    held.keep(first)
-    held.keep(second)
-    held.close_batch()
-    whose = [batch.pack() in as_set(first) for batch in held.leaving()]
+    keep(held, first)
+    keep(held, second)
+    held.close_batch(MARK)
+    whose = [batch.pack() in as_set(first) for batch in leaving(held)]
     assert sum(a != b for a, b in pairwise(whose)) > 1
 
 
@@ -203,25 +233,29 @@ class Played:
 
     def __post_init__(self) -> None:
         self.clock = Hands()
-        self.held = Holding(self.settings.folder, MIB, self.clock)
-        self.forwarder = Forwarder(self.held, self.settings, self.pause)
+        self.held = Holding(self.settings.folder, MIB, 10**6)
+        self.script.list_reply = Answer(body=LISTED)
+        surveys = SurveyList(self.script.url, self.clock)
+        self.forwarder = Forwarder(self.held, surveys, self.settings, self.clock, self.pause)
 
     def pause(self, seconds: float) -> None:
         self.pauses.append(seconds)
-        self.kept.append(len(self.held.leaving()))
+        self.kept.append(len(leaving(self.held)))
+
+    def batches(self) -> list[tuple[Batch, bytes]]:
+        relays = [public_hex(self.settings.key())]
+        return [parse_batch(post.body, relays) for post in self.script.posts]
 
     def sent(self) -> list[SealedEnvelope]:
-        return [
-            sealed_envelope
-            for post in self.script.posts
-            for sealed_envelope in parse_sealed(post.body)
-        ]
+        return [envelope for _, packed in self.batches() for envelope in parse_sealed(packed)]
 
 
 @pytest.fixture
 def played(tmp_path: Path) -> Iterator[Played]:
     with scripted() as script:
-        settings = Settings(script.url, "the-token", tmp_path / "held", batch=20)
+        settings = Settings(
+            script.url, "the-token", tmp_path / "held", batch=20, last_seconds=3600 * ALWAYS
+        )
         yield Played(script, settings)
 
 
@@ -232,26 +266,16 @@ def taken(accepted: int, duplicates: int = 0) -> Answer:
 
 def test_an_incomplete_batch_waits_and_a_complete_one_leaves_shuffled(played: Played) -> None:
     some = sealed(20)
-    played.held.keep(some[:19])
+    keep(played.held, some[:19])
     assert not played.forwarder.turn()
-    played.held.keep(some[19:])
+    keep(played.held, some[19:])
     played.script.always = taken(20)
     assert played.forwarder.turn()
     assert as_set(played.sent()) == as_set(some)
     assert played.sent() != some
+    ((batch, _),) = played.batches()
+    assert (batch.mark, batch.size, batch.dropped) == (MARK, 20, 0)
     assert not played.forwarder.turn()
-
-
-def test_a_small_batch_leaves_after_a_day(played: Played) -> None:
-    """The day starts with the first envelope, not at the end of the previous batch."""
-    played.script.always = taken(1)
-    played.clock.pass_(days=60)
-    assert not played.forwarder.turn()
-    played.held.keep(sealed(1))
-    played.clock.pass_(seconds=86_399)
-    assert not played.forwarder.turn()
-    played.clock.pass_(seconds=1)
-    assert played.forwarder.turn()
 
 
 @pytest.mark.parametrize(
@@ -271,26 +295,26 @@ def test_a_batch_is_sent_until_every_envelope_has_an_outcome(
     played: Played, trouble: Answer
 ) -> None:
     some = sealed(20)
-    played.held.keep(some)
+    keep(played.held, some)
     played.script.replies, played.script.always = [trouble, trouble], taken(20)
     assert played.forwarder.turn()
     assert len(played.script.posts) == 3
     assert len({post.body for post in played.script.posts}) == 1
     assert played.kept == [20, 20]
     assert all(pause >= 7 for pause in played.pauses) == ("Retry-After" in trouble.headers)
-    assert played.held.leaving() == []
+    assert leaving(played.held) == []
 
 
 def test_pauses_are_random_and_grow(played: Played, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(forwarder, "uniform", lambda low, high: high)
-    played.held.keep(sealed(20))
+    keep(played.held, sealed(20))
     played.script.replies, played.script.always = [Answer(500)] * 12, taken(20)
     assert played.forwarder.turn()
     assert played.pauses == [*(2.0**n for n in range(10)), 900.0, 900.0]
 
 
 def test_the_aggregator_receives_only_a_token_and_the_envelopes(played: Played) -> None:
-    played.held.keep(sealed(20))
+    keep(played.held, sealed(20))
     played.script.always = taken(18, 2)
     played.forwarder.turn()
     (post,) = played.script.posts
@@ -314,7 +338,10 @@ def test_bodies_are_bounded_in_number_and_bytes() -> None:
 
 @pytest.fixture(scope="module")
 def relay(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    with relaying(tmp_path_factory.mktemp("relay"), "http://127.0.0.1:9", batch=1_000) as server:
+    with (
+        aggregating() as script,
+        relaying(tmp_path_factory.mktemp("relay"), script.url, batch=1_000) as server,
+    ):
         yield server
 
 
@@ -385,14 +412,17 @@ def test_a_relay_serves_no_other_address(relay: Server) -> None:
 
 def test_a_full_relay_keeps_its_envelopes_and_states_when_to_retry(tmp_path: Path) -> None:
     """A flood is stopped by the quota and displaces no acknowledged envelope."""
-    with relaying(tmp_path, "http://127.0.0.1:9", batch=10**6, more=["--most", "1"]) as server:
-        wide = [SealedEnvelope(n.to_bytes(8, "big"), bytes(262_144 + 48)) for n in range(5)]
-        # Make the envelopes differ, because equal ones are held once
-        bodies = [envelope.pack()[:-8] + bytes([n]) * 8 for n, envelope in enumerate(wide)]
+    (first, *_), room = sealed(1), 2**20 // 64  # for one network
+    count = room // len(first.pack())
+    with (
+        aggregating() as script,
+        relaying(tmp_path, script.url, batch=10**6, more=["--most", "1"]) as server,
+    ):
+        bodies = [envelope.pack() for envelope in sealed(count + 2)]
         answers = [ask(server, "POST", "/v1/envelopes", body) for body in bodies]
-        assert Counter(status for status, _, _ in answers) == {202: 3, 503: 2}
+        assert Counter(status for status, _, _ in answers) == {202: count, 503: 2}
         assert answers[-1][2]["retry-after"] == "600"
-        assert ask(server, "POST", "/v1/envelopes", sealed(1)[0].pack())[0] == 202
+        assert ask(server, "POST", "/v1/envelopes", bodies[0])[0] == 202
 
 
 @dataclass
@@ -414,12 +444,13 @@ class Arriving:
 
 
 def relay_of(held: Holding) -> RelayFront:
-    return RelayFront(held, SurveyList("http://127.0.0.1:9"))
+    return RelayFront(held, KnownList())
 
 
 def played_to(relay: RelayFront, *requests: Arriving) -> list[int]:
     headers = {"content-type": SEALED_TYPE}
-    scope = cast(Any, SimpleNamespace(method="POST", path="/v1/envelopes", headers=headers))
+    request = {"method": "POST", "path": "/v1/envelopes", "headers": headers}
+    scope = cast(Any, SimpleNamespace(client="127.0.0.1:5", **request))
 
     async def play() -> None:
         relay.__rsgi_init__(asyncio.get_running_loop())
@@ -432,26 +463,26 @@ def played_to(relay: RelayFront, *requests: Arriving) -> list[int]:
 def test_an_endless_body_times_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(front, "BODY_SECONDS", 0.05)
     monkeypatch.setattr(front, "SWEEP_SECONDS", 0.01)
-    held = Holding(tmp_path / "held", MIB)
+    held = holding(tmp_path)
     endless = Arriving([sealed(1)[0].pack()[:40]], stuck=True)
     chunks = Arriving([bytes(MIB // 4)] * 5)
     assert played_to(relay_of(held), endless, chunks) == [
         408,
         413,
     ]
-    assert held.gathered == 0
+    assert gathered(held) == 0
 
 
 def test_simultaneous_envelopes_are_written_together(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    held, groups = Holding(tmp_path / "held", MIB), list[int]()
-    keep = held.keep
+    held, groups = holding(tmp_path), list[int]()
+    real = held.keep
 
-    def slow(envelopes: Sequence[SealedEnvelope]) -> None:
-        groups.append(len(envelopes))
+    def slow(arrivals: Sequence[Arrival]) -> list[Exception | None]:
+        groups.append(len(arrivals))
         time.sleep(0.05)
-        keep(envelopes)
+        return real(arrivals)
 
     monkeypatch.setattr(held, "keep", slow)
     requests = [Arriving([envelope.pack()]) for envelope in sealed(30)]
@@ -465,13 +496,13 @@ def test_bodies_waiting_for_a_slow_disk_count_towards_the_memory_limit(
 ) -> None:
     some = sealed(30)
     monkeypatch.setattr(front, "MAX_HELD_BYTES", 10 * len(some[0].pack()))
-    held, most = Holding(tmp_path / "held", MIB), list[int]()
-    keep = held.keep
+    held, most = holding(tmp_path), list[int]()
+    real = held.keep
 
-    def slow(envelopes: Sequence[SealedEnvelope]) -> None:
+    def slow(arrivals: Sequence[Arrival]) -> list[Exception | None]:
         time.sleep(0.05)
-        most.append(len(envelopes))
-        keep(envelopes)
+        most.append(len(arrivals))
+        return real(arrivals)
 
     monkeypatch.setattr(held, "keep", slow)
     relay = relay_of(held)
@@ -486,7 +517,7 @@ def test_bodies_waiting_for_a_slow_disk_count_towards_the_memory_limit(
 def test_a_failing_disk_is_reported_and_nothing_is_acknowledged(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    held = Holding(tmp_path / "held", MIB)
+    held = holding(tmp_path)
 
     def fail(_: int) -> None:
         raise OSError(28, "No space left on device")
@@ -495,7 +526,7 @@ def test_a_failing_disk_is_reported_and_nothing_is_acknowledged(
     requests = [Arriving([envelope.pack()]) for envelope in sealed(3)]
     assert played_to(relay_of(held), *requests) == [503] * 3
     monkeypatch.undo()
-    assert (held.gathered, list((tmp_path / "held/gathering").iterdir())) == (0, [])
+    assert (gathered(held), list((tmp_path / "held/gathering").glob("*/*"))) == (0, [])
 
 
 # The command
@@ -542,24 +573,25 @@ def test_a_relay_serves_the_list_of_its_aggregator(
             assert (reply.status_code, reply.content) == (200, listed)
             assert reply.headers.get("Content-Encoding") == ("gzip" if accepted == "gzip" else None)
             assert reply.headers["Access-Control-Allow-Origin"] == "*"
-    assert [get.path for get in played.script.gets] == ["/v1/surveys"]
-    assert "secret" not in str(played.script.gets[0].headers)
+    assert {get.path for get in played.script.gets} == {"/v1/surveys"}
+    assert len(played.script.gets) <= 2
+    assert "secret" not in str([get.headers for get in played.script.gets])
 
 
 def test_a_list_is_kept_for_a_minute_and_for_an_hour_without_an_aggregator(played: Played) -> None:
     clock = played.clock
-    surveys = SurveyList(played.script.url, clock.seconds)
-    played.script.list_reply = Answer(body=b"first")
-    assert plain(surveys) == b"first"
-    played.script.list_reply = Answer(body=b"second")
+    surveys, second = SurveyList(played.script.url, clock), listed(OTHER)
+    played.script.list_reply = Answer(body=LISTED)
+    assert plain(surveys) == LISTED
+    played.script.list_reply = Answer(body=second)
     clock.pass_(seconds=FRESH_SECONDS - 1)
-    assert plain(surveys) == b"first"
+    assert plain(surveys) == LISTED
     clock.pass_(seconds=1)
-    assert plain(surveys) == b"second"
+    assert plain(surveys) == second
     for broken in (Answer(503), Answer(302, headers={"Location": "http://127.0.0.1:9/"})):
         played.script.list_reply = broken
         clock.pass_(seconds=FRESH_SECONDS)
-        assert plain(surveys) == b"second"
+        assert plain(surveys) == second
     clock.pass_(seconds=USABLE_SECONDS)
     assert plain(surveys) is None
 
@@ -575,7 +607,7 @@ def test_an_unusable_list_is_not_served(
     """A few compressed bytes could take gigabytes of memory."""
     monkeypatch.setattr(survey_list, "MAX_LIST_BYTES", 1_000)
     played.script.list_reply = Answer(body=body, headers={"Content-Encoding": "gzip"})
-    assert plain(SurveyList(played.script.url, played.clock.seconds)) is None
+    assert plain(SurveyList(played.script.url, played.clock)) is None
 
 
 def plain(surveys: SurveyList) -> bytes | None:

@@ -12,7 +12,7 @@ import socket
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -23,10 +23,14 @@ from hypothesis import strategies as st
 
 from deniable.server.relay import forwarder
 from deniable.server.relay.forwarder import Forwarder, Settings
-from deniable.server.relay.held_batches import Holding
-from deniable.shared.sealed_envelope import SealedEnvelope, parse_sealed
+from deniable.shared.sealed_envelope import (
+    BATCH_HEADER,
+    SIGNATURE_BYTES,
+    SealedEnvelope,
+    parse_sealed,
+)
 from tests.eventually import PATIENCE, eventually
-from tests.server.relays import relaying
+from tests.server.relays import ALWAYS, LISTED, MARK, KnownList, arrived, holding, relaying
 from tests.server.test_overload import PROGRAM
 from tests.server.test_relay import ask
 from tests.server.world import Server
@@ -91,13 +95,17 @@ class Aggregator:
 
     def answer(self, connection: socket.socket) -> None:
         with connection.makefile("rb") as file:
-            length = 0
+            is_list, length = file.readline().startswith(b"GET"), 0
             while (line := file.readline()).strip():
                 name, _, value = line.partition(b":")
                 length = int(value) if name.lower() == b"content-length" else length
             body = file.read(length)
+        if is_list:
+            connection.sendall(OK + b"Content-Length: %d\r\n\r\n" % len(LISTED) + LISTED)
+            return
         self.posts.append(body)
-        sent = {sealed_envelope.pack() for sealed_envelope in parse_sealed(body)}
+        packed = body[BATCH_HEADER.size + SIGNATURE_BYTES :]
+        sent = {sealed_envelope.pack() for sealed_envelope in parse_sealed(packed)}
         known = len(sent & self.taken)
         self.taken |= sent
         if self.says:
@@ -131,7 +139,7 @@ def listening() -> Iterator[Aggregator]:
 
 
 def some(count: int) -> list[SealedEnvelope]:
-    return [SealedEnvelope(bytes(8), os.urandom(256 + 48)) for _ in range(count)]
+    return [SealedEnvelope(MARK, os.urandom(256 + 48)) for _ in range(count)]
 
 
 # In this process
@@ -146,19 +154,24 @@ class Trying:
     pauses: list[float] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        self.held = Holding(self.folder / "held", 2**20)
-        self.settings = Settings(self.url, "a-token", self.folder / "held", batch=3)
-        self.forwarder = Forwarder(self.held, self.settings, self.pause)
+        self.held, self.surveys = holding(self.folder), KnownList()
+        where = self.url, "a-token", self.folder / "held"
+        self.settings = Settings(*where, batch=3, last_seconds=3600 * ALWAYS)
+        self.forwarder = self.new_forwarder(self.pause)
+
+    def new_forwarder(self, sleep: Callable[[float], None]) -> Forwarder:
+        return Forwarder(self.held, self.surveys, self.settings, sleep=sleep)
 
     def pause(self, seconds: float) -> None:
         self.pauses.append(seconds)
-        assert len(self.held.leaving()) == 3
+        assert (batch := self.held.leaving()) is not None
+        assert len(batch.envelopes) == 3
 
     def forward(self) -> set[bytes]:
         batch = some(3)
-        self.held.keep(batch)
+        self.held.keep(arrived(batch))
         assert self.forwarder.turn()
-        assert self.held.leaving() == []
+        assert self.held.leaving() is None
         return {envelope.pack() for envelope in batch}
 
 
@@ -216,16 +229,16 @@ def test_a_token_that_cannot_be_a_header_is_not_logged(
 ) -> None:
     """The exception that refuses the token quotes it."""
     tried = Trying(tmp_path, "http://127.0.0.1:9")
-    tried.held.keep(some(3))
+    tried.held.keep(arrived(some(3)))
 
     def stop(_: float) -> None:
         raise KeyboardInterrupt
 
-    settings = replace(tried.settings, token="a-secret\ntoken")
+    tried.settings = replace(tried.settings, token="a-secret\ntoken")
     with pytest.raises(KeyboardInterrupt):
-        Forwarder(tried.held, settings, stop).turn()
-    (line,) = caplog.messages
-    assert "secret" not in line
+        tried.new_forwarder(stop).turn()
+    line = caplog.messages[-1]
+    assert "secret" not in caplog.text
     assert line.endswith("with the aggregator failed: ValueError")
 
 
@@ -254,8 +267,8 @@ def test_a_forwarder_that_waits_for_reports_counts_as_alive(
         raise SystemExit
 
     tried = Trying(tmp_path, aggregator.url)
-    tried.held.keep(some(3))
-    idler = Forwarder(tried.held, tried.settings, sleep)
+    tried.held.keep(arrived(some(3)))
+    idler = tried.new_forwarder(sleep)
     idler.start()
     idle.wait(PATIENCE)
     assert aggregator.receipts == [(3, 0)]

@@ -1,7 +1,8 @@
 """Malformed bodies sent to a real relay: none breaks it, is stored, or uses much memory.
 
-A relay checks only the shape of a body. Each body is a valid body with random changes. If it is
-still one sealed envelope it must be held, and otherwise refused.
+A relay checks only the shape of a body, its mark and its length. Each body is a valid body with
+random changes. If it is still one sealed envelope of a known survey it must be held, and otherwise
+refused.
 """
 
 from __future__ import annotations
@@ -25,14 +26,14 @@ from deniable.shared.sealed_envelope import (
     parse_sealed,
 )
 from tests.eventually import PATIENCE
-from tests.server.relays import relaying
+from tests.server.relays import MARK, OTHER, aggregating, relaying, sealed
 from tests.server.test_hostile import ENDLESS, MAX_GROWTH_BYTES, mutated, refused_after
 from tests.server.test_overload import head, peak_rss
-from tests.server.test_relay import sealed
 from tests.server.world import Server
 
 FIELDS = (4, 8, 12)  # offsets of the key's mark, its second half, and the length
 QUOTA = 2**20
+MARKS = {MARK, sealed(1, asked=OTHER)[0].mark}
 CHUNK = b"10000\r\n" + bytes(2**16) + b"\r\n"
 LONGEST = HEADER.size + max(LENGTHS)
 
@@ -40,7 +41,7 @@ LONGEST = HEADER.size + max(LENGTHS)
 def hostile(how_many: int, seed: int) -> Iterator[bytes]:
     chance = random.Random(seed)
     good = [envelope.pack() for envelope in sealed(4)]
-    good += [SealedEnvelope(bytes(8), chance.randbytes(size)).pack() for size in sorted(LENGTHS)]
+    good += [SealedEnvelope(MARK, chance.randbytes(size)).pack() for size in sorted(LENGTHS)]
     for _ in range(how_many):
         body, other = chance.choice(good), chance.choice(good)
         # a third have changes only in the header
@@ -49,9 +50,14 @@ def hostile(how_many: int, seed: int) -> Iterator[bytes]:
         yield whole if chance.random() < 0.9 else body + other
 
 
-def is_one(body: bytes) -> bool:
+def statuses(body: bytes) -> tuple[int, ...]:
+    """Return the statuses that are right for a body."""
     length = int.from_bytes(body[12:16], "little")
-    return body[:4] == MAGIC and length in LENGTHS and len(body) == 16 + length
+    if body[:4] != MAGIC or length not in LENGTHS or len(body) != 16 + length:
+        return (413,) if len(body) > LONGEST else (400, 413)
+    if body[4:12] not in MARKS:
+        return (503,)  # of a survey that the relay does not know yet
+    return (202, 503) if length == min(LENGTHS) else (400,)
 
 
 def framed(body: bytes, chance: random.Random) -> bytes:
@@ -90,14 +96,13 @@ def assault(relay: Server, held: Path, how_many: int, seed: int) -> Counter[int]
         if status == 202:
             taken.add(body)
         elif status == 503:
-            assert b"\r\nretry-after: 600\r\n" in answer.lower()
-        expected = (202, 503) if is_one(body) else (413,) if len(body) > LONGEST else (400, 413)
-        assert status in expected, (status, answer, body[:64])
+            pause = 600 if body[4:12] in MARKS else 60
+            assert b"\r\nretry-after: %d\r\n" % pause in answer.lower()
+        assert status in statuses(body), (status, answer, body[:64])
         assert status == 202 or json.loads(answer.partition(b"\r\n\r\n")[2])["status"] == status
-    files = [path for path in (held / "gathering").iterdir() if path.name != "waiting"]
     kept = [
         sealed_envelope.pack()
-        for file in files
+        for file in (held / "gathering").glob("*/*")
         for sealed_envelope in parse_sealed(file.read_bytes())
     ]
     assert set(kept) == taken
@@ -107,7 +112,10 @@ def assault(relay: Server, held: Path, how_many: int, seed: int) -> Counter[int]
 
 
 def test_mutated_bodies_are_held_or_refused_even_by_a_full_relay(tmp_path: Path) -> None:
-    with relaying(tmp_path, "http://127.0.0.1:9", batch=10**9, more=["--most", "1"]) as relay:
+    with (
+        aggregating() as script,
+        relaying(tmp_path, script.url, batch=10**9, more=["--most", "1"]) as relay,
+    ):
         before = peak_rss(relay)
         found = assault(relay, tmp_path / "held", 400, 1)
         assert peak_rss(relay) - before < MAX_GROWTH_BYTES
@@ -116,7 +124,10 @@ def test_mutated_bodies_are_held_or_refused_even_by_a_full_relay(tmp_path: Path)
 
 @pytest.mark.long
 def test_twenty_thousand_mutated_bodies_to_a_relay(tmp_path: Path) -> None:
-    with relaying(tmp_path, "http://127.0.0.1:9", batch=10**9, more=["--most", "1"]) as relay:
+    with (
+        aggregating() as script,
+        relaying(tmp_path, script.url, batch=10**9, more=["--most", "1"]) as relay,
+    ):
         print(assault(relay, tmp_path / "held", 20_000, 2))
 
 
@@ -133,7 +144,10 @@ TOO_MUCH = {
 
 @pytest.fixture(scope="module")
 def relay(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    with relaying(tmp_path_factory.mktemp("relay"), "http://127.0.0.1:9", batch=10**9) as server:
+    with (
+        aggregating() as script,
+        relaying(tmp_path_factory.mktemp("relay"), script.url, batch=10**9) as server,
+    ):
         yield server
 
 

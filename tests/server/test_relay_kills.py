@@ -2,8 +2,9 @@
 
 Devices send sealed reports to the relay and repeat each one until it is acknowledged. A tenth of
 the reports are then sent once more. Meanwhile the relay is killed repeatedly, while batches gather
-and while they leave. At the end, the server's tally must equal that of the reports. The same check
-must find planted bugs.
+and while they leave. Every batch that reaches the server must be large enough. At the end, the last
+relay sends what is left, and the server's tally must equal that of the reports. The same check must
+find planted bugs.
 """
 
 from __future__ import annotations
@@ -27,10 +28,10 @@ from deniable.client import Client, Policy
 from deniable.server.http.tokens import new_token
 from deniable.server.intake.commit import open_recovered
 from deniable.server.store import create_store, open_store
-from deniable.shared.sealed_envelope import SEALED_TYPE, seal
+from deniable.shared.sealed_envelope import SEALED_TYPE, parse_sealed, seal
 from deniable.shared.survey.keys import create_sealing_key, public_hex
 from tests.eventually import PATIENCE, eventually
-from tests.server.relays import start_relay
+from tests.server.relays import relay_key, start_relay
 from tests.server.surveys import PUBLIC, envelope, expected_cells, published, survey
 from tests.server.test_kills import this_round
 from tests.server.world import Server, serving, start
@@ -39,7 +40,6 @@ from tests.survey_texts import choice
 PLANTED = Path(__file__).with_name("planted_relay.py")
 DEVICES = 8
 BATCH = 40
-SECOND = 1 / 3600  # in hours
 
 
 @dataclass
@@ -53,6 +53,8 @@ class Trial:
     sent_again: int = 0
     gathering: int = 0  # kills while a batch was gathering
     leaving: int = 0  # kills while a batch was leaving
+    smallest: int = 0  # batch that the server received before the last relay
+    in_batches: int = 0
     lock: threading.Lock = field(default_factory=threading.Lock)
 
     def run(self) -> list[int]:
@@ -73,8 +75,9 @@ class Trial:
             now = datetime.now(UTC)
             store.add_token(self.token, "app", now, now + timedelta(days=1))
         self.public = public
+        keys = ["--sealing-key", str(key), "--relay-key", relay_key(self.folder)]
         with (
-            serving(self.folder / "data", more=["--sealing-key", str(key)]) as self.server,
+            serving(self.folder / "data", more=keys) as self.server,
             self.relayed(),
             ThreadPoolExecutor(DEVICES) as pool,
         ):
@@ -82,9 +85,11 @@ class Trial:
             self.kill_often()
             for worker in done:
                 worker.result(PATIENCE)
-            eventually(self.is_empty, "the relay's end")
+            self.send_rest()
         with open_recovered(self.folder / "data") as store:
             tallies = store.tallies(self.asked.sequence)
+            crowds = store.crowds(self.asked.sequence)
+            self.in_batches = sum(crowd.reports for crowd in crowds.values())
             return [tallies[0].reports, *tallies[0].cells.tolist()] if tallies else [0]
 
     def truth(self) -> list[int]:
@@ -101,15 +106,14 @@ class Trial:
         finally:
             self.relay.kill_group()
 
-    def start(self, port: int) -> Server:
+    def start(self, port: int, batch: int = BATCH) -> Server:
         command = [sys.executable, str(PLANTED), self.bug, "relay"] if self.bug else None
         return start_relay(
             self.folder,
             self.server.url,
             token=self.token,
             port=port,
-            batch=BATCH,
-            hours=SECOND,
+            batch=batch,
             command=command,
         )
 
@@ -126,9 +130,24 @@ class Trial:
     def has_acknowledged(self, goal: float) -> bool:
         return self.acknowledged >= goal
 
+    def send_rest(self) -> None:
+        """Wait for the last whole batch, then let another relay send what is left."""
+        eventually(self.has_sent, "the end of the last whole batch")
+        with open_store(self.folder / "data") as store:
+            crowds = store.crowds(self.asked.sequence)
+            self.smallest = min((crowd.smallest for crowd in crowds.values()), default=0)
+        self.relay.kill_group()
+        self.relay = self.start(self.port, batch=1)
+        eventually(self.is_empty, "the relay's end")
+
     def files(self, name: str) -> list[Path]:
-        where = self.folder / "held" / name
-        return list(where.iterdir()) if where.exists() else []
+        return list((self.folder / "held" / name).glob("*/*"))
+
+    def has_sent(self) -> bool:
+        """Return whether all whole batches have left."""
+        time.sleep(0.1)
+        held = sum(len(parse_sealed(path.read_bytes())) for path in self.files("gathering"))
+        return held < BATCH and not self.files("leaving")
 
     def is_empty(self) -> bool:
         time.sleep(0.1)
@@ -167,6 +186,7 @@ class Trial:
 def test_three_kills_lose_and_duplicate_nothing(tmp_path: Path) -> None:
     trial = Trial(tmp_path, reports=800, kills=3)
     assert trial.run() == trial.truth()
+    assert (trial.smallest >= BATCH, trial.in_batches) == (True, trial.reports)
     assert trial.retries > 0, "no kill interrupted a request"
     assert trial.sent_again > 0
 
@@ -175,10 +195,11 @@ def test_three_kills_lose_and_duplicate_nothing(tmp_path: Path) -> None:
 def test_twenty_kills_in_mid_batch_lose_and_duplicate_nothing(tmp_path: Path) -> None:
     trial = Trial(tmp_path, reports=8_000, kills=20)
     assert trial.run() == trial.truth()
+    assert (trial.smallest >= BATCH, trial.in_batches) == (True, trial.reports)
     print(
         f"\n{trial.reports} reports, {trial.kills} kills of the relay: {trial.gathering} while a "
         f"batch gathered, {trial.leaving} while one left; {trial.retries} retries, "
-        f"{trial.sent_again} sent again; lost 0, double 0"
+        f"{trial.sent_again} sent again; lost 0, double 0; smallest batch {trial.smallest}"
     )
     assert trial.gathering > 0
     assert trial.leaving > 0, "no kill interrupted a leaving batch"
@@ -198,7 +219,7 @@ def test_a_real_client_s_report_passes_through_a_relay(tmp_path: Path) -> None:
         row = published(store, asked)
         token, now = new_token(), datetime.now(UTC)
         store.add_token(token, "app", now, now + timedelta(days=1))
-    server = start(data, more=["--sealing-key", str(key)])
+    server = start(data, more=["--sealing-key", str(key), "--relay-key", relay_key(tmp_path)])
     relay = start_relay(tmp_path, server.url, token=token, batch=1)
     try:
         with Client(

@@ -12,7 +12,7 @@ from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 
 from deniable.server.store import PublishedSurvey
 from deniable.shared.sealed_envelope import SEALED_TYPE, seal
-from deniable.shared.survey.keys import mark_of, public_hex
+from deniable.shared.survey.keys import public_hex
 from tests.command import run, run_alone
 from tests.server.surveys import envelope, survey
 from tests.server.world import World, serving, world
@@ -28,7 +28,7 @@ OTHER = X25519PrivateKey.from_private_bytes(bytes([9]) * 32)
 
 @pytest.fixture
 def opened(tmp_path: Path) -> Iterator[World]:
-    with world(tmp_path / "data", sealing={mark_of(PUBLIC): KEY}) as here:
+    with world(tmp_path / "data", sealing={PUBLIC: KEY}) as here:
         yield here
 
 

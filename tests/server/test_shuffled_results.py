@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from html import unescape
 from pathlib import Path
 from typing import Any
@@ -11,15 +12,29 @@ import pytest
 
 from deniable.server.http.context import COOKIE
 from deniable.server.results import Results
+from deniable.server.results.document import Relayed, RoundFacts
 from deniable.server.results.sentences import shuffle_sentences, shuffled
-from tests.server.surveys import BIT, EACH_KIND, survey
-from tests.server.world import World
+from deniable.server.results.survey_estimates import RoundSelection, stored_estimates
+from deniable.server.store import PublishedSurvey, Upload
+from deniable.shared.envelope import encode_report
+from tests.server.surveys import BIT, EACH_KIND, envelope, survey
+from tests.server.world import NOON, World
 from tests.shared.test_sealing import PUBLIC
 
 
-def test_amplification_is_computed_for_a_batch_not_for_a_round() -> None:
+def facts(reports: int, smallest: int) -> RoundFacts:
+    """Return the facts of a round with these reports, and this many of them in one batch."""
+    relayed = Relayed(smallest_batch=smallest, alone=False, dropped=0)
+    return RoundFacts(
+        round=683, first_day="2026-12-01", last_day="2026-12-31", state="final",
+        final_on="2027-01-15", confidence=0.95, any_time=False, covers="all", reports=reports,
+        relayed=relayed, note=None,
+    )  # fmt: skip
+
+
+def test_amplification_is_computed_for_the_smallest_batch_not_for_a_round() -> None:
     """The server sees batches arrive, so a report hides only within its batch."""
-    batch, whole = shuffled(survey(sealed_to=PUBLIC), 54_321)
+    batch, whole = shuffled(survey(sealed_to=PUBLIC), facts(54_321, 1_000))
     assert (batch.among, batch.people, batch.epsilon) == ("batch", 1_000, "0.149")
     assert (whole.among, whole.people, whole.epsilon) == ("round", 50_000, "0.0182")
     assert batch.delta == whole.delta == "0.000001"
@@ -28,45 +43,89 @@ def test_amplification_is_computed_for_a_batch_not_for_a_round() -> None:
     assert words in told
 
 
+def test_a_small_batch_is_stated_although_the_round_is_large() -> None:
+    (batch, _) = shuffled(survey(sealed_to=PUBLIC), facts(5_000, 10))
+    assert (batch.people, batch.epsilon) == (10, "1")
+
+
 def test_a_small_round_is_one_batch() -> None:
-    (batch,) = shuffled(survey(sealed_to=PUBLIC), 300)
+    (batch,) = shuffled(survey(sealed_to=PUBLIC), facts(300, 300))
     assert (batch.people, float(batch.epsilon) > 0.149) == (300, True)
 
 
 def test_a_report_spends_the_sum_of_its_questions() -> None:
     """The questions of one report spend ε 0.5 + 2 + 1, more than any single question."""
-    few = float(shuffled(survey(EACH_KIND, sealed_to=PUBLIC), 1_000)[0].epsilon)
+    few = float(shuffled(survey(EACH_KIND, sealed_to=PUBLIC), facts(1_000, 1_000))[0].epsilon)
     assert 0.397 < few < 1.853
 
 
 @pytest.mark.parametrize(
-    ("changes", "reports"),
-    [({}, 5_000), ({"sealed_to": PUBLIC}, 1), ({"sealed_to": PUBLIC}, 0),
+    ("changes", "smallest"),
+    [({"sealed_to": PUBLIC}, 0),
      ({"sealed_to": PUBLIC, "repeat": "latched", "repeat_rounds": 3}, 5_000)],
-    ids=["not sealed", "one", "none", "latched"],
+    ids=["no batch", "latched"],
 )  # fmt: skip
 def test_amplification_is_not_stated_where_it_would_be_false(
-    changes: dict[str, Any], reports: int
+    changes: dict[str, Any], smallest: int
 ) -> None:
-    assert shuffled(survey(**changes), reports) == ()
+    assert shuffled(survey(**changes), facts(5_000, smallest)) == ()
+
+
+@pytest.mark.parametrize("number", [1, 7])
+def test_crowds_are_read_from_the_batches(here: World, number: int) -> None:
+    """A report that came alone hides in no batch, and a lost batch is no crowd."""
+    asked = here.publish(survey(BIT, sealed_to=PUBLIC))
+    send(here, asked, {b"one": 50, b"other": number, b"": 3})
+    here.store.count_dropped(asked.sequence, 683, b"dropped", 12)
+    here.store.count_dropped(asked.sequence, 683, b"dropped", 12)  # the relay was killed
+    crowd = here.store.crowds(asked.sequence)[683]
+    assert crowd == (number, 50 + number, 12)
+    results = stored_estimates(here.store, asked, NOON, RoundSelection(683, 683)).document()
+    (period,) = results.rounds
+    assert period.relayed == Relayed(smallest_batch=number, alone=True, dropped=12)
+    said = " ".join(shuffle_sentences(period, "1"))
+    assert f"the {number} people in the smallest batch" in said
+    assert "Some of these reports came without a relay" in said
+    assert "Relays dropped 12 reports" in said
+
+
+def test_labels_divide_the_crowd_of_a_batch(here: World) -> None:
+    """The server sees labels in clear, so a report hides only among those with the same labels."""
+    label = '[[label]]\nname = "version"\nvalues = ["1.0", "2.0"]\n'
+    asked = here.publish(survey(label + BIT, sealed_to=PUBLIC))
+    uploads = []
+    for number in range(30):
+        version = "1.0" if number < 26 else "2.0"
+        payload = encode_report(asked.survey, (0,), {"version": version})
+        uploads.append(
+            Upload(asked, 683, number.to_bytes(16, "big"), 1, payload, batch=b"the batch")
+        )
+    here.writer.write(uploads)
+    assert here.store.crowds(asked.sequence)[683] == (4, 30, 0)
+
+
+def send(here: World, asked: PublishedSurvey, batches: Mapping[bytes, int]) -> None:
+    """Store reports, by the number of their relay's batch."""
+    of = [batch for batch, count in batches.items() for _ in range(count)]
+    sent = [(envelope(asked, number), batch) for number, batch in enumerate(of)]
+    here.writer.write(
+        [Upload(asked, e.round, e.id, e.count, e.payload, batch=batch) for e, batch in sent]
+    )
 
 
 def test_amplification_is_in_the_document_the_text_and_the_page(here: World) -> None:
     from deniable.server.results.export import report_lines
-    from deniable.server.store import Upload
-    from tests.server.surveys import envelope
 
     asked = here.publish(survey(BIT, sealed_to=PUBLIC))
-    sent = [envelope(asked, number) for number in range(50)]
-    uploads = [Upload(asked, e.round, e.id, e.count, e.payload, None) for e in sent]
-    here.writer.write(uploads)
+    send(here, asked, {b"one": 50})
     bearer = here.bearer("analyst")
     text = here.client.get(f"/v1/surveys/{asked.id}/results", headers=bearer).data
     results = msgspec.json.decode(text, type=Results)
-    (stated,) = next(round_.shuffled or () for round_ in results.rounds if round_.reports)
+    period = next(round_ for round_ in results.rounds if round_.reports)
+    (stated,) = period.shuffled or ()
     assert (stated.people, stated.among) == (50, "batch")
-    (sentence,) = shuffle_sentences((stated,), "1")
-    assert "If the relay and the 50 people" in sentence
+    (sentence,) = shuffle_sentences(period, "1")
+    assert "does not collude with the server, and the 50 people in the smallest batch" in sentence
     assert sentence in " ".join(" ".join(report_lines(results)).split())
     browser = here.app.test_client()
     browser.set_cookie(COOKIE, here.session(here.token("analyst")))

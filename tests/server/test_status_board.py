@@ -20,7 +20,7 @@ def test_a_status_that_fails_once_is_written_the_next_time() -> None:
             running=True,
             clock_fault=None,
             waiting=0,
-            sealing_marks=[],
+            sealing_keys=[],
             metrics="",
         )
 

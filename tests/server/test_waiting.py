@@ -15,7 +15,6 @@ import pytest
 from flask.testing import FlaskClient
 
 from deniable.server.store import FILE, PublishedSurvey, create_store
-from deniable.shared.survey.keys import mark_of
 from tests.server.surveys import BIT, EACH_KIND, envelope, published, survey, until_spring
 from tests.server.test_dashboard import check_page
 from tests.server.test_kills import this_month
@@ -188,7 +187,7 @@ def test_the_id_of_a_test_report_can_still_be_counted(
 
 
 def test_a_test_report_of_a_sealed_survey_is_sealed(tmp_path: Path) -> None:
-    with world(tmp_path / "data", sealing={mark_of(PUBLIC): KEY}) as here:
+    with world(tmp_path / "data", sealing={PUBLIC: KEY}) as here:
         asked = here.publish(survey(sealed_to=PUBLIC))
         assert "bytes and is sealed" in tried(signed_in(here, "operator"), asked)
         assert here.tallies(asked) == {}
@@ -248,6 +247,6 @@ def test_the_page_of_a_survey_with_labels_shows_and_sends_an_example(tmp_path: P
 
 
 def test_sealed_and_long_reports_are_not_shown_for_a_shell(tmp_path: Path) -> None:
-    with world(tmp_path / "data", sealing={mark_of(PUBLIC): KEY}) as here:
+    with world(tmp_path / "data", sealing={PUBLIC: KEY}) as here:
         asked = here.publish(survey(sealed_to=PUBLIC))
         assert "curl -s" not in signed_in(here, "operator").get(f"/surveys/{asked.id}").text

@@ -7,7 +7,7 @@ import os
 import re
 import signal
 import subprocess
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -134,9 +134,10 @@ COMPILED = Templates()
 def world(
     place: Place,
     now: datetime = NOON,
-    sealing: Mapping[bytes, X25519PrivateKey] | None = None,
+    sealing: Mapping[str, X25519PrivateKey] | None = None,
     *,
     public_pages: bool = False,
+    relays: Collection[str] = (),
     limits: Callable[[Clock], Limits] | None = None,
 ) -> Iterator[World]:
     clock = Hands(now)
@@ -153,6 +154,7 @@ def world(
             app_tokens=AppTokens(clock),
             limits=limits(clock) if limits else None,
             sealing=sealing or {},
+            relays=relays,
         )
         front = IntakeFront(intake, public_pages=public_pages)
         parts = Parts(

@@ -1,6 +1,7 @@
 """Sealed envelopes: one key opens them, completely or not at all, and all have equal size."""
 
 import json
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -10,13 +11,27 @@ from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 from deniable.shared import sealed_envelope
 from deniable.shared.envelope import Envelope, encode_report, parse_envelopes
 from deniable.shared.errors import InvalidEnvelope, InvalidSurvey, WrongUse
-from deniable.shared.sealed_envelope import SIZES, SealedEnvelope, parse_sealed, seal, unseal
-from deniable.shared.survey.document import Symbols, parse_document, parse_toml, render_document
+from deniable.shared.sealed_envelope import (
+    SIZES,
+    SealedEnvelope,
+    mark_of,
+    marks_of,
+    parse_batch,
+    parse_sealed,
+    seal,
+    unseal,
+)
+from deniable.shared.survey.document import (
+    Symbols,
+    parse_document,
+    parse_toml,
+    render_document,
+    survey_id,
+)
 from deniable.shared.survey.keys import (
     create_key,
     create_sealing_key,
     load_sealing_key,
-    mark_of,
     public_hex,
     verify,
 )
@@ -41,7 +56,8 @@ def body(vector: dict[str, Any]) -> bytes:
 @pytest.mark.parametrize("vector", VECTORS["good"], ids=title)
 def test_sealed_vectors_open_to_the_stated_contents(vector: dict[str, Any]) -> None:
     (sealed,) = parse_sealed(body(vector))
-    assert sealed.mark.hex() == mark_of(VECTORS["public_key"]).hex() == VECTORS["mark"]
+    mark = mark_of(VECTORS["public_key"], survey_id(SURVEY["document"].encode()), 683)
+    assert sealed.mark.hex() == mark.hex() == VECTORS["mark"]
     assert unseal(sealed, KEY).pack().hex() == vector["opened"]
     assert sealed.pack() == body(vector)
 
@@ -55,7 +71,7 @@ def test_a_bad_body_is_refused_whole_without_opening_it(vector: dict[str, Any]) 
 
 @pytest.mark.parametrize(
     "vector",
-    [bad for bad in VECTORS["bad_payload"] if bad["name"] != "of another key"],
+    [bad for bad in VECTORS["bad_payload"] if bad["name"] != "under a wrong mark"],
     ids=title,
 )
 def test_an_envelope_that_cannot_be_opened_is_refused_alone(vector: dict[str, Any]) -> None:
@@ -63,6 +79,40 @@ def test_an_envelope_that_cannot_be_opened_is_refused_alone(vector: dict[str, An
     with pytest.raises(InvalidEnvelope) as caught:
         unseal(sealed, KEY)
     assert caught.value.code == "bad-payload"
+
+
+@pytest.mark.parametrize("vector", VECTORS["batches"], ids=title)
+def test_batches_of_a_known_relay_are_read(vector: dict[str, Any]) -> None:
+    batch, envelopes = parse_batch(bytes.fromhex(vector["body"]), [VECTORS["relay_key"]])
+    assert [batch.number.hex(), batch.mark.hex()] == [vector["batch"], vector["mark"]]
+    assert [batch.size, batch.dropped] == [vector["size"], vector["dropped"]]
+    assert envelopes.hex() == vector["envelopes"]
+
+
+@pytest.mark.parametrize("vector", VECTORS["bad_batch"], ids=title)
+def test_a_batch_that_no_known_relay_signed_is_refused(vector: dict[str, Any]) -> None:
+    with pytest.raises(InvalidEnvelope) as caught:
+        parse_batch(body(vector), [VECTORS["relay_key"]])
+    assert caught.value.code == "bad-body"
+
+
+def test_marks_differ_by_key_survey_and_round() -> None:
+    cases = [(PUBLIC, "ab" * 32, 1), (PUBLIC, "ab" * 32, 2), (PUBLIC, "ac" * 32, 1),
+             ("01" * 32, "ab" * 32, 1)]  # fmt: skip
+    assert len({mark_of(*case) for case in cases}) == 4
+
+
+@pytest.mark.parametrize("period", ["once", "day", "week", "month"])
+def test_marks_are_those_of_the_rounds_that_a_server_accepts(period: str) -> None:
+    asked = parse_toml(texts.survey_text(texts.bit(), round=period, sealed_to=PUBLIC))
+    moments = [asked.taken_from(asked.first_round) + timedelta(hours=n * 7) for n in range(-9, 400)]
+    for now in moments:
+        accepted = [
+            number
+            for number in range(asked.first_round, asked.last_round + 1)
+            if asked.taken_from(number) <= now < asked.taken_until(number)
+        ]
+        assert sorted(marks_of("ab" * 32, asked, now).values()) == accepted
 
 
 def test_the_key_of_the_vectors_is_read_from_its_document() -> None:
@@ -128,7 +178,7 @@ def test_the_padding_cannot_carry_a_message() -> None:
             bytes(padded), KEY.public_key(), info=sealed_envelope.CONTEXT
         )
         with pytest.raises(InvalidEnvelope):
-            unseal(SealedEnvelope(mark_of(PUBLIC), sealed), KEY)
+            unseal(SealedEnvelope(bytes(8), sealed), KEY)
 
 
 def test_every_truncation_is_refused() -> None:

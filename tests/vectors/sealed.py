@@ -4,6 +4,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 
 from deniable.shared.envelope import Envelope, encode_report
@@ -12,16 +13,19 @@ from deniable.shared.sealed_envelope import (
     HEADER,
     MAGIC,
     SIZES,
+    Batch,
     SealedEnvelope,
     _suite,
+    mark_of,
     seal,
 )
 from deniable.shared.survey.document import Survey, parse_toml, survey_id
-from deniable.shared.survey.keys import mark_of, public_hex
+from deniable.shared.survey.keys import public_hex
 from tests.vectors.signed import signed
 
 SURVEY, ENVELOPES = "survey_sealed.json", "envelopes_sealed.json"
-SECRET = bytes(range(64, 96))
+SECRET, RELAY_SECRET = bytes(range(64, 96)), bytes(range(96, 128))
+ROUND = 683
 BAD_KEYS = [
     ("not hex", "zz" * 32, "64 hex digits in lower case"),
     ("upper case", "AB" * 32, "64 hex digits in lower case"),
@@ -53,11 +57,11 @@ def vectors(survey: Survey, id_: str, key: X25519PrivateKey) -> dict[str, Any]:
 
     def envelope(number: int, count: int = 1) -> Envelope:
         report = encode_report(survey, [0 for _ in survey.questions])
-        return Envelope(id_, 683, bytes([number]) * 16, count, report * count)
+        return Envelope(id_, ROUND, bytes([number]) * 16, count, report * count)
 
     def raw(content: bytes) -> SealedEnvelope:
         return SealedEnvelope(
-            mark_of(public), _suite().encrypt(content, key.public_key(), info=CONTEXT)
+            mark_of(public, id_, ROUND), _suite().encrypt(content, key.public_key(), info=CONTEXT)
         )
 
     first, other = seal(envelope(1), public), X25519PrivateKey.from_private_bytes(bytes([7]) * 32)
@@ -69,7 +73,7 @@ def vectors(survey: Survey, id_: str, key: X25519PrivateKey) -> dict[str, Any]:
         "survey": SURVEY,
         "private_key": SECRET.hex(),
         "public_key": public,
-        "mark": mark_of(public).hex(),
+        "mark": mark_of(public, id_, ROUND).hex(),
         "sizes": list(SIZES),
         "good": [
             {
@@ -87,17 +91,52 @@ def vectors(survey: Survey, id_: str, key: X25519PrivateKey) -> dict[str, Any]:
         ],
         "bad_payload": [
             _bad("changed", bytes(changed), "one bit of the tag is another"),
-            _bad("of another key", elsewhere.pack(), "its mark names a key that is not there"),
+            _bad(
+                "of another key", elsewhere.pack(), "sealed to a key that the server does not have"
+            ),
             _bad(
                 "under a wrong mark",
-                SealedEnvelope(first.mark, elsewhere.sealed).pack(),
-                "sealed to another key than its mark says",
+                SealedEnvelope(mark_of(public, id_, ROUND + 1), first.sealed).pack(),
+                "its mark is that of the next round",
             ),
             _bad("two inside", raw((packed * 2).ljust(256, b"\0")).pack(), "one envelope in each"),
             _bad("not zeros", raw(packed.ljust(256, b"\1")).pack(), "the padding is not zero"),
             _bad("no envelope", raw(bytes(256)).pack(), "nothing inside begins with DNB1"),
         ],
         "too_many": [_bad("two reports", seal(envelope(4, 2), public).pack(), "one in each")],
+    } | _batches(seal(envelope(5), public))
+
+
+def _batches(envelope: SealedEnvelope) -> dict[str, Any]:
+    relay, packed = Ed25519PrivateKey.from_private_bytes(RELAY_SECRET), envelope.pack()
+    stranger = Ed25519PrivateKey.from_private_bytes(bytes([7]) * 32)
+    statements = {"sent": (Batch(bytes(range(8)), envelope.mark, 1_000), packed),
+                  "dropped": (Batch(bytes(range(8, 16)), envelope.mark, 0, 12), b"")}  # fmt: skip
+    good = [
+        {
+            "name": name,
+            "body": batch.pack(envelopes, relay).hex(),
+            "batch": batch.number.hex(),
+            "mark": batch.mark.hex(),
+            "size": batch.size,
+            "dropped": batch.dropped,
+            "envelopes": envelopes.hex(),
+        }
+        for name, (batch, envelopes) in statements.items()
+    ]
+    body = statements["sent"][0].pack(packed, relay)
+    changed = bytearray(body)
+    changed[52] ^= 1
+    unknown = statements["sent"][0].pack(packed, stranger)
+    return {
+        "relay_key": public_hex(relay),
+        "batches": good,
+        "bad_batch": [
+            _bad("another size", bytes(changed), "the signature covers the size"),
+            _bad("another envelope", body + packed, "the signature covers the envelopes"),
+            _bad("a strange relay", unknown, "signed with a key that the server does not know"),
+            _bad("cut short", body[:100], "ends inside the signature"),
+        ],
     }
 
 

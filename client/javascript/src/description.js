@@ -51,6 +51,7 @@ export function describe(id, survey, policy, replaced = {}) {
     ...drafts(survey, texts),
     fill(texts.clear, { names: [texts.clear_survey, texts.clear_round, ...labels].join(", ") }),
     texts.address,
+    ...(survey.sealedTo === undefined ? [] : [texts.sealed]),
   ];
   const days = described.retention_days;
   const kept = fill(texts.kept, {

@@ -60,6 +60,8 @@ export const ENGLISH = {
   any_text: "a short text",
   address:
     "While a report arrives, the server sees the network address of this device. So it can tell that you take part.",
+  sealed:
+    "Only the server can open a report. If the app uses a relay, then the relay sees the network address instead of the server. It can tell which survey and round the report is for.",
   one_day: "one day",
   days: "{days} days",
   kept:

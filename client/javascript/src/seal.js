@@ -8,6 +8,7 @@ import { Refused, unhex } from "./survey.js";
 
 const SIZES = [0, 1, 2, 3, 4, 5].map((step) => 256 * 4 ** step); // of the plaintext
 const CONTEXT = "deniable sealed envelope v1\0", MARK_BYTES = 8;
+const SURVEY_AND_ROUND = /** @type {const} */ ([4, 40]); // their place in an envelope
 const KEM = joined("KEM", Uint8Array.of(0, 0x20));
 const SUITE = joined("HPKE", Uint8Array.of(0, 0x20, 0, 1, 0, 1));
 const NOTHING = new Uint8Array(), ZEROS = new Uint8Array(32); // an absent salt, as HKDF pads it
@@ -65,6 +66,7 @@ export async function seal(envelope, recipient) {
   padded.set(envelope);
   const iv = await expand(SUITE, schedule, "base_nonce", context, 12);
   const text = new Uint8Array(await crypto.subtle.encrypt({ name: "AES-GCM", iv }, cipher, padded));
-  const mark = new Uint8Array(await crypto.subtle.digest("SHA-256", key)).slice(0, MARK_BYTES);
+  const named = joined(key, envelope.subarray(...SURVEY_AND_ROUND));
+  const mark = new Uint8Array(await crypto.subtle.digest("SHA-256", named)).slice(0, MARK_BYTES);
   return joined("DNS1", mark, u32(sent.length + text.length), sent, text);
 }

@@ -19,6 +19,7 @@ from deniable.shared.errors import WrongUse
 if TYPE_CHECKING:
     from deniable.server.process.addresses import Address
 
+MAX_HOURS = 100_000
 EXPOSED = (
     "deniable {verb}: warning: other machines can reach {host}, and this server does not use TLS: "
     "tokens and reports can be read in transit. Listen on 127.0.0.1, behind a proxy with TLS."
@@ -63,6 +64,14 @@ def serve_arguments(parser: ArgumentParser) -> None:
         help="open reports that are sealed to this key; may be repeated",
     )
     parser.add_argument(
+        "--relay-key",
+        type=_public_key,
+        action="append",
+        default=[],
+        metavar="KEY",
+        help="public key of a relay, which `deniable relay` prints; may be repeated",
+    )
+    parser.add_argument(
         "--public",
         action="store_true",
         help="show anyone a page about each survey at /public/SURVEY: who asks, what an answer "
@@ -94,20 +103,27 @@ def _add_files(parser: ArgumentParser) -> None:
 
 
 def _add_proxy(parser: ArgumentParser) -> None:
-    parser.add_argument(
-        "--proxy",
-        type=_address,
-        action="append",
-        default=[],
-        metavar="ADDRESS",
-        help="trust this proxy to name senders (for --limit), the scheme and the host, in "
-        "X-Forwarded-For, -Proto and -Host or in Forwarded; may be repeated",
+    _add_trusted_proxy(
+        parser,
+        "trust this proxy to name senders (for --limit), the scheme and the host, in "
+        "X-Forwarded-For, -Proto and -Host or in Forwarded",
     )
     parser.add_argument(
         "--base-path",
         type=_base_path,
         metavar="PATH",
         help="path prefix of the pages behind a proxy, like /stats; the proxy strips it",
+    )
+
+
+def _add_trusted_proxy(parser: ArgumentParser, aim: str) -> None:
+    parser.add_argument(
+        "--proxy",
+        type=_address,
+        action="append",
+        default=[],
+        metavar="ADDRESS",
+        help=f"{aim}; may be repeated",
     )
 
 
@@ -131,6 +147,7 @@ def run_serve(args: Namespace) -> int:
         limit=args.limit,
         proxies=tuple(args.proxy),
         sealing=tuple(map(str, args.sealing_key)),
+        relays=frozenset(args.relay_key),
         base_path=args.base_path or "",
         device_url=args.device_url or "",
         public=args.public,
@@ -158,13 +175,21 @@ def relay_arguments(parser: ArgumentParser) -> None:
         "--batch",
         type=int,
         metavar="N",
-        help="send a batch when it holds at least N envelopes (default: 1000)",
+        help="a batch has at least N envelopes of one survey and round (default: 1000)",
+    )
+    parser.add_argument(
+        "--per-network",
+        type=int,
+        metavar="N",
+        help="at most N envelopes of a batch come from one /24 or /64 of addresses, and the others "
+        "wait for the next batch (default: a fiftieth of --batch)",
     )
     parser.add_argument(
         "--hours",
         type=float,
-        default=24.0,
-        help="send a smaller batch after this many hours (default: %(default)g)",
+        default=2.0,
+        help="send the last batch of a round this many hours before the server stops accepting its "
+        "reports (default: %(default)g)",
     )
     parser.add_argument(
         "--most",
@@ -175,6 +200,7 @@ def relay_arguments(parser: ArgumentParser) -> None:
         "(default: %(default)s)",
     )
     _add_address(parser, 8002)
+    _add_trusted_proxy(parser, "trust this proxy to name senders in X-Forwarded-For")
     parser.add_argument("--json", action="store_true", help="print one line of JSON when ready")
 
 
@@ -182,26 +208,37 @@ def run_relay(args: Namespace) -> int:
     from deniable.server.relay.forwarder import Settings
     from deniable.server.relay.relay_process import relay
     from deniable.shared.sealed_envelope import BATCH
+    from deniable.shared.survey.keys import public_hex
 
     token = args.token or os.environ.get(TOKEN)
     if not token:
         raise WrongUse(f"a relay needs an app token of the server: set {TOKEN}, or give --token")
     batch = BATCH if args.batch is None else args.batch
-    if batch < 1 or args.most < 1 or not 0 < args.hours < float("inf"):
-        raise WrongUse("--batch and --most must be 1 or more, and --hours above 0")
+    per_network = max(1, batch // 50) if args.per_network is None else args.per_network
+    if min(batch, per_network, args.most) < 1 or not 0 < args.hours < MAX_HOURS:
+        raise WrongUse(
+            "--batch, --per-network and --most must be 1 or more, and --hours above 0 and below "
+            f"{MAX_HOURS:,}"
+        )
     settings = Settings(
         server=checked(args.to, "--to"),
         token=token.strip(),
         folder=args.data,
         batch=batch,
-        longest_seconds=3600 * args.hours,
+        per_network=per_network,
+        last_seconds=3600 * args.hours,
         max_bytes=args.most * 2**20,
+        proxies=tuple(args.proxy),
     )
 
     def announce(address: Address) -> None:
         _warn_if_exposed("relay", address)
-        text = f"Relaying from {address.url} to {args.to}, in batches of {batch:,} or more"
-        show(args, {"url": address.url}, [text])
+        key = public_hex(settings.key())
+        text = (
+            f"Relaying from {address.url} to {args.to}, in batches of {batch:,} or more\n"
+            f"The server must know this relay: deniable serve --relay-key {key}"
+        )
+        show(args, {"url": address.url, "key": key}, [text])
 
     relay(settings, args.host, args.port, announce)
     if not args.json:
@@ -230,6 +267,12 @@ def _limit(text: str) -> int:
     if not (text.isascii() and text.isdecimal() and int(text) > 0):
         raise ArgumentTypeError(f"expected a whole number above 0, got {text!r}")
     return int(text)
+
+
+def _public_key(text: str) -> str:
+    if not re.fullmatch(r"[0-9a-f]{64}", text, re.ASCII):
+        raise ArgumentTypeError(f"expected a public key of 64 hex digits, got {text!r}")
+    return text
 
 
 def _base_path(text: str) -> str:

@@ -46,6 +46,7 @@ from deniable.server.http.uploads import (
     Sent,
     check_app_token,
     decide,
+    note_drop,
     parse,
     receipt,
 )
@@ -135,7 +136,7 @@ class IntakeFront(Front):
             running=writer.running,
             clock_fault=writer.clock_fault(),
             waiting=writer.waiting,
-            sealing_marks=[mark.hex() for mark in self.intake.sealing],
+            sealing_keys=[*self.intake.sealing],
             metrics=metrics.text(),
         )
 
@@ -156,7 +157,10 @@ class IntakeFront(Front):
             cheap = is_cheap(sent)
             if cheap:
                 self._costly.cheap_requests += 1
-                decisions = await self._decide(sent, parse(sent))
+                parsed = parse(self.intake, sent)
+                if not parsed:
+                    await self._query(partial(note_drop, self.intake, sent))
+                decisions = await self._decide(sent, parsed)
             else:
                 decisions = await self._decide_in_parts(sent)
             self._waiting += 1
@@ -177,7 +181,7 @@ class IntakeFront(Front):
             raise HttpError(503, BUSY)
         async with self._costly:
             await self._look_up(sent.authorization)
-            parsed, decisions = parse(sent), list[Decision]()
+            parsed, decisions = parse(self.intake, sent), list[Decision]()
             for start in range(0, len(parsed), ENVELOPES_AT_A_TIME):
                 if start:
                     await self._costly.rest()

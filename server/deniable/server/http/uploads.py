@@ -4,16 +4,20 @@
 the writer, and `receipt` counts the outcomes. A sealed envelope is first opened with the keys that
 the operator has given this process:
 
-    unknown key         refused; 503 if an open survey names a key that is missing here
-    cannot be opened    refused after some 35 µs of work; if too long, refused without that work
-    opened              admitted like any other envelope if its survey names the key that opened it
+    cannot be opened    refused after some 35 µs of work for each key; 503 if its mark is that of a
+                        survey whose key is missing here
+    opened              admitted like any other envelope if its survey names the key that opened it,
+                        and its mark is that of the survey and round
+
+A relay sends its batches in bodies that it signs. Each report counts in the crowd of its batch, and
+a statement about dropped envelopes is stored.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from email.message import Message
 from typing import TYPE_CHECKING, Annotated, cast
@@ -25,7 +29,7 @@ from deniable.server.http.tokens import authorized
 from deniable.server.intake.admission import Refusal, admit
 from deniable.server.intake.commit import Outcome
 from deniable.server.intake.limits import Limits
-from deniable.server.intake.status import Metrics, missing_keys
+from deniable.server.intake.status import Metrics, unreadable_surveys
 from deniable.server.intake.writer import Writer
 from deniable.server.store import NO_SURVEY, Store, Upload
 from deniable.server.store.records import ID_DIGITS
@@ -42,9 +46,14 @@ from deniable.shared.envelope import (
 )
 from deniable.shared.errors import EnvelopeCode, InvalidEnvelope, RequestCode
 from deniable.shared.sealed_envelope import (
+    BATCH_TYPE,
     SEALED_TYPE,
     UNREADABLE,
+    Batch,
     SealedEnvelope,
+    mark_of,
+    marks_of,
+    parse_batch,
     parse_sealed,
     unseal,
 )
@@ -61,6 +70,7 @@ MISSING_KEY_SECONDS = 60
 MANY = "too many reports of this survey came from addresses near this one; send it again later"
 DOUBTED = "the server's clock is not trusted; send the same body again later"
 LATE = "reports of this round are no longer accepted"
+OTHER_MARK = "the mark of the envelope is not that of its survey and round"
 MISSING_KEY = "the server lacks the key to open this; send the same body again later"
 UNKNOWN_TOKEN = "the token is unknown or has expired; leave it out, or get a new one"  # noqa: S105 - a sentence
 ACCEPTED, DUPLICATES = "accepted", "duplicates"
@@ -121,8 +131,9 @@ class Intake:
     metrics: Metrics
     app_tokens: AppTokens
     limits: Limits | None = None  # None if there is no limit
-    # Private keys that open sealed reports, by the marks of the public keys
-    sealing: Mapping[bytes, X25519PrivateKey] = field(default_factory=dict, repr=False)
+    # Private keys that open sealed reports, by their public halves
+    sealing: Mapping[str, X25519PrivateKey] = field(default_factory=dict, repr=False)
+    relays: Collection[str] = ()  # public keys of relays whose batches count as shuffled
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,16 +163,38 @@ def check_app_token(intake: Intake, authorization: str) -> None:
     intake.app_tokens.remember(authorization, asked)
 
 
-def parse(sent: Sent) -> Sequence[Parsed]:
-    """Return the envelopes of a body: at least one, all of the same kind."""
+def parse(intake: Intake, sent: Sent) -> Sequence[Parsed]:
+    """Return the envelopes of a body, all of the same kind: at least one, except from a relay."""
     envelopes_at_most = FROM_ANYONE if sent.authorization is None else MAX_ENVELOPES
-    parser = PARSERS.get(sent.content_type) or _parser(sent.content_type)
     try:
+        if sent.content_type == BATCH_TYPE:
+            batch, packed = parse_batch(sent.body, intake.relays)
+            return _of_batch(batch, packed, min(envelopes_at_most, batch.size))
+        parser = PARSERS.get(sent.content_type) or _parser(sent.content_type)
         return parser(sent.body, envelopes_at_most)
     except InvalidEnvelope as error:
         status = 413 if error.code in TOO_LARGE else 400
         code = cast(RequestCode, error.code)  # a code for bodies, not for envelopes
         raise HttpError(status, f"{error.detail}; nothing was counted", code) from None
+
+
+def _of_batch(batch: Batch, packed: bytes, most: int) -> list[SealedEnvelope]:
+    envelopes = parse_sealed(packed, most) if packed else []
+    return [envelope._replace(batch=batch.number) for envelope in envelopes]
+
+
+def note_drop(intake: Intake, sent: Sent) -> None:
+    """Store how many envelopes a relay has dropped, once for each batch."""
+    batch, _ = parse_batch(sent.body, intake.relays)
+    if not batch.dropped:
+        return
+    for published in intake.catalogue.surveys():
+        survey, public = published.survey, published.survey.sealed_to
+        for number in range(survey.first_round, survey.last_round + 1) if public else ():
+            if public and mark_of(public, published.id, number) == batch.mark:
+                counted = published.sequence, number, batch.number
+                intake.store.count_dropped(*counted, batch.dropped)
+                return
 
 
 def decide(intake: Intake, sent: Sent, envelopes: Sequence[Parsed]) -> list[Decision]:
@@ -221,17 +254,19 @@ def _open(intake: Intake, sealed: SealedEnvelope, now: datetime) -> Decision:
 
     If its key is missing here, the whole body is refused with 503, so that the sender keeps it.
     """
-    key = intake.sealing.get(sealed.mark)
-    if key is None:
-        missing = missing_keys(intake.catalogue, intake.sealing, now)
-        if any(mark == sealed.mark for mark, _ in missing):
+    for public, key in intake.sealing.items():
+        try:
+            opened = unseal(sealed, key)
+        except InvalidEnvelope:
+            continue
+        if mark_of(public, opened.survey, opened.round) != sealed.mark:
+            return Refusal(None, 1, "bad-payload", OTHER_MARK)
+        decision = admit(opened, intake.catalogue, now, INSIDE_SEALED, public)
+        return replace(decision, batch=sealed.batch) if isinstance(decision, Upload) else decision
+    for published in unreadable_surveys(intake.catalogue, intake.sealing, now):
+        if sealed.mark in marks_of(published.id, published.survey, now):
             raise HttpError(503, MISSING_KEY, retry_after=MISSING_KEY_SECONDS)
-        return Refusal(None, 1, "bad-payload", UNREADABLE)
-    try:
-        opened = unseal(sealed, key)
-    except InvalidEnvelope as error:
-        return Refusal(None, 1, "bad-payload", error.detail)
-    return admit(opened, intake.catalogue, now, INSIDE_SEALED, sealed.mark)
+    return Refusal(None, 1, "bad-payload", UNREADABLE)
 
 
 def _limit(limits: Limits | None, sent: Sent, upload: Upload) -> None:

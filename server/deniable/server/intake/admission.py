@@ -19,7 +19,6 @@ from deniable.server.surveys.catalogue import Catalogue
 from deniable.shared.envelope import Envelope, NamedReports
 from deniable.shared.errors import EnvelopeCode, InvalidEnvelope
 from deniable.shared.survey.document import Survey
-from deniable.shared.survey.keys import mark_of
 
 CELL_BYTES = 8
 
@@ -37,12 +36,12 @@ def admit(
     catalogue: Catalogue,
     now: datetime,
     most: int,
-    opened_by: bytes | None = None,
+    opened_by: str | None = None,
 ) -> Upload | Refusal:
     """Return the upload to write, or the refusal of an envelope.
 
-    `most` is the maximum number of reports in an envelope. `opened_by` is the mark of the key that
-    unsealed the envelope.
+    `most` is the maximum number of reports in an envelope. `opened_by` is the public half of the
+    key that unsealed the envelope.
     """
     published = catalogue.get(envelope.survey)
     if published is None:
@@ -55,10 +54,10 @@ def admit(
         return Refusal(published, reports, cast(EnvelopeCode, error.code), error.detail)
 
 
-def _check_seal(survey: Survey, opened_by: bytes | None) -> None:
-    wanted = survey.sealed_to and mark_of(survey.sealed_to)
-    if opened_by != wanted:
-        how = "must be sealed to the key in its document" if wanted else "must not be sealed"
+def _check_seal(survey: Survey, opened_by: str | None) -> None:
+    if opened_by != survey.sealed_to:
+        sealed = survey.sealed_to is not None
+        how = "must be sealed to the key in its document" if sealed else "must not be sealed"
         raise InvalidEnvelope("bad-payload", f"reports of this survey {how}")
 
 

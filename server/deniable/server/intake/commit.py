@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from hashlib import blake2b
 from typing import Literal
 
 from deniable.server.intake.tally import label_counts, tally
 from deniable.server.store import (
     Cells,
     Place,
+    PublishedSurvey,
     RoundTally,
     Store,
     Transaction,
@@ -82,7 +85,21 @@ def _commit_round(transaction: Transaction, uploads: list[Upload]) -> dict[Uploa
         labels = label_counts(survey, payload, reports, published.label_key)
         counts = RoundTally(number, reports, _cells(survey, accepted), labels)
         transaction.add(published.sequence, counts)
+        if crowds := _crowds(published, accepted):
+            transaction.count_batches(published.sequence, number, crowds)
     return {upload.key: "accepted" if upload.key in new else "duplicates" for upload in uploads}
+
+
+def _crowds(
+    published: PublishedSurvey, uploads: Sequence[Upload]
+) -> Mapping[tuple[bytes, bytes], int]:
+    """Return the number of reports by batch and labels, which divide the crowd of a batch."""
+    size, key = published.survey.labels_size, published.label_key
+    return Counter(
+        (upload.batch, blake2b(upload.payload[:size], digest_size=16, key=key).digest())
+        for upload in uploads
+        if upload.batch
+    )
 
 
 def _cells(survey: Survey, uploads: Sequence[Upload]) -> Cells:

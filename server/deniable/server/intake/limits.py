@@ -43,15 +43,13 @@ class Limits:
         with self._lock:
             if self._clock.seconds() >= self._until:
                 self._begin()
-            networks = {self._index(sender, survey): self._most}
-            if len(sender) == IPV6_BYTES:
-                for size, factor in NETWORK_FACTORS.items():
-                    networks[self._index(sender[:size], survey)] = min(
-                        factor * self._most, MAX_COUNT
-                    )
-            if any(self._counts[index] >= most for index, most in networks.items()):
+            limits = {
+                self._index(network, survey): min(factor * self._most, MAX_COUNT)
+                for network, factor in networks(sender).items()
+            }
+            if any(self._counts[index] >= most for index, most in limits.items()):
                 return math.ceil(self._until - self._clock.seconds())
-            for index in networks:
+            for index in limits:
                 self._counts[index] += 1
             return 0
 
@@ -64,6 +62,12 @@ class Limits:
         self._until = self._clock.seconds() + WINDOW_SECONDS
         self._key = secrets.token_bytes(16)
         self._counts = array("I", bytes(4 * COUNTERS))
+
+
+def networks(sender: bytes) -> dict[bytes, int]:
+    """Return the networks around a neighbourhood, with the factors of their limits."""
+    wider = NETWORK_FACTORS if len(sender) == IPV6_BYTES else {}
+    return {sender: 1} | {sender[:size]: factor for size, factor in wider.items()}
 
 
 def neighbourhood(address: str) -> bytes:

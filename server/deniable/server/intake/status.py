@@ -11,7 +11,7 @@ import logging
 import threading
 import time
 import zlib
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterator
 from datetime import datetime
 from functools import cache
 from multiprocessing.sharedctypes import RawArray
@@ -25,7 +25,6 @@ from deniable.server.intake.writer import Writer
 from deniable.server.store import PublishedSurvey, Store
 from deniable.server.surveys.catalogue import Catalogue
 from deniable.shared.errors import StoreUnusable
-from deniable.shared.survey.keys import mark_of
 
 BOARD_BYTES = 2**20
 WRITE_SECONDS = 0.5
@@ -47,7 +46,7 @@ class IntakeStatus(Struct, frozen=True, kw_only=True):
     running: bool = False  # whether the writer is running
     clock_fault: str | None = None  # why the clock is not trusted
     waiting: int = 0  # requests that wait for the disk
-    sealing_marks: list[str] = []  # marks, in hex, of the keys that unseal reports
+    sealing_keys: list[str] = []  # public halves of the keys that unseal reports
     metrics: str = ""  # for Prometheus
 
 
@@ -103,8 +102,7 @@ def unready_reason(
         return STOPPED
     if status.clock_fault is not None:
         return status.clock_fault
-    marks = {bytes.fromhex(mark) for mark in status.sealing_marks}
-    if unreadable := [survey.name for _, survey in missing_keys(catalogue, marks, now)]:
+    if unreadable := [p.name for p in unreadable_surveys(catalogue, status.sealing_keys, now)]:
         return MISSING_KEY.format(unreadable[0])
     try:
         store.check_writable()
@@ -113,15 +111,15 @@ def unready_reason(
     return None
 
 
-def missing_keys(
-    catalogue: Catalogue, marks: Collection[bytes], now: datetime
-) -> Iterable[tuple[bytes, PublishedSurvey]]:
-    """Yield (mark of the missing key, survey) for the sealed surveys whose key is missing."""
+def unreadable_surveys(
+    catalogue: Catalogue, keys: Collection[str], now: datetime
+) -> Iterator[PublishedSurvey]:
+    """Yield the sealed surveys that accept reports, but whose key is missing."""
     for published in catalogue.surveys():
-        if (public := published.survey.sealed_to) and not published.closed:
-            taken = now < published.survey.taken_until(published.survey.last_round)
-            if taken and (mark := mark_of(public)) not in marks:
-                yield mark, published
+        survey, public = published.survey, published.survey.sealed_to
+        is_open = not published.closed and now < survey.taken_until(survey.last_round)
+        if public and public not in keys and is_open:
+            yield published
 
 
 METRICS_TYPE = "text/plain; version=0.0.4; charset=utf-8"

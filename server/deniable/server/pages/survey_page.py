@@ -135,8 +135,8 @@ class SurveyPage(PageContext):
     @property
     def shuffled(self) -> Sequence[str]:
         """Sentences about the privacy that the relay's shuffle adds."""
-        facts = (self.period.shuffled or ()) if self.period else ()
-        return list(shuffle_sentences(facts, self.estimates.header.epsilon))
+        period, epsilon = self.period, self.estimates.header.epsilon
+        return list(shuffle_sentences(period, epsilon)) if period else []
 
     @property
     def status(self) -> str:

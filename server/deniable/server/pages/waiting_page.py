@@ -29,7 +29,6 @@ from deniable.shared.envelope import Envelope, encode_report, json_envelope, par
 from deniable.shared.errors import Refused
 from deniable.shared.privacy.mechanism import kernel_draw
 from deniable.shared.sealed_envelope import seal
-from deniable.shared.survey.keys import mark_of
 from deniable.shared.survey.questions import question_document
 
 ID_BYTES = 16
@@ -96,11 +95,10 @@ def make_test_report(here: Parts, published: PublishedSurvey) -> TestReport:
     survey, packed = published.survey, envelope.pack()
     body = seal(envelope, survey.sealed_to).pack() if survey.sealed_to else packed
     (read,) = parse_envelopes(packed, 1)
-    opened_by = mark_of(survey.sealed_to) if survey.sealed_to else None
-    decision = admit(read, here.catalogue, here.clock.now(), 1, opened_by)
+    decision = admit(read, here.catalogue, here.clock.now(), 1, survey.sealed_to)
     if not isinstance(decision, Upload):
         problem = f"{decision.detail} ({decision.code})"
-    elif opened_by and opened_by.hex() not in here.intake_status().sealing_marks:
+    elif survey.sealed_to and survey.sealed_to not in here.intake_status().sealing_keys:
         problem = MISSING_KEY
     else:
         problem = here.unready_reason() or ""

@@ -37,7 +37,7 @@ from deniable.server.store.sqlite.inspection import check_tables
 from deniable.server.surveys.catalogue import Catalogue
 from deniable.server.surveys.clock import Clock
 from deniable.shared.errors import DeniableError, StoreUnusable
-from deniable.shared.survey.keys import load_sealing_key, mark_of, public_hex
+from deniable.shared.survey.keys import load_sealing_key, public_hex
 
 if TYPE_CHECKING:
     from _typeshed.wsgi import WSGIApplication
@@ -64,6 +64,7 @@ class Settings:
     limit: int | None = None  # hourly reports of a survey from one network neighbourhood
     proxies: tuple[str, ...] = ()  # addresses of proxies trusted to name senders and hosts
     sealing: tuple[str, ...] = ()  # files with the keys that open sealed reports
+    relays: frozenset[str] = frozenset()  # public keys of relays whose batches count as shuffled
     base_path: str = ""  # path prefix of the pages, which a proxy strips
     device_url: str = ""  # URL for devices; default: the listening address
     public: bool = False  # whether each survey has a public page for respondents
@@ -146,7 +147,8 @@ def _load_intake(
         metrics=Metrics(writer),
         app_tokens=AppTokens(clock),
         limits=None if settings.limit is None else Limits(settings.limit),
-        sealing={mark_of(public_hex(key)): key for key in sealing_keys},
+        sealing={public_hex(key): key for key in sealing_keys},
+        relays=settings.relays,
     )
     front = IntakeFront(intake, settings.proxies, public_pages=settings.public)
     board.keep_writing(lambda: front.status(time.monotonic()))

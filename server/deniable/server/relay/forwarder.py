@@ -1,9 +1,15 @@
 """Forwarder of a relay: one thread that sends whole batches and deletes them once delivered.
 
-A batch is sent when it is full, or when its first envelope has waited for the maximum time. It is
-shuffled with the kernel's randomness and sent in bodies of bounded size. The forwarder retries each
-body until the aggregator accepts it, with exponential backoff and full jitter, and never before
-Retry-After.
+A batch contains at least B envelopes of one mark, that is, of one survey and round. It leaves
+
+    once 2 B have gathered          at least B of them stay, for the next batch
+    some hours before the end       all of them leave, if they are at least B
+    at the end                      none leave: they are dropped, and the drop is reported
+
+where the end is that of the round's grace period. So nothing is lost if B or more people report. A
+batch is shuffled with the kernel's randomness and sent in bodies of bounded size, which the relay
+signs. The forwarder retries each body until the aggregator accepts it, with exponential backoff and
+full jitter, and never before Retry-After.
 """
 
 from __future__ import annotations
@@ -16,18 +22,26 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import timedelta
 from http.client import HTTPException
 from pathlib import Path
 from random import SystemRandom
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.error import HTTPError
 from urllib.request import Request
 
 from deniable.server.process.server_requests import send
-from deniable.server.relay.held_batches import Holding
+from deniable.server.relay.held_batches import Holding, LeavingBatch
+from deniable.server.relay.survey_list import SurveyList
+from deniable.server.surveys.clock import Clock
 from deniable.shared.errors import DeniableError
-from deniable.shared.sealed_envelope import BATCH, SEALED_TYPE, SealedEnvelope
+from deniable.shared.sealed_envelope import BATCH, BATCH_TYPE, Batch, SealedEnvelope
+from deniable.shared.survey.keys import create_key, load_key
 
+if TYPE_CHECKING:
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+KEY_FILE = "relay.pem"
 MAX_BODY_BYTES = 2**19
 MAX_BODY_ENVELOPES = 1_000
 PART_TIMEOUT_SECONDS = 60.0  # limit for each part of a response
@@ -48,9 +62,16 @@ class Settings:
     server: str  # URL of the aggregator
     token: str = field(repr=False)  # app token, which allows many envelopes per body
     folder: Path
-    batch: int = BATCH  # number of envelopes at which a batch is sent
-    longest_seconds: float = 86_400.0  # time after which a smaller batch is sent
+    batch: int = BATCH  # fewest envelopes of a batch
+    per_network: int = BATCH // 50  # most envelopes of a batch from one /24 or /64 of addresses
+    last_seconds: float = 7_200.0  # time before the end of a grace period when all envelopes leave
     max_bytes: int = 256 * 2**20  # limit on held envelopes
+    proxies: tuple[str, ...] = ()  # addresses of proxies trusted to name senders
+
+    def key(self) -> Ed25519PrivateKey:
+        """Return the key that signs batches, in the folder; create it at the first start."""
+        path = self.folder / KEY_FILE
+        return load_key(str(path)) if path.exists() else create_key(str(path))
 
 
 class NotTaken(DeniableError):
@@ -65,9 +86,15 @@ class Forwarder:
     """Thread that forwards the batches of a relay."""
 
     def __init__(
-        self, holding: Holding, settings: Settings, sleep: Callable[[float], object] = time.sleep
+        self,
+        holding: Holding,
+        surveys: SurveyList,
+        settings: Settings,
+        clock: Clock | None = None,
+        sleep: Callable[[float], object] = time.sleep,
     ) -> None:
-        self._holding, self._settings, self._sleep = holding, settings, sleep
+        self._holding, self._surveys, self._settings = holding, surveys, settings
+        self._clock, self._sleep, self._key = clock or Clock(), sleep, settings.key()
         self._waiting_since = math.inf  # start of the current wait for a response
         self._thread = threading.Thread(target=self._run, name="forwarder", daemon=True)
 
@@ -89,37 +116,60 @@ class Forwarder:
                 self._sleep(MIN_PAUSE_SECONDS)
 
     def turn(self) -> bool:
-        """Forward a batch if one is due, and return whether it was delivered."""
+        """Forward a batch, or report a drop, if one is due; return whether it was delivered."""
         batch = self._holding.leaving()
-        if not batch:
-            full = self._holding.gathered >= self._settings.batch
-            if not full and self._holding.waited() < self._settings.longest_seconds:
-                return False
-            self._holding.close_batch()
+        if batch is None:
+            self._close_batches()
             batch = self._holding.leaving()
-        outcomes = Counter[str]()
-        for body in bodies(batch):
-            outcomes.update(self._forward(body))
-        self._holding.delete_batch()
-        counts = ", ".join(f"{count} {outcome}" for outcome, count in sorted(outcomes.items()))
-        log.info("a batch of %d was forwarded: %s", len(batch), counts)
+        if batch is None:
+            return False
+        count = len(batch.envelopes)
+        if batch.was_dropped:
+            self._forward(Batch(batch.number, batch.mark, 0, count), [])
+            log.warning("%d envelopes of one round were dropped: too few for a batch", count)
+        else:
+            self._send_batch(batch)
+        self._holding.delete(batch)
         return True
 
-    def _forward(self, body: Sequence[SealedEnvelope]) -> Mapping[str, int]:
+    def _close_batches(self) -> None:
+        """Turn envelopes into batches that are due, and drop those whose round is over."""
+        self._surveys.get()
+        now, fewest = self._clock.now(), self._settings.batch
+        for mark, gathered in self._holding.gathered().items():
+            found = self._surveys.round_of(mark)
+            if found is None and not self._surveys.is_known:
+                continue  # the aggregator has not answered since the start
+            if found is None or now >= found.until:
+                self._holding.drop(mark)
+            elif now >= found.until - timedelta(seconds=self._settings.last_seconds):
+                if gathered >= fewest:
+                    self._holding.close_batch(mark)
+            elif gathered >= 2 * fewest:
+                self._holding.close_batch(mark, keep=fewest)
+
+    def _send_batch(self, batch: LeavingBatch) -> None:
+        outcomes, size = Counter[str](), len(batch.envelopes)
+        for body in bodies(batch.envelopes):
+            outcomes.update(self._forward(Batch(batch.number, batch.mark, size), body))
+        counts = ", ".join(f"{count} {outcome}" for outcome, count in sorted(outcomes.items()))
+        log.info("a batch of %d was forwarded: %s", size, counts)
+
+    def _forward(self, batch: Batch, body: Sequence[SealedEnvelope]) -> Mapping[str, int]:
         failures = 0
         while True:
             try:
-                return self._sent(body)
+                return self._sent(batch, body)
             except NotTaken as error:
                 doubled = MIN_PAUSE_SECONDS * 2.0 ** min(failures, MAX_DOUBLINGS)
                 failures += 1
                 log.warning("a batch was not forwarded, will retry: %s", error)
                 self._sleep(error.retry_after + uniform(0, min(doubled, MAX_PAUSE_SECONDS)))
 
-    def _sent(self, body: Sequence[SealedEnvelope]) -> Mapping[str, int]:
+    def _sent(self, batch: Batch, body: Sequence[SealedEnvelope]) -> Mapping[str, int]:
         """Send a body once, and return the number of envelopes by outcome."""
-        headers = {"Authorization": f"Bearer {self._settings.token}", "Content-Type": SEALED_TYPE}
-        packed = b"".join(envelope.pack() for envelope in body)
+        headers = {"Authorization": f"Bearer {self._settings.token}", "Content-Type": BATCH_TYPE}
+        packed = batch.pack(b"".join(envelope.pack() for envelope in body), self._key)
         url = f"{self._settings.server}/v1/envelopes"
         request = Request(url, packed, headers, method="POST")  # noqa: S310 # https, or this machine
         self._waiting_since = time.monotonic()

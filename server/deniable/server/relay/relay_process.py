@@ -1,9 +1,9 @@
 """`deniable relay`: the process that accepts sealed reports and forwards them in batches.
 
-Its front accepts one sealed envelope per request, and responds once the envelope is on disk. It
-checks only the shape of a body, ignores the sender, and reads no headers except the length and the
-type. Envelopes that arrive at the same time are written together, in random order. The front also
-serves the aggregator's list of surveys.
+Its front accepts one sealed envelope per request, and responds once the envelope is on disk. The
+envelope's mark and length must be those of a survey that accepts reports. The sender's network is
+kept in memory until the envelope's batch leaves. Envelopes that arrive at the same time are written
+together, in random order. The front also serves the aggregator's list of surveys.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import asyncio
 import logging
 import os
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import TYPE_CHECKING
@@ -26,12 +26,14 @@ from deniable.server.http.messages import (
     HttpError,
     accepts_gzip,
 )
+from deniable.server.http.middleware import sender_address
 from deniable.server.http.rate_limit import LISTS_PER_SECOND, Pace
+from deniable.server.intake.limits import neighbourhood
 from deniable.server.process.addresses import Address, claim, take_lock
 from deniable.server.process.logs import logging_config
 from deniable.server.process.supervisor import Role, run_granian, supervise, watch_parent
 from deniable.server.relay.forwarder import Forwarder, Settings
-from deniable.server.relay.held_batches import Full, Holding
+from deniable.server.relay.held_batches import Arrival, Full, Holding
 from deniable.server.relay.survey_list import Fetched, SurveyList
 from deniable.shared.errors import DeniableError, InvalidEnvelope
 from deniable.shared.sealed_envelope import (
@@ -50,6 +52,9 @@ ENVELOPES, SURVEYS = "/v1/envelopes", "/v1/surveys"
 MAX_BODY_BYTES = HEADER.size + max(LENGTHS)
 MAX_WAITING = 1_024  # envelopes waiting for the disk
 FULL_SECONDS = 600
+UNKNOWN_SECONDS = 60
+UNKNOWN_MARK = "no survey that this relay knows accepts these reports now; send the same body later"
+WRONG_LENGTH = "reports of this survey have another length; nothing was accepted"
 NO_LIST = "the relay has no list of surveys now; try again later"
 BUSY = "the relay is overloaded; send the same body again later"
 UNWRITABLE = "the relay cannot write to its disk now"
@@ -60,13 +65,13 @@ log = logging.getLogger("deniable.relay")
 class RelayFront(Front):
     max_connections = 900  # less than the usual limit on open files
 
-    def __init__(self, holding: Holding, surveys: SurveyList) -> None:
+    def __init__(self, holding: Holding, surveys: SurveyList, proxies: Sequence[str] = ()) -> None:
         super().__init__(MAX_BODY_BYTES)
-        self._holding, self._surveys = holding, surveys
+        self._holding, self._surveys, self._proxies = holding, surveys, proxies
         self._thread, self._fetcher = ThreadPoolExecutor(1, "disk"), ThreadPoolExecutor(1, "list")
         self._fetching: asyncio.Future[Fetched | None] | None = None
         self._pace = Pace(per_second=LISTS_PER_SECOND)
-        self._waiting: list[tuple[SealedEnvelope, asyncio.Future[None]]] = []
+        self._waiting: list[tuple[Arrival, asyncio.Future[None]]] = []
         self._writing: asyncio.Task[None] | None = None
 
     async def reply(self, scope: Scope, protocol: Exchange) -> Reply:
@@ -88,21 +93,37 @@ class RelayFront(Front):
             except InvalidEnvelope as error:
                 status = 413 if error.code == "too-many" else 400
                 raise HttpError(status, f"{error.detail}; nothing was accepted") from None
-            await self._keep(envelope)
+            await self._check(envelope)
+            await self._keep(Arrival(envelope, neighbourhood(sender_address(scope, self._proxies))))
         return 202, header_list(CROSS_ORIGIN), b'{"held":1}'
 
     def refusal_headers(self, error: HttpError, scope: Scope) -> Mapping[str, str]:  # noqa: ARG002 - as in `Front`
         return CROSS_ORIGIN if scope.path in (ENVELOPES, SURVEYS) else {}
 
+    async def _check(self, envelope: SealedEnvelope) -> None:
+        """Refuse an envelope that no survey expects. The list may be new, so fetch it if needed."""
+        found = self._surveys.round_of(envelope.mark)
+        if found is None:
+            await self._fetched()
+            found = self._surveys.round_of(envelope.mark)
+        if found is None:
+            raise HttpError(503, UNKNOWN_MARK, retry_after=UNKNOWN_SECONDS)
+        if len(envelope.sealed) != found.length:
+            raise HttpError(400, WRONG_LENGTH)
+
+    async def _fetched(self) -> Fetched | None:
+        """Return the aggregator's list, which one thread fetches for all requests that wait."""
+        if (fresh := self._surveys.fresh) is not None:
+            return fresh
+        if self._fetching is None or self._fetching.done():
+            self._fetching = self._loop.run_in_executor(self._fetcher, self._surveys.get)
+        return await asyncio.shield(self._fetching)
+
     async def _list(self, scope: Scope) -> Reply:
-        """Serve the aggregator's list, which one thread fetches for all requests that wait."""
+        """Serve the aggregator's list."""
         if not await self._pace.has_turn():
             raise HttpError(503, BUSY)
-        listed = self._surveys.fresh
-        if listed is None:
-            if self._fetching is None or self._fetching.done():
-                self._fetching = self._loop.run_in_executor(self._fetcher, self._surveys.get)
-            listed = await asyncio.shield(self._fetching)
+        listed = await self._fetched()
         if listed is None:
             raise HttpError(503, NO_LIST)
         more = {"Cache-Control": PUBLIC_CACHE, **CROSS_ORIGIN, "Vary": "Accept-Encoding"}
@@ -110,12 +131,12 @@ class RelayFront(Front):
             return 200, header_list({**more, "Content-Encoding": "gzip"}), listed.compressed
         return 200, header_list(more), listed.plain
 
-    async def _keep(self, envelope: SealedEnvelope) -> None:
+    async def _keep(self, arrival: Arrival) -> None:
         """Write an envelope to disk, together with all others that have arrived meanwhile."""
         if len(self._waiting) >= MAX_WAITING:
             raise HttpError(503, BUSY)
         kept: asyncio.Future[None] = self._loop.create_future()
-        self._waiting.append((envelope, kept))
+        self._waiting.append((arrival, kept))
         if self._writing is None:
             self._writing = self._loop.create_task(self._write())
         try:
@@ -130,16 +151,17 @@ class RelayFront(Front):
         try:
             while self._waiting:
                 group, self._waiting = self._waiting, []
-                envelopes = [envelope for envelope, _ in group]
-                writing = self._loop.run_in_executor(self._thread, self._holding.keep, envelopes)
-                (failure,) = await asyncio.gather(writing, return_exceptions=True)
-                for _, kept in group:
+                arrivals = [arrival for arrival, _ in group]
+                problems = await self._loop.run_in_executor(
+                    self._thread, self._holding.keep, arrivals
+                )
+                for (_, kept), problem in zip(group, problems, strict=True):
                     if kept.done():
                         continue  # the sender has disconnected
-                    if failure is None:
+                    if problem is None:
                         kept.set_result(None)
                     else:
-                        kept.set_exception(failure)
+                        kept.set_exception(problem)
         finally:
             self._writing = None
 
@@ -165,11 +187,12 @@ def load(settings: Settings, parent: int) -> RelayFront:
     """Return the application; called in the worker, before anything is open."""
     try:
         take_lock(settings.folder)
-        holding = Holding(settings.folder, settings.max_bytes)
+        holding = Holding(settings.folder, settings.max_bytes, settings.per_network)
     except (DeniableError, OSError) as error:
         print(f"deniable relay: {error}", file=sys.stderr)
         raise SystemExit(2) from None
-    forwarder = Forwarder(holding, settings)
+    surveys = SurveyList(settings.server)
+    forwarder = Forwarder(holding, surveys, settings)
     forwarder.start()
     watch_parent(parent, forwarder.has_ended)
-    return RelayFront(holding, SurveyList(settings.server))
+    return RelayFront(holding, surveys, settings.proxies)

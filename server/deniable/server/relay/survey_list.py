@@ -2,27 +2,40 @@
 
 Devices that send through a relay also fetch the list from it, so the aggregator never sees their
 addresses. The documents are signed, so a relay can hide surveys, but not change them.
+
+From the same list, the relay computes the marks of the rounds that accept reports, until when, and
+how long a sealed report is. It holds no other envelopes, so garbage takes no room.
 """
 
 from __future__ import annotations
 
 import gzip
+import json
 import logging
 import threading
-import time
 import zlib
-from collections.abc import Callable
 from dataclasses import dataclass
+from datetime import datetime
 from functools import cached_property
 from http.client import HTTPException
 from urllib.request import Request
 
 from deniable.server.process.server_requests import send
+from deniable.server.surveys.clock import Clock
+from deniable.shared.envelope import HEADER
+from deniable.shared.errors import InvalidSurvey
+from deniable.shared.sealed_envelope import marks_of, sealed_bytes
+from deniable.shared.survey.document import Survey, parse_document, survey_id
 
 FRESH_SECONDS = 60.0
 USABLE_SECONDS = 3_600.0  # if the aggregator does not answer, an older list is served for an hour
 TIMEOUT_SECONDS = 10.0
 MAX_LIST_BYTES = 32 * 2**20  # as many as clients accept
+
+NOT_A_LIST = (
+    OSError, HTTPException, EOFError, zlib.error, ValueError, LookupError, TypeError,
+    RecursionError,
+)  # fmt: skip
 
 log = logging.getLogger("deniable.relay")
 
@@ -37,12 +50,23 @@ class Fetched:
         return gzip.decompress(self.compressed)
 
 
+@dataclass(frozen=True)
+class SealedRound:
+    """Round of a sealed survey."""
+
+    until: datetime  # the aggregator accepts its reports until then
+    length: int  # of a sealed report
+
+
 class SurveyList:
     """List of the aggregator, fetched at most once a minute; thread-safe."""
 
-    def __init__(self, server: str, seconds: Callable[[], float] = time.monotonic) -> None:
-        self._url, self._seconds = f"{server}/v1/surveys", seconds
+    def __init__(self, server: str, clock: Clock | None = None) -> None:
+        self._url, self._clock = f"{server}/v1/surveys", clock or Clock()
+        self._seconds = self._clock.seconds
         self._lock = threading.Lock()
+        self._surveys: dict[str, Survey] = {}  # sealed ones, even if they leave the list
+        self._rounds: dict[bytes, SealedRound] = {}
         self._list: Fetched | None = None
         self._tried = float("-inf")
 
@@ -60,11 +84,50 @@ class SurveyList:
                 return fresh
             self._tried = now = self._seconds()
             try:
-                self._list = Fetched(self._fetch(), now)
-            except (OSError, HTTPException, EOFError, zlib.error, ValueError) as error:
+                self._list = fetched = Fetched(self._fetch(), now)
+                self._learn(fetched.plain)
+            except NOT_A_LIST as error:
                 log.warning("the list of surveys was not fetched: %s", type(error).__name__)
+            self._rounds = self._accepted()
             kept = self._list
             return kept if kept and now - kept.fetched < USABLE_SECONDS else None
+
+    def round_of(self, mark: bytes) -> SealedRound | None:
+        """Return the round with this mark, or None if no known survey accepts its reports now."""
+        return self._rounds.get(mark)
+
+    @property
+    def is_known(self) -> bool:
+        """True once a list has been fetched."""
+        return self._list is not None
+
+    def _learn(self, listed: bytes) -> None:
+        """Read the sealed surveys of a list; leave out entries that clients would refuse, too."""
+        for entry in json.loads(listed)["surveys"]:
+            document = str(entry["document"]).encode()
+            identifier = survey_id(document)
+            if identifier not in self._surveys:
+                try:
+                    survey = parse_document(document)
+                except InvalidSurvey:
+                    continue
+                if survey.sealed_to is not None:
+                    self._surveys[identifier] = survey
+
+    def _accepted(self) -> dict[bytes, SealedRound]:
+        now = self._clock.now()
+        self._surveys = {
+            identifier: survey
+            for identifier, survey in self._surveys.items()
+            if now < survey.taken_until(survey.last_round)
+        }
+        return {
+            mark: SealedRound(
+                survey.taken_until(number), sealed_bytes(HEADER.size + survey.report_size)
+            )
+            for identifier, survey in self._surveys.items()
+            for mark, number in marks_of(identifier, survey, now).items()
+        }
 
     def _fetch(self) -> bytes:
         """Return the list, compressed. An aggregator that sends too much gets no further."""

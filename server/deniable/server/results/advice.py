@@ -240,7 +240,7 @@ def _about_labels(survey: Survey) -> Iterator[str]:
             'round; to compare versions, use short rounds, such as round = "week"'
         )
     if survey.labels and survey.sealed_to:
-        yield "labels divide a relay's crowds, so results state no (ε, δ) for shuffled reports"
+        yield "labels divide a relay's crowds; (ε, δ) is that of the fewest with equal labels"
 
 
 def _less_leverage(question: Question) -> str:

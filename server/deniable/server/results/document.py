@@ -214,6 +214,14 @@ class Shuffled(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     delta: str
 
 
+class Relayed(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Crowds in which relays hid the sealed reports of a round."""
+
+    smallest_batch: Count  # fewest reports with the same labels in one batch; 0 if no batch came
+    alone: bool  # whether some of the reports came without a relay
+    dropped: Count  # reports that relays dropped, because too few came for a batch
+
+
 class WholeVector(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Length of a mean vector, corrected for noise, and the root mean square error."""
 
@@ -271,6 +279,7 @@ class RoundFacts(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     any_time: bool  # whether intervals hold at every look
     covers: Literal["all", "first look", "nothing"]  # which reports are in the estimates
     reports: Count  # all that have been counted
+    relayed: Relayed | UnsetType = UNSET  # only if reports are sealed
     note: str | None
 
 

@@ -339,7 +339,7 @@ def _round_lines(results: Results, period: Round) -> Iterator[str]:
         yield f"  {asked}: {forecast_sentence(made, STYLES[about.statistic], about.unit)}"
     if period.covers != "nothing":
         yield from _wrapped(_verdict(period))
-    for sentence in shuffle_sentences(period.shuffled or (), results.epsilon):
+    for sentence in shuffle_sentences(period, results.epsilon):
         yield from _wrapped(sentence)
     rows = list[tuple[str, ...]]()
     for question in results.of(period):

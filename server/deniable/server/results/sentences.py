@@ -20,10 +20,17 @@ from deniable.server.results.display import (
     effect_figures,
     smoothed_figures,
 )
-from deniable.server.results.document import About, ByLabel, Forecast, Round, Shuffled, Smoothed
+from deniable.server.results.document import (
+    About,
+    ByLabel,
+    Forecast,
+    Round,
+    RoundFacts,
+    Shuffled,
+    Smoothed,
+)
 from deniable.server.shuffling.accountant import survey_epsilon
 from deniable.server.store import RoundState
-from deniable.shared.sealed_envelope import BATCH
 from deniable.shared.survey.document import Survey
 from deniable.shared.survey.kinds.base import Question
 
@@ -110,6 +117,7 @@ STATES: dict[RoundState, str] = {
     "collecting": "collecting late reports",
     "final": "final",
 }
+CROWDS = {"batch": "in the smallest batch", "round": "who reported"}
 DELTA = "0.000001"
 MAX_PEOPLE = 1_000_000  # with more people, ε is even smaller
 EPSILON_DIGITS = 3
@@ -346,15 +354,16 @@ def forecast_sentence(made: Forecast, style: Style, unit: str) -> str:
 # The relay's shuffle
 
 
-def shuffled(survey: Survey, reports: int) -> tuple[Shuffled, ...]:
-    """Return the (ε, δ) of one report within its batch, and within its round."""
-    # An observer sees repeated reports several times, and labels divide the people of a batch.
-    if survey.sealed_to is None or reports < 2 or survey.repeats or survey.labels:
+def shuffled(survey: Survey, facts: RoundFacts) -> tuple[Shuffled, ...]:
+    """Return the (ε, δ) of one report within the smallest batch, and within its round."""
+    # An observer sees repeated reports several times.
+    if not facts.relayed or not facts.relayed.smallest_batch or survey.repeats:
         return ()
-    batch = _shuffled(survey, "batch", min(reports, BATCH))
-    if reports <= BATCH:
+    smallest = facts.relayed.smallest_batch
+    batch = _shuffled(survey, "batch", smallest)
+    if _leading(facts.reports) <= smallest or survey.labels:
         return (batch,)
-    return batch, _shuffled(survey, "round", _leading(reports))
+    return batch, _shuffled(survey, "round", _leading(facts.reports))
 
 
 def crowds(survey: Survey, people: int) -> dict[int, str]:
@@ -363,13 +372,24 @@ def crowds(survey: Survey, people: int) -> dict[int, str]:
     return {size: _upward(survey_epsilon(survey, size, float(DELTA))) for size in sizes}
 
 
-def shuffle_sentences(shuffles: Sequence[Shuffled], epsilon: str) -> Iterator[str]:
-    """Yield sentences about `shuffled`; `epsilon` is that of an unshuffled report."""
-    for shuffle in shuffles:
+def shuffle_sentences(period: Round, epsilon: str) -> Iterator[str]:
+    """Yield sentences about a relay's shuffle; `epsilon` is that of an unshuffled report."""
+    for shuffle in period.shuffled or ():
         yield (
-            f"If the relay and the {shuffle.people:,} people whose reports it shuffles together "
-            f"are honest, one report reveals at most (ε {shuffle.epsilon}, δ {shuffle.delta}) "
-            f"instead of ε {epsilon} {OBSERVERS[shuffle.among]}."
+            f"If the relay is honest and does not collude with the server, and the "
+            f"{shuffle.people:,} people {CROWDS[shuffle.among]} are honest, one report reveals at "
+            f"most (ε {shuffle.epsilon}, δ {shuffle.delta}) instead of ε {epsilon} "
+            f"{OBSERVERS[shuffle.among]}."
+        )
+    if period.relayed and period.relayed.alone:
+        yield (
+            "Some of these reports came without a relay: they reveal up to "
+            f"ε {epsilon}, and the server could see their addresses."
+        )
+    if period.relayed and period.relayed.dropped:
+        yield (
+            f"Relays dropped {period.relayed.dropped:,} reports, because too few came for a batch "
+            "in which each would be hidden."
         )
 
 

@@ -12,7 +12,7 @@ from hashlib import blake2b
 from itertools import groupby
 
 import msgspec
-from msgspec import UNSET
+from msgspec import UNSET, UnsetType
 
 from deniable.server.estimation import ESTIMATORS
 from deniable.server.estimation.statements import CONFIDENCE, Reading, reading
@@ -41,6 +41,7 @@ from deniable.server.results.document import (
     Forecast,
     Period,
     QuestionResult,
+    Relayed,
     Results,
     Round,
     RoundFacts,
@@ -50,7 +51,7 @@ from deniable.server.results.estimate_cache import EstimateCache, Pool
 from deniable.server.results.periods import Division, divide, pools
 from deniable.server.results.round_details import crossed_rounds, distribution_rounds
 from deniable.server.results.sentences import notes, round_note, shuffled
-from deniable.server.store import Annotation, PublishedSurvey, RoundTally, Store
+from deniable.server.store import Annotation, Crowd, PublishedSurvey, RoundTally, Store
 from deniable.shared.errors import Refused
 from deniable.shared.survey.document import Survey
 from deniable.shared.survey.kinds.base import Question
@@ -165,6 +166,7 @@ class SurveyEstimates:
         max_rows: int | None = None,
         by: Division | None = None,
         first_looks: Iterable[RoundTally] = (),
+        crowds: Mapping[int, Crowd] | None = None,
     ) -> None:
         """Index the tallies; `max_rows` limits the rows of each round."""
         self._by = by
@@ -177,7 +179,7 @@ class SurveyEstimates:
         self._reports = {number: tally.reports for number, tally in counted.items()}
         self._tallies = shown_tallies(published, counted, first_looks, now)
         self._ascending = sorted(self._tallies)
-        self._annotations = annotations
+        self._annotations, self._crowds = annotations, crowds
         too_long = max_rows is not None and rows_per_round(self.survey) > max_rows
         self._max_rows = rows_per_question(self.survey, max_rows or 0) if too_long else {}
         begun = self.selection.begun(self.survey, now)
@@ -396,7 +398,7 @@ class SurveyEstimates:
             cross=crossed or UNSET,
             forecasts=self._forecasts(facts, pool) or UNSET,
             change=change and _within(change, answers),
-            shuffled=shuffled(self.survey, facts.reports) or UNSET,
+            shuffled=shuffled(self.survey, facts) or UNSET,
             vectors={answer.name: answer.whole for answer in answers if answer.whole} or UNSET,
             labels=by_label or UNSET,
         )
@@ -414,6 +416,7 @@ class SurveyEstimates:
             final_on=survey.taken_until(number).date().isoformat(),
             **read._asdict(),
             reports=self._reports.get(number, 0),
+            relayed=self._relayed([number]),
             note=round_note(survey, number, state, read),
         )
 
@@ -427,8 +430,19 @@ class SurveyEstimates:
             round=first.round,
             first_day=first.first_day,
             reports=pool.reports,
+            relayed=self._relayed(pool.rounds),
             note=None,
             **pool.reading._asdict(),
+        )
+
+    def _relayed(self, numbers: Sequence[int]) -> Relayed | UnsetType:
+        if self._crowds is None or self.survey.sealed_to is None:
+            return UNSET
+        crowds = {number: self._crowds.get(number, Crowd()) for number in numbers}
+        return Relayed(
+            smallest_batch=min((c.smallest for c in crowds.values() if c.smallest), default=0),
+            alone=any(self._reports.get(n, 0) > crowd.reports for n, crowd in crowds.items()),
+            dropped=sum(crowd.dropped for crowd in crowds.values()),
         )
 
     def _forecasts(self, facts: RoundFacts, pool: Pool) -> dict[str, Forecast]:
@@ -495,10 +509,10 @@ def stored_estimates(
         tallies, looks = reader.tallies(sequence, *stored), list[RoundTally]()
         if published.survey.looks == "twice":
             looks = reader.first_looks(sequence, *stored)
-        annotations = reader.annotations(sequence)
+        annotations, crowds = reader.annotations(sequence), reader.crowds(sequence)
     published = replace(published, closed=closed)
     return SurveyEstimates(
-        published, tallies, now, selection, annotations, cache, max_rows, by, looks
+        published, tallies, now, selection, annotations, cache, max_rows, by, looks, crowds
     )
 
 

@@ -22,6 +22,7 @@ from deniable.server.store.records import (
     Annotation,
     AuditEntry,
     Cells,
+    Crowd,
     Kept,
     PublicPage,
     PublishedSurvey,
@@ -49,7 +50,7 @@ STORES: dict[type, str] = {  # import paths of the store classes, by type of pla
 
 __all__ = [
     "COMMAND", "FILE", "NO_LABELS", "NO_SURVEY", "OTHER", "STORES", "Annotation", "AuditEntry",
-    "Cells", "Damaged", "Database", "Event", "Kept", "LabelCounts", "LabelValue", "Place",
+    "Cells", "Crowd", "Damaged", "Database", "Event", "Kept", "LabelCounts", "LabelValue", "Place",
     "PublicPage", "PublishedSurvey", "Purged", "RegisterEntry", "RoundState", "RoundTally", "Share",
     "SqliteStore", "State", "Store", "StoreLost", "SurveyRow", "Token", "Transaction", "Unsettled",
     "Upload", "UploadKey", "create_folder", "create_store", "first_fault", "is_begun",

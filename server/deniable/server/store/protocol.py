@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from deniable.server.store.records import (
         Annotation,
         AuditEntry,
+        Crowd,
         Kept,
         PublicPage,
         Purged,
@@ -58,6 +59,11 @@ class Transaction(Protocol):
 
     def insert(self, uploads: Sequence[Upload]) -> set[UploadKey]:
         """Store the uploads that are new, and return their keys. Keys in `uploads` are distinct."""
+
+    def count_batches(
+        self, sequence: int, number: int, counts: Mapping[tuple[bytes, bytes], int]
+    ) -> None:
+        """Add numbers of reports of a round, by (relay's batch, hash of the reports' labels)."""
 
     def add(self, sequence: int, tally: RoundTally) -> None:
         """Add counts, including those by label value, to the tally of a round."""
@@ -105,6 +111,9 @@ class StoreReader(Protocol):
 
     def counters(self, sequence: int) -> Mapping[str, int]:
         """Return a survey's reports by outcome: accepted, duplicates, or a refusal's code."""
+
+    def crowds(self, sequence: int) -> Mapping[int, Crowd]:
+        """Return what relays have stated about the rounds of a survey."""
 
     def public_page(self, path: str) -> PublicPage | None:
         """Return the page that is published at exactly this path."""
@@ -206,6 +215,9 @@ class Store(StoreReader, AbstractContextManager["Store"], Protocol):
 
         If a reader delays this, return False without waiting; call it again later.
         """
+
+    def count_dropped(self, sequence: int, number: int, batch: bytes, dropped: int) -> None:
+        """Store how many envelopes a relay dropped, once for each batch."""
 
     # Everything else
 

@@ -175,6 +175,7 @@ class Upload:
     count: int
     payload: bytes
     cells: Cells | None = None  # the counts, if validation has computed them
+    batch: bytes = b""  # number of the relay's batch; empty if the report came alone
 
     @property
     def size(self) -> int:
@@ -185,6 +186,14 @@ class Upload:
     def key(self) -> UploadKey:
         """Key of the upload: if several uploads have the same key, only one of them counts."""
         return self.survey.sequence, self.round, self.id
+
+
+class Crowd(NamedTuple):
+    """People among whom a relay has hidden the reports of a round."""
+
+    smallest: int = 0  # fewest accepted reports of one batch with the same labels; 0 if no batch
+    reports: int = 0  # accepted reports that came in batches
+    dropped: int = 0  # envelopes that relays dropped, because they were too few for a batch
 
 
 class PublicPage(NamedTuple):

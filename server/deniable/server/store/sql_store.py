@@ -28,6 +28,7 @@ from deniable.server.store.records import (
     Annotation,
     AuditEntry,
     Connection,
+    Crowd,
     PublicPage,
     Round,
     RoundTally,
@@ -102,6 +103,15 @@ CREATE TABLE counters (
     reports BIGINT NOT NULL,        -- number of reports with this outcome
     PRIMARY KEY (survey, outcome)
 );
+CREATE TABLE relay_batches (
+    survey INTEGER NOT NULL REFERENCES surveys (sequence),  -- the survey's sequence
+    round BIGINT NOT NULL,          -- the round of the reports
+    batch {bytes} NOT NULL,         -- random number that a relay gave the batch
+    labels {bytes} NOT NULL,        -- keyed hash of the labels that these reports share
+    reports BIGINT NOT NULL,        -- number of accepted reports of the batch with these labels
+    dropped BIGINT NOT NULL,        -- number of envelopes that the relay dropped instead
+    PRIMARY KEY (survey, round, batch, labels)
+){unnumbered};
 CREATE TABLE annotations (
     survey INTEGER NOT NULL REFERENCES surveys (sequence),  -- the survey's sequence
     day TEXT NOT NULL,              -- the day of the event, such as 2026-12-01
@@ -145,6 +155,9 @@ CREATE TABLE shares (
     page {bytes} NOT NULL           -- the page as it is sent; empty until it is published
 ){unnumbered};
 """
+OF_SURVEY = (
+    "tallies", "first_looks", "counters", "relay_batches", "annotations", "alerts", "shares"
+)  # fmt: skip
 DAY = "day"  # key of `about`
 MAX_ROUND = 2**32 - 1  # the greatest number in an envelope
 IS_SEALED = "SELECT 1 FROM tallies WHERE survey = ? AND round = ? AND sealed LIMIT 1"
@@ -221,6 +234,13 @@ class SqlTransaction(ABC, Generic[Driver]):
             new |= {(*of, identifier) for identifier in self._insert_round(of, list(members))}
         return new
 
+    def count_batches(
+        self, sequence: int, number: int, counts: Mapping[tuple[bytes, bytes], int]
+    ) -> None:
+        """Add to the crowds in the order of their keys, so that nodes never deadlock."""
+        for key, reports in sorted(counts.items()):
+            self._connection.execute(COUNT_BATCH, (sequence, number, *key, reports))
+
     def add(self, sequence: int, tally: RoundTally) -> None:
         """Add counts to this node's row. A damaged row stays unchanged, for a recount."""
         key = (sequence, tally.round, self._node)
@@ -231,6 +251,17 @@ class SqlTransaction(ABC, Generic[Driver]):
                 return
             tally = before + tally
         self._connection.execute(PUT, row_of(sequence, self._node, tally))
+
+
+COUNT_BATCH = (
+    "INSERT INTO relay_batches (survey, round, batch, labels, reports, dropped) "
+    "VALUES (?, ?, ?, ?, ?, 0) ON CONFLICT (survey, round, batch, labels) "
+    "DO UPDATE SET reports = relay_batches.reports + excluded.reports"
+)
+CROWDS = (
+    "SELECT round, coalesce(min(reports) FILTER (WHERE reports > 0), 0), sum(reports), "
+    "sum(dropped) FROM relay_batches WHERE survey = ? GROUP BY round"
+)
 
 
 class SqlReader(ABC):
@@ -319,6 +350,10 @@ class SqlReader(ABC):
         query = "SELECT day, words FROM annotations WHERE survey = ? ORDER BY day, words"
         rows = self._rows(query, sequence)
         return [Annotation(date.fromisoformat(day), words) for day, words in rows]
+
+    def crowds(self, sequence: int) -> Mapping[int, Crowd]:
+        rows = self._rows(CROWDS, sequence, reports=True)
+        return {number: Crowd(*map(int, counts)) for number, *counts in rows}
 
     def public_page(self, path: str) -> PublicPage | None:
         rows = self._rows("SELECT content_type, body FROM public_pages WHERE path = ?", path)
@@ -419,7 +454,7 @@ class SqlStore(SqlReader):
 
     def _delete_survey(self, connection: Connection, sequence: int) -> None:
         """Delete a survey's rows except register entries; the caller has deleted its envelopes."""
-        for table in ("tallies", "first_looks", "counters", "annotations", "alerts", "shares"):
+        for table in OF_SURVEY:
             connection.execute(f"DELETE FROM {table} WHERE survey = ?", (sequence,))
         statement = "DELETE FROM surveys WHERE sequence = ? RETURNING id, key"
         for identifier, key in connection.execute(statement, (sequence,)).fetchall():
@@ -484,6 +519,14 @@ class SqlStore(SqlReader):
         row = (sequence, annotation.day.isoformat(), annotation.words)
         with self._writing("remove an annotation") as connection:
             return connection.execute(statement, row).rowcount > 0
+
+    def count_dropped(self, sequence: int, number: int, batch: bytes, dropped: int) -> None:
+        statement = (
+            "INSERT INTO relay_batches (survey, round, batch, labels, reports, dropped) "
+            "VALUES (?, ?, ?, ?, 0, ?) ON CONFLICT DO NOTHING"
+        )
+        with self._writing("count dropped envelopes") as connection:
+            connection.execute(statement, (sequence, number, batch, b"", dropped))
 
     def replace_public_pages(self, folder: str, pages: Mapping[str, PublicPage]) -> None:
         rows = self._rows("SELECT path, content_type, body FROM public_pages")

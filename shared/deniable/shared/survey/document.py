@@ -364,6 +364,16 @@ class Survey:
         """Return the time until which the server accepts reports: the end plus the grace."""
         return self.round_ends(number) + timedelta(days=self.grace_days)
 
+    def accepted_rounds(self, now: datetime) -> list[int]:
+        """Return the rounds whose reports the server accepts now."""
+        latest = min(self.last_round, self.round_of((now + EARLY).date()))
+        rounds = []
+        for number in range(latest, self.first_round - 1, -1):
+            if now >= self.taken_until(number):
+                break
+            rounds.append(number)
+        return rounds if now >= self.taken_from(self.first_round) else []
+
     def first_look(self, number: int) -> datetime:
         """Return the time of the first of two looks at the results of a round (`looks`).
 

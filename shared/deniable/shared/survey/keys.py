@@ -8,7 +8,6 @@ in a store or a backup. The document names the public half, so a new sealing key
 
 from __future__ import annotations
 
-import hashlib
 import os
 from typing import TYPE_CHECKING, TypeVar
 
@@ -23,7 +22,6 @@ if TYPE_CHECKING:
 Key = TypeVar("Key", "Ed25519PrivateKey", "X25519PrivateKey")
 
 CONTEXT = b"deniable survey v1\0"
-MARK_BYTES = 8
 NEW_SIGNING_KEY = "deniable keys new"
 NEW_SEALING_KEY = "deniable keys new --sealing"
 SEALING_KEY_FORM = f"must be the public key that `{NEW_SEALING_KEY} FILE` prints, 64 hex digits"
@@ -88,11 +86,6 @@ def checked_public(text: str, key: str) -> str:
     except ValueError:
         raise InvalidSurvey(key, f"{SEALING_KEY_FORM}; this key cannot seal") from None
     return text
-
-
-def mark_of(public: str) -> bytes:
-    """Return the short mark by which a sealed envelope names its key."""
-    return hashlib.sha256(bytes.fromhex(public)).digest()[:MARK_BYTES]
 
 
 def create_sealing_key(path: str) -> X25519PrivateKey:

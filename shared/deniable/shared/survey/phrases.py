@@ -93,6 +93,8 @@ ABOUT_SURVEYS: Texts = {
     "any_text": "a short text",
     "address": "While a report arrives, the server sees the network address of this device. So it "
     "can tell that you take part.",
+    "sealed": "Only the server can open a report. If the app uses a relay, then the relay sees the "
+    "network address instead of the server. It can tell which survey and round the report is for.",
     "one_day": "one day",
     "days": "{days} days",
     "kept": "The server deletes a report {days} after its round stops taking reports. The last "
@@ -221,6 +223,7 @@ def explain_survey(
             *when_sent(survey, texts),
             sent_in_clear(survey, texts, shown),
             texts["address"],
+            *([texts["sealed"]] if survey.sealed_to else []),
         ),
         kept=texts["kept"].format(days=days, until=last.date()),
         stop=(texts["stop"], texts["forget"], texts["counted"]),

@@ -1,0 +1,296 @@
+"""Batches of one survey and round: none is too small, and none has too many of one network."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from datetime import timedelta
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from deniable.server.intake.limits import neighbourhood
+from deniable.server.relay.forwarder import Forwarder, Settings
+from deniable.server.relay.held_batches import Holding
+from deniable.server.relay.survey_list import SurveyList
+from deniable.shared.sealed_envelope import Batch, SealedEnvelope, mark_of
+from tests.client.scripted import Answer, Script
+from tests.client.scripted import serving as scripted
+from tests.eventually import eventually
+from tests.server.relays import (
+    ASKED,
+    MARK,
+    MIB,
+    OTHER,
+    KnownList,
+    aggregating,
+    arrived,
+    id_of,
+    listed,
+    relaying,
+    sealed,
+)
+from tests.server.surveys import survey
+from tests.server.test_relay import ask
+from tests.server.world import Hands
+from tests.shared.test_sealing import PUBLIC
+
+B = 10
+END = ASKED.taken_until(0)
+LAST = END - timedelta(hours=2)  # all envelopes leave from then on
+BEFORE = END - timedelta(days=30)
+
+
+@dataclass
+class Relay:
+    """Relay in this process, which notes its batches instead of sending them."""
+
+    folder: Path
+    per_network: int = 10**6
+    clock: Hands = field(default_factory=lambda: Hands(BEFORE))
+    sent: list[tuple[Batch, list[SealedEnvelope]]] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.settings = Settings("http://127.0.0.1:9", "a-token", self.folder / "held", batch=B)
+        self.restart()
+
+    def restart(self, surveys: SurveyList | None = None) -> None:
+        self.held = Holding(self.settings.folder, MIB, self.per_network)
+        self.surveys = surveys or KnownList(self.clock)
+        self.forwarder = Forwarder(self.held, self.surveys, self.settings, self.clock)
+
+        def note(batch: Batch, body: Sequence[SealedEnvelope]) -> Counter[str]:
+            self.sent.append((batch, list(body)))
+            return Counter()
+
+        self.forwarder._sent = note  # type: ignore[method-assign]  # sends nothing
+
+    def keep(self, envelopes: Sequence[SealedEnvelope], sender: bytes | None = None) -> None:
+        for envelope in envelopes:
+            assert self.held.keep(arrived([envelope], sender)) == [None]
+
+    def run(self, until: Any = None) -> list[int]:
+        """Forward all that is due, and return the sizes of the batches."""
+        self.clock.time = until or self.clock.time
+        before = len(self.sent)
+        while self.forwarder.turn():
+            pass
+        return [batch.size for batch, _ in self.sent[before:]]
+
+    @property
+    def dropped(self) -> int:
+        return sum(batch.dropped for batch, _ in self.sent)
+
+
+@pytest.fixture
+def relay(tmp_path: Path) -> Relay:
+    return Relay(tmp_path)
+
+
+# When a batch leaves
+
+
+def test_fewer_than_a_batch_never_leave_and_their_number_is_reported(relay: Relay) -> None:
+    relay.keep(sealed(B - 1))
+    assert relay.run(END - timedelta(seconds=1)) == []
+    assert relay.run(END) == [0]
+    ((batch, envelopes),) = relay.sent
+    assert (batch.mark, batch.dropped, envelopes) == (MARK, B - 1, [])
+    assert relay.held.gathered().get(MARK, 0) == 0
+
+
+def test_all_leave_before_the_end_if_they_are_enough(relay: Relay) -> None:
+    relay.keep(sealed(B))
+    assert relay.run(LAST - timedelta(seconds=1)) == []
+    assert relay.run(LAST) == [B]
+
+
+def test_enough_stay_for_another_batch(relay: Relay) -> None:
+    """Otherwise the last reports of each round would be lost, although a whole batch reported."""
+    relay.keep(sealed(2 * B - 1))
+    assert relay.run() == []
+    relay.keep(sealed(1, 2 * B))
+    assert relay.run() == [B]
+    relay.keep(sealed(3, 3 * B))
+    assert relay.run(LAST) == [B + 3]
+
+
+@given(
+    groups=st.lists(st.integers(1, 25), min_size=1, max_size=12),
+    restarts=st.lists(st.booleans(), min_size=12, max_size=12),
+)
+def test_nothing_is_lost_if_a_whole_batch_reports(groups: list[int], restarts: list[bool]) -> None:
+    """Whatever arrives together, and whenever the relay restarts, every batch is large enough."""
+    with TemporaryDirectory() as folder:
+        relay, total = Relay(Path(folder)), 0
+        for size, restarts_now in zip(groups, restarts, strict=False):
+            assert relay.held.keep(arrived(fake(size, total))) == [None] * size
+            total += size
+            if restarts_now:
+                relay.restart()
+            relay.run()
+        relay.run(LAST)
+        relay.run(END)
+        assert all(batch.size >= B for batch, _ in relay.sent if not batch.dropped)
+        sent = [envelope for _, envelopes in relay.sent for envelope in envelopes]
+        assert len(sent) == len(set(sent)) == (total if total >= B else 0)
+        assert relay.dropped == (0 if total >= B else total)
+
+
+def fake(count: int, first: int) -> list[SealedEnvelope]:
+    return [SealedEnvelope(MARK, n.to_bytes(256 + 48, "big")) for n in range(first, first + count)]
+
+
+def test_surveys_and_rounds_are_never_mixed(relay: Relay) -> None:
+    relay.keep(sealed(2 * B - 1))
+    relay.keep(sealed(1, asked=OTHER))
+    assert relay.run(LAST) == [2 * B - 1]
+    ((batch, envelopes),) = relay.sent
+    assert {envelope.mark for envelope in envelopes} == {batch.mark} == {MARK}
+    assert relay.run(END) == [0]
+    assert relay.dropped == 1
+
+
+def test_a_drop_is_reported_even_after_a_kill(relay: Relay) -> None:
+    relay.keep(sealed(3))
+    relay.held.drop(MARK)
+    relay.restart()
+    assert relay.run() == [0]
+    assert relay.dropped == 3
+    relay.restart()
+    assert relay.run() == []
+
+
+def test_nothing_is_dropped_while_the_list_is_unknown(relay: Relay) -> None:
+    """A relay that starts without its aggregator does not know when rounds end."""
+    relay.keep(sealed(3))
+    relay.restart(SurveyList("http://127.0.0.1:9", relay.clock))
+    assert relay.run(END + timedelta(days=9)) == []
+    relay.restart(KnownList(relay.clock, OTHER))  # the survey was deleted
+    assert relay.run() == [0]
+    assert relay.dropped == 3
+
+
+def test_a_survey_that_leaves_the_list_keeps_its_envelopes(relay: Relay) -> None:
+    relay.keep(sealed(B))
+    relay.surveys._learn(listed(OTHER))
+    assert relay.run(BEFORE + timedelta(hours=3)) == []
+    assert relay.run(LAST) == [B]
+
+
+def test_a_round_that_has_not_begun_is_not_known_yet() -> None:
+    asked = survey(sealed_to=PUBLIC, round="month")
+    clock = Hands(asked.taken_from(asked.first_round) - timedelta(seconds=1))
+    mark = mark_of(PUBLIC, id_of(asked), asked.first_round)
+    assert KnownList(clock, asked).round_of(mark) is None
+    clock.pass_(seconds=1)
+    found = KnownList(clock, asked).round_of(mark)
+    assert found is not None
+    assert (found.until, found.length) == (asked.taken_until(asked.first_round), 256 + 48)
+
+
+# Networks
+
+
+def test_a_network_has_a_share_of_each_batch_and_the_rest_waits(tmp_path: Path) -> None:
+    relay = Relay(tmp_path, per_network=2)
+    for number in range(B - 2):
+        relay.keep(sealed(1, number), bytes([0, 0, number]))
+    crowd = sealed(7, 100)
+    relay.keep(crowd, b"abc")
+    assert relay.run(LAST) == [B]
+    seen = [len(set(envelopes) & set(crowd)) for _, envelopes in relay.sent]
+    assert seen == [2]
+    for number in range(B - 2):
+        relay.keep(sealed(1, 50 + number), bytes([0, 0, number]))
+    assert relay.run() == [B]
+    assert [len(set(envelopes) & set(crowd)) for _, envelopes in relay.sent] == [2, 2]
+    relay.run(END)
+    assert relay.dropped == 3
+
+
+def test_those_who_stay_count_in_the_next_batch(tmp_path: Path) -> None:
+    relay = Relay(tmp_path, per_network=2)
+    some = sealed(60)
+    networks = {envelope: bytes([0, 0, number // 3]) for number, envelope in enumerate(some)}
+    for envelope in some:
+        relay.keep([envelope], networks[envelope])
+    assert relay.run()[0] >= B
+    relay.run(LAST)
+    assert len(relay.sent) > 1
+    for _, envelopes in relay.sent:
+        assert max(Counter(networks[envelope] for envelope in envelopes).values()) <= 2
+
+
+def test_a_restart_lets_no_network_have_more_than_one_share_more(tmp_path: Path) -> None:
+    """Senders are never on disk, so those who wait after a restart count as one network."""
+    relay = Relay(tmp_path, per_network=2)
+    relay.keep(sealed(6), b"abc")
+    relay.restart()
+    assert relay.held.gathered()[MARK] == 2
+    relay.keep(sealed(6, 10), b"abc")
+    assert relay.held.gathered()[MARK] == 4
+    assert not any(
+        b"abc" in path.read_bytes() for path in relay.folder.rglob("*") if path.is_file()
+    )
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "most"),
+    [
+        ("192.0.2.1", "192.0.2.200", 2),
+        ("192.0.2.1", "192.0.3.1", 4),
+        ("2001:db8::1", "2001:db8::2", 2),
+        ("2001:db8:0:1::1", "2001:db8:0:2::1", 4),
+    ],
+)
+def test_neighbourhoods_are_those_of_the_server_s_limits(
+    tmp_path: Path, one: str, other: str, most: int
+) -> None:
+    relay = Relay(tmp_path, per_network=2)
+    for first, address in enumerate((one, other)):
+        relay.keep(sealed(5, 10 * first), neighbourhood(address))
+    assert relay.held.gathered()[MARK] == most
+
+
+# A real relay
+
+
+@pytest.fixture
+def script() -> Iterator[Script]:
+    with scripted() as made:
+        receipt = {"accepted": 1, "duplicates": 0, "refused": []}
+        made.list_reply = Answer(body=listed(ASKED))
+        made.always = Answer(body=json.dumps(receipt).encode())
+        yield made
+
+
+def test_a_real_relay_forwards_what_its_predecessor_held(script: Script, tmp_path: Path) -> None:
+    (envelope,) = sealed(1)
+    with relaying(tmp_path, script.url, batch=1, hours=0.001) as relay:
+        assert ask(relay, "POST", "/v1/envelopes", envelope.pack())[0] == 202
+    assert not script.posts
+    with relaying(tmp_path, script.url, batch=1):
+        eventually(lambda: script.posts, "a batch of one")
+    assert envelope.pack() in script.posts[0].body
+
+
+def test_a_real_relay_counts_networks_behind_a_proxy(tmp_path: Path) -> None:
+    with (
+        aggregating() as script,
+        relaying(tmp_path, script.url, per_network=1, more=["--proxy", "127.0.0.1"]) as relay,
+    ):
+        for number, address in enumerate(("192.0.2.1", "192.0.2.2", "198.51.100.1")):
+            body, headers = sealed(1, number)[0].pack(), {"X-Forwarded-For": address}
+            assert ask(relay, "POST", "/v1/envelopes", body, **headers)[0] == 202
+    folders = {name: tmp_path / "held" / name / MARK.hex() for name in ("gathering", "later")}
+    assert {name: len(list(folder.iterdir())) for name, folder in folders.items()} == {
+        "gathering": 2,
+        "later": 1,
+    }
