@@ -54,7 +54,8 @@ def coverage(
     cells = np.zeros((len(spread), asked.mechanism.cells), np.int64)
     cells[:, -1], cells[:, 0] = spread, reports - spread
     all_reports = np.full(len(spread), reports)
-    made: Estimator = ESTIMATORS[asked.estimation](asked, cells, all_reports, False, window.rounds)
+    sizes = np.full((len(spread), window.rounds), reports // window.rounds)
+    made: Estimator = ESTIMATORS[asked.estimation](asked, cells, all_reports, False, sizes)
     error = largest_error(made, reports, window.rounds, sampling=sampling)
     confidence = period_confidence(Reading(), window.bias, error)
     low, high = made.like(confidence) if sampling else made.these(confidence)
