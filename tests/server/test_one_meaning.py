@@ -13,7 +13,7 @@ PRODUCT = ("client", "server", "shared", "simulations")
 SIGN = ("±", "&plusmn;", "\\u00b1", "\\xb1", "&#177;", "&#xb1;")
 PRINTED_BY = {
     "server/deniable/server/results/display.py": ["margin"],  # of Style, for pages and commands
-    "simulations/deniable/simulations/engine/sentences.py": ["margin"],  # for studies
+    "simulations/deniable/simulations/engine/presentation.py": ["margin"],  # for studies
     # the key `show_when` of a survey document
     "shared/deniable/shared/survey/document.py": ["render_document"],
     "shared/deniable/shared/survey/questions.py": ["SHOW_WHEN", "read_show_when"],

@@ -24,7 +24,7 @@ from deniable.simulations.engine.figures import (
     errors,
     price_curves,
 )
-from deniable.simulations.engine.sentences import error_tables
+from deniable.simulations.engine.presentation import error_tables
 from deniable.simulations.engine.study import Row
 from deniable.simulations.studies.survey.survey_cells import people_needed
 from deniable.simulations.studies.survey.survey_people import people_of

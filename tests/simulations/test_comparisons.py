@@ -19,7 +19,7 @@ from deniable.shared.privacy.mechanisms import RandomizedResponse, Unary
 from deniable.simulations.central.discrete_laplace import DiscreteLaplace
 from deniable.simulations.central.selection import PrivateQuantile
 from deniable.simulations.engine.estimators import POINTS, THESE, Z95, Unit
-from deniable.simulations.engine.sentences import figure
+from deniable.simulations.engine.presentation import figure
 from deniable.simulations.studies.histogram import many_options_price
 from deniable.simulations.studies.median.quantile_search import (
     CLIP,

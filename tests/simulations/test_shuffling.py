@@ -11,7 +11,7 @@ from deniable.shared.cli.command import main
 from deniable.shared.privacy.epsilon import ONE, Epsilon
 from deniable.shared.privacy.mechanisms import RandomizedResponse
 from deniable.simulations import simulate
-from deniable.simulations.engine.sentences import TRUST
+from deniable.simulations.engine.presentation import TRUST
 
 TABLE = [  # ε, people; standard errors in people for devices and shuffled; ε₀
     ("0.1", 10**3, 316, 42.2, 0.73), ("0.1", 10**4, 1_000, 47.7, 1.83),

@@ -10,12 +10,11 @@ A study is a module of declarations, such as `studies/bit.py`:
     run         makes a `Case(cell, generator)` and a `Risk` for each estimator (exact error,
                 errors simulated with `case.generator(LOCAL)`, further columns) and the limits of
                 each model; returns `case.rows(keys, risks, limits, sampling)`
-    report      reads `Rows(rows)`: `at(epsilon="1")`, `one(LOCAL)`, `price(LOCAL, CENTRAL)`;
-                returns `TEXT.report(options, values, figures, tables)`, with figures and tables
-                from `figures` and `sentences`; the values fill the fields of the text
-    TEXT        `PageText(name)`: the page's question, findings, captions, method and formulas
-    STUDY       `TEXT.study(OPTIONS, cells, run, report)`, whose `cells` are `estimators.grid(...)`
-                or `estimators.cross(...)`
+    report      reads a `View`: `view.along("people")`, `view.cell.one(LOCAL)`, `view.epsilon`;
+                returns `view.report(values, figures, tables)`, with figures and tables from
+                `figures` and `presentation`; the values fill the fields of the page's text
+    STUDY       `study(name, OPTIONS, cells, run, report)`, whose `cells` are `grid(...)` or
+                `cross(...)`; `pages/NAME.txt` has the question, findings, captions and formulas
 
 The engine seeds each estimator by its name, measures its errors, and adds a row wherever a trusted
 server would do better by running a local mechanism itself.

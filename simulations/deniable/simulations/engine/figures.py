@@ -170,6 +170,36 @@ class Panel(NamedTuple):
     notes: Sequence[tuple[str, Look]] = ()  # texts and markers for the lower left corner
 
 
+class Drawn(NamedTuple):
+    """Value of a row by formula, as measured, and half of its error bar."""
+
+    formula: Value
+    measured: Value | None = None
+    bar: Value | None = None
+
+    def curves(self, rows: Sequence[Row], look: Look, label: str, x: Value) -> list[Curve]:
+        """Return a line of the formula, and the measured points, if any."""
+        drawn = [row for row in rows if self.measured and value_of(row, self.measured) is not None]
+        line = curve(rows, look, x, self.formula, label, "line" if drawn else "marked")
+        points = self.measured or self.formula
+        return [line, curve(drawn, look, x, points, label, "points", self.bar)]
+
+    def curves_of(self, estimators: Sequence[Estimator], rows: Rows, x: Value) -> list[Curve]:
+        return [
+            part for one in estimators for part in self.curves(rows.of(one), one.look, one.label, x)
+        ]
+
+
+def scaled(factor: Callable[[Row], float], formula: str = "exact", measured: bool = True) -> Drawn:
+    """Return a column and its measured values with three standard errors, times a factor."""
+
+    def times(key: str, more: float = 1.0) -> Value:
+        return lambda row: None if row[key] is None else more * factor(row) * number(row, key)
+
+    points = (times("measured"), times("error", 3)) if measured else ()
+    return Drawn(times(formula), *points)
+
+
 def curve(
     rows: Sequence[Row],
     look: Look,
@@ -185,53 +215,13 @@ def curve(
     return Curve(sorted(points), look, label, form)
 
 
-def formula_and_points(
-    rows: Sequence[Row],
-    look: Look,
-    label: str,
-    x: Value,
-    formula: Value,
-    measured: Value | None = None,
-    bar: Value | None = None,
-) -> list[Curve]:
-    """Return a line of the formula, and the measured points with error bars, if any."""
-    drawn = [row for row in rows if measured and value_of(row, measured) is not None]
-    line = curve(rows, look, x, formula, label, "line" if drawn else "marked")
-    return [line, curve(drawn, look, x, measured or formula, label, "points", bar)]
-
-
-def scaled_curves(
-    rows: Rows,
-    estimators: Sequence[Estimator],
-    x: str,
-    factor: Callable[[Row], float],
-    exact: str = "exact",
-    measured: bool = True,
-) -> list[Curve]:
-    """Return formulas, and measured values with three standard errors, times a factor."""
-
-    def times(key: str, more: float = 1.0) -> Callable[[Row], float | None]:
-        return lambda row: None if row[key] is None else more * factor(row) * number(row, key)
-
-    points = (times("measured"), times("error", 3)) if measured else ()
-    return [
-        c
-        for one in estimators
-        for c in formula_and_points(*(rows.of(one), one.look, one.label, x, times(exact), *points))
-    ]
-
-
 def draw(
-    panels: Sequence[Panel],
-    title: str = "",
-    columns: int = 2,
-    share_y: bool = True,
-    height: float = 4.2,
+    panels: Sequence[Panel], title: str = "", columns: int = 2, share_y: bool = True
 ) -> matplotlib.figure.Figure:
     """Draw the panels in rows of `columns`, with one legend below them."""
     columns = min(columns, len(panels))
     lines = math.ceil(len(panels) / columns)
-    figure = new_figure(4.6 * max(columns, 1.5), height * lines + 0.5)
+    figure = new_figure(4.6 * max(columns, 1.5), 4.2 * lines + 0.5)
     grid = list(figure.subplots(lines, columns, squeeze=False, sharey=share_y).flat)
     for empty in grid[len(panels) :]:
         empty.remove()
@@ -254,16 +244,8 @@ def _draw_panel(panel: Panel, axes: matplotlib.axes.Axes) -> None:
     axes.set(xscale=panel.scales[0], yscale=panel.scales[1], title=panel.title)
     axes.set(xlabel=panel.x, ylabel=panel.y)
     for c in panel.curves:
-        if not c.points:
-            continue
-        x, y, bars = zip(*c.points, strict=True)
-        if c.form == "points":
-            axes.errorbar(x, y, bars, fmt=c.look.marker, color=c.look.color, capsize=2)
-        elif c.form == "limit":
-            axes.plot(x, y, color=c.look.color, label=c.label, **LIMIT_STYLE)
-        else:
-            marker = c.look.marker if c.form == "marked" or len(x) == 1 else ""
-            axes.plot(x, y, color=c.look.color, ls=c.look.dash, marker=marker, label=c.label)
+        if c.points:
+            _draw_curve(c, axes)
     if panel.reference is not None:
         axes.axhline(panel.reference, color=FAINT, **LIMIT_STYLE)
     if panel.limits:
@@ -280,6 +262,17 @@ def _draw_panel(panel: Panel, axes: matplotlib.axes.Axes) -> None:
         axes.set_xticks(ticks, [f"{tick:,.10g}" for tick in ticks])
         axes.minorticks_off()
         axes.grid(visible=True, color=FAINT)
+
+
+def _draw_curve(c: Curve, axes: matplotlib.axes.Axes) -> None:
+    x, y, bars = zip(*c.points, strict=True)
+    if c.form == "points":
+        axes.errorbar(x, y, bars, fmt=c.look.marker, color=c.look.color, capsize=2)
+    elif c.form == "limit":
+        axes.plot(x, y, color=c.look.color, label=c.label, **LIMIT_STYLE)
+    else:
+        marker = c.look.marker if c.form == "marked" or len(x) == 1 else ""
+        axes.plot(x, y, color=c.look.color, ls=c.look.dash, marker=marker, label=c.label)
 
 
 def _legend_entry(c: Curve) -> Artist:
@@ -327,11 +320,8 @@ def error_panel(
         height = number(row, measured)
         return 1.5 * number(row, target.error) * unit.factor**2 / height if height else 0.0
 
-    curves: list[Curve] = []
-    for one in estimators:
-        positive = [row for row in rows.of(one) if row[target.exact]]  # 0 has no logarithm
-        exact = unit.of(target)
-        curves += formula_and_points(positive, one.look, one.label, x, exact, measured, bar)
+    positive = Rows(row for row in rows if row[target.exact])  # 0 has no logarithm
+    curves = Drawn(unit.of(target), measured, bar).curves_of(estimators, positive, x)
     models = {one.model: one.look for one in reversed(estimators) if one.model in LIMITED_MODELS}
     for model, look in models.items():
         limited = [row for one in estimators if one.model == model for row in rows.of(one)]
@@ -344,26 +334,22 @@ def ratios(
     estimators: Sequence[Estimator],
     x: str,
     unit: str,
-    title: str = "",
     words: str = "",
-    bar: tuple[Value, Value] | None = None,
+    bar: Value | None = None,
 ) -> Draw:
     """Return a figure of errors divided by their limit, with a line at 1.
 
-    Each of `panels` has a title, rows and the ratio. `words` is the label of the x axis. `bar` has
-    the measured ratio and half of its error bar.
+    Each of `panels` has a title, rows and the ratio. `words` is the label of the x axis. With a
+    `bar`, which is half of an error bar, the ratios are measured.
     """
 
     def panel(heading: str, rows: Rows, ratio: Value) -> Panel:
         known = Rows(row for row in rows if value_of(row, ratio) is not None)
-        curves = [
-            c
-            for one in estimators
-            for c in formula_and_points(known.of(one), one.look, one.label, x, ratio, *bar or ())
-        ]
+        drawn = Drawn(ratio, ratio if bar else None, bar)
+        curves = drawn.curves_of(estimators, known, x)
         return Panel(heading, curves, words or x, unit, reference=1.0)
 
-    return drawing(*(panel(*parts) for parts in panels), title=title)
+    return drawing(*(panel(*parts) for parts in panels))
 
 
 def price_curves(
@@ -392,20 +378,15 @@ def price_curves(
         return whole / number(row, "people") if target is THESE else whole
 
     def bar(row: Row) -> float:
-        relative = (
-            number(r, target.error) / number(r, target.measured) for r in (row, trusted(row))
-        )
+        both = (row, trusted(row))
+        relative = (number(r, target.error) / number(r, target.measured) for r in both)
         return 3 * math.hypot(*relative) * (price(row, target.measured) or 0.0)
 
-    return formula_and_points(
-        rows.of(local),
-        look or central.look,
-        central.label if label is None else label,
-        x,
-        lambda row: price(row, target.exact),
-        lambda row: price(row, target.measured),
-        bar,
+    drawn = Drawn(
+        lambda row: price(row, target.exact), lambda row: price(row, target.measured), bar
     )
+    words = central.label if label is None else label
+    return drawn.curves(rows.of(local), look or central.look, words, x)
 
 
 def prices(rows: Rows, local: Estimator, centrals: Sequence[Estimator], x: str) -> Draw:

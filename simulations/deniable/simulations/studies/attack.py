@@ -19,21 +19,21 @@ answer is a fair coin, so a blind guess is right with probability one half.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 from numpy.random import Generator
 from numpy.typing import NDArray
 from scipy.optimize import linprog
+from scipy.special import expit
 from scipy.stats import binom
 
 from deniable.shared.privacy.epsilon import ONE, Epsilon
 from deniable.shared.privacy.mechanisms import RandomizedResponse
 from deniable.simulations.engine import figures, option
-from deniable.simulations.engine.estimators import Rows, middle, number
-from deniable.simulations.engine.figures import LOOKS, Curve
-from deniable.simulations.engine.page_text import PageText
-from deniable.simulations.engine.sentences import percent, with_error
+from deniable.simulations.engine.estimators import number
+from deniable.simulations.engine.figures import LOOKS, Curve, scaled
+from deniable.simulations.engine.presentation import View, percent, study, with_error
 from deniable.simulations.engine.study import Cell, Options, Report, Row, Table
 from deniable.simulations.studies.repetition import Scheme
 
@@ -48,22 +48,21 @@ ATTACKS = {
 
 
 def cells(options: Options) -> Sequence[Cell]:
+    attacks = (
+        ("reconstruct", "local", [0]),
+        *(("difference", model, [0]) for model in LABELS),
+        ("average", "local", options["rounds"]),
+        ("family", "local", options["family"]),
+    )
     shared = {key: options[key] for key in ("people", "repetitions")}
-    cells = [{"attack": "reconstruct", "model": "none", "parameter": off} for off in options["off"]]
-    cells += [
+    counts = [{"attack": "reconstruct", "model": "none", "parameter": n} for n in options["off"]]
+    others = [
         {"attack": attack, "model": model, "epsilon": epsilon, "parameter": parameter}
         for epsilon in options["epsilon"]
-        for attack, model, parameters in (
-            ("reconstruct", "local", [0]),
-            ("difference", "none", [0]),
-            ("difference", "central", [0]),
-            ("difference", "local", [0]),
-            ("average", "local", options["rounds"]),
-            ("family", "local", options["family"]),
-        )
+        for attack, model, parameters in attacks
         for parameter in parameters
     ]
-    return [cell | shared for cell in cells]
+    return [cell | shared for cell in counts + others]
 
 
 def run(cell: Cell, generator: Generator) -> Sequence[Row]:
@@ -75,18 +74,9 @@ def run(cell: Cell, generator: Generator) -> Sequence[Row]:
         n, times = int(cell["people"]), int(cell["repetitions"])
         shares = np.array([_reconstructed(n, epsilon, parameter, generator) for _ in range(times)])
         measured, error = float(shares.mean()), float(shares.std(ddof=1) / math.sqrt(times))
-    return [
-        {
-            "attack": attack,
-            "model": model,
-            "epsilon": str(epsilon) if epsilon else None,
-            "parameter": parameter,
-            "right": measured if exact is None else exact,
-            "exact": exact,
-            "measured": measured,
-            "error": error,
-        }
-    ]
+    row = {"attack": attack, "model": model, "epsilon": cell.get("epsilon"), "parameter": parameter}
+    found = {"right": measured if exact is None else exact, "exact": exact}
+    return [{**row, **found, "measured": measured, "error": error}]
 
 
 def _reconstructed(people: int, epsilon: Epsilon | None, off: int, generator: Generator) -> float:
@@ -129,12 +119,8 @@ def _exact_probability(attack: str, model: str, epsilon: Epsilon, parameter: int
         return Scheme("fresh", epsilon, epsilon).guess_right(parameter)
     if attack == "family":
         return (1 + family_variation(epsilon, parameter)) / 2
-    if model == "none":
-        return 1.0
-    if model == "central":
-        half = float(epsilon) / 2
-        return 1 / (1 + math.exp(-half))
-    return RandomizedResponse(epsilon).keep / ONE
+    central = float(expit(float(epsilon) / 2))
+    return {"none": 1.0, "central": central, "local": RandomizedResponse(epsilon).keep / ONE}[model]
 
 
 def family_variation(epsilon: Epsilon, family: int) -> float:
@@ -145,52 +131,46 @@ def family_variation(epsilon: Epsilon, family: int) -> float:
     return float(np.abs(yes - no).sum() / 2)
 
 
-def report(options: Options, found: Sequence[Row]) -> Report:
-    rows, people, epsilon = Rows(found), options["people"], middle(options["epsilon"])
-    found_by = rows.at(attack="reconstruct")
-    counts = found_by.at(model="none")
-    (guess,) = rows.at(attack="difference", model="local", epsilon=epsilon)
-    repeated, shared = (rows.at(attack=one, epsilon=epsilon)[-1] for one in ("average", "family"))
+def report(view: View) -> Report:
+    rows, epsilon = view.rows, view.epsilon
+    counts = rows.at(attack="reconstruct", model="none")
     values = {
         "per_person": COUNTS_PER_PERSON,
-        "counts": COUNTS_PER_PERSON * people,
+        "counts": COUNTS_PER_PERSON * view.people,
         "first": counts[0],
         "second": counts[min(1, len(counts) - 1)],
-        "guess": guess,
-        "repeated": repeated,
-        "shared": shared,
+        "guess": rows.at(attack="difference", model="local", epsilon=epsilon)[0],
+        "repeated": rows.at(attack="average", epsilon=epsilon)[-1],
+        "shared": rows.at(attack="family", epsilon=epsilon)[-1],
     }
-    drawn = figures.drawing(_panel(found_by, people))
-    return TEXT.report(options, values, {"reconstruct": drawn}, [_table(rows)])
-
-
-def _table(rows: Rows) -> Table:
-    lines = [
-        [
-            ATTACKS[str(row["attack"])],
-            "" if row["epsilon"] and not row["parameter"] else f"{row['parameter']:,}",
-            LABELS[str(row["model"])],
-            str(row["epsilon"] or "none"),
-            percent(row["right"]),
-            ""
-            if row["measured"] is None
-            else with_error(*(f"{100 * number(row, key):.1f}" for key in ("measured", "error")))
-            + " %",
-        ]
-        for row in rows
-    ]
-    columns = ["attack on", "error, rounds, or people", "from", "ε", "right", "measured"]
-    return Table("Probability of a right guess", columns, lines)
-
-
-def _panel(rows: Rows, people: int) -> figures.Panel:
-    """Return the curve from counts, and a level for each ε of deniable reports."""
-    counts, reports = rows.at(model="none"), rows.at(model="local")
-    label = f"from {COUNTS_PER_PERSON * people} counts"
-    line, points = figures.formula_and_points(
-        *(counts, LOOKS[1], label, "parameter"),
-        *(_percent("measured"), _percent("measured"), _percent("error", 3)),
+    table = Table(
+        "Probability of a right guess",
+        ["attack on", "error, rounds, or people", "from", "ε", "right", "measured"],
+        [_line(row) for row in rows],
     )
+    return view.report(values, {"reconstruct": figures.drawing(_panel(view))}, [table])
+
+
+def _line(row: Row) -> list[str]:
+    measured = [
+        f"{100 * number(row, key):.1f}" for key in ("measured", "error") if row[key] is not None
+    ]
+    return [
+        ATTACKS[str(row["attack"])],
+        "" if row["epsilon"] and not row["parameter"] else f"{row['parameter']:,}",
+        LABELS[str(row["model"])],
+        str(row["epsilon"] or "none"),
+        percent(row["right"]),
+        f"{with_error(*measured)} %" if measured else "",
+    ]
+
+
+def _panel(view: View) -> figures.Panel:
+    """Return the curve from counts, and a level for each ε of deniable reports."""
+    found, people = view.rows.at(attack="reconstruct"), view.people
+    reports, percents = found.at(model="local"), scaled(lambda _: 100.0, "measured")
+    label = f"from {COUNTS_PER_PERSON * people} counts"
+    line, points = percents.curves(found.at(model="none"), LOOKS[1], label, "parameter")
     levels = [
         Curve(
             [(end, 100 * number(row, "right"), 0.0) for end, _, _ in line.points],
@@ -201,15 +181,10 @@ def _panel(rows: Rows, people: int) -> figures.Panel:
     return figures.Panel(
         f"Answers of {people} people that an attacker finds",
         [line, points, *levels],
-        *("largest error of a count, in people", "answers found, %"),
-        scales=("linear", "linear"),
+        *("largest error of a count, in people", "answers found, %", ("linear", "linear")),
         reference=50,
         limits=(48, 102),
     )
-
-
-def _percent(key: str, times: int = 1) -> Callable[[Row], float]:
-    return lambda row: 100 * times * number(row, key)
 
 
 OPTIONS = (
@@ -220,5 +195,4 @@ OPTIONS = (
     option.sizes("family", "1,3,10", 1, 1000, "how many people share one answer"),
     option.repetitions(20),
 )
-TEXT = PageText("attack")
-STUDY = TEXT.study(OPTIONS, cells, run, report)
+STUDY = study("attack", OPTIONS, cells, run, report)

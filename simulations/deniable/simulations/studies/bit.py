@@ -49,12 +49,19 @@ from deniable.server.shuffling.amplification import report_epsilon
 from deniable.shared.privacy.epsilon import ONE, Epsilon
 from deniable.shared.privacy.mechanisms import RandomizedResponse
 from deniable.simulations.central.discrete_laplace import DiscreteLaplace, discrete_laplace
-from deniable.simulations.engine import estimators, figures, option, sentences
-from deniable.simulations.engine.estimators import Case, Estimator, Risk, Rows, middle, number
+from deniable.simulations.engine import estimators, figures, option
+from deniable.simulations.engine.estimators import Case, Estimator, Risk, Rows, number
 from deniable.simulations.engine.figures import LOOKS, Panel, price_curves
-from deniable.simulations.engine.page_text import PageText
-from deniable.simulations.engine.sentences import figure
-from deniable.simulations.engine.study import Cell, Options, Report, Row
+from deniable.simulations.engine.presentation import (
+    View,
+    column,
+    error_tables,
+    estimator_table,
+    figure,
+    study,
+    table,
+)
+from deniable.simulations.engine.study import Cell, Report, Row
 from deniable.simulations.population import drawn, fixed
 
 OPTIONS = (
@@ -160,57 +167,48 @@ def drawn_price(epsilon: float, share: float) -> float:
     return 1 + 1 / (4 * math.sinh(epsilon / 2) ** 2 * share * (1 - share))
 
 
-def report(options: Options, found: Sequence[Row]) -> Report:
-    rows, epsilon, people = Rows(found), middle(options["epsilon"]), middle(options["people"])
-    cell, epsilons = rows.at(epsilon=epsilon, people=people), options["epsilon"]
-    most = max(options["people"])
-    largest = rows.at(people=most)
+def report(view: View) -> Report:
+    rows, cell, epsilons = view.rows, view.cell, view.options["epsilon"]
+    largest = rows.at(people=max(view.options["people"]))
     counts = largest.at(epsilon=epsilons[0])
     mixed_prices = [largest.at(epsilon=e).price(SHUFFLED, GEOMETRIC) for e in epsilons]
     values = {
-        "rows": rows,
-        "local": cell.one(LOCAL),
-        "central": cell.one(GEOMETRIC),
-        "shuffled": cell.one(SHUFFLED),
         "mixed": _report_epsilon(cell.one(SHUFFLED)),
         "shuffled_price": cell.price(SHUFFLED, GEOMETRIC),
-        "half": people / 2,
-        "drawn_price": drawn_price(float(epsilon), options["share"]),
-        "most": most,
-        "ends": (epsilons[0], epsilons[-1]),
+        "half": view.people / 2,
+        "drawn_price": drawn_price(float(view.epsilon), view.share),
         "counts": {one.name: _count_error(counts.one(one)) for one in ESTIMATORS},
         "sole_epsilon": _report_epsilon(counts.one(SHUFFLED)),
         "mixed_prices": (min(mixed_prices), max(mixed_prices)),
         "largest_price": counts.price(LOCAL, GEOMETRIC),
         "largest_mixed": mixed_prices[0],
     }
+    each = "per person asked, "
     prices = {
-        "per person asked, geometric": lambda cell: f"{_prices(cell)['geometric'] / people:.6f}",
-        "per person asked, Laplace": lambda cell: f"{_prices(cell)['laplace'] / people:.6f}",
+        f"{each}geometric": lambda cell: f"{_prices(cell)['geometric'] / view.people:.6f}",
+        f"{each}Laplace": lambda cell: f"{_prices(cell)['laplace'] / view.people:.6f}",
         "population": lambda cell: figure(_prices(cell)["drawn"]),
     }
-    return TEXT.report(
-        options,
+    title = f"Error of a share, ε {view.epsilon}"
+    return view.report(
         values,
         {
-            "error": figures.errors(
-                rows.at(epsilon=epsilon), ESTIMATORS, f"Error of a share, ε {epsilon}"
-            ),
+            "error": figures.errors(view.along("people"), ESTIMATORS, title),
             "price": _price_figure(largest),
             "reports": _reports_figure(rows, epsilons),
         },
         [
-            *sentences.error_tables(
+            *error_tables(
                 "Error of the share of {target}, in points: 1.96 standard errors", rows, ESTIMATORS
             ),
-            sentences.table(
+            table(
                 "Price of locality: local variance divided by central variance",
-                *(rows.at(people=people), {"ε": "epsilon"}, prices),
+                *(view.along("epsilon"), {"ε": "epsilon"}, prices),
             ),
-            sentences.estimator_table(
+            estimator_table(
                 "Standard error of a count, in people",
                 *(rows, ESTIMATORS, _count_error),
-                more={"ε₀ of a shuffled report": sentences.column(SHUFFLED, _report_epsilon)},
+                more={"ε₀ of a shuffled report": column(SHUFFLED, _report_epsilon)},
             ),
         ],
         {"prices": [_prices(cell) for cell in rows.groups("epsilon", "people").values()]},
@@ -255,5 +253,4 @@ def _report_epsilon(row: Row) -> str:
     return f"{number(row, 'report_epsilon'):.2f}"
 
 
-TEXT = PageText("bit")
-STUDY = TEXT.study(OPTIONS, estimators.grid("epsilon", "people"), run, report)
+STUDY = study("bit", OPTIONS, estimators.grid("epsilon", "people"), run, report)

@@ -25,6 +25,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from functools import partial
 
 import numpy as np
 from numpy.random import Generator
@@ -32,11 +33,10 @@ from scipy.optimize import brentq, minimize_scalar
 from scipy.special import expit, gammaln, log_ndtr, ndtr
 
 from deniable.simulations.engine import option
-from deniable.simulations.engine.estimators import Rows, grid, middle, number
+from deniable.simulations.engine.estimators import Rows, grid, number
 from deniable.simulations.engine.figures import LOOKS, Draw, Panel, curve, drawing
-from deniable.simulations.engine.page_text import PageText
-from deniable.simulations.engine.sentences import figure, table
-from deniable.simulations.engine.study import Cell, Options, Report, Row
+from deniable.simulations.engine.presentation import View, figure, study, table
+from deniable.simulations.engine.study import Cell, Report, Row
 
 MAX_ROUNDS = 100_000
 LOSS_STEP = 1e-4  # grid of the privacy loss distributions
@@ -158,10 +158,11 @@ CENTRAL = ("gaussian", "sampled-rdp", "sampled-pld")
 def run(cell: Cell, generator: Generator) -> Sequence[Row]:  # noqa: ARG001 # nothing is random
     epsilon, rounds, delta = float(cell["epsilon"]), int(cell["rounds"]), float(cell["delta"])
     mu, rate = gaussian_mu(epsilon, delta), float(cell["sampling"])
-    totals = {name: account(epsilon, rounds, delta) for name, account in LOCAL.items()}
-    totals["gaussian"] = gaussian(mu, rounds, delta)
-    totals["sampled-rdp"] = sampled_rdp(mu, rate, rounds, delta)
-    totals["sampled-pld"] = sampled_pld(mu, rate, rounds, delta)
+    totals = {name: account(epsilon, rounds, delta) for name, account in LOCAL.items()} | {
+        "gaussian": gaussian(mu, rounds, delta),
+        "sampled-rdp": sampled_rdp(mu, rate, rounds, delta),
+        "sampled-pld": sampled_pld(mu, rate, rounds, delta),
+    }
     return [
         {
             "model": "local" if name in LOCAL else "central",
@@ -176,27 +177,25 @@ def run(cell: Cell, generator: Generator) -> Sequence[Row]:  # noqa: ARG001 # no
     ]
 
 
-def report(options: Options, found: Sequence[Row]) -> Report:
-    rows, epsilon, rounds = Rows(found), middle(options["epsilon"]), middle(options["rounds"])
-    first = options["epsilon"][0]
-    totals = {row["account"]: row for row in rows.at(epsilon=first, rounds=rounds)}
+def report(view: View) -> Report:
+    first, epsilon = view.options["epsilon"][0], view.epsilon
+    totals = {row["account"]: row for row in view.rows.at(epsilon=first, rounds=view.rounds)}
     values = {
         "first": first,
-        "percent": f"{100 * options['sampling']:g} %",
+        "percent": f"{100 * view.sampling:g} %",
         **{name: totals[name] for name in ("basic", "exact", "gaussian")},
         "sampled": totals["sampled-pld"],
     }
 
     def curves(title: str, *accounts: str) -> Draw:
         shown = [
-            curve(rows.at(epsilon=epsilon, account=one), look, "rounds", "total", label)
+            curve(view.rows.at(epsilon=epsilon, account=one), look, "rounds", "total", label)
             for one in accounts
             for label, look in [ACCOUNTS[one]]
         ]
         return drawing(Panel(title, shown, "rounds", "ε of all rounds"))
 
-    return TEXT.report(
-        options,
+    return view.report(
         values,
         {
             "local": curves(f"One device's reports, ε {epsilon} each", *LOCAL),
@@ -204,18 +203,16 @@ def report(options: Options, found: Sequence[Row]) -> Report:
         },
         [
             table(
-                f"ε of all rounds, δ = {options['delta']:g}",
-                rows,
-                {"ε of one": "epsilon", "rounds": "rounds"},
-                {label: _total_of(account) for account, (label, _) in ACCOUNTS.items()},
+                f"ε of all rounds, δ = {view.delta:g}",
+                *(view.rows, {"ε of one": "epsilon", "rounds": "rounds"}),
+                {label: partial(_total, account) for account, (label, _) in ACCOUNTS.items()},
             )
         ],
     )
 
 
-def _total_of(account: str) -> Callable[[Rows], str]:
-    return lambda group: figure(number(group.at(account=account)[0], "total"))
+def _total(account: str, rows: Rows) -> str:
+    return figure(number(rows.at(account=account)[0], "total"))
 
 
-TEXT = PageText("compose")
-STUDY = TEXT.study(OPTIONS, grid("epsilon", "rounds"), run, report)
+STUDY = study("compose", OPTIONS, grid("epsilon", "rounds"), run, report)

@@ -52,12 +52,11 @@ from deniable.shared.privacy.epsilon import ONE, Epsilon, decimal_text
 from deniable.shared.privacy.mechanisms import KClosest, RandomizedResponse
 from deniable.simulations.central.discrete_laplace import DiscreteLaplace, discrete_laplace
 from deniable.simulations.central.vector_noise import CubeNoise
-from deniable.simulations.engine import estimators, figures, option, sentences
-from deniable.simulations.engine.estimators import Case, Estimator, Risk, Rows, middle, number
+from deniable.simulations.engine import estimators, figures, option
+from deniable.simulations.engine.estimators import Case, Estimator, Risk, number
 from deniable.simulations.engine.figures import LOOKS, SHUFFLED_LOOK
 from deniable.simulations.engine.limits import unit_vector_columns
-from deniable.simulations.engine.page_text import PageText
-from deniable.simulations.engine.sentences import figure, plus_minus
+from deniable.simulations.engine.presentation import View, error_tables, figure, plus_minus, study
 from deniable.simulations.engine.study import Cell, Options, Report, Row
 from deniable.simulations.studies.bit import count_limit
 from deniable.simulations.studies.composition import gaussian_mu
@@ -176,43 +175,33 @@ def _estimates(
     return np.asarray(design.unbiased_share(reported / asked))
 
 
-def report(options: Options, found: Sequence[Row]) -> Report:
-    rows, epsilon, people = Rows(found), middle(options["epsilon"]), middle(options["people"])
-    shown, most = rows.at(epsilon=epsilon, people=people), max(options["counts"])
-    cell, many = shown.at(counts=middle(options["counts"])), shown.at(counts=most)
-    drawn = number(many.one(ONE_QUESTION), "exact_drawn")
-    needed = people_needed(Epsilon(epsilon), most, 0.01, options["delta"])
+def report(view: View) -> Report:
+    people, most = view.people, max(view.options["counts"])
+    shown, epsilon = view.along("counts"), view.epsilon
+    many = shown.at(counts=most)
+    needed = people_needed(Epsilon(epsilon), most, 0.01, view.delta)
     values = {
-        "rows": rows,
-        "one": cell.one(ONE_QUESTION),
-        "every": cell.one(ALL),
-        "vectors": "".join(map(plus_minus, cell.of(TOGETHER)[:1])) or "unknown",
-        "cube": cell.one(CUBE),
-        "gaussian": cell.one(GAUSSIAN),
-        "most": most,
+        "vectors": "".join(map(plus_minus, view.cell.of(TOGETHER)[:1])) or "unknown",
         "several": many.price(ALL, ONE_QUESTION),
         "prices": [figure(people / many.price(ONE_QUESTION, one)) for one in (CUBE, GAUSSIAN)],
         "asked": needed[ONE_QUESTION],
         "counted": needed[CUBE],
-        "over": drawn * people * 4 * reach(float(epsilon), most) ** 2 / most,
+        "over": number(many.one(ONE_QUESTION), "exact_drawn")
+        * (people * 4 * reach(float(epsilon), most) ** 2 / most),
     }
     title, trusted = f"Many counts of {people:,} people, ε {epsilon}", (GEOMETRIC, CUBE, GAUSSIAN)
-    return TEXT.report(
-        options,
+    prices = figures.prices(view.along("counts", "epsilon"), ONE_QUESTION, trusted, "counts")
+    return view.report(
         values,
-        {
-            "counts": figures.errors(shown, ESTIMATORS, title, x="counts"),
-            "price": figures.prices(rows.at(people=people), ONE_QUESTION, trusted, "counts"),
-        },
-        sentences.error_tables(
+        {"counts": figures.errors(shown, ESTIMATORS, title, x="counts"), "price": prices},
+        error_tables(
             "Error of a count of {target}, in points: 1.96 standard errors",
-            *(rows, ESTIMATORS[:-1]),
+            *(view.rows, ESTIMATORS[:-1]),
             keys={"ε": "epsilon", "counts": "counts", "people": "people"},
             targets=[estimators.THESE],
         ),
     )
 
 
-TEXT = PageText("counts")
 CELLS = estimators.cross("people", "counts")
-STUDY = TEXT.study(OPTIONS, CELLS, run, report, check=_check)
+STUDY = study("counts", OPTIONS, CELLS, run, report, check=_check)

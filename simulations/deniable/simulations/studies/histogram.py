@@ -23,6 +23,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import lru_cache
 
 import numpy as np
@@ -36,13 +37,12 @@ from deniable.shared.privacy.families.support import SupportDesign
 from deniable.shared.privacy.mechanisms import support_design
 from deniable.simulations.central.discrete_laplace import DiscreteLaplace, discrete_laplace
 from deniable.simulations.central.vector_noise import BinNoise
-from deniable.simulations.engine import custom_mechanisms, estimators, figures, option, sentences
-from deniable.simulations.engine.estimators import Case, Estimator, Risk, Rows, middle, number
+from deniable.simulations.engine import custom_mechanisms, estimators, figures, option
+from deniable.simulations.engine.estimators import Case, Estimator, Risk, Rows, number
 from deniable.simulations.engine.figures import LOOKS, SHUFFLED_LOOK
 from deniable.simulations.engine.limits import options_prior, unit_vector_limits
-from deniable.simulations.engine.page_text import PageText
-from deniable.simulations.engine.sentences import listed
-from deniable.simulations.engine.study import Cell, Options, Report, Row
+from deniable.simulations.engine.presentation import View, error_tables, listed, study, table
+from deniable.simulations.engine.study import Cell, Report, Row
 from deniable.simulations.population import drawn, fixed, whole_people
 
 OPTIONS = (
@@ -142,45 +142,41 @@ def many_options_price(epsilon: float) -> float:
     return 0.5 / math.cosh(epsilon / 4) ** 2
 
 
-def report(options: Options, found: Sequence[Row]) -> Report:
-    epsilon, people, k = (middle(options[key]) for key in ("epsilon", "people", "options"))
-    rows, local = with_best(found), local_estimators(options["mechanisms"])
-    by_people, by_options, shown = rows.at(options=k), rows.at(people=people), (*local, *SHOWN)
-    at_epsilon = by_options.at(epsilon=epsilon)
-    cell = at_epsilon.at(options=k)
-    best, mixed = cell.best("local"), cell.one(SHUFFLED)
+def report(found: View) -> Report:
+    view = replace(found, rows=with_best(found.rows))
+    epsilon, people, k, cell = view.epsilon, view.people, view.middle("options"), view.cell
+    local = local_estimators(view.options["mechanisms"])
+    shown, best = (*local, *SHOWN), cell.best("local")
     prices = {one.label: _price(one, people) for one in local}
     prices["unary, limit of many options"] = lambda cell: (
         f"{many_options_price(number(cell[0], 'epsilon')):,.4f}"
     )
+    by_options = view.along("options", "epsilon")
     values = {
-        "rows": found,
+        "rows": found.rows,
         "label": _label(best),
         "local": best,
-        "central": cell.one(BEST),
         "price": number(best, "exact") / number(cell.one(BEST), "exact"),
         "drawn_price": number(best, "exact_drawn") / number(cell.one(BEST), "exact_drawn"),
-        "best": _best_by_options(at_epsilon),
-        "mixed": mixed,
-        "report_epsilon": number(mixed, "report_epsilon"),
+        "best": _best_by_options(view.along("options")),
+        "report_epsilon": number(cell.one(SHUFFLED), "report_epsilon"),
     }
-    ratios = [(f"ε {e}", by_options.at(epsilon=e), "limit_ratio") for e in options["epsilon"]]
+    ratios = [(f"ε {e}", by_options.at(epsilon=e), "limit_ratio") for e in view.options["epsilon"]]
     title = f"Error of each share of {k}, ε {epsilon}"
     by_size = f"Error of each share, {people:,} people, ε {epsilon}"
-    return TEXT.report(
-        options,
+    return view.report(
         values,
         {
-            "error": figures.errors(by_people.at(epsilon=epsilon), shown, title),
+            "error": figures.errors(view.along("people"), shown, title),
             "limit": figures.ratios(ratios, local, "options", "squared error / least possible"),
-            "options": figures.errors(at_epsilon, shown, by_size, x="options"),
+            "options": figures.errors(view.along("options"), shown, by_size, x="options"),
         },
         [
-            *sentences.error_tables(
+            *error_tables(
                 f"Error of a share of {{target}}, {k} options, in points: 1.96 standard errors",
-                *(by_people, shown),
+                *(view.along("people", "epsilon"), shown),
             ),
-            sentences.table(
+            table(
                 "Price of locality against 'trusted, best', per person asked",
                 Rows(sorted(by_options, key=lambda r: (number(r, "epsilon"), r["options"]))),
                 {"ε": "epsilon", "options": "options"},
@@ -207,5 +203,4 @@ def _best_by_options(rows: Rows) -> str:
     return ", and ".join(f"{label} with {listed(sizes)} options" for label, sizes in wins.items())
 
 
-TEXT = PageText("histogram")
-STUDY = TEXT.study(OPTIONS, estimators.cross("people", "options"), run, report)
+STUDY = study("histogram", OPTIONS, estimators.cross("people", "options"), run, report)

@@ -35,10 +35,10 @@ from deniable.shared.errors import WrongUse
 from deniable.shared.privacy.epsilon import Epsilon
 from deniable.shared.privacy.mechanisms import RandomizedResponse
 from deniable.simulations.central.discrete_laplace import tulap, tulap_below
-from deniable.simulations.engine import option, sentences
-from deniable.simulations.engine.estimators import Estimator, Rows, middle, number, sweep, value_of
-from deniable.simulations.engine.figures import LOOKS, Curve, Panel, curve, drawing
-from deniable.simulations.engine.page_text import PageText
+from deniable.simulations.engine import option
+from deniable.simulations.engine.estimators import Estimator, Rows, number, sweep, value_of
+from deniable.simulations.engine.figures import LOOKS, Curve, Panel, curve, drawing, scaled
+from deniable.simulations.engine.presentation import View, study, table, worst_deviation
 from deniable.simulations.engine.study import Cell, Options, Report, Row
 from deniable.simulations.studies.bit_reports import Array, binomial, least_enough, reported_rate
 
@@ -143,59 +143,48 @@ def run(cell: Cell, generator: Generator) -> Sequence[Row]:
     model, times = str(cell["model"]), int(cell["repetitions"])
     low, high, level = (float(cell[key]) for key in ("low", "high", "level"))
     test = ShareTest(model, Epsilon(str(cell["epsilon"])), low, high, level)
+    shared = {"model": model, "estimator": estimator.name, "epsilon": str(cell["epsilon"])}
     needed = test.people_needed(float(cell["power"]))
     rows: list[Row] = []
     for people in map(int, str(cell["people"]).split(",")):
         exact = test.power(people)
         counts = generator.binomial(people, test.rates[1], times)
-        rows.append(
-            {
-                "model": model,
-                "estimator": estimator.name,
-                "epsilon": str(cell["epsilon"]),
-                "people": people,
-                "exact": exact,
-                "measured": float(test.rejects(people, counts, generator).mean()),
-                "error": math.sqrt(max(0.0, exact * (1 - exact)) / times),
-                "limit": exact,
-                "people_needed": needed,
-            }
-        )
+        simulated = {
+            "measured": float(test.rejects(people, counts, generator).mean()),
+            "error": math.sqrt(max(0.0, exact * (1 - exact)) / times),
+        }
+        limits = {"limit": exact, "people_needed": needed}
+        rows.append({**shared, "people": people, "exact": exact, **simulated, **limits})
     return rows
 
 
-def report(options: Options, found: Sequence[Row]) -> Report:
-    rows, power = Rows(found), options["power"]
-    epsilon, ends = middle(options["epsilon"]), (options["epsilon"][0], options["epsilon"][-1])
-    shares = f"shares of {100 * options['low']:g} % and {100 * options['high']:g} %"
-    kept = f"power {power:g}, level {options['level']:g}"
-    at_ends = [_needed(LOCAL)(rows.at(epsilon=end)) for end in ends]
-    known = [row for row in rows if number(row, "error") > LEAST_ERROR]
+def report(view: View) -> Report:
+    rows, power = view.rows, view.power
+    ends = (view.options["epsilon"][0], view.options["epsilon"][-1])
+    shares = f"shares of {100 * view.low:g} % and {100 * view.high:g} %"
+    kept = f"power {power:g}, level {view.level:g}"
     values = {
         "shares": shares,
-        "needed": {one.model: _needed(one)(rows.at(epsilon=epsilon)) for one in ESTIMATORS},
-        "ends": ends,
-        "at_ends": at_ends,
-        "off": sentences.worst_deviation(known),
+        "needed": {one.model: _needed(one)(view.along("people")) for one in ESTIMATORS},
+        "at_ends": [_needed(LOCAL)(rows.at(epsilon=end)) for end in ends],
+        "off": worst_deviation([r for r in rows if number(r, "error") > LEAST_ERROR]),
     }
-    title = f"Power to distinguish {shares}, ε {epsilon}"
     powers = Panel(
-        *(title, _power_curves(rows.at(epsilon=epsilon), options), "people", "power, %"),
-        *(("log", "linear"), 100 * power, (0, 103)),
+        f"Power to distinguish {shares}, ε {view.epsilon}",
+        *(_power_curves(view), "people", "power, %", ("log", "linear"), 100 * power, (0, 103)),
     )
     people = [
         curve(rows.of(one), one.look, "epsilon", "people_needed", one.label) for one in ESTIMATORS
     ]
     columns = {one.label: _needed(one) for one in ESTIMATORS} | {"devices / no privacy": _price}
     title = f"People needed to distinguish {shares}, {kept}"
-    return TEXT.report(
-        options,
+    return view.report(
         values,
         {
             "power": drawing(powers),
             "people": drawing(Panel(f"People needed, {kept}", people, "ε", "people needed")),
         },
-        [sentences.table(title, rows, {"ε": "epsilon"}, columns)],
+        [table(title, rows, {"ε": "epsilon"}, columns)],
     )
 
 
@@ -214,23 +203,17 @@ def _price(rows: Rows) -> str:
     return f"{local / none:,.1f}" if none and local else ""
 
 
-def _power_curves(rows: Rows, options: Options) -> list[Curve]:
+def _power_curves(view: View) -> list[Curve]:
     """Return curves of exact power on a fine grid of people, and points of measured power."""
-    people = options["people"]
+    people = view.options["people"]
     fine = np.unique(np.geomspace(min(people), max(people), 80).astype(int)).tolist()
-    stated, curves = [options[key] for key in ("low", "high", "level")], list[Curve]()
+    points, curves = scaled(lambda _: 100.0), list[Curve]()
     for one in ESTIMATORS:
-        test = ShareTest(one.model, Epsilon(str(rows[0]["epsilon"])), *stated)
+        test = ShareTest(one.model, Epsilon(view.epsilon), view.low, view.high, view.level)
         exact = [(float(n), 100 * test.power(n), 0.0) for n in fine]
-        measured = [
-            (number(row, "people"), 100 * number(row, "measured"), 300 * number(row, "error"))
-            for row in rows.of(one)
-        ]
-        curves += [
-            Curve(exact, one.look, one.label, "line"), Curve(measured, one.look, form="points"),
-        ]  # fmt: skip
+        _, measured = points.curves(view.along("people").of(one), one.look, "", "people")
+        curves += [Curve(exact, one.look, one.label, "line"), measured]
     return curves
 
 
-TEXT = PageText("test")
-STUDY = TEXT.study(OPTIONS, cells, run, report, check=_check)
+STUDY = study("test", OPTIONS, cells, run, report, check=_check)

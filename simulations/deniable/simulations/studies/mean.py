@@ -39,10 +39,10 @@ from deniable.simulations.central.discrete_laplace import (
     Staircase,
     discrete_laplace,
 )
-from deniable.simulations.engine import custom_mechanisms, estimators, figures, option, sentences
-from deniable.simulations.engine.estimators import Case, Estimator, Risk, Rows, middle, number
+from deniable.simulations.engine import custom_mechanisms, estimators, figures, option
+from deniable.simulations.engine.estimators import Case, Estimator, Risk, number
 from deniable.simulations.engine.option import Redacted, content, digest
-from deniable.simulations.engine.page_text import PageText
+from deniable.simulations.engine.presentation import View, error_tables, study
 from deniable.simulations.engine.study import Cell, Options, Report, Row
 from deniable.simulations.population import drawn, fixed, grid_distribution, on_grid, whole_people
 from deniable.simulations.studies.bit import count_limit, share_limits
@@ -172,48 +172,43 @@ def _central(one: Estimator, case: Case, crowd: Crowd) -> Risk:
     return Risk(worst, errors, errors_drawn=errors[:times] + sampled, columns={"worst": worst})
 
 
-def report(options: Options, found: Sequence[Row]) -> Report:
-    rows, epsilon, people = Rows(found), middle(options["epsilon"]), middle(options["people"])
-    local, shown = local_estimators(options["mechanisms"]), rows.at(epsilon=epsilon)
+def report(view: View) -> Report:
+    local, shown, epsilons = (
+        local_estimators(view.options["mechanisms"]), view.along("people"), view.options["epsilon"],
+    )  # fmt: skip
     curves = [one for one in local if one.name == shown.best("local")["estimator"]]
-    at_people = rows.at(people=people)
-    cell = at_people.at(epsilon=epsilon)
-    best, central = cell.best("local"), cell.one(CENTRAL)
-    ends = [rows[0]["epsilon"], rows[-1]["epsilon"]]
-    at_ends = [at_people.at(epsilon=end) for end in ends]
+    by_epsilon, best, central = (
+        view.along("epsilon"),
+        view.cell.best("local"),
+        view.cell.one(CENTRAL),
+    )
+    at_ends = [by_epsilon.at(epsilon=end) for end in (epsilons[0], epsilons[-1])]
     first, last = (_label(end.best("local")) for end in at_ends)
     values = {
-        "rows": rows,
         "label": _label(best),
         "local": best,
-        "central": central,
         "price": number(best, "exact") / number(central, "exact"),
         "drawn_price": number(best, "exact_drawn") / number(central, "exact_drawn"),
-        "first": first[0].upper() + first[1:],
-        "last": " and" if last == first else f", and {last}",
-        "ends": ends,
+        "best_at_first": first[0].upper() + first[1:],
+        "best_at_last": " and" if last == first else f", and {last}",
         "gain": [end.price(LAPLACE, CENTRAL) for end in at_ends],
-        "crowd": _sentence_about(options["population"]),
+        "crowd": _sentence_about(view.population),
         "steps": CENTRAL_STEPS,
     }
     panels = {"At its worst point": "worst", "This population": "exact"}
-    in_range = estimators.RANGE_PERCENT
-    return TEXT.report(
-        options,
+    in_range, title = estimators.RANGE_PERCENT, f"Error of a mean, ε {view.epsilon}"
+    return view.report(
         values,
         {
             "variance": figures.ratios(
-                [(words, at_people, partial(_over_limit, key)) for words, key in panels.items()],
-                *(local, "epsilon", "variance / least at the worst point"),
-                words="ε",
+                [(words, by_epsilon, partial(_over_limit, key)) for words, key in panels.items()],
+                *(local, "epsilon", "variance / least at the worst point", "ε"),
             ),
-            "error": figures.errors(
-                shown, [*curves, CENTRAL, LAPLACE], f"Error of a mean, ε {epsilon}", in_range
-            ),
+            "error": figures.errors(shown, [*curves, CENTRAL, LAPLACE], title, in_range),
         },
-        sentences.error_tables(
+        error_tables(
             "Error of the mean of {target}, in % of the range: 1.96 standard errors",
-            *(rows, [*local, CENTRAL, LAPLACE], in_range),
+            *(view.rows, [*local, CENTRAL, LAPLACE], in_range),
         ),
     )
 
@@ -234,5 +229,4 @@ def _label(row: Row) -> str:
     return custom_mechanisms.label("number", str(row["estimator"]))
 
 
-TEXT = PageText("mean")
-STUDY = TEXT.study(OPTIONS, estimators.grid("epsilon", "people"), run, report, check=_check)
+STUDY = study("mean", OPTIONS, estimators.grid("epsilon", "people"), run, report, check=_check)

@@ -33,10 +33,9 @@ from deniable.shared.errors import WrongUse
 from deniable.shared.privacy.epsilon import ONE, Epsilon
 from deniable.shared.privacy.mechanisms import RandomizedResponse
 from deniable.simulations.engine import option
-from deniable.simulations.engine.estimators import Rows, middle, number, sweep
+from deniable.simulations.engine.estimators import Rows, number, sweep
 from deniable.simulations.engine.figures import LOOKS, Draw, Panel, curve, drawing
-from deniable.simulations.engine.page_text import PageText
-from deniable.simulations.engine.sentences import figure, percent
+from deniable.simulations.engine.presentation import View, figure, percent, study
 from deniable.simulations.engine.study import Cell, Options, Report, Row, Table
 
 Array = NDArray[np.float64]
@@ -201,8 +200,8 @@ def run(cell: Cell, generator: Generator) -> Sequence[Row]:  # noqa: ARG001 # no
     ]
 
 
-def report(options: Options, found: Sequence[Row]) -> Report:
-    rows, epsilon, last = Rows(found), middle(options["epsilon"]), max(options["rounds"])
+def report(view: View) -> Report:
+    rows, epsilon, last = view.rows, view.epsilon, max(view.options["rounds"])
     shown = rows.at(epsilon=epsilon)
     fresh, kept, two_stage, latched = (shown.at(scheme=s, rounds=last)[0] for s in SCHEMES)
     change = "In a single round no answer changes, so only the answer itself can leak."
@@ -212,23 +211,21 @@ def report(options: Options, found: Sequence[Row]) -> Report:
         can change the odds that it changed by a factor of
         e^{figure(float(two_stage["flip_epsilon"] or 0))}. Latched reports reveal nothing about a
         change."""
-    first = shown.at(scheme="fresh")[0]
-    return TEXT.report(
-        options,
-        {"first": first, "last": last, "fresh": fresh, "latched": latched, "change": change},
+    values = {"first": shown[0], "last": last, "fresh": fresh, "latched": latched, "change": change}
+    tables: dict[str, Callable[[Row], str]] = {
+        "Answer guessed correctly": lambda row: percent(row["guess_right"]),
+        "Change guessed correctly": lambda row: percent(row["flip_right"]),
+        "ε between an answer that never changes and one that changes once": lambda row: (
+            "no limit" if row["flip_epsilon"] is None else f"{row['flip_epsilon']:.2f}"
+        ),
+    }
+    return view.report(
+        values,
         {
             "answer": _guesses(shown, "guess_right", f"An answer that never changes, ε {epsilon}"),
             "change": _guesses(shown, "flip_right", f"Changed halfway, or never, ε {epsilon}"),
         },
-        [
-            _table(rows, "Answer guessed correctly", lambda r: percent(r["guess_right"])),
-            _table(rows, "Change guessed correctly", lambda r: percent(r["flip_right"])),
-            _table(
-                rows,
-                "ε between an answer that never changes and one that changes once",
-                lambda r: "no limit" if r["flip_epsilon"] is None else f"{r['flip_epsilon']:.2f}",
-            ),
-        ],
+        [_table(rows, title, text) for title, text in tables.items()],
     )
 
 
@@ -249,5 +246,4 @@ def _table(rows: Rows, title: str, text: Callable[[Row], str]) -> Table:
     return Table(title, ["rounds", *dict.fromkeys(str(row["rounds"]) for row in rows)], lines)
 
 
-TEXT = PageText("repeat")
-STUDY = TEXT.study(OPTIONS, cells, run, report, check=check)
+STUDY = study("repeat", OPTIONS, cells, run, report, check=check)

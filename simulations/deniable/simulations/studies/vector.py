@@ -39,13 +39,12 @@ from numpy.random import Generator
 
 from deniable.shared.privacy.codewords import best_cap
 from deniable.shared.privacy.mechanisms import KClosest
-from deniable.simulations.engine import estimators, figures, option, sentences
-from deniable.simulations.engine.estimators import Case, Estimator, Risk, Rows, middle, number
+from deniable.simulations.engine import estimators, figures, option
+from deniable.simulations.engine.estimators import Case, Estimator, Risk, number
 from deniable.simulations.engine.figures import LOOKS
 from deniable.simulations.engine.limits import unit_vector_columns
-from deniable.simulations.engine.page_text import PageText
-from deniable.simulations.engine.sentences import column, figure
-from deniable.simulations.engine.study import Cell, Options, Report, Row
+from deniable.simulations.engine.presentation import View, column, estimator_table, figure, study
+from deniable.simulations.engine.study import Cell, Report, Row
 from deniable.simulations.population.vectors import cosines
 from deniable.simulations.studies.composition import gaussian_mu
 
@@ -91,38 +90,33 @@ def run(cell: Cell, generator: Generator) -> Sequence[Row]:
     return case.rows(("epsilon", "delta", "dimension", "people"), risks, limits, sampling=1 / n)
 
 
-def report(options: Options, found: Sequence[Row]) -> Report:
-    epsilon, people, d = (middle(options[key]) for key in ("epsilon", "people", "dimension"))
-    rows, dimensions = Rows(found), sorted(options["dimension"])
-    shown, ends = rows.at(epsilon=epsilon, people=people), (dimensions[0], dimensions[-1])
-    cell = shown.at(dimension=d)
+def report(view: View) -> Report:
+    d, shown, dimensions = view.dimension, view.along("dimension"), view.options["dimension"]
+    low, high = min(dimensions), max(dimensions)
     values = {
-        "rows": rows,
-        **{one.name: _length(cell.one(one)) for one in (PRIVUNIT, PURE, GAUSSIAN)},
-        "closest": cell.price(CLOSEST, PRIVUNIT),
-        "low": ends[0],
-        "high": ends[1],
+        **{one.name: _length(view.cell.one(one)) for one in (PRIVUNIT, PURE, GAUSSIAN)},
+        "closest": view.cell.price(CLOSEST, PRIVUNIT),
+        "low": low,
+        "high": high,
         "prices": [
             figure(shown.at(dimension=end).price(PRIVUNIT, central))
             for central in (PURE, GAUSSIAN)
-            for end in ends
+            for end in (low, high)
         ],
     }
     times_n = column(PRIVUNIT, lambda row: figure(number(row, "people") * number(row, "exact")))
-    by_people, title = rows.at(epsilon=epsilon, dimension=d), f"A mean of vectors in {d} dimensions"
-    return TEXT.report(
-        options,
+    title = f"A mean of vectors in {d} dimensions, ε {view.epsilon}"
+    prices = (view.along("dimension", "epsilon"), PRIVUNIT, (PURE, GAUSSIAN), "dimension")
+    return view.report(
         values,
         {
-            "error": figures.errors(by_people, ESTIMATORS, f"{title}, ε {epsilon}", LENGTH),
-            "price": figures.prices(
-                rows.at(people=people), PRIVUNIT, (PURE, GAUSSIAN), "dimension"
-            ),
+            "error": figures.errors(view.along("people"), ESTIMATORS, title, LENGTH),
+            "price": figures.prices(*prices),
         },
         [
-            sentences.estimator_table(
+            estimator_table(
                 "Error of the mean vector of these people: root mean squared length",
-                *(rows, ESTIMATORS[:-1], _length),
+                *(view.rows, ESTIMATORS[:-1], _length),
                 {"ε": "epsilon", "dimension": "dimension", "people": "people"},
                 {"n × error²": times_n},
             )
@@ -134,5 +128,4 @@ def _length(row: Row) -> str:
     return figure(number(row, estimators.root("exact")))
 
 
-TEXT = PageText("vector")
-STUDY = TEXT.study(OPTIONS, estimators.cross("people", "dimension"), run, report)
+STUDY = study("vector", OPTIONS, estimators.cross("people", "dimension"), run, report)

@@ -14,19 +14,25 @@ from collections.abc import Sequence
 from numpy.random import Generator
 
 from deniable.shared.privacy.mechanisms import RandomizedResponse, Unary
-from deniable.simulations.engine import estimators, figures, option, sentences
+from deniable.simulations.engine import estimators, figures, option
 from deniable.simulations.engine.estimators import (
     THESE,
     Case,
     Estimator,
     Risk,
     Rows,
-    middle,
     number,
 )
 from deniable.simulations.engine.figures import Panel
-from deniable.simulations.engine.page_text import PageText
-from deniable.simulations.engine.sentences import figure
+from deniable.simulations.engine.presentation import (
+    View,
+    error_tables,
+    estimator_table,
+    figure,
+    margin,
+    study,
+    with_error,
+)
 from deniable.simulations.engine.study import Cell, Options, Report, Row, Table
 from deniable.simulations.studies.bit_reports import BURN_IN, Array
 from deniable.simulations.studies.median import block_centres as blocks
@@ -111,22 +117,19 @@ def _estimates(case: Case, target: Target, generator: Generator) -> dict[Estimat
     }
 
 
-def report(options: Options, found: Sequence[Row]) -> Report:
-    every, epsilon, people = Rows(found), middle(options["epsilon"]), middle(options["people"])
-    targets = [*(Target("quantile", share) for share in options["quantile"]), CENTRE_TARGET]
+def report(view: View) -> Report:
+    epsilon, most = view.epsilon, max(view.options["people"])
+    targets = [*(Target("quantile", share) for share in view.options["quantile"]), CENTRE_TARGET]
     target, name = targets[0], _name(targets[0])
-    rows, centres = _about(every, target), _about(every, CENTRE_TARGET)
-    cell, centre = (part.at(epsilon=epsilon, people=people) for part in (rows, centres))
-    largest = centres.at(epsilon=epsilon, people=max(options["people"]))
-    ratios = [_ratio(r) for r in rows.of(SEARCH) if number(r, "people") >= MANY] or [
-        _ratio(row) for row in rows.of(SEARCH)
-    ]
+    rows, centres = _about(view.rows, target), _about(view.rows, CENTRE_TARGET)
+    cell, centre = (part.at(epsilon=epsilon, people=view.people) for part in (rows, centres))
+    largest = centres.at(epsilon=epsilon, people=most)
+    searched = rows.of(SEARCH)
+    ratios = [_ratio(row) for row in searched if number(row, "people") >= MANY or most < MANY]
     errors = estimators.root("measured", RANGE.factor)
     values = {
         "name": name,
-        "errors": {
-            one.name: sentences.margin(figure(number(cell.one(one), errors))) for one in ESTIMATORS
-        },
+        "errors": {one.name: margin(figure(number(cell.one(one), errors))) for one in ESTIMATORS},
         "price": cell.price(SEARCH, NONE),
         "least": min(ratios),
         "largest": max(ratios),
@@ -136,7 +139,6 @@ def report(options: Options, found: Sequence[Row]) -> Report:
         "centre_clip": centre.price(CLIP, NONE),
         "winsorized": _measured_n(centre.one(WINSORIZED)),
         "printed": _measured_n(centre.one(PRINTED)),
-        "most": max(options["people"]),
         "many": _measured_n(largest.one(WINSORIZED)),
         "printed_many": _measured_n(largest.one(PRINTED)),
         "truth": target.truth,
@@ -147,17 +149,14 @@ def report(options: Options, found: Sequence[Row]) -> Report:
         "block_repetitions": blocks.MAX_REPETITIONS,
     }
     parts = [
-        (f"The {_name(one)}, ε {epsilon}", _about(every, one).at(epsilon=epsilon), _ratio)
+        (f"The {_name(one)}, ε {epsilon}", _about(view.rows, one).at(epsilon=epsilon), _ratio)
         for one in targets
     ]
-    return TEXT.report(
-        options,
+    unit = "squared error / least possible"
+    return view.report(
         values,
         {
-            "limit": figures.ratios(
-                *(parts, DEVICES, "people", "squared error / least possible"),
-                bar=(_ratio, _ratio_error),
-            ),
+            "limit": figures.ratios(parts, DEVICES, "people", unit, bar=_ratio_error),
             "error": figures.errors(
                 *(rows.at(epsilon=epsilon), ESTIMATORS, f"Error of a {name}, ε {epsilon}", RANGE),
                 targets=[THESE],
@@ -166,13 +165,13 @@ def report(options: Options, found: Sequence[Row]) -> Report:
             "blocks": figures.drawing(_block_panel(centres.at(epsilon=epsilon), epsilon)),
         },
         [
-            *sentences.error_tables(
+            *error_tables(
                 f"Error of the {name}, in % of the range: 1.96 standard errors for many people",
                 *(rows, ESTIMATORS, RANGE),
                 targets=[THESE],
             ),
-            *(_limit_table(_about(every, one), _name(one)) for one in targets),
-            sentences.estimator_table(
+            *(_limit_table(_about(view.rows, one), _name(one)) for one in targets),
+            estimator_table(
                 "n times the squared error of a centre, in squared deviations, measured",
                 *(centres, CENTRES, _measured_n),
             ),
@@ -201,17 +200,17 @@ def _ratio_error(row: Row) -> float:
 def _limit_table(rows: Rows, name: str) -> Table:
     def text(row: Row) -> str:
         error = number(row, "error") / number(row, "limit")
-        return sentences.with_error(f"{_ratio(row):,.3f}", f"{error:,.3f}")
+        return with_error(f"{_ratio(row):,.3f}", f"{error:,.3f}")
 
     title = f"Measured squared error of the {name}, divided by the lower bound for local protocols"
-    return sentences.estimator_table(title, rows, [one for one in DEVICES if rows.of(one)], text)
+    return estimator_table(title, rows, [one for one in DEVICES if rows.of(one)], text)
 
 
 def _price_panel(rows: Rows, name: str) -> Panel:
     """Return the prices of the largest crowd against ε, by formula and as measured."""
     largest = rows.at(people=max(number(row, "people") for row in rows))
     base = number(largest.of(NONE)[0], "exact")
-    curves = figures.scaled_curves(largest, (CLIP, SEARCH), "epsilon", lambda _: 1 / base)
+    curves = figures.scaled(lambda _: 1 / base).curves_of((CLIP, SEARCH), largest, "epsilon")
     return Panel(f"The {name}", curves, "ε", "times the people, or the variance", reference=1.0)
 
 
@@ -221,7 +220,7 @@ def _block_panel(rows: Rows, epsilon: str) -> Panel:
         *("local limit", "limit"),
     )
     title, y = f"The {CENTRE_NAME}, ε {epsilon}", "n × mean squared error, squared deviations"
-    curves = figures.scaled_curves(rows, CENTRES, "people", _times_n)
+    curves = figures.scaled(_times_n).curves_of(CENTRES, rows, "people")
     return Panel(title, [*curves, limit], "people", y)
 
 
@@ -232,8 +231,7 @@ def _times_n(row: Row) -> float:
 
 def _measured_n(row: Row) -> str:
     measured, error = (_times_n(row) * number(row, key) for key in ("measured", "error"))
-    return sentences.with_error(figure(measured), figure(error))
+    return with_error(figure(measured), figure(error))
 
 
-TEXT = PageText("median")
-STUDY = TEXT.study(OPTIONS, cells, run, report, where="pool")
+STUDY = study("median", OPTIONS, cells, run, report, where="pool")

@@ -21,6 +21,7 @@ from numpy.random import Generator
 from deniable.shared.errors import WrongUse
 from deniable.shared.privacy.epsilon import Epsilon
 from deniable.simulations.engine import custom_mechanisms, option
+from deniable.simulations.engine.presentation import study
 from deniable.simulations.engine.study import Cell, Options, Row
 from deniable.simulations.studies.minimax import hardest_distribution as hardest
 from deniable.simulations.studies.minimax.clipped_estimators import (
@@ -30,7 +31,7 @@ from deniable.simulations.studies.minimax.clipped_estimators import (
     moments_value,
 )
 from deniable.simulations.studies.minimax.minimax_limits import lower_bound
-from deniable.simulations.studies.minimax.minimax_report import TEXT, report
+from deniable.simulations.studies.minimax.minimax_report import report
 from deniable.simulations.studies.minimax.risk_measurement import GROUPS, measured_risk
 
 TIGHT = 5e-3  # relative distance of the exact risk from the lower bound
@@ -123,4 +124,4 @@ def run(cell: Cell, generator: Generator) -> list[Row]:
     ]
 
 
-STUDY = TEXT.study(OPTIONS, cells, run, report)
+STUDY = study("minimax", OPTIONS, cells, run, report)

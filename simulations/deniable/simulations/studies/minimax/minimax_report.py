@@ -22,9 +22,8 @@ from numpy.typing import NDArray
 from deniable.simulations.engine import custom_mechanisms
 from deniable.simulations.engine.estimators import Estimator, Rows, number
 from deniable.simulations.engine.figures import Panel, curve, distinct_looks, drawing
-from deniable.simulations.engine.page_text import PageText
-from deniable.simulations.engine.sentences import estimator_table, with_error
-from deniable.simulations.engine.study import Options, Report, Row, Table
+from deniable.simulations.engine.presentation import View, estimator_table, with_error
+from deniable.simulations.engine.study import Report, Row, Table
 from deniable.simulations.studies.minimax.clipped_estimators import MANY_LEVELS, model_of
 
 Array = NDArray[np.float64]
@@ -43,18 +42,16 @@ NOT_SHOWN_AGAINST_PEOPLE = ("split-sign", MANY_LEVELS)
 LIMITS = {"one-bit": "limit on devices", "laplace": "limit of trusted servers"}
 POWERS = {2.0: "square", 3.0: "cube", 4.0: "fourth power"}
 KEYS = {"k": "moments", "ε": "epsilon"}
-TEXT = PageText("minimax")
 
 
-def report(options: Options, found: Sequence[Row]) -> Report:
-    rows, fitted = Rows(found), slopes(found)
+def report(view: View) -> Report:
+    rows, fitted = view.rows, slopes(view.rows)
     epsilon = min({number(row, "epsilon") for row in rows}, key=lambda e: abs(math.log(e)))
     largest = rows.at(people=max(number(row, "people") for row in rows))
     people = f"{largest[0]['people']:,} people"
     agree = sum(abs(_off_theory(row)) <= 3 * number(row, "error") for row in fitted)
     values = {"shown": epsilon, "agree": agree, "fitted": len(fitted)}
-    return TEXT.report(
-        options,
+    return view.report(
         values | _finding_values(rows, largest.at(epsilon=epsilon)),
         {
             "risk": drawing(

@@ -36,10 +36,9 @@ from deniable.shared.privacy.epsilon import Epsilon
 from deniable.shared.privacy.mechanism import Mechanism
 from deniable.shared.privacy.mechanisms import mechanisms
 from deniable.simulations.engine import custom_mechanisms, figures, option
-from deniable.simulations.engine.estimators import Estimator, Rows, grid, middle, number
+from deniable.simulations.engine.estimators import Estimator, Rows, grid, number
 from deniable.simulations.engine.figures import LOOKS, Panel, curve
-from deniable.simulations.engine.page_text import PageText
-from deniable.simulations.engine.sentences import figure
+from deniable.simulations.engine.presentation import View, figure, study
 from deniable.simulations.engine.study import Cell, Options, Report, Row, Table
 from deniable.simulations.studies import composition
 from deniable.simulations.studies.privacy import privacy_profiles as profiles
@@ -148,34 +147,29 @@ def numbers(options: Options, epsilon: str) -> dict[str, float]:
     }
 
 
-def report(options: Options, found: Sequence[Row]) -> Report:
-    epsilon, people = middle(options["epsilon"]), options["people"]
-    shown, delta = Rows(found).at(epsilon=epsilon), options["delta"]
+def report(view: View) -> Report:
+    people, epsilons, delta = view.people, view.options["epsilon"], view.delta
     chance = [(x, exposed(x, people), 0.0) for x in np.geomspace(1e-3, 10, 41).tolist()]
     exposure = Panel("", [figures.Curve(chance, LOOKS[0])], "n δ", "probability", reference=1.0)
-    all_numbers = [numbers(options, e) for e in options["epsilon"]]
+    found = {epsilon: numbers(view.options, epsilon) for epsilon in epsilons}
     names = {
         "ε": "epsilon", "power at level 5 %": "power_0.05", "power at level 50 %": "power_0.5",
-        "Gaussian cover μ": "cover", f"ε of a {options['sampling']:g} sample": "sampled",
+        "Gaussian cover μ": "cover", f"ε of a {view.sampling:g} sample": "sampled",
         f"least Gaussian σ, δ {delta:g}": "deviation", "classical σ": "classical",
     }  # fmt: skip
-    lines = [[figure(one[key]) for key in names.values()] for one in all_numbers]
-    values = {
-        "one": all_numbers[options["epsilon"].index(epsilon)],
-        "exposed": exposed(1, people),
-        "edge": profiles.blackwell_edge(),
+    lines = [[figure(one[key]) for key in names.values()] for one in found.values()]
+    edge = profiles.blackwell_edge()
+    shown = {
+        "devices": DEVICES,
+        "others": OTHERS,
+        "mechanisms": [REPORT, *_own(",".join(view.options["mechanisms"]))],
     }
-    return TEXT.report(
-        options,
-        values,
-        {
-            "devices": _figure(shown, DEVICES),
-            "others": _figure(shown, OTHERS),
-            "mechanisms": _figure(shown, [REPORT, *_own(",".join(options["mechanisms"]))]),
-            "exposure": figures.drawing(exposure),
-        },
+    return view.report(
+        {"one": found[view.epsilon], "exposed": exposed(1, people), "edge": edge},
+        {name: _figure(view.cell, releases) for name, releases in shown.items()}
+        | {"exposure": figures.drawing(exposure)},
         [Table("Conversions", list(names), lines)],
-        {"numbers": all_numbers},
+        {"numbers": list(found.values())},
     )
 
 
@@ -210,5 +204,4 @@ OPTIONS = (
     option.probability("sampling", 0.1, "probability that a person is sampled", "Q"),
     custom_mechanisms.mechanisms_option(None, "ternary,unary"),
 )
-TEXT = PageText("privacy")
-STUDY = TEXT.study(OPTIONS, grid("epsilon"), run, report, check=check)
+STUDY = study("privacy", OPTIONS, grid("epsilon"), run, report, check=check)

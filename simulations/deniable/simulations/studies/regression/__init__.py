@@ -8,7 +8,7 @@ formula, and their limits, where they are known. Slopes are clipped to [-1, 1], 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from types import ModuleType
 
@@ -16,10 +16,9 @@ from numpy.random import Generator
 
 from deniable.shared.privacy.mechanisms import RandomizedResponse
 from deniable.simulations.engine import estimators as engine
-from deniable.simulations.engine import figures, option, sentences
-from deniable.simulations.engine.estimators import Case, Estimator, Risk, Rows, middle, number
-from deniable.simulations.engine.page_text import PageText
-from deniable.simulations.engine.sentences import figure
+from deniable.simulations.engine import figures, option
+from deniable.simulations.engine.estimators import Case, Estimator, Risk, Rows, number
+from deniable.simulations.engine.presentation import BY_PEOPLE, View, estimator_table, figure, study
 from deniable.simulations.engine.study import Cell, Options, Report, Row, Table
 from deniable.simulations.studies.bit_reports import Array
 from deniable.simulations.studies.regression import line_slope as line
@@ -32,6 +31,7 @@ SLOPE = engine.Unit("root mean squared error of the slope", 1.0)
 N_ERROR = "n × mean squared error"
 SEVERAL = (*line.TRUSTED, line.GRADIENT, line.SUMS)
 MODELS = {"line": line, "logistic": logistic}
+PRICES = {"line": "a line", "logistic": "logistic"}
 
 
 def cells(options: Options) -> Sequence[Cell]:
@@ -102,14 +102,12 @@ def _estimates(
     }
 
 
-def report(options: Options, found: Sequence[Row]) -> Report:
-    every, epsilon = Rows(found), middle(options["epsilon"])
-    rows = every.at(attributes=1)
-    people, most = middle(options["people"]), options["people"][-1]
-    shown = rows.at(epsilon=epsilon)
+def report(view: View) -> Report:
+    epsilon, people, p = view.epsilon, view.people, max(view.options["attributes"])
+    rows, most = view.rows.at(attributes=1), view.options["people"][-1]
+    shown, with_p = rows.at(epsilon=epsilon), view.along("attributes").at(response="line")
     ratios = [number(row, "measured") / number(row, "first_order") for row in rows.at(people=most)]
-    with_p = every.at(epsilon=epsilon, people=people)
-    largest = with_p.at(attributes=max(options["attributes"]), response="line")
+    largest = with_p.at(attributes=p)
     n = {row["estimator"]: number(row, _times_n) for row in shown.at(people=people)}
     values = {
         "n": n,
@@ -119,46 +117,43 @@ def report(options: Options, found: Sequence[Row]) -> Report:
         "trusted": n[logistic.EXPONENTIAL.name] / n[logistic.NONE.name],
         "logistic_over": n[logistic.AGREEMENT.name] / logistic.limit(float(epsilon)),
         "bias": abs(logistic.BIAS),
-        "most": most,
-        "p": max(options["attributes"]),
+        "p": p,
         "several": {row["estimator"]: number(row, _times_n) for row in largest},
-        "noise": number(largest.one(line.NOISY_SUMS), "noise")
-        / number(largest.one(line.KNG), "noise"),
+        "noise": largest.price(line.NOISY_SUMS, line.KNG, "noise"),
         "least": min(ratios),
         "largest": max(ratios),
     }
-
-    def errors(what: str, model: ModuleType) -> figures.Draw:
+    drawings, tables, prices = {}, [], []
+    for name, key, what in (("line", "error", "line's"), ("logistic", "logistic", "logistic")):
+        model, own = MODELS[name], rows.at(response=name)
         parts = {"a trusted server": model.TRUSTED, "devices": model.DEVICES}
         panels = [
-            figures.error_panel(title, shown, estimators, target=MANY, unit=SLOPE)
+            figures.error_panel(title, shown, estimators, MANY, SLOPE)
             for title, estimators in parts.items()
         ]
-        return figures.drawing(*panels, title=f"The error of {what}, ε {epsilon}")
-
-    prices = [
-        figures.Panel(title, _price_curves(rows.at(people=people), model), "ε", N_ERROR)
-        for title, model in (("a line", line), ("logistic", logistic))
-    ]
-    title = f"Slopes, on {people:,} devices"
-    return TEXT.report(
-        options,
+        title = f"The error of a {what} slope, ε {epsilon}"
+        drawings[key] = figures.drawing(*panels, title=title)
+        curves = _price_curves(own.at(people=people), model)
+        prices.append(figures.Panel(PRICES[name], curves, "ε", N_ERROR))
+        title = f"n times the squared error of a {what} slope, by formula for many people"
+        tables.append(_table(title, own, (*model.TRUSTED, *model.DEVICES), "first_order"))
+    title, each = f"Slopes, on {people:,} devices", figures.scaled(_people, "first_order")
+    attributes = figures.Panel(
+        f"All slopes of a line, ε {epsilon}",
+        each.curves_of(SEVERAL, with_p, "attributes"),
+        *("attributes", "n × sum of mean squared errors"),
+    )
+    several = f"n times the squared error of all slopes of a line, measured, ε {epsilon}"
+    keys = {"attributes": "attributes", "people": "people"}
+    lines = view.rows.at(epsilon=epsilon, response="line")
+    return view.report(
         values,
         {
-            "error": errors("a line's slope", line),
-            "logistic": errors("a logistic slope", logistic),
+            **drawings,
             "price": figures.drawing(*prices, title=title, share_y=False),
-            "attributes": figures.drawing(_attributes_panel(with_p.at(response="line"), epsilon)),
+            "attributes": figures.drawing(attributes),
         },
-        [
-            _table(rows, "a line's slope", line),
-            _table(rows, "a logistic slope", logistic),
-            sentences.estimator_table(
-                f"n times the squared error of all slopes of a line, measured, ε {epsilon}",
-                *(every.at(epsilon=epsilon, response="line"), SEVERAL, _measured_n),
-                {"attributes": "attributes", "people": "people"},
-            ),
-        ],
+        [*tables, _table(several, lines, SEVERAL, "measured", keys)],
     )
 
 
@@ -166,40 +161,36 @@ def _times_n(row: Row, key: str = "first_order") -> float | None:
     return None if row[key] is None else number(row, "people") * number(row, key)
 
 
-def _measured_n(row: Row) -> str:
-    return figure(_times_n(row, "measured") or 0.0)
-
-
 def _people(row: Row) -> float:
     return number(row, "people")
 
 
-def _attributes_panel(rows: Rows, epsilon: str) -> figures.Panel:
-    curves = figures.scaled_curves(rows, SEVERAL, "attributes", _people, "first_order")
-    title = f"All slopes of a line, ε {epsilon}"
-    return figures.Panel(title, curves, "attributes", "n × sum of mean squared errors")
-
-
-def _table(rows: Rows, what: str, model: ModuleType) -> Table:
-    title = f"n times the squared error of {what}, by formula for many people"
-    return sentences.estimator_table(
-        title, rows, (*model.TRUSTED, *model.DEVICES), lambda row: figure(number(row, _times_n))
+def _table(
+    title: str,
+    rows: Rows,
+    estimators: Sequence[Estimator],
+    key: str,
+    keys: Mapping[str, str] = BY_PEOPLE,
+) -> Table:
+    """Return a table of n times a column."""
+    return estimator_table(
+        title, rows, estimators, lambda row: figure(number(row, partial(_times_n, key=key))), keys
     )
 
 
 def _price_curves(rows: Rows, model: ModuleType) -> list[figures.Curve]:
-    devices = model.DEVICES
-    shown = (rows, (*devices, model.NONE), "epsilon", _people, "first_order", False)
-    look, limit = devices[0].look, partial(_times_n, key="limit")
-    limits = figures.curve(rows.of(devices[0]), look, "epsilon", limit, "local limit", "limit")
-    return [*figures.scaled_curves(*shown), limits]
+    first, *others = model.DEVICES
+    devices = figures.scaled(_people, "first_order", False)
+    curves = devices.curves_of((first, *others, model.NONE), rows, "epsilon")
+    limit = partial(_times_n, key="limit")
+    own = rows.of(first)
+    return [*curves, figures.curve(own, first.look, "epsilon", limit, "local limit", "limit")]
 
 
-TEXT = PageText("regression")
 OPTIONS = (
     option.epsilons("0.5,1,2,4"),
     option.people("1e4,1e5,1e6,1e7,1e8", least=1_000),
     option.repetitions(300),
     option.sizes("attributes", "4", 2, 16, "numbers of attributes, of a line with several"),
 )
-STUDY = TEXT.study(OPTIONS, cells, run, report)
+STUDY = study("regression", OPTIONS, cells, run, report)

@@ -21,10 +21,16 @@ from deniable.shared.privacy.epsilon import Epsilon
 from deniable.shared.privacy.families.support import SupportDesign
 from deniable.shared.privacy.mechanisms import KRandomizedResponse, RandomizedResponse, Unary
 from deniable.simulations.engine import figures, option
-from deniable.simulations.engine.estimators import Case, Estimator, Rows, middle, sweep
+from deniable.simulations.engine.estimators import Case, Estimator, Rows, sweep
 from deniable.simulations.engine.figures import LOOKS
-from deniable.simulations.engine.page_text import PageText
-from deniable.simulations.engine.sentences import column, estimator_table, figure, worst_deviation
+from deniable.simulations.engine.presentation import (
+    View,
+    column,
+    estimator_table,
+    figure,
+    study,
+    worst_deviation,
+)
 from deniable.simulations.engine.study import Cell, Options, Report, Row
 from deniable.simulations.population import fixed
 from deniable.simulations.studies.bit_reports import Array, least_enough, reported_rate
@@ -187,31 +193,29 @@ def _choose(one: Estimator, case: Case, size: int, generator: Generator) -> Arra
 # Report
 
 
-def report(options: Options, found: Sequence[Row]) -> Report:
-    rows, epsilon, right = Rows(found), middle(options["epsilon"]), options["right"]
-    every = [rows.at(question=question) for question in ("votes", "conditions")]
-    votes, conditions = (part.at(epsilon=epsilon) for part in every)
-    likely, sizes = f"right with probability {right:g}, ε {epsilon}", sorted(options["options"])
-    cells = {size: conditions.at(options=size) for size in sizes}
-    low, middle_k, high = sizes[0], sizes[len(sizes) // 2], sizes[-1]
-    voted = votes.at(options=middle_k)
+def report(view: View) -> Report:
+    right, sizes = view.right, sorted(view.options["options"])
+    every = {question: view.rows.at(question=question) for question in ("votes", "conditions")}
+    votes, conditions = (part.at(epsilon=view.epsilon) for part in every.values())
+    likely = f"right with probability {right:g}, ε {view.epsilon}"
+    low, k, high = sizes[0], sizes[len(sizes) // 2], sizes[-1]
+    voted, cell = votes.at(options=k), conditions.at(options=k)
     values = {
-        "k": middle_k,
+        "k": k,
         "low": low,
         "high": high,
-        **{one.model: cells[middle_k].one(one) for one in CONDITIONS},
-        "first": _price(cells[low]),
-        "last": _price(cells[high]),
+        **{one.model: cell.one(one) for one in CONDITIONS},
+        "first": _price(conditions.at(options=low)),
+        "last": _price(conditions.at(options=high)),
         "exponential": voted.one(EXPONENTIAL),
         "flip": voted.one(FLIP),
         "ahead": min(_lead(row) for row in voted.at(model="local"))[1],
-        "off": worst_deviation(rows),
+        "off": worst_deviation(view.rows),
     }
     of_devices = column(ONE_EACH, lambda row: f"{row['limit']:,.0f}")
     of_servers = column(EXPONENTIAL, lambda row: f"{row['limit']:.2f}")
-    mean, asked = f"mean {options['delta']:g}", f"{options['people']:,} people"
-    return TEXT.report(
-        options,
+    mean, asked = f"mean {view.delta:g}", f"{view.people:,} people"
+    return view.report(
         values,
         {
             "people": _figure(
@@ -228,7 +232,7 @@ def report(options: Options, found: Sequence[Row]) -> Report:
             ),
             estimator_table(
                 f"Votes by which the leader must be ahead, {asked} on devices",
-                *(every[0], VOTES, lambda row: _lead(row)[1]),
+                *(every["votes"], VOTES, lambda row: _lead(row)[1]),
                 {"ε": "epsilon", "options": "options"},
                 {"limit of trusted servers": of_servers},
             ),
@@ -267,5 +271,4 @@ OPTIONS = (
     option.Option("right", 0.9, option.inside(0.5), "probability of selecting the right one", "P"),
     option.repetitions(1_000),
 )
-TEXT = PageText("select")
-STUDY = TEXT.study(OPTIONS, cells, run, report, check=check)
+STUDY = study("select", OPTIONS, cells, run, report, check=check)

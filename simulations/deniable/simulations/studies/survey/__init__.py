@@ -27,10 +27,11 @@ from deniable.shared.survey.questions import question_document
 from deniable.simulations.engine import option
 from deniable.simulations.engine.estimators import middle
 from deniable.simulations.engine.option import Redacted, digest
+from deniable.simulations.engine.presentation import study
 from deniable.simulations.engine.study import Cell, Options
 from deniable.simulations.studies.survey.survey_cells import run
 from deniable.simulations.studies.survey.survey_people import people_class
-from deniable.simulations.studies.survey.survey_report import TEXT, report
+from deniable.simulations.studies.survey.survey_report import report
 
 DEFAULT_PEOPLE = "1e3,1e4,1e5"
 MIN_ASKED = 50  # people per additional question, so that someone is asked each question
@@ -194,4 +195,4 @@ def _pairs(texts: Sequence[str]) -> dict[str, float]:
     return pairs
 
 
-STUDY = TEXT.study(OPTIONS, cells, run, report, check=check)
+STUDY = study("survey", OPTIONS, cells, run, report, check=check)

@@ -9,18 +9,16 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from deniable.server.estimation.statements import final_reading
-from deniable.simulations.engine import figures, sentences
-from deniable.simulations.engine.estimators import Rows, middle, number
+from deniable.simulations.engine import figures
+from deniable.simulations.engine.estimators import Rows, number
 from deniable.simulations.engine.figures import INK, LOOKS, SHUFFLED_LOOK, Panel
-from deniable.simulations.engine.page_text import PageText
-from deniable.simulations.engine.sentences import TRUST, figure
-from deniable.simulations.engine.study import Options, Report, Row, Table
+from deniable.simulations.engine.presentation import TRUST, View, figure, listed, margin
+from deniable.simulations.engine.study import Report, Row, Table
 
 if TYPE_CHECKING:
     import matplotlib.axes
     import matplotlib.figure
 
-TEXT = PageText("survey")
 TRUE_ANSWERS = (
     "This page and the files next to it contain the exact true shares and means of the answers "
     "file, without any privacy. Show them only to people who may know these values. Apart from "
@@ -39,8 +37,8 @@ MANY = "more than ten billion"
 MAX_LABELS = 20  # largest number of labels per question in tables and figures
 
 
-def report(options: Options, found: Sequence[Row]) -> Report:
-    rows, people = Rows(found), middle(options["people"])
+def report(view: View) -> Report:
+    rows, people, within = view.rows, view.people, view.within
     honest, attacked = rows.at(forged=0.0), Rows(row for row in rows.at(target=1) if row["forged"])
     shown = honest.at(people=people)
     drawings: dict[str, figures.Draw] = {"intervals": lambda: interval_figure(few(shown), people)}
@@ -51,19 +49,18 @@ def report(options: Options, found: Sequence[Row]) -> Report:
     values = {
         "margins": _margins(shown, "half_width"),
         "until_final": (watched := _margins(shown, "until_final")) and UNTIL_FINAL.format(watched),
-        "level": 100 * final_reading(options["looks"]).confidence,
+        "level": 100 * final_reading(view.looks).confidence,
         "covered": 100 * sum(number(row, "covered") for row in honest) / len(honest),
-        "within": _percent(options["within"]),
+        "within": _percent(within),
         "enough": MANY if None in needed else f"{max(int(n or 0) for n in needed):,}",
         "forgers": ""
         if worst is None
         else FORGERS.format(**worst, count=figure(number(worst, "leverage"))),
         "mixed": mixed and f"With a shuffler, the margins would be {mixed}. Its guarantee {TRUST}.",
-        "true_answers_shown": TRUE_ANSWERS if options["true_answers"] else "",
-        "one_of": ONE_OF.format(options["drawn_from"]) if options["drawn_from"] > 1 else "",
+        "true_answers_shown": TRUE_ANSWERS if view.true_answers else "",
+        "one_of": ONE_OF.format(view.drawn_from) if view.drawn_from > 1 else "",
     }
-    tables = [_interval_table(honest, options["within"]), _attack_table(attacked)]
-    return TEXT.report(options, values, drawings, tables)
+    return view.report(values, drawings, [_interval_table(honest, within), _attack_table(attacked)])
 
 
 def _margins(rows: Rows, key: str) -> str:
@@ -71,7 +68,7 @@ def _margins(rows: Rows, key: str) -> str:
     groups = rows.groups("question").values()
     widest = [max(group, key=lambda row: number(row, "half_width")) for group in groups]
     texts = [f"{_margin(r, key)} for {r['question']}" for r in widest if r[key] is not None]
-    return sentences.listed(texts) if texts else ""
+    return listed(texts) if texts else ""
 
 
 def few(rows: Rows) -> list[Row]:
@@ -95,11 +92,11 @@ def _amount(row: Row, key: str) -> str:
 
 
 def _margin(row: Row, key: str) -> str:
-    return "" if row[key] is None else sentences.margin(_amount(row, key))
+    return "" if row[key] is None else margin(_amount(row, key))
 
 
 def _percent(within: float) -> str:
-    return sentences.margin(f"{100 * within:g} %")
+    return margin(f"{100 * within:g} %")
 
 
 def _interval_table(rows: Rows, within: float) -> Table:
@@ -187,15 +184,16 @@ def attack_figure(rows: Rows, people: int) -> matplotlib.figure.Figure:
     def percent(key: str, times: int = 1) -> Callable[[Row], float]:
         return lambda row: 100 * times * number(row, key) / number(row, "span")
 
-    curves = []
-    for look, ((question, label), group) in zip(
-        LOOKS, rows.groups("question", "label").items(), strict=False
-    ):
-        name = f"{question}" if label in ("yes", "mean") else f"{question}: {label}"
-        curves += figures.formula_and_points(
-            *(group, look, name, lambda row: 100 * number(row, "forged")),
-            *(percent("shift_exact"), percent("shift_measured"), percent("shift_error", 3)),
-        )
+    drawn = figures.Drawn(
+        percent("shift_exact"), percent("shift_measured"), percent("shift_error", 3)
+    )
+    groups = rows.groups("question", "label").items()
+    curves = [
+        part
+        for look, ((question, label), group) in zip(LOOKS, groups, strict=False)
+        for name in [f"{question}" if label in ("yes", "mean") else f"{question}: {label}"]
+        for part in drawn.curves(group, look, name, lambda row: 100 * number(row, "forged"))
+    ]
     title = f"The effect of forged reports, {people:,} reports"
     words = "forged, % of the reports", "shift, points or % of the range"
     return figures.draw([Panel(title, curves, *words)])

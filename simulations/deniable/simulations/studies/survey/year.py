@@ -32,8 +32,7 @@ from deniable.shared.survey.participation import LIFETIME, drawn_in
 from deniable.simulations.engine import option
 from deniable.simulations.engine.estimators import Rows, number
 from deniable.simulations.engine.figures import LOOKS, Panel, curve, drawing
-from deniable.simulations.engine.page_text import PageText
-from deniable.simulations.engine.sentences import table
+from deniable.simulations.engine.presentation import View, study, table
 from deniable.simulations.engine.study import Cell, Options, Report, Row
 
 Array = NDArray[np.bool_]
@@ -183,8 +182,8 @@ def cells(options: Options) -> Sequence[Cell]:
     return [{**options, "policy": name} for name in POLICIES]
 
 
-def report(options: Options, found: Sequence[Row]) -> Report:
-    parts = {name: Rows(found).at(policy=name) for name in POLICIES}
+def report(view: View) -> Report:
+    parts = {name: view.rows.at(policy=name) for name in POLICIES}
     covered = {name: sum(int(row["covered"] or 0) for row in parts[name]) for name in parts}
     values = {
         "covered": covered,
@@ -198,8 +197,7 @@ def report(options: Options, found: Sequence[Row]) -> Report:
         "least": MIN_COVERED,
     }
     panels = [_panel(f"Budget {name}", rows) for name, rows in parts.items()]
-    return TEXT.report(
-        options,
+    return view.report(
         values,
         {"year": drawing(*panels)},
         [table(f"Budget {name}", rows, {"week": "week"}, COLUMNS) for name, rows in parts.items()],
@@ -234,5 +232,4 @@ COLUMNS: dict[str, Callable[[Rows], str]] = {
     "95 % interval": lambda week: f"{_share('low')(week)} to {_share('high')(week)}",
     "contains the truth": lambda week: "yes" if week[0]["covered"] else "no",
 }
-TEXT = PageText("year")
-STUDY = TEXT.study(OPTIONS, cells, run, report)
+STUDY = study("year", OPTIONS, cells, run, report)

@@ -41,20 +41,17 @@ from numpy.random import Generator
 from deniable.shared.privacy.mechanisms import RandomizedResponse
 from deniable.simulations.central.discrete_laplace import DiscreteLaplace, discrete_laplace
 from deniable.simulations.central.vector_noise import CubeNoise
-from deniable.simulations.engine import estimators, figures, option, sentences
+from deniable.simulations.engine import estimators, figures, option
 from deniable.simulations.engine.estimators import (
     Array,
     Case,
     Estimator,
     Risk,
-    Rows,
-    middle,
     number,
 )
 from deniable.simulations.engine.figures import LOOKS, SHUFFLED_LOOK
-from deniable.simulations.engine.page_text import PageText
-from deniable.simulations.engine.sentences import figure
-from deniable.simulations.engine.study import Cell, Options, Report, Row
+from deniable.simulations.engine.presentation import View, column, estimator_table, figure, study
+from deniable.simulations.engine.study import Cell, Report, Row
 from deniable.simulations.studies.bit_reports import reported_rate
 from deniable.simulations.studies.synthetic.attributes import (
     FAILURE,
@@ -148,14 +145,11 @@ def _variances(
     return np.asarray(noise + (1 - truth**2) / asked * left)
 
 
-def report(options: Options, found: Sequence[Row]) -> Report:
-    rows, epsilon, d = Rows(found), middle(options["epsilon"]), middle(options["attributes"])
-    shown, most = rows.at(epsilon=epsilon, attributes=d), max(options["people"])
-    cell, title = shown.at(people=most), f"Tables of two of {d} attributes, ε {epsilon}"
-    local = cell.one(LOCAL)
+def report(view: View) -> Report:
+    d, shown = view.attributes, view.along("people")
+    cell = shown.at(people=max(view.options["people"]))
+    title, local = f"Tables of two of {d} attributes, ε {view.epsilon}", cell.one(LOCAL)
     values = {
-        "rows": rows,
-        "most": most,
         "local": _points(local),
         "cells": _points(cell.one(CELLS)),
         "central": _points(cell.of(CENTRAL)[0]),
@@ -167,24 +161,22 @@ def report(options: Options, found: Sequence[Row]) -> Report:
     }
     drawn = (LOCAL, LOCAL_PEOPLE, CENTRAL, CENTRAL_PEOPLE, BLR, BLR_RUN, NONE)
     curves = [figures.curve(shown.of(o), o.look, "people", "largest", o.label) for o in drawn]
-    worst = (
-        *(("devices", LOCAL_PEOPLE), ("trusted", CENTRAL_PEOPLE)),
-        *(("BLR", BLR), ("BLR, executed", BLR_RUN)),
-    )
     largest = figures.Panel(title, curves, "people", "largest error of a share")
-    return TEXT.report(
-        options,
+    worst = {
+        "devices": LOCAL_PEOPLE, "trusted": CENTRAL_PEOPLE, "BLR": BLR, "BLR, executed": BLR_RUN,
+    }  # fmt: skip
+    return view.report(
         values,
         {
             "error": figures.errors(shown, (LOCAL, CELLS, CENTRAL, NONE), title, SHARE),
             "largest": figures.drawing(largest),
         },
         [
-            sentences.estimator_table(
+            estimator_table(
                 "Standard error of a cell for these people, and the largest error, in points",
-                *(rows, (LOCAL, CELLS, CENTRAL), _points),
+                *(view.rows, (LOCAL, CELLS, CENTRAL), _points),
                 {"ε": "epsilon", "attributes": "attributes", "people": "people"},
-                {f"largest: {name}": sentences.column(one, _worst) for name, one in worst},
+                {f"largest: {name}": column(one, _worst) for name, one in worst.items()},
             )
         ],
     )
@@ -204,5 +196,4 @@ OPTIONS = (
     option.sizes("attributes", "4,8,10", 2, 12, "numbers of attributes of each person"),
     option.repetitions(100),
 )
-TEXT = PageText("synthetic")
-STUDY = TEXT.study(OPTIONS, estimators.cross("people", "attributes"), run, report)
+STUDY = study("synthetic", OPTIONS, estimators.cross("people", "attributes"), run, report)
