@@ -78,7 +78,6 @@ def make_crowd(people: int, seed: int) -> list[Person]:
 
 
 def truths(crowd: list[Person]) -> dict[str, dict[str, float]]:
-    """Return the true share or mean of each question and label."""
     people = len(crowd)
     return {
         "crashed": {"yes": sum(person.crashed for person in crowd) / people},

@@ -22,16 +22,10 @@ from deniable.server.results.document import Row
 from deniable.server.store import Annotation, open_store
 from deniable.shared.cli.verb import show
 from deniable.shared.errors import Refused
-from deniable.simulations.demo import crowd
+from deniable.simulations.demo import crowd, server_process
 from deniable.simulations.demo.crowd import Day, Person, Truths
 from deniable.simulations.demo.demo_report import draw_picture, report_lines
-from deniable.simulations.demo.server_process import (
-    Published,
-    Publisher,
-    RunningServer,
-    interrupted_by_signals,
-    running_server,
-)
+from deniable.simulations.demo.server_process import Published, Publisher, RunningServer
 
 DEVICES = 200
 FEEDBACK_PEOPLE = 500  # who answered the closed survey
@@ -47,10 +41,13 @@ class Surveys(NamedTuple):
 def run(arguments: Namespace) -> int:
     """Run the demo; a signal that ends it early raises KeyboardInterrupt."""
     started = time.monotonic()
-    with interrupted_by_signals(), TemporaryDirectory(prefix="deniable-demo-") as folder:
+    with (
+        server_process.interrupted_by_signals(),
+        TemporaryDirectory(prefix="deniable-demo-") as folder,
+    ):
         data, known = Path(folder) / "server", Path(folder) / "truth.csv"
         known.write_text(reference_values_text([]), "utf-8")
-        with running_server(data, arguments.port, "--known", str(known)) as server:
+        with server_process.running_server(data, arguments.port, "--known", str(known)) as server:
             surveys = _publish(server, data)
             people = crowd.make_crowd(arguments.people, arguments.seed)
             days = _play(surveys, people, arguments.seed, Path(folder))
