@@ -10,14 +10,13 @@ from scipy import integrate, stats
 from deniable.shared.privacy.epsilon import ONE, Epsilon
 from deniable.shared.privacy.mechanisms import KRandomizedResponse, RandomizedResponse
 from deniable.simulations import simulate
-from deniable.simulations.central.discrete_laplace import DiscreteLaplace, Staircase
-from deniable.simulations.central.vector_noise import BinNoise
+from deniable.simulations.central.noise import BinNoise, DiscreteLaplace, Staircase
 from deniable.simulations.population import fixed
 from deniable.simulations.studies.bit_reports import averaged_walk
 from deniable.simulations.studies.counts import TOGETHER, together
 from deniable.simulations.studies.median.quantile_search import GROUPS, Target, crowd, search
 from deniable.simulations.studies.selection import selection_chances as chances
-from deniable.simulations.studies.synthetic.attributes import Attributes, executed_blr
+from deniable.simulations.studies.synthetic import Attributes, executed_blr
 from tests.plausible import assert_implausible, assert_plausible
 
 GAINS = {"1": 1.0427, "2": 1.1828, "4": 1.9237, "8": 9.2460}

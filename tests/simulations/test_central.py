@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from deniable.shared.privacy.epsilon import Epsilon, within
-from deniable.simulations.central.discrete_laplace import DiscreteLaplace, discrete_laplace
+from deniable.simulations.central.noise import DiscreteLaplace, discrete_laplace
 from deniable.simulations.central.selection import ExponentialMechanism, PrivateQuantile
 from tests.plausible import assert_implausible, assert_plausible
 

@@ -16,7 +16,7 @@ from deniable.server.planning.forecast import REPLACE_ONE
 from deniable.shared.cli.command import main
 from deniable.shared.privacy.epsilon import Epsilon
 from deniable.shared.privacy.mechanisms import RandomizedResponse, Unary
-from deniable.simulations.central.discrete_laplace import DiscreteLaplace
+from deniable.simulations.central.noise import DiscreteLaplace
 from deniable.simulations.central.selection import PrivateQuantile
 from deniable.simulations.engine.estimators import POINTS, THESE, Z95, Unit
 from deniable.simulations.engine.presentation import figure

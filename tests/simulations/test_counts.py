@@ -11,8 +11,7 @@ import pytest
 from deniable.shared.cli.command import main
 from deniable.shared.privacy.epsilon import Epsilon
 from deniable.simulations import simulate
-from deniable.simulations.central.discrete_laplace import DiscreteLaplace
-from deniable.simulations.central.vector_noise import CubeNoise
+from deniable.simulations.central.noise import CubeNoise, DiscreteLaplace
 from deniable.simulations.studies.counts import reach
 
 

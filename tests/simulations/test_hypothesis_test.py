@@ -10,7 +10,7 @@ from scipy import optimize, stats
 
 from deniable.shared.cli.command import main
 from deniable.shared.privacy.epsilon import Epsilon
-from deniable.simulations.central.discrete_laplace import DiscreteLaplace, tulap, tulap_below
+from deniable.simulations.central.noise import DiscreteLaplace, tulap, tulap_below
 from deniable.simulations.studies.hypothesis_test import ESTIMATORS, ShareTest
 from tests.plausible import assert_implausible, assert_plausible
 

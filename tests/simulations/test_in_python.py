@@ -6,6 +6,7 @@ import re
 import subprocess
 import sys
 from collections.abc import Mapping
+from html import unescape
 from pathlib import Path
 from typing import Any
 from zipfile import ZipFile
@@ -57,7 +58,7 @@ def test_results_have_a_frame_a_figure_sentences_and_a_page(tmp_path: Path) -> N
         found.figure("prices")
     page = found.write(tmp_path / "out").read_text("utf-8")
     assert found.findings[0] in page
-    assert "simulate(\n    &#x27;bit&#x27;,\n    epsilon=[&#x27;0.5&#x27;, &#x27;1&#x27;]" in page
+    assert "simulate(\n    'bit',\n    epsilon=['0.5', '1']" in unescape(page)
     assert found._repr_html_().count("<svg ") == 3
 
 

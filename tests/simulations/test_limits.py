@@ -18,7 +18,7 @@ from deniable.shared.cli.command import main
 from deniable.shared.privacy.epsilon import ONE, Epsilon
 from deniable.shared.privacy.mechanisms import RandomizedResponse, mechanisms, support_design
 from deniable.simulations import simulate
-from deniable.simulations.central.discrete_laplace import DiscreteLaplace
+from deniable.simulations.central.noise import DiscreteLaplace
 from deniable.simulations.engine.estimators import mean_square
 from deniable.simulations.engine.limits import ball_prior, options_prior, unit_vector_limits
 from deniable.simulations.studies.bit import count_limit, drawn_price, share_limits

@@ -30,14 +30,6 @@ from deniable.simulations.studies.minimax.clipped_estimators import (
     whole_clip,
     worst_bias,
 )
-from deniable.simulations.studies.minimax.hardest_distribution import (
-    TIGHT_BOUND,
-    TwoPoints,
-    exact_risk,
-    hardest_distribution,
-    moment,
-    sharpened,
-)
 from deniable.simulations.studies.minimax.minimax_limits import (
     chain_risks,
     lower_bound,
@@ -45,10 +37,16 @@ from deniable.simulations.studies.minimax.minimax_limits import (
     sign_risks,
 )
 from deniable.simulations.studies.minimax.minimax_report import slopes
-from deniable.simulations.studies.minimax.risk_measurement import (
+from deniable.simulations.studies.minimax.worst_case import (
+    TIGHT_BOUND,
+    TwoPoints,
     binomial_quantiles,
+    exact_risk,
+    hardest_distribution,
     measured_risk,
+    moment,
     report_distribution,
+    sharpened,
     strata,
 )
 from tests.simulations.own_mechanism import HalfBit

@@ -13,7 +13,7 @@ import pytest
 
 from deniable.shared.cli.command import main
 from deniable.shared.privacy.epsilon import Epsilon
-from deniable.simulations.central.discrete_laplace import DiscreteLaplace
+from deniable.simulations.central.noise import DiscreteLaplace
 from tests.survey_texts import bit, choice, number, survey_text
 
 SURVEY = survey_text(

@@ -28,7 +28,7 @@ from deniable.shared.privacy.mechanisms import (
 from deniable.shared.survey.document import Survey, parse_toml
 from deniable.shared.survey.kinds.base import Question
 from deniable.shared.survey.kinds.number import Number
-from deniable.simulations.central.discrete_laplace import DiscreteLaplace, discrete_laplace
+from deniable.simulations.central.noise import DiscreteLaplace, discrete_laplace
 from deniable.simulations.population import JOINT, drawn, fixed, on_grid
 from deniable.simulations.population.walk import walk_rate, walk_rows
 from deniable.simulations.population.whole_numbers import grid_distribution

@@ -21,7 +21,7 @@ from deniable.shared.privacy.epsilon import ONE, Epsilon
 from deniable.shared.privacy.mechanisms import RandomizedResponse, Unary
 from deniable.simulations import simulate
 from deniable.simulations.central import lecture_examples as lectures
-from deniable.simulations.central.discrete_laplace import DiscreteLaplace
+from deniable.simulations.central.noise import DiscreteLaplace
 from deniable.simulations.central.selection import PrivateQuantile
 from deniable.simulations.studies import attack, composition
 from deniable.simulations.studies.bit import drawn_price
@@ -34,7 +34,7 @@ from deniable.simulations.studies.privacy import privacy_profiles as profiles
 from deniable.simulations.studies.privacy.gradient_descent import train
 from deniable.simulations.studies.regression import logistic_slope
 from deniable.simulations.studies.selection import selection_chances as chances
-from deniable.simulations.studies.synthetic.attributes import Attributes, blr, executed_blr
+from deniable.simulations.studies.synthetic import Attributes, blr, executed_blr
 
 PACKAGE = Path(simulations.__path__[0])
 Numbers = tuple[float, ...]

@@ -12,7 +12,7 @@ from scipy.stats import binom
 
 from deniable.shared.privacy.epsilon import Epsilon
 from deniable.simulations import simulate
-from deniable.simulations.central.discrete_laplace import DiscreteLaplace
+from deniable.simulations.central.noise import DiscreteLaplace
 from deniable.simulations.studies.bit import drawn_price
 from deniable.simulations.studies.median.quantile_search import (
     HALF,

@@ -9,8 +9,8 @@ from scipy import optimize
 
 from deniable.shared.privacy.epsilon import Epsilon
 from deniable.simulations import simulate
-from deniable.simulations.central import sample_and_aggregate as central
 from deniable.simulations.engine.estimators import Estimator, number
+from deniable.simulations.studies.median import block_centres as central
 from deniable.simulations.studies.median.block_centres import (
     DISTANCES,
     WINSORIZED,

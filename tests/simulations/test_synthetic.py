@@ -8,9 +8,9 @@ import pytest
 
 from deniable.shared.privacy.epsilon import Epsilon
 from deniable.simulations import simulate
-from deniable.simulations.central.discrete_laplace import DiscreteLaplace
+from deniable.simulations.central.noise import DiscreteLaplace
 from deniable.simulations.engine.estimators import number
-from deniable.simulations.studies.synthetic.attributes import FAILURE, Attributes, blr, limit
+from deniable.simulations.studies.synthetic import FAILURE, Attributes, blr, limit
 
 
 def counted(people: Attributes, one: int, other: int, weights: np.ndarray) -> np.ndarray:

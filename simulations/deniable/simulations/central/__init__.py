@@ -1,6 +1,6 @@
 """Mechanisms of a trusted server, with which the studies compare mechanisms on devices.
 
 They see true answers, as nothing else in this project does, so they belong to the simulations and
-not to the server. `discrete_laplace` and `selection` have exact probabilities, with a proof of
+not to the server. `noise` and `selection` have exact probabilities, with a proof of
 their ε. All noise is drawn in doubles: that simulates releases, and must never make one.
 """

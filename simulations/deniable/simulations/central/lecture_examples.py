@@ -27,7 +27,7 @@ from scipy.stats import norm
 
 from deniable.shared.privacy.epsilon import Epsilon
 from deniable.shared.privacy.families.support import SupportDesign
-from deniable.simulations.central.discrete_laplace import DiscreteLaplace
+from deniable.simulations.central.noise import DiscreteLaplace
 from deniable.simulations.central.selection import ExponentialMechanism
 
 Table = tuple[int, ...]

@@ -85,7 +85,6 @@ class Crowd(ABC):
 
     @classmethod
     def noise_scale(cls, epsilon: float) -> float:
-        """Return the scale of b."""
         return cls.gradient_sensitivity / (NOISE_SHARE * epsilon)
 
     @classmethod

@@ -103,15 +103,10 @@ def open_journal(
     if folder is None:
         yield None
         return
-    header = {
-        "study": study.name,
-        "seed": seed,
-        "options": options,
-        "program": _program_digest(study),
-    }
+    header = {"study": study.name, "seed": seed, "options": options}
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        journal = Journal(folder / JOURNAL_FILE, header)
+        journal = Journal(folder / JOURNAL_FILE, header | {"program": _program_digest(study)})
     except OSError as error:
         raise WrongUse(f"--out {folder} cannot be written: {error.strerror}") from None
     if journal.started_over:

@@ -10,15 +10,12 @@ import os
 import sys
 from argparse import SUPPRESS, ArgumentParser, Namespace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from deniable.shared.cli.verb import Verb, add_json, show
 from deniable.shared.errors import WrongUse
 from deniable.simulations.engine.option import Option, read
 from deniable.simulations.engine.study import SEED, load, summaries
-
-if TYPE_CHECKING:
-    from argparse import _ArgumentGroup
 
 ALL = "all"
 ALL_SUMMARY = "run every study, and write an overview page"
@@ -46,23 +43,27 @@ class _StudyParser(ArgumentParser):
     def _fill(self, name: str) -> None:
         # Matrices are small: several threads would mostly wait for each other, at full speed.
         os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+        folder: dict[str, Any] = {"type": Path, "metavar": "DIR"}  # Any: arguments of argparse
         if name == ALL:
-            self.add_argument(
-                "--out", type=Path, metavar="DIR", required=True, help="folder for the pages"
-            )
-            _add_seed(self)
-            return
+            self.add_argument("--out", required=True, help="folder for the pages", **folder)
+        else:
+            self._add_study(name, folder)
+        words = "root of all randomness (default %(default)s)"
+        self.add_argument("--seed", type=int, default=SEED, help=words)
+
+    def _add_study(self, name: str, folder: dict[str, Any]) -> None:  # Any: as above
         try:
             study = load(name)
         except ModuleNotFoundError as error:
-            self.exit(
-                2,
-                f"{self.prog}: needs {error.name}, which is not installed; "
-                "run: pip install 'deniable[simulations]'\n",
-            )
+            hint = "run: pip install 'deniable[simulations]'"
+            self.exit(2, f"{self.prog}: needs {error.name}, which is not installed; {hint}\n")
         for option in study.options:
             _add_option(self, option)
-        _add_common(self, study.where)
+        words = "where cells run: local, pool, dask or dask:ADDRESS (default %(default)s)"
+        self.add_argument("--on", default=study.where, metavar="WHERE", help=words)
+        words = "folder for a page, figures, a CSV and run.toml"
+        self.add_argument("--out", help=words, **folder)
+        add_json(self)
 
 
 def _add_option(parser: ArgumentParser, option: Option) -> None:
@@ -77,27 +78,6 @@ def _add_option(parser: ArgumentParser, option: Option) -> None:
     else:
         action = "append" if option.repeated else "store"
         parser.add_argument(f"--{option.name}", action=action, **settings)
-
-
-def _add_common(parser: ArgumentParser, where: str) -> None:
-    group = parser.add_argument_group("where to run and what to write")
-    group.add_argument(
-        "--out", type=Path, metavar="DIR", help="folder for a page, figures, a CSV and run.toml"
-    )
-    add_json(parser)
-    _add_seed(group)
-    group.add_argument(
-        "--on",
-        default=where,
-        metavar="WHERE",
-        help="where cells run: local, pool, dask or dask:ADDRESS (default %(default)s)",
-    )
-
-
-def _add_seed(parser: ArgumentParser | _ArgumentGroup) -> None:
-    parser.add_argument(
-        "--seed", type=int, default=SEED, help="root of all randomness (default %(default)s)"
-    )
 
 
 def simulate(arguments: Namespace) -> int:

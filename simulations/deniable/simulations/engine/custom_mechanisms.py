@@ -21,8 +21,9 @@ from deniable.shared.privacy.mechanism import Mechanism
 from deniable.shared.privacy.mechanisms import mechanisms, support_design
 from deniable.shared.privacy.verification import refusal
 from deniable.simulations.engine import option
-from deniable.simulations.engine.estimators import Estimator
+from deniable.simulations.engine.estimators import Estimator, Rows, number
 from deniable.simulations.engine.figures import Look, distinct_looks
+from deniable.simulations.engine.study import Row
 
 FAMILIES = (NumberTable, SupportDesign)
 
@@ -67,8 +68,18 @@ def find(kind: str | None, text: str, name: str = "mechanisms") -> type[Mechanis
     return mechanism
 
 
-def label(kind: str | None, text: str) -> str:
-    return find(kind, text).label
+def label(kind: str | None, row: Row) -> str:
+    return find(kind, str(row["estimator"])).label
+
+
+def best_values(
+    kind: str, cell: Rows, central: Estimator
+) -> dict[str, Any]:  # Any: rows, texts, numbers
+    """Return the best local mechanism, its label, and its prices against a central estimator."""
+    best, trusted = cell.best("local"), cell.one(central)
+    keys = {"price": "exact", "drawn_price": "exact_drawn"}
+    prices = {name: number(best, key) / number(trusted, key) for name, key in keys.items()}
+    return {"local": best, "label": label(kind, best), **prices}
 
 
 def local_estimators(
@@ -77,13 +88,12 @@ def local_estimators(
     """Return local estimators for these mechanisms, with looks that are still free."""
     looks = distinct_looks(len(names), taken)
     return [
-        Estimator("local", name, label(kind, name), look)
+        Estimator("local", name, find(kind, name).label, look)
         for name, look in zip(names, looks, strict=True)
     ]
 
 
 def number_mechanism(text: str, epsilon: Epsilon) -> NumberTable:
-    """Return the mechanism on the grid that minimizes its error."""
     if text in mechanisms("number"):
         try:
             return best_table(epsilon, name=text)

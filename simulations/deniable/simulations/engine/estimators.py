@@ -222,13 +222,13 @@ class Target(NamedTuple):
     """Target of an estimate: its label and the names of its columns."""
 
     label: str
-    exact: str
-    measured: str
-    error: str
-    limit: str
+    exact: str = "exact"
+    measured: str = "measured"
+    error: str = "error"
+    limit: str = "limit"
 
 
-THESE = Target("these people (noise alone)", "exact", "measured", "error", "limit")
+THESE = Target("these people (noise alone)")
 DRAWN = Target(
     "the population they are drawn from",
     *("exact_drawn", "measured_drawn", "error_drawn", "limit_drawn"),

@@ -199,7 +199,6 @@ def epsilons(default: str) -> Option:
 
 
 def sizes(name: str, default: str, least: int, most: int, words: str) -> Option:
-    """Return an option that is a list of whole numbers."""
     return Option(name, default, several(whole(least, most)), words)
 
 

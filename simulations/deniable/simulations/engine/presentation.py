@@ -1,7 +1,8 @@
 r"""Presentation of a run: the page's text, whose fields are filled, sentences, numbers and tables.
 
 `studies/pages/NAME.txt` begins with the question and the findings. Each further section begins with
-its name: a caption for each figure, `method`, and `formulas`, one to a line.
+its name: a caption for each figure, `method`, `formulas`, one to a line, and `theory`, which
+explains every formula and limit, with their sources. It is shown as it is written.
 
     What does it cost to ask a yes-or-no question without trusting the server?
 
@@ -242,7 +243,10 @@ def study(
         return report(View(page, options, Rows(rows)))
 
     question = page.sections["findings"].split("\n")[0]
-    return Study(name, question, options, cells, run, shown, formulas=formulas, **more)
+    theory = page.sections.get("theory", "").strip("\n")
+    return Study(
+        name, question, options, cells, run, shown, formulas=formulas, theory=theory, **more
+    )
 
 
 @dataclass(frozen=True)

@@ -82,6 +82,7 @@ class Study:
     report: Callable[[Options, Sequence[Row]], Report]
     check: Callable[[dict[str, Any]], Options] = dict  # checks all options; raises WrongUse
     formulas: Sequence[tuple[str, str]] = ()  # (description, TeX): see `page.formula_svg`
+    theory: str = ""  # formulas, proofs of limits and sources, as plain text
     where: str = "local"  # where cells run by default
 
 

@@ -14,20 +14,11 @@ repetitions with a billion people could detect. Randomness comes from an ordinar
 from the kernel, so only simulations may import this package.
 """
 
-from deniable.simulations.population.tallies import (
-    JOINT,
-    MARGINALS,
-    MOMENTS,
-    Tallies,
-    drawn,
-    fixed,
-    rates,
-    text_tally,
-)
+from deniable.simulations.population.tallies import JOINT, drawn, fixed, rates, text_tally
 from deniable.simulations.population.vectors import vector_sums
 from deniable.simulations.population.whole_numbers import grid_distribution, on_grid, whole_people
 
 __all__ = [
-    "JOINT", "MARGINALS", "MOMENTS", "Tallies", "drawn", "fixed", "grid_distribution", "on_grid",
-    "rates", "text_tally", "vector_sums", "whole_people",
+    "JOINT", "drawn", "fixed", "grid_distribution", "on_grid", "rates", "text_tally",
+    "vector_sums", "whole_people",
 ]  # fmt: skip

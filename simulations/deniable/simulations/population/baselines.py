@@ -66,7 +66,6 @@ def estimated_shares(
 
 
 def number_variance(name: str, epsilon: float, x: float) -> float:
-    """Return the variance of one report of x."""
     h, mixed = math.exp(epsilon / 2), _piecewise_part(name, epsilon)
     piecewise = x * x / (h - 1) + (h + 3) / (3 * (h - 1) ** 2)
     return mixed * piecewise + (1 - mixed) * (1 / math.tanh(epsilon / 2) ** 2 - x * x)
@@ -78,7 +77,6 @@ def _piecewise_part(name: str, epsilon: float) -> float:
 
 
 def number_reports(name: str, epsilon: float, x: Array, generator: np.random.Generator) -> Array:
-    """Draw one report of each number."""
     h, c = math.exp(epsilon / 2), 1 / math.tanh(epsilon / 2)
     duchi = np.where(generator.random(x.shape) < (1 + x / c) / 2, c, -c)
     most = (h + 1) / (h - 1)

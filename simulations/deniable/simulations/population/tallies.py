@@ -161,7 +161,6 @@ class Sampler(Generic[Family]):
 
     @property
     def _amounts(self) -> Counts:
-        """Amount that each symbol adds to each cell."""
         symbols = list(self.mechanism.encoding.symbols())
         amounts = np.zeros((len(symbols), self.mechanism.cells), np.int64)
         for row, symbol in zip(amounts, symbols, strict=True):

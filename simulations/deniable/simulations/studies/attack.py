@@ -1,19 +1,6 @@
 """Attacks on one person's answer: from exact counts, from noisy counts, and from deniable reports.
 
-    reconstruct   4 n counts of random subsets of n people, each with a bounded error: a linear
-                  program finds the answers that fit best (blatant non-privacy)                 [1]
-    difference    the count of all people, and that of all but one                              [2]
-    average       the same question in T rounds: a majority of T reports
-    family        k people with one answer: the total variation of all their reports, at most
-                  tanh(k ε / 2)
-
-Each is compared with deniable reports of the same people: from any function of the reports, the
-best guess of one person's answer is right with probability e^ε / (1 + e^ε). Before an attack every
-answer is a fair coin, so a blind guess is right with probability one half.
-
-[1] Dinur, Nissim 2003, "Revealing information while preserving privacy"; Dwork, McSherry, Talwar
-    2007, for decoding by linear programming.
-[2] Denning, Denning, Schwartz 1979, "The tracker".
+`pages/attack.txt` has the formulas, limits and sources, under "theory".
 """
 
 from __future__ import annotations
@@ -166,7 +153,6 @@ def _line(row: Row) -> list[str]:
 
 
 def _panel(view: View) -> figures.Panel:
-    """Return the curve from counts, and a level for each ε of deniable reports."""
     found, people = view.rows.at(attack="reconstruct"), view.people
     reports, percents = found.at(model="local"), scaled(lambda _: 100.0, "measured")
     label = f"from {COUNTS_PER_PERSON * people} counts"

@@ -1,38 +1,6 @@
 """Yes-or-no question: randomized response against a trusted count, and the price of locality.
 
-The variances are, with V = e^ε / (e^ε - 1)^2 and s the share of yes:
-
-                                               these people     the population they are drawn from
-    local      randomized response             V / n            (V + s (1 - s)) / n
-    central    geometric noise on the count    2 V / n^2        s (1 - s) / n + 2 V / n^2
-    central    Laplace noise on the count      2 / (ε n)^2      s (1 - s) / n + 2 / (ε n)^2
-    shuffled   randomized response at ε₀       V(ε₀) / n        (V(ε₀) + s (1 - s)) / n
-
-Local and central mechanisms protect one person's answer with ε. Shuffled reports are (ε, δ)-private
-if the shuffler and n people are honest; this study has no limit for them.
-
-For these people, the price against geometric noise is exactly n / 2 at every ε: with a = p / q,
-randomized response has p q / (p - q)^2 = a / (a - 1)^2, and geometric noise has twice that. Laplace
-noise does not exploit that counts are whole numbers, so the price against it is smaller: (n / 2) (ε
-/ 2)^2 / sinh(ε / 2)^2. For the population, the price is 1 + V / (s (1 - s)) for any number of
-people, which is 1 / tanh(ε / 2)^2 at s = 1/2.
-
-The limits bound the largest error over shares near s, for any number of people and any estimator,
-even a biased one. For many people they approach the variances above.
-
-    local     van Trees' inequality with a cosine prior on an interval [c - h, c + h] that contains
-              s, maximized over h. Every report about two points is a function of randomized
-              response [1], whose information is (p - q)^2 / w, w = p q + (p - q)^2 x (1 - x). For
-              these people, the variance of their share given the reports is added,
-              p q x (1 - x) / (w n), and the error about the prior is weighted by p q / w, the slope
-              of the posterior mean.
-    central   these people: the least Bayes risk for a count that is uniform on some of 0, ..., n,
-              attained by the posterior mean given geometric noise [2]. Counts that differ by m are
-              protected with m ε. The population: the sampling error, by van Trees' inequality.
-
-[1] Kairouz, Oh, Viswanath 2015, "The composition theorem for differential privacy", ICML.
-[2] Ghosh, Roughgarden, Sundararajan 2009, "Universally utility-maximizing privacy mechanisms",
-    STOC; Gupte, Sundararajan 2010, "Universally optimal privacy mechanisms for minimax agents".
+`pages/bit.txt` has the formulas, limits and sources, under "theory".
 """
 
 from __future__ import annotations
@@ -48,7 +16,7 @@ from numpy.random import Generator
 from deniable.server.shuffling.amplification import report_epsilon
 from deniable.shared.privacy.epsilon import ONE, Epsilon
 from deniable.shared.privacy.mechanisms import RandomizedResponse
-from deniable.simulations.central.discrete_laplace import DiscreteLaplace, discrete_laplace
+from deniable.simulations.central.noise import DiscreteLaplace, discrete_laplace
 from deniable.simulations.engine import estimators, figures, option
 from deniable.simulations.engine.estimators import Case, Estimator, Risk, Rows, number
 from deniable.simulations.engine.figures import LOOKS, Panel, price_curves

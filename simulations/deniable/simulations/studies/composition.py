@@ -1,24 +1,6 @@
 """Composition of many rounds: the total ε by each account, for devices and a trusted server.
 
-The total of T rounds is the least E for which the account proves (E, δ):
-
-    basic        T ε, with δ = 0
-    advanced     √(2 T ln(1/δ)) ε + T ε (e^ε - 1)                                             [1]
-    rdp          minimum over α of T r(α) + ln(1 - 1/α) - (ln δ + ln α) / (α - 1)             [2]
-    clt          as T rounds of Gaussian noise with μ = 2 √T sinh(ε/2): a limit, no guarantee [3]
-    exact        the least E with  δ >= Σ_l C(T, l) [e^((T-l) ε) - e^(E + l ε)]_+ / (1 + e^ε)^T [4]
-    gaussian     μ √T for T answers with Gaussian noise, each of them (ε, δ); exact           [3]
-    sampled      gaussian, where each round samples each person with a small probability, as in
-                 DP-SGD: by Rényi divergences, and numerically by privacy loss distributions,
-                 which never understate the total [5]
-
-"exact" and r(α) = ln((e^(α ε) + e^((1-α) ε)) / (1 + e^ε)) / (α - 1) are exact for randomized
-response. It is the worst mechanism with this ε, and the mechanism of every local report of one bit.
-Nothing is simulated.
-
-[1] Dwork, Rothblum, Vadhan 2010. [2] Canonne, Kamath, Steinke 2020, for the conversion.
-[3] Dong, Roth, Su 2022. [4] Kairouz, Oh, Viswanath 2017, IEEE Trans. Inf. Theory 63(6).
-[5] Koskela, Jälkö, Honkela 2020; Doroshenko et al. 2022; computed by the library dp-accounting.
+`pages/compose.txt` has the formulas, limits and sources, under "theory".
 """
 
 from __future__ import annotations

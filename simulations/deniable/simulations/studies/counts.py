@@ -1,39 +1,6 @@
 """Many counts: each of n people has m yes-or-no answers, and every question is counted.
 
-Errors are mean squared errors of a share, averaged over the m questions. Half of the people say yes
-to each question, where errors are largest.
-
-                                             these people                      their population
-    local     one question, drawn at random  m V / n + (m - 1) / (4 (n - 1))   m (V + 1/4) / n
-    local     all questions, each at ε / m   V(ε / m) / n                      1 / (4 n) more
-    local     all answers in one report      (1 / g^2 - 1) / (4 n)             1 / (4 n) more
-    central   geometric, sensitivity m       2 V(ε / m) / n^2                  1 / (4 n) more
-    central   cube (`central/vector_noise`)  (m + 1) (m + 2) / (3 (ε n)^2)     1 / (4 n) more
-    central   Gaussian, (ε, δ)               m / (μ n)^2                       1 / (4 n) more
-    none                                     0                                 1 / (4 n)
-
-with V(ε) = e^ε / (e^ε - 1)^2. "1 / (4 n) more" is the sampling error. To ask one question each,
-people are split at random into m groups; the first formula is for groups of equal size. For small
-ε, the price against geometric noise is about n ε^2 V / (2 m), which falls with m; against cube
-noise it is six times as large. With a δ, the standard deviation of the noise grows with √m instead
-of m, so that the price does not depend on m.
-
-A person's answers are a corner x of {-1, 1}^m. A k-closest report of x / √m, with gain g, has the
-squared error 1 / g^2 - 1, at ε 4 with many questions 2.4 times less than one random question.
-
-The limits are those of unit vectors (`engine/limits.py`) with the gain M / √m, for many people
-m / (4 M^2 n) about the population. M is the largest |E f x| / E f of an f with values in [1, e^ε]
-over the corners x of {-1, 1}^m. The best f has only these two values. For up to 4 counts, M is the
-largest over all sets where f is e^ε. For more, <u, x> is symmetric with variance 1 for any unit
-vector u, so its part of the mean in a set of probability q <= 1/2 is at most √(q / 2), and
-
-    M = tanh(ε / 2)  for e^ε <= 3,   M^2 <= (e^ε - 1) / 8  beyond
-
-Up to ε = ln 3 = 1.10, no local protocol is better than one random question.
-
-The central limit is the one without privacy, with the gain 1. About these people it is known for
-one count (`bit.py`). With few people, a trusted server does better with the local mechanism, which
-then gets a row in the model `central`.
+`pages/counts.txt` has the formulas, limits and sources, under "theory".
 """
 
 from __future__ import annotations
@@ -50,8 +17,7 @@ from numpy.typing import NDArray
 from deniable.shared.errors import WrongUse
 from deniable.shared.privacy.epsilon import ONE, Epsilon, decimal_text
 from deniable.shared.privacy.mechanisms import KClosest, RandomizedResponse
-from deniable.simulations.central.discrete_laplace import DiscreteLaplace, discrete_laplace
-from deniable.simulations.central.vector_noise import CubeNoise
+from deniable.simulations.central.noise import CubeNoise, DiscreteLaplace, discrete_laplace
 from deniable.simulations.engine import estimators, figures, option
 from deniable.simulations.engine.estimators import Case, Estimator, Risk, number
 from deniable.simulations.engine.figures import LOOKS, SHUFFLED_LOOK
@@ -169,7 +135,6 @@ def _estimates(
     design: RandomizedResponse, yes: NDArray[np.int64], asked: NDArray[np.int64],
     generator: Generator,
 ) -> estimators.Array:  # fmt: skip
-    """Draw estimates of shares from the reports of `asked` people, `yes` of whom answer yes."""
     reported = generator.binomial(yes, design.keep / ONE)
     reported += generator.binomial(asked - yes, design.lie / ONE)
     return np.asarray(design.unbiased_share(reported / asked))

@@ -1,22 +1,6 @@
 """Choice among options: every local mechanism against a trusted histogram of noisy bins.
 
-    local      each frequency oracle                              variance V(f) / n for each option
-    central    geometric noise on each bin, one person replaced   2 h / (h - 1)^2 / n^2, h = e^(ε/2)
-    central    joint noise on all bins, one person replaced       `central/vector_noise.BinNoise`
-    central    the same, one person added or deleted              2 a / (a - 1)^2 / n^2, a = e^ε
-    central    the best that keeps ε for one person replaced, local mechanisms included
-    shuffled   the oracle of a question with ε₀                   V(f; ε₀) / n for each option
-
-A person with another answer leaves one bin and enters another. With two options and a public number
-of people there is only one count to release, so that h = a. Joint noise keeps the sum of the bins:
-for small ε its summed squared errors are 10.0 / ε^2 with three bins and 16.8 / ε^2 with four, where
-separate noise has 24 / ε^2 and 32 / ε^2. With an added or deleted person, another answer has 2 ε.
-With many options, the price of unary against separate noise is (n / 2) / cosh(ε / 4)^2.
-
-The limit is that of unit vectors (`engine/limits.py`), the corners of a simplex in k - 1
-dimensions, with the gain √(T / (k (k - 1))). For many people it is the least sum of squared errors
-if shares are equal, (k - 1)^2 / (n T) about the population (`planning/forecast.py` of the server),
-to which `limit_ratio` compares. For these mechanisms the sum does not depend on the shares.
+`pages/histogram.txt` has the formulas, limits and sources, under "theory".
 """
 
 from __future__ import annotations
@@ -35,8 +19,7 @@ from deniable.server.planning.forecast import ADD_OR_DELETE, REPLACE_ONE, larges
 from deniable.server.shuffling.amplification import report_epsilon
 from deniable.shared.privacy.families.support import SupportDesign
 from deniable.shared.privacy.mechanisms import support_design
-from deniable.simulations.central.discrete_laplace import DiscreteLaplace, discrete_laplace
-from deniable.simulations.central.vector_noise import BinNoise
+from deniable.simulations.central.noise import BinNoise, DiscreteLaplace, discrete_laplace
 from deniable.simulations.engine import custom_mechanisms, estimators, figures, option
 from deniable.simulations.engine.estimators import Case, Estimator, Risk, Rows, number
 from deniable.simulations.engine.figures import LOOKS, SHUFFLED_LOOK
@@ -146,7 +129,7 @@ def report(found: View) -> Report:
     view = replace(found, rows=with_best(found.rows))
     epsilon, people, k, cell = view.epsilon, view.people, view.middle("options"), view.cell
     local = local_estimators(view.options["mechanisms"])
-    shown, best = (*local, *SHOWN), cell.best("local")
+    shown = (*local, *SHOWN)
     prices = {one.label: _price(one, people) for one in local}
     prices["unary, limit of many options"] = lambda cell: (
         f"{many_options_price(number(cell[0], 'epsilon')):,.4f}"
@@ -154,10 +137,7 @@ def report(found: View) -> Report:
     by_options = view.along("options", "epsilon")
     values = {
         "rows": found.rows,
-        "label": _label(best),
-        "local": best,
-        "price": number(best, "exact") / number(cell.one(BEST), "exact"),
-        "drawn_price": number(best, "exact_drawn") / number(cell.one(BEST), "exact_drawn"),
+        **custom_mechanisms.best_values("choice", cell, BEST),
         "best": _best_by_options(view.along("options")),
         "report_epsilon": number(cell.one(SHUFFLED), "report_epsilon"),
     }
@@ -187,19 +167,15 @@ def report(found: View) -> Report:
 
 
 def _price(estimator: Estimator, people: int) -> Callable[[Rows], str]:
-    """Return a column with the estimator's price per person, or empty text without a row."""
     return lambda cell: f"{cell.price(estimator, BEST) / people:,.4f}" if cell.of(estimator) else ""
-
-
-def _label(row: Row) -> str:
-    return custom_mechanisms.label("choice", str(row["estimator"]))
 
 
 def _best_by_options(rows: Rows) -> str:
     """Return each best mechanism with the numbers of options for which it is the best."""
     wins: dict[str, list[str]] = {}
     for k in sorted({int(number(row, "options")) for row in rows}):
-        wins.setdefault(_label(rows.at(options=k).best("local")), []).append(f"{k:,}")
+        best = custom_mechanisms.label("choice", rows.at(options=k).best("local"))
+        wins.setdefault(best, []).append(f"{k:,}")
     return ", and ".join(f"{label} with {listed(sizes)} options" for label, sizes in wins.items())
 
 

@@ -1,20 +1,6 @@
 """Hypothesis test: how many people are needed to distinguish two shares, in each model.
 
-Each test is the most powerful one of its model, so its power is also the limit: no other test of
-the model detects the larger share more often.
-
-    none       reject if many say yes, with a coin at the boundary (Neyman, Pearson)
-    central    reject with probability F(s - m), where F is the distribution of Tulap noise [1]
-    local      as "none", on randomized responses. Every report about two points is a function of
-               randomized response, so no local test is more powerful [2]
-
-Power is an exact sum over binomials; tests of simulated populations are a check. Power grows with
-the number of people, because a test may ignore some of them. Bisection therefore finds the least
-number of people that reaches a power.
-
-[1] Awan, Slavkovic 2018, "Differentially private uniformly most powerful tests for binomial data",
-    NeurIPS.
-[2] Kairouz, Oh, Viswanath 2015, "The composition theorem for differential privacy", ICML.
+`pages/test.txt` has the formulas, limits and sources, under "theory".
 """
 
 from __future__ import annotations
@@ -34,7 +20,7 @@ from scipy.stats import binom
 from deniable.shared.errors import WrongUse
 from deniable.shared.privacy.epsilon import Epsilon
 from deniable.shared.privacy.mechanisms import RandomizedResponse
-from deniable.simulations.central.discrete_laplace import tulap, tulap_below
+from deniable.simulations.central.noise import tulap, tulap_below
 from deniable.simulations.engine import option
 from deniable.simulations.engine.estimators import Estimator, Rows, number, sweep, value_of
 from deniable.simulations.engine.figures import LOOKS, Curve, Panel, curve, drawing, scaled
@@ -86,7 +72,6 @@ class ShareTest:
         return float(high.sf(boundary) + coin * high.pmf(boundary))
 
     def rejects(self, people: int, counts: Counts, generator: Generator) -> NDArray[np.bool_]:
-        """Return whether the test rejects each of these counts."""
         if self.model == "central":
             noisy = counts + tulap(self.epsilon, len(counts), generator)
             return np.asarray(noisy > self._threshold(people))
@@ -189,8 +174,6 @@ def report(view: View) -> Report:
 
 
 def _needed(one: Estimator) -> Callable[[Rows], str]:
-    """Return a column with the number of people that the estimator needs, up to `MAX_PEOPLE`."""
-
     def text(rows: Rows) -> str:
         people = rows.of(one)[0]["people_needed"]
         return "over ten billion" if people is None else f"{people:,}"

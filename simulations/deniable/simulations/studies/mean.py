@@ -1,18 +1,6 @@
 """Mean of bounded numbers: every local mechanism against a trusted server.
 
-    local      stochastic rounding to a grid, then each mechanism's table    variance V(x) / n
-    central    discrete Laplace noise on the sum, on a grid of 1,000 steps   about 2 / (n ε)^2
-    central    staircase noise on this sum, which has the least variance     `discrete_laplace`
-
-The variances are those for the people who are asked, with the range as 1. V depends on where in the
-range people are, so there are several populations to choose from. Errors about the population also
-include the sampling error σ^2 / n. Both models protect one person's answer with ε; the number of
-people is public. For people at the two ends of the range, the mean is a share of yes, so the limits
-are those of `bit.py`, for any number of people. `least_worst` is the least worst-case variance of
-any unbiased local mechanism (`server/planning/forecast.py`).
-
-Callers can pass their own numbers, as shares of the range from 0 to 1. They are redacted: only
-their digest is written.
+`pages/mean.txt` has the formulas, limits and sources, under "theory".
 """
 
 from __future__ import annotations
@@ -34,11 +22,7 @@ from deniable.shared.errors import WrongUse
 from deniable.shared.privacy.epsilon import ONE, Epsilon
 from deniable.shared.privacy.families.number_table import RANGE
 from deniable.shared.privacy.mechanisms import RandomizedResponse
-from deniable.simulations.central.discrete_laplace import (
-    DiscreteLaplace,
-    Staircase,
-    discrete_laplace,
-)
+from deniable.simulations.central.noise import DiscreteLaplace, Staircase, discrete_laplace
 from deniable.simulations.engine import custom_mechanisms, estimators, figures, option
 from deniable.simulations.engine.estimators import Case, Estimator, Risk, number
 from deniable.simulations.engine.option import Redacted, content, digest
@@ -106,7 +90,6 @@ class Crowd:
 
     @property
     def sampling(self) -> float:
-        """Variance of the sampling error."""
         return float((self.places - self.mean) ** 2 @ self.held / self.people**2)
 
 
@@ -173,22 +156,13 @@ def _central(one: Estimator, case: Case, crowd: Crowd) -> Risk:
 
 
 def report(view: View) -> Report:
-    local, shown, epsilons = (
-        local_estimators(view.options["mechanisms"]), view.along("people"), view.options["epsilon"],
-    )  # fmt: skip
+    epsilons, shown = view.options["epsilon"], view.along("people")
+    local, by_epsilon = local_estimators(view.options["mechanisms"]), view.along("epsilon")
     curves = [one for one in local if one.name == shown.best("local")["estimator"]]
-    by_epsilon, best, central = (
-        view.along("epsilon"),
-        view.cell.best("local"),
-        view.cell.one(CENTRAL),
-    )
     at_ends = [by_epsilon.at(epsilon=end) for end in (epsilons[0], epsilons[-1])]
-    first, last = (_label(end.best("local")) for end in at_ends)
+    first, last = (custom_mechanisms.label("number", end.best("local")) for end in at_ends)
     values = {
-        "label": _label(best),
-        "local": best,
-        "price": number(best, "exact") / number(central, "exact"),
-        "drawn_price": number(best, "exact_drawn") / number(central, "exact_drawn"),
+        **custom_mechanisms.best_values("number", view.cell, CENTRAL),
         "best_at_first": first[0].upper() + first[1:],
         "best_at_last": " and" if last == first else f", and {last}",
         "gain": [end.price(LAPLACE, CENTRAL) for end in at_ends],
@@ -223,10 +197,6 @@ def _sentence_about(population: str) -> str:
     percents = ", ".join(map(str, POPULATIONS[population]))
     people = f"In the population {population!r}, {percents} percent of the people"
     return f"{people} are at 0, 0.1, ..., 1 of the range."
-
-
-def _label(row: Row) -> str:
-    return custom_mechanisms.label("number", str(row["estimator"]))
 
 
 STUDY = study("mean", OPTIONS, estimators.grid("epsilon", "people"), run, report, check=_check)

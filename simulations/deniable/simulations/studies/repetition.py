@@ -1,19 +1,6 @@
 """Repetition of a yes-or-no question in many rounds: what one install reveals, by noise scheme.
 
-    fresh        new noise in every round
-    kept         memoized: a report is drawn once for each answer, and sent whenever that answer
-                 holds
-    two-stage    a kept report, randomized again in every round
-    latched      the report of the first answer in a public period, sent in all rounds of the period
-
-All results are exact sums over binomials. The observer sees every report of one install and can
-link them. Envelope ids do not allow linking, but a network address may.
-
-Two-stage noise is calibrated so that a single report has ε. If the kept report has ε = a, then the
-second coin has e^r = (e^(a + ε) - 1) / (e^a - e^ε).
-
-Source: Erlingsson, Pihur, Korolova 2014, "RAPPOR", CCS; two-stage noise is its permanent and
-instantaneous randomized response.
+`pages/repeat.txt` has the formulas, limits and sources, under "theory".
 """
 
 from __future__ import annotations
@@ -121,8 +108,6 @@ class Scheme:
         half = rounds // 2
         if self.name == "latched" or half == 0:
             return 0.5
-        if self.name == "kept":
-            return (1 + self.flip_shown) / 2
         never, flip, ways = self._histories(half, rounds)
         return float(1 + np.abs(np.exp(never + ways) - np.exp(flip + ways)).sum() / 2) / 2
 

@@ -1,33 +1,6 @@
 """Mean of vectors: PrivUnit and k-closest on devices against noise on a trusted server.
 
-Every person has a vector of length one in d dimensions. Errors are expected squared lengths:
-
-                                     these people            the population, whose mean is 0
-    local      PrivUnit              (1 / m^2 - 1) / n       1 / (m^2 n)
-    local      k-closest             the same with the gain of k-closest in place of m
-    central    pure, ε               4 d (d + 1) / (ε n)^2   1 / n more
-    central    Gaussian, (ε, δ)      4 d / (μ n)^2           1 / n more
-    none       the mean              0                       1 / n
-
-m is the largest mean that a report with ε can have along the person's vector; a cap attains it
-(`deniable.shared.privacy.codewords`). So for many people the limits (`engine/limits.py`) are the
-errors of PrivUnit, which are the least of unbiased randomizers for any number [1].
-
-For small ε, 1 / m^2 -> 2 π d / ε^2. The price then tends to n π / (2 (d + 1)) against pure noise,
-and to about n π / (4 ln(1.25 / δ)) against Gaussian noise in every dimension. Where the price is
-below 1, a trusted server does better with the local mechanism, which then gets a row in the model
-`central`. Its limit about the population is that without privacy, where m = 1.
-
-Pure noise has the density e^(-|v| / s) with s = 2 / (ε n). Replacing one vector moves the mean by
-at most 2 / n, so by the triangle inequality no density changes by more than e^ε. The length |v| has
-the distribution Gamma(d, s). Gaussian noise is calibrated exactly [2].
-
-The simulations draw single reports of PrivUnit and lengths of noise vectors. Devices of deniable
-send k-closest, a mechanism with exact probabilities (`shared`).
-
-[1] Asi, Feldman, Talwar 2022, "Optimal algorithms for mean estimation under local differential
-    privacy", ICML.
-[2] Balle, Wang 2018, "Improving the Gaussian mechanism for differential privacy", ICML.
+`pages/vector.txt` has the formulas, limits and sources, under "theory".
 """
 
 from __future__ import annotations

@@ -15,14 +15,7 @@ from numpy.random import Generator
 
 from deniable.shared.privacy.mechanisms import RandomizedResponse, Unary
 from deniable.simulations.engine import estimators, figures, option
-from deniable.simulations.engine.estimators import (
-    THESE,
-    Case,
-    Estimator,
-    Risk,
-    Rows,
-    number,
-)
+from deniable.simulations.engine.estimators import Case, Estimator, Risk, Rows, number
 from deniable.simulations.engine.figures import Panel
 from deniable.simulations.engine.presentation import (
     View,
@@ -41,6 +34,8 @@ from deniable.simulations.studies.median.block_centres import PRINTED, WINSORIZE
 from deniable.simulations.studies.median.quantile_search import (
     CENTRE_TARGET,
     CLIP,
+    DEVICES,
+    ESTIMATORS,
     NONE,
     ONCE,
     SEARCH,
@@ -50,8 +45,6 @@ from deniable.simulations.studies.median.quantile_search import (
 )
 
 MANY = 10_000  # people from which on the search is near its limit
-ESTIMATORS = (SEARCH, TRUSTED, NONE)
-DEVICES = (SEARCH, TWO_GROUPS, ONCE, CLIP)
 CENTRES = (NONE, *blocks.ESTIMATORS, SEARCH, CLIP)
 CENTRE_NAME = "centre of a normal distribution"
 RANGE = estimators.RANGE_PERCENT
@@ -159,7 +152,7 @@ def report(view: View) -> Report:
             "limit": figures.ratios(parts, DEVICES, "people", unit, bar=_ratio_error),
             "error": figures.errors(
                 *(rows.at(epsilon=epsilon), ESTIMATORS, f"Error of a {name}, ε {epsilon}", RANGE),
-                targets=[THESE],
+                targets=[estimators.THESE],
             ),
             "price": figures.drawing(_price_panel(rows, name), _price_panel(centres, CENTRE_NAME)),
             "blocks": figures.drawing(_block_panel(centres.at(epsilon=epsilon), epsilon)),
@@ -168,7 +161,7 @@ def report(view: View) -> Report:
             *error_tables(
                 f"Error of the {name}, in % of the range: 1.96 standard errors for many people",
                 *(rows, ESTIMATORS, RANGE),
-                targets=[THESE],
+                targets=[estimators.THESE],
             ),
             *(_limit_table(_about(view.rows, one), _name(one)) for one in targets),
             estimator_table(
@@ -207,7 +200,6 @@ def _limit_table(rows: Rows, name: str) -> Table:
 
 
 def _price_panel(rows: Rows, name: str) -> Panel:
-    """Return the prices of the largest crowd against ε, by formula and as measured."""
     largest = rows.at(people=max(number(row, "people") for row in rows))
     base = number(largest.of(NONE)[0], "exact")
     curves = figures.scaled(lambda _: 1 / base).curves_of((CLIP, SEARCH), largest, "epsilon")

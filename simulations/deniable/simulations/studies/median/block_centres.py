@@ -1,20 +1,6 @@
 """Centre of a normal distribution on a trusted server, whatever one person may do to it.
 
-The people are split into k blocks, and a private centre of the blocks' means is released
-(`central.sample_and_aggregate`). n times the mean squared error, in squared deviations, to first
-order, in a range 20 deviations wide:
-
-    known range      the mean, with Laplace noise        1 + 2 (20 / ε)^2 / n
-    winsorized       k = √n, at 4 quartile distances     1 + 8 (8 · 1.349)^2 / (ε^2 k)
-    median           k = √n                              π / 2 + 16 π / (ε^2 k)
-    as printed [1]   k = n^.4, at 4 k^.433 distances     no formula
-
-With many blocks, aggregation adds no error. As printed, the blocks are too few for the private
-quartiles of a wide range: they often miss the blocks' means, and the noise covers the whole range.
-The first formula is exact, except for people 10 deviations away.
-
-[1] Smith 2011, "Privacy-preserving statistical estimation with optimal convergence rates", STOC,
-    with the constants of lecture notes on the subject.
+`pages/median.txt` has the formulas, limits and sources, under "theory".
 """
 
 from __future__ import annotations
@@ -22,11 +8,11 @@ from __future__ import annotations
 import math
 
 import numpy as np
+from numpy.random import Generator
 
-from deniable.simulations.central import sample_and_aggregate as central
 from deniable.simulations.engine.estimators import Array, Case, Estimator, Risk
 from deniable.simulations.engine.figures import LOOKS, Look
-from deniable.simulations.studies.median.quantile_search import CENTRE, SIGMA
+from deniable.simulations.studies.median.quantile_search import CENTRE, SIGMA, drawn_between
 
 KNOWN_RANGE = Estimator("central", "known-range", "trusted, range known", LOOKS[1])
 WINSORIZED = Estimator(
@@ -43,6 +29,7 @@ WIDTH = 1 / SIGMA  # width of the range, in deviations
 QUARTILES = 1.3489795003921634  # distance between the quartiles, in deviations
 DISTANCES = 4.0  # quartile distances from the middle beyond which means are clipped
 PRINTED_BLOCKS, PRINTED_DISTANCES = 0.4, 0.433  # powers of n and of k
+LEAST_LOG_DENSITY = 60.0  # e^-60, times the largest ratio of lengths, is still negligible
 MAX_REPETITIONS, MAX_MEANS = 300, 2_000_000  # with many blocks, more take too long
 
 
@@ -78,6 +65,42 @@ def _estimates(case: Case, one: Estimator, k: int, epsilon: float) -> Array:
     if one is KNOWN_RANGE:
         return np.asarray(means[:, 0] + generator.laplace(0, 1 / (epsilon * case.people), times))
     if one is BLOCK_MEDIAN:
-        return central.private_quantile(means, 0.5, epsilon, generator)
+        return private_quantile(means, 0.5, epsilon, generator)
     distances = DISTANCES * (k**PRINTED_DISTANCES if one is PRINTED else 1)
-    return central.winsorized_mean(means, epsilon, generator, distances)
+    return winsorized_mean(means, epsilon, generator, distances)
+
+
+# Private centres. They simulate releases in doubles, and must never make one.
+
+
+def gaps(values: Array, share: float, epsilon: float) -> tuple[Array, Array]:
+    """Return the ordered values of each row between 0 and 1, and the log-densities between them.
+
+    Values so far from the quantile that the density has fallen by e^-60 are left out.
+    """
+    k, reach = values.shape[1], math.ceil(2 * LEAST_LOG_DENSITY / epsilon)
+    first, last = max(0, math.floor(share * k) - reach), min(k, math.ceil(share * k) + reach)
+    inside = np.sort(np.clip(values, 0, 1), axis=1)
+    ends = np.pad(inside, ((0, 0), (1, 1)), constant_values=(0, 1))[:, first : last + 2]
+    return ends, -epsilon / 2 * np.abs(np.arange(first, last + 1) - share * k)
+
+
+def private_quantile(values: Array, share: float, epsilon: float, generator: Generator) -> Array:
+    return drawn_between(*gaps(values, share, epsilon), generator)
+
+
+def winsorized_mean(values: Array, epsilon: float, generator: Generator, distances: float) -> Array:
+    """Clip values this many quartile distances from the quartiles' middle, and draw the mean."""
+    first, third = (
+        private_quantile(values, share, epsilon / 4, generator) for share in (0.25, 0.75)
+    )
+    middle, half = (first + third) / 2, distances * np.abs(third - first)
+    low, high = (np.clip(end, 0, 1) for end in (middle - half, middle + half))
+    cut = np.clip(values, low[:, None], high[:, None]).mean(axis=1)
+    return np.asarray(cut + generator.laplace(0, 1, len(values)) * noise_scale(
+        high - low, values.shape[1], epsilon
+    ))  # fmt: skip
+
+
+def noise_scale(width: Array | float, blocks: int, epsilon: float) -> Array:
+    return np.asarray(width / (blocks * epsilon / 2))

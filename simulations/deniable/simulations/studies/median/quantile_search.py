@@ -1,33 +1,6 @@
 """Quantiles of a distribution: limits, three searches on devices, and one on a trusted server.
 
-n times the variance for many people, for the α-quantile with density f there, V being
-e^ε / (e^ε - 1)^2:
-
-    search     (V + α (1 - α)) / f^2                each group is asked "is yours above t?", and its
-                                                    reports move t (see `averaged_walk`)
-    trusted    α (1 - α) / f^2 + 8 / (ε f)^2 / n    the exponential mechanism on ranks
-    none       α (1 - α) / f^2                      the people's own quantile
-
-No local protocol beats the first for a quantile: if the density changes by a factor
-1 + v sign(x - q), a report has one bit of information about v, and is a function of randomized
-response. The centre of a normal distribution is its median. Clipped at 3 σ around it, one bit of
-each number has 9 σ^2 / (n tanh(ε / 2)^2); `centre_limit` is the limit.
-
-One round: thresholds cannot depend on answers, so each of L groups reports by unary encoding the
-interval that holds its number, at one level of a binary tree. The quantile is found from the root,
-one node at each level. The share below a point is a sum over as many groups as the path turns
-right, so its variance is about (L / 2) L 4 V / n.
-
-Two groups: a tenth of the people are asked in one round. Half of the others are asked whether they
-are above the resulting estimate moved down by two deviations, the other half above the estimate
-moved up. A straight line between both shares replaces the distribution function.
-
-The reports of a group are one binomial draw, exactly. The trusted server and the people's own
-quantile need only the order statistics around the quantile: that is exact except for weights below
-e^-40. A real server would use `central.selection.PrivateQuantile`.
-
-[1] Kalinin, Steinberger 2025, "Efficient estimation of a Gaussian mean with local differential
-    privacy", AISTATS.
+`pages/median.txt` has the formulas, limits and sources, under "theory".
 """
 
 from __future__ import annotations
@@ -42,16 +15,9 @@ from scipy.special import ndtr, ndtri
 
 from deniable.shared.privacy.epsilon import Epsilon
 from deniable.shared.privacy.mechanisms import RandomizedResponse, Unary
-from deniable.simulations.central.sample_and_aggregate import drawn_between
 from deniable.simulations.engine.estimators import Estimator
 from deniable.simulations.engine.figures import LOOKS
-from deniable.simulations.studies.bit_reports import (
-    Array,
-    averaged_walk,
-    estimated_rate,
-    noise,
-    reported_rate,
-)
+from deniable.simulations.studies import bit_reports as bits
 
 SEARCH = Estimator("local", "search", "devices, sequential search", LOOKS[0])
 TWO_GROUPS = Estimator("local", "two-groups", "devices, two groups", LOOKS[5])
@@ -59,6 +25,8 @@ ONCE = Estimator("local", "once", "devices, one round", LOOKS[3])
 TRUSTED = Estimator("central", "exponential", "trusted server", LOOKS[1])
 NONE = Estimator("none", "median", "no privacy", LOOKS[2])
 CLIP = Estimator("local", "clip", "devices, clipped mean", LOOKS[4])
+ESTIMATORS = (SEARCH, TRUSTED, NONE)
+DEVICES = (SEARCH, TWO_GROUPS, ONCE, CLIP)
 SHAPE = 5.0  # F(x) = 1 - (1 - x^2)^5 on [0, 1]: unimodal, with a closed form
 CENTRE, SIGMA = 0.4, 0.05  # a normal distribution; the range is 20 deviations wide
 CLIPPED = 3.0  # deviations
@@ -66,7 +34,7 @@ SHARP = 1.04  # up to this ε, the search for the centre is known to be optimal 
 GROUPS = 1_000  # twice as many for the quantiles in a tail
 FIRST_GROUP, ASIDE = 0.1, 2.0  # a share of the people; a distance in deviations
 LEAST_LOG_WEIGHT = 40.0
-Ask = Callable[[int, Array], Array]  # (people, thresholds) -> how many report "above"
+Ask = Callable[[int, bits.Array], bits.Array]  # (people, thresholds) -> how many report "above"
 
 
 @dataclass(frozen=True)
@@ -80,14 +48,13 @@ class Target:
     def is_centre(self) -> bool:
         return self.question == "location"
 
-    def below(self, x: Array | float) -> Array:
-        """Return the share of people below x."""
+    def below(self, x: bits.Array | float) -> bits.Array:
         if self.is_centre:
             return np.asarray(ndtr((np.asarray(x) - CENTRE) / SIGMA))
         above = 1 - np.square(x)
         return np.asarray(1 - above * np.square(np.square(above)))  # a power is slower
 
-    def quantile(self, share: Array | float) -> Array:
+    def quantile(self, share: bits.Array | float) -> bits.Array:
         if self.is_centre:
             return np.asarray(np.clip(CENTRE + SIGMA * ndtri(np.asarray(share)), 0, 1))
         return np.asarray(np.sqrt(1 - (1 - np.asarray(share)) ** (1 / SHAPE)))
@@ -110,7 +77,7 @@ class Target:
             return SIGMA**2 / people
         spread = self.share * (1 - self.share)
         if one.model == "local":
-            spread += noise(float(epsilon))
+            spread += bits.noise(float(epsilon))
         more = 8 / (float(epsilon) * people * self.density) ** 2 if one is TRUSTED else 0.0
         return float(spread / (people * self.density**2) + more)
 
@@ -120,7 +87,7 @@ class Target:
         if self.is_centre:
             return SIGMA**2 * least_of_a_centre(people, private)
         many = self.variance(SEARCH if private else NONE, epsilon, people)
-        return min(many, self._least_of_a_tilt(people, noise(private) if private else 0.0))
+        return min(many, self._least_of_a_tilt(people, bits.noise(private) if private else 0.0))
 
     def _least_of_a_tilt(self, people: int, spread: float) -> float:
         """Return van Trees' bound if `share` - t of the people are below the quantile, |t| < h.
@@ -167,8 +134,8 @@ def centre_limit(epsilon: float) -> float:
 def crowd(mechanism: RandomizedResponse, generator: Generator, target: Target = HALF) -> Ask:
     """Return how to ask a group: one binomial draw of the reports above the threshold."""
 
-    def ask(size: int, threshold: Array) -> Array:
-        rate = reported_rate(mechanism, 1 - target.below(threshold))
+    def ask(size: int, threshold: bits.Array) -> bits.Array:
+        rate = bits.reported_rate(mechanism, 1 - target.below(threshold))
         return np.asarray(generator.binomial(size, rate), dtype=float)
 
     return ask
@@ -176,15 +143,15 @@ def crowd(mechanism: RandomizedResponse, generator: Generator, target: Target = 
 
 def search(
     mechanism: RandomizedResponse, people: int, times: int, ask: Ask, share: float = 0.5
-) -> Array:
+) -> bits.Array:
     """Search sequentially; all people in a group are asked about the same threshold."""
 
-    def off(size: int, threshold: Array) -> Array:
+    def off(size: int, threshold: bits.Array) -> bits.Array:
         return np.asarray(mechanism.unbiased_share(ask(size, threshold) / size) - (1 - share))
 
     variance = mechanism.variance(1, 0.5) + share * (1 - share)
     middle, groups = np.full(times, 0.5), min(people, groups_for(share))
-    return averaged_walk(people, groups, middle, off, 0.5, (0, 1), variance)
+    return bits.averaged_walk(people, groups, middle, off, 0.5, (0, 1), variance)
 
 
 def groups_for(share: float) -> int:
@@ -193,20 +160,22 @@ def groups_for(share: float) -> int:
 
 def clipped_mean(
     mechanism: RandomizedResponse, people: int, times: int, generator: Generator
-) -> Array:
+) -> bits.Array:
     """Return means of one-bit reports of numbers clipped around the centre, as if it were known."""
     yes = mechanism.unbiased_share(generator.binomial(people, 0.5, times) / people)
     return np.asarray(CENTRE + CLIPPED * SIGMA * (2 * yes - 1))
 
 
-def one_round(unary: Unary, people: int, times: int, target: Target, generator: Generator) -> Array:
+def one_round(
+    unary: Unary, people: int, times: int, target: Target, generator: Generator
+) -> bits.Array:
     depth = max(10, math.ceil(math.log2(people) / 2))  # the last step is smaller than the error
     sizes = np.diff(np.rint(np.linspace(0, people, depth + 1))).astype(np.int64)
     start, left = np.zeros(times), np.full(times, target.share)
     for level, size in enumerate(sizes.tolist(), 1):
         step = 0.5**level
         held = target.below(start + step) - target.below(start)
-        mass = estimated_rate(unary, size, held, times, generator)
+        mass = bits.estimated_rate(unary, size, held, times, generator)
         right = left > mass
         start, left = start + step * right, left - mass * right
     return start + 0.5**depth / 2
@@ -219,13 +188,16 @@ def two_groups(
     times: int,
     target: Target,
     generator: Generator,
-) -> Array:
+) -> bits.Array:
     first = max(10, round(people * FIRST_GROUP))
     near = one_round(unary, first, times, target, generator)
     aside, half = ASIDE * near.std() + 1e-9, (people - first) // 2
     lower, upper = near - aside, near + aside
     at_lower, at_upper = (
-        1 - estimated_rate(mechanism, half, 1 - target.below(np.clip(at, 0, 1)), times, generator)
+        1
+        - bits.estimated_rate(
+            mechanism, half, 1 - target.below(np.clip(at, 0, 1)), times, generator
+        )
         for at in (lower, upper)
     )
     slope = np.maximum(at_upper - at_lower, 1e-3)
@@ -238,7 +210,7 @@ def two_groups(
 
 def near_points(
     people: int, epsilon: float, times: int, generator: Generator, target: Target
-) -> tuple[int, Array]:
+) -> tuple[int, bits.Array]:
     """Return the order statistics around the quantile, and the rank of the first of them.
 
     Ranks 0 and people + 1 are the ends of the range. For uniform numbers, rank r is Beta(r, n - r +
@@ -258,15 +230,33 @@ def near_points(
 
 
 def choose(
-    points: Array, first: int, people: int, epsilon: float, generator: Generator, share: float = 0.5
-) -> Array:
+    points: bits.Array,
+    first: int,
+    people: int,
+    epsilon: float,
+    generator: Generator,
+    share: float = 0.5,
+) -> bits.Array:
     """Choose by the exponential mechanism, with e^(-(ε/2) |rank - share n|) for each rank."""
     ranks = first + np.arange(points.shape[1] - 1)
     return drawn_between(points, -epsilon / 2 * np.abs(ranks - people * share), generator)
 
 
-def own_quantile(points: Array, first: int, people: int, share: float) -> Array:
+def own_quantile(points: bits.Array, first: int, people: int, share: float) -> bits.Array:
     """Return the people's own quantile: the midpoint between two people where the rank is whole."""
     rank = people * share
     low, high = math.ceil(rank) - first, math.floor(rank) + 1 - first
     return np.asarray((points[:, low] + points[:, high]) / 2)
+
+
+def drawn_between(points: bits.Array, logs: bits.Array, generator: Generator) -> bits.Array:
+    """Draw an interval for each row, with weights length · e^log, and a uniform point in it.
+
+    The Gumbel trick draws the interval: the largest log weight plus Gumbel noise.
+    """
+    lengths = np.diff(points, axis=1)
+    with np.errstate(divide="ignore"):
+        keys = np.log(lengths) + logs + generator.gumbel(size=lengths.shape)
+    chosen = np.argmax(keys, axis=1)[:, None]
+    start, length = (np.take_along_axis(a, chosen, 1)[:, 0] for a in (points, lengths))
+    return np.asarray(start + length * generator.random(len(points)))

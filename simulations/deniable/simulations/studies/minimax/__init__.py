@@ -1,8 +1,8 @@
 """Minimax: the least error of a mean in each model, when some numbers may be huge.
 
 The families are P_k = {E|X|^k <= 1}. `clipped_estimators` has the estimators and a formula that
-bounds their risk, `hardest_distribution` the distribution with the largest exact risk,
-`risk_measurement` the simulation, `minimax_limits` the lower bounds, and `minimax_report` the rate
+bounds their risk, `worst_case` the distribution with the largest exact risk and the simulation
+there, `minimax_limits` the lower bounds, and `minimax_report` the rate
 at which each risk falls with the number of people.
 
 A cell is one estimator for one k, ε and number of people. Where the exact risk is within half a
@@ -23,7 +23,6 @@ from deniable.shared.privacy.epsilon import Epsilon
 from deniable.simulations.engine import custom_mechanisms, option
 from deniable.simulations.engine.presentation import study
 from deniable.simulations.engine.study import Cell, Options, Row
-from deniable.simulations.studies.minimax import hardest_distribution as hardest
 from deniable.simulations.studies.minimax.clipped_estimators import (
     MANY_LEVELS,
     MODELS,
@@ -32,7 +31,7 @@ from deniable.simulations.studies.minimax.clipped_estimators import (
 )
 from deniable.simulations.studies.minimax.minimax_limits import lower_bound
 from deniable.simulations.studies.minimax.minimax_report import report
-from deniable.simulations.studies.minimax.risk_measurement import GROUPS, measured_risk
+from deniable.simulations.studies.minimax.worst_case import GROUPS, measured_risk, sharpened
 
 TIGHT = 5e-3  # relative distance of the exact risk from the lower bound
 TIGHT_REPETITIONS = 120_000
@@ -97,7 +96,7 @@ def run(cell: Cell, generator: Generator) -> list[Row]:
     moments, users = float(cell["moments"]), int(cell["people"])
     epsilons = [Epsilon(text) for text in str(cell["epsilon"]).split(",")]
     plain = best_estimator(str(cell["estimator"]), moments, epsilons[0], users)
-    estimator, distribution, exact = hardest.sharpened(plain)
+    estimator, distribution, exact = sharpened(plain)
     lowest = lower_bound(estimator.model, moments, float(epsilons[0]), users)
     tight = exact < lowest * (1 + TIGHT)
     repetitions = max(int(cell["repetitions"]), TIGHT_REPETITIONS if tight else 0)

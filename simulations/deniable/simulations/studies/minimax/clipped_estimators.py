@@ -1,32 +1,6 @@
 """Clipped estimators: clip each number, randomize it, average; and their worst-case risks.
 
-The family P_k has every distribution with E|X|^k <= 1. Clipping at t adds a bias of at most
-
-    b t^(1 - k),    b = (k - 1)^(k - 1) / k^k,
-
-attained by X = a with probability a^-k and 0 otherwise, a = k t / (k - 1). Each report of y = X / t
-has the second moment  s0 + s1 |y| + s2 y^2,  and E|X| <= 1, E X^2 <= 1, so that
-
-    risk <= b^2 t^(2 - 2k) + (s0 t^2 + s1 t + s2) / n + noise t^2
-
-                    s0                            s1                       s2     noise
-    one-bit         ((e^ε + 1) / (e^ε - 1))^2     0                        0      0
-    ternary         2 (e^ε + 2) / (e^ε - 1)^2     (e^ε + 2) / (e^ε - 1)    0      0
-    split-sign      4 e^ε / (e^ε - 1)^2           2                        0      0
-    laplace         0                             0                        1      8 / (n ε)^2
-    mean            0                             0                        1      0, no clip
-
-The clip minimizes this bound; `hardest_distribution` then minimizes the exact risk. Where the risk
-would exceed 1, the estimate is always 0, and the clip is 0. The moments of local tables come from
-their integers, and differ from these by about 2^-64. For any other table s0 is the moment at 0, and
-s1 the least number that makes this a bound at every point.
-
-`many-levels` is a table that is searched for, with second moments that may grow as 1 + 30 x^2. It
-has little noise near the middle, where nearly everyone is when the clip is large, and avoids most
-of the rounding error that dominates ternary reports at ε 4.
-
-Sources: Duchi, Jordan, Wainwright 2018, Journal of the American Statistical Association 113(521),
-for clipping and one bit; Barber, Duchi 2014, arXiv:1412.4451, for the central model.
+`pages/minimax.txt` has the formulas, limits and sources, under "theory".
 """
 
 from __future__ import annotations
@@ -41,7 +15,7 @@ from numpy.typing import NDArray
 from deniable.shared.privacy.epsilon import ONE, Epsilon
 from deniable.shared.privacy.families.number_table import NumberTable
 from deniable.shared.privacy.mechanisms import OneBitMean, SplitSign, Ternary
-from deniable.simulations.central.discrete_laplace import DiscreteLaplace
+from deniable.simulations.central.noise import DiscreteLaplace
 from deniable.simulations.engine import custom_mechanisms
 
 Array = NDArray[np.float64]
@@ -86,7 +60,6 @@ class Estimator:
 
     @property
     def step(self) -> float:
-        """The step of the central sum's grid."""
         return grid_step(self.clip)
 
     @property
@@ -106,7 +79,6 @@ def model_of(name: str) -> str:
 
 
 def moments_value(moments: float) -> int | float | str:
-    """Return k in the form used in rows and tables."""
     if math.isinf(moments):
         return "inf"
     return int(moments) if moments.is_integer() else moments

@@ -1,34 +1,6 @@
 """Lower bounds on the risk of any estimator on P_k, as explicit numbers.
 
-X is ±u^(-1/k) with probability u, otherwise 0: E|X|^k = 1, and its mean is u^(1 - 1/k) times that
-of the sign. With r = 2 - 2 / k, for any u, and all bounds for any n, ε and k:
-
-Without privacy   (1)  1 / (1 + √n)^2, the minimax risk of the mean of n answers of +1 or -1 [1].
-Locally, also with sequential interaction
-   (2)  a report of X is a function of Y, which is 0 with probability 1 - η, and otherwise the sign
-        by randomized response at ℓ:   w = 1 + u (e^ε - 1),  ℓ = ln w,  η = (1 + w) / (1 + e^ε).
-        For two equally likely means, with all signs + or all -:
-            risk >= u^r ∫ g(ω)^n / cosh(π ω / 2) dω over ω > 0,
-            g = 1 - ((√w - 1)^2 + 4 √w sin^2(ω ℓ / 4)) / (1 + e^ε)
-   (3)  van Trees' inequality with Y's information and a cosine prior within h of 0, τ = tanh(ℓ/2):
-            risk >= u^r / (n η τ^2 / (1 - τ^2 h^2) + π^2 / h^2) for any h
-Centrally
-   (4)  if the curator knows who is not 0, all + and all - are N replacements apart, N binomial:
-            risk >= 4 u^r Σ_N P(N) R_N,  t_j = 1 / (1 + e^((N - 2j) ε)),
-            R_N = t_0^2 + Σ_{j<N} e^(-jε) (t_(j+1)^2 - t_j^2) / (1 + e^ε)
-        is the least Bayes risk of distinguishing 0 from 1 at the ends of N replacements.
-(1) holds in every model. The limit is the largest of these bounds over a grid of u and h.
-
-(2): the posterior odds are e^(S ℓ) for the sum S of n erased signs, and the Bayes risk is the sum
-of √(f+ f-)(S) / cosh(S ℓ / 2), where √(f+ f-) is the distribution of a symmetric walk times a
-constant to the power n; 1 / cosh y is the integral of cos(ω y) / cosh(π ω / 2).
-(4): the trade-off between the two errors of any ε-DP test of inputs N replacements apart is above a
-piecewise linear function with the knots (e^(-jε), e^(-(N-1-j)ε)) / (1 + e^ε) [2].
-
-[1] Hodges, Lehmann 1950, "Some problems in minimax point estimation", Annals of Mathematical
-    Statistics 21(2): the constant-risk estimate of a binomial probability.
-[2] Dong, Roth, Su 2022, "Gaussian differential privacy", JRSS B 84(1), section 2.5.
-The rates follow Duchi, Jordan, Wainwright 2018, and Barber, Duchi 2014.
+`pages/minimax.txt` has the formulas, limits and sources, under "theory".
 """
 
 from __future__ import annotations

@@ -1,14 +1,6 @@
 """Report of the minimax study: slopes, sentences, figures and tables.
 
-A slope is how fast the measured risk falls with the number of people, to compare with theory: a
-straight line through ln(risk) against ln(people), weighted by the Monte-Carlo errors, over the
-asymptotic range. That range begins at the first number of people from which the risk bound falls,
-at every step, within 0.02 of the limit; where it never does, it is the last three sizes. There is
-no slope where the bound is capped at 1.
-
-The error of a slope adds up linearly what each Monte-Carlo error can do to it, so three of them are
-more than four standard errors of a line through three points, and more with more points. It
-includes the distance of the exact risk's own slope over this range from the limit.
+`pages/minimax.txt` explains it under "theory".
 """
 
 from __future__ import annotations
@@ -68,10 +60,9 @@ def report(view: View) -> Report:
 
 
 def estimators_of(rows: Sequence[Row]) -> list[Estimator]:
-    """Return the estimators of these rows, ours first."""
     names = dict.fromkeys(str(row["estimator"]) for row in rows)
     others = [name for name in names if name not in LABELS]
-    labels = LABELS | {n: f"devices, {custom_mechanisms.label('number', n)}" for n in others}
+    labels = LABELS | {n: f"devices, {custom_mechanisms.find('number', n).label}" for n in others}
     return [
         Estimator(model_of(name), name, label, look)
         for (name, label), look in zip(labels.items(), distinct_looks(len(labels)), strict=True)

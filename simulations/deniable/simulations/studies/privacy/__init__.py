@@ -1,24 +1,6 @@
 """Privacy of releases in full: trade-offs between errors, privacy profiles and privacy losses.
 
-The releases, each of whose guarantees is exact except that of shuffled reports, which is a bound:
-
-    report           one ε-private report by randomized response, the worst of all ε-private ones
-    reports          T of them, about the same answer
-    majority         the majority of these reports: post-processing, which never reveals more
-    group            one report about each of 3 people who all change their answers
-    shuffled         one report among those of n people, shuffled
-    sampled          one report of a person who was sampled with probability q in secret
-    sample-known     the same, where it is known who was sampled
-    gaussian         Gaussian noise with the least deviation that is (ε, δ)-private
-    classical        Gaussian noise with the classical deviation √(2 ln(1.25 / δ)) / ε, for ε < 1
-    sampled-gaussian the least Gaussian noise on an answer about a secret sample
-    cover            the least Gaussian privacy that one report has, μ = 2 Φ^-1(e^ε / (1 + e^ε))
-    limit            Gaussian noise as the limit of many rounds, μ = 2 √T sinh(ε / 2): no guarantee
-
-and any mechanism, also your own, with its worst pair of answers. Nothing is simulated.
-
-A release that publishes each person's answer with probability δ has (0, δ). It publishes that of
-someone with probability 1 - (1 - δ)^n, which is why δ must be far below 1 / n.
+`pages/privacy.txt` has the formulas, limits and sources, under "theory".
 """
 
 from __future__ import annotations

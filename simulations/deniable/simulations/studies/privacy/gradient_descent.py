@@ -1,18 +1,6 @@
 """Training of a small real model with DP-SGD: who was admitted to Berkeley in 1973.
 
-4,526 people applied to six departments. Of all men 45 % were admitted, of all women 30 %; but in
-most departments, women were admitted more often. `train` fits logistic regressions of admission,
-by sex alone (`departments=False`) or by sex and department, with gradient descent that is private:
-
-    each step     people are sampled, each with probability q; their gradients, whose
-                  length is at most √2, are added, with Gaussian noise of deviation √2 σ
-    in total      (ε, δ), by the accounts of the study `compose` for T sampled rounds
-
-Neighbours differ by one person more or fewer. People with the same answers have the same gradient,
-so a sample is one binomial number for each cell of the table. Noise is drawn in doubles.
-
-Sources: Abadi, Chu, Goodfellow and others 2016, "Deep learning with differential privacy", CCS;
-data: Bickel, Hammel, O'Connell 1975, "Sex bias in graduate admissions", Science 187.
+`pages/privacy.txt` has the details and sources, under "theory".
 """
 
 from __future__ import annotations
@@ -66,7 +54,6 @@ def train(
 
 
 def _cells(departments: bool) -> tuple[Array, Array, NDArray[np.int64]]:
-    """Return the features, the outcome and the number of people of each cell of the table."""
     held = np.array(list(ADMISSIONS.values())).ravel()
     woman, admitted = np.tile([[0.0, 0.0, 1.0, 1.0], [1.0, 0.0, 1.0, 0.0]], len(ADMISSIONS))
     parts = np.repeat(np.eye(len(ADMISSIONS)), 4, axis=0) if departments else np.ones((24, 1))

@@ -1,26 +1,6 @@
 """Privacy profiles: the least δ(ε) of a release, and everything that follows from it.
 
-A release has the distribution P with one answer of a person and Q with another. Its profile is
-
-    δ(ε) = sup over events S of P[S] - e^ε Q[S]      the larger of both orders of P and Q
-
-It determines the trade-off f between both errors of a test of P against Q [1], and the distribution
-of the privacy loss L = ln(P / Q) under P:
-
-    f(α) = sup over ε >= 0 of max(1 - δ(ε) - e^ε α, e^-ε (1 - δ(ε) - α))
-    P[L > ε] = δ(ε) + e^ε B      B = Q[L > ε] = -δ'(ε) / e^ε
-
-B is the difference quotient of δ in e^ε, which is exact between two values of L if these are few.
-
-Sampling each person with probability q makes the pair (1 - q) P + q Q and P. With C_q(f) of [1]
-the trade-off of its larger profile, and γ = q e^x / (1 - (1 - q) e^x),
-
-    δ(x) = max(q δ(ln(1 + (e^x - 1) / q)), (1 - (1 - q) e^x) δ(ln γ))
-
-so an ε-private release is ln(1 + q (e^ε - 1))-private, as long as nobody knows who is sampled.
-Otherwise δ only gets the factor q. Groups of k people have 1 - f = (1 - f) applied k times to α.
-
-[1] Dong, Roth, Su 2022, "Gaussian differential privacy", JRSS B 84(1).
+`pages/privacy.txt` has the formulas, limits and sources, under "theory".
 """
 
 from __future__ import annotations

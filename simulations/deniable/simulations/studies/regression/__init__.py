@@ -26,7 +26,7 @@ from deniable.simulations.studies.regression import logistic_slope as logistic
 from deniable.simulations.studies.regression import several_attributes as several
 from deniable.simulations.studies.regression.slope_questions import Formula
 
-MANY = engine.Target("many people", "first_order", "measured", "error", "limit")
+MANY = engine.Target("many people", "first_order")
 SLOPE = engine.Unit("root mean squared error of the slope", 1.0)
 N_ERROR = "n × mean squared error"
 SEVERAL = (*line.TRUSTED, line.GRADIENT, line.SUMS)
@@ -172,7 +172,6 @@ def _table(
     key: str,
     keys: Mapping[str, str] = BY_PEOPLE,
 ) -> Table:
-    """Return a table of n times a column."""
     return estimator_table(
         title, rows, estimators, lambda row: figure(number(row, partial(_times_n, key=key))), keys
     )

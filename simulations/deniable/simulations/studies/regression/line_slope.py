@@ -1,34 +1,6 @@
 """A line's slope: y = θ x + e, x uniform on [-1, 1], e uniform on ±1/2, θ = 1/2.
 
-n times the mean squared error, to first order, with C = 1 / tanh(ε / 2) and S = 1 / (2 E x^2):
-
-    none       least squares                     Var e / E x^2
-    central    exponential mechanism             8 S / ε + Var e / E x^2
-    central    KNG, or objective perturbation    512 S^2 / (ε^2 n) + Var e / E x^2
-    central    noisy sums of x^2 and x y         (81/8) (1 + θ^2) / (ε E x^2)^2 / n + Var e / E x^2
-    local      sums, by two groups               (A / w + B / (1 - w)) / (E x^2)^2
-    local      gradients, one bit each           16 C^2 S^2
-    local      signs, one bit each               C^2, as E|x| f(0) = 1/2
-
-A = C^2 - (θ E x^2)^2 and B = θ^2 (C^2 / 4 - (E x^2 - 1/2)^2) are the variances of one bit for x y
-and for x^2. A share w of the people reports the first; the best w is √A / (√A + √B). A search asks
-for gradients 2 x (y - θ x), rounded at random to ±4, or for the signs of x (y - θ x). Signs find
-the θ at which residuals have the median 0, which is the slope here, because errors are symmetric.
-All of these are sent as randomized bits.
-
-Exact errors: given Σx^2 = s, the estimates of a trusted server, and without privacy, have known
-mean squares, as long as the ends -1 and 1 are out of reach (`FAR`). A Gauss rule for the
-distribution of s gives E f(s) exactly for every polynomial f of degree below 2 `POINTS`, from
-cumulants, which add up over people; its error for 1 / s with a thousand people is below 1e-14 [1].
-The sums of two groups have an exact distribution too, including the ends. No exact error of a
-search is known.
-
-Local limit: for many people (E|x e| / E x^2)^2 C^2 / n, in general by `van_trees`. If densities
-change by 1 + v sign(x e), the slope of least squares moves by v E|x e| / E x^2, and a report has
-the information t^2 / (1 - t^2 v^2) about v, t = 1 / C, as randomized response does. No limit is
-known for a curator: uniform errors have sharp ends, which show a line better than least squares do.
-
-[1] Golub, Welsch 1969, "Calculation of Gauss quadrature rules", Math. Comp. 23(106).
+`pages/regression.txt` has the formulas, limits and sources, under "theory".
 """
 
 from __future__ import annotations
@@ -44,20 +16,11 @@ from deniable.shared.privacy.mechanisms import RandomizedResponse
 from deniable.simulations.central.slopes import SUMS_SENSITIVITY, LineCrowd
 from deniable.simulations.engine.estimators import Estimator
 from deniable.simulations.studies.bit_reports import Array
-from deniable.simulations.studies.regression.slope_questions import (
-    LOOK,
-    Formula,
-    Ratio,
-    Search,
-    best_ratio,
-    bit_variances,
-    common_estimators,
-    van_trees,
-)
+from deniable.simulations.studies.regression import slope_questions as slopes
 
-NONE = Estimator("none", "least-squares", "no privacy", LOOK[2])
-EXPONENTIAL, KNG, OBJECTIVE, NOISY_SUMS, SUMS, GRADIENT, SIGNS = common_estimators("")
-HALVES = Estimator("local", "sums-halves", "devices, sums by halves", LOOK[8])
+NONE = Estimator("none", "least-squares", "no privacy", slopes.LOOK[2])
+EXPONENTIAL, KNG, OBJECTIVE, NOISY_SUMS, SUMS, GRADIENT, SIGNS = slopes.common_estimators("")
+HALVES = Estimator("local", "sums-halves", "devices, sums by halves", slopes.LOOK[8])
 TRUSTED = (NONE, EXPONENTIAL, OBJECTIVE, KNG, NOISY_SUMS)
 DEVICES = (GRADIENT, HALVES, SUMS, SIGNS)
 
@@ -71,26 +34,25 @@ POINTS = 6  # number of points of the Gauss rule for Σx^2
 LAPLACE_POINTS = 12  # number of points on each side of a Laplace distribution
 
 
-def formulas(epsilon: float) -> dict[Estimator, Formula]:
+def formulas(epsilon: float) -> dict[Estimator, slopes.Formula]:
     c2 = 1 / math.tanh(epsilon / 2) ** 2
-    a, b = bit_variances(epsilon, SLOPE * XX, XX)
+    a, b = slopes.bit_variances(epsilon, SLOPE * XX, XX)
     best = (math.sqrt(a) + math.sqrt(b)) ** 2
-    steep = Formula(ERROR / XX, small=512 * S**2 / epsilon**2)
+    steep = slopes.Formula(ERROR / XX, small=512 * S**2 / epsilon**2)
     return {
-        NONE: Formula(ERROR / XX),
-        EXPONENTIAL: Formula(ERROR / XX, 8 * S / epsilon),
+        NONE: slopes.Formula(ERROR / XX),
+        EXPONENTIAL: slopes.Formula(ERROR / XX, 8 * S / epsilon),
         KNG: steep,
         OBJECTIVE: steep,
-        NOISY_SUMS: Formula(ERROR / XX, small=81 / 8 * (1 + SLOPE**2) / (epsilon * XX) ** 2),
-        SUMS: Formula(best / XX**2),
-        HALVES: Formula(2 * (a + b) / XX**2),
-        GRADIENT: Formula(16 * c2 * S**2),
-        SIGNS: Formula(c2),
+        NOISY_SUMS: slopes.Formula(ERROR / XX, small=81 / 8 * (1 + SLOPE**2) / (epsilon * XX) ** 2),
+        SUMS: slopes.Formula(best / XX**2),
+        HALVES: slopes.Formula(2 * (a + b) / XX**2),
+        GRADIENT: slopes.Formula(16 * c2 * S**2),
+        SIGNS: slopes.Formula(c2),
     }
 
 
 def exact(response: RandomizedResponse, people: int) -> dict[Estimator, float]:
-    """Return the mean squared errors that are known exactly."""
     s, weights = sum_of_squares(people)
     errors = {one: float(weights @ error) for one, error in _given(s, float(response.epsilon))}
     least = errors[NONE]
@@ -123,8 +85,8 @@ def _given(s: Array, epsilon: float) -> list[tuple[Estimator, Array]]:
     ]
 
 
-def ratios(response: RandomizedResponse, people: int) -> dict[Estimator, Ratio]:
-    best, half = best_ratio(response, people, SLOPE * XX, XX), round(people / 2)
+def ratios(response: RandomizedResponse, people: int) -> dict[Estimator, slopes.Ratio]:
+    best, half = slopes.best_ratio(response, people, SLOPE * XX, XX), round(people / 2)
     return {SUMS: best, HALVES: replace(best, sizes=(half, people - half))}
 
 
@@ -134,9 +96,8 @@ def limit(epsilon: float) -> float:
 
 
 def limits(epsilon: float, people: int) -> dict[str, float]:
-    """Return the limits that are known, by model."""
     t2 = math.tanh(epsilon / 2) ** 2
-    return {"local": van_trees(people, lambda h: t2 / (1 - t2 * h**2), X_E / XX)}
+    return {"local": slopes.van_trees(people, lambda h: t2 / (1 - t2 * h**2), X_E / XX)}
 
 
 def crowd(n: int, times: int, generator: Generator) -> LineCrowd:
@@ -145,7 +106,9 @@ def crowd(n: int, times: int, generator: Generator) -> LineCrowd:
     return LineCrowd(xx, SLOPE * xx + generator.normal(0, np.sqrt(xx * ERROR)))
 
 
-def questions(response: RandomizedResponse, n: int) -> dict[Estimator, Ratio | Search]:
+def questions(
+    response: RandomizedResponse, n: int
+) -> dict[Estimator, slopes.Ratio | slopes.Search]:
     return {**ratios(response, n), GRADIENT: BY_GRADIENT, SIGNS: BY_SIGN}
 
 
@@ -161,8 +124,8 @@ def by_sign(theta: Array) -> Array:
     return np.asarray(0.5 + np.sign(d) * np.where(np.abs(d) <= 0.5, np.abs(d) / 2, far))
 
 
-BY_GRADIENT = Search(by_gradient, lambda theta: np.full_like(theta, 0.5), 2 * STEEPEST * S)
-BY_SIGN = Search(by_sign, lambda theta: np.full_like(theta, 0.5), 2.0)
+BY_GRADIENT = slopes.Search(by_gradient, lambda theta: np.full_like(theta, 0.5), 2 * STEEPEST * S)
+BY_SIGN = slopes.Search(by_sign, lambda theta: np.full_like(theta, 0.5), 2.0)
 
 
 # The distribution of Σx^2

@@ -1,36 +1,6 @@
 """A logistic slope: y is 1 with probability 1 / (1 + e^(-θ x)) and -1 otherwise, θ = 1/2.
 
-x is one of 16 evenly spaced values, -15/16, -13/16, ..., 15/16. So a population is described by its
-counts of z = x y, which are multinomial and drawn exactly. The table gives n times the mean squared
-error, to first order, with σ(u) = 1 / (1 + e^-u), I = E x^2 σ(θ x) σ(-θ x), V = e^ε / (e^ε - 1)^2
-and C^2 = 1 + 4 V:
-
-    none       maximum likelihood             1 / I
-    central    exponential mechanism          2 / (ε I) + 1 / I
-    central    KNG, or objective              8 / (ε I)^2 / n + 1 / I
-    central    noisy sums of z and z^2        (81/2) (1 + m^2) / (ε E x^2)^2 / n, plus the error
-               of the ratio without noise     4 Var(z - m z^2) / (E x^2)^2 + n β^2
-    local      sums, the best split           4 (√A + √B)^2 / (E x^2)^2 + n β^2
-    local      gradients, one bit each        (V + σ(θ) σ(-θ)) / I^2
-    local      signs, one bit each            (σ(θ) + 1/2)^2 (V + p (1 - p)) / D^2
-    local      agreement, one round           (V + a (1 - a)) / D^2
-
-m = E z / E x^2; A = C^2 - (E z)^2, B = m^2 (C^2 / 4 - (E x^2 - 1/2)^2). The sums belong to the
-Taylor polynomial of degree 2 of the loss, ln 2 - θ z / 2 + θ^2 z^2 / 8, whose minimum 2 m has the
-bias β for any number of people. A search asks for gradients -z σ(-θ z), rounded at random to an end
-of their range, or for 1[z > 0] - σ(θ |z|), the sign of a residual that x does not scale.
-D = E|x| σ(θ x) σ(-θ x) is the derivative of the probability of this sign, and of the probability
-a = E σ(θ |x|) that x and y agree. Agreement needs one round only, but to invert a(θ) one has to
-know the distribution of x.
-
-Exact errors: the count of people who agree is binomial, and so are both sums. No closed form of the
-other errors is known.
-
-Limits come from `van_trees`. For many people they are 1 / I for a curator and without privacy, and
-1 / (M+ M-) for local protocols. M± is the largest ±E f s / E f of an f with values in [1, e^ε],
-s = z σ(-θ z), which a threshold attains: (e^ε - 1) E[±s; ±s > c] / (1 + (e^ε - 1) P(±s > c)). For
-the columns f of a report, E f s / E f is in [-M-, M+] and has the mean 0. So its mean square, which
-is the information, is at most M+ M-, and at most I.
+`pages/regression.txt` has the formulas, limits and sources, under "theory".
 """
 
 from __future__ import annotations
@@ -45,28 +15,14 @@ from scipy.special import expit
 from deniable.shared.privacy.mechanisms import RandomizedResponse
 from deniable.simulations.central.slopes import LogisticCrowd
 from deniable.simulations.engine.estimators import Estimator
-from deniable.simulations.studies.bit_reports import (
-    Array,
-    binomial,
-    estimated_rate,
-    noise,
-    reported_rate,
-)
-from deniable.simulations.studies.regression.slope_questions import (
-    LOOK,
-    At,
-    Formula,
-    Ratio,
-    Search,
-    best_ratio,
-    bit_variances,
-    common_estimators,
-    van_trees,
-)
+from deniable.simulations.studies import bit_reports as bits
+from deniable.simulations.studies.regression import slope_questions as slopes
 
-NONE = Estimator("none", "logistic-likelihood", "no privacy", LOOK[2])
-EXPONENTIAL, KNG, OBJECTIVE, NOISY_SUMS, SUMS, GRADIENT, SIGNS = common_estimators("logistic-")
-AGREEMENT = Estimator("local", "logistic-agreement", "devices, agreement", LOOK[9])
+NONE = Estimator("none", "logistic-likelihood", "no privacy", slopes.LOOK[2])
+EXPONENTIAL, KNG, OBJECTIVE, NOISY_SUMS, SUMS, GRADIENT, SIGNS = slopes.common_estimators(
+    "logistic-"
+)
+AGREEMENT = Estimator("local", "logistic-agreement", "devices, agreement", slopes.LOOK[9])
 TRUSTED = (NONE, EXPONENTIAL, OBJECTIVE, KNG, NOISY_SUMS)
 DEVICES = (GRADIENT, SUMS, SIGNS, AGREEMENT)
 
@@ -85,24 +41,24 @@ GRID = np.linspace(-1, 1, 20_001)
 AGREED = expit(GRID[:, None] * X).mean(axis=1)  # the probability a at each θ of the grid
 
 
-def formulas(epsilon: float) -> dict[Estimator, Formula]:
-    v = noise(epsilon)
-    a, b = bit_variances(epsilon, Z, XX)
+def formulas(epsilon: float) -> dict[Estimator, slopes.Formula]:
+    v = bits.noise(epsilon)
+    a, b = slopes.bit_variances(epsilon, Z, XX)
     sampled = PLACES - RATIO * PLACES**2
     spread = float(SHARES @ sampled**2 - (SHARES @ sampled) ** 2)
     doubled = 81 / 2 * (1 + RATIO**2) / (epsilon * XX) ** 2
-    steep = Formula(1 / INFORMATION, small=8 / (epsilon * INFORMATION) ** 2)
+    steep = slopes.Formula(1 / INFORMATION, small=8 / (epsilon * INFORMATION) ** 2)
     agree, sign = agreement(SLOPE), float(sign_level(SLOPE))
     return {
-        NONE: Formula(1 / INFORMATION),
-        EXPONENTIAL: Formula(1 / INFORMATION, 2 / (epsilon * INFORMATION)),
+        NONE: slopes.Formula(1 / INFORMATION),
+        EXPONENTIAL: slopes.Formula(1 / INFORMATION, 2 / (epsilon * INFORMATION)),
         KNG: steep,
         OBJECTIVE: steep,
-        NOISY_SUMS: Formula(4 * spread / XX**2, small=doubled, bias=BIAS),
-        GRADIENT: Formula((v + expit(SLOPE) * expit(-SLOPE)) / INFORMATION**2),
-        SUMS: Formula(4 * (math.sqrt(a) + math.sqrt(b)) ** 2 / XX**2, bias=BIAS),
-        SIGNS: Formula(float(sign_width(SLOPE)) ** 2 * (v + sign * (1 - sign)) / PACE**2),
-        AGREEMENT: Formula((v + agree * (1 - agree)) / PACE**2),
+        NOISY_SUMS: slopes.Formula(4 * spread / XX**2, small=doubled, bias=BIAS),
+        GRADIENT: slopes.Formula((v + expit(SLOPE) * expit(-SLOPE)) / INFORMATION**2),
+        SUMS: slopes.Formula(4 * (math.sqrt(a) + math.sqrt(b)) ** 2 / XX**2, bias=BIAS),
+        SIGNS: slopes.Formula(float(sign_width(SLOPE)) ** 2 * (v + sign * (1 - sign)) / PACE**2),
+        AGREEMENT: slopes.Formula((v + agree * (1 - agree)) / PACE**2),
     }
 
 
@@ -118,7 +74,7 @@ def report_information(epsilon: float, slope: float) -> float:
     return min(reach, float(shares @ score**2))
 
 
-def _reach(shares: Array, score: Array, epsilon: float) -> float:
+def _reach(shares: bits.Array, score: bits.Array, epsilon: float) -> float:
     """Return M, the maximum of E f s / E f over all f with values in [1, e^ε]."""
     order, more = np.argsort(-score), math.expm1(epsilon)
     gains = more * np.cumsum((shares * score)[order]) / (1 + more * np.cumsum(shares[order]))
@@ -126,29 +82,28 @@ def _reach(shares: Array, score: Array, epsilon: float) -> float:
 
 
 def limits(epsilon: float, people: int) -> dict[str, float]:
-    """Return the limits by model."""
     person = (X**2 * expit(np.outer(NEAR, X)) * expit(-np.outer(NEAR, X))).mean(axis=1)
-    whole = van_trees(people, lambda away: _largest(person, away))
+    whole = slopes.van_trees(people, lambda away: _largest(person, away))
     report = _report_informations(epsilon)
-    local = van_trees(people, lambda away: _largest(report, away))
+    local = slopes.van_trees(people, lambda away: _largest(report, away))
     return {"none": whole, "central": whole, "local": local}
 
 
 @cache
-def _report_informations(epsilon: float) -> Array:
+def _report_informations(epsilon: float) -> bits.Array:
     return np.array([report_information(epsilon, slope) for slope in NEAR.tolist()])
 
 
-def _largest(informations: Array, away: float) -> float:
+def _largest(informations: bits.Array, away: float) -> float:
     """Return the largest information at slopes in `NEAR`, up to `away` from the true slope."""
     return float(informations[np.abs(NEAR - SLOPE) <= away + NEAR[1] - NEAR[0]].max())
 
 
 def exact(response: RandomizedResponse, people: int) -> dict[Estimator, float]:
-    counts, chances = binomial(people, float(reported_rate(response, agreement(SLOPE))))
+    counts, chances = bits.binomial(people, float(bits.reported_rate(response, agreement(SLOPE))))
     agreed = slope_of(response.unbiased_share(counts / people))
     return {
-        SUMS: best_ratio(response, people, Z, XX, 2).mean_square(SLOPE),
+        SUMS: slopes.best_ratio(response, people, Z, XX, 2).mean_square(SLOPE),
         AGREEMENT: float(chances @ (agreed - SLOPE) ** 2),
     }
 
@@ -162,12 +117,14 @@ class Agreement:
 
     def drawn(
         self, response: RandomizedResponse, n: int, times: int, generator: Generator
-    ) -> Array:
-        return slope_of(estimated_rate(response, n, agreement(SLOPE), times, generator))
+    ) -> bits.Array:
+        return slope_of(bits.estimated_rate(response, n, agreement(SLOPE), times, generator))
 
 
-def questions(response: RandomizedResponse, n: int) -> dict[Estimator, Ratio | Search | Agreement]:
-    sums = best_ratio(response, n, Z, XX, 2)
+def questions(
+    response: RandomizedResponse, n: int
+) -> dict[Estimator, slopes.Ratio | slopes.Search | Agreement]:
+    sums = slopes.best_ratio(response, n, Z, XX, 2)
     return {GRADIENT: BY_GRADIENT, SUMS: sums, SIGNS: BY_SIGN, AGREEMENT: Agreement()}
 
 
@@ -176,38 +133,40 @@ def agreement(theta: float) -> float:
     return float(expit(theta * X).mean())
 
 
-def slope_of(share: Array) -> Array:
+def slope_of(share: bits.Array) -> bits.Array:
     """Return the θ at which this share of people agree."""
     return np.interp(share, AGREED, GRID)
 
 
-def by_gradient(theta: Array) -> Array:
+def by_gradient(theta: bits.Array) -> bits.Array:
     """Return the probability that the gradient at θ is rounded to its upper end."""
     mean = -(SHARES * PLACES) @ expit(-PLACES[:, None] * theta)
     return np.asarray(expit(theta) - mean)
 
 
-def sign_width(theta: Array | float) -> Array:
+def sign_width(theta: bits.Array | float) -> bits.Array:
     """Return the width of the range of 1[z > 0] - σ(θ |z|): -max(1/2, σ(θ)) to 1 - min(...)."""
     ends = np.sort([expit(np.asarray(theta)), np.full_like(np.asarray(theta, float), 0.5)], axis=0)
     return np.asarray(1 + ends[1] - ends[0])
 
 
-def sign_level(theta: Array | float) -> Array:
+def sign_level(theta: bits.Array | float) -> bits.Array:
     ends = np.maximum(expit(np.asarray(theta)), 0.5)
     return np.asarray(ends / sign_width(theta))
 
 
-def by_sign(theta: Array) -> Array:
+def by_sign(theta: bits.Array) -> bits.Array:
     agree = expit(SLOPE * X).mean() - expit(X[:, None] * theta).mean(axis=0)
     return np.asarray(sign_level(theta) + agree / sign_width(theta))
 
 
-def _tabulated(rate: At) -> At:
+def _tabulated(rate: slopes.At) -> slopes.At:
     """Interpolate between the points of the grid, with an error below 1e-8."""
     values = rate(GRID)
     return lambda theta: np.interp(theta, GRID, values)
 
 
-BY_GRADIENT = Search(_tabulated(by_gradient), expit, 1 / INFORMATION)
-BY_SIGN = Search(_tabulated(by_sign), _tabulated(sign_level), float(sign_width(SLOPE)) / PACE)
+BY_GRADIENT = slopes.Search(_tabulated(by_gradient), expit, 1 / INFORMATION)
+BY_SIGN = slopes.Search(
+    _tabulated(by_sign), _tabulated(sign_level), float(sign_width(SLOPE)) / PACE
+)

@@ -1,20 +1,6 @@
 """Questions to devices about a slope, and a limit for every estimator of the slope.
 
-A search (`bit_reports.averaged_walk`) asks one group after another about the θ it has reached. A
-ratio asks one group for one mean and another group for the other. Both counts are binomial, so the
-error of a ratio, clipped to [-1, 1], has an exact distribution.
-
-Van Trees' inequality bounds the error of every estimator. With a prior cos^2(π v / 2h) / h on
-slopes up to h away, whose information is π^2 / h^2,
-
-    E (estimate - slope)^2 >= gain^2 / (n sup I + π^2 / h^2)
-
-with I the largest information about v that one person can give, and `gain` the change of the slope
-with v. So no estimator has a smaller error for every slope within h. For many people the best h is
-small, and this is gain^2 / (n I). Sequential reports cannot give more information: it adds up, and
-that of each report, given the others, has the same bound.
-
-Source: Gill, Levit 1995, "Applications of the van Trees inequality", Bernoulli 1(1/2).
+`pages/regression.txt` explains it under "theory".
 """
 
 from __future__ import annotations
@@ -30,18 +16,12 @@ from numpy.random import Generator
 from deniable.shared.privacy.mechanisms import RandomizedResponse
 from deniable.simulations.engine.estimators import Estimator
 from deniable.simulations.engine.figures import distinct_looks
-from deniable.simulations.studies.bit_reports import (
-    Array,
-    averaged_walk,
-    binomial,
-    estimated_rate,
-    reported_rate,
-)
+from deniable.simulations.studies import bit_reports as reports
 
 LOOK = distinct_looks(10)
 GROUPS = 500
 MIN_DIVISOR = 1e-3  # smallest divisor of a ratio
-At = Callable[[Array], Array]  # a function of θ
+At = Callable[[reports.Array], reports.Array]  # a function of θ
 WIDTHS = np.geomspace(1e-4, 0.5, 60)
 
 
@@ -93,14 +73,14 @@ class Search:
 
     def drawn(
         self, response: RandomizedResponse, n: int, times: int, generator: Generator
-    ) -> Array:
+    ) -> reports.Array:
         """Return the average point of a search for the θ where the bit has its level."""
 
-        def off(size: int, theta: Array) -> Array:
-            estimate = estimated_rate(response, size, self.rate(theta), times, generator)
+        def off(size: int, theta: reports.Array) -> reports.Array:
+            estimate = reports.estimated_rate(response, size, self.rate(theta), times, generator)
             return estimate - self.level(theta)
 
-        return averaged_walk(n, min(n, GROUPS), np.zeros(times), off, self.steep, (-1, 1))
+        return reports.averaged_walk(n, min(n, GROUPS), np.zeros(times), off, self.steep, (-1, 1))
 
 
 @dataclass(frozen=True)
@@ -117,9 +97,9 @@ class Ratio:
 
     def drawn(
         self, response: RandomizedResponse, _n: int, times: int, generator: Generator
-    ) -> Array:
+    ) -> reports.Array:
         first, second = (
-            estimated_rate(response, size, bit, times, generator)
+            reports.estimated_rate(response, size, bit, times, generator)
             for size, bit in zip(self.sizes, self.bits, strict=True)
         )
         return np.clip(self.factor * (2 * first - 1) / np.maximum(second, MIN_DIVISOR), -1, 1)
@@ -149,10 +129,13 @@ class Ratio:
         ends = (1 + truth) ** 2 * zero[low] + (1 - truth) ** 2 * (zero[-1] - zero[high])
         return float(chances @ (inside + ends))
 
-    def _estimates(self, group: int) -> tuple[Array, Array]:
+    def _estimates(self, group: int) -> tuple[reports.Array, reports.Array]:
         """Return the possible estimates of a group's rate, and their probabilities."""
-        size, rate = self.sizes[group], float(reported_rate(self.response, self.bits[group]))
-        counts, chances = binomial(size, rate)
+        size, rate = (
+            self.sizes[group],
+            float(reports.reported_rate(self.response, self.bits[group])),
+        )
+        counts, chances = reports.binomial(size, rate)
         return np.asarray(self.response.unbiased_share(counts / size)), chances
 
 

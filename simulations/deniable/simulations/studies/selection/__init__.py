@@ -46,6 +46,10 @@ MEAN = Estimator("none", "mean", "no privacy", LOOKS[2])
 NOISY = Estimator("central", "permute-and-flip", "trusted, permute and flip", LOOKS[1])
 ONE_EACH = Estimator("local", "randomized-response", "devices, one condition each", LOOKS[0])
 CONDITIONS = (MEAN, NOISY, ONE_EACH)
+COLUMNS = (
+    "question", "model", "estimator", "epsilon", "options", "people", "exact", "measured", "error",
+    "gap_needed", "people_needed", "limit",
+)  # fmt: skip
 MAX_PEOPLE = 10**12  # the search for the people needed ends here
 
 
@@ -72,22 +76,18 @@ def run(cell: Cell, generator: Generator) -> Sequence[Row]:
 
 def _row(case: Case, one: Estimator, exact: float | None, right: Array, **more: Any) -> Row:
     """Return a row; `right` is whether each repetition chose correctly. Any: numbers, or None."""
-    times = len(right)
-    return {
+    known: dict[str, Any] = {
         "question": case.question,
         "model": one.model,
         "estimator": one.name,
         "epsilon": case.cell["epsilon"],
         "options": case.options,
-        "people": None,
         "exact": exact,
-        "measured": float(right.mean()) if times else None,
-        "error": math.sqrt(exact * (1 - exact) / times) if times and exact is not None else None,
-        "gap_needed": None,
-        "people_needed": None,
-        "limit": None,
-        **more,
     }
+    if exact is not None:
+        known["measured"] = float(right.mean())
+        known["error"] = math.sqrt(exact * (1 - exact) / len(right))
+    return dict.fromkeys(COLUMNS) | known | more
 
 
 def _first_is_largest(values: Array, generator: Generator) -> Array:
@@ -173,7 +173,6 @@ def _conditions(case: Case, generator: Generator) -> Sequence[Row]:
 
 
 def _one_each(k: int, delta: float, epsilon: Epsilon, size: int) -> float:
-    """Return the probability that devices are right, in groups of this size."""
     right, other = reported_rate(RandomizedResponse(epsilon), np.array([(1 + delta) / 2, 0.5]))
     return chances.largest(k, size, float(right), float(other))
 
@@ -243,7 +242,6 @@ def report(view: View) -> Report:
 def _figure(
     title: str, rows: Rows, estimators: Sequence[Estimator], limited: Estimator
 ) -> figures.Draw:
-    """Return a curve of the lead needed per estimator, and the limit of one estimator's model."""
     question = str(rows[0]["question"])
     y = "gap_needed" if question == "votes" else "people_needed"
     curves = [figures.curve(rows.of(o), o.look, "options", y, o.label) for o in estimators]

@@ -1,42 +1,6 @@
 """Probabilities of selecting the right one of k options, for each way of asking, and their limits.
 
-Votes: each person has one vote, and the leader is ahead of each other option by g. With
-x = e^(-ε g / 2)
-
-    exponential mechanism    1 / (1 + (k - 1) x)                  also the largest with Gumbel noise
-    permute and flip         (1 - (1 - x)^k) / (k x)                                            [1]
-    largest with Laplace     ∫ f(z - g) F(z)^(k - 1) dz, of the noise's density and distribution
-    unary on devices         Σ_c a(c) (B(c)^k - B(c - 1)^k) / (k b(c))
-    k-RR on devices          exact for k <= 4; normal counts with exact covariances if many
-
-where a and b are the probabilities of c reports for the leader and for another option, and B the
-sum of b; a coin decides a tie. A curator that is right with probability 1 - err needs at least
-g = ln((k - 1) (1 - err) / err) / ε: leaders are g people apart, so each other option is selected at
-least e^(-ε g) as often (packing).
-
-Conditions: each person has k values of +1 or -1. One of them has the mean δ, all others 0.
-
-    none       the largest count of +1; a coin decides a tie
-    devices    the same for reports: each of k equal groups answers one condition by randomized
-               response
-    trusted    the largest count of +1 plus exponential noise of mean 2 / ε: permute and flip [2]
-
-With y = e^(-ε / 2), or 0 without noise, the probability of being right is, for all three,
-
-    Σ_c K(c) ((B(c) - y H(c))^k - (B(c) - H(c))^k) / (k H(c))      H(c) = Σ_{j <= c} b(j) y^(c - j)
-
-where a and b are the probabilities of c for the right condition and for another, B the sum of b,
-and K is H with a in place of b. Beyond about 10^5 people, counts are grouped in steps that are
-small against their deviation, with normal probabilities.
-
-Nobody selects better than without privacy. Devices also need at least
-n = 4 V k ((1 - err) ln k - ln 2) / δ^2, V = e^ε / (e^ε - 1)^2. It follows from Fano's inequality
-and a report's information about all k hypotheses jointly [3], also for sequential interaction.
-
-[1] McKenna, Sheldon 2020, "Permute-and-flip", NeurIPS.
-[2] Ding, Kifer, Steinke and others 2021, "The permute-and-flip mechanism is identical to
-    report-noisy-max with exponential noise", arXiv:2105.07260.
-[3] Duchi, Jordan, Wainwright 2018, JASA 113(521); for one round, Ullman 2018, arXiv:1802.02638.
+`pages/select.txt` has the formulas, limits and sources, under "theory".
 """
 
 from __future__ import annotations

@@ -1,18 +1,6 @@
 """Cell of a survey study: intervals, coverage and shift for one question with forged reports.
 
-Reports of the whole population are simulated together, and the server's own code estimates from
-them. A trusted server with the same ε adds noise to a sum or to counts (geometric, with ε / 2 for
-each bin of a choice, since a person changes two bins). With a shuffler, reports use the ε₀ at which
-n honest people are (ε, δ)-private, and the mechanism of a question with ε₀.
-
-A forger sends the report with the largest effect: yes, the option held by the fewest people, or the
-high end of the range. If a share β of the reports is forged, an estimate shifts by
-β (leverage - truth), where the truth is a share or a point of the range.
-
-If each person is asked one of d questions, the number of people asked this question is binomial
-with probability 1 / d for each answer, in each repetition. The true values are those of all people.
-Forgers choose this question, so β is their share of its reports. A shuffler then mixes fewer
-reports. All margins are about the population, from which people are sampled.
+`pages/survey.txt` has the formulas, limits and sources, under "theory".
 """
 
 from __future__ import annotations

@@ -39,9 +39,10 @@ NO_TEXTS = (
 
 @dataclass(frozen=True)
 class Weighted:
-    """Population with its points, and the weight of each."""
+    """Population of a question, with its points, and the weight of each."""
 
     population: Population
+    question: ShareQuestion | MeanQuestion
 
     @property
     def weights(self) -> list[float]:
@@ -54,6 +55,11 @@ class Weighted:
     @property
     def shares(self) -> list[float]:
         return [weight / sum(self.weights) for weight in self.weights]
+
+    def shift(self, truth: float, forged: float) -> float:
+        """Return by how much forged reports shift the estimate of the target, in its units."""
+        place = (truth - self.question.range[0]) / self.question.span
+        return forged * (self.question.mechanism.leverage - place) * self.question.span
 
 
 @dataclass(frozen=True)
@@ -94,7 +100,6 @@ class Holders(Weighted):
 
     @property
     def distribution(self) -> list[float]:
-        """Probability of each answer, or of each grid point, for one person."""
         return [float(share) for share in self._by_answer(self.shares)]
 
     def tallies(self, held: Counts, times: int, generator: Generator) -> Counts:
@@ -103,7 +108,6 @@ class Holders(Weighted):
         return fixed(self.question.mechanism, people, times, generator).counts
 
     def expected(self, reports: int) -> Counts:
-        """Return the expected tally of this many reports, in whole numbers."""
         expected = rates(self.question.mechanism, self.distribution)
         return np.rint(expected * reports).astype(np.int64)
 
@@ -122,10 +126,6 @@ class Holders(Weighted):
     def target_cell(self) -> int:
         """Cell in which a report for that label counts."""
         return self.target + self.question.first_label
-
-    def shift(self, truth: float, forged: float) -> float:
-        """Return by how much forged reports shift the estimate of the target, in its units."""
-        return forged * (self.question.mechanism.leverage - truth)
 
     def _by_answer(self, amounts: Sequence[float]) -> NDArray[np.float64]:
         points = np.array(self.points, dtype=int)
@@ -180,10 +180,6 @@ class Numbers(Weighted):
     @property
     def target_cell(self) -> int:
         return self.question.mechanism.cells - 1
-
-    def shift(self, truth: float, forged: float) -> float:
-        mean = (truth - self.question.range[0]) / self.question.span
-        return forged * (self.question.mechanism.leverage - mean) * self.question.span
 
 
 People: TypeAlias = Holders | Numbers

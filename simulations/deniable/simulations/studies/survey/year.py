@@ -1,15 +1,6 @@
 """Year of an app with three weekly surveys and a monthly one, and the bias of its estimates.
 
-    drawn        the default policy: each install answers k of the T rounds of each quarter, drawn
-                 in advance from a key of its own
-    as it comes  the same budget for life, spent on each round until nothing is left
-
-Each week, a share of the installs is replaced, and new installs crash more often than others. In
-the second policy, installs fall silent after some weeks, and the estimate describes the newest.
-
-The draws are those of the client (`drawn_in`), with a key for each install, and budgets are
-spent in the client's own ledger. Reports are sums of randomized response. The server's code makes
-the estimates and the intervals for the population.
+`pages/year.txt` has the details and sources, under "theory".
 """
 
 from __future__ import annotations
@@ -17,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from datetime import date, timedelta
 from functools import cache
+from importlib.resources import files
 
 import numpy as np
 from numpy.random import Generator
@@ -42,22 +34,6 @@ SURVEYS = (("crashes", "week", "1"), ("search", "week", "0.5"), ("sync", "week",
 FIRST_MONDAY, WEEK, WEEKS = date(2027, 1, 4), timedelta(days=7), 52
 NEW_WEEKS = 3  # how long an install counts as new
 MIN_COVERED = 36  # with honest intervals, fewer weeks have a probability below 1e-9
-SURVEY_FILE = """
-[survey]
-name = "{}"
-title = "Did it happen?"
-purpose = "Find faults."
-owner = "Example Ltd, privacy@example.org"
-opens = 2024-01-01
-closes = 2028-12-31
-round = "{}"
-
-[[question]]
-name = "happened"
-kind = "bit"
-over = "first"
-epsilon = "{}"
-"""
 POLICIES = {
     DRAWN: Policy(keys=["00" * 32]),
     AS_IT_COMES: Policy(keys=["00" * 32], per=LIFETIME, max_epsilon_per_survey="8"),
@@ -72,7 +48,10 @@ OPTIONS = (
 
 @cache
 def surveys() -> tuple[Survey, ...]:
-    return tuple(parse_toml(SURVEY_FILE.format(*values)) for values in SURVEYS)
+    text = (
+        files("deniable.simulations.studies.survey").joinpath("year_survey.toml").read_text("utf-8")
+    )
+    return tuple(parse_toml(text.format(*values)) for values in SURVEYS)
 
 
 def run(cell: Cell, generator: Generator) -> Sequence[Row]:
@@ -130,7 +109,6 @@ class Installs:
             self._draw(self.block, replaced)
 
     def _answering(self, number: int, monday: date) -> Array:
-        """Return which installs answer a week's round."""
         if not self.policy.renews:
             weeks = np.array([answered_weeks(monday - age * WEEK) for age in range(MAX_AGE + 1)])
             return np.asarray(self.age < weeks[np.minimum(self.age, MAX_AGE)])

@@ -1,65 +1,30 @@
 """Synthetic people: all tables of two attributes, and people made from the estimated tables.
 
-People have d yes-or-no attributes, and T = d + d (d - 1) / 2 characters (see `attributes`). The
-mean squared error of a cell of a table of two attributes, averaged, is, with v_S that of the
-character S:
-
-    local      one drawn character by randomized response    (v_i + v_j + v_ij) / 16, where
-               v_S = (C^2 - c_S^2) / g about the population, and g = n / T people are asked S
-    central    geometric noise on each cell, Δ = d (d - 1)   2 d^2 (d - 1)^2 / (ε n)^2, for small ε
-    central    cube noise on all characters together         (T + 1) (T + 2) / (4 (ε n)^2)
-    central    BLR: the exponential mechanism chooses the set of m people whose largest error is
-               least, among all such sets                    a guarantee only
-
-For the population, add the sampling error. From the characters n synthetic people are made, which
-is post-processing and costs no further privacy.
-
-With probability 1 - β no cell of BLR's people has an error above √(ln(2 K) / (2 m)) for the best
-set plus (2 / (ε n)) (m d ln 2 + ln(1 / β)) for choosing among 2^(d m) sets, with K = 2 d (d - 1)
-cells and the best m. It is infeasible to enumerate all these sets.
-
-The limits are about populations where all x are nearly equally frequent: the vector of characters,
-divided by √T, is a unit vector there (`engine/limits.py`). Its squared gain is at most 1, and at
-most 1 / (4 V T), as |E f χ|^2 / (E f)^2 <= (e^ε - 1)^2 / (4 e^ε) = 1 / (4 V) for f with values in
-[1, e^ε]. Errors weighted by w_S add up to at least (Σ √w_S)^2 / T times the limit of the unit
-vector, for many people to 4 V (Σ √w_S)^2 / n. With few people a curator gains by running the
-devices' mechanism, which then has a row with the model `central`.
-
-Sources: Blum, Ligett, Roth 2008, "A learning theory approach to non-interactive database privacy",
-STOC; Barak, Chaudhuri, Dwork, Kale, McSherry, Talwar 2007, PODS, for characters.
+`pages/synthetic.txt` has the formulas, limits and sources, under "theory".
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from functools import cached_property
+from itertools import combinations, combinations_with_replacement
 
 import numpy as np
 from numpy.random import Generator
+from numpy.typing import NDArray
+from scipy.special import gammaln
 
 from deniable.shared.privacy.mechanisms import RandomizedResponse
-from deniable.simulations.central.discrete_laplace import DiscreteLaplace, discrete_laplace
-from deniable.simulations.central.vector_noise import CubeNoise
+from deniable.simulations.central.noise import CubeNoise, DiscreteLaplace, discrete_laplace
 from deniable.simulations.engine import estimators, figures, option
-from deniable.simulations.engine.estimators import (
-    Array,
-    Case,
-    Estimator,
-    Risk,
-    number,
-)
+from deniable.simulations.engine.estimators import Array, Case, Estimator, Risk, number
 from deniable.simulations.engine.figures import LOOKS, SHUFFLED_LOOK
+from deniable.simulations.engine.limits import ball_prior, unit_vector_limits
 from deniable.simulations.engine.presentation import View, column, estimator_table, figure, study
 from deniable.simulations.engine.study import Cell, Report, Row
-from deniable.simulations.studies.bit_reports import reported_rate
-from deniable.simulations.studies.synthetic.attributes import (
-    FAILURE,
-    Attributes,
-    blr,
-    executed_blr,
-    limit,
-)
+from deniable.simulations.studies.bit_reports import noise, reported_rate
 
 LOCAL = Estimator("local", "characters", "devices, characters", LOOKS[0])
 LOCAL_PEOPLE = Estimator("local", "synthetic", "devices, synthetic people", LOOKS[5])
@@ -70,8 +35,119 @@ BLR = Estimator("central", "blr", "trusted, BLR's guarantee", LOOKS[1])
 BLR_RUN = Estimator("central", "blr-run", "trusted, BLR as executed", SHUFFLED_LOOK)
 NONE = Estimator("none", "shares", "no privacy", LOOKS[2])
 SHARE = estimators.Unit("standard error of a share", 1.0)
+AGREE = 0.8
+STEPS, STEP = 150, 0.15
+FAILURE = 0.05  # β of BLR: the probability that its guarantee fails
+MAX_SETS = 4_000  # of people, which BLR enumerates
 MAX_BLR_ATTRIBUTES = 4  # with up to as many, all sets of a few people are enumerated
 SYNTHETIC_SETS = 12  # number of sets of synthetic people for each row
+
+
+@dataclass(frozen=True)
+class Attributes:
+    """Population with this number of attributes."""
+
+    number: int
+
+    @cached_property
+    def subsets(self) -> list[tuple[int, ...]]:
+        """The sets of one attribute, then those of two."""
+        d = range(self.number)
+        return [*((i,) for i in d), *combinations(d, 2)]
+
+    @cached_property
+    def characters(self) -> Array:
+        """χ_S(x) as `characters[x, S]`, with x as a number of d bits."""
+        signs = 1 - 2 * (np.arange(2**self.number)[:, None] >> np.arange(self.number) & 1)
+        return np.stack([signs[:, list(s)].prod(axis=1) for s in self.subsets], axis=1).astype(
+            float
+        )
+
+    @cached_property
+    def population(self) -> Array:
+        bits = np.arange(2**self.number)[:, None] >> np.arange(self.number) & 1
+        agreeing = (bits[:, 1:] == bits[:, :-1]).sum(axis=1)
+        disagreeing = self.number - 1 - agreeing
+        return np.asarray(0.5 * AGREE**agreeing * (1 - AGREE) ** disagreeing)
+
+    @cached_property
+    def pairs(self) -> NDArray[np.int64]:
+        """The positions of the three subsets of each pair of attributes."""
+        position = {s: n for n, s in enumerate(self.subsets)}
+        return np.array(
+            [[position[s[:1]], position[s[1:]], position[s]] for s in self.subsets if len(s) > 1]
+        )
+
+    @cached_property
+    def weights(self) -> Array:
+        """The weight of each c_S in the mean squared error of a cell, times 16."""
+        counts = np.bincount(self.pairs.ravel(), minlength=len(self.subsets))
+        return np.asarray(counts / len(self.pairs))
+
+    def tables(self, coefficients: Array) -> Array:
+        """Return the four cells of each pair, for rows of c_S."""
+        one, other, both = (coefficients[..., self.pairs[:, n]] for n in range(3))
+        cells = [1 + s * one + t * other + s * t * both for s in (1, -1) for t in (1, -1)]
+        return np.stack(cells, axis=-1) / 4
+
+    def of_people(self, counts: Array) -> Array:
+        return np.asarray(counts @ self.characters / counts.sum(axis=-1, keepdims=True))
+
+    def fitted(self, coefficients: Array) -> Array:
+        """Return the distribution of people for each row of c_S."""
+        wanted = np.clip(coefficients, -1, 1)
+        ahead = force = np.zeros_like(wanted)
+        for step in range(STEPS):
+            before = force
+            force = ahead + STEP * (wanted - self._distribution(ahead) @ self.characters)
+            ahead = force + step / (step + 3) * (force - before)
+        return self._distribution(force)
+
+    def _distribution(self, force: Array) -> Array:
+        logs = force @ self.characters.T
+        weights = np.exp(logs - logs.max(axis=-1, keepdims=True))
+        return np.asarray(weights / weights.sum(axis=-1, keepdims=True))
+
+
+def limit(epsilon: float, people: Attributes, number: int) -> float:
+    """Return the least mean squared error of a cell about the population; an infinite ε is none."""
+    characters = len(people.weights)
+
+    def gain(epsilon: float) -> float:
+        return min(1.0, 1 / math.sqrt(4 * noise(epsilon) * characters)) if epsilon < 40 else 1.0
+
+    unit = unit_vector_limits(number, ball_prior(characters), gain, epsilon)[1]
+    return unit * float(np.sqrt(people.weights).sum()) ** 2 / (16 * characters)
+
+
+def blr(epsilon: float, attributes: int, people: int) -> float:
+    """Return BLR's bound on the error of every cell, for the best set size."""
+    m = np.unique(np.geomspace(1, 10**7, 4_000).astype(np.int64)).astype(float)
+    many = math.log(4 * attributes * (attributes - 1))
+    sets = m * attributes * math.log(2) + math.log(1 / FAILURE)
+    return min(1.0, float((np.sqrt(many / (2 * m)) + 2 * sets / (epsilon * people)).min()))
+
+
+def executed_blr(people: Attributes, number: int, epsilon: float) -> tuple[Array, Array]:
+    """Return the largest error of a cell for each multiset of a few people, and its probability.
+
+    This is BLR itself: the exponential mechanism on all sets of m people, with the largest m for
+    which there are at most `MAX_SETS` multisets. One person moves a score by at most 1 / n.
+    """
+    cells = 2**people.number
+    m = max(m for m in range(1, MAX_SETS) if math.comb(cells + m - 1, m) <= MAX_SETS)
+    sets = np.array(
+        [np.bincount(s, minlength=cells) for s in combinations_with_replacement(range(cells), m)]
+    )
+    truth = people.tables(people.population @ people.characters)
+    made = people.tables(people.of_people(sets.astype(float)))
+    errors = np.abs(made - truth).max(axis=(1, 2))
+    logs = -gammaln(sets + 1).sum(axis=1) - epsilon * number / 2 * errors
+    weights = np.exp(logs - logs.max())
+    return np.asarray(errors), np.asarray(weights / weights.sum())
+
+
+# The study
 
 
 def run(cell: Cell, generator: Generator) -> Sequence[Row]:
@@ -132,7 +208,6 @@ def run(cell: Cell, generator: Generator) -> Sequence[Row]:
 
 
 def _flat(errors: Array) -> Array:
-    """Return errors with one row for each repetition."""
     return errors.reshape(len(errors), -1)
 
 
