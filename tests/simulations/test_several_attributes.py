@@ -10,7 +10,6 @@ from deniable.shared.privacy.epsilon import Epsilon
 from deniable.shared.privacy.mechanisms import RandomizedResponse
 from deniable.simulations.central.slopes import LineCrowd
 from deniable.simulations.studies.regression import line_slope as line
-from deniable.simulations.studies.regression import several_attributes as several
 
 CORNERS = (-1.0, 0.0, 1.0)
 
@@ -30,8 +29,8 @@ def test_one_person_moves_sums_gradients_and_losses_by_at_most_their_sensitivity
     """The sums move by nearly Δ if one person is replaced by another from a coarse grid."""
     products = np.array([sums(x, y) for x, y in people(p)])
     moved = np.abs(products[:, None] - products).sum(axis=2).max()
-    assert several.products(p) == products.shape[1]
-    assert 0.9 * several.largest_move(p) < moved <= several.largest_move(p)
+    assert line.products(p) == products.shape[1]
+    assert 0.9 * line.largest_move(p) < moved <= line.largest_move(p)
     for theta in itertools.product((-1 / p, 0, 1 / p), repeat=p):
         left = [(x, y - x @ np.array(theta)) for x, y in people(p)]
         gradients = np.array([2 * x * off for x, off in left])
@@ -60,7 +59,7 @@ def test_noise_falls_exponentially_with_its_largest_coordinate(p: int) -> None:
     Twin: with the shape p + 1 the mean is too large.
     """
     n, scale = 40_000, 3.0
-    noise = several._in_cube(scale, (n, p), np.random.default_rng(5))
+    noise = line._in_cube(scale, (n, p), np.random.default_rng(5))
     largest = np.abs(noise).max(axis=1)
     for power, wanted in ((1, p * scale), (2, p * (p + 1) * scale**2)):
         drawn = largest**power
@@ -77,8 +76,8 @@ def test_errors_agree_with_the_formulas(p: int) -> None:
     Twin: the formulas for one attribute more are wrong.
     """
     n, times, epsilon = 10**8, 600, Epsilon("2")
-    drawn = several.drawn(RandomizedResponse(epsilon), n, p, times, np.random.default_rng(3))
-    known, other = (several.formulas(2.0, count) for count in (p, p + 1))
+    drawn = line.several_drawn(RandomizedResponse(epsilon), n, p, times, np.random.default_rng(3))
+    known, other = (line.several_formulas(2.0, count) for count in (p, p + 1))
     for one, errors in drawn.items():
         squares = (errors**2).sum(axis=1)
         slack = 6.5 * squares.std() / math.sqrt(times)
@@ -89,8 +88,16 @@ def test_errors_agree_with_the_formulas(p: int) -> None:
 
 
 def test_one_attribute_has_the_formulas_of_one_slope() -> None:
-    """Every mechanism of both has the same formula."""
-    one, single = several.formulas(1.5, 1), line.formulas(1.5)
-    for estimator in several.formulas(1.5, 1).keys() - {line.SUMS}:
-        assert one[estimator] == pytest.approx(single[estimator], rel=1e-12)
-    assert one[line.SUMS].once == pytest.approx(single[line.HALVES].once, rel=1e-12)
+    """The stated formulas: n times the error without privacy, and n^2 times that of the noise."""
+    found, epsilon, c2 = line.formulas(1.5), 1.5, 1 / math.tanh(0.75) ** 2
+    once = {line.NONE: 1 / 4, line.EXPONENTIAL: 1 / 4, line.KNG: 1 / 4, line.OBJECTIVE: 1 / 4,
+            line.NOISY_SUMS: 1 / 4, line.GRADIENT: 36 * c2, line.SIGNS: c2}  # fmt: skip
+    for estimator, value in once.items():
+        assert found[estimator].once == pytest.approx(value, rel=1e-12)
+    assert found[line.EXPONENTIAL].noise == pytest.approx(12 / epsilon, rel=1e-12)
+    assert found[line.KNG].small == pytest.approx(1152 / epsilon**2, rel=1e-12)
+    assert found[line.OBJECTIVE] == found[line.KNG]
+    assert found[line.NOISY_SUMS].small == pytest.approx(81 / 8 * 1.25 * 9 / epsilon**2, rel=1e-12)
+    a, b = c2 - 1 / 36, (c2 / 4 - 1 / 36) / 4
+    assert found[line.HALVES].once == pytest.approx(18 * (a + b), rel=1e-12)
+    assert found[line.SUMS].once == pytest.approx(9 * (a**0.5 + b**0.5) ** 2, rel=1e-12)

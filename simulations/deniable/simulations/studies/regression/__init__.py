@@ -1,8 +1,8 @@
 """The slope of a line and of a logistic regression: several trusted servers, and devices.
 
-`line_slope` fits y = θ x + e by least squares, `logistic_slope` fits y = 1 or -1 by the logistic
-loss, and `several_attributes` lines with p slopes. Each has its estimators, their errors by
-formula, and their limits, where they are known. Slopes are clipped to [-1, 1], or to ±1 / p.
+`line_slope` fits y = θ x + e by least squares, also with p attributes, and `logistic_slope` fits
+y = 1 or -1 by the logistic loss. Each has its estimators, their errors by formula, and their
+limits, where they are known. Slopes are clipped to [-1, 1], or to ±1 / p.
 """
 
 from __future__ import annotations
@@ -23,7 +23,6 @@ from deniable.simulations.engine.study import Cell, Options, Report, Row, Table
 from deniable.simulations.studies.bit_reports import Array
 from deniable.simulations.studies.regression import line_slope as line
 from deniable.simulations.studies.regression import logistic_slope as logistic
-from deniable.simulations.studies.regression import several_attributes as several
 from deniable.simulations.studies.regression.slope_questions import Formula
 
 MANY = engine.Target("many people", "first_order")
@@ -47,8 +46,8 @@ def run(cell: Cell, generator: Generator) -> Sequence[Row]:
 
 def _several_slopes(case: Case, generator: Generator) -> list[Row]:
     n, p, response = case.people, case.attributes, RandomizedResponse(case.epsilon)
-    errors = several.drawn(response, n, p, case.repetitions, generator)
-    formulas = several.formulas(float(case.epsilon), p)
+    errors = line.several_drawn(response, n, p, case.repetitions, generator)
+    formulas = line.several_formulas(float(case.epsilon), p)
     return [
         _row("line", case, one, formulas[one], math.sqrt(p) * off) for one, off in errors.items()
     ]
