@@ -6,7 +6,9 @@ import re
 import numpy as np
 import pytest
 from scipy.optimize import brentq
+from scipy.stats import norm
 
+from deniable.shared.privacy.codewords import best_cap
 from deniable.shared.privacy.epsilon import Epsilon
 from deniable.shared.privacy.mechanisms import KRandomizedResponse, Unary
 from deniable.simulations.population import baselines
@@ -53,6 +55,55 @@ def test_crossings_of_wang_2019_are_reproduced() -> None:
     assert worst("HM", low) == worst("Duchi", low)
     for epsilon, published in ((1.0, 4.2890), (2.0, 1.0423), (4.0, 0.21898), (8.0, 0.024901)):
         assert worst("HM", epsilon) == pytest.approx(published, rel=2e-4)
+
+
+@pytest.mark.parametrize(("epsilon", "published"), [
+    (1, 0.37754067), (2, 0.26894142), (3, 0.18242552), (4, 0.11920292), (5, 0.07585818),
+    (6, 0.04742587), (7, 0.02931223),
+])  # fmt: skip
+def test_worst_errors_of_zheng_2025_are_reproduced(epsilon: float, published: float) -> None:
+    """The absolute error of OPM is largest at the ends. Twin: the squared error is another one."""
+    errors = [baselines.optimal_error(epsilon, x) for x in np.linspace(0, 1, 101)]
+    assert max(errors) == pytest.approx(published, rel=2e-7)
+    assert baselines.optimal_error(epsilon, 0.0, 2) != pytest.approx(published, rel=0.1)
+
+
+def test_constants_of_asi_2022_are_the_limit_in_many_dimensions() -> None:
+    """PrivUnitG with the best of the published grid of p; ours is the least of all p.
+
+    Its squared error per dimension is σ^2. That of PrivUnit tends to it from below.
+    """
+    p = np.arange(0.01, 1.0, 0.01)
+    for epsilon in (1.0, 4.0, 8.0):
+        gamma = norm.isf(1 / (1 + math.exp(epsilon) * (1 - p) / p))
+        gain = norm.pdf(gamma) * (p / norm.sf(gamma) - (1 - p) / norm.cdf(gamma))
+        best = float((1 / gain**2).min())
+        exact = 1 / gains_of(np.linspace(0, 8, 80_001), epsilon).max() ** 2
+        assert exact <= best <= exact * (1 + 2e-4)
+        errors = [1 / best_cap(d, epsilon)[0] ** 2 / d for d in (100, 1000)]
+        assert abs(errors[1] - exact) < abs(errors[0] - exact) < 0.05 * exact
+
+
+def gains_of(thresholds: np.ndarray, epsilon: float) -> np.ndarray:
+    more = math.expm1(epsilon)
+    return np.asarray(more * norm.pdf(thresholds) / (1 + more * norm.sf(thresholds)))
+
+
+@pytest.mark.parametrize("x", [0.0, 0.2, 0.5, 1.0])
+def test_reports_of_the_optimal_mechanism_have_the_stated_errors(x: float) -> None:
+    """Allow 6.5 Monte-Carlo errors. Twin: the errors at another ε. No density ratio exceeds e^ε."""
+    n, epsilon, draw = 200_000, 1.5, np.random.default_rng(7)
+    found = np.abs(baselines.optimal_reports(epsilon, np.full(n, x), draw) - x)
+    for power in (1, 2):
+        slack = 6.5 * (found**power).std() / math.sqrt(n)
+        mean = (found**power).mean()
+        assert abs(mean - baselines.optimal_error(epsilon, x, power)) <= slack
+        assert abs(mean - baselines.optimal_error(epsilon + 0.3, x, power)) > slack
+    low, high = baselines.optimal_interval(epsilon, x)
+    reports = baselines.optimal_reports(epsilon, np.full(n, x), draw)
+    inside = ((low <= reports) & (reports < high)).mean() / (high - low)
+    outside = ((reports < low) | (reports >= high)).mean() / (1 - high + low)
+    assert inside / outside == pytest.approx(math.exp(epsilon), rel=0.05)
 
 
 @pytest.mark.parametrize("name", baselines.NUMBERS)

@@ -14,11 +14,16 @@ random hashes; for DE and Hadamard, that of each count alone is.
 
 A number: Duchi's one bit +-C, C = 1 / tanh(ε/2); PM, with probability h / (h + 1) uniform on an
 interval of length C' - 1 around x, else on the rest of [-C', C'], C' = (h + 1) / (h - 1); and HM,
-which is PM with probability 1 - 1 / h if ε > .609, else Duchi.
+which is PM with probability 1 - 1 / h if ε > .609, else Duchi. These are unbiased. OPM reports a
+number in [0, 1] by another one: its density is h on an interval of length 1 / (h + 1) around x,
+moved into [0, 1] where it sticks out, and 1 / h elsewhere. It is biased, and has the least absolute
+error at the worst x of all mechanisms whose density is constant on finitely many intervals.
 
 Sources: Wang, Blocki, Li, Jha 2017, "Locally differentially private protocols for frequency
 estimation", USENIX Security; Wang, Xiao, Yang and others 2019, "Collecting and analyzing
-multidimensional data with local differential privacy", ICDE; Acharya, Sun, Zhang 2019, AISTATS.
+multidimensional data with local differential privacy", ICDE; Acharya, Sun, Zhang 2019, AISTATS;
+Zheng, Mishra, Hu 2025, "Optimal piecewise-based mechanism for collecting bounded numerical data
+under local differential privacy", PETS.
 """
 
 from __future__ import annotations
@@ -87,3 +92,26 @@ def number_reports(name: str, epsilon: float, x: Array, generator: np.random.Gen
     piecewise = np.where(generator.random(x.shape) < h / (h + 1), near, far)
     mixed = generator.random(x.shape) < _piecewise_part(name, epsilon)
     return np.where(mixed, piecewise, duchi)
+
+
+def optimal_interval(epsilon: float, x: Array | float) -> tuple[Array, Array]:
+    """Return the ends of the interval in which OPM's reports of x are the most likely."""
+    width = 1 / (math.exp(epsilon / 2) + 1)
+    low = np.clip(np.asarray(x) - width / 2, 0, 1 - width)
+    return low, low + width
+
+
+def optimal_error(epsilon: float, x: float, power: int = 1) -> float:
+    """Return the mean of |report - x|^power for one report of x by OPM."""
+    h, ends = math.exp(epsilon / 2), np.array([0.0, *optimal_interval(epsilon, x), 1.0]) - x
+    parts = np.diff(np.sign(ends) * abs(ends) ** (power + 1)) / (power + 1)
+    return float(parts @ [1 / h, h, 1 / h])
+
+
+def optimal_reports(epsilon: float, x: Array, generator: np.random.Generator) -> Array:
+    """Draw one report of each number in [0, 1] by OPM."""
+    (low, high), h = optimal_interval(epsilon, x), math.exp(epsilon / 2)
+    near = low + (high - low) * generator.random(x.shape)
+    far = (1 - (high - low)) * generator.random(x.shape)
+    far = np.where(far < low, far, far + high - low)
+    return np.where(generator.random(x.shape) < h / (h + 1), near, far)

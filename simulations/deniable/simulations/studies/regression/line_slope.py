@@ -215,7 +215,7 @@ def several_drawn(
         SUMS: _of_products(response, n, p, times, generator),
         GRADIENT: _of_gradients(response, n, p, times, generator),
     }
-    return {one: np.clip(found, -end, end) - each_slope(p) for one, found in estimates.items()}
+    return {one: np.clip(theta, -end, end) - each_slope(p) for one, theta in estimates.items()}
 
 
 def _of_products(
