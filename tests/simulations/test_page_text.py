@@ -50,6 +50,7 @@ def test_fields_have_options_values_and_rows_in_their_format() -> None:
         ("error", "An error at ε 1.")
     ]
     assert report.method == ["One paragraph."]
+    assert VIEW.words("method") == "One paragraph."
     assert Rows([ROW]).one(LOCAL)[THESE.exact] == 1e-4
 
 

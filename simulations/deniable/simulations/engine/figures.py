@@ -15,6 +15,7 @@ import math
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import cache
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from deniable.simulations.engine.estimators import (
@@ -88,33 +89,18 @@ ON_DARK = {  # replacement of each colour on a dark page
     "#56b4e9": "#8fd0f5",
     "#8c510a": "#c98a4b",
 }
-MATPLOTLIB_STYLE: dict[Any, Any] = {  # Any: the type of its keys has 300 literals
-    "svg.hashsalt": "deniable",
-    "pdf.fonttype": 42,  # embeds TrueType fonts, as journals require; the default is Type 3
-    "ps.fonttype": 42,
-    "font.size": 10,
-    "axes.spines.top": False,
-    "axes.spines.right": False,
-    "axes.titlesize": 11,
-    "axes.titlelocation": "left",
-    "legend.frameon": False,
-    "lines.linewidth": 1.6,
-    "lines.markersize": 5,
-    "grid.color": FAINT,
-    "grid.alpha": 0.3,
-    "text.color": INK,
-    "axes.labelcolor": INK,
-    "axes.edgecolor": INK,
-    "xtick.color": INK,
-    "ytick.color": INK,
-}
+INKED = ("text.color", "axes.labelcolor", "axes.edgecolor", "xtick.color", "ytick.color")
 
 
 @contextmanager
 def styled() -> Iterator[None]:
     import matplotlib as mpl
 
-    with mpl.rc_context(MATPLOTLIB_STYLE):
+    colors: dict[Any, Any] = {
+        "grid.color": FAINT,
+        **dict.fromkeys(INKED, INK),
+    }  # Any: of matplotlib
+    with mpl.rc_context(colors, Path(__file__).with_name("figures.mplstyle")):
         yield
 
 

@@ -277,14 +277,11 @@ class View:
         """The rows in which all options have their middle values."""
         return self.along()
 
-    def report(
-        self,
-        values: Mapping[str, Any],  # Any: numbers, texts and rows
-        figures: Mapping[str, Draw],
-        tables: Sequence[Table],
-        document: Mapping[str, Any] | None = None,  # Any: JSON
-    ) -> Report:
-        """Return the report; each figure has a section of the text with its caption."""
+    def words(self, section: str, **values: Any) -> str:  # Any: numbers, texts and rows
+        """Return a section in one line: a sentence that is shown in some cases."""
+        return " ".join(self._filled(section, values))
+
+    def _filled(self, section: str, values: Mapping[str, Any]) -> list[str]:  # Any: as above
         lists = {name: v for name, v in self.options.items() if isinstance(v, list) and v}
         fields = {
             **EVERYWHERE,
@@ -296,14 +293,21 @@ class View:
             "at": {row.get("estimator"): row for row in reversed(self.cell)},
             **values,
         }
+        return paragraphs(_Fields().vformat(self.text.sections[section], (), fields))
 
-        def filled(section: str) -> list[str]:
-            return paragraphs(_Fields().vformat(self.text.sections[section], (), fields))
-
+    def report(
+        self,
+        values: Mapping[str, Any],  # Any: numbers, texts and rows
+        figures: Mapping[str, Draw],
+        tables: Sequence[Table],
+        document: Mapping[str, Any] | None = None,  # Any: JSON
+    ) -> Report:
+        """Return the report; each figure has a section of the text with its caption."""
+        captions = {name: self.words(name, **values) for name in figures}
         return Report(
-            filled("findings")[1:],
-            [Figure(name, " ".join(filled(name)), draw) for name, draw in figures.items()],
+            self._filled("findings", values)[1:],
+            [Figure(name, captions[name], draw) for name, draw in figures.items()],
             tables,
-            filled("method"),
+            self._filled("method", values),
             document or {},
         )

@@ -22,7 +22,7 @@ from deniable.shared.privacy.mechanisms import RandomizedResponse
 from deniable.simulations.engine import option
 from deniable.simulations.engine.estimators import Rows, number, sweep
 from deniable.simulations.engine.figures import LOOKS, Draw, Panel, curve, drawing
-from deniable.simulations.engine.presentation import View, figure, percent, study
+from deniable.simulations.engine.presentation import View, percent, study
 from deniable.simulations.engine.study import Cell, Options, Report, Row, Table
 
 Array = NDArray[np.float64]
@@ -189,13 +189,8 @@ def report(view: View) -> Report:
     rows, epsilon, last = view.rows, view.epsilon, max(view.options["rounds"])
     shown = rows.at(epsilon=epsilon)
     fresh, kept, two_stage, latched = (shown.at(scheme=s, rounds=last)[0] for s in SCHEMES)
-    change = "In a single round no answer changes, so only the answer itself can leak."
-    if kept["flip_shown"] is not None:
-        change = f"""If the answer changes once, kept (memoized) reports reveal the change and its
-        time with probability {percent(kept["flip_shown"])}. Two-stage reports of {last} rounds
-        can change the odds that it changed by a factor of
-        e^{figure(float(two_stage["flip_epsilon"] or 0))}. Latched reports reveal nothing about a
-        change."""
+    section = "single" if kept["flip_shown"] is None else "several"
+    change = view.words(section, kept=kept, two_stage=two_stage, last=last)
     values = {"first": shown[0], "last": last, "fresh": fresh, "latched": latched, "change": change}
     tables: dict[str, Callable[[Row], str]] = {
         "Answer guessed correctly": lambda row: percent(row["guess_right"]),

@@ -12,27 +12,13 @@ from deniable.server.estimation.statements import final_reading
 from deniable.simulations.engine import figures
 from deniable.simulations.engine.estimators import Rows, number
 from deniable.simulations.engine.figures import INK, LOOKS, SHUFFLED_LOOK, Panel
-from deniable.simulations.engine.presentation import TRUST, View, figure, listed, margin
+from deniable.simulations.engine.presentation import View, figure, listed, margin
 from deniable.simulations.engine.study import Report, Row, Table
 
 if TYPE_CHECKING:
     import matplotlib.axes
     import matplotlib.figure
 
-TRUE_ANSWERS = (
-    "This page and the files next to it contain the exact true shares and means of the answers "
-    "file, without any privacy. Show them only to people who may know these values. Apart from "
-    "them, only a digest of the file is written."
-)
-ONE_OF = (
-    "Each person is asked one random question of {}, drawn again in each repetition. True values "
-    "are those of all people. Forgers choose which question they attack."
-)
-FORGERS = "One forged report can count as much as {count} honest ones ({question})."
-UNTIL_FINAL = (
-    "Until a round is final, they are {}: results are shown at any time, and intervals that hold "
-    "however often you look are wider."
-)
 MANY = "more than ten billion"
 MAX_LABELS = 20  # largest number of labels per question in tables and figures
 
@@ -44,21 +30,20 @@ def report(view: View) -> Report:
     drawings: dict[str, figures.Draw] = {"intervals": lambda: interval_figure(few(shown), people)}
     if attacked:
         drawings["attack"] = lambda: attack_figure(attacked, people)
-    needed, mixed = [row["needed"] for row in shown], _margins(shown, "shuffled")
+    needed = [row["needed"] for row in shown]
+    mixed, watched = _margins(shown, "shuffled"), _margins(shown, "until_final")
     worst = max(attacked, key=lambda row: number(row, "leverage"), default=None)
     values = {
         "margins": _margins(shown, "half_width"),
-        "until_final": (watched := _margins(shown, "until_final")) and UNTIL_FINAL.format(watched),
+        "until_final": view.words("until_final", watched=watched) if watched else "",
         "level": 100 * final_reading(view.looks).confidence,
         "covered": 100 * sum(number(row, "covered") for row in honest) / len(honest),
         "within": _percent(within),
         "enough": MANY if None in needed else f"{max(int(n or 0) for n in needed):,}",
-        "forgers": ""
-        if worst is None
-        else FORGERS.format(**worst, count=figure(number(worst, "leverage"))),
-        "mixed": mixed and f"With a shuffler, the margins would be {mixed}. Its guarantee {TRUST}.",
-        "true_answers_shown": TRUE_ANSWERS if view.true_answers else "",
-        "one_of": ONE_OF.format(view.drawn_from) if view.drawn_from > 1 else "",
+        "forgers": view.words("forgers", worst=worst) if worst else "",
+        "mixed": view.words("shuffled", mixed=mixed) if mixed else "",
+        "true_answers_shown": view.words("private") if view.true_answers else "",
+        "one_of": view.words("one_of") if view.drawn_from > 1 else "",
     }
     return view.report(values, drawings, [_interval_table(honest, within), _attack_table(attacked)])
 
