@@ -97,16 +97,9 @@ def whole(least: int, most: int) -> Reader:
     >>> whole(2, 10**9)("people", "1e6")
     1000000
     """
-
-    def read_whole(name: str, given: Any) -> int:
-        value = _float(given)
-        if not value.is_integer() or not least <= value <= most:
-            raise WrongUse(
-                f"{name} must be a whole number from {least:,} to {most:,}, got {given!r}"
-            )
-        return int(value)
-
-    return read_whole
+    words = f"a whole number from {least:,} to {most:,}"
+    read = _number(lambda value: value.is_integer() and least <= value <= most, words)
+    return lambda name, given: int(read(name, given))
 
 
 def inside(low: float = 0.0, high: float = 1.0) -> Reader:
@@ -115,21 +108,23 @@ def inside(low: float = 0.0, high: float = 1.0) -> Reader:
     >>> inside()("power", "0.9")
     0.9
     """
+    return _number(lambda value: low < value < high, f"above {low:g} and below {high:g}")
 
+
+def _number(fits: Callable[[float], bool], words: str) -> Reader:
     def read_number(name: str, given: Any) -> float:
-        value = _float(given)
-        if not low < value < high:
-            raise WrongUse(f"{name} must be above {low:g} and below {high:g}, got {given}")
+        try:
+            value = float(given)
+        except (TypeError, ValueError):
+            value = math.nan
+        if not math.isfinite(value) or not fits(value):
+            raise WrongUse(f"{name} must be {words}, got {given!r}")
         return value
 
     return read_number
 
 
-def share(name: str, given: Any) -> float:
-    value = _float(given)
-    if not 0 <= value <= 1:
-        raise WrongUse(f"{name} must be from 0 to 1, got {given}")
-    return value
+share = _number(lambda value: 0 <= value <= 1, "from 0 to 1")
 
 
 def one_of(names: Iterable[str]) -> Reader:
@@ -148,15 +143,6 @@ def pairs(_name: str, given: Any) -> list[str]:
     if isinstance(given, Mapping):
         return [f"{key}={value}" for key, value in given.items()]
     return [str(text) for text in ([given] if isinstance(given, str) else given)]
-
-
-def _float(given: Any) -> float:
-    """Return a finite number, or NaN, which fails every comparison."""
-    try:
-        value = float(given)
-    except (TypeError, ValueError):
-        return math.nan
-    return value if math.isfinite(value) else math.nan
 
 
 def product(one: Epsilon, factor: Epsilon) -> str:
