@@ -23,6 +23,7 @@ pytestmark = pytest.mark.at(NOW)
 
 CLOSED, OPEN, FEW = 683, 685, 684
 LOW, HIGH = -20.0, 44.0
+COARSE = number(LOW, HIGH, "square-wave", grid=16, epsilon="1", name="degrees")
 ASKED = number(LOW, HIGH, "square-wave", grid=64, epsilon="2", name="degrees") + bit()
 
 
@@ -131,3 +132,22 @@ def test_the_curve_s_band_holds_between_its_points() -> None:
     assert first.top == pytest.approx(CURVE_BOTTOM - 0.6 * height)
     assert second.top == CURVE_TOP
     assert second.bottom == pytest.approx(CURVE_BOTTOM - 0.3 * height)
+
+
+def weighed(here: World, *numbers: int, **changes: object) -> bool:
+    """Return whether an earlier round changes the distribution of the last of these rounds."""
+    published = here.publish(until_spring(COARSE, minimum_reports=100, **changes))
+    steps = published.survey.questions[0].mechanism.answers
+    for period in numbers:
+        add_round(here.store, published, period, [[30_000, *[0] * (steps - 1)]])
+    tallies = here.store.tallies(published.sequence)
+    every, alone = (survey_results(published, some, NOW) for some in (tallies, tallies[-1:]))
+    return of(every, numbers[-1]) != of(alone, numbers[-1])
+
+
+def test_an_earlier_round_weighs_a_distribution_if_neither_can_change(here: World) -> None:
+    """Not in an open round, and not with the same latched reports."""
+    assert weighed(here, 683, 684, grace_days=2)
+    assert not weighed(here, 684, 685, grace_days=2), "it is February, so this round is open"
+    latched: dict[str, object] = {"repeat": "latched", "repeat_rounds": 2, "grace_days": 2}
+    assert not weighed(here, 683, 684, **latched)

@@ -7,7 +7,14 @@ from collections.abc import Callable
 import numpy as np
 import numpy.typing as npt
 
-from deniable.server.estimation.distribution import LEVELS, band, quantile_interval
+from deniable.server.estimation.distribution import (
+    EVEN,
+    LEVELS,
+    band,
+    likeliest,
+    quantile_interval,
+    weighed_values,
+)
 from deniable.shared.privacy.epsilon import ONE
 from deniable.shared.privacy.families.number_table import NumberTable
 
@@ -66,13 +73,22 @@ def quantile(places: Array, shares: Array, level: float) -> float:
     return float(places[np.searchsorted(np.cumsum(shares) + 1e-12, level)])
 
 
+def reports_of(table: NumberTable, held: npt.NDArray[np.int64], rng: np.random.Generator) -> Array:
+    """Draw the counts of reports of people at grid points."""
+    rows = rows_of(table)
+    drawn = [rng.multinomial(n, row / row.sum()) for n, row in zip(held, rows, strict=True)]
+    counts: Array = np.sum(drawn, axis=0).astype(np.float64)
+    return counts
+
+
 def misses(
     table: NumberTable, parts: int, people: int, shape: Callable[[int], Places],
-    runs: int, confidence: float = 0.95,
+    runs: int, confidence: float = 0.95, *, weighed: bool = False,
 ) -> tuple[int, int]:  # fmt: skip
     """Count bands that miss, and runs in which some quantile's interval misses.
 
-    People are drawn at random from the population.
+    People are drawn at random from the population. If `weighed`, the same people with the same
+    answers were in an earlier round, whose distribution weighs this one's.
     """
     rng = np.random.default_rng(20261201)
     places, shares = shape(parts)
@@ -81,8 +97,14 @@ def misses(
     rates = on_grid(table, places, shares) @ rows_of(table)
     bands = quantiles_missed = 0
     for _ in range(runs):
-        counts = rng.multinomial(people, rates / rates.sum()).astype(float)
-        low, high = held = band(table, counts, parts, confidence)
+        counts, solved = rng.multinomial(people, rates / rates.sum()).astype(float), None
+        if weighed:
+            held_by = rng.multinomial(people, on_grid(table, places, shares))
+            counts, before = (reports_of(table, held_by, rng) for _ in range(2))
+            likely = likeliest(rows_of(table), before)
+            weights = (1 - EVEN) * likely + EVEN / len(likely)
+            solved = weighed_values(table, parts, weights)
+        low, high = held = band(table, counts, parts, confidence, False, solved)
         bands += not bool((low <= truth + 1e-9).all() and (truth <= high + 1e-9).all())
         ends = [quantile_interval(level, *held) for level in LEVELS]
         quantiles_missed += any(

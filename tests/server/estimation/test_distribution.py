@@ -9,6 +9,7 @@ from scipy.stats import binom
 
 from deniable.server.estimation import distribution as estimation
 from deniable.server.estimation.distribution import (
+    EVEN,
     LEVELS,
     Distribution,
     band,
@@ -16,6 +17,7 @@ from deniable.server.estimation.distribution import (
     distributions,
     informative_parts,
     likeliest,
+    weighed_values,
     worst_variance,
 )
 from deniable.server.estimation.mean_limits import anytime_mean as mean
@@ -30,6 +32,7 @@ from deniable.shared.privacy.mechanisms import (
     SquareWave,
     Ternary,
 )
+from tests.bench.distribution import optimal
 from tests.server.estimation.places import (
     SHAPES,
     Places,
@@ -49,6 +52,7 @@ TABLES = [
     (OptimalTable(Epsilon("2"), 4), 4),
     (Ternary(Epsilon("2")), 2),
 ]
+OPTIMAL = optimal("2", 16)
 RUNS = 60
 ALLOWED = int(binom.isf(1e-9, RUNS, 0.05))  # the probability of more misses is 1e-9
 
@@ -77,14 +81,25 @@ def test_the_expectation_lies_between_the_shares_just_below_and_at_a_point(
     The expectation at a point is between 0 and 1. It is 1 if the position is at most the point, and
     0 if the position is at least the next point.
     """
-    values, misfit = cumulative_values(table, parts)
+    for values, misfit in (cumulative_values(table, parts), weighed_by_an_end(table, parts)):
+        assert_between(table, parts, values)
+        assert misfit < 1e-9
+
+
+def weighed_by_an_end(table: NumberTable, parts: int) -> tuple[Array, float]:
+    """Return the values if nearly everyone was at the low end in the earlier round."""
+    shares = np.full(table.steps + 1, EVEN / (table.steps + 1))
+    shares[0] += 1 - EVEN
+    return weighed_values(table, parts, shares)
+
+
+def assert_between(table: NumberTable, parts: int, values: Array) -> None:
     points = np.linspace(0, 1, parts + 1)
     for position in np.linspace(0, 1, 241):
         expected = on_grid(table, np.array([position]), np.ones(1)) @ rows_of(table) @ values.T
         assert (expected >= (position <= points[:-1]) - 1e-9).all()
         assert (expected <= (position < points[1:]) + 1e-9).all()
         assert expected.sum() == pytest.approx(parts * (1 - position), abs=1e-7)
-    assert misfit < 1e-9
 
 
 @pytest.mark.parametrize("table", [OneBitMean(Epsilon("4")), LocalLaplace(Epsilon("4"), 127)])
@@ -136,6 +151,52 @@ def test_the_band_covers_the_whole_distribution(
     bands, quantiles = misses(SquareWave(Epsilon("1"), 32), 8, people, shape, RUNS)
     assert bands <= ALLOWED
     assert quantiles <= bands
+
+
+@pytest.mark.parametrize("shape", SHAPES, ids=lambda shape: shape.__name__)
+@pytest.mark.parametrize("people", [300, 20_000])
+def test_a_band_weighed_by_an_earlier_round_of_the_same_people_covers(
+    people: int, shape: Callable[[int], Places]
+) -> None:
+    """False alarms have probability 1e-9 per shape if the band covers in 95 %."""
+    bands, quantiles = misses(OPTIMAL, 8, people, shape, RUNS, weighed=True)
+    assert bands <= ALLOWED
+    assert quantiles <= bands
+
+
+@pytest.mark.parametrize("shape", [at_the_points, just_below_the_points])
+def test_a_weighed_band_of_too_low_confidence_fails_the_check(
+    shape: Callable[[int], Places],
+) -> None:
+    bands, _ = misses(OPTIMAL, 8, 20_000, shape, RUNS, confidence=-3, weighed=True)
+    assert bands > ALLOWED
+
+
+@pytest.mark.parametrize(("epsilon", "least"), [("1", 0.97), ("2", 0.85), ("4", 0.6)])
+def test_an_earlier_round_narrows_the_band_of_people_near_one_place(
+    epsilon: str, least: float
+) -> None:
+    """The mean width of the limits of all R_k is at most this share of that with even weights.
+
+    The band is narrower too, but by less: it also contains the share of one part.
+    """
+    table, places = optimal(epsilon, 16), np.linspace(0, 1, 2_001)
+    weights = np.exp(-((places - 0.3) ** 2) / (2 * 0.03**2))
+    fine = on_grid(table, places, weights / weights.sum())
+    counts = (30_000 * fine @ rows_of(table))[None]
+    (alone,), (weighed,) = (
+        distributions(table, counts, earlier=earlier) for earlier in (None, [*counts])
+    )
+    assert alone is not None
+    assert weighed is not None
+    widths = [np.subtract(*made.below_interval[::-1]).mean() for made in (weighed, alone)]
+    assert widths[0] < 0.99 * widths[1]
+    assert weighed.below == pytest.approx(alone.below, abs=1e-9), "both are exact here"
+    mixed = (1 - EVEN) * fine + EVEN / len(fine)
+    values = weighed_values(table, 16, mixed)[0], cumulative_values(table, 16)[0]
+    low, high = zip(*(estimation._limits(v, counts, 0.95, False, 0.0) for v in values), strict=True)
+    narrow, wide = (np.subtract(*ends).mean() for ends in zip(high, low, strict=True))
+    assert narrow <= least * wide
 
 
 @pytest.mark.parametrize("shape", [at_the_points, just_below_the_points])

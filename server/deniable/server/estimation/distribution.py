@@ -12,8 +12,11 @@ for any distribution and any effect of rounding to the table's grid.
 Estimating: R_k is linear in a person's grid point, so it is the mean of h_k over reports, for any
 h_k(symbol) whose mean under row i is the weight of grid point i in R_k. Such an h_k exists if the
 rows are linearly independent; we use the one with the least variance for equally frequent grid
-points. R_k then has the interval of `bounded_mean`, because each report has one of finitely many
-values. All intervals hold jointly with the confidence (Bonferroni). So does the band between
+points or, if there is an earlier round, for 0.8 of that round's `consistent` shares and 0.2 of
+equal ones. It is unbiased with any weights, and these are fixed before the round's reports, whose
+noise is independent of the earlier round's. R_k then has the interval of `bounded_mean`, because
+each report has one of finitely many values. All intervals hold jointly with the confidence
+(Bonferroni). So does the band between
 
     low_k   the highest lower limit of R_0 ... R_(k - 1)
     high_k  the lowest upper limit of R_k and all after it
@@ -39,7 +42,7 @@ of quantiles come from `consistent`; intervals do not depend on it.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from itertools import pairwise
 from statistics import NormalDist
@@ -57,6 +60,10 @@ LEVELS = (0.1, 0.25, 0.5, 0.75, 0.9)
 LARGEST_MISFIT = 1e-9  # largest error of the means of h_k; the error is added to every limit
 LEAST_GAIN = 1e-3
 MAX_STEPS = 2_000
+EVEN = 0.2  # weight of equal shares, next to an earlier round's
+
+
+Solved = tuple[Array, float]  # h_k for every k, and the largest error of their means
 
 
 class Quantile(NamedTuple):
@@ -88,29 +95,46 @@ class Distribution(NamedTuple):
 
 
 def distributions(
-    table: NumberTable, counts: Array, confidence: float = CONFIDENCE, looks: bool = False
+    table: NumberTable,
+    counts: Array,
+    confidence: float = CONFIDENCE,
+    looks: bool = False,
+    earlier: Sequence[Array | None] | None = None,
 ) -> list[Distribution | None]:
     """Estimate the distribution for each row of counts; None if intervals would be too wide.
 
-    With `looks`, the intervals hold simultaneously at all looks.
+    With `looks`, the intervals hold simultaneously at all looks. `earlier` has the counts of an
+    earlier round for each row, or None: they make the intervals narrower.
     """
     made: list[Distribution | None] = [None] * len(counts)
-    parts = [informative_parts(table, n, confidence, looks) for n in counts.sum(1).tolist()]
-    for number in {number for number in parts if number is not None}:
-        rows = [row for row, suitable in enumerate(parts) if suitable == number]
-        estimated = _in_parts(table, counts[rows], number, confidence, looks)
+    groups: dict[tuple[int, int | None], list[int]] = {}
+    for row, reports in enumerate(counts.sum(1).tolist()):
+        if parts := informative_parts(table, reports, confidence, looks):
+            weighed = earlier is not None and earlier[row] is not None
+            groups.setdefault((parts, row if weighed else None), []).append(row)
+    for (parts, weighed_row), rows in groups.items():
+        solved = None
+        if earlier and weighed_row is not None and (before := earlier[weighed_row]) is not None:
+            likely = likeliest(_rows(table), before)
+            solved = weighed_values(table, parts, (1 - EVEN) * likely + EVEN / len(likely))
+        estimated = _in_parts(table, counts[rows], parts, confidence, looks, solved)
         for row, distribution in zip(rows, estimated, strict=True):
             made[row] = distribution
     return made
 
 
 def _in_parts(
-    table: NumberTable, counts: Array, parts: int, confidence: float, looks: bool
+    table: NumberTable,
+    counts: Array,
+    parts: int,
+    confidence: float,
+    looks: bool,
+    solved: Solved | None = None,
 ) -> Iterator[Distribution]:
-    values, misfit = cumulative_values(table, parts)
+    values, misfit = solved or cumulative_values(table, parts)
     zeros, ones = np.zeros((1, table.symbols)), np.ones((1, table.symbols))
     shares = np.diff(values, axis=0, prepend=zeros, append=ones)
-    bands = band(table, counts, parts, confidence, looks)
+    bands = band(table, counts, parts, confidence, looks, solved)
     intervals = _limits(shares, counts, confidence, looks, 2 * misfit)
     positions = np.linspace(0, 1, table.steps + 1)
     for row, low, high, band_low, band_high in zip(counts, *intervals, *bands, strict=True):
@@ -137,10 +161,15 @@ def _in_parts(
 
 
 def band(
-    table: NumberTable, counts: Array, parts: int, confidence: float, looks: bool = False
+    table: NumberTable,
+    counts: Array,
+    parts: int,
+    confidence: float,
+    looks: bool = False,
+    solved: Solved | None = None,
 ) -> Interval:
     """Return simultaneous limits for the shares at or below every point, for each row of counts."""
-    values, misfit = cumulative_values(table, parts)
+    values, misfit = solved or cumulative_values(table, parts)
     joint = joint_confidence(_limits_held_jointly(table, parts, looks), confidence)
     low, high = _limits(values, counts, joint, looks, misfit)
     rising = np.maximum.accumulate(low, axis=-1)[..., :-1]
@@ -178,11 +207,18 @@ def worst_variance(table: NumberTable, parts: int) -> float:
 
 
 @lru_cache(maxsize=64)
-def cumulative_values(table: NumberTable, parts: int) -> tuple[Array, float]:
-    """Return h_k for k = 0 ... parts - 1, and the largest error of their means."""
+def cumulative_values(table: NumberTable, parts: int) -> Solved:
+    return weighed_values(table, parts, np.full(table.steps + 1, 1 / (table.steps + 1)))
+
+
+def weighed_values(table: NumberTable, parts: int, shares: Array) -> Solved:
+    """Return h_k for k = 0 ... parts - 1, and the largest error of their means.
+
+    They have the least variance if `shares` are those of the grid points.
+    """
     rows = _rows(table)
     wanted = np.cumsum(_at_points(table.steps, parts), axis=0)[:-1]
-    weights = rows.mean(0)
+    weights = shares @ rows
     values = np.linalg.lstsq(rows / np.sqrt(weights), wanted.T, rcond=None)[0].T / np.sqrt(weights)
     return values, float(np.abs(values @ rows.T - wanted).max())
 

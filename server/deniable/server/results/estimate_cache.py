@@ -9,7 +9,7 @@ from __future__ import annotations
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from hashlib import blake2b
 from typing import Any, Literal, TypeVar
@@ -164,6 +164,7 @@ class Counts:
     reading: Reading = ONE_LOOK
     enough: bool = True  # whether there are enough reports to show an estimate
     sizes: tuple[int, ...] = ()  # reports of each round, if there are several
+    earlier: Counts | None = None  # of an earlier final round, whose distribution weighs this one's
 
     @classmethod
     def of(
@@ -188,7 +189,7 @@ class Counts:
     @cached_property
     def key(self) -> Hashable:
         digest = blake2b(self.cells.tobytes(), digest_size=32).digest()
-        return digest, self.reports, self.sizes, self.reading
+        return digest, self.reports, self.sizes, self.reading, self.earlier and self.earlier.key
 
     @property
     def manner(self) -> Manner:
@@ -213,6 +214,16 @@ class Pool:
 
     def counts(self, survey: Survey, question: Question) -> Counts:
         return Counts.of(survey, question, self.tally, self.reading, self.members)
+
+    def weighed(self, survey: Survey, question: Question, earlier: Pool | None) -> Counts:
+        """Return the counts with those of an earlier round, if neither can change any more."""
+        counts, readings = self.counts(survey, question), [self.reading]
+        if earlier is None or self.shares_reports(survey, earlier):
+            return counts
+        readings.append(earlier.reading)
+        if any(reading.any_time or reading.covers != "all" for reading in readings):
+            return counts
+        return replace(counts, earlier=earlier.counts(survey, question))
 
     @cached_property
     def key(self) -> Hashable:

@@ -37,7 +37,8 @@ def distribution_rounds(
     def make(batch: Sequence[Counts]) -> list[Distribution | None]:
         cells = np.array([counts.cells for counts in batch], np.float64)
         confidence, any_time, _ = batch[0].reading
-        made = estimation.distributions(table, cells, confidence, any_time)
+        earlier = [c.earlier.cells.astype(np.float64) if c.earlier else None for c in batch]
+        made = estimation.distributions(table, cells, confidence, any_time, earlier)
         return [_in_units(question, estimated) if estimated else None for estimated in made]
 
     def rows(made: Distribution | None) -> int:

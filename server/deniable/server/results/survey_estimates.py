@@ -367,7 +367,11 @@ class SurveyEstimates:
             max_rows = self._max_rows.get(question.name)
             answers.append(question_rounds(cache, survey, question, counts, max_rows))
             table = ESTIMATORS[question.estimation].table(question)
-            curve = table and distribution_rounds(cache, question, table, counts)
+            curve = None
+            if table:
+                pairs = zip(made, earlier, strict=True)
+                weighed = [pool.weighed(survey, question, before) for pool, before in pairs]
+                curve = distribution_rounds(cache, question, table, weighed)
             curves.append(curve or [None] * len(made))
         by_round = zip(*answers, strict=True), zip(*curves, strict=True)
         fits = round_fits(survey, tallies, cache)
