@@ -141,7 +141,7 @@ def weighed(here: World, *numbers: int, **changes: object) -> bool:
     for period in numbers:
         add_round(here.store, published, period, [[30_000, *[0] * (steps - 1)]])
     tallies = here.store.tallies(published.sequence)
-    every, alone = (survey_results(published, some, NOW) for some in (tallies, tallies[-1:]))
+    every, alone = (survey_results(published, read, NOW) for read in (tallies, tallies[-1:]))
     return of(every, numbers[-1]) != of(alone, numbers[-1])
 
 
