@@ -11,7 +11,8 @@ import pytest
 
 from deniable.server.planning import forecast
 from deniable.server.planning.planned_question import read
-from deniable.shared.privacy.mechanisms import mechanisms
+from deniable.shared.privacy.epsilon import Epsilon
+from deniable.shared.privacy.mechanisms import KClosest, mechanisms
 from deniable.shared.survey.document import LOOKS
 from deniable.shared.survey.questions import question_document
 from tests.command import run
@@ -82,9 +83,15 @@ def test_a_vector_is_within_two_per_cent_of_the_minimum_error(dimension: int, li
     spread, ratio = found["n_variance"], found["limit_ratio"]
     assert spread / ratio == pytest.approx(limit, rel=1e-4)
     assert 1 < ratio < 1.02
-    assert found["margin"] == pytest.approx(z * math.sqrt((spread + 1) / dimension / 1e4))
+    along, gain, n = KClosest(Epsilon("1"), dimension).along, 1 / math.sqrt(spread + 1), 10_000
+    factor = z * (1 + (z**2 + 1) / (4 * n))
+    reach = factor / math.sqrt(dimension * (n + factor**2))
+    step = max(1, (factor**2 - 1) / 3) * math.sqrt(min(1, 3 * along)) * (1 + gain) / 2 / n
+    assert found["margin"] == pytest.approx((reach + step) / gain)
+    assert found["margin"] < 1.02 * z / gain / math.sqrt(dimension * n)
     assert found["worth_asked_openly"] == round(1e4 / (spread + 1))
-    trusted = z * math.sqrt(4 * (dimension + 1) / 1e8 + 1 / dimension / 1e4)
+    asked_openly = (reach + step) / gain / math.sqrt(spread + 1)
+    trusted = math.hypot(z * math.sqrt(4 * (dimension + 1) / 1e8), asked_openly)
     assert found["margin_of_trusted_server"] == pytest.approx(trusted, rel=1e-4)
 
 

@@ -7,12 +7,13 @@ from typing import Any
 
 import numpy as np
 import pytest
-from scipy.special import betaincinv
+from scipy.special import betainc, betaincc, betaincinv
 from scipy.stats import beta, binom
 
 from deniable.server.estimation.shares import (
     LARGE,
     OUTWARD,
+    OUTWARD_FAR,
     _expansion,
     beta_quantile,
     clopper_pearson,
@@ -137,6 +138,27 @@ def test_the_expansion_lies_just_outside_the_exact_quantile(probability: float) 
     beyond *= 1 if probability > 0.5 else -1
     assert beyond.min() > 0
     assert beyond.max() < 2 * OUTWARD
+
+
+@pytest.mark.parametrize("joint", [20, 300, 1_024, 65_536, 10**8])
+def test_the_expansion_lies_outside_for_many_joint_intervals(joint: int) -> None:
+    """Compare with the distribution function, at shapes near the worst and far from it.
+
+    Twin: without the term that grows with z, it lies inside from 1,024 intervals on.
+    """
+    small = np.array([500.5, 520.0, 600.0, 1_000.0, 20_000.0])
+    ratio = np.array([1, 1.3, 1.6, 2, 2.5, 3, 4, 5, 8, 20, 1_000, 1e5])
+    small, ratio = (grid.ravel() for grid in np.meshgrid(small, ratio))
+    a, b = np.append(small, small * ratio), np.append(small * ratio, small)
+    tail = 0.025 / joint
+    spread = np.sqrt(a * b / (a + b + 1)) / (a + b)
+    z = -NormalDist().inv_cdf(tail)
+    for side, below in ((-1, betainc), (1, betaincc)):
+        quantile = _expansion(a, b, side * z)
+        assert (below(a, b, quantile) <= tail).all()
+        less = max(OUTWARD, OUTWARD_FAR * z**6) - OUTWARD
+        inside = below(a, b, quantile - side * less * spread) > tail
+        assert inside.any() == (joint >= 1_024)
 
 
 @pytest.mark.parametrize("probability", [0.005, 0.3, 0.975])

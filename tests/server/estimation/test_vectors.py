@@ -8,10 +8,16 @@ from functools import cache
 import numpy as np
 import numpy.typing as npt
 import pytest
+from scipy.stats import binom
 
 from deniable.server.estimation import estimates
 from deniable.server.estimation.forgery_test import FALSE_ALARM
-from deniable.server.estimation.means import deviations, whole
+from deniable.server.estimation.means import (
+    VectorEstimator,
+    coordinates,
+    deviations,
+    whole,
+)
 from deniable.server.intake.tally import tally
 from deniable.server.intake.tally_kernels import codeword_sums
 from deniable.shared.envelope import encode_report
@@ -191,5 +197,90 @@ def test_an_interval_for_repeated_looks_holds_at_every_look(looks: bool, ever: r
     """
     sums = np.random.default_rng(20261119).normal(size=(1_000, 2_000)).cumsum(axis=1)
     reports = np.arange(1, 2_001)
-    reach = np.array([deviations(n, 0.95, looks=looks) for n in reports.tolist()])
+    reach = deviations(reports, 0.95, looks=looks)
     assert int((np.abs(sums) > reach * np.sqrt(reports)).any(axis=1).sum()) in ever
+
+
+def coverage(people: npt.NDArray[np.int64], truth: float, epsilon: str, runs: int) -> int:
+    """Count the intervals of the first coordinate that contain the truth.
+
+    `people` has one row per run: the number of reports of people at both ends of the first axis.
+    """
+    design = KClosest(Epsilon(epsilon), 2)
+    rng, reports = np.random.default_rng(20261120), int(people[0].sum())
+    first = pool(design, 20_000)
+    held = np.arange(reports) < people[:, :1]
+    drawn = first[rng.integers(0, len(first), (runs, reports))]
+    signed = np.where(held, drawn, -drawn)
+    mean, square = signed.mean(axis=1), (drawn**2).mean(axis=1)
+    sums = np.column_stack([mean, 0 * mean, square, 1 - square]) * reports * UNIT
+    cells = np.rint(sums).astype(np.int64)
+    made = VectorEstimator(Vector("v", design), cells, np.full(runs, reports))
+    low, high = made.like(0.95)
+    return int(((low[:, 0] <= truth + 1e-9) & (truth - 1e-9 <= high[:, 0])).sum())
+
+
+@cache
+def pool(design: KClosest, size: int) -> Array:
+    """Return first coordinates of codewords reported by people at (1, 0)."""
+    rng, pairs, closest = np.random.default_rng(7), design.codewords // 2, design.closest
+    turns = np.cos(rng.uniform(0, 2 * np.pi, (size, pairs)))
+    order = np.argsort(-np.abs(turns), axis=1)
+    near = rng.random(size) < closest * design.near / 2**64
+    rank = np.where(near, rng.integers(0, closest, size), 0)
+    # others: the opposites of the closest, and both directions of the rest
+    other = rng.integers(0, 2 * pairs - closest, size)
+    rank = np.where(near, rank, np.where(other < closest, other, (other + closest) // 2))
+    value = np.take_along_axis(np.abs(turns), np.take_along_axis(order, rank[:, None], 1), 1)[:, 0]
+    opposite = ~near & ((other < closest) | (other % 2 == 0))
+    return np.asarray(np.where(opposite, -value, value))
+
+
+@pytest.mark.parametrize("share", [0.0, 0.01, 0.03, 0.1, 0.5])
+@pytest.mark.parametrize("reports", [2, 10, 30, 100, 300])
+@pytest.mark.parametrize("epsilon", ["1", "4", "8"])
+def test_few_reports_of_a_mixed_population_are_covered(
+    epsilon: str, reports: int, share: float
+) -> None:
+    """This share of the population points the other way. False alarms have probability 1e-9."""
+    runs, rng = 1_000, np.random.default_rng(3)
+    away = rng.binomial(reports, share, runs)
+    found = coverage(np.column_stack([reports - away, away]), 1 - 2 * share, epsilon, runs)
+    assert binom.cdf(found, runs, 0.95) > 1e-9
+    assert found == runs or reports >= 100
+
+
+def test_limits_that_use_the_observed_spread_miss_a_few_people() -> None:
+    """Twin: the standard error leaves out people who point elsewhere and were not seen."""
+    design, reports, runs = KClosest(Epsilon("8"), 2), 100, 1_000
+    rng = np.random.default_rng(3)
+    away = rng.binomial(reports, 0.01, runs)
+    drawn = pool(design, 20_000)[rng.integers(0, 20_000, (runs, reports))]
+    signed = np.where(np.arange(reports) < reports - away[:, None], drawn, -drawn)
+    sums = np.column_stack([signed.sum(1), 0 * away, (drawn**2).sum(1), 0 * away]) * UNIT
+    made = coordinates(np.rint(sums).astype(np.int64), np.full((runs, 1), reports), design)
+    off = np.abs(made.estimate - 0.98)[:, 0]
+    assert binom.cdf(int((off <= 1.96 * made.standard_error[:, 0]).sum()), runs, 0.95) < 1e-9
+
+
+def test_the_variance_of_pooled_vectors_counts_the_same_people_in_all_rounds() -> None:
+    """Sixteen rounds of the same hundred people, half of whom point each way.
+
+    Their noise averages out, and the sampling does not. Twin: as if they were 1,600 people.
+    """
+    runs, rounds, people = 1_000, 16, 100
+    away = np.random.default_rng(3).binomial(people, 0.5, runs)
+    question = Vector("v", KClosest(Epsilon("8"), 2))
+    design, reports = question.mechanism, rounds * people
+    square = np.full(runs, design.along)
+    mean = design.gain * (1 - 2 * away / people)
+    sums = np.column_stack([mean, 0 * mean, square, 1 - square]) * reports * UNIT
+    for number, plausible in ((rounds, True), (1, False)):
+        cells, total = np.rint(sums).astype(np.int64), np.full(runs, reports)
+        sizes = np.full((runs, number), reports // number)
+        made = VectorEstimator(question, cells, total, False, sizes)
+        low, high = made.like(0.95)
+        found = int(((low[:, 0] <= 0) & (high[:, 0] >= 0)).sum())
+        assert (binom.cdf(found, runs, 0.95) > 1e-9) == plausible
+        sampling = made.sampling((low, high))[:, 0]
+        assert sampling == pytest.approx(np.full(runs, number / reports), rel=0.1)

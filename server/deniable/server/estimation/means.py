@@ -10,12 +10,21 @@ Vectors: a codeword has mean gain v if a person holds v, so the mean codeword di
 unbiased for the mean vector. Its standard error comes from the sums of squares of the codewords'
 coordinates, for a random sample of people. The expected square of an honest report lies between
 `across` and `along`, so its estimate is clamped to that range: a few reports may be equal by
-chance. The interval is normal: coordinates of random directions have lighter tails than normal
-ones. All codewords have length one, so (1 - |mean codeword|^2) / ((n - 1) gain^2) is unbiased for
+chance. With the mean square Q of a codeword's coordinate, its mean μ and the sum's mean y, the
+limits are the two solutions of [2]
+
+    |y - μ|  =  z √((Q - μ²) / n),       moved outward by  max(1, (z² - 1) / 3) s / n
+
+So they hold if a few people who point elsewhere were not seen. As for counts, the second term
+allows for skewness, with s = √(3 along) (1 + gain) / 2, at most (1 + gain) / 2, for half of the
+largest usual change by one report. A factor 1 + (z² + 1) / (4 n) of z, Student's to first order,
+allows for the error of Q. With fewer than FEWEST reports the limits are -1 and 1. All codewords have length one, so (1 - |mean codeword|^2) / ((n - 1) gain^2) is unbiased for
 the squared error of the whole vector, whose expectation is at most 1 / (n gain^2).
 
 [1] Robbins 1970, "Statistical methods related to the law of the iterated logarithm", Annals of
     Mathematical Statistics 41(5).
+[2] Wilson 1927, "Probable inference, the law of succession, and statistical inference", Journal of
+    the American Statistical Association 22(158).
 """
 
 from __future__ import annotations
@@ -24,7 +33,6 @@ import math
 from fractions import Fraction
 from functools import cached_property, lru_cache
 from operator import mul
-from statistics import NormalDist
 
 import numpy as np
 
@@ -37,7 +45,16 @@ from deniable.server.estimation.mean_limits import (
     population_mean,
     positions,
 )
-from deniable.server.estimation.statements import Array, Cells, Estimator, Interval, Points, Whole
+from deniable.server.estimation.statements import (
+    CONFIDENCE,
+    Array,
+    Cells,
+    Estimator,
+    Interval,
+    Points,
+    Whole,
+    deviates,
+)
 from deniable.shared.privacy.encodings import UNIT
 from deniable.shared.privacy.epsilon import ONE
 from deniable.shared.privacy.families.number_table import NumberTable
@@ -45,6 +62,7 @@ from deniable.shared.privacy.families.vector_design import VectorDesign
 from deniable.shared.survey.kinds.base import MeanQuestion
 from deniable.shared.survey.kinds.vector import Vector
 
+FEWEST = 100  # reports of a vector that an interval needs
 CHEAPEST_REPORTS = 100.0  # number of reports at which repeated looks cost the least
 
 
@@ -163,7 +181,7 @@ def _whole_values(table: NumberTable) -> tuple[tuple[int, ...], int]:
 class VectorEstimator(Estimator):
     """Estimator of mean vectors. Limits for the population also hold for the respondents."""
 
-    method = "normal, from the sums of squares; its coverage is measured, not proved"
+    method = "Wilson's interval with a term for skewness; its coverage is measured, not proved"
     noise_has_sampling = True
 
     @staticmethod
@@ -184,14 +202,14 @@ class VectorEstimator(Estimator):
     ) -> tuple[float, float, float]:
         """Return the limits of a coordinate if all directions are equally common."""
         design = question.mechanism
-        error = 1 / (design.gain * math.sqrt(design.dimension * reports))
-        reach = deviations(reports, confidence, looks=looks) * error
-        return 0.0, -reach, reach
+        even = np.full(1, 1 / design.dimension)
+        limits = coordinate_limits(0 * even, even, np.array(reports), design, confidence, looks)
+        low, high = (float(limit[0]) for limit in limits)
+        return 0.0, low, high
 
     def these(self, confidence: float) -> Interval:
-        normal = np.vectorize(deviations, [np.float64])
-        reach = normal(self.reports, confidence, looks=self.looks) * self.points.standard_error
-        return self.points.estimate - reach, self.points.estimate + reach
+        sums = _mean_codewords(self.cells, self.reports, self.mechanism)
+        return coordinate_limits(*sums, self.reports, self.mechanism, confidence, self.looks)
 
     def average_round(self, confidence: float) -> Interval:
         """Widen the limits as if all of the error came from sampling the same people."""
@@ -208,8 +226,10 @@ class VectorEstimator(Estimator):
     def noise_of_a_report(self) -> float:
         return 0.0  # `noise` contains the sampling, so differences subtract limits
 
-    def noise(self, these: Interval) -> Array:  # noqa: ARG002 # the bound needs no limits
-        return self.points.standard_error**2
+    def noise(self, these: Interval) -> Array:
+        """Return the variance that the farther limit would have if normal."""
+        (low, high), middle = these, self.points.estimate
+        return np.asarray((np.maximum(high - middle, middle - low) / deviates(CONFIDENCE)) ** 2)
 
     @property
     def step(self) -> Array:
@@ -228,15 +248,32 @@ def coordinates(cells: Cells, reports: int | Cells, design: VectorDesign) -> Poi
     return Points(raw, errors, raw / np.maximum(1.0, length))
 
 
-def deviations(reports: int, confidence: float, *, looks: bool) -> float:
+def coordinate_limits(
+    mean: Array, square: Array, reports: Cells, design: VectorDesign, confidence: float, looks: bool
+) -> Interval:
+    """Return the limits of each coordinate from the means of the codewords and of their squares."""
+    known, z = (design.across, design.along), deviations(reports, confidence, looks=looks)
+    z = z * (1 + (z**2 + 1) / (4 * reports))
+    part, least = z**2 / reports, min(design.across, design.along - design.gain**2)
+    spread = (1 + part) * np.clip(square, min(known), max(known)) - mean**2
+    farthest = math.sqrt(min(1, 3 * design.along)) * (1 + design.gain) / 2
+    step = np.maximum(1, (z**2 - 1) / 3) * farthest / reports
+    reach = np.sqrt(part * np.maximum(spread, least)) / (1 + part) + step
+    ends = ((mean / (1 + part) + side * reach) / design.gain for side in (-1, 1))
+    widest = (side * np.maximum(1, side * mean / design.gain) for side in (-1, 1))
+    low, high = (np.where(reports < FEWEST, *pair) for pair in zip(widest, ends, strict=True))
+    return low, high
+
+
+def deviations(reports: int | Cells, confidence: float, *, looks: bool) -> Array:
     """Return the half width of a normal interval in standard errors.
 
     With `looks`, a normal mixture of likelihood ratios makes it hold at every look [1].
     """
     if not looks:
-        return NormalDist().inv_cdf((1 + confidence) / 2)
-    logarithm = math.log((1 + reports / CHEAPEST_REPORTS) / (1 - confidence) ** 2)
-    return math.sqrt((1 + CHEAPEST_REPORTS / reports) * logarithm)
+        return np.asarray(deviates(confidence))
+    logarithm = np.log((1 + reports / CHEAPEST_REPORTS) / (1 - confidence) ** 2)
+    return np.asarray(np.sqrt((1 + CHEAPEST_REPORTS / reports) * logarithm))
 
 
 def whole(cells: Cells, reports: int, design: VectorDesign) -> Whole:
