@@ -44,7 +44,17 @@ SHORT = (
     "vectors",
     "texts",
 )
-LONG = ("coverage", "distribution", "peers", "mutate", "ask_one", "archive", "purging", "soak")
+LONG = (
+    "coverage",
+    "distribution",
+    "alternatives",
+    "peers",
+    "mutate",
+    "ask_one",
+    "archive",
+    "purging",
+    "soak",
+)
 
 
 def measurements(names: tuple[str, ...]) -> Iterator[Measurement]:
