@@ -169,7 +169,12 @@ def test_the_page_draws_a_band_next_to_the_raw_points(here: World) -> None:
     (area,) = (part for part in html.split('"') if part.startswith("M") and part.endswith("Z"))
     assert area.count("L") == 2 * 21 - 1
     assert "smoothed, 95 % interval" in text
+    assert "Larger changes were found" not in text
     steady = start_times(here, most_change="0.1 points")
+    text = words(page(here, f"/surveys/{steady.id}?by=round"))
+    assert (
+        "Larger changes were found: 8 Nov 2024, 13 Nov 2024. The band does not hold there." in text
+    )
     events = words(page(here, f"/surveys/{steady.id}"))
     assert "change by at most 0.1 % of the range from one day to the next" in events
 

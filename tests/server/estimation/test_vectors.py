@@ -242,7 +242,7 @@ def pool(design: KClosest, size: int) -> Array:
 def test_few_reports_of_a_mixed_population_are_covered(
     epsilon: str, reports: int, share: float
 ) -> None:
-    """This share of the population points the other way. False alarms have probability 1e-9."""
+    """A share of the population points the other way. False alarms have probability 1e-9."""
     runs, rng = 1_000, np.random.default_rng(3)
     away = rng.binomial(reports, share, runs)
     found = coverage(np.column_stack([reports - away, away]), 1 - 2 * share, epsilon, runs)

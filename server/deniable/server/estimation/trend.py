@@ -30,6 +30,7 @@ width of the best weights, which decrease linearly with age, and keep the exact 
 from __future__ import annotations
 
 import math
+from functools import lru_cache
 from statistics import NormalDist
 from typing import NamedTuple
 
@@ -49,7 +50,7 @@ from deniable.shared.privacy.families.number_table import NumberTable
 
 LENGTHS = (1, 2, 3, 4, 5, 6, 8, 10, 12, 16, 24, 32, 48, 64)
 MAX_LENGTH = LENGTHS[-1]
-LEVELS = 25  # of confidences, so that many rounds share one
+STEPS, MAX_RATIO = 20, 3  # b / se is rounded down to 1 / STEPS, so that many rounds share one
 
 
 class Window(NamedTuple):
@@ -94,10 +95,14 @@ def period_confidence(read: Reading, bias: float, error: float) -> float:
     """
     if read.any_time:
         return joint_confidence(len(LENGTHS), read.confidence)
-    miss, ratio = 1 - read.confidence, bias / error
-    z = float(half_width(np.array([ratio]), read.confidence)[0]) - ratio
-    level = math.floor(LEVELS * (2 * NormalDist().cdf(-z) / miss - 1))
-    return 1 - miss * (1 + max(level, 0) / LEVELS)
+    ratio = min(math.floor(STEPS * bias / error), MAX_RATIO * STEPS) / STEPS
+    return _one_look(ratio, read.confidence) if ratio else read.confidence
+
+
+@lru_cache(maxsize=256)
+def _one_look(ratio: float, confidence: float) -> float:
+    z = float(half_width(np.array([ratio]), confidence)[0]) - ratio
+    return 2 * NormalDist().cdf(z) - 1
 
 
 def largest_error(estimator: Estimator, reports: float, rounds: int, *, sampling: bool) -> float:

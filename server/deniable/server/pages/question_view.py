@@ -333,8 +333,19 @@ class QuestionView:
             if shown and (one.round, label) == (shown.round, top):
                 facts, several = about(self.question), len(self.rows) > 1
                 change = survey.most_change or 0.0
-                return smoothed(one, facts, label if several else "", survey.period, change)
+                text = smoothed(one, facts, label if several else "", survey.period, change)
+                return text + self._larger_changes(one.label)
         return ""
+
+    def _larger_changes(self, label: str) -> str:
+        """Return a sentence about changes that contradict the model of the trend, if any."""
+        located = self.context.estimates.changes[self.question.name]
+        days = [days_text(change.day, change.day) for change in located if change.label == label]
+        return (
+            f" Larger changes were found: {', '.join(days)}. The band does not hold there."
+            if days
+            else ""
+        )
 
     def _panel(
         self, label: str, rounds: Sequence[tuple[int, Figures]]
