@@ -8,10 +8,10 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypedDict
 
-from tests.end_to_end.axe import axe_core
 from tests.end_to_end.browser import CHROMIUM, FLAGS
 from tests.eventually import PATIENCE
 from tests.node import NODE
+from tests.npm import npm_packages
 
 SCRIPT = Path(__file__).with_name("pages.mjs")
 CONTRAST = ["color-contrast"]
@@ -40,22 +40,18 @@ def look(
     folder: Path, pages: Sequence[Page], views: Sequence[View], shots: Path | None = None
 ) -> list[Found]:
     """Return one finding per page and view. The browser's profile is kept in the folder."""
-    script = axe_core()
     asked = {
         "browser": CHROMIUM,
         "flags": [*FLAGS, f"--user-data-dir={folder / 'profile'}"],
-        "axe": str(script),
+        "axe": str(npm_packages() / "node_modules/axe-core/axe.min.js"),
         "pages": pages,
         "views": views,
         "shots": shots and str(shots),
     }
-    try:
-        done = subprocess.run(
-            [NODE, str(SCRIPT)], input=json.dumps(asked), capture_output=True, text=True,
-            timeout=PATIENCE + 5 * len(pages) * len(views), check=False,
-        )  # fmt: skip
-    finally:
-        script.unlink(missing_ok=True)
+    done = subprocess.run(
+        [NODE, str(SCRIPT)], input=json.dumps(asked), capture_output=True, text=True,
+        timeout=PATIENCE + 5 * len(pages) * len(views), check=False,
+    )  # fmt: skip
     found = [json.loads(line) for line in done.stdout.splitlines()]
     assert len(found) == len(pages) * len(views), done.stderr[-2000:]
     return found

@@ -8,19 +8,23 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Mapping, Sequence
-from datetime import date
+from datetime import date, timedelta
 from pathlib import Path
 
 import numpy as np
+import numpy.typing as npt
 import pytest
 
 from deniable.server.http.context import COOKIE
-from deniable.server.store import PublishedSurvey, RoundTally
+from deniable.server.store import PublishedSurvey, RoundTally, Share
 from deniable.shared.cli.command import main
-from tests.end_to_end.axe import NoAxe, axe_core
+from deniable.shared.survey.kinds.text import Text
+from deniable.simulations.population import text_tally
 from tests.end_to_end.browser import CHROMIUM, NAMES, served
 from tests.end_to_end.looking import CONTRAST, Found, Page, View, faults, look
-from tests.server.results_data import NOW, add_round, draw_cells, fill
+from tests.end_to_end.test_texts import COLOUR
+from tests.server import test_arms, test_crossed
+from tests.server.results_data import NOW, add_round, draw_cells, fill, start_times
 from tests.server.surveys import BIT, choice, envelope, until_spring
 from tests.server.test_operating import DRAFT
 from tests.server.world import World, world
@@ -36,6 +40,8 @@ EVERY: Sequence[View] = [
     for scheme in ("light", "dark")
 ]
 STUDIES = ("bit", "vector")
+SHARED = ("results", "few", "many", "forged", "periods")
+INERT = ("shared-few", "not-shared")  # pages without links, forms or folds
 MANY = [f"option {number}" for number in range(60)]
 BAD = """data:text/html,<html><title>x</title><style>a{color:rgb(200,200,200)}
 a:focus{outline:none}</style><p style="width:3000px">wide</p><img src="x"><a href="/">faint</a>
@@ -44,13 +50,9 @@ a:focus{outline:none}</style><p style="width:3000px">wide</p><img src="x"><a hre
 
 @pytest.fixture
 def able() -> None:
-    """Skip the test without a browser or axe-core; `./run bench --long` requires both."""
+    """Skip the test without a browser, with the reason; the long tests require one."""
     if CHROMIUM is None:
         pytest.skip(INSTALL)
-    try:
-        axe_core().unlink()
-    except NoAxe as error:
-        pytest.skip(str(error))
 
 
 def surveys(here: World) -> Mapping[str, PublishedSurvey]:
@@ -69,7 +71,21 @@ def surveys(here: World) -> Mapping[str, PublishedSurvey]:
     found["many"] = here.publish(until_spring(choice(MANY) + BIT, name="many", ask=1))
     for number in (684, 685):
         add_many(here, found["many"], number)
+    found["arms"] = test_arms.fill(here, [(4_000, 0.1), (4_000, 0.3)])
+    found["crossed"] = test_crossed.filled(here)
+    found["periods"] = start_times(here)
+    found["texts"] = here.publish(until_spring(COLOUR, name="texts"))
+    found["forged"] = here.publish(until_spring(choice(4, "unary", epsilon="2"), name="forged"))
+    for name, cells in (("texts", texts_of(found["texts"])), ("forged", np.full(4, 900))):
+        with here.store.transaction() as transaction:
+            transaction.add(found[name].sequence, RoundTally(684, 1_000, cells))
     return found
+
+
+def texts_of(asked: PublishedSurvey) -> npt.NDArray[np.int64]:
+    (question,) = asked.survey.questions
+    assert isinstance(question, Text)
+    return text_tally(question, {"blue": 600}, 400, np.random.default_rng(1))
 
 
 def add_many(here: World, asked: PublishedSurvey, number: int) -> None:
@@ -83,7 +99,7 @@ def add_many(here: World, asked: PublishedSurvey, number: int) -> None:
         transaction.add(asked.sequence, RoundTally(number, sum(asked_of), cells))
 
 
-def every_page(here: World, url: str) -> list[Page]:
+def every_page(here: World, url: str, folder: Path) -> list[Page]:
     found = surveys(here)
     operator, analyst = (
         [{"name": COOKIE, "value": here.session(here.token(role)), "url": url}]
@@ -91,6 +107,9 @@ def every_page(here: World, url: str) -> list[Page]:
     )
     known = {
         "list": "/",
+        "list-searched": "/?q=app&state=open&sort=reports",
+        "list-without-a-match": "/?q=nothing-like-this",
+        "weeks": f"/surveys/{found['periods'].id}?by=week",
         **{name: f"/surveys/{survey.id}" for name, survey in found.items()},
         "earlier-round": f"/surveys/{found['results'].id}?round=683",
         "operate": "/operate",
@@ -101,7 +120,12 @@ def every_page(here: World, url: str) -> list[Page]:
         "plan-wrong": "/plan?kind=choice&options=1&epsilon=x&people=-1&bytes=q",
         "missing": "/surveys/none",
     }
+    for name in SHARED:
+        days = NOW.date(), NOW.date() + timedelta(days=30)
+        here.store.share(Share(f"/shared/{name}", found[name].sequence, "ann", *days, "", None))
     anyone = {
+        **{f"shared-{name}": f"/shared/{name}" for name in SHARED},
+        "not-shared": "/shared/unknown",
         "sign-in": "/",
         "public": f"/public/{found['results'].id}",
         "problem": "/problems/rate-limited",
@@ -112,6 +136,10 @@ def every_page(here: World, url: str) -> list[Page]:
     ]
     pages += [{"name": name, "url": url + path} for name, path in anyone.items()]
     pages.append({"name": "refused", "url": f"{url}/operate", "cookies": analyst})
+    client, report = here.client, folder / "report.html"
+    client.set_cookie(COOKIE, operator[0]["value"])
+    report.write_bytes(client.get(f"/surveys/{found['results'].id}/report.html").data)
+    pages.append({"name": "report", "url": report.as_uri()})
     acts = {
         "token-made": ("/operate", 'form[action$="/operate/tokens"] button'),
         "tried": (f"/surveys/{found['waiting'].id}", 'form[action$="/try"] button'),
@@ -124,7 +152,12 @@ def every_page(here: World, url: str) -> list[Page]:
 
 
 def wrong(found: Sequence[Found]) -> list[str]:
-    return [fault for one in found for fault in faults(one)]
+    return [
+        fault
+        for one in found
+        for fault in faults(one)
+        if one["page"] not in INERT or not fault.endswith("the keyboard reaches nothing")
+    ]
 
 
 def test_every_page_is_accessible(able: None, tmp_path: Path) -> None:
@@ -132,7 +165,7 @@ def test_every_page_is_accessible(able: None, tmp_path: Path) -> None:
         world(tmp_path / "data", NOW, public_pages=True) as here,
         served(here.at_one_address) as url,
     ):
-        assert wrong(look(tmp_path, every_page(here, url), USUAL)) == []
+        assert wrong(look(tmp_path, every_page(here, url, tmp_path), USUAL)) == []
 
 
 def test_the_pages_of_studies_are_accessible(able: None, tmp_path: Path) -> None:
@@ -177,5 +210,5 @@ def test_every_page_is_accessible_at_every_width_in_both_modes(tmp_path: Path) -
         world(tmp_path / "data", NOW, public_pages=True) as here,
         served(here.at_one_address) as url,
     ):
-        pages = every_page(here, url) + studied(tmp_path, STUDIES)
+        pages = every_page(here, url, tmp_path) + studied(tmp_path, STUDIES)
         assert wrong(look(tmp_path, pages, EVERY)) == []
