@@ -65,7 +65,7 @@ def test_the_list_shows_changes_and_a_sparkline(here: World) -> None:
     start_times(here)
     html = signed_in(here).get("/").text
     assert "2.4 s higher since 3.0 released (8 Nov): 1.8 to 3.0 higher." in words(html)
-    assert "Located change: mean: lower from 13 Nov 2024 on (within" in words(html)
+    assert "Located change: lower from 13 Nov 2024 on (within" in words(html)
     (line,) = re.findall(r'<path class="path" d="(M[^"]+)"', html)
     assert len(line.split("L")) == 21, "one point for each day"
     (band,) = re.findall(r'<path class="bar" d="(M[^"]+)Z"', html)
@@ -74,7 +74,7 @@ def test_the_list_shows_changes_and_a_sparkline(here: World) -> None:
     assert "problem" not in html
 
 
-def test_a_forged_round_is_marked_and_has_no_headline(here: World) -> None:
+def test_a_forged_round_is_marked_and_its_headline_has_no_estimate(here: World) -> None:
     days: dict[str, object] = {"opens": date(2027, 1, 20), "closes": date(2027, 2, 5)}
     daily = survey(texts.choice(4, "unary", name="it", epsilon="2"), minimum_reports=100,
                    name="daily", round="day", grace_days=3, **days)  # fmt: skip
@@ -88,6 +88,7 @@ def test_a_forged_round_is_marked_and_has_no_headline(here: World) -> None:
             transaction.add(published.sequence, RoundTally(number, 1_000 + forged, cells))
     html = signed_in(here).get("/").text
     assert "Forged reports in 2027-02-05" in words(html)
+    assert "Some of these reports are forged" in html
     assert "is first" not in html
     assert "%)" not in html
     honest = fill(here)
@@ -174,7 +175,7 @@ def test_a_response_estimates_new_headlines_for_a_limited_time(
         asked = here.publish(until_spring(BIT, name=f"n-{number}"))
         add_round(here.store, asked, 684, [[300, 100]])
     assert "2 more headlines are being estimated" in text(here)
-    assert "1 more headlines are being estimated" in text(here)
+    assert "1 more headline is being estimated" in text(here)
     assert "being estimated" not in text(here)
     assert "being estimated" not in text(here)
     assert sorted(made) == ["n-0", "n-1", "n-2"], "each survey once"

@@ -214,31 +214,32 @@ def _summary(published: PublishedSurvey) -> Summary:
         page = page_of(published)
     except Damaged:
         return Summary(warnings=(DAMAGED,))
-    is_forged = bool(page.period and page.period.warning)
-    view = next((view for view in page.questions if view.headline and not is_forged), None)
-    questions, changes = published.survey.questions, page.estimates.changes
-    located = [
-        (change.day, f"{question.title if len(questions) > 1 else change.label}: {words}")
-        for question in questions
-        for change in changes[question.name]
-        for words in [change_words(change)]
-    ]
-    _, change = max(located, default=("", ""))
+    view = next((view for view in page.questions if view.headline), None)
     trends = view.trends if view else ()
     return Summary(
         headline=view.headline if view else "",
-        question=view.question.title if view and len(questions) > 1 else "",
-        change=change,
+        question=view.question.title if view and len(page.questions) > 1 else "",
+        change=max(_located_changes(page.estimates), default=("", ""))[1],
         warnings=tuple(_warnings(page.estimates)),
         trend=sparkline(trends[0]) if trends else None,
     )
 
 
+def _located_changes(estimates: SurveyEstimates) -> Iterator[tuple[str, str]]:
+    """Yield the day of each change, and its words."""
+    questions = estimates.survey.questions
+    for question in questions:
+        for change in estimates.changes[question.name]:
+            names = [question.title] * (len(questions) > 1)
+            names += [change.label] * (len(question.labels) > 1)
+            yield change.day, ": ".join([*names, change_words(change)])
+
+
 def _warnings(estimates: SurveyEstimates) -> Iterator[str]:
     survey, facts, due = estimates.survey, estimates.facts, estimates.due
     if forged := sorted(estimates.forged):
-        rounds = f"{len(forged)} rounds, the last in" if len(forged) > 1 else ""
-        yield f"Forged reports in {rounds} {survey.round_title(forged[-1])}"
+        rounds = f"{len(forged)} rounds, the last in " if len(forged) > 1 else ""
+        yield f"Forged reports in {rounds}{survey.round_title(forged[-1])}"
     silent = [*takewhile(lambda number: not facts[number].reports, reversed(due))]
     if silent and estimates.header.state == "open":
         yield f"No reports since {survey.round_title(silent[-1])}"
