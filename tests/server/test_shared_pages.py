@@ -68,7 +68,8 @@ def test_a_shared_page_shows_the_results_of_the_survey_page_to_anyone(here: Worl
     for part in ("<svg", "Asked openly", "2027-02-10", "until 2027-03-12", "updated every hour"):
         assert part in reply.text
     (share,) = here.store.shares()
-    assert f"{share.actor.capitalize()} shared this page on 2027-02-10" in words(reply.text)
+    assert f"Shared by {share.actor} on 2027-02-10; updated every hour" in words(reply.text)
+    assert "CSV" not in reply.text, "which its readers do not have"
     assert "By default, an app uses" not in reply.text
 
 
