@@ -106,7 +106,7 @@ def test_an_open_survey_without_reports_in_a_past_round_has_a_warning(here: Worl
     assert "No reports" not in text(here)
 
 
-def test_damage_to_one_survey_leaves_the_others_readable(here: World) -> None:
+def test_damage_to_one_survey_is_shown_and_leaves_the_others_readable(here: World) -> None:
     published = fill(here)
     other = here.publish(until_spring(BIT, name="other"))
     add_round(here.store, other, 684, [[300, 100]])
@@ -116,6 +116,10 @@ def test_damage_to_one_survey_leaves_the_others_readable(here: World) -> None:
     assert (intact.id, intact.reports, intact.warnings) == (published.id, 49_000, [])
     assert (damaged.id, damaged.reports) == (other.id, None)
     assert "Damaged counts" in damaged.warnings[0]
+    page = signed_in(here).get(f"/surveys/{other.id}")
+    assert (page.status_code, page.mimetype) == (503, "text/html")
+    assert "no result is shown until the operator repairs them" in page.text
+    assert signed_in(here).get(f"/surveys/{published.id}").status_code == 200
     assert intact.headline in text(here)  # type: ignore[operator]  # it has an estimate
 
 

@@ -23,7 +23,7 @@ from deniable.server.http.messages import HttpError
 from deniable.server.pages import access
 from deniable.server.pages.access import go, missing, pages, restricted
 from deniable.server.pages.charts import Sparkline, sparkline
-from deniable.server.pages.survey_page import page_of
+from deniable.server.pages.survey_page import DAMAGED, page_of
 from deniable.server.results import SurveyEstimates
 from deniable.server.results.display import change_words
 from deniable.server.store import Damaged, PublishedSurvey, State
@@ -32,7 +32,6 @@ MAX_SHOWN = 50  # surveys on one page of the list
 FRESH_SECONDS = 300.0  # a summary is made again after this time, or when reports arrive
 ESTIMATION_SECONDS = 1.0  # time in which a response begins to make new summaries
 SUMMARIZED = ("headline", "change", "warnings")
-DAMAGED = "Damaged counts: no result is shown until the operator repairs them"
 
 
 class Order(NamedTuple):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import re
 from base64 import b64encode
 from collections.abc import Mapping, Sequence
@@ -19,7 +20,7 @@ from werkzeug.exceptions import NotFound
 from deniable.server.estimation.statements import Reading
 from deniable.server.http.api import results
 from deniable.server.http.context import parts
-from deniable.server.pages.access import missing, pages
+from deniable.server.pages.access import missing, pages, refused
 from deniable.server.pages.group_views import CrossedView, LabelView, crossed_view, label_views
 from deniable.server.pages.question_view import (
     FigureFile,
@@ -40,7 +41,7 @@ from deniable.server.results.survey_estimates import (
     rounds_in_memory,
     rounds_per_response,
 )
-from deniable.server.store import PublishedSurvey
+from deniable.server.store import Damaged, PublishedSurvey
 from deniable.shared.errors import Refused, WrongUse
 from deniable.shared.privacy.epsilon import lifetime_promise, round_promise
 from deniable.shared.survey.phrases import (
@@ -57,6 +58,9 @@ MAX_PERIOD_ROWS = 60  # of a question's table of periods
 COARSER = {"day": ("week", "month"), "week": ("month",), "month": ()}  # by the length of a round
 STATIC = Path(__file__).parent / "static"
 FIGURE_WIDTH = 720
+DAMAGED = "Damaged counts: no result is shown until the operator repairs them"
+
+log = logging.getLogger("deniable.server")
 
 OUTCOMES = {
     "accepted": "accepted",
@@ -200,6 +204,9 @@ def survey(identifier: str) -> ResponseReturnValue:
         page = read_page(identifier)
     except Refused as error:
         return missing(str(error))
+    except Damaged as error:
+        log.error("%s", error)
+        return refused(DAMAGED, 503)
     here, own_url = parts(), request.url_root.rstrip("/")
     return render_template(
         "survey.html",
