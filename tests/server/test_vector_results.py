@@ -5,9 +5,11 @@ import io
 import re
 from collections.abc import Iterator
 from datetime import date
+from functools import cache
 from pathlib import Path
 
 import numpy as np
+import numpy.typing as npt
 import pytest
 
 from deniable.server.store import PublishedSurvey, RoundTally
@@ -21,8 +23,14 @@ from tests.server.results_data import FIRST_ROUND, NOW
 from tests.server.world import World, world
 from tests.survey_texts import survey_text, vector
 
-DIMENSION, PEOPLE = 300, 2_000
+DIMENSION, PEOPLE = 300, 20_000
 HELD = np.linspace(-1, 0.9, DIMENSION) / np.linalg.norm(np.linspace(-1, 0.9, DIMENSION))
+
+
+@cache
+def sums(question: Vector, people: int) -> npt.NDArray[np.int64]:
+    held = np.tile(0.5 * HELD, (people, 1))
+    return vector_sums(question.mechanism, held, 1, np.random.default_rng(people))[0]
 
 
 @pytest.fixture
@@ -33,9 +41,8 @@ def filled(tmp_path: Path) -> Iterator[tuple[World, PublishedSurvey]]:
         published = here.publish(parse_toml(asked))
         (question,) = published.survey.questions
         assert isinstance(question, Vector)
-        rng = np.random.default_rng(1)
         for number, people in ((FIRST_ROUND, PEOPLE), (FIRST_ROUND + 1, 99)):
-            cells = vector_sums(question.mechanism, np.tile(0.5 * HELD, (people, 1)), 1, rng)[0]
+            cells = sums(question, people)
             with here.store.transaction() as transaction:
                 transaction.add(published.sequence, RoundTally(number, people, cells))
         yield here, published
