@@ -233,6 +233,44 @@ def test_a_largest_change_is_checked_and_changes_nothing(
     assert lines == [status]
 
 
+FOLLOWS: dict[str, object] = {
+    "follows": "a" * 64, "follows_rule": "quantile 0.5 of round 0", "follows_tally": "b" * 64,
+}  # fmt: skip
+
+
+def test_a_follow_up_survey_is_answered(script: Script, run: Run) -> None:
+    asked = parse_toml(survey_text(bit("crashed", "0.5"), round="once", **(YEARS | FOLLOWS)))
+    script.publish(render_document(asked))
+    assert run("""
+        await client.consent(true);
+        tell(await answer({ crashed: true }));
+    """) == ["queued"]
+
+
+@pytest.mark.parametrize(
+    ("key", "text"),
+    [
+        ("follows", "A" * 64),
+        ("follows_rule", "quantile 1 of round 0"),
+        ("follows_tally", None),
+        ("round", "week"),
+    ],
+)
+def test_an_incomplete_follow_up_survey_is_refused(
+    script: Script, run: Run, key: str, text: str | None
+) -> None:
+    asked = parse_toml(survey_text(bit("crashed", "0.5"), round="once", **(YEARS | FOLLOWS)))
+    table = json.loads(render_document(asked))
+    table["survey"] |= {key: text}
+    if text is None:
+        del table["survey"][key]
+    script.publish(json.dumps(table).encode())
+    assert run("""
+        await client.consent(true);
+        tell(await answer({ crashed: true }));
+    """) == ["refused"]
+
+
 def test_the_same_questions_under_the_same_name_are_charged_once(script: Script, run: Run) -> None:
     daily(script)
     lines = run("""await client.consent(true); tell(await answer({ crashed: true }));""")

@@ -130,7 +130,7 @@ export function parseSurvey(text) {
     survey,
     "survey",
     "name title purpose owner opens closes round grace_days retention_days minimum_reports",
-    "ask cross looks most_change repeat repeat_rounds sealed_to show_when",
+    "ask cross follows follows_rule follows_tally looks most_change repeat repeat_rounds sealed_to show_when",
   );
   must(
     fits(survey.name, /^(?![0-9A-Fa-f]{64}$)[A-Za-z0-9]([A-Za-z0-9-]{0,62}[A-Za-z0-9])?$/),
@@ -177,6 +177,11 @@ export function parseSurvey(text) {
         fits(survey.most_change, /^(0\.\d?[1-9]|[1-9]\d?(\.\d?[1-9])?) points$/)),
     "most_change",
   );
+  const follows = [survey.follows, survey.follows_rule, survey.follows_tally];
+  const isDrafted = survey.round === "once" && labels.length === 0 && !("cross" in survey) &&
+    fits(follows[0], /^[0-9a-f]{64}$/) && fits(follows[2], /^[0-9a-f]{64}$/) &&
+    fits(follows[1], /^quantile 0\.[0-9]{1,9} of round (0|[1-9][0-9]{0,8})$/);
+  must(follows.every((text) => text === undefined) || isDrafted, "follows");
   const repeatRounds = Number(survey.repeat_rounds ?? 1);
   /** @param {number} round */
   const ends = (round) => beginOf(period, round + 1) ?? closes + DAY;

@@ -125,7 +125,7 @@ class Answer:
             shown[MAX_LABELS_IN_REPR:] = [lower]
         return (
             f"{start}{'; '.join(shown)}. {reports}; 95 % intervals for the "
-            f"population{', jointly' if joint else ''}"
+            f"{self.about.people or 'population'}{', jointly' if joint else ''}"
             f"{', for repeated looks' if self.round.any_time else ''}."
         )
 
@@ -294,6 +294,11 @@ def stored_comparison(
                 for side, asked in zip(both, limits, strict=True)
             ]
     (published, first), (against, second) = sides
+    if published.survey.follows or against.survey.follows:
+        raise Refused(
+            "a follow-up survey cannot be compared with another: its intervals are about exactly "
+            "its respondents, and the results of the first survey chose its questions"
+        )
     if published.id == against.id:
         if {*first.rounds} & {*second.rounds}:
             raise Refused(

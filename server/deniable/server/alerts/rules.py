@@ -1,8 +1,8 @@
 """Alert rules such as `crashed > 5 %`, judged by intervals, and the file that lists them.
 
-A rule holds only if the whole interval for the population lies beyond the bound. While a round
-accepts reports, its intervals hold for repeated looks, so judging a rule often causes no more false
-alarms than judging it once.
+A rule holds only if the whole interval, usually that for the population, lies beyond the bound.
+While a round accepts reports, its intervals hold for repeated looks, so judging a rule often causes
+no more false alarms than judging it once.
 """
 
 from __future__ import annotations
@@ -38,6 +38,7 @@ class Verdict:
     period: Round
     figures: Figures
     bound: float  # in the statistic's units
+    people: str
 
     @property
     def holds(self) -> bool:
@@ -59,7 +60,7 @@ class Verdict:
         repeated = ", for repeated looks" if period.any_time else ""
         return (
             f"{self.rule.subject} is {shown.whole} in round {period.round} ({days}); the interval "
-            f"for the population is {shown.interval}{repeated}{FORGED if period.warning else ''}"
+            f"for the {self.people} is {shown.interval}{repeated}{FORGED if period.warning else ''}"
         )
 
 
@@ -117,7 +118,8 @@ class Rule:
             raise WrongUse(f"{self.question} has no label {self.label!r}; there are: {listed}")
         row = rows[self.label] if self.label else next(iter(rows.values()))
         shown = figures(row, about.statistic, about.unit)
-        return Verdict(self, period, shown, bound) if shown else None
+        people = about.people or "population"
+        return Verdict(self, period, shown, bound, people) if shown else None
 
 
 def newest_verdict(rule: Rule, results: Results, rounds: Sequence[Round]) -> Verdict | None:

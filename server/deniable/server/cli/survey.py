@@ -1,4 +1,4 @@
-"""`deniable survey`: write, check, publish, list, show, annotate, close and delete surveys."""
+"""`deniable survey`: write, check, publish, list, show, annotate, follow up, close and delete."""
 
 from __future__ import annotations
 
@@ -11,11 +11,12 @@ from typing import TYPE_CHECKING
 from deniable.server.cli.store_arguments import STILL_READ, add_place, folder, opened, option
 from deniable.shared.cli.verb import Verb, add_json, show
 from deniable.shared.errors import Refused, WrongUse
+from deniable.shared.survey.participation import MAX_EPSILON_PER_SURVEY
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-    from deniable.server.store import PublishedSurvey, Store, SurveyRow
+    from deniable.server.store import Place, PublishedSurvey, RoundTally, Store, SurveyRow
     from deniable.shared.survey.document import Survey
 
 ID_DIGITS = 12  # digits of an id that are shown, and typed to delete a survey
@@ -24,6 +25,7 @@ NO_FOLDER = (
     "a database stores no signing key: create one on another machine with deniable keys new FILE, "
     "and publish with --key FILE"
 )
+MISMATCH = "it does NOT follow from the counts"
 DELETED = """\
 {0.name}: {1}
 id {0.id}, {0.state}
@@ -57,6 +59,10 @@ def arguments(parser: ArgumentParser) -> None:
     )
     for action in (check, publish):
         action.add_argument("file", type=Path, metavar="FILE", help="the survey, in TOML")
+    next_ = actions.add_parser(
+        "next", help="draft the survey to ask now, by the final results of another"
+    )
+    _add_choices(next_)
     show_ = actions.add_parser(
         "show", help="describe a published survey; --json prints its document"
     )
@@ -67,21 +73,39 @@ def arguments(parser: ArgumentParser) -> None:
     annotate.add_argument("--remove", action="store_true", help="remove this event")
     delete = actions.add_parser("delete", help="delete a survey and all its data permanently")
     delete.add_argument("--yes", action="store_true", help="do not ask for its id")
-    for action in (show_, close, annotate, delete):
+    for action in (next_, show_, close, annotate, delete):
         action.add_argument("survey", metavar="SURVEY", help="a name, an id, or its beginning")
     annotate.add_argument("day", metavar="DATE", help="the day of the event: 2026-12-01")
     annotate.add_argument("words", metavar="WORDS", help='the event: "2.4 released"')
     listed = actions.add_parser("list", help="list published surveys")
     in_a_store = (publish, show_, close, annotate, delete, listed)
-    for action in in_a_store:
+    for action in (next_, *in_a_store):
         add_place(action)
+    add_place(check, required=False)
     add_json(check, *in_a_store)
+
+
+def _add_choices(parser: ArgumentParser) -> None:
+    parser.add_argument(
+        "--quantile",
+        metavar="Q",
+        default="0.5",
+        help="quantile of numbers to ask about (default: %(default)s, the median)",
+    )
+    parser.add_argument(
+        "--budget",
+        metavar="E",
+        default=MAX_EPSILON_PER_SURVEY,
+        help="ε that your app allows a survey in a quarter (default: %(default)s)",
+    )
+    parser.add_argument("--output", type=Path, metavar="FILE", help="write the draft to a new file")
 
 
 def run(args: Namespace) -> int:
     actions = {
         "new": _new,
         "check": _check,
+        "next": _next,
         "publish": _publish,
         "list": _list,
         "show": _show,
@@ -95,13 +119,56 @@ def run(args: Namespace) -> int:
 def _new(args: Namespace) -> int:
     from deniable.server.surveys.survey_file import template
 
-    try:
-        with args.file.open("x", encoding="utf-8") as file:
-            file.write(template(_today()))
-    except FileExistsError:
-        raise WrongUse(f"{args.file} already exists; name a new file") from None
+    _create(args.file, template(_today()))
     print(f"{args.file}: edit it, then: deniable survey check {args.file}")
     return 0
+
+
+def _create(path: Path, text: str) -> None:
+    try:
+        with path.open("x", encoding="utf-8") as file:
+            file.write(text)
+    except FileExistsError:
+        raise WrongUse(f"{path} already exists; name a new file") from None
+
+
+def _next(args: Namespace) -> int:
+    from deniable.server.planning.follow_up import QUANTILES, drafted, epsilons, follow_up
+    from deniable.shared.privacy.epsilon import Epsilon
+
+    if args.quantile not in QUANTILES:
+        raise WrongUse(f"--quantile must be one of {', '.join(QUANTILES)}, got {args.quantile}")
+    budget, today = Epsilon(args.budget).billionths, _today()
+    with opened(args) as (store, catalogue):
+        published = catalogue.find(args.survey)
+        tally = _final_tally(store, published)
+    choices = follow_up(published.survey, tally, args.quantile)
+    if not choices.questions:
+        reasons = "; ".join(f"{name}: {why}" for name, why in choices.left_out.items())
+        raise Refused(f"the results of {published.name} lead to no further question: {reasons}")
+    epsilon = epsilons(published.survey, [*choices.questions], budget, today)
+    draft = drafted(published, tally, args.quantile, choices, epsilon, budget, today)
+    if args.output is None:
+        print(draft, end="")
+        return 0
+    _create(args.output, draft)
+    place = option(args.data)
+    print(f"{args.output}: edit it, then: deniable survey check {args.output} {place}")
+    return 0
+
+
+def _final_tally(store: Store, published: PublishedSurvey) -> RoundTally:
+    """Return the newest round that is final and has enough reports."""
+    survey, now = published.survey, datetime.now(UTC)
+    for tally in reversed(store.tallies(published.sequence)):
+        is_final = published.round_state(tally.round, now) == "final"
+        if is_final and tally.reports >= survey.minimum_reports:
+            return tally
+    raise Refused(
+        f"{published.name} has no final results of {survey.minimum_reports:,} reports yet: its "
+        f"first round is final on {survey.taken_until(survey.first_round).date()}, or once you "
+        "close the survey"
+    )
 
 
 def _check(args: Namespace) -> int:
@@ -112,16 +179,42 @@ def _check(args: Namespace) -> int:
 
     survey = _read(args.file)
     check_size(render_document(survey))
+    followed = _recomputed(survey, args.data)
     caveats = warnings(survey, _today())
     crowd = {} if args.crowd is None else _crowds(survey, args.crowd)
     document = facts(survey) | {"warnings": caveats} | ({"shuffled": crowd} if crowd else {})
+    document |= {"follows": followed} if followed else {}
     sealed = "" if survey.sealed_to else "if it were sealed, and "
     among = [
         f"{sealed}shuffled among {people:,} honest people, one report reveals at most ε {epsilon} "
         f"(δ {DELTA}) instead of ε {survey.round_epsilon}"
         for people, epsilon in crowd.items()
     ]
-    return show(args, document, [*describe(survey), *among, *map("warning: {}".format, caveats)])
+    lines = [*describe(survey), *among, *followed, *map("warning: {}".format, caveats)]
+    return show(args, document, lines) or int(MISMATCH in "".join(followed))
+
+
+def _recomputed(survey: Survey, place: Place | None) -> tuple[str, ...]:
+    """Return whether the questions of a follow-up survey are those that its counts lead to."""
+    from deniable.server.planning.follow_up import mismatch, rule_of
+    from deniable.server.store import open_store
+    from deniable.server.surveys.catalogue import Catalogue
+
+    if (chosen := survey.follows) is None:
+        return ()
+    about = (
+        f"it follows {chosen.survey[:ID_DIGITS]} ({chosen.rule}): its intervals are about exactly "
+        "its respondents, and usually narrower than the margins above"
+    )
+    if place is None:
+        return about, "add --data DIR to compute its questions again from the counts"
+    _, number = rule_of(chosen)
+    with open_store(place) as store:
+        published = Catalogue(store).find(chosen.survey)
+        tally = next(iter(store.tallies(published.sequence, number, number)), None)
+    if difference := mismatch(survey, published.survey, tally):
+        return about, f"{MISMATCH}: {difference}"
+    return about, "its questions are those that the counts lead to"
 
 
 def _crowds(survey: Survey, people: int) -> dict[int, str]:

@@ -52,6 +52,10 @@ term of Cornish and Fisher for the most skewed count. This interval is about √
 one that subtracts limits. If it must hold at every look, limits at half of the error probability
 are subtracted.
 
+Follow-up surveys: results of an earlier survey chose the questions. The noise is fresh, so the
+limits for the respondents hold whatever chose them. Those for the population would not: the same
+people may have chosen and answered. So all three intervals are then for the respondents.
+
 The survey's `looks` determines how a round is read:
 
     any-time   at every look while the round accepts reports, and afterwards
@@ -362,12 +366,17 @@ class Estimator(ABC):
     def floor(self, confidence: float) -> Array:  # noqa: ARG002 # only shares need it
         return np.full(self.points.estimate.shape[:-1], np.nan)
 
-    def statements(self, confidence: float, values: int = 1) -> Statements:
-        """Return the statements; those of `every` hold jointly for this many values of a label."""
+    def statements(
+        self, confidence: float, values: int = 1, respondents: bool = False
+    ) -> Statements:
+        """Return the statements; those of `every` hold jointly for this many values of a label.
+
+        With `respondents`, all of them are about exactly the respondents.
+        """
         points, these = self.points, self.these(confidence)
         labels = points.estimate.shape[-1]
         joint = joint_confidence(labels * values, confidence)
-        like, every = self.likes(confidence, joint)
+        like, every = (these, self.these(joint)) if respondents else self.likes(confidence, joint)
         people = self.reports / self.rounds
         is_noisy = self.noise_of_a_report * people >= LEAST_NOISE
         sampling = np.where(is_noisy & (not self.looks), self.sampling(like), np.inf)

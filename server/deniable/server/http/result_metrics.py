@@ -45,7 +45,8 @@ class ResultMetrics(Collector):
         low, high = (
             GaugeMetricFamily(
                 f"deniable_estimate_{end}",
-                f"{end.capitalize()} end of the estimate's interval for the population.",
+                f"{end.capitalize()} end of the estimate's interval for the population "
+                "(in follow-up surveys, for the respondents).",
                 labels=ABOUT,
             )
             for end in ("low", "high")

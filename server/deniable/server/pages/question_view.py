@@ -207,9 +207,11 @@ class QuestionView:
 
     @property
     def privacy_cost(self) -> str:
-        """Privacy cost as a sentence; empty without estimates, and for texts."""
+        """Privacy cost as a sentence; empty without estimates, for texts and for follow-ups."""
         survey, period = self.context.survey, self.context.period
         if not self.rows or not self.question.labels or period is None or period.warning:
+            return ""
+        if survey.follows:  # its intervals are not about the population
             return ""
         asked_one_of = len(survey.questions) if survey.asks_one else 1
         row, read = max(self.rows, key=lambda row: row.half), (period.confidence, period.any_time)

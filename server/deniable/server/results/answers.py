@@ -77,8 +77,8 @@ Differences = tuple[Difference, ...]
 Tallies = Sequence[RoundTally | None]
 
 
-def about(question: Question) -> About:
-    """Return the facts about a question that are the same in every round."""
+def about(question: Question, survey: Survey | None = None) -> About:
+    """Return the facts about a question that are the same in every round of its survey."""
     shown = question.display.options
     return About(
         title=question.title,
@@ -91,6 +91,7 @@ def about(question: Question) -> About:
         statistic=question.statistic,
         unit=question.unit,
         range=question.range,
+        people="respondents" if survey and survey.follows else UNSET,
         **question.facts(),
     )
 
@@ -109,7 +110,7 @@ def question_rounds(
     `fewest` is the number of reports that an estimate needs, if the survey asks for fewer. The
     joint intervals hold for this many `values` of a label.
     """
-    facts, labels = about(question), question.labels or ("",)
+    facts, labels = about(question, survey), question.labels or ("",)
 
     def make(enough: Sequence[Counts]) -> Iterable[QuestionResult]:
         if question.labels:

@@ -55,6 +55,8 @@ class About(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     statistic: Statistic
     unit: str
     range: tuple[float, float]
+    # in follow-up surveys, where `low` to `high` is not about the population
+    people: Literal["respondents"] | UnsetType = UNSET
     low: int | float | UnsetType = UNSET  # ends of a number's range
     high: int | float | UnsetType = UNSET
     options: Count | UnsetType = UNSET  # number of options of a choice
@@ -366,6 +368,8 @@ class Results(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     minimum_reports: Count
     confidence: float
     about: dict[str, About]
+    # the survey whose results chose the questions, the rule, and the digest of the counts
+    follows: dict[str, str] | UnsetType = UNSET
     ask: Count | UnsetType = UNSET  # number of questions that each install is asked; unset: all
     repeat_rounds: Count | UnsetType = UNSET  # number of rounds that share one report; unset: 1
     by: tuple[str, ...] | UnsetType = UNSET  # names of the labels that reports carry

@@ -110,8 +110,8 @@ class EstimateCache:
         """Return the estimates and intervals of each round; `values` is passed to the estimator."""
 
         def make(batch: Sequence[Counts]) -> Iterator[Statements]:
-            confidence = batch[0].reading.confidence
-            return _estimator(question, batch).statements(confidence, values).rounds()
+            confidence, respondents = batch[0].reading.confidence, batch[0].respondents
+            return _estimator(question, batch).statements(confidence, values, respondents).rounds()
 
         key, cells = ("statements", values, question), question.mechanism.cells
         together = values > 1
@@ -165,6 +165,7 @@ class Counts:
     enough: bool = True  # whether there are enough reports to show an estimate
     sizes: tuple[int, ...] = ()  # reports of each round, if there are several
     earlier: Counts | None = None  # of an earlier final round, whose distribution weighs this one's
+    respondents: bool = False  # whether all intervals are about exactly the respondents
 
     @classmethod
     def of(
@@ -184,12 +185,14 @@ class Counts:
         needed = survey.minimum_reports
         if survey.show_when is not None:
             needed = reports_needed(survey, at_worst(question, reading, values, sizes))
-        return cls(cells, reports, reading, reports >= needed, sizes)
+        follows = survey.follows is not None
+        return cls(cells, reports, reading, reports >= needed, sizes, respondents=follows)
 
     @cached_property
     def key(self) -> Hashable:
         digest = blake2b(self.cells.tobytes(), digest_size=32).digest()
-        return digest, self.reports, self.sizes, self.reading, self.earlier and self.earlier.key
+        earlier = self.earlier and self.earlier.key
+        return digest, self.reports, self.sizes, self.respondents, self.reading, earlier
 
     @property
     def manner(self) -> Manner:

@@ -274,6 +274,9 @@ def report_lines(results: Results, rounds: Iterable[Round] | None = None) -> Ite
         yield "\nNo round has begun yet, so there is nothing to show."
     yield ""
     yield from PERIOD_READING if results.periods else READING
+    if results.follows:
+        yield "Results of another survey chose these questions, so every interval is about exactly"
+        yield "these people, and none is about the population."
     if results.ask:
         yield f"Each install was asked one of the {len(results.about)} questions, drawn at random."
         yield "A question's results describe all who reported; only the interval for “these people”"

@@ -108,6 +108,13 @@ all of its values. `effects` are differences from the first value, `against`. Va
 because different people have them: only arms, which devices draw at random, show effects, and these
 refer to those who report.
 """
+FOLLOWS = """
+Results of another survey (`follows`) chose these questions, perhaps from the same people. So all
+intervals, including `low` to `high` and the band of a distribution, are about exactly the
+respondents, not about the population. For them, only the fresh noise is random.
+
+An interval that reaches an end of a number's range includes all answers beyond that end.
+"""
 CROSSED = """
 `cross` gives the share of people who gave two answers, counted from the same reports: it adds no ε.
 """
@@ -314,6 +321,7 @@ def notes(survey: Survey) -> tuple[str, ...]:
         VECTORS if "coordinates" in ways else "",
         ONE_OF.format(len(survey.questions)) if survey.asks_one else "",
         LATCHED.format(survey.repeat_rounds) if survey.repeats else "",
+        FOLLOWS if survey.follows else "",
         CROSSED if survey.cross else "",
         BY_LABEL if survey.labels else "",
     )

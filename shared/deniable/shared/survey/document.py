@@ -32,11 +32,13 @@ from deniable.shared.survey.kinds.base import Question
 from deniable.shared.survey.labels import Label, read_labels
 from deniable.shared.survey.questions import (
     MAX_ROUNDS,
+    Follows,
     Names,
     parse_question,
     question_document,
     read_asks_one,
     read_cross,
+    read_follows,
     read_most_change,
     read_repeat_rounds,
     read_sealing_key,
@@ -179,6 +181,7 @@ class Survey:
     most_change: float | None = (
         None  # of a true value from one round to the next, in % of the range
     )
+    follows: Follows | None = None  # set if the results of another survey chose the questions
 
     @property
     def calendar(self) -> Period:
@@ -497,6 +500,7 @@ def render_document(survey: Survey) -> bytes:
             **({"sealed_to": survey.sealed_to} if survey.sealed_to else {}),
             **({"looks": survey.looks} if survey.looks != LOOKS[0] else {}),
             **({"most_change": f"{survey.most_change:g} points"} if survey.most_change else {}),
+            **(survey.follows.fields() if survey.follows else {}),
         },
         "question": [question_document(question) for question in survey.questions],
         **({"label": [label.fields() for label in survey.labels]} if survey.labels else {}),
@@ -545,10 +549,12 @@ def _parse(table: object) -> Survey:
         sealed_to=read_sealing_key(reader),
         looks=reader.one_of("looks", LOOKS) if "looks" in reader else LOOKS[0],
         most_change=read_most_change(reader),
+        follows=read_follows(reader),
     )
     reader.done()
+    survey = replace(survey, labels=read_labels(labels, [*survey.costs], survey.cells))
     _check_whole(survey)
-    return replace(survey, labels=read_labels(labels, [*survey.costs], survey.cells))
+    return survey
 
 
 def _check_whole(survey: Survey) -> None:
@@ -563,6 +569,10 @@ def _check_whole(survey: Survey) -> None:
     if survey.most_change and (survey.period == "once" or survey.repeats):
         problem = "compares rounds with reports of their own, but there are none; remove it"
         raise InvalidSurvey("survey.most_change", problem)
+    if survey.follows and (survey.calendar.first_day or survey.cross or survey.labels):
+        problem = 'needs round = "once", and neither cross nor label: intervals of changes, cross '
+        advice = "tables and labels refer to the population; those of a follow-up survey cannot"
+        raise InvalidSurvey("survey.follows", problem + advice)
     if survey.looks == "twice" and survey.grace_days < MIN_GRACE_DAYS:
         problem = f"must be {MIN_GRACE_DAYS} or more, got {survey.grace_days}: with looks = "
         advice = '"twice", results are shown a day or more after a round, and after its grace'

@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, NamedTuple
 
 from deniable.shared.errors import InvalidEpsilon, InvalidSurvey
 from deniable.shared.privacy.epsilon import Epsilon
@@ -28,6 +28,9 @@ OVERS: dict[str, Over] = {"first": "first", "last": "last", "any": "any", "all":
 MAX_TITLE_CHARACTERS, MAX_UNIT_CHARACTERS, MAX_LABEL_CHARACTERS = 200, 20, 100
 MAX_ROUNDS = 10_000
 MAX_PAIRS = 10
+FOLLOWS_KEYS = ("follows", "follows_rule", "follows_tally")
+DIGEST = re.compile("[0-9a-f]{64}")
+FOLLOWS_RULE = re.compile(r"quantile 0\.[0-9]{1,9} of round (0|[1-9][0-9]{0,8})")
 SHOW_WHEN = re.compile("± ([1-9]|[1-4][0-9]|50) points")
 LARGEST_CHANGE = re.compile(r"(0\.\d?[1-9]|[1-9]\d?(?:\.\d?[1-9])?) points", re.ASCII)
 USUAL_MARGIN = 25  # an interval then covers half of a question's range
@@ -186,6 +189,30 @@ def read_most_change(reader: Reader) -> float | None:
         problem = f'must be "0.01 points" to "99.99 points", got {text!r}'
         raise reader.error("most_change", problem)
     return float(found[1])
+
+
+class Follows(NamedTuple):
+    """Survey whose results chose the questions of this one, and how, so that it can be checked."""
+
+    survey: str  # its id
+    rule: str  # parameters of the choice
+    tally: str  # SHA-256 of the counts that it used
+
+    def fields(self) -> dict[str, str]:
+        """Return the keys of the document."""
+        return dict(zip(FOLLOWS_KEYS, self, strict=True))
+
+
+def read_follows(reader: Reader) -> Follows | None:
+    """Parse `follows`, `follows_rule` and `follows_tally`, which belong together."""
+    if not [key for key in FOLLOWS_KEYS if key in reader]:
+        return None
+    texts = [reader.text(key, "copy it from `deniable survey next`") for key in FOLLOWS_KEYS]
+    forms = DIGEST, FOLLOWS_RULE, DIGEST
+    for key, form, text in zip(FOLLOWS_KEYS, forms, texts, strict=True):
+        if not form.fullmatch(text):
+            raise reader.error(key, f"is not as `deniable survey next` writes it: {text!r}")
+    return Follows(*texts)
 
 
 def read_sealing_key(reader: Reader) -> str | None:
