@@ -30,7 +30,7 @@ from tests.server.results_data import NOW, add_round
 from tests.server.surveys import BIT, envelope, until_spring
 from tests.server.world import World, world
 
-ANSWER, UPLOAD, RESULTS, PAGE, STUDY = 21, 14, 22, 32, 22
+ANSWER, UPLOAD, RESULTS, PAGE, STUDY = 21, 14, 22, 33, 22
 
 
 def assert_crossed(files: set[str], limit: int) -> None:

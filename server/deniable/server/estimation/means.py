@@ -47,7 +47,6 @@ from deniable.server.estimation.mean_limits import (
     positions,
 )
 from deniable.server.estimation.statements import (
-    CONFIDENCE,
     Array,
     Cells,
     Estimator,
@@ -119,7 +118,7 @@ class MeanEstimator(Estimator):
         limits = anytime_mean_of_these if self.looks else mean_limits
         return self._in_units(limits(self.mechanism, self._counts, confidence))
 
-    def noise(self, these: Interval) -> Array:  # noqa: ARG002 # the bound needs no limits
+    def noise(self, these: Interval, confidence: float) -> Array:  # noqa: ARG002 # needs no limits
         variance = mean_noise(self.mechanism, self._counts)[..., None]
         return np.asarray(self.question.span**2 * variance)
 
@@ -227,10 +226,10 @@ class VectorEstimator(Estimator):
     def noise_of_a_report(self) -> float:
         return 0.0  # `noise` contains the sampling, so differences subtract limits
 
-    def noise(self, these: Interval) -> Array:
+    def noise(self, these: Interval, confidence: float) -> Array:
         """Return the variance that the farther limit would have if normal."""
         (low, high), middle = these, self.points.estimate
-        return np.asarray((np.maximum(high - middle, middle - low) / deviates(CONFIDENCE)) ** 2)
+        return np.asarray((np.maximum(high - middle, middle - low) / deviates(confidence)) ** 2)
 
     @property
     def step(self) -> Array:

@@ -108,7 +108,7 @@ class ShareEstimator(Estimator):
         limits = anytime_holders if self.looks else share_limits
         return limits(self._counts, self.reports, self.mechanism, confidence)
 
-    def noise(self, these: Interval) -> Array:
+    def noise(self, these: Interval, confidence: float) -> Array:  # noqa: ARG002 # holds for any
         return share_noise(these, self.reports, self.mechanism)
 
     def sampling(self, like: Interval) -> Array:

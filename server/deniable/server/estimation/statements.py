@@ -302,7 +302,7 @@ class Estimator(ABC):
         """Return limits for the population, whether or not the same people are in all rounds."""
         if self.rounds == 1 or self.looks:
             return self.average_round(joint_confidence(self.rounds, confidence))
-        noise = self.noise(self.these(confidence))
+        noise = self.noise(self.these(confidence), confidence)
         sampling = self.sampling(self.average_round(confidence))
         half_width = reach(noise, sampling, self.step * skewness(confidence), confidence)
         return self.points.estimate - half_width, self.points.estimate + half_width
@@ -340,8 +340,8 @@ class Estimator(ABC):
         """Return limits for the respondents."""
 
     @abstractmethod
-    def noise(self, these: Interval) -> Array:
-        """Return an upper bound on the variance for the respondents, within the limits `these`."""
+    def noise(self, these: Interval, confidence: float) -> Array:
+        """Return an upper bound on the variance for the respondents, within their limits."""
 
     def variance(self, confidence: float) -> Array:
         """Return the variance for the population that the farther limit would have if normal."""
@@ -382,7 +382,8 @@ class Estimator(ABC):
         sampling = np.where(is_noisy & (not self.looks), self.sampling(like), np.inf)
         arrays = (
             *(points.estimate, *like, *these, *every),
-            *(points.standard_error, points.consistent, self.noise(these), self.step, sampling),
+            *(points.standard_error, points.consistent),
+            *(self.noise(these, confidence), self.step, sampling),
         )
         return Statements(np.stack(np.broadcast_arrays(*arrays)), self.floor(joint))
 
