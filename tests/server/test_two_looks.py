@@ -343,10 +343,14 @@ def test_a_state_has_the_same_word_everywhere(here: World) -> None:
 
 
 def test_a_page_forecasts_the_final_margin_while_late_reports_arrive(here: World) -> None:
-    asked = publish(here, "any-time")
-    add(here.store, asked, 1_000)
+    more = {"looks": "any-time", "grace_days": 10, "minimum_reports": 100}
+    asked = here.publish(survey(BIT, **more))
+    cells = np.array([PEOPLE - 18_000, 18_000])
+    with here.store.transaction() as transaction:
+        transaction.add(asked.sequence, RoundTally(DECEMBER, PEOPLE, cells))
     here.clock.pass_(days=2)
     found = results(here, asked).rounds[0]
+    assert found.warning is None
     assert found.forecasts
     made = found.forecasts["crashed"]
     low, high, *_ = ends(found.questions["crashed"][0])
@@ -360,7 +364,7 @@ def test_a_page_forecasts_the_final_margin_while_late_reports_arrive(here: World
     client = here.client
     client.set_cookie(COOKIE, here.session(here.token("analyst")))
     page = client.get(f"/surveys/{asked.id}?round={DECEMBER}").text
-    now, then = (f"{100 * margin:.2f}" for margin in (made.margin, made.final_margin))
+    now, then = (f"{100 * margin:.1f}" for margin in (made.margin, made.final_margin))
     assert f"Collecting late reports until 11 January: ± {now} points now, ± {then} then." in page
 
 

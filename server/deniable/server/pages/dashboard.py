@@ -34,17 +34,11 @@ ESTIMATION_SECONDS = 1.0  # time in which a response begins to make new summarie
 SUMMARIZED = ("headline", "change", "warnings")
 
 
-class Order(NamedTuple):
-    """Order of the list; without one, the newest survey is first."""
-
-    words: str
-    key: Callable[[ListedSurvey], Any]  # Any: values of the same type in each order
-
-
-SORTS = {
-    "title": Order("title", lambda row: row.title.casefold()),
-    "reports": Order("most reports", lambda row: -(row.reports or 0)),
-    "closes": Order("last day", lambda row: row.closes),
+# By the address: words, and a key; otherwise the newest is first. Any: values of the same type
+SORTS: Mapping[str, tuple[str, Callable[[ListedSurvey], Any]]] = {
+    "title": ("title", lambda row: row.title.casefold()),
+    "reports": ("most reports", lambda row: -(row.reports or 0)),
+    "closes": ("last day", lambda row: row.closes),
 }
 
 blueprint = pages("dashboard", public=("sign_in", "sign_out", "surveys_json"))
@@ -164,12 +158,10 @@ def _totals() -> Mapping[int, int | None]:
     try:
         return here.store.report_totals()
     except Damaged:
-        totals = dict[int, int | None]()
-        for published in here.catalogue.surveys():
+        totals = dict[int, int | None].fromkeys(one.sequence for one in here.catalogue.surveys())
+        for sequence in totals:
             with suppress(Damaged):
-                tallies = here.store.tallies(published.sequence)
-                totals[published.sequence] = sum(tally.reports for tally in tallies)
-            totals.setdefault(published.sequence)
+                totals[sequence] = sum(tally.reports for tally in here.store.tallies(sequence))
         return totals
 
 
@@ -177,8 +169,9 @@ def _selected(
     rows: Sequence[tuple[PublishedSurvey, ListedSurvey]], q: str, state: str, sort: str
 ) -> Iterator[tuple[PublishedSurvey, ListedSurvey]]:
     """Yield the surveys in this state that contain all words, in the wanted order."""
-    order = SORTS.get(sort)
-    for published, listed in sorted(rows, key=lambda row: order.key(row[1])) if order else rows:
+    if sort in SORTS:
+        rows = sorted(rows, key=lambda row: SORTS[sort][1](row[1]))
+    for published, listed in rows:
         text = f"{listed.title} {listed.name} {published.survey.purpose}".casefold()
         if state in ("", listed.state) and all(word in text for word in q.casefold().split()):
             yield published, listed

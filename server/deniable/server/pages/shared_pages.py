@@ -117,4 +117,4 @@ def missing_page() -> dict[str, PublicPage]:
 def _report(page: SurveyPage, shared: Share | None = None, style: str = "") -> str:
     today = parts().clock.now().date()
     facts = {"page": page, "share": shared, "style": style, "today": today, "linked": False}
-    return render_template("report.html", **facts, **HELPERS)
+    return render_template("survey.html", **facts, **HELPERS)

@@ -208,18 +208,17 @@ def survey(identifier: str) -> ResponseReturnValue:
         log.error("%s", error)
         return refused(DAMAGED, 503)
     here, own_url = parts(), request.url_root.rstrip("/")
+    sequence = page.estimates.published.sequence
     return render_template(
         "survey.html",
         page=page,
         max_links=MAX_LINKS,
-        outcomes=outcome_rows(here.store.counters(page.estimates.published.sequence)),
+        outcomes=outcome_rows(here.store.counters(sequence)),
         has_public_page=here.has_public_pages,
         url=own_url,
         device_url=here.device_url or own_url,
         linked=True,
-        shares=[
-            one for one in here.store.shares() if one.survey == page.estimates.published.sequence
-        ],
+        shares=[one for one in here.store.shares() if one.survey == sequence],
         **HELPERS,
     )
 
