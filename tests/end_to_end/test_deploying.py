@@ -30,8 +30,9 @@ def blocks(section: str, language: str) -> list[str]:
 
 
 @pytest.mark.skipif(SYSTEMD is None, reason="systemd is not installed")
-def test_the_unit_is_valid_and_isolates_the_server(tmp_path: Path) -> None:
-    (unit,) = blocks("A service", "ini")
+@pytest.mark.parametrize("section", ["A service", "A relay"])
+def test_the_unit_is_valid_and_isolates_the_server(section: str, tmp_path: Path) -> None:
+    (unit,) = blocks(section, "ini")
     file = tmp_path / "deniable.service"
     file.write_text(unit.replace("/opt/deniable/bin/deniable", "/bin/true"))
     checked = subprocess.run([SYSTEMD or "", "verify", str(file)], capture_output=True, text=True)
@@ -44,7 +45,7 @@ def test_the_unit_is_valid_and_isolates_the_server(tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(NGINX is None, reason="nginx is not installed")
-@pytest.mark.parametrize("section", ["A proxy", "A proxy for the dashboard"])
+@pytest.mark.parametrize("section", ["A proxy", "A proxy for the dashboard", "A relay"])
 def test_nginx_accepts_the_configuration(section: str, tmp_path: Path) -> None:
     (shown,) = blocks(section, "nginx")
     certificate = self_signed(tmp_path)

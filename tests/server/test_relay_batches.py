@@ -281,6 +281,25 @@ def test_a_real_relay_forwards_what_its_predecessor_held(script: Script, tmp_pat
     assert envelope.pack() in script.posts[0].body
 
 
+def test_a_real_relay_writes_metrics_and_a_log_of_json(script: Script, tmp_path: Path) -> None:
+    file = tmp_path / "relay.prom"
+    (envelope,) = sealed(1)
+    with relaying(tmp_path, script.url, batch=5) as relay:
+        assert ask(relay, "POST", "/v1/envelopes", envelope.pack())[0] == 202
+    more = ["--metrics", str(file), "--log-json"]
+    with relaying(tmp_path, script.url, batch=1, more=more) as relay:
+        eventually(file.exists, "the metrics")
+        eventually(lambda: script.posts, "a batch of one")
+        held = (
+            f"deniable_relay_held_envelopes 1\ndeniable_relay_held_bytes {len(envelope.pack())}\n"
+        )
+        assert file.read_text() == held
+        assert ask(relay, "GET", "/metrics")[0] == 404
+        assert relay.process.stderr is not None
+        logged = json.loads(next(line for line in relay.process.stderr if "forwarded" in line))
+    assert (logged["level"], "a batch of 1 was" in json.dumps(logged)) == ("info", True)
+
+
 def test_a_real_relay_counts_networks_behind_a_proxy(tmp_path: Path) -> None:
     with (
         aggregating() as script,

@@ -201,6 +201,13 @@ def relay_arguments(parser: ArgumentParser) -> None:
     )
     _add_address(parser, 8002)
     _add_trusted_proxy(parser, "trust this proxy to name senders in X-Forwarded-For")
+    parser.add_argument(
+        "--metrics",
+        type=Path,
+        metavar="FILE",
+        help="write metrics for Prometheus to this file every minute",
+    )
+    parser.add_argument("--log-json", action="store_true", help="write the log as lines of JSON")
     parser.add_argument("--json", action="store_true", help="print one line of JSON when ready")
 
 
@@ -229,6 +236,8 @@ def run_relay(args: Namespace) -> int:
         last_seconds=3600 * args.hours,
         max_bytes=args.most * 2**20,
         proxies=tuple(args.proxy),
+        metrics=args.metrics,
+        log_json=args.log_json,
     )
 
     def announce(address: Address) -> None:

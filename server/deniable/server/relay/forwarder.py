@@ -31,7 +31,7 @@ from urllib.error import HTTPError
 from urllib.request import Request
 
 from deniable.server.process.server_requests import send
-from deniable.server.relay.held_batches import Holding, LeavingBatch
+from deniable.server.relay.held_batches import UNFINISHED, Holding, LeavingBatch
 from deniable.server.relay.survey_list import SurveyList
 from deniable.server.surveys.clock import Clock
 from deniable.shared.errors import DeniableError
@@ -50,6 +50,7 @@ MAX_RESPONSE_BYTES = 2**20
 POLL_INTERVAL_SECONDS = 1.0
 MIN_PAUSE_SECONDS, MAX_PAUSE_SECONDS = 1.0, 900.0
 MAX_DOUBLINGS = 20
+METRICS_SECONDS = 60.0
 
 log = logging.getLogger("deniable.relay")
 uniform = SystemRandom().uniform
@@ -67,6 +68,8 @@ class Settings:
     last_seconds: float = 7_200.0  # time before the end of a grace period when all envelopes leave
     max_bytes: int = 256 * 2**20  # limit on held envelopes
     proxies: tuple[str, ...] = ()  # addresses of proxies trusted to name senders
+    metrics: Path | None = None  # file for Prometheus; at an address, others could read it, too
+    log_json: bool = False
 
     def key(self) -> Ed25519PrivateKey:
         """Return the key that signs batches, in the folder; create it at the first start."""
@@ -95,6 +98,8 @@ class Forwarder:
     ) -> None:
         self._holding, self._surveys, self._settings = holding, surveys, settings
         self._clock, self._sleep, self._key = clock or Clock(), sleep, settings.key()
+        self._outcomes = Counter[str]()  # envelopes since the start
+        self._measured = -math.inf  # when the metrics were written
         self._waiting_since = math.inf  # start of the current wait for a response
         self._thread = threading.Thread(target=self._run, name="forwarder", daemon=True)
 
@@ -109,6 +114,7 @@ class Forwarder:
     def _run(self) -> None:
         while True:
             try:
+                self._write_metrics()
                 if not self.turn():
                     self._sleep(POLL_INTERVAL_SECONDS)
             except OSError:
@@ -126,6 +132,7 @@ class Forwarder:
         count = len(batch.envelopes)
         if batch.was_dropped:
             self._forward(Batch(batch.number, batch.mark, 0, count), [])
+            self._outcomes["dropped"] += count
             log.warning("%d envelopes of one round were dropped: too few for a batch", count)
         else:
             self._send_batch(batch)
@@ -154,6 +161,24 @@ class Forwarder:
             outcomes.update(self._forward(Batch(batch.number, batch.mark, size), body))
         counts = ", ".join(f"{count} {outcome}" for outcome, count in sorted(outcomes.items()))
         log.info("a batch of %d was forwarded: %s", size, counts)
+        self._outcomes += outcomes
+
+    def _write_metrics(self) -> None:
+        """Write the metrics once a minute, for the textfile collector of Prometheus."""
+        path, now = self._settings.metrics, self._clock.seconds()
+        if path is None or now - self._measured < METRICS_SECONDS:
+            return
+        self._measured = now
+        envelopes, size = self._holding.totals()
+        lines = [f"deniable_relay_held_envelopes {envelopes}", f"deniable_relay_held_bytes {size}"]
+        for outcome, count in sorted(self._outcomes.items()):
+            lines.append(f'deniable_relay_envelopes_total{{outcome="{outcome}"}} {count}')
+        unfinished = path.with_name(path.name + UNFINISHED)
+        try:
+            unfinished.write_text("\n".join(lines) + "\n", "utf-8")
+            unfinished.rename(path)
+        except OSError as error:
+            log.error("the metrics cannot be written: %s", error.strerror)
 
     def _forward(self, batch: Batch, body: Sequence[SealedEnvelope]) -> Mapping[str, int]:
         failures = 0

@@ -117,6 +117,12 @@ class Holding:
             gathering, later = self._pools[GATHERING], self._pools[LATER]
             return {mark: len(gathering[mark].senders) for mark in {*gathering, *later}}
 
+    def totals(self) -> tuple[int, int]:
+        """Return the numbers of waiting envelopes, and of all bytes on disk."""
+        with self._lock:
+            pools = [pool for pools in self._pools.values() for pool in pools.values()]
+            return sum(len(pool.senders) for pool in pools), self._bytes
+
     def keep(self, arrivals: Iterable[Arrival]) -> list[Exception | None]:
         """Write envelopes to disk, without duplicates; return why each was not accepted, or None.
 

@@ -171,7 +171,8 @@ def relay(settings: Settings, host: str, port: int, ready: Callable[[Address], N
     settings.folder.mkdir(mode=PRIVATE_FOLDER, parents=True, exist_ok=True)
     os.close(take_lock(settings.folder))
     with claim(host, port) as address:
-        front, logs = partial(load, settings), logging_config("relay")
+        front = partial(load, settings)
+        logs = logging_config("relay", as_json=settings.log_json)
         serve = partial(
             run_granian,
             address,
