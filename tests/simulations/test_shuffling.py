@@ -6,7 +6,12 @@ import math
 
 import pytest
 
-from deniable.server.shuffling.amplification import STEP, report_epsilon, shuffled_delta
+from deniable.server.shuffling.amplification import (
+    STEP,
+    count_delta,
+    report_epsilon,
+    shuffled_delta,
+)
 from deniable.shared.cli.command import main
 from deniable.shared.privacy.epsilon import ONE, Epsilon
 from deniable.shared.privacy.mechanisms import RandomizedResponse
@@ -14,10 +19,11 @@ from deniable.simulations import simulate
 from deniable.simulations.engine.presentation import TRUST
 
 TABLE = [  # ε, people; standard errors in people for devices and shuffled; ε₀
-    ("0.1", 10**3, 316, 42.2, 0.73), ("0.1", 10**4, 1_000, 47.7, 1.83),
-    ("0.1", 10**6, 9_996, 51.3, 5.94), ("1", 10**3, 30.3, 6.40, 3.27),
-    ("1", 10**4, 96.0, 6.52, 5.47), ("1", 10**6, 959, 6.53, 10.06),
+    ("0.1", 10**3, 316, 37.50, 0.82), ("0.1", 10**4, 1_000, 37.53, 2.196),
+    ("0.1", 10**6, 9_996, 37.53, 6.568), ("1", 10**3, 30.3, 5.816, 3.451),
+    ("1", 10**4, 96.0, 5.836, 5.689), ("1", 10**6, 959, 5.837, 10.287),
 ]  # fmt: skip
+PRICES = [("0.1", 7.05), ("1", 18.5)]  # of a shuffled count of a million people
 
 
 @pytest.mark.parametrize(("epsilon", "people", "local", "mixed", "reported"), TABLE)
@@ -35,6 +41,39 @@ def test_the_error_of_a_count_agrees_with_independent_figures(
         exact = float(rows[name]["exact"] or 0)
         assert people * math.sqrt(exact) == pytest.approx(error, rel=3e-3)
     assert float(str(rows["shuffled"]["report_epsilon"])) == pytest.approx(reported, abs=0.006)
+
+
+@pytest.mark.parametrize(("epsilon", "price"), PRICES)
+def test_the_price_of_a_shuffled_count_of_a_million_is_known(epsilon: str, price: float) -> None:
+    found = simulate("bit", epsilon=epsilon, people=10**6, repetitions=9).rows
+    exact = {row["estimator"]: float(row["exact"] or 0) for row in found}
+    assert exact["shuffled"] / exact["geometric"] == pytest.approx(price, rel=1e-3)
+
+
+@pytest.mark.parametrize("people", [2, 7, 40])
+@pytest.mark.parametrize(("local", "epsilon"), [(0.5, 0.01), (2.0, 0.1), (4.0, 0.01), (3.0, 1.0)])
+def test_a_count_hides_what_the_worst_answers_of_the_others_allow(
+    people: int, local: float, epsilon: float
+) -> None:
+    """Enumerate all numbers of others who hold a yes, with exact sums of products."""
+    keep, factor = 1 / (1 + math.exp(-local)), math.exp(epsilon)
+    worst = 0.0
+    for yes in range(people):
+        rates = [keep] * yes + [1 - keep] * (people - 1 - yes)
+        one, other = (count_law([*rates, mine]) for mine in (keep, 1 - keep))
+        for law, reference in ((one, other), (other, one)):
+            pairs = zip(law, reference, strict=True)
+            worst = max(worst, sum(max(0.0, p - factor * q) for p, q in pairs))
+    assert count_delta(local, people, epsilon) == pytest.approx(worst, rel=1e-9, abs=1e-15)
+    assert count_delta(local, people, epsilon) <= shuffled_delta(local, people, epsilon) + 1e-15
+
+
+def count_law(rates: list[float]) -> list[float]:
+    """Return the distribution of the number of yes, each with a probability of its own."""
+    law = [1.0]
+    for rate in rates:
+        law = [a * (1 - rate) + b * rate for a, b in zip([*law, 0], [0, *law], strict=True)]
+    return law
 
 
 @pytest.mark.parametrize(("epsilon", "people"), [("0.1", 500), ("1", 10**5), ("4", 10**9)])

@@ -74,13 +74,14 @@ from deniable.server.estimation.statements import (
     joint_confidence,
 )
 from deniable.server.planning.planned_question import Asked, choose, others, undecided
+from deniable.server.shuffling.accountant import largest_report_epsilon
 from deniable.server.shuffling.amplification import report_epsilon, usual_delta
 from deniable.shared.privacy.epsilon import BILLION, Epsilon, decimal_text, parse_billionths
 from deniable.shared.privacy.families.number_table import RANGE, NumberTable
 from deniable.shared.privacy.families.support import SupportDesign
 from deniable.shared.privacy.families.vector_design import VectorDesign
 from deniable.shared.privacy.mechanism import FamilyTable, Mechanism
-from deniable.shared.privacy.mechanisms import OptimalTable
+from deniable.shared.privacy.mechanisms import KRandomizedResponse, OptimalTable
 from deniable.shared.survey.document import LOOKS, PERIODS
 from deniable.shared.survey.kinds.base import Over, Question
 from deniable.shared.survey.participation import MAX_EPSILON_PER_SURVEY
@@ -375,16 +376,39 @@ def shuffled(
 ) -> Shuffled:
     """Return the margin of what is `expected`, with the default mechanism at ε₀.
 
+    For a choice, each mechanism has the largest ε₀ that it allows, and the best of them counts.
+
     `coarse` rounds ε₀ down to a whole number if that is above ε, so that the search for optimal
     tables runs less often.
     """
     delta, epsilon = usual_delta(people), Epsilon(asked["epsilon"])
-    alone = report_epsilon(epsilon, min(people, MAX_SHUFFLED_PEOPLE), delta)
+    crowd = min(people, MAX_SHUFFLED_PEOPLE)
+    if asked["kind"] == "choice" and not coarse:
+        named = undecided(asked), {**undecided(asked), "mechanism": KRandomizedResponse.name}
+        made = [_shuffled_choice(one, epsilon, crowd, delta, max_bytes) for one in named]
+        question = min(made, key=lambda question: question.mechanism.predicted_error(1))
+        margin = replace(expected, question=question).margin(people)
+        return Shuffled(margin, delta, question.epsilon)
+    alone = report_epsilon(epsilon, crowd, delta)
     if coarse:
         whole = alone.billionths // BILLION * BILLION
         alone = max(epsilon, Epsilon(decimal_text(max(1, whole))))
     question = choose({**undecided(asked), "epsilon": str(alone)}, max_bytes)
     return Shuffled(replace(expected, question=question).margin(people), delta, alone)
+
+
+def _shuffled_choice(
+    asked: Asked, epsilon: Epsilon, people: int, delta: float, max_bytes: int | None
+) -> Question:
+    """Return the question at the largest ε₀, with the mechanism that it names, or the default."""
+
+    def at(larger: Epsilon) -> Question:
+        return choose({**asked, "epsilon": str(larger)}, max_bytes)
+
+    found = largest_report_epsilon(
+        lambda larger: at(larger).mechanism, epsilon, people, delta, coarse=True
+    )
+    return at(found)
 
 
 # Variances of a trusted server's noise

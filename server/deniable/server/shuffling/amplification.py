@@ -16,6 +16,12 @@ This bound holds for every randomizer [1]. For binary randomized response it equ
 privacy blanket, the best known [2]. It assumes that the shuffler and n people are honest: people
 who forge or reveal their reports do not help to hide others.
 
+The count of n shuffled randomized responses reveals less: the others' reports are not uniform, so
+all of them hide one answer, not only those that ignore theirs. If m of the others hold a yes, an
+observer distinguishes P = S + Bern(q) from Q = S + Bern(1 - q), where S = Bin(m, q) +
+Bin(n - 1 - m, 1 - q). The largest δ is where nearly all others hold the same answer, or anywhere if
+they are few: all m are tried for few people, and for more people the first few and a grid.
+
 Conversely, ε₀ may grow with n while each person keeps (ε, δ); bisection finds the largest ε₀.
 Without the shuffler, or among dishonest people, a report guarantees only ε₀.
 
@@ -39,6 +45,9 @@ Array = npt.NDArray[np.float64]
 
 TAIL = 1e-9  # relative to δ: probability of C omitted on either side, and added to δ
 PRECISION = 1e-7  # relative error of ε, which is rounded to the private side
+COUNT_TAIL = 1e-19
+# Numbers of others who hold a yes: the first ones, and a grid that includes all for few people
+FIRST_ANSWERS, GRID, GRID_PEOPLE = 8, 64, 5_000
 SMALLEST_DELTA = 1e-300  # avoids the logarithm of 0
 DELTA = 1e-6
 STEP = BILLION // 10_000  # step of ε₀, in billionths
@@ -75,6 +84,26 @@ def shuffled_epsilon(local_epsilon: float, people: int, delta: float) -> float:
     while excess(root) > 0:  # δ is still too large
         root *= 1 + PRECISION
     return min(root, local_epsilon)
+
+
+def count_delta(local_epsilon: float, people: int, epsilon: float) -> float:
+    """Return the δ of one of `people` randomized responses of which only the count is seen."""
+    odds, others, factor = math.exp(local_epsilon), people - 1, math.exp(epsilon)
+    keep, lie, largest = odds / (odds + 1), 1 / (odds + 1), 0.0
+    tried = {*range(min(others, FIRST_ANSWERS) + 1)}
+    if people <= GRID_PEOPLE:
+        tried |= {others * part // (2 * GRID) for part in range(GRID + 1)}
+    for yes in tried:  # by symmetry, more of them change nothing
+        _, of_yes = _binomial(yes, keep, COUNT_TAIL)
+        _, of_no = _binomial(others - yes, lie, COUNT_TAIL)
+        law = np.convolve(of_yes, of_no)
+        one, other = (
+            np.append(without * law, 0) + np.append(0, with_one * law)
+            for without, with_one in ((lie, keep), (keep, lie))
+        )
+        for law, reference in ((one, other), (other, one)):
+            largest = max(largest, float(np.maximum(law - factor * reference, 0).sum()))
+    return largest + 4 * COUNT_TAIL
 
 
 def _divergence(local_epsilon: float, people: int, tail: float) -> Callable[[float], float]:
@@ -118,10 +147,16 @@ def _binomial(trials: int, p: float, tail: float) -> tuple[Array, Array]:
 
 
 @lru_cache(maxsize=256)
-def report_epsilon(epsilon: Epsilon, people: int, delta: float = DELTA) -> Epsilon:
+def report_epsilon(
+    epsilon: Epsilon,
+    people: int,
+    delta: float = DELTA,
+    delta_of: Callable[[float, int, float], float] = shuffled_delta,
+) -> Epsilon:
     """Return the largest ε₀ for which n shuffled reports are (ε, δ)-private.
 
     The result is rounded down to four decimals. It is at least ε and at most a survey's maximum.
+    `delta_of` is `count_delta` if only a count of randomized responses is seen.
 
     >>> report_epsilon(Epsilon("0.1"), 1_000), report_epsilon(Epsilon("0.1"), 1_000_000)
     (Epsilon('0.7328'), Epsilon('5.9444'))
@@ -129,7 +164,7 @@ def report_epsilon(epsilon: Epsilon, people: int, delta: float = DELTA) -> Epsil
     low, high = epsilon.billionths // STEP, MAX_EPSILON * BILLION // STEP + 1
     while high - low > 1:  # δ grows with ε₀
         middle = (low + high) // 2
-        if shuffled_delta(middle * STEP / BILLION, people, float(epsilon)) <= delta:
+        if delta_of(middle * STEP / BILLION, people, float(epsilon)) <= delta:
             low = middle
         else:
             high = middle

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.random import Generator
 
-from deniable.server.shuffling.amplification import report_epsilon
+from deniable.server.shuffling.amplification import count_delta, report_epsilon
 from deniable.shared.privacy.epsilon import ONE, Epsilon
 from deniable.shared.privacy.mechanisms import RandomizedResponse
 from deniable.simulations.central.noise import DiscreteLaplace, discrete_laplace
@@ -81,7 +81,7 @@ def run(cell: Cell, generator: Generator) -> Sequence[Row]:
         ("epsilon", "people"),
         {
             LOCAL: devices(LOCAL, epsilon),
-            SHUFFLED: devices(SHUFFLED, report_epsilon(epsilon, n, case.delta)),
+            SHUFFLED: devices(SHUFFLED, report_epsilon(epsilon, n, case.delta, count_delta)),
             GEOMETRIC: server(GEOMETRIC, noise.variance / n**2, counted),
             LAPLACE: server(LAPLACE, 2 * scale**2, laplace),
         },

@@ -16,9 +16,10 @@ from numpy.typing import NDArray
 
 from deniable.server.estimation.shares import support_counts, unbiased_share
 from deniable.server.planning.forecast import ADD_OR_DELETE, REPLACE_ONE, largest_information
-from deniable.server.shuffling.amplification import report_epsilon
+from deniable.server.shuffling.accountant import largest_report_epsilon
+from deniable.shared.privacy.epsilon import Epsilon
 from deniable.shared.privacy.families.support import SupportDesign
-from deniable.shared.privacy.mechanisms import support_design
+from deniable.shared.privacy.mechanisms import KRandomizedResponse, support_design
 from deniable.simulations.central.noise import BinNoise, DiscreteLaplace, discrete_laplace
 from deniable.simulations.engine import custom_mechanisms, estimators, figures, option
 from deniable.simulations.engine.estimators import Case, Estimator, Risk, Rows, number
@@ -92,7 +93,7 @@ def run(cell: Cell, generator: Generator) -> Sequence[Row]:
     }
     unit = unit_vector_limits(n, options_prior(k), lambda e: choice_gain(e, k), float(epsilon))[0]
     joint = BinNoise(epsilon, k)
-    mixed = support_design("choice", report_epsilon(epsilon, n, case.delta), k)
+    mixed = shuffled_design(epsilon, n, case.delta, k)
     return case.rows(
         ("options", "epsilon", "people"),
         risks
@@ -102,6 +103,20 @@ def run(cell: Cell, generator: Generator) -> Sequence[Row]:
         {"local": {"limit": unit * (k - 1) / k**2}},
         sampling=float(np.mean(shares * (1 - shares)) / n),
     )
+
+
+@lru_cache(maxsize=4096)
+def shuffled_design(epsilon: Epsilon, people: int, delta: float, options: int) -> SupportDesign:
+    """Return the design with the least variance, each at the largest ε₀ that a shuffler allows."""
+
+    def largest(design: Callable[[Epsilon], SupportDesign]) -> SupportDesign:
+        return design(largest_report_epsilon(design, epsilon, people, delta, coarse=True))
+
+    one = largest(lambda larger: KRandomizedResponse(larger, options))
+    if support_design("choice", one.epsilon, options) == one:
+        return one
+    several = largest(lambda larger: support_design("choice", larger, options))
+    return min(one, several, key=lambda design: design.variance(1, 1 / options))
 
 
 @lru_cache(maxsize=4096)
