@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from fractions import Fraction
 from functools import reduce
 from itertools import combinations_with_replacement, product
@@ -21,12 +21,15 @@ from deniable.server.shuffling.accountant import (
     chernoff_delta,
     largest_report_epsilon,
     report_epsilon_among,
+    survey_epsilon,
 )
 from deniable.server.shuffling.amplification import (
+    count_delta,
     report_epsilon,
     shuffled_delta,
     shuffled_epsilon,
 )
+from deniable.server.shuffling.composition import composed_epsilon, rounds_epsilon
 from deniable.server.surveys.optimal_table import optimal_table
 from deniable.shared.cli.command import main
 from deniable.shared.privacy.epsilon import Epsilon, decimal_text
@@ -43,6 +46,8 @@ from deniable.shared.privacy.mechanisms import (
     Unary,
     mechanism,
 )
+from tests.server.surveys import BIT, survey
+from tests.survey_texts import survey_text
 
 DELTA = 1e-6
 Law = dict[tuple[int, ...], Fraction]
@@ -342,3 +347,73 @@ def test_check_states_what_a_crowd_of_this_size_hides(
     assert main(["survey", "check", str(file), "--crowd", "1"]) == 2
     assert main(["survey", "check", str(file), "--crowd", "1000"]) == 0
     assert "if it were sealed, and shuffled among 1,000 honest people" in capsys.readouterr().out
+
+
+def test_check_states_what_a_crowd_hides_over_all_rounds(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "survey.toml"
+    file.write_text(survey_text(BIT, round="month"))
+    assert main(["survey", "check", str(file), "--crowd", "1000", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["shuffled_lifetime"] == "0.268"
+    assert main(["survey", "check", str(file), "--crowd", "1000"]) == 0
+    told = "all 3 reports of a person reveal at most ε 0.268 (δ 0.000001) instead of ε 3"
+    assert told in capsys.readouterr().out
+
+
+# Several rounds
+
+
+def unshuffled_profile(local: float) -> Callable[[float], float]:
+    odds = math.exp(local)
+    return lambda epsilon: max(0.0, (odds - math.exp(epsilon)) / (1 + odds))
+
+
+@pytest.mark.parametrize("rounds", [1, 2, 12, 90])
+@pytest.mark.parametrize("local", [0.05, 0.3, 1.5])
+def test_composition_is_never_below_the_exact_value_and_close(local: float, rounds: int) -> None:
+    """The losses of T randomized responses are those of a binomial number."""
+    keep = 1 / (1 + math.exp(-local))
+    law = [comb(rounds, n) * keep**n * (1 - keep) ** (rounds - n) for n in range(rounds + 1)]
+
+    def delta(epsilon: float) -> float:
+        losses = ((2 * n - rounds) * local for n in range(rounds + 1))
+        return sum(
+            p * max(0.0, 1 - math.exp(epsilon - x)) for p, x in zip(law, losses, strict=True)
+        )
+
+    made = composed_epsilon(unshuffled_profile(local), local, rounds, DELTA)
+    assert delta(made) <= DELTA * (1 + 1e-9)
+    assert delta(0.999 * made) > DELTA
+
+
+@pytest.mark.parametrize("rounds", [2, 5])
+def test_chords_between_the_points_of_a_profile_are_private_enough(rounds: int) -> None:
+    """The count of three shuffled bits, in several rounds: compare with all sequences."""
+    local, people, delta = 1.0, 3, 0.01
+    keep = 1 / (1 + math.exp(-local))
+    pairs = [tuple(map(count_of, ((a, b, keep), (a, b, 1 - keep))))
+             for a, b in product((keep, 1 - keep), repeat=2)]  # fmt: skip
+    made = composed_epsilon(
+        lambda epsilon: count_delta(local, people, epsilon), local, rounds, delta
+    )
+    for one, other in pairs:
+        first = reduce(lambda x, y: [a * b for a in x for b in y], [one] * rounds)
+        second = reduce(lambda x, y: [a * b for a in x for b in y], [other] * rounds)
+        spent = sum(max(0.0, p - math.exp(made) * q) for p, q in zip(first, second, strict=True))
+        assert spent <= delta
+
+
+def count_of(rates: Sequence[float]) -> list[float]:
+    law = [1.0]
+    for rate in rates:
+        law = [a * (1 - rate) + b * rate for a, b in zip([*law, 0], [0, *law], strict=True)]
+    return law
+
+
+def test_many_rounds_spend_less_than_the_sum_of_their_epsilons() -> None:
+    asked = survey(BIT, round="day")
+    one, ninety = survey_epsilon(asked, 10_000, DELTA), rounds_epsilon(asked, 10_000, DELTA)
+    assert asked.draws == 90
+    assert ninety == pytest.approx(0.4810, abs=5e-4)
+    assert ninety < 90 * one / 8

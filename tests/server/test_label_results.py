@@ -261,14 +261,6 @@ def test_results_without_labels_do_not_mention_labels(here: World) -> None:
     assert "clear" not in page
 
 
-def test_no_shuffled_epsilon_is_stated_if_labels_divide_the_crowd(here: World) -> None:
-    sealed = {"sealed_to": "8520f0098930a754748b7ddcb43ef75a0dbf3a0d26381af4eba4a98eaa9b4e6a"}
-    published = fill(here, until_spring(BIT + PLATFORM, **sealed), PEOPLE)
-    assert results_of(here, published).rounds[0].shuffled is msgspec.UNSET
-    plain = fill(here, until_spring(BIT, name="plain", **sealed), PEOPLE)
-    assert results_of(here, plain).rounds[0].shuffled is not msgspec.UNSET
-
-
 # Advice
 
 TODAY = date(2026, 11, 1)

@@ -102,6 +102,9 @@ def test_labels_divide_the_crowd_of_a_batch(here: World) -> None:
         )
     here.writer.write(uploads)
     assert here.store.crowds(asked.sequence)[683] == (4, 30, 0)
+    results = stored_estimates(here.store, asked, NOON, RoundSelection(683, 683)).document()
+    (stated,) = results.rounds[0].shuffled or ()
+    assert (stated.among, stated.people) == ("batch", 4)
 
 
 def send(here: World, asked: PublishedSurvey, batches: Mapping[bytes, int]) -> None:

@@ -173,7 +173,7 @@ def _final_tally(store: Store, published: PublishedSurvey) -> RoundTally:
 
 def _check(args: Namespace) -> int:
     from deniable.server.results.advice import describe, facts, warnings
-    from deniable.server.results.sentences import DELTA
+    from deniable.server.results.sentences import DELTA, crowd_lifetime
     from deniable.server.surveys.public_list import check_size
     from deniable.shared.survey.document import render_document
 
@@ -190,6 +190,12 @@ def _check(args: Namespace) -> int:
         f"(δ {DELTA}) instead of ε {survey.round_epsilon}"
         for people, epsilon in crowd.items()
     ]
+    if crowd and survey.draws > 1:
+        lifetime = document["shuffled_lifetime"] = crowd_lifetime(survey, args.crowd)
+        among.append(
+            f"with {args.crowd:,} honest people in each round, all {survey.draws} reports of a "
+            f"person reveal at most ε {lifetime} (δ {DELTA}) instead of ε {survey.lifetime_epsilon}"
+        )
     lines = [*describe(survey), *among, *followed, *map("warning: {}".format, caveats)]
     return show(args, document, lines) or int(MISMATCH in "".join(followed))
 

@@ -30,6 +30,7 @@ from deniable.server.results.document import (
     Smoothed,
 )
 from deniable.server.shuffling.accountant import survey_epsilon
+from deniable.server.shuffling.composition import rounds_epsilon
 from deniable.server.store import RoundState
 from deniable.shared.survey.document import Survey
 from deniable.shared.survey.kinds.base import Question
@@ -378,6 +379,11 @@ def crowds(survey: Survey, people: int) -> dict[int, str]:
     """Return the ε of one report among all, 90 % and half of these people, if they are honest."""
     sizes = (people, people * 9 // 10, people // 2)
     return {size: _upward(survey_epsilon(survey, size, float(DELTA))) for size in sizes}
+
+
+def crowd_lifetime(survey: Survey, people: int) -> str:
+    """Return the ε of all reports of one person, each among these people, if they are honest."""
+    return _upward(rounds_epsilon(survey, people, float(DELTA)))
 
 
 def shuffle_sentences(period: Round, epsilon: str) -> Iterator[str]:

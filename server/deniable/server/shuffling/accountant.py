@@ -50,7 +50,12 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from deniable.server.shuffling.amplification import STEP, report_epsilon, shuffled_epsilon
+from deniable.server.shuffling.amplification import (
+    STEP,
+    report_epsilon,
+    shuffled_delta,
+    shuffled_epsilon,
+)
 from deniable.shared.privacy.epsilon import BILLION, MAX_EPSILON, ONE, Epsilon, decimal_text
 from deniable.shared.privacy.families.group_design import GroupedDesign
 from deniable.shared.privacy.families.number_table import NumberTable
@@ -73,6 +78,7 @@ LARGEST_EXPONENT = 700.0
 MAX_LENGTH = 2**21  # of the lattice: 64 MB for its transform
 PRECISION = 1e-6  # relative error of ε, which is rounded up
 MAX_PAIRS = 5_000  # pairs of answers that are compared
+MAX_PROFILE_PAIRS = 8  # with more, the profile is the bound for any randomizer
 MAX_ATOMS = 4_096  # values of (u, v) that are kept
 LEAST_EXCESS = 1e-9  # avoids a division by 0
 TILTS = 2.0 ** np.arange(-20, 8, 0.5)  # relative to the largest change of one report
@@ -92,6 +98,18 @@ def survey_epsilon(survey: Survey, people: int, delta: float) -> float:
     mechanisms = tuple(question.mechanism for question in survey.questions)
     return report_epsilon_among(
         mechanisms, survey.round_billionths / BILLION, people, delta, asks_one=survey.asks_one
+    )
+
+
+def survey_profile(survey: Survey, people: int, target: float) -> Callable[[float], float]:
+    """Return an upper bound on δ as a function of ε, which is close unless far below `target`."""
+    mechanisms = [question.mechanism for question in survey.questions]
+    listed = _blankets(mechanisms, asks_one=survey.asks_one)
+    local_epsilon = survey.round_billionths / BILLION
+    if listed is None or len(listed) > MAX_PROFILE_PAIRS:
+        return lambda epsilon: shuffled_delta(local_epsilon, people, epsilon)
+    return lambda epsilon: max(
+        blanket_delta(blanket, people, epsilon, target, coarse=True) for blanket in listed
     )
 
 

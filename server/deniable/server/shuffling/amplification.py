@@ -101,8 +101,8 @@ def count_delta(local_epsilon: float, people: int, epsilon: float) -> float:
             np.append(without * law, 0) + np.append(0, with_one * law)
             for without, with_one in ((lie, keep), (keep, lie))
         )
-        for law, reference in ((one, other), (other, one)):
-            largest = max(largest, float(np.maximum(law - factor * reference, 0).sum()))
+        for first, second in ((one, other), (other, one)):
+            largest = max(largest, float(np.maximum(first - factor * second, 0).sum()))
     return largest + 4 * COUNT_TAIL
 
 
