@@ -131,7 +131,7 @@ def test_a_half_written_group_is_dropped_and_never_acknowledged(
     assert not list(tmp_path.rglob("*.part"))
 
 
-@pytest.mark.parametrize("step", range(15))  # in the last case, nothing is killed
+@pytest.mark.parametrize("step", range(18))  # in the last case, nothing is killed
 def test_a_kill_at_any_step_loses_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, step: int
 ) -> None:
@@ -159,7 +159,7 @@ def test_a_kill_at_any_step_loses_nothing(
         held.close_batch(MARK)
         taken = as_set(leaving(held))
         delete(held)
-    assert (left > 0) == (step == 14)
+    assert (left > 0) == (step == 17)
     again = holding(tmp_path)
     whole = as_set(leaving(again))
     delete(again)

@@ -184,6 +184,31 @@ def test_a_survey_that_leaves_the_list_keeps_its_envelopes(relay: Relay) -> None
     assert relay.run(LAST) == [B]
 
 
+def test_an_envelope_leaves_once_even_if_a_device_sends_it_again(relay: Relay) -> None:
+    """A device whose acknowledgement was lost would make the next batch smaller than it seems."""
+    relay.keep(sealed(B))
+    assert relay.run(LAST) == [B]
+    first = relay.sent[0][1][0]
+    for _ in range(2):
+        relay.keep([first])
+        assert relay.held.gathered().get(MARK, 0) == 0
+        relay.restart()
+    relay.keep(sealed(B - 1, B))
+    assert relay.run() == []
+    relay.run(END)
+    assert (relay.dropped, list((relay.folder / "held/sent").iterdir())) == (B - 1, [])
+
+
+def test_digests_are_forgotten_at_the_end_of_the_round(relay: Relay) -> None:
+    relay.keep(sealed(B))
+    assert relay.run(LAST) == [B]
+    assert len(list((relay.folder / "held/sent").glob("*/*"))) == 1
+    relay.restart()
+    assert relay.run(END) == []
+    assert list((relay.folder / "held/sent").iterdir()) == []
+    assert relay.held.gathered() == {}
+
+
 def test_a_round_that_has_not_begun_is_not_known_yet() -> None:
     asked = survey(sealed_to=PUBLIC, round="month")
     clock = Hands(asked.taken_from(asked.first_round) - timedelta(seconds=1))

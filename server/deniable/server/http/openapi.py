@@ -30,7 +30,7 @@ from deniable.shared.envelope import (
     MAX_REPORTS,
 )
 from deniable.shared.errors import RequestCode
-from deniable.shared.sealed_envelope import SEALED_TYPE
+from deniable.shared.sealed_envelope import BATCH_TYPE, SEALED_TYPE
 
 Json = dict[str, Any]  # a part of a JSON document
 Answer = type[Struct] | str  # type of a JSON response, or media type of a text
@@ -197,7 +197,8 @@ def _paths() -> Json:
 
 
 def _send() -> Json:
-    types = {CONTENT_TYPE: BINARY, SEALED_TYPE: BINARY, JSON: _reference("JsonEnvelopes")}
+    types = dict.fromkeys((CONTENT_TYPE, SEALED_TYPE, BATCH_TYPE), BINARY)
+    types |= {JSON: _reference("JsonEnvelopes")}
     answers = {200: "Numbers of accepted, duplicate and refused reports."}
     return {
         "summary": "Send reports; answered once they are on disk.",

@@ -4,12 +4,16 @@
     later/MARK/*                   groups from networks that have filled their share of that batch
     leaving/NUMBER-MARK/*          a batch that is being sent: nothing is added to it
     leaving/NUMBER-MARK-dropped/*  envelopes that were too few, until the aggregator knows of it
+    sent/MARK/*                    short digests of envelopes that have left, until the round ends
 
 Each group is one file of envelopes that arrived together, in random order. It is written completely
 and synced before it gets its random name, so acknowledged envelopes survive a kill. Its
 modification time is set to 0. The relay sends a batch as a whole, because envelopes added to a
 partly sent batch would stand out, and deletes it once all of it is delivered. If a kill makes the
 relay send envelopes again, the aggregator recognises them by the ids inside them.
+
+If a device sends an envelope again after its batch has left, the relay recognizes it by its digest:
+in another batch, it would not add to the crowd.
 
 The networks of senders are only in memory. After a restart, envelopes in `gathering` count for no
 network, and those in `later` count for one network together.
@@ -35,10 +39,12 @@ from deniable.server.intake.limits import networks
 from deniable.shared.errors import DeniableError, InvalidEnvelope
 from deniable.shared.sealed_envelope import BATCH_NUMBER_BYTES, SealedEnvelope, parse_sealed
 
-GATHERING, LATER, LEAVING, GONE = "gathering", "later", "leaving", "gone"
+GATHERING, LATER, LEAVING, SENT, GONE = "gathering", "later", "leaving", "sent", "gone"
 DROPPED = "dropped"
 UNFINISHED = ".part"
 DIGEST_BYTES = 16  # length of digests that recognise repeated envelopes
+SHORT_BYTES = 8  # length of digests of envelopes that have left
+MAX_SENT = 1_000_000  # digests of envelopes that have left: some 70 MB
 QUOTA_SHARES = 64  # a network may fill one of these shares of the quota, and larger ones several
 UNKNOWN = b""  # network of the envelopes in `later` after a restart
 
@@ -98,7 +104,7 @@ class Holding:
     def __init__(self, folder: Path, max_bytes: int, per_network: int) -> None:
         self._folder, self._max_bytes, self._per_network = folder, max_bytes, per_network
         self._lock = threading.Lock()
-        for name in (GATHERING, LATER, LEAVING):
+        for name in (GATHERING, LATER, LEAVING, SENT):
             (folder / name).mkdir(mode=PRIVATE_FOLDER, parents=True, exist_ok=True)
         self._pools: dict[str, defaultdict[bytes, _Pool]] = {
             name: defaultdict(_Pool) for name in (GATHERING, LATER)
@@ -110,12 +116,16 @@ class Holding:
                 for arrival in _read(mark_folder):
                     self._count(name, Arrival(arrival, sender))
         self._bytes += sum(_size(batch) for batch in (folder / LEAVING).iterdir())
+        self._sent: dict[bytes, set[bytes]] = {
+            bytes.fromhex(sent.name): set(_digests_in(sent)) for sent in (folder / SENT).iterdir()
+        }
 
     def gathered(self) -> Mapping[bytes, int]:
         """Return the number of distinct envelopes that gather, by mark, even if it is 0."""
         with self._lock:
-            gathering, later = self._pools[GATHERING], self._pools[LATER]
-            return {mark: len(gathering[mark].senders) for mark in {*gathering, *later}}
+            pools, nothing = self._pools[GATHERING], _Pool()
+            marks = {*pools, *self._pools[LATER], *self._sent}
+            return {mark: len(pools.get(mark, nothing).senders) for mark in marks}
 
     def totals(self) -> tuple[int, int]:
         """Return the numbers of waiting envelopes, and of all bytes on disk."""
@@ -173,6 +183,7 @@ class Holding:
             for envelope in envelopes:
                 self._uncount(GATHERING, envelope)
                 self._bytes += len(envelope.pack())
+            self._remember(mark, envelopes)
             os.utime(here, ns=(0, 0))
             for folder in (here, unfinished):
                 sync(folder)
@@ -195,6 +206,8 @@ class Holding:
                     here.rename(self._folder / LEAVING / f"{number}-{mark.hex()}-{DROPPED}")
                 sync(self._folder / name)
             sync(self._folder / LEAVING)
+            self._sent.pop(mark, None)
+            shutil.rmtree(self._folder / SENT / mark.hex(), ignore_errors=True)
 
     def leaving(self) -> LeavingBatch | None:
         """Return a batch to send, or a drop to report."""
@@ -227,13 +240,15 @@ class Holding:
                 path.rename(here / path.name)
             sync(here)
             unfinished.rmdir()
-        for name in (GATHERING, LATER):
+        for name in (GATHERING, LATER, SENT):
             for path in (self._folder / name).glob(f"*/*{UNFINISHED}"):
                 path.unlink()
             sync(self._folder / name)
 
     def _holds(self, mark: bytes, digest: bytes) -> bool:
         pools = (self._pools[name].get(mark) for name in (GATHERING, LATER))
+        if digest[:SHORT_BYTES] in self._sent.get(mark, ()):
+            return True
         return any(pool is not None and digest in pool.senders for pool in pools)
 
     def _check_room(self, arrival: Arrival) -> None:
@@ -279,6 +294,15 @@ class Holding:
         shuffle(group)
         _write(here / token_hex(16), b"".join(envelope.pack() for envelope in group))
 
+    def _remember(self, mark: bytes, envelopes: Sequence[SealedEnvelope]) -> None:
+        """Write the digests of a batch to disk, unless there are too many."""
+        if sum(map(len, self._sent.values())) + len(envelopes) <= MAX_SENT:
+            digests = sorted(_digest(envelope)[:SHORT_BYTES] for envelope in envelopes)
+            self._sent.setdefault(mark, set()).update(digests)
+            here = self._folder / SENT / mark.hex()
+            here.mkdir(mode=PRIVATE_FOLDER, exist_ok=True)
+            _write(here / token_hex(16), b"".join(digests))
+
     def _promote(self, mark: bytes) -> None:
         """Let later envelopes gather, as many as their networks may have in a batch."""
         here = self._folder / LATER / mark.hex()
@@ -311,6 +335,13 @@ def _parsed(path: Path) -> list[SealedEnvelope]:
     except InvalidEnvelope:
         log.error("%s is damaged: its envelopes are lost", path)
         return []
+
+
+def _digests_in(folder: Path) -> Iterator[bytes]:
+    for path in folder.iterdir():
+        content = path.read_bytes()
+        for start in range(0, len(content), SHORT_BYTES):
+            yield content[start : start + SHORT_BYTES]
 
 
 def _size(folder: Path) -> int:
