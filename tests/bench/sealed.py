@@ -79,7 +79,11 @@ def requests(folder: Path) -> Iterator[Measurement]:
             limit=2,
             note="a request; compared with the same without a seal",
         )
-    with bare() as other, relaying(folder, "http://127.0.0.1:9", batch=10**9) as relay:
+    with (
+        serving(data, more=["--sealing-key", str(key)]) as server,
+        bare() as other,
+        relaying(folder, server.url, batch=10**9, more=["--most", "100000"]) as relay,
+    ):
         each = REQUESTS // CONNECTIONS
         yield compare(
             f"{CONNECTIONS} connections send to a relay",
