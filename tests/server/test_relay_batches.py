@@ -22,6 +22,7 @@ from deniable.server.relay.survey_list import SurveyList
 from deniable.shared.sealed_envelope import Batch, SealedEnvelope, mark_of
 from tests.client.scripted import Answer, Script
 from tests.client.scripted import serving as scripted
+from tests.command import run_alone
 from tests.eventually import eventually
 from tests.server.relays import (
     ASKED,
@@ -304,6 +305,25 @@ def test_a_real_relay_forwards_what_its_predecessor_held(script: Script, tmp_pat
     with relaying(tmp_path, script.url, batch=1):
         eventually(lambda: script.posts, "a batch of one")
     assert envelope.pack() in script.posts[0].body
+
+
+def test_an_app_with_a_token_sends_for_many_people(tmp_path: Path) -> None:
+    (tmp_path / "tokens").write_text("first-token\nsecond-token\n")
+    more = ["--app-tokens", str(tmp_path / "tokens")]
+    with aggregating() as script, relaying(tmp_path, script.url, per_network=1, more=more) as relay:
+        for envelope in sealed(3):
+            headers = {"Authorization": "Bearer second-token"}
+            assert ask(relay, "POST", "/v1/envelopes", envelope.pack(), **headers)[0] == 202
+        for token in ("Bearer third-token", "Bearer ", "second-token"):
+            body = sealed(1, 9)[0].pack()
+            assert ask(relay, "POST", "/v1/envelopes", body, Authorization=token)[0] == 401
+    assert len(list((tmp_path / "held/gathering" / MARK.hex()).iterdir())) == 3
+
+
+def test_a_file_of_tokens_that_cannot_be_read_is_refused(tmp_path: Path) -> None:
+    words = ["relay", "--data", tmp_path / "held", "--to", "https://stats.example.org"]
+    said = run_alone(*words, "--token", "x", "--app-tokens", tmp_path / "none")
+    assert (said.returncode, "cannot be read as a list of tokens" in said.stderr) == (2, True)
 
 
 def test_a_real_relay_writes_metrics_and_a_log_of_json(script: Script, tmp_path: Path) -> None:

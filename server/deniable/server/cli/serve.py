@@ -202,6 +202,13 @@ def relay_arguments(parser: ArgumentParser) -> None:
     _add_address(parser, 8002)
     _add_trusted_proxy(parser, "trust this proxy to name senders in X-Forwarded-For")
     parser.add_argument(
+        "--app-tokens",
+        type=Path,
+        metavar="FILE",
+        help="tokens, one a line, of apps that send for many people from one address: "
+        "--per-network does not apply to them",
+    )
+    parser.add_argument(
         "--metrics",
         type=Path,
         metavar="FILE",
@@ -236,6 +243,7 @@ def run_relay(args: Namespace) -> int:
         last_seconds=3600 * args.hours,
         max_bytes=args.most * 2**20,
         proxies=tuple(args.proxy),
+        app_tokens=_read_tokens(args.app_tokens),
         metrics=args.metrics,
         log_json=args.log_json,
     )
@@ -253,6 +261,13 @@ def run_relay(args: Namespace) -> int:
     if not args.json:
         print("deniable relay: stopped", file=sys.stderr)
     return 0
+
+
+def _read_tokens(file: Path | None) -> frozenset[str]:
+    try:
+        return frozenset(file.read_text("ascii").split()) if file else frozenset()
+    except (OSError, UnicodeDecodeError) as error:
+        raise WrongUse(f"{file} cannot be read as a list of tokens: {error}") from None
 
 
 def _add_address(parser: ArgumentParser, port: int) -> None:

@@ -68,6 +68,7 @@ class Settings:
     last_seconds: float = 7_200.0  # time before the end of a grace period when all envelopes leave
     max_bytes: int = 256 * 2**20  # limit on held envelopes
     proxies: tuple[str, ...] = ()  # addresses of proxies trusted to name senders
+    app_tokens: frozenset[str] = field(default=frozenset(), repr=False)  # of apps with many people
     metrics: Path | None = None  # file for Prometheus; at an address, others could read it, too
     log_json: bool = False
 

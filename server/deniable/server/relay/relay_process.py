@@ -12,9 +12,10 @@ import asyncio
 import logging
 import os
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
+from hmac import compare_digest
 from typing import TYPE_CHECKING
 
 from deniable.server.disk import PRIVATE_FOLDER
@@ -55,6 +56,7 @@ FULL_SECONDS = 600
 UNKNOWN_SECONDS = 60
 UNKNOWN_MARK = "no survey that this relay knows accepts these reports now; send the same body later"
 WRONG_LENGTH = "reports of this survey have another length; nothing was accepted"
+UNKNOWN_TOKEN = "the relay does not know this token; leave it out"  # noqa: S105 - a sentence
 NO_LIST = "the relay has no list of surveys now; try again later"
 BUSY = "the relay is overloaded; send the same body again later"
 UNWRITABLE = "the relay cannot write to its disk now"
@@ -65,9 +67,16 @@ log = logging.getLogger("deniable.relay")
 class RelayFront(Front):
     max_connections = 900  # less than the usual limit on open files
 
-    def __init__(self, holding: Holding, surveys: SurveyList, proxies: Sequence[str] = ()) -> None:
+    def __init__(
+        self,
+        holding: Holding,
+        surveys: SurveyList,
+        proxies: Sequence[str] = (),
+        app_tokens: Collection[str] = (),
+    ) -> None:
         super().__init__(MAX_BODY_BYTES)
         self._holding, self._surveys, self._proxies = holding, surveys, proxies
+        self._app_tokens = [f"Bearer {token}".encode() for token in app_tokens]
         self._thread, self._fetcher = ThreadPoolExecutor(1, "disk"), ThreadPoolExecutor(1, "list")
         self._fetching: asyncio.Future[Fetched | None] | None = None
         self._pace = Pace(per_second=LISTS_PER_SECOND)
@@ -87,6 +96,7 @@ class RelayFront(Front):
             raise HttpError(405, "this address accepts only POST")
         if scope.headers.get("content-type", "") != SEALED_TYPE:
             raise HttpError(415, f"a relay forwards only {SEALED_TYPE}")
+        sender = self._sender(scope)
         async with self.body_of(scope, protocol) as body:
             try:
                 (envelope,) = parse_sealed(body, 1)
@@ -94,11 +104,20 @@ class RelayFront(Front):
                 status = 413 if error.code == "too-many" else 400
                 raise HttpError(status, f"{error.detail}; nothing was accepted") from None
             await self._check(envelope)
-            await self._keep(Arrival(envelope, neighbourhood(sender_address(scope, self._proxies))))
+            await self._keep(Arrival(envelope, sender))
         return 202, header_list(CROSS_ORIGIN), b'{"held":1}'
 
     def refusal_headers(self, error: HttpError, scope: Scope) -> Mapping[str, str]:  # noqa: ARG002 - as in `Front`
         return CROSS_ORIGIN if scope.path in (ENVELOPES, SURVEYS) else {}
+
+    def _sender(self, scope: Scope) -> bytes | None:
+        """Return the sender's neighbourhood; None for an app that sends for many people."""
+        if "authorization" not in scope.headers:
+            return neighbourhood(sender_address(scope, self._proxies))
+        given = (scope.headers.get("authorization") or "").encode()
+        if not any(compare_digest(given, known) for known in self._app_tokens):
+            raise HttpError(401, UNKNOWN_TOKEN)
+        return None
 
     async def _check(self, envelope: SealedEnvelope) -> None:
         """Refuse an envelope that no survey expects. The list may be new, so fetch it if needed."""
@@ -196,4 +215,4 @@ def load(settings: Settings, parent: int) -> RelayFront:
     forwarder = Forwarder(holding, surveys, settings)
     forwarder.start()
     watch_parent(parent, forwarder.has_ended)
-    return RelayFront(holding, surveys, settings.proxies)
+    return RelayFront(holding, surveys, settings.proxies, settings.app_tokens)
