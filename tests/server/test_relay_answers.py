@@ -100,6 +100,8 @@ class Aggregator:
                 name, _, value = line.partition(b":")
                 length = int(value) if name.lower() == b"content-length" else length
             body = file.read(length)
+        if len(body) < length:
+            return  # the relay was killed
         if is_list:
             connection.sendall(OK + b"Content-Length: %d\r\n\r\n" % len(LISTED) + LISTED)
             return

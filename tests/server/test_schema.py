@@ -26,7 +26,7 @@ from deniable.server.http.openapi import document
 from deniable.server.http.tokens import new_token
 from deniable.server.store import PublishedSurvey, create_store
 from deniable.shared.envelope import CONTENT_TYPE
-from deniable.shared.sealed_envelope import SEALED_TYPE
+from deniable.shared.sealed_envelope import BATCH_TYPE, SEALED_TYPE
 from tests.server.devices import is_for_intake
 from tests.server.surveys import published
 from tests.server.test_kills import this_month
@@ -45,7 +45,7 @@ CHECKS = [
 ROLES = {"GET": "analyst", "POST": "operator"}
 
 
-@schemathesis.serializer(CONTENT_TYPE, SEALED_TYPE)
+@schemathesis.serializer(CONTENT_TYPE, SEALED_TYPE, BATCH_TYPE)
 def as_it_is(_: object, value: bytes | str) -> bytes:
     return value if isinstance(value, bytes) else value.encode()
 
