@@ -40,6 +40,7 @@ from tests.client.scripted import (
     document,
     lifetime_policy,
     serving,
+    sqlite_of,
 )
 
 TIMES = 200
@@ -139,7 +140,7 @@ def answered(ask: Callable[..., object]) -> None:
 def beside_a_commit(name: str, client: Client, clock: Clock) -> Measurement:
     commits = list[float]()
     answer(client, clock, int)  # the first answer of a process reads the whole ledger
-    with committing(client._state.folder) as commit:
+    with committing(sqlite_of(client).folder) as commit:
         times = answers(client, clock, lambda: commits.append(1e3 * seconds(commit)))
     note = f"medians of {TIMES}; answer p99 {percentile(times, 99):.2f} ms"
     spread = percentile(times, 90) / percentile(times, 10) - 1

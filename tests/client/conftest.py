@@ -15,6 +15,9 @@ from deniable.client.signal_safety import LOCK_WAIT_SECONDS
 from deniable.shared.survey.keys import public_hex
 from tests.client.scripted import KEY, LATER, Clock, Script, Ticks, serving
 from tests.eventually import PATIENCE
+from tests.server.conftest import cluster
+
+__all__ = ["cluster"]
 
 collect_ignore = ["web_app.py"]  # importing it starts a client
 

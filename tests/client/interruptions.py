@@ -12,7 +12,7 @@ from datetime import UTC, datetime, timedelta
 from types import TracebackType
 
 from deniable.client import Client
-from tests.client.scripted import lifetime_policy
+from tests.client.scripted import lifetime_policy, sqlite_of
 from tests.eventually import eventually
 
 OPENED = datetime(2026, 12, 10, 12, tzinfo=UTC)
@@ -72,7 +72,7 @@ def main(url: str, state: str, key: str, times: str) -> None:
         except Interrupted as error:
             interrupted += 1
             leaks += shown(error.__traceback__)
-    gates = client._state._writer.gate, client._state._reader.gate
+    gates = sqlite_of(client)._writer.gate, sqlite_of(client)._reader.gate
     eventually(lambda: not any(gate.locked() for gate in gates), "every lock is released")
     day[0] += 1
     status = client.answer("app-health", crashed=True).status

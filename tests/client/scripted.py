@@ -15,8 +15,9 @@ from typing import Any
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-from deniable.client import Policy
+from deniable.client import Client, Policy
 from deniable.client.net.transport import Reply, Unreachable
+from deniable.client.state.database import SqliteState
 from deniable.shared.envelope import parse_envelopes
 from deniable.shared.survey.document import parse_toml, render_document, survey_id
 from deniable.shared.survey.keys import public_hex, sign
@@ -203,6 +204,11 @@ class Listing:
         if method == "POST":
             raise Unreachable("nobody there")
         return Reply(200, self.listed)
+
+
+def sqlite_of(client: Client) -> SqliteState:
+    assert isinstance(client._state, SqliteState)
+    return client._state
 
 
 class Clock:

@@ -16,7 +16,7 @@ from deniable.client.net.delivery import DeliveryResult, delivery_result
 from deniable.client.net.survey_list import read_list
 from deniable.client.net.transport import HttpTransport, Reply, Unreachable
 from deniable.client.state import outbox
-from deniable.client.state.database import State
+from deniable.client.state.database import SqliteState
 from deniable.client.state.ledger import OWN
 from deniable.client.state.outbox import HistoryEntry, ReportedSymbol
 from deniable.shared.survey.keys import public_hex
@@ -54,8 +54,8 @@ def test_bounds_agree_with_the_readme(name: str) -> None:
 
 
 @pytest.fixture
-def state(tmp_path: Path) -> State:
-    return State(tmp_path / "state")
+def state(tmp_path: Path) -> SqliteState:
+    return SqliteState(tmp_path / "state")
 
 
 def report(number: int) -> HistoryEntry:
@@ -64,7 +64,7 @@ def report(number: int) -> HistoryEntry:
 
 
 def test_the_history_keeps_the_newest_entries(
-    state: State, monkeypatch: pytest.MonkeyPatch
+    state: SqliteState, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(outbox, "MAX_HISTORY", 3)
     with state.transaction(create=True) as db:
@@ -78,7 +78,7 @@ def test_the_history_keeps_the_newest_entries(
 @pytest.mark.parametrize("final", ["accepted", "relayed", "refused"])
 @pytest.mark.parametrize("later", ["accepted", "refused", "given-up", "dropped", "withdrawn"])
 def test_a_recorded_reply_is_not_overwritten(
-    state: State, final: outbox.Delivery, later: outbox.Delivery
+    state: SqliteState, final: outbox.Delivery, later: outbox.Delivery
 ) -> None:
     with state.transaction(create=True) as db:
         outbox.add_entry(db, report(1))
@@ -88,7 +88,7 @@ def test_a_recorded_reply_is_not_overwritten(
     assert (told.delivery, told.detail) == (final, "the first word")
 
 
-def test_a_reply_about_a_withdrawn_report_is_recorded(state: State) -> None:
+def test_a_reply_about_a_withdrawn_report_is_recorded(state: SqliteState) -> None:
     """The report was on its way when consent was withdrawn. Other reports are not affected."""
     with state.transaction(create=True) as db:
         for number in (1, 2):

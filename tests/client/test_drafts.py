@@ -20,9 +20,10 @@ import pytest
 from deniable.client import Client, Outcome
 from deniable.client.disclosure import Budget, read_summary
 from deniable.client.state import Transaction, outbox
-from deniable.client.state.database import DATABASE, DRAFTS, MARKER, StateBlocked
+from deniable.client.state.database import DATABASE, DRAFTS, MARKER
 from deniable.client.state.drafts import BLOCK_BYTES, DraftFile
 from deniable.client.state.outbox import QueuedEnvelope
+from deniable.client.state.store import StateBlocked
 from deniable.shared.envelope import Envelope, parse_envelopes
 from deniable.shared.privacy.mechanism import Draw
 from deniable.shared.survey.document import Report, Survey, Symbols, parse_document

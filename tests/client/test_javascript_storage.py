@@ -97,3 +97,19 @@ def test_files_of_killed_processes_are_removed_after_an_hour(
     assert run(script, tmp_path, "console.log(await client.consent(true));") == [True]
     left = {path.name for path in tmp_path.rglob("temporary-*")}
     assert left == {"temporary-new", "temporary-app"}
+
+
+def test_a_database_is_refused_in_plain_words() -> None:
+    program = """
+        import { fileStorage } from "./client/javascript/src/file-storage.js";
+        for (const scheme of ["postgresql", "postgres"]) {
+            try { fileStorage(`${scheme}://app@db/app`); }
+            catch (error) { console.log(error.message); }
+        }
+    """
+    done = subprocess.run(
+        [NODE, "--input-type=module", "--eval", program],
+        cwd=ROOT, capture_output=True, text=True, timeout=PATIENCE,
+    )  # fmt: skip
+    says = "fileStorage: give a folder; only the Python client keeps its state in PostgreSQL"
+    assert (done.stdout.splitlines(), done.stderr) == ([says, says], "")

@@ -14,8 +14,8 @@ import pytest
 
 from deniable.client import Client, signal_safety
 from deniable.client.signal_safety import LOCK_WAIT_SECONDS
-from deniable.client.state.database import DATABASE, State
-from tests.client.scripted import Clock
+from deniable.client.state.database import DATABASE, SqliteState
+from tests.client.scripted import Clock, sqlite_of
 from tests.client.unprivileged import device, every_call
 
 HELD_SECONDS = 0.8 * LOCK_WAIT_SECONDS  # each time: one transaction gets through, no second one
@@ -37,7 +37,7 @@ def held_before_each_transaction(folder: Path) -> Iterator[None]:
 
     It gives the database back a moment later.
     """
-    path, begin, timers = folder / DATABASE, State._begin, list[threading.Timer]()
+    path, begin, timers = folder / DATABASE, SqliteState._begin, list[threading.Timer]()
     other = sqlite3.connect(path, timeout=0, isolation_level=None, check_same_thread=False)
     one_thread = threading.Lock()  # may use the connection
 
@@ -54,7 +54,7 @@ def held_before_each_transaction(folder: Path) -> Iterator[None]:
         return begin(*arguments)  # type: ignore[arg-type] # passed on
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(State, "_begin", hold)
+        patch.setattr(SqliteState, "_begin", hold)
         yield
     for timer in timers:
         timer.join()
@@ -70,7 +70,7 @@ def least_seconds(folder: Path, key: str, name: str, held: Held) -> float:
     took = list[float]()
     while len(took) < TRIES and (not took or min(took) > LOCK_WAIT_SECONDS + CPU_SECONDS):
         client = install(folder / str(len(took)), key)
-        with held(client._state.folder), pytest.MonkeyPatch.context() as patch:
+        with held(sqlite_of(client).folder), pytest.MonkeyPatch.context() as patch:
             patch.setattr(signal_safety, "LOCK_WAIT_SECONDS", LOCK_WAIT_SECONDS)
             begin = time.monotonic()
             every_call(client)[name]()

@@ -11,10 +11,10 @@ import pytest
 
 from deniable.client import Client
 from deniable.client.disclosure import read_summary
-from deniable.client.state.database import DATABASE, MARKER, State
+from deniable.client.state.database import DATABASE, MARKER, SqliteState
 from deniable.shared.privacy.mechanism import kernel_draw
 from tests.client.conftest import MakeClient
-from tests.client.scripted import ACCEPTED, LATER, Clock, Nobody, Script, bit, document
+from tests.client.scripted import ACCEPTED, LATER, Clock, Nobody, Script, bit, document, sqlite_of
 from tests.client.test_processes import result, start
 from tests.eventually import PATIENCE
 
@@ -63,8 +63,9 @@ def test_an_answer_waits_for_the_disk_once_and_before_the_noise(
         return kernel_draw(bits)
 
     monkeypatch.setattr(warm._pipeline, "_draw", draw)
-    assert warm._state._writer.db is not None
-    warm._state._writer.db.set_trace_callback(did.append)
+    db = sqlite_of(warm)._writer.db
+    assert db is not None
+    db.set_trace_callback(did.append)
     assert warm.answer("app-health", crashed=True).status == "queued"
     steps = [step.split(" (")[0] for step in did if telling(step)]
     assert steps == [
@@ -190,7 +191,7 @@ def test_without_shared_memory_every_transaction_is_durable(
 
     SQLite's VFS that locks by files has no shared memory either.
     """
-    monkeypatch.setattr(State, "_connect", dotfile_connect(State._connect))
+    monkeypatch.setattr(SqliteState, "_connect", dotfile_connect(SqliteState._connect))
     script.always = ACCEPTED
     client = client_of()
     assert client.answer("app-health", crashed=True).status == "queued"
@@ -204,7 +205,7 @@ def test_without_shared_memory_every_transaction_is_durable(
 
 
 def dotfile_connect(connect: Callable[..., object]) -> Callable[..., object]:
-    def connecting(state: State, connection: object) -> object:
+    def connecting(state: SqliteState, connection: object) -> object:
         state._address = f"file:{state.database}?mode=rw&vfs=unix-dotfile"
         return connect(state, connection)
 
@@ -234,7 +235,7 @@ def test_creating_a_state_never_closes_its_file_by_name(
     """Closing it would drop the locks that another thread's connection holds on the same file."""
     monkeypatch.setattr("os.link", refuse)
     for folder in (tmp_path / "without links", tmp_path / "with"):
-        with State(folder).transaction(create=True):
+        with SqliteState(folder).transaction(create=True):
             assert not (folder / f"{DATABASE}-new").exists()
             assert (folder / DATABASE).stat().st_mode & 0o777 == 0o600
         monkeypatch.undo()

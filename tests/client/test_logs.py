@@ -219,10 +219,9 @@ stream = io.StringIO()
 logging.basicConfig(level=logging.DEBUG, stream=stream)
 atexit.register(stream.close)
 policy = Policy(keys=[{key!r}], per="lifetime")
-client = Client({url!r}, policy=policy, state={state!r}, send_within=0)
-client.consent(True)
 from tests.client.scripted import TODAY
-client._pipeline._now = client._surveys._now = client._uploader._now = client._now = lambda: TODAY
+client = Client({url!r}, policy=policy, state={state!r}, send_within=0, now=lambda: TODAY)
+client.consent(True)
 print(client.answer("app-health", crashed=True, minutes=3, browser="firefox").status)
 """
 

@@ -22,6 +22,7 @@ from tests.client.scripted import (
     Ticks,
     document,
     lifetime_policy,
+    sqlite_of,
 )
 from tests.eventually import PATIENCE, eventually
 
@@ -164,7 +165,7 @@ def test_a_client_is_closed_at_the_end_of_a_with_block(
     with client_of(send_within=60.0) as client:
         assert client.answer("app-health", **ANSWERS).status == "queued"
     assert client._uploader._thread is None
-    assert client._state._writer.db is None
+    assert sqlite_of(client)._writer.db is None
 
 
 def test_a_client_shows_its_server_and_folder_only(tmp_path: Path) -> None:

@@ -33,6 +33,7 @@ from tests.client.scripted import (
     bit,
     document,
     entry,
+    sqlite_of,
 )
 from tests.client.test_ledger import ASKS_ONE, SURVEYS, Device
 from tests.eventually import PATIENCE
@@ -211,10 +212,10 @@ def test_a_round_that_is_not_drawn_writes_sends_and_examines_nothing(
     requests = len(script.gets)
     clock.now = at(undrawn_week(client, 1))
     monkeypatch.setattr(AnswerPipeline, "_later", None)  # nor is the ledger read
-    with closing(sqlite3.connect(client._state.database)) as db:
+    with closing(sqlite3.connect(sqlite_of(client).database)) as db:
         before = "\n".join(db.iterdump())
     outcome = client.answer("pulse", crashed=Untouchable())
-    with closing(sqlite3.connect(client._state.database)) as db:
+    with closing(sqlite3.connect(sqlite_of(client).database)) as db:
         assert "\n".join(db.iterdump()) == before
     assert outcome.status == "not-drawn"
     assert (len(script.gets), script.posts) == (requests, [])

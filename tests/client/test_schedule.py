@@ -12,7 +12,7 @@ import pytest
 from deniable.client import Client
 from deniable.client.net.transport import HttpTransport, Reply, Unreachable
 from deniable.client.state import outbox
-from deniable.client.state.database import State
+from deniable.client.state.store import State
 from deniable.shared.envelope import parse_envelopes
 from deniable.shared.errors import InvalidPolicy
 from tests.client.conftest import MakeClient

@@ -13,7 +13,7 @@ from deniable.shared.errors import InvalidPolicy
 from deniable.shared.sealed_envelope import SEALED_TYPE, parse_sealed, unseal
 from deniable.shared.survey.document import parse_document, survey_id
 from tests.client.conftest import MakeClient
-from tests.client.scripted import ANSWERS, LATER, Answer, Script, bit, document, serving
+from tests.client.scripted import ANSWERS, LATER, Answer, Script, bit, document, serving, sqlite_of
 from tests.eventually import PATIENCE
 from tests.shared.test_sealing import KEY, PUBLIC
 
@@ -124,7 +124,7 @@ def test_an_invalid_sealing_key_is_refused_and_nothing_is_charged(
     client = client_of()
     outcome = client.answer(survey_id(bad), **ANSWERS)
     assert (outcome.status, "sealed_to" in outcome.detail) == ("refused", True)
-    assert read_summary(client._state.folder).ledger.total == 0
+    assert read_summary(sqlite_of(client).folder).ledger.total == 0
 
 
 def test_sealing_a_survey_does_not_allow_a_second_answer() -> None:

@@ -20,7 +20,7 @@ from deniable.client import Client
 from deniable.client import client as client_module
 from deniable.client.disclosure import read_summary
 from deniable.client.state import schema
-from deniable.client.state.database import DATABASE, MARKER, State
+from deniable.client.state.database import DATABASE, MARKER, SqliteState
 from deniable.shared.errors import StoreUnusable
 from tests.client.conftest import MakeClient
 from tests.client.scripted import (
@@ -31,6 +31,7 @@ from tests.client.scripted import (
     bit,
     document,
     lifetime_policy,
+    sqlite_of,
 )
 from tests.eventually import PATIENCE
 from tests.survey_texts import bit as any_bit
@@ -97,7 +98,7 @@ def test_every_connection_waits_for_the_disk_and_overwrites(
 
     A connection that replaces another, as after a fork, has the same settings.
     """
-    state = State(used)
+    state = SqliteState(used)
     for _ in range(2):
         with state.transaction() as db:
             assert db.execute(f"PRAGMA {name}").fetchone() == (value,)
@@ -114,7 +115,7 @@ def test_a_new_marker_and_its_name_are_on_disk_before_anything_is_charged(
         real(file)
 
     monkeypatch.setattr(os, "fsync", fsync)
-    State(tmp_path)._make_marker()
+    SqliteState(tmp_path)._make_marker()
     assert synced == [(tmp_path / MARKER).stat().st_ino, tmp_path.stat().st_ino]
 
 
@@ -129,7 +130,7 @@ def test_the_name_of_a_new_folder_is_on_disk_before_anything_is_charged(
         real(file)
 
     monkeypatch.setattr(os, "fsync", fsync)
-    with State(tmp_path / "new" / "state").transaction(create=True):
+    with SqliteState(tmp_path / "new" / "state").transaction(create=True):
         assert {tmp_path.stat().st_ino, (tmp_path / "new").stat().st_ino} <= synced
 
 
@@ -147,14 +148,14 @@ def test_a_marker_leaves_no_file_open(tmp_path: Path, monkeypatch: pytest.Monkey
 
     monkeypatch.setattr(os, "open", opening)
     monkeypatch.setattr(os, "close", closing)
-    state = State(tmp_path)
+    state = SqliteState(tmp_path)
     state._make_marker()
     state.note_charges(1)
     assert opened == []
 
 
 def test_a_marker_only_grows(tmp_path: Path) -> None:
-    state, lengths = State(tmp_path), list[int]()
+    state, lengths = SqliteState(tmp_path), list[int]()
     state.note_charges(3)
     assert not state.marker.exists(), "an unused state has a marker"
     for charges in (2, 1, 5):
@@ -261,7 +262,7 @@ def test_another_schema_is_refused_with_a_sentence(
 
 
 def test_an_outbox_never_uses_a_number_twice(tmp_path: Path) -> None:
-    with State(tmp_path).transaction(create=True) as db:
+    with SqliteState(tmp_path).transaction(create=True) as db:
         for number in (1, 2):
             db.execute(
                 "INSERT INTO outbox (person, survey, round, envelope, until, server, due)"
@@ -342,7 +343,7 @@ def test_an_answer_waits_for_a_lock_for_a_quarter_second(
     """The call then returns, because it may run within a request to the app."""
     client = client_of(consent=False, policy=POLICY)
     other = sqlite3.connect(used / DATABASE, isolation_level=None)
-    with client._state._writer.gate if held == "by another thread" else nullcontext():
+    with sqlite_of(client)._writer.gate if held == "by another thread" else nullcontext():
         if held == "by another process":
             other.execute("BEGIN IMMEDIATE")
         begin = time.monotonic()

@@ -15,7 +15,8 @@ import pytest
 
 from deniable.client import Client, state_folder
 from deniable.client.pipeline import AnswerPipeline
-from deniable.client.state.database import DATABASE, StateBlocked
+from deniable.client.state.database import DATABASE
+from deniable.client.state.store import StateBlocked
 from deniable.shared.privacy import mechanism
 from tests.client.test_processes import result, start
 from tests.client.unprivileged import device, every_call

@@ -38,6 +38,7 @@ RUN = {
     ("client/README.md", "Examples"): "tests/end_to_end/test_examples.py",
     ("client/README.md", "In your own tests"): "tests/client/test_fakes.py",
     ("client/README.md", "Results by version"): "tests/client/test_labels.py",
+    ("client/README.md", "Web apps on several machines"): "tests/client/test_postgres_state.py",
     ("client/RECIPES.md", "FastAPI"): RECIPES,
     ("client/RECIPES.md", "Django"): RECIPES,
     ("client/RECIPES.md", "Celery"): RECIPES,

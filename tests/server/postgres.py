@@ -50,6 +50,7 @@ class Cluster:
     port: int
     password: str
     user: str | None  # the user that runs it, if not the current one
+    process: subprocess.Popen[bytes] | None = None
 
     @property
     def data(self) -> Path:
@@ -90,6 +91,23 @@ class Cluster:
         found = self.connection.execute(CUT, [database.parameters()["dbname"]])
         return len(found.fetchall())
 
+    def start(self) -> None:
+        with (self.folder / "log").open("a") as log:
+            self.process = subprocess.Popen(
+                [self.programs / "postgres", "-D", self.data, "-k", self.folder,
+                 "-p", str(self.port), "-c", "listen_addresses=127.0.0.1", *SETTINGS],
+                stdout=log, stderr=log, user=self.user, cwd=self.folder, start_new_session=True,
+            )  # fmt: skip
+        eventually(lambda: _answers(self), "PostgreSQL answers")
+
+    def stop(self) -> None:
+        """End all processes of the database as a crash does, so that its log is needed next."""
+        assert self.process is not None
+        if "connection" in vars(self):
+            vars(self).pop("connection").close()
+        self.process.send_signal(signal.SIGQUIT)
+        self.process.wait(PATIENCE)
+
     def say(self, statement: str) -> None:
         self.connection.execute(statement)
 
@@ -126,21 +144,11 @@ def cluster() -> Iterator[Cluster]:
 
 @contextmanager
 def _running(made: Cluster) -> Iterator[None]:
-    log = (made.folder / "log").open("w")
-    process = subprocess.Popen(
-        [made.programs / "postgres", "-D", made.data, "-k", made.folder, "-p", str(made.port),
-         "-c", "listen_addresses=127.0.0.1", *SETTINGS],
-        stdout=log, stderr=log, user=made.user, cwd=made.folder, start_new_session=True,
-    )  # fmt: skip
+    made.start()
     try:
-        eventually(lambda: _answers(made), "PostgreSQL answers")
         yield
     finally:
-        if "connection" in vars(made):
-            made.connection.close()
-        process.send_signal(signal.SIGQUIT)  # immediate, as its files are no longer needed
-        process.wait(PATIENCE)
-        log.close()
+        made.stop()  # immediate, as its files are no longer needed
 
 
 def _answers(made: Cluster) -> bool:

@@ -8,12 +8,17 @@ import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from datetime import UTC, datetime
-from functools import partial
 from typing import TYPE_CHECKING, Self
 
 from deniable.client.environment import ephemeral_reason
+from deniable.client.net.batches import Batches
 from deniable.client.net.surveys import Found, Seen, Surveys, When, shipped_survey
-from deniable.client.net.transport import HttpTransport, Transport, checked_address
+from deniable.client.net.transport import (
+    AppTransport,
+    HttpTransport,
+    Transport,
+    checked_address,
+)
 from deniable.client.net.uploader import Uploader
 from deniable.client.outcome import Outcome
 from deniable.client.person import Person
@@ -21,8 +26,8 @@ from deniable.client.pipeline import AnswerPipeline
 from deniable.client.policy import Policy, Settings
 from deniable.client.signal_safety import lock_wait_of_call, signal_safe
 from deniable.client.state import outbox
-from deniable.client.state.database import UNUSABLE, State
 from deniable.client.state.ledger import NOT_GIVEN, Identity, overruled
+from deniable.client.state.store import UNUSABLE, open_state
 from deniable.shared.errors import InvalidPolicy
 from deniable.shared.privacy.mechanism import Draw, kernel_draw
 
@@ -45,7 +50,8 @@ class Client(Person):
 
     server       the address of surveys and reports: https, or http on this machine
     policy       the app's own limits
-    state        the folder for ledger, keys and reports: permanent, and not shared with others
+    state        the folder for ledger, keys and reports: permanent, and not shared with others;
+                 or the address of a PostgreSQL database, which many machines may share
     send_within  each report is sent at a random moment within this many seconds
     ca           a file of certificates that replaces the usual authorities
     proxy        an HTTP proxy that opens a tunnel
@@ -54,6 +60,10 @@ class Client(Person):
                  sees an address; a survey that is not sealed is then refused
     allow_ci     answer also in continuous integration, whose runs are not people
     labels       public properties, like {"version": "3.0.1"}; never set one from an answer
+    state_key    with a database: the secret key, 64 hex digits, of the hashes under which it knows
+                 people; the same on every machine, and kept outside the database. If left out, it
+                 is read from the variable DENIABLE_STATE_KEY
+    token        an app token of the server, for a backend: reports of many people leave in batches
 
     The other arguments replace clock, noise and network, and are for tests.
 
@@ -68,7 +78,7 @@ class Client(Person):
         *,
         policy: Policy,
         state: AnyPath,
-        now: Callable[[], datetime] = partial(datetime.now, UTC),  # noqa: B008 - called later
+        now: Callable[[], datetime] | None = None,
         draw: Draw = kernel_draw,
         transport: Transport | None = None,
         monotonic: Callable[[], float] = time.monotonic,
@@ -79,6 +89,8 @@ class Client(Person):
         relay: Address = None,
         allow_ci: bool = False,
         labels: Labels = NO_LABELS,
+        state_key: str | None = None,
+        token: str | None = None,
     ) -> None:
         if not 0 <= send_within < math.inf:
             raise InvalidPolicy(f"send_within: give seconds, 0 or more, got {send_within!r}")
@@ -88,18 +100,25 @@ class Client(Person):
             raise InvalidPolicy(f"policy: pass a client Policy, got {type(policy).__name__}")
         labels = policy.checked_labels(labels)
         server = self._server = checked_address(server)
-        folder, self._now = State(state), now
-        folder.consents.allow_ci = allow_ci
-        if transport is None and (reason := ephemeral_reason(folder.folder)):
+        kept = open_state(state, state_key, now)
+        kept.consents.allow_ci, self._now = allow_ci, kept.now
+        folder = None if transport else kept.folder
+        if folder is not None and (reason := ephemeral_reason(folder)):
             raise InvalidPolicy(reason)
         direct = transport or HttpTransport(server, ca=ca, proxy=proxy)
         relayed = None if relay is None else HttpTransport(relay, ca=ca, proxy=proxy)
         settings = Settings(
-            server, policy, now, monotonic, draw, timeout, send_within, relay is not None
+            server, policy, kept.now, monotonic, draw, timeout, send_within, relay is not None
         )
-        self._surveys = Surveys(settings, folder, relayed or direct)
-        self._uploader = Uploader(settings, folder, direct, relayed)
-        pipeline = AnswerPipeline(settings, folder, self._surveys)
+        self._surveys = Surveys(settings, kept, relayed or direct)
+        batches = None
+        if token is not None:
+            if relay is not None:
+                raise InvalidPolicy("token: a relay takes no batches; leave out token or relay")
+            carrier = AppTransport(server, token, ca=ca, proxy=proxy)
+            batches = Batches(kept, transport or carrier, timeout)
+        self._uploader = Uploader(settings, kept, direct, relayed, batches)
+        pipeline = AnswerPipeline(settings, kept, self._surveys)
         self._draw, self._described = draw, dict[str, Found]()
         super().__init__(
             Identity(None, labels), pipeline, self._uploader.report_queued, self._print_example
@@ -113,7 +132,7 @@ class Client(Person):
         self.close()
 
     def __repr__(self) -> str:
-        return f"Client({self._server!r}, state={str(self._state.folder)!r})"
+        return f"Client({self._server!r}, state={self._state.address!r})"
 
     def person(self, id: str, /, *, labels: Labels = NO_LABELS) -> Person:  # noqa: A002 - positional
         """Return one person of the many who share this client, by the app's id for them.

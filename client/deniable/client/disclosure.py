@@ -16,10 +16,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from deniable.client.diagnostics import escaped
 from deniable.client.policy import Policy
 from deniable.client.state import outbox
-from deniable.client.state.database import State
 from deniable.client.state.drafts import pack_envelope
 from deniable.client.state.ledger import Consent, Identity, Ledger, count_others, read_ledger
 from deniable.client.state.outbox import HistoryEntry, ReportedSymbol, history_of
+from deniable.client.state.store import State, open_state
 from deniable.shared.privacy.epsilon import decimal_text
 from deniable.shared.survey.document import quarter_of
 from deniable.shared.survey.participation import LIFETIME, answered_per_block, next_quarter
@@ -354,7 +354,7 @@ class Summary:
 
 
 def read_summary(folder: str | os.PathLike[str], person: str | None = None) -> Summary:
-    return summary(State(folder), Identity(person))
+    return summary(open_state(folder), Identity(person))
 
 
 def summary(state: State, identity: Identity) -> Summary:

@@ -23,7 +23,7 @@ from deniable.client.net.exchange import failure
 from deniable.client.net.survey_list import read_list, verified
 from deniable.client.net.transport import HttpTransport, Reply, Unreachable
 from deniable.client.policy import Policy
-from deniable.client.state.database import NEW_INSTALL, State
+from deniable.client.state.database import NEW_INSTALL, SqliteState
 from deniable.client.state.ledger import Identity
 from deniable.shared.cli.verb import Finding
 from deniable.shared.errors import DeniableError, StoreUnusable, UntrustedSurvey
@@ -140,7 +140,7 @@ def _needs(survey: Survey) -> str:
 
 def check_folder(folder: str, max_epsilon: str, person: str | None = None) -> Iterator[Finding]:
     """Check a folder, and the consent, budget and reports of one person in it."""
-    state, policy = State(folder), Policy([UNKNOWN_KEY], max_epsilon=max_epsilon)
+    state, policy = SqliteState(folder), Policy([UNKNOWN_KEY], max_epsilon=max_epsilon)
     if not state.begun:
         yield Finding("state", True, f"{state.folder} holds no state yet: no one has agreed")
         return
@@ -168,7 +168,7 @@ def check_folder(folder: str, max_epsilon: str, person: str | None = None) -> It
     yield Finding("reports", True, made)
 
 
-def _permissions(state: State) -> Finding:
+def _permissions(state: SqliteState) -> Finding:
     """Check the files. Anyone who can read them can link this install's rounds, but no answer."""
     open_to_others = [
         path.name

@@ -9,7 +9,7 @@ from deniable.client.outcome import Outcome
 from deniable.client.pipeline import AnswerPipeline
 from deniable.client.signal_safety import GivenAnswers, signal_safe
 from deniable.client.state import ledger, outbox, schema
-from deniable.client.state.database import UNUSABLE, StateBlocked
+from deniable.client.state.store import UNUSABLE, StateBlocked
 from deniable.shared.errors import InvalidAnswer, StoreUnusable
 
 if TYPE_CHECKING:

@@ -25,13 +25,17 @@ from deniable.client.net.surveys import Found, Obstacle, Seen, Surveys, When, sh
 from deniable.client.outcome import Outcome
 from deniable.client.policy import Settings
 from deniable.client.state import Transaction, drafts, ledger, outbox, survey_cache
-from deniable.client.state.database import UNUSABLE, State, StateBlocked
 from deniable.client.state.ledger import NOT_GIVEN, OWN, Consent, overruled
+from deniable.client.state.store import UNUSABLE, State, StateBlocked
 
 if TYPE_CHECKING:
     from deniable.shared.envelope import Envelope
     from deniable.shared.survey.document import Report, Survey
 
+OLD_VERSIONS = (
+    'asks over "last", "any" or "all", whose earlier reports must not remain readable, and a '
+    'database keeps old versions; with this state, ask over "first", or answer of="ended"'
+)
 MAX_FORESEEN = 40  # rounds: longer than a list is used without a fetch
 
 
@@ -41,6 +45,7 @@ class ChargedRound(NamedTuple):
     id: str
     survey: Survey
     round: int
+    today: date  # on which the call was made
     key: bytes  # the person's key for this survey
     charges: int  # number of charges of all people, including this one
     repeats: int | None  # the earlier round whose report is sent again
@@ -77,8 +82,7 @@ class AnswerPipeline:
         No step depends on a value until the noise is drawn. If the noise was drawn in an earlier
         round, no step does. The labels were set before, and are fixed here for the round.
         """
-        when = When(self._now().astimezone(UTC).date(), ended)
-        charged = self._charged(Call(consent, wanted, when, frozenset(answers)))
+        charged = self._charged(consent, wanted, frozenset(answers), ended)
         if isinstance(charged, Outcome):
             return charged
         self.state.note_charges(charged.charges)
@@ -87,7 +91,7 @@ class AnswerPipeline:
         report = charged.kept or charged.survey.report(answers, self._draw)
         if charged.is_draft:
             return self._write_draft(consent, charged, report)
-        return self._queue(consent, charged, when.today, report)
+        return self._queue(consent, charged, report)
 
     def arm(self, consent: Consent, wanted: str, shipped: bytes | str | None) -> str | None:
         """Return the arm that later reports carry; None if it cannot be known."""
@@ -95,9 +99,9 @@ class AnswerPipeline:
         first = ours.survey.arms.arms[0] if isinstance(ours, Found) and ours.survey.arms else None
         if not self.state.begun:
             return first
-        when = When(self._now().astimezone(UTC).date())
         try:
             with self.state.read() as db:
+                when = When(db.today)
                 if consent.obstacle(db):
                     return first
                 seen = self._surveys.seen(db)
@@ -121,10 +125,10 @@ class AnswerPipeline:
         self, consent: Consent
     ) -> tuple[ledger.Ledger, date, list[tuple[Found, date | None]]]:
         """Return a person's ledger, today, and the next day of each open survey of the list."""
-        today = self._now().astimezone(UTC).date()
         if not self.state.begun:
-            return ledger.Ledger(), today, []
+            return ledger.Ledger(), self._now().astimezone(UTC).date(), []
         with self.state.read() as db:
+            today = db.today
             person = consent.identity.person(db)
             spent = ledger.read_ledger(db, person)
             if consent.obstacle(db):
@@ -146,16 +150,20 @@ class AnswerPipeline:
                 return max(today, _first_day(survey, first))
         return None
 
-    def _charged(self, call: Call) -> ChargedRound | Outcome:
+    def _charged(
+        self, consent: Consent, wanted: str, names: Collection[str], ended: bool
+    ) -> ChargedRound | Outcome:
         """Charge the round durably, in one transaction unless a list must be fetched first."""
-        consent, wanted, when, names = call
-        obstacle = partial(self._obstacle, names)
+        obstacle = partial(self._obstacle, names, ended)
         if consent.unkept:
             return Outcome("unavailable", f"consent could not be stored: {consent.unkept}")
         if not self.state.begun:
             return overruled(consent.allow_ci) or Outcome("no-consent", NOT_GIVEN)
         with self.state.transaction() as db:
-            outbox.delete_expired(db, self._now())  # even without consent
+            when = When(db.today, ended)
+            call = Call(consent, wanted, when, names)
+            if not self.state.is_shared:  # or the uploader does it
+                outbox.delete_expired(db, self._now())  # even without consent
             if refusal := consent.obstacle(db):
                 return refusal
             seen = self._surveys.seen(db)
@@ -235,8 +243,10 @@ class AnswerPipeline:
         end = min(survey.round_ends(stop - 1).date(), survey.closes + timedelta(days=1))
         survey_cache.keep_forecast(db, call.wanted, basis, [*days, (end, None)])
 
-    def _obstacle(self, names: Collection[str], survey: Survey) -> str | None:
+    def _obstacle(self, names: Collection[str], ended: bool, survey: Survey) -> str | None:
         """Return the reason to refuse a survey, from names, kinds and caps only."""
+        if self.state.is_shared and survey.redraws and not ended:
+            return f"survey {survey.name!r} {OLD_VERSIONS}"
         if self._relayed and survey.sealed_to is None:
             return f"survey {survey.name!r} is not sealed, and this client sends through a relay"
         return survey.unasked(names) or self._policy_obstacle(survey)
@@ -278,12 +288,13 @@ class AnswerPipeline:
             again = ledger.use_kept_report(db, person, found.id, span, round_)
         key = outbox.survey_key(db, person, found.id, survey.taken_until(survey.last_round))
         repeats, kept = (again[0], _decoded(survey, again[1])) if again else (None, None)
-        charges = ledger.count_charges(db)
+        charges = db.charges()
         charged = ChargedRound(
-            found.id, survey, round_, key, charges, repeats, kept, _is_draft(survey, when)
+            *(found.id, survey, round_, when.today, key, charges, repeats, kept),
+            is_draft=_is_draft(survey, when),
         )
         if charged.is_draft:
-            self._put_draft(db, person, charged, when.today)
+            self._put_draft(db, person, charged)
         return charged
 
     def _undrawn(self, db: Transaction, person: bytes, found: Found, round_: int) -> Outcome | None:
@@ -305,17 +316,16 @@ class AnswerPipeline:
         for id_ in (found.id, *found.shared):
             row = outbox.waiting_row(db, person, id_, round_)
             if row is not None and row.slot is not None:
-                charges = ledger.count_charges(db)
-                return ChargedRound(id_, survey, round_, b"", charges, None, None, True, True)
+                charged = id_, survey, round_, when.today, b"", db.charges(), None, None
+                return ChargedRound(*charged, is_draft=True, is_later=True)
         return None
 
-    def _put_draft(
-        self, db: Transaction, person: bytes, charged: ChargedRound, today: date
-    ) -> None:
+    def _put_draft(self, db: Transaction, person: bytes, charged: ChargedRound) -> None:
         """Queue an empty draft with the charge, so that noise is never drawn without its slot."""
         survey, round_ = charged.survey, charged.round
         entry = outbox.HistoryEntry(
-            *(charged.id, survey.name, round_, today.isoformat(), ()), detail=_leaves(charged)
+            *(charged.id, survey.name, round_, charged.today.isoformat(), ()),
+            detail=_leaves(charged),
         )
         due = drafts.due_after_round(survey, round_)
         slot = drafts.take_slot(db, person, survey, charged.id)
@@ -393,16 +403,16 @@ class AnswerPipeline:
             return Outcome("already-answered", _already(survey, round_), found.id, round_)
         return None
 
-    def _queue(
-        self, consent: Consent, charged: ChargedRound, today: date, report: Report
-    ) -> Outcome:
+    def _queue(self, consent: Consent, charged: ChargedRound, report: Report) -> Outcome:
         survey, round_ = charged.survey, charged.round
         envelope = _envelope(charged, _payload(consent, charged, report))
         packed = drafts.pack_envelope(survey, envelope)
         symbols = outbox.describe_envelope(
             survey, envelope.payload, report.symbols, charged.repeats
         )
-        entry = outbox.HistoryEntry(charged.id, survey.name, round_, today.isoformat(), symbols)
+        # a database shows no more than the round
+        day = _first_day(survey, round_) if self.state.is_shared else charged.today
+        entry = outbox.HistoryEntry(charged.id, survey.name, round_, day.isoformat(), symbols)
         until = survey.taken_until(round_)
         due = outbox.random_moment(self._now(), self._send_within)
 

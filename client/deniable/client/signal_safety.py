@@ -24,10 +24,10 @@ Result = TypeVar("Result")
 
 
 class LockWait:
-    """Time that one call may still wait for locks, over all its transactions."""
+    """Time that one call may still wait for locks and databases, over all its transactions."""
 
-    def __init__(self) -> None:
-        self.rest = LOCK_WAIT_SECONDS
+    def __init__(self, seconds: float | None = None) -> None:
+        self.rest = LOCK_WAIT_SECONDS if seconds is None else seconds
 
     def spend_since(self, begin: float) -> None:
         self.rest = max(0.0, self.rest - (time.monotonic() - begin))

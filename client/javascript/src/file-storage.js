@@ -16,6 +16,11 @@ const HOUR = 3_600_000;
  * @param {string} parent a folder that may hold other files @returns {import("./ledger.js").Storage}
  */
 export function fileStorage(parent) {
+  if (/^postgres(ql)?:/.test(parent)) {
+    throw new TypeError(
+      "fileStorage: give a folder; only the Python client keeps its state in PostgreSQL",
+    );
+  }
   const folder = join(parent, "deniable");
   /** @type {Promise<void> | undefined} */
   let adopted;

@@ -26,6 +26,9 @@ class DeliveryResult(NamedTuple):
     kind: str = "delivery"  # kind of the failure, in one word
 
 
+UNREADABLE = DeliveryResult(None, "the reply does not mention the envelope")
+
+
 def delivery_result(reply: Reply) -> DeliveryResult:
     """Interpret a reply. Only a reply about the envelope itself settles its fate.
 
@@ -39,6 +42,28 @@ def delivery_result(reply: Reply) -> DeliveryResult:
     if reply.status in FINAL and _is_problem(reply):
         return DeliveryResult("refused", f"status {reply.status}")
     return DeliveryResult(None, f"status {reply.status}", retry_after_seconds(reply.retry_after))
+
+
+def batch_results(reply: Reply, count: int) -> list[DeliveryResult]:
+    """Interpret a reply to a body of several envelopes with one report each, envelope by envelope.
+
+    Without exactly one outcome for each envelope, none is settled.
+    """
+    if reply.status != 200:
+        return [delivery_result(reply)] * count
+    results, table = [DeliveryResult("accepted")] * count, _table(reply.body)
+    counts: list[Any] = [table.get("accepted"), table.get("duplicates")]
+    refused = table.get("refused")
+    if not (all(type(number) is int for number in counts) and isinstance(refused, list)):
+        return [UNREADABLE] * count
+    for entry in refused:
+        index = entry.get("index") if isinstance(entry, dict) else None
+        if type(index) is not int or not 0 <= index < count or not entry.get("code"):
+            return [UNREADABLE] * count
+        results[index] = _refusal(entry)
+    settled = sum(result.settled == "accepted" for result in results)
+    fits = settled == sum(counts) and settled + len(refused) == count and min(counts) >= 0
+    return results if fits else [UNREADABLE] * count
 
 
 def retry_after_seconds(text: str | None) -> float:
@@ -60,14 +85,17 @@ def retry_after_seconds(text: str | None) -> float:
 def _accepted_or_refused(table: dict[str, Any]) -> DeliveryResult:  # Any: JSON
     counts: list[Any] = [table.get("accepted"), table.get("duplicates")]
     refused = table.get("refused")
-    unreadable = DeliveryResult(None, "the reply does not mention the envelope")
     if not (all(type(count) is int for count in counts) and isinstance(refused, list)):
-        return unreadable
+        return UNREADABLE
     if not refused:
-        return DeliveryResult("accepted") if sum(counts) > 0 else unreadable
+        return DeliveryResult("accepted") if sum(counts) > 0 else UNREADABLE
     if not (isinstance(refused[0], dict) and refused[0].get("code")):
-        return unreadable
-    code = escaped(str(refused[0]["code"]), MAX_CODE_CHARACTERS)
+        return UNREADABLE
+    return _refusal(refused[0])
+
+
+def _refusal(entry: dict[str, Any]) -> DeliveryResult:  # Any: JSON
+    code = escaped(str(entry["code"]), MAX_CODE_CHARACTERS)
     return DeliveryResult(None if code in PASSING else "refused", code)
 
 

@@ -29,7 +29,7 @@ from deniable.client.outcome import Outcome
 from deniable.client.policy import Policy, Settings
 from deniable.client.signal_safety import lock_wait_of_call
 from deniable.client.state import Transaction, survey_cache
-from deniable.client.state.database import UNUSABLE, State
+from deniable.client.state.store import UNUSABLE, State
 from deniable.client.state.survey_cache import KeptList, ListedSurvey, Pause
 from deniable.shared.errors import DeniableError, UntrustedSurvey
 

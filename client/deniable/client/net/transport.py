@@ -10,8 +10,8 @@ A proxy only opens a tunnel (CONNECT), and cannot see the requests in it.
 from __future__ import annotations
 
 import os
+import re
 import time
-from contextlib import closing
 from ipaddress import ip_address
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple, Protocol
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from socket import socket
     from ssl import SSLContext
 
+_TOKEN = re.compile(r"[A-Za-z0-9_-]{20,200}")
 MAX_LIST_BYTES = 32 * 2**20  # eight surveys of the largest size, or a thousand of 32 kB
 MAX_REPLY_BYTES = 64 * 2**10  # reply to an envelope
 PROXY_FIX = (
@@ -60,6 +61,8 @@ class Transport(Protocol):
 class HttpTransport:
     """HTTP over TLS. Its libraries are loaded with the first request."""
 
+    _token: str | None = None
+
     def __init__(
         self, server: str, *, ca: str | os.PathLike[str] | None = None, proxy: str | None = None
     ) -> None:
@@ -89,6 +92,12 @@ class HttpTransport:
             self._trusted = version, tls_context(self.ca)
         return self._trusted[1]
 
+    def _socket(self, deadline: float) -> socket:
+        return self.connect(deadline)
+
+    def _leave(self, sock: socket, ended: bool) -> None:  # noqa: ARG002 - each request has its own
+        sock.close()
+
     def request(
         self, method: str, path: str, body: bytes | None, content_type: str | None, timeout: float
     ) -> Reply:
@@ -100,17 +109,79 @@ class HttpTransport:
         headers = {} if content_type is None else {"Content-Type": content_type}
         whole_path = quote(self._address.path, safe="/%:@!$&'()*+,;=~") + path
         limit = MAX_LIST_BYTES if method == "GET" else MAX_REPLY_BYTES
+        request, ended = (method, whole_path, body, headers | _app_headers(self._token)), True
         try:
-            with closing(self.connect(deadline)) as sock:
-                sent = True
-                request = method, whole_path, body, headers
+            sock = self._socket(deadline)
+            sent = True
+            try:
                 response, whole = exchange(sock, self._address, request, limit, deadline)
+                ended = response.will_close
+            finally:
+                self._leave(sock, ended)
             head = response.headers
             kind, date = head.get("Content-Type", ""), head.get("Date", "")
             return Reply(response.status, whole, head.get("Retry-After"), kind, date)
         except (HTTPException, OSError, ValueError) as error:
             kind, reason = failure(error, self.ca)
             raise Unreachable(f"{self.base}: {reason}", sent, kind) from None
+
+
+class AppTransport(HttpTransport):
+    """HTTP of a backend with an app token. Its requests share a connection while they succeed."""
+
+    def __init__(
+        self,
+        server: str,
+        token: str,
+        *,
+        ca: str | os.PathLike[str] | None = None,
+        proxy: str | None = None,
+    ) -> None:
+        super().__init__(server, ca=ca, proxy=proxy)
+        if not _TOKEN.fullmatch(str(token)):
+            raise InvalidPolicy("token: pass what `deniable token create --role app` has printed")
+        self._token = token
+        self._kept: socket | None = None
+        self._owner = os.getpid()  # a forked child must not write to its parent's connection
+
+    def request(
+        self, method: str, path: str, body: bytes | None, content_type: str | None, timeout: float
+    ) -> Reply:
+        """Send a request, and once more if the server had closed the idle connection."""
+        reused, arguments = self._kept is not None, (method, path, body, content_type, timeout)
+        try:
+            return super().request(*arguments)
+        except Unreachable as error:
+            if not reused or error.kind == "timeout":
+                raise
+        try:
+            return super().request(*arguments)
+        except Unreachable as error:
+            raise Unreachable(str(error), True, error.kind) from None
+
+    def close(self) -> None:
+        kept, self._kept = self._kept, None
+        if kept is not None:
+            kept.close()
+
+    def _socket(self, deadline: float) -> socket:
+        kept, self._kept = self._kept, None
+        if kept and self._owner == os.getpid():
+            return kept
+        self._owner = os.getpid()
+        return self.connect(deadline)
+
+    def _leave(self, sock: socket, ended: bool) -> None:
+        if ended:
+            sock.close()
+        else:
+            self._kept = sock
+
+
+def _app_headers(token: str | None) -> dict[str, str]:
+    if token is None:
+        return {}
+    return {"Authorization": f"Bearer {token}", "Connection": "keep-alive"}
 
 
 def checked_address(server: str) -> str:

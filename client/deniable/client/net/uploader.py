@@ -23,23 +23,28 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 from contextvars import Context
+from functools import partial
 from weakref import WeakKeyDictionary
 
 from deniable.client.diagnostics import escaped, log_failure, prepare_log
 from deniable.client.fork_safety import ForkAware
+from deniable.client.net.batches import Batches
 from deniable.client.net.delivery import DeliveryResult, delivery_result
 from deniable.client.net.transport import Transport, Unreachable
 from deniable.client.policy import Settings
+from deniable.client.signal_safety import LockWait, lock_wait_of_call
 from deniable.client.state import outbox
-from deniable.client.state.database import UNUSABLE, State
 from deniable.client.state.drafts import freeze
 from deniable.client.state.outbox import QueuedEnvelope, uniform
+from deniable.client.state.store import UNUSABLE, State
 
 FIRST_PAUSE_SECONDS, MAX_PAUSE_SECONDS = 1.0, 3600.0
 MIN_SPREAD_SECONDS = 60.0
 MIN_REST_SECONDS = 0.01  # the thread rests at least this long before it checks again
 MAX_REST_SECONDS = 3600.0  # the monotonic clock may stand still while a machine sleeps
 MAX_DOUBLINGS = 20  # reaches every limit without overflow
+GATHER_SECONDS = 1.0  # between looks at the outbox, where reports of many people wait
+STEP_SECONDS = 10.0  # longest wait for a database, in the thread
 EXIT_SECONDS = 2.0  # time for all clients together when the process ends
 
 
@@ -85,10 +90,20 @@ class Uploader(ForkAware):
     """Background thread that sends the envelopes of all people to one server."""
 
     def __init__(
-        self, settings: Settings, state: State, transport: Transport, relay: Transport | None
+        self,
+        settings: Settings,
+        state: State,
+        transport: Transport,
+        relay: Transport | None,
+        batches: Batches | None = None,
     ) -> None:
-        """Prepare to send sealed envelopes through the relay, if there is one."""
+        """Prepare to send sealed envelopes through the relay, or all in batches, if there are any.
+
+        Where many reports come together, the thread gathers them for a while.
+        """
         self._state, self._transport, self._relay = state, transport, relay
+        self._batches = batches
+        self._gather = GATHER_SECONDS if batches or state.is_shared else 0.0
         self._server, self._now = settings.server, settings.now
         self._monotonic = settings.monotonic
         self._send_within, self.send_seconds = settings.send_within, settings.timeout
@@ -114,7 +129,8 @@ class Uploader(ForkAware):
         """Start sending. This does not cut short the pause after a failure."""
         self.same_process()
         with self._change:
-            self._woken, self._due = True, 0.0
+            self._woken = True
+            self._due = min(self._due, self._monotonic() + self._gather)
             self._start()
 
     def flush(self, timeout: float) -> int:
@@ -147,8 +163,7 @@ class Uploader(ForkAware):
         while True:
             with self._change:
                 seen = self._events
-            with self._state.read() as db:
-                left = outbox.waiting(db, self._server, newest)
+            left = self._lock_wait().share(partial(self._left, newest))
             with self._change:
                 rest = deadline - self._monotonic()
                 idle = self._thread is None or self._backoff.until > deadline
@@ -158,6 +173,14 @@ class Uploader(ForkAware):
                     return left
                 while self._events == seen and self._change.wait(deadline - self._monotonic()):
                     pass
+
+    def _lock_wait(self) -> LockWait:
+        """Return a wait for one look at a database, which the timeout of a flush limits, too."""
+        return LockWait() if self._state.is_shared else lock_wait_of_call()
+
+    def _left(self, newest: int) -> int:
+        with self._state.read() as db:
+            return outbox.waiting(db, self._server, newest)
 
     def _hurry(self, newest: int) -> None:
         """Send envelopes up to this number without waiting for their moment, during a flush."""
@@ -191,8 +214,13 @@ class Uploader(ForkAware):
         try:
             with suppress(*UNUSABLE):  # not even a pause can be drawn; the next wake tries again
                 while self._is_time():
-                    self._note(self._send_one())
+                    if self._state.is_shared:
+                        self._note(LockWait(STEP_SECONDS).share(self._send_one))
+                    else:
+                        self._note(self._send_one())
         finally:
+            if self._batches:
+                self._batches.close()
             self._forget_thread()
 
     def _forget_thread(self) -> None:
@@ -221,8 +249,12 @@ class Uploader(ForkAware):
         """Record the result of sending, or the number of seconds until the next envelope is due."""
         with self._change:
             self._events += 1
+            pause = 0.0 if self._flushes else self._gather
             if isinstance(result, float):  # unless an envelope came in the meantime
-                self._due = 0.0 if self._woken else self._monotonic() + result
+                rest = min(result, pause) if self._woken else max(result, pause)
+                self._due = self._monotonic() + rest
+            elif self._batches and not self._batches.is_full:
+                self._due = self._monotonic() + pause
             self._woken = self._woken or result is not None
             if isinstance(result, DeliveryResult) and result.settled is None:
                 self._backoff.fail(result.pause)
@@ -238,6 +270,8 @@ class Uploader(ForkAware):
         try:
             self._state.write_postponed()
             taken = self._take()
+            if isinstance(taken, list):
+                return self._send_batch(taken)
             if not isinstance(taken, QueuedEnvelope):
                 return taken
             result = self._send(taken)
@@ -253,8 +287,16 @@ class Uploader(ForkAware):
             log_failure("state", "the state on disk cannot be used, so nothing is sent")
             return DeliveryResult(None, "the state cannot be used")
 
-    def _take(self) -> QueuedEnvelope | float | None:
-        """Return an envelope whose try is counted, on disk if it is the first try.
+    def _send_batch(self, taken: list[QueuedEnvelope]) -> DeliveryResult:
+        """Send a batch. Return the result of a report that must be sent again, if there is any."""
+        assert self._batches is not None, "it has taken them"
+        results = self._batches.send(taken)
+        for result in results:
+            _log(result)
+        return min(results, key=lambda result: result.settled is not None)
+
+    def _take(self) -> list[QueuedEnvelope] | QueuedEnvelope | float | None:
+        """Return an envelope or a batch whose try is counted, on disk if it is the first try.
 
         A draft is frozen in the same transaction, and its slot is zeroed right after it.
         """
@@ -270,7 +312,11 @@ class Uploader(ForkAware):
                 tries = outbox.fewest_tries(db, *limits)
                 rest = outbox.seconds_until_due(db, self._server, now)
         taken = None
-        if tries is not None:
+        if tries is not None and self._batches:
+            with self._state.transaction() as db:
+                if batch := self._batches.take(db, *limits):
+                    return batch
+        elif tries is not None:
             with self._state.transaction(durable=tries == 0) as db:
                 taken = outbox.take(db, *limits, tries)
                 if taken is not None and taken.slot is not None:

@@ -35,17 +35,18 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from datetime import UTC, date
 from functools import partial
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
-from deniable.client.fork_safety import ForkAware
 from deniable.client.signal_safety import LockWait, lock_wait_of_call
 from deniable.client.state import Transaction, schema
 from deniable.client.state.drafts import DraftFile, clear_released_slots
-from deniable.client.state.ledger import Consents, Identity, count_charges, has_gap
+from deniable.client.state.ledger import KEY_BYTES, Ledger, has_gap
 from deniable.client.state.outbox import uniform
+from deniable.client.state.store import Now, State, StateBlocked, system_time
 from deniable.shared.errors import StoreUnusable
 
 NEW_INSTALL = (
@@ -67,17 +68,46 @@ BLOCKED = BUSY | {
     sqlite3.SQLITE_PERM,
 }  # fmt: skip
 
-Write = Callable[[Transaction], object]  # what a later transaction has to do
 
-_inherited: list[tuple[Transaction, tuple[int, int]]] = []  # referenced, so that none is closed
+class SqliteTransaction(sqlite3.Connection):
+    """A connection inside a transaction, with what it has verified while it is open."""
+
+    today, reserving, normal_delay, numbered = date.min, "", 0.0, "TRUE"
+    erased = True  # the -wal file may hold deleted rows: a killed process can leave them there
+
+    def __init__(self, *arguments: Any, **options: Any) -> None:  # Any: passed on to SQLite
+        super().__init__(*arguments, **options)
+        self._verified: dict[bytes, Ledger] = {}
+        self._data_version = -1  # changes when another connection writes
+
+    @property
+    def verified(self) -> dict[bytes, Ledger]:
+        if (version := _pragma(self, "data_version")) != self._data_version:
+            self._verified.clear()
+            self._data_version = version
+        return self._verified
+
+    def lock(self, person: bytes) -> None:
+        """Do nothing: transactions that write run one at a time."""
+
+    def people_key(self) -> bytes:
+        (key,) = self.execute("SELECT key FROM people_key").fetchone() or (None,)
+        if not isinstance(key, bytes) or len(key) != KEY_BYTES:
+            raise ValueError("the key of the people is damaged")
+        return key
+
+    def charges(self) -> int:
+        """Count the charges by the last number: fast enough for every transaction."""
+        return int(self.execute("SELECT coalesce(max(number), 0) FROM charges").fetchone()[0])
+
+    def expired(self, table: str) -> str:  # noqa: ARG002 - all of them
+        return "until <= :now"
+
+    def new_number(self) -> None:
+        """Return None: SQLite never uses a number of the outbox twice."""
 
 
-# errors of a call that cannot use the state because of the disk, the system or a folder's owner
-UNUSABLE = (StoreUnusable, OSError, ImportError)
-
-
-class StateBlocked(StoreUnusable):
-    """Raised if the database is locked, or the disk is full or read-only. Nothing is damaged."""
+_inherited: list[tuple[SqliteTransaction, tuple[int, int]]] = []  # so that none is closed
 
 
 class _Connection:
@@ -85,7 +115,7 @@ class _Connection:
 
     def __init__(self) -> None:
         self.gate, self.held = threading.Lock(), False
-        self.db: Transaction | None = None
+        self.db: SqliteTransaction | None = None
         self.file: tuple[int, int] = (0, 0)  # device and inode of the open file
         self.opened_in = 0  # the process that opened it
 
@@ -99,10 +129,12 @@ class _Connection:
             db.close()
 
 
-class State(ForkAware):
-    """State folder of one install: its database and its marker."""
+class SqliteState(State):
+    """State folder of one install: its database, its marker and its drafts."""
 
-    def __init__(self, folder: str | os.PathLike[str]) -> None:
+    folder: Path
+
+    def __init__(self, folder: str | os.PathLike[str], now: Now = system_time) -> None:
         self._problem, self.folder = "", Path(folder)
         try:
             self.folder = self.folder.expanduser().absolute()
@@ -111,10 +143,9 @@ class State(ForkAware):
         self.database, self.marker = self.folder / DATABASE, self.folder / MARKER
         self.drafts = DraftFile(self.folder / DRAFTS)
         self._address = f"file:{quote(str(self.database))}?mode=rw"
-        self.consents = Consents()
-        self._postponed: list[tuple[Identity, Write]] = []
+        self.address = str(self.folder)
         self._writer, self._reader, self._made_by = _Connection(), _Connection(), os.getpid()
-        super().__init__()
+        super().__init__(now)
 
     def remake(self) -> None:
         """Prepare a forked child: after a fork during a transaction, SQLite cannot be trusted."""
@@ -147,7 +178,6 @@ class State(ForkAware):
 
     @contextmanager
     def transaction(self, create: bool = False, durable: bool = True) -> Iterator[Transaction]:
-        """Commit the block completely or not at all. Unless durable, a power cut may undo it."""
         writer = self._writer
         with self._exclusively(writer) as wait:
             db = self._begin(partial(self._open, create, durable), wait)
@@ -168,7 +198,6 @@ class State(ForkAware):
 
     @contextmanager
     def read(self) -> Iterator[Transaction]:
-        """Show the block one snapshot. This waits for no writer, and writes nothing."""
         if self._is_unprepared():
             with self.transaction(durable=False) as db:
                 yield db
@@ -184,31 +213,6 @@ class State(ForkAware):
                 raise
             if not self._stays_open:
                 reader.close()
-
-    def postpone(self, identity: Identity, write: Write) -> None:
-        """Keep a report in memory while others hold the database; the uploader writes it later.
-
-        It was charged, so giving up would lose it. Its owner's withdrawal drops it.
-        """
-        self._postponed.append((identity, write))
-
-    def write_postponed(self) -> None:
-        """Write the reports that waited for the database; raise StoreUnusable if it is held."""
-        if postponed := self._postponed.copy():
-            with self.transaction(durable=False) as db:
-                for entry in postponed:
-                    if entry in self._postponed:
-                        with suppress(sqlite3.IntegrityError):  # it is there already
-                            entry[1](db)
-            self._forget_postponed(postponed)
-
-    def drop_postponed(self, identity: Identity) -> None:
-        self._forget_postponed([entry for entry in self._postponed if entry[0] == identity])
-
-    def _forget_postponed(self, entries: list[tuple[Identity, Write]]) -> None:
-        for entry in entries:
-            with suppress(ValueError):  # another thread was faster
-                self._postponed.remove(entry)
 
     def close(self) -> None:
         """Close the connections; a transaction that runs now, or is next, closes its own."""
@@ -255,7 +259,7 @@ class State(ForkAware):
         finally:
             gate.release()
 
-    def _begin(self, start: Callable[[], Transaction], wait: LockWait) -> Transaction:
+    def _begin(self, start: Callable[[], SqliteTransaction], wait: LockWait) -> SqliteTransaction:
         """Begin a transaction, and wait while others write."""
         while True:
             begin = time.monotonic()
@@ -268,7 +272,7 @@ class State(ForkAware):
             time.sleep(min(wait.rest, uniform(0.001, 0.02)))
             wait.spend_since(begin)
 
-    def _open(self, create: bool, durable: bool) -> Transaction:
+    def _open(self, create: bool, durable: bool) -> SqliteTransaction:
         if self._problem:
             raise StoreUnusable(self._problem)
         charges = self._marked_charges()
@@ -292,7 +296,7 @@ class State(ForkAware):
             raise
         return db
 
-    def _open_snapshot(self) -> Transaction:
+    def _open_snapshot(self) -> SqliteTransaction:
         charges = self._marked_charges()  # before the snapshot, which then has all of them
         try:
             db = self._connect(self._reader)
@@ -317,7 +321,7 @@ class State(ForkAware):
         except (FileNotFoundError, NotADirectoryError):
             return None
 
-    def _connect(self, connection: _Connection) -> Transaction:
+    def _connect(self, connection: _Connection) -> SqliteTransaction:
         """Connect to the existing file: SQLite must not create an empty one in its place."""
         stat = self.database.stat()
         file = stat.st_dev, stat.st_ino
@@ -334,15 +338,16 @@ class State(ForkAware):
                 uri=True,
                 isolation_level=None,
                 check_same_thread=False,
-                factory=Transaction,
+                factory=SqliteTransaction,
             )
             connection.file = file
             if connection is self._writer:
                 self._configure(connection.db)
         connection.db.execute("PRAGMA busy_timeout = 0")  # `_begin` waits
+        connection.db.today = self.now().astimezone(UTC).date()
         return connection.db
 
-    def _configure(self, db: Transaction) -> None:
+    def _configure(self, db: SqliteTransaction) -> None:
         db.execute("PRAGMA fullfsync = ON")  # on macOS, through the disk's own cache
         db.execute("PRAGMA secure_delete = ON")
         mode = db.execute("PRAGMA journal_mode = WAL").fetchone()
@@ -352,7 +357,7 @@ class State(ForkAware):
         else:
             db.execute("PRAGMA journal_mode = TRUNCATE")
 
-    def _prepare(self, db: Transaction, charges: int | None) -> None:
+    def _prepare(self, db: SqliteTransaction, charges: int | None) -> None:
         db.execute("BEGIN IMMEDIATE")
         new = charges is None and not _pragma(db, "user_version")
         if new and not _pragma(db, "schema_version"):
@@ -367,7 +372,7 @@ class State(ForkAware):
         if recorded > (charges or 0):  # after a crash, or a lost marker
             self.note_charges(recorded)
 
-    def _check_whole(self, db: Transaction, charges: int) -> int:
+    def _check_whole(self, db: SqliteTransaction, charges: int) -> int:
         """Return the number of charges on record; raise StoreUnusable if some are missing."""
         if not self._checked:
             size = _pragma(db, "page_count") * _pragma(db, "page_size")
@@ -375,7 +380,7 @@ class State(ForkAware):
             if not sound or has_gap(db):
                 raise StoreUnusable(f"{self.database} is damaged; restore it, or {NEW_INSTALL}")
             self._checked = True
-        recorded = count_charges(db)
+        recorded = db.charges()
         if recorded < charges:
             raise StoreUnusable(
                 f"{self.database} is older than its marker, so charges are missing; "
@@ -441,7 +446,7 @@ def _exists(path: Path) -> bool:
     return True
 
 
-def _check_schema(db: Transaction, database: Path) -> None:
+def _check_schema(db: SqliteTransaction, database: Path) -> None:
     version, application = _pragma(db, "user_version"), _pragma(db, "application_id")
     if (version, application) != (schema.VERSION, schema.APPLICATION):
         raise StoreUnusable(
@@ -461,7 +466,7 @@ def _sync_folder(path: Path) -> None:
         os.close(folder)
 
 
-def _clear_slots(db: Transaction, drafts: DraftFile) -> bool:
+def _clear_slots(db: SqliteTransaction, drafts: DraftFile) -> bool:
     """Zero the slots of deleted drafts. Where this fails, the next transaction tries again."""
     try:
         clear_released_slots(db, drafts)
@@ -472,13 +477,13 @@ def _clear_slots(db: Transaction, drafts: DraftFile) -> bool:
     return True
 
 
-def _fold(db: Transaction) -> None:
+def _fold(db: SqliteTransaction) -> None:
     """Fold the log into the database. If it is in use, the next transaction tries again."""
     with suppress(sqlite3.Error):
         db.erased = db.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()[0] != 0
 
 
-def _pragma(db: Transaction, name: str) -> Any:  # Any: SQLite's kinds of value
+def _pragma(db: SqliteTransaction, name: str) -> Any:  # Any: SQLite's kinds of value
     return db.execute(f"PRAGMA {name}").fetchone()[0]
 
 

@@ -101,15 +101,17 @@ class Identity:
         return hash(self._text)
 
     def person(self, db: Transaction) -> bytes:
-        """Return the bytes that stand for this person in this store."""
+        """Return the bytes that stand for this person in this store, and lock the person's rows."""
+        person = self._hash(db)
+        db.lock(person)
+        return person
+
+    def _hash(self, db: Transaction) -> bytes:
         if self._text is None:
             return OWN
         import hmac
 
-        (key,) = db.execute("SELECT key FROM people_key").fetchone() or (None,)
-        if not isinstance(key, bytes) or len(key) != KEY_BYTES:
-            raise ValueError("the key of the people is damaged")
-        return hmac.digest(key, b"person\0" + self._text, "sha256")[:PERSON_BYTES]
+        return hmac.digest(db.people_key(), b"person\0" + self._text, "sha256")[:PERSON_BYTES]
 
 
 class Consent:
@@ -171,9 +173,9 @@ def count_others(db: Transaction) -> int:
     """Count the people, except the install's own, who gave or refused consent or were charged."""
     query = (
         "SELECT count(*) FROM (SELECT person FROM ledgers UNION SELECT person FROM settings)"
-        " WHERE person != x''"
+        " AS people WHERE person != ?"
     )
-    return int(db.execute(query).fetchone()[0])
+    return int(db.execute(query, (OWN,)).fetchone()[0])
 
 
 def read_setting(db: Transaction, person: bytes, name: Setting) -> str | None:
@@ -184,13 +186,14 @@ def read_setting(db: Transaction, person: bytes, name: Setting) -> str | None:
 
 
 def write_setting(db: Transaction, person: bytes, name: Setting, value: str) -> None:
-    db.execute("INSERT OR REPLACE INTO settings VALUES (?, ?, ?)", (person, name, value))
+    query = "INSERT INTO settings VALUES (?, ?, ?) ON CONFLICT (person, name) DO UPDATE SET value"
+    db.execute(f"{query} = excluded.value", (person, name, value))
 
 
 def make_participation_key(db: Transaction, person: bytes) -> None:
     """Make the key that draws a person's rounds, unless there is one."""
     row = (person, "participation", os.urandom(KEY_BYTES).hex())
-    db.execute("INSERT OR IGNORE INTO settings VALUES (?, ?, ?)", row)
+    db.execute("INSERT INTO settings VALUES (?, ?, ?) ON CONFLICT DO NOTHING", row)
 
 
 def participation_key(db: Transaction, person: bytes) -> bytes:
@@ -274,10 +277,6 @@ class Ledger(NamedTuple):
 
 def read_ledger(db: Transaction, person: bytes = OWN) -> Ledger:
     """Read and verify a person's ledger; raise StoreUnusable if any row was changed."""
-    (version,) = db.execute("PRAGMA data_version").fetchone()
-    if version != db.data_version:
-        db.verified.clear()
-        db.data_version = version
     ledger = db.verified.get(person)
     if ledger is None:
         ledger = _verified(db, person)
@@ -291,14 +290,9 @@ def is_charged(db: Transaction, person: bytes, survey: str, round_number: int) -
     return db.execute(query, (person, survey, round_number)).fetchone() is not None
 
 
-def count_charges(db: Transaction) -> int:
-    """Count the charges of all people by the last number: fast enough for every transaction."""
-    return int(db.execute("SELECT coalesce(max(number), 0) FROM charges").fetchone()[0])
-
-
 def has_gap(db: Transaction) -> bool:
     (charges,) = db.execute("SELECT count(*) FROM charges").fetchone()
-    return bool(charges != count_charges(db))
+    return bool(charges != db.charges())
 
 
 def write_charge(db: Transaction, person: bytes, ledger: Ledger, charge: Charge) -> None:
@@ -308,11 +302,14 @@ def write_charge(db: Transaction, person: bytes, ledger: Ledger, charge: Charge)
     after = ledger.plus(charge, _seal(ledger.seal, row))
     db.execute(
         "INSERT INTO charges VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
-        (count_charges(db) + 1, person, *row, after.seal),
+        ((db.charges() or ledger.charges) + 1, person, *row, after.seal),
     )
     _cache(db, person, after)
-    values = (person, after.charges, after.seal)
-    db.execute("INSERT OR REPLACE INTO ledgers VALUES (?, ?, ?)", values)
+    db.execute(
+        "INSERT INTO ledgers VALUES (?, ?, ?) ON CONFLICT (person) DO UPDATE"
+        " SET charges = excluded.charges, seal = excluded.seal",
+        (person, after.charges, after.seal),
+    )
 
 
 def keep_report(db: Transaction, person: bytes, survey: Survey, envelope: Envelope) -> None:
@@ -320,7 +317,7 @@ def keep_report(db: Transaction, person: bytes, survey: Survey, envelope: Envelo
     span, drawn = survey.span_of(envelope.round), envelope.round
     until = int(survey.round_ends(span[-1]).timestamp())
     db.execute(
-        "INSERT INTO kept_reports VALUES (?, ?, ?, ?, ?, ?, ?)",
+        "INSERT INTO kept_reports VALUES (?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING",
         (person, envelope.survey, span[0], drawn, drawn, envelope.payload, until),
     )
 

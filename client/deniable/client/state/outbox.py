@@ -19,7 +19,7 @@ from __future__ import annotations
 import json
 import os
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
@@ -33,7 +33,9 @@ if TYPE_CHECKING:
 
 MAX_WAITING = 500  # limit per person, so that no one's reports displace those of others
 MAX_WAITING_IN_ALL = 100_000
-COUNT_EVERY = 100  # envelopes: counting all of them is slow
+MAX_NUMBER = 2**63 - 1
+MAX_PART = 500  # envelopes in one statement
+COUNT_EVERY = 1_024  # envelopes, on average: counting all of them is slow
 MAX_HISTORY = 1_000  # entries per person
 MAX_SYMBOL_CHARACTERS = 200
 KEY_BYTES = 32
@@ -51,7 +53,7 @@ SENDABLE = """server = :server AND EXISTS (SELECT 1 FROM settings
 _READY = ("due <= :now", "due > :latest", f"tries < {MAX_TRIES} AND number <= :up_to")
 _CANDIDATES = " UNION ALL ".join(
     f"""SELECT * FROM (SELECT number FROM outbox
-        WHERE {SENDABLE} AND earliest <= :now AND {ready} LIMIT {MAX_CANDIDATES})"""  # noqa: S608 - constants
+        WHERE {SENDABLE} AND earliest <= :now AND {ready} LIMIT {MAX_CANDIDATES}) AS ready"""  # noqa: S608 - constants
     for ready in _READY
 )
 
@@ -92,6 +94,7 @@ class QueuedEnvelope(NamedTuple):
     packed: bytes  # empty for a draft
     due: float
     slot: int | None = None  # of a draft (drafts.py)
+    tries: int = 0  # before this one
 
 
 def uniform(low: float, high: float) -> float:
@@ -122,26 +125,26 @@ def put(
     With a slot, it is a draft, which does not leave before it is due. Beyond the limits, the oldest
     envelopes of the person, and then of all, are dropped and counted.
     """
-    number = db.execute(
+    db.execute(
         "INSERT INTO outbox"
-        " (person, survey, round, envelope, until, server, due, earliest, slot)"
-        " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
+        " (number, person, survey, round, envelope, until, server, due, earliest, slot)"
+        " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING",  # it may be there already
         (
-            *(person, envelope.survey, envelope.round, packed, int(until.timestamp())),
-            *(server, due, 0.0 if slot is None else due, slot),
+            *(db.new_number(), person, envelope.survey, envelope.round, packed),
+            *(int(until.timestamp()), server, due, 0.0 if slot is None else due, slot),
         ),
-    ).lastrowid
+    )
     add_entry(db, entry, person)
     _drop(db, "WHERE person = ?", (person,), MAX_WAITING)
-    if (number or 0) % COUNT_EVERY == 0:
+    if not int.from_bytes(os.urandom(2), "little") % COUNT_EVERY:
         _drop(db, "", (), MAX_WAITING_IN_ALL)
 
 
 def waiting(db: Transaction, server: str, up_to: int | None = None) -> int:
     """Count the envelopes that wait for this server and may be sent, up to a number."""
     row = db.execute(
-        f"SELECT count(*) FROM outbox WHERE {SENDABLE} AND (:up_to IS NULL OR number <= :up_to)",  # noqa: S608 - a constant
-        {"server": server, "up_to": up_to},
+        f"SELECT count(*) FROM outbox WHERE {SENDABLE} AND number <= :up_to",  # noqa: S608 - a constant
+        {"server": server, "up_to": MAX_NUMBER if up_to is None else up_to},
     ).fetchone()
     return int(row[0])
 
@@ -152,20 +155,19 @@ def dropped(db: Transaction, person: bytes = OWN) -> int:
 
 
 def newest(db: Transaction) -> int:
-    """Return the number of the last envelope, for any server; 0 if there is none."""
+    """Return the largest number of an envelope, for any server; 0 if there is none."""
     return int(db.execute("SELECT coalesce(max(number), 0) FROM outbox").fetchone()[0])
 
 
 def finish(db: Transaction, sent: QueuedEnvelope, delivery: Delivery, detail: str = "") -> None:
     """Record an envelope's fate and delete it, even if it was withdrawn while it was being sent."""
-    settle(db, sent.person, sent.survey, sent.round, delivery, detail)
-    db.execute("DELETE FROM outbox WHERE number = ?", (sent.number,))
+    finish_batch(db, [sent], delivery, detail)
 
 
 def survey_key(db: Transaction, person: bytes, survey: str, until: datetime) -> bytes:
     """Return a person's key for a survey, which is created on first use."""
     db.execute(
-        "INSERT OR IGNORE INTO survey_keys VALUES (?, ?, ?, ?)",
+        "INSERT INTO survey_keys VALUES (?, ?, ?, ?) ON CONFLICT DO NOTHING",
         (person, survey, os.urandom(KEY_BYTES), int(until.timestamp())),
     )
     key = kept_key(db, person, survey)
@@ -184,12 +186,12 @@ def kept_key(db: Transaction, person: bytes, survey: str) -> bytes | None:
 
 def delete_expired(db: Transaction, now: datetime) -> None:
     """Give up late envelopes, and destroy expired keys and kept reports."""
-    second = int(now.timestamp())
-    late = db.execute("SELECT number FROM outbox WHERE until <= ?", (second,)).fetchall()
+    second = {"now": int(now.timestamp())}
+    late = db.execute(f"SELECT number FROM outbox WHERE {db.expired('outbox')}", second).fetchall()  # noqa: S608
     _remove(db, [number for (number,) in late], "given-up", "it could not be sent in time")
     for table in ("survey_keys", "kept_reports", "draft_surveys"):
-        expired = db.execute(f"DELETE FROM {table} WHERE until <= ?", (second,))  # noqa: S608
-        db.erased |= expired.rowcount > 0
+        deleted = db.execute(f"DELETE FROM {table} WHERE {db.expired(table)}", second)  # noqa: S608
+        db.erased |= deleted.rowcount > 0
 
 
 def withdraw_all(db: Transaction, person: bytes) -> None:
@@ -224,13 +226,11 @@ def take(
     row = db.execute(query, values).fetchone()
     if row is None:
         return None
-    second = now.timestamp()
-    *envelope, tries = row
-    taken = QueuedEnvelope(*envelope)
-    last = tries + 1 >= MAX_TRIES
-    due = second + uniform(DAY_SECONDS, 1.5 * DAY_SECONDS) if last else taken.due
+    taken = QueuedEnvelope(*row)
+    due = _due_after_try(taken, now)
     db.execute(
-        "UPDATE outbox SET tries = ?, due = ? WHERE number = ?", (tries + 1, due, taken.number)
+        "UPDATE outbox SET tries = ?, due = ? WHERE number = ?",
+        (taken.tries + 1, due, taken.number),
     )
     return taken
 
@@ -276,13 +276,88 @@ def seconds_until_due(db: Transaction, server: str, now: datetime) -> float | No
 
 def reschedule(db: Transaction, server: str, now: datetime, within: float, up_to: int) -> None:
     """Give due envelopes above a number new random moments, because many are due after a pause."""
+    late = now.timestamp() - db.normal_delay
     due = db.execute(
-        f"SELECT number FROM outbox WHERE {SENDABLE} AND due <= :now AND number > :up_to",  # noqa: S608 - a constant
-        {"server": server, "now": now.timestamp(), "up_to": up_to},
+        f"SELECT number FROM outbox WHERE {SENDABLE} AND due <= :late AND number > :up_to"  # noqa: S608 - constants
+        f" {db.reserving}",
+        {"server": server, "late": late, "up_to": up_to},
     ).fetchall()
-    for (number,) in due:
-        moment = random_moment(now, within)
-        db.execute("UPDATE outbox SET due = ? WHERE number = ?", (moment, number))
+    _write_dues(db, ((number, random_moment(now, within)) for (number,) in due))
+
+
+# Batches: envelopes of one survey and round, and so of different people
+
+
+def due_batch(
+    db: Transaction, server: str, now: datetime, up_to: int, within: float, most: int
+) -> list[QueuedEnvelope]:
+    """Return envelopes that may be sent now, of one random survey and round."""
+    values: dict[str, object] = {**_bounds(server, now, up_to, within), "most": most}
+    query = f"SELECT survey, round FROM outbox WHERE number IN ({_CANDIDATES})"  # noqa: S608
+    first = db.execute(f"{query} ORDER BY random() LIMIT 1", values).fetchone()
+    if first is None:
+        return []
+    values["survey"], values["round"] = first
+    ready = " OR ".join(f"({condition})" for condition in _READY)
+    query = f"""
+        SELECT number, person, survey, round, envelope, due, slot, tries FROM outbox
+        WHERE {SENDABLE} AND survey = :survey AND round = :round AND earliest <= :now AND ({ready})
+        ORDER BY due LIMIT :most {db.reserving}"""  # noqa: S608 - constants
+    return [QueuedEnvelope(*row) for row in db.execute(query, values).fetchall()]
+
+
+def reserve(
+    db: Transaction, batch: Sequence[QueuedEnvelope], now: datetime, seconds: float
+) -> None:
+    """Count a try of each envelope, and let no other process send it for some seconds."""
+    until = now.timestamp() + seconds
+    for part, holders in _parts(batch):
+        query = f"UPDATE outbox SET tries = tries + 1, earliest = ? WHERE number IN ({holders})"  # noqa: S608
+        db.execute(query, (until, *(envelope.number for envelope in part)))
+    _write_dues(db, ((e.number, _due_after_try(e, now)) for e in batch if _is_last_try(e)))
+
+
+def release(db: Transaction, batch: Sequence[QueuedEnvelope], tried: bool) -> None:
+    """Let envelopes be sent again. If they never reached the server, undo the count of the try."""
+    for part, holders in _parts(batch):
+        query = f"UPDATE outbox SET tries = tries - ?, earliest = 0 WHERE number IN ({holders})"  # noqa: S608
+        db.execute(query, (int(not tried), *(envelope.number for envelope in part)))
+    if not tried:
+        _write_dues(db, ((e.number, e.due) for e in batch if _is_last_try(e)))
+
+
+def finish_batch(
+    db: Transaction, batch: Sequence[QueuedEnvelope], delivery: Delivery, detail: str = ""
+) -> None:
+    """Record the fate of envelopes of one survey and round, and delete them."""
+    for part, holders in _parts(batch):
+        query = f"DELETE FROM outbox WHERE number IN ({holders})"  # noqa: S608 - placeholders
+        db.execute(query, [envelope.number for envelope in part])
+        people = [envelope.person for envelope in part]
+        _settle(db, people, part[0].survey, part[0].round, delivery, detail)
+
+
+def _parts(batch: Sequence[QueuedEnvelope]) -> Iterator[tuple[Sequence[QueuedEnvelope], str]]:
+    """Yield parts for one statement each, with a placeholder for each envelope."""
+    for start in range(0, len(batch), MAX_PART):
+        part = batch[start : start + MAX_PART]
+        yield part, ", ".join("?" * len(part))
+
+
+def _is_last_try(envelope: QueuedEnvelope) -> bool:
+    return envelope.tries + 1 >= MAX_TRIES
+
+
+def _due_after_try(envelope: QueuedEnvelope, now: datetime) -> float:
+    """Return when an envelope is due after a try: after many, on the next day."""
+    if not _is_last_try(envelope):
+        return envelope.due
+    return now.timestamp() + uniform(DAY_SECONDS, 1.5 * DAY_SECONDS)
+
+
+def _write_dues(db: Transaction, dues: Iterable[tuple[int, float]]) -> None:
+    for number, due in dues:
+        db.execute("UPDATE outbox SET due = ? WHERE number = ?", (due, number))
 
 
 # The history
@@ -323,13 +398,14 @@ def describe_envelope(
 
 def add_entry(db: Transaction, entry: HistoryEntry, person: bytes = OWN) -> None:
     """Add a queued report to the history. The person's oldest entries make room."""
-    described = _described(entry.symbols)
-    row = (person, entry.survey, entry.name, entry.round, entry.day, described)
+    values = {"person": person, **entry._asdict(), "said": _described(entry.symbols)}
     db.execute(
-        "INSERT OR REPLACE INTO history"
-        " (person, survey, name, round, day, said, verdict, detail)"
-        " VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
-        (*row, entry.delivery, entry.detail),
+        "INSERT INTO history SELECT coalesce(max(number), 0) + 1, :person, :survey, :name, :round,"  # noqa: S608
+        f" :day, :said, :delivery, :detail FROM history WHERE {db.numbered}"
+        " ON CONFLICT (person, survey, round) DO UPDATE SET number = excluded.number,"
+        " day = excluded.day, said = excluded.said, verdict = excluded.verdict,"
+        " detail = excluded.detail",
+        values,
     )
     db.execute(
         "DELETE FROM history WHERE person = :person AND number <= (SELECT number FROM history"
@@ -356,11 +432,22 @@ def settle(
     db: Transaction, person: bytes, survey: str, round_: int, delivery: Delivery, detail: str = ""
 ) -> None:
     """Record the fate of a report, unless the server's reply has already decided it."""
+    _settle(db, [person], survey, round_, delivery, detail)
+
+
+def _settle(
+    db: Transaction,
+    people: Sequence[bytes],
+    survey: str,
+    round_: int,
+    delivery: Delivery,
+    detail: str,
+) -> None:
+    holders = ", ".join("?" * len(people))
     db.execute(
-        "UPDATE history SET verdict = ?, detail = ?"
-        " WHERE person = ? AND survey = ? AND round = ? AND verdict NOT IN"
-        " ('accepted', 'relayed', 'refused')",
-        (delivery, detail, person, survey, round_),
+        "UPDATE history SET verdict = ?, detail = ? WHERE survey = ? AND round = ?"  # noqa: S608
+        f" AND person IN ({holders}) AND verdict NOT IN ('accepted', 'relayed', 'refused')",
+        (delivery, detail, survey, round_, *people),
     )
 
 
@@ -380,7 +467,7 @@ def _drop(db: Transaction, where: str, values: tuple[bytes, ...], limit: int) ->
     if count <= limit:
         return
     oldest = db.execute(
-        f"SELECT number, person FROM outbox {where} ORDER BY number LIMIT ?",  # noqa: S608 - see put
+        f"SELECT number, person FROM outbox {where} ORDER BY until, number LIMIT ?",  # noqa: S608 - see put
         (*values, count - limit),
     ).fetchall()
     _remove(db, [number for number, _ in oldest], "dropped", "too many reports were waiting")
@@ -391,7 +478,8 @@ def _drop(db: Transaction, where: str, values: tuple[bytes, ...], limit: int) ->
 def _remove(db: Transaction, numbers: list[int], delivery: Delivery, detail: str) -> None:
     for number in numbers:
         query = "SELECT person, survey, round FROM outbox WHERE number = ?"
-        for person, survey, round_ in db.execute(query, (number,)).fetchall():
-            settle(db, person, survey, round_, delivery, detail)
+        removed = db.execute(query, (number,)).fetchall()
         db.execute("DELETE FROM outbox WHERE number = ?", (number,))
+        for person, survey, round_ in removed:
+            settle(db, person, survey, round_, delivery, detail)
     db.erased |= bool(numbers)

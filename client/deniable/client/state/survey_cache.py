@@ -59,12 +59,13 @@ def keep_list(
     db: Transaction, server: str, surveys: Sequence[ListedSurvey], policy: str, now: datetime
 ) -> None:
     """Replace this server's list. `policy` is the fingerprint of the policy that verified it."""
+    db.lock(OWN)
     _remember_closed(db, surveys, now)
     for table in ("surveys", "lists"):
         db.execute(f"DELETE FROM {table} WHERE server = ?", (server,))  # noqa: S608 - see above
-    for survey in surveys:
+    for survey in {survey.id: survey for survey in surveys}.values():
         row = (server, *survey[:-1])
-        db.execute("INSERT OR REPLACE INTO surveys VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)", row)
+        db.execute("INSERT INTO surveys VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)", row)
     db.execute("INSERT INTO lists VALUES (?, ?, ?)", (server, int(now.timestamp()), policy))
 
 
@@ -76,8 +77,9 @@ def kept_list(db: Transaction, server: str, policy: str) -> KeptList:
     if row is None:
         return KeptList()
     query = (
-        "SELECT id, listed, name, iif(survey IS NULL, state, 'closed'), document, signature, key,"
-        " problem FROM surveys LEFT JOIN closed ON survey = id WHERE server = ? ORDER BY listed"
+        "SELECT id, listed, name, CASE WHEN survey IS NULL THEN state ELSE 'closed' END, document,"
+        " signature, key, problem FROM surveys LEFT JOIN closed ON survey = id"
+        " WHERE server = ? ORDER BY listed"
     )
     try:
         surveys = tuple(_survey(values) for values in db.execute(query, (server,)).fetchall())
@@ -129,7 +131,8 @@ def _remember_closed(db: Transaction, surveys: Sequence[ListedSurvey], now: date
     for survey in surveys:
         if survey.state == "closed" and survey.closes is not None and survey.closes > now:
             until = int(survey.closes.timestamp())
-            db.execute("INSERT OR IGNORE INTO closed VALUES (?, ?)", (survey.id, until))
+            row = (survey.id, until)
+            db.execute("INSERT INTO closed VALUES (?, ?) ON CONFLICT DO NOTHING", row)
 
 
 def _survey(row: tuple[Any, ...]) -> ListedSurvey:  # Any: SQLite's kinds of value

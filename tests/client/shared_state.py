@@ -1,0 +1,58 @@
+"""Process of one machine among many that share a state: `python -m tests.client.shared_state ...`.
+
+It answers every survey for people in random order, and repeats this until a whole pass went through
+without a failure. Each draw of noise adds a byte to a file, which outlives a kill.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import sys
+from datetime import UTC, datetime, timedelta
+
+from deniable.client import Client, signal_safety
+from deniable.shared.privacy.mechanism import kernel_draw
+from tests.client.scripted import TODAY, lifetime_policy
+from tests.eventually import PATIENCE
+
+STATE_KEY = "5e" * 32
+SURVEYS = ("s0", "s1", "s2")
+CAP = "1"  # of each person: two of the surveys at ε 0.5
+FINAL = {"queued", "already-answered", "budget-spent"}
+
+
+def machine(url: str, address: str, draws: str, people: range, ahead: timedelta) -> None:
+    """`ahead` is the difference between this machine's clock and the true time."""
+    file = os.open(draws, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+
+    def draw(bits: int) -> int:
+        os.write(file, b".")
+        return kernel_draw(bits)
+
+    def now() -> datetime:
+        return TODAY.astimezone(UTC) + ahead
+
+    policy = lifetime_policy(max_epsilon=CAP)
+    options = {"policy": policy, "state": address, "state_key": STATE_KEY, "send_within": 3600.0}
+    client = Client(url, now=now, draw=draw, allow_ci=True, **options)  # type: ignore[arg-type] # each has its own type
+    left = list(people)
+    while left:
+        random.shuffle(left)
+        left = [number for number in left if not answers(client, number)]
+    os._exit(0)  # nothing is due
+
+
+def answers(client: Client, number: int) -> bool:
+    """Answer for one person; return whether every call was decided."""
+    person = client.person(f"person {number}")
+    surveys = random.sample(SURVEYS, len(SURVEYS))
+    return person.consent(True) and all(
+        person.answer(survey, crashed=True).status in FINAL for survey in surveys
+    )
+
+
+if __name__ == "__main__":
+    signal_safety.LOCK_WAIT_SECONDS = PATIENCE  # the machine may be busy
+    url, address, draws, first, last, days = sys.argv[1:]
+    machine(url, address, draws, range(int(first), int(last)), timedelta(days=int(days)))

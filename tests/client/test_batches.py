@@ -1,0 +1,398 @@
+"""Batches: with an app token, reports of many people leave in one body, and settle one by one."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections import Counter
+from collections.abc import Callable, Iterator
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from deniable.client import Client, Summary
+from deniable.client.net import batches, uploader
+from deniable.client.net.batches import Batches
+from deniable.client.net.delivery import batch_results
+from deniable.client.net.transport import AppTransport, Reply, Unreachable
+from deniable.client.state import outbox
+from deniable.client.state.store import open_state
+from deniable.server.http.tokens import new_token
+from deniable.shared import envelope as wire
+from deniable.shared.envelope import parse_envelopes
+from deniable.shared.errors import InvalidPolicy
+from tests.client.conftest import MakeClient
+from tests.client.scripted import (
+    ACCEPTED,
+    Answer,
+    Clock,
+    QuietServer,
+    Request,
+    Script,
+    answering,
+    bit,
+    document,
+    handler,
+    problem,
+)
+from tests.client.shared_state import STATE_KEY
+from tests.eventually import PATIENCE
+from tests.server.postgres import Cluster
+
+TOKEN = "0123456789abcdef" * 4
+
+
+class Counting(Script):
+    """Server that accepts every envelope, except those that a test refuses."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.refuses: Callable[[int, Any], str | None] = lambda index, envelope: None
+        self.connections = set[tuple[str, int]]()
+
+    def reply(self, request: Request) -> Answer:
+        answer = super().reply(request)
+        if request.method == "GET" or answer is not ACCEPTED:
+            return answer
+        codes = enumerate(map(self.refuses, range(10**6), parse_envelopes(request.body)))
+        results = [(index, code) for index, code in codes]
+        refused = [{"index": index, "code": code, "detail": ""} for index, code in results if code]
+        counts = {"accepted": len(results) - len(refused), "duplicates": 0, "refused": refused}
+        return Answer(body=json.dumps(counts).encode())
+
+
+@pytest.fixture
+def server() -> Iterator[Counting]:
+    """A server that keeps connections open, and records them."""
+    script = Counting()
+
+    class Handler(handler(script)):  # type: ignore[misc] # a class from a function
+        def play(self) -> None:
+            script.connections.add(self.client_address)
+            super().play()
+
+    with answering(QuietServer(("127.0.0.1", 0), Handler)) as script.url:
+        try:
+            yield script
+        finally:
+            script.ended.set()
+
+
+@pytest.fixture(params=["sqlite", "postgres"])
+def kept(request: pytest.FixtureRequest, tmp_path: Path) -> dict[str, Any]:
+    """The state of a client: a folder, or a database."""
+    if request.param == "sqlite":
+        return {"state": tmp_path / "state"}
+    cluster: Cluster = request.getfixturevalue("cluster")
+    return {"state": cluster.new_database().url, "state_key": STATE_KEY}
+
+
+@pytest.fixture
+def backend(server: Counting, client_of: MakeClient, kept: dict[str, Any]) -> Callable[..., Client]:
+    def make(**changes: Any) -> Client:
+        options = {"server": server.url, "token": TOKEN, "send_within": 3600.0, **kept, **changes}
+        return client_of(**options)
+
+    return make
+
+
+def answer_all(client: Client, people: int, *surveys: str) -> None:
+    for number in range(people):
+        person = client.person(f"person {number}")
+        person.consent(True)
+        for survey in surveys:
+            assert person.answer(survey, crashed=True).status == "queued"
+
+
+def fates(client: Client, people: int) -> Counter[tuple[str, str]]:
+    counts = Counter[tuple[str, str]]()
+    for number in range(people):
+        sent = client.person(f"person {number}").sent()
+        assert isinstance(sent, Summary)
+        counts.update((entry.delivery, entry.detail) for entry in sent.entries)
+    return counts
+
+
+def publish(server: Counting, *names: str) -> None:
+    for name in names:
+        server.publish(document(name, questions=bit("crashed", "0.5")))
+
+
+def test_a_body_holds_the_reports_of_many_people_about_one_survey(
+    server: Counting, backend: Callable[..., Client]
+) -> None:
+    """Each person's report of each survey is sent once, over one connection."""
+    publish(server, "one", "two")
+    client = backend()
+    answer_all(client, 30, "one", "two")
+    assert server.posts == []
+    assert client.flush(PATIENCE) == 0
+    bodies = [parse_envelopes(post.body) for post in server.posts]
+    assert [len(body) for body in bodies] == [30, 30]
+    assert [len({(e.survey, e.round) for e in body}) for body in bodies] == [1, 1]
+    assert len({envelope.id for body in bodies for envelope in body}) == 60
+    assert len({*server.connections}) == 1 + 1, "one for the list, one for the bodies"
+    assert fates(client, 30) == {("accepted", ""): 60}
+
+
+def test_a_token_is_sent_with_bodies_and_with_nothing_else(
+    server: Counting, backend: Callable[..., Client]
+) -> None:
+    publish(server, "one")
+    client = backend()
+    answer_all(client, 2, "one")
+    client.flush(PATIENCE)
+    headers = [dict(post.headers) for post in server.posts]
+    assert {(h["Authorization"], h["Connection"]) for h in headers} == {
+        (f"Bearer {TOKEN}", "keep-alive")
+    }
+    assert all("Authorization" not in dict(get.headers) for get in server.gets)
+    assert TOKEN not in repr(client) + repr(vars(client))
+
+
+def test_a_client_without_a_token_sends_single_reports(
+    server: Counting, backend: Callable[..., Client]
+) -> None:
+    publish(server, "one")
+    client = backend(token=None)
+    answer_all(client, 5, "one")
+    assert client.flush(PATIENCE) == 0
+    assert [len(parse_envelopes(post.body)) for post in server.posts] == [1] * 5
+    assert len(server.connections) == 6
+    assert all("Authorization" not in dict(post.headers) for post in server.posts)
+
+
+def test_each_report_settles_by_itself(server: Counting, backend: Callable[..., Client]) -> None:
+    """One that is early waits, one that is refused is dropped, and the others are accepted."""
+    publish(server, "one")
+    codes = {0: "late", 3: "early", 4: "bad-payload"}
+    server.refuses = lambda index, envelope: codes.get(index) if len(server.posts) == 1 else None
+    client = backend()
+    answer_all(client, 8, "one")
+    assert client.flush(PATIENCE) in (0, 1)  # 1 if the pause after the early one is long
+    (body, *later) = [parse_envelopes(post.body) for post in server.posts]
+    settled = fates(client, 8)
+    assert settled["refused", "late"] == settled["refused", "bad-payload"] == 1
+    assert settled["accepted", ""] + settled["waiting", ""] == 6
+    assert [[e.id for e in again] for again in later] in ([], [[body[3].id]])
+
+
+def test_people_s_order_in_a_body_is_random(
+    server: Counting, backend: Callable[..., Client]
+) -> None:
+    """A chance of 1 in 20! ≈ 4e-19 for an order of the answers."""
+    publish(server, "one")
+    client = backend()
+    answer_all(client, 20, "one")
+    with client._state.read() as db:
+        found = db.execute("SELECT envelope FROM outbox ORDER BY due, number").fetchall()
+    before = [parse_envelopes(bytes(packed))[0].id for (packed,) in found]
+    assert client.flush(PATIENCE) == 0
+    (body,) = (parse_envelopes(post.body) for post in server.posts)
+    assert {e.id for e in body} == {*before}
+    assert [e.id for e in body] != before
+
+
+def test_reports_leave_within_send_within_and_a_person_s_surveys_at_different_moments(
+    server: Counting, backend: Callable[..., Client], clock: Clock
+) -> None:
+    publish(server, "one", "two")
+    client = backend(send_within=100.0)
+    answer_all(client, 50, "one", "two")
+    with client._state.read() as db:
+        dues = {
+            (row[0], row[1]): row[2] for row in db.execute("SELECT person, survey, due FROM outbox")
+        }
+    begin = clock.now.timestamp()
+    assert all(begin <= due <= begin + 100 for due in dues.values())
+    people, surveys = {person for person, _ in dues}, sorted({survey for _, survey in dues})
+    apart = [abs(dues[person, surveys[0]] - dues[person, surveys[1]]) for person in people]
+    assert max(apart) > 50
+    assert min(apart) > 0
+    clock.now += timedelta(seconds=40)
+    with client._state.transaction() as db:
+        due = outbox.due_batch(db, server.url, clock.now, 0, 100.0, 4096)
+    assert {e.number for e in due} <= {e.number for e in due if e.due <= begin + 40}
+    assert len({e.survey for e in due}) == 1
+
+
+@pytest.mark.parametrize("limit", ["envelopes", "bytes"])
+def test_a_body_keeps_to_the_limits(
+    server: Counting, backend: Callable[..., Client], monkeypatch: pytest.MonkeyPatch, limit: str
+) -> None:
+    publish(server, "one")
+    client = backend()
+    answer_all(client, 10, "one")
+    size = len(wire.Envelope("0" * 64, 1, bytes(16), 1, b"\0").pack())
+    if limit == "bytes":
+        monkeypatch.setattr(batches, "MAX_BODY_BYTES", 4 * size + 1)
+    else:
+        monkeypatch.setattr(batches, "MAX_ENVELOPES", 4)
+        client._uploader._batches._most = 4  # type: ignore[union-attr] # it has a token
+    assert client.flush(PATIENCE) == 0
+    assert [len(parse_envelopes(post.body)) for post in server.posts] == [4, 4, 2]
+
+
+def test_the_limits_are_those_of_the_protocol() -> None:
+    assert (batches.MAX_ENVELOPES, batches.MAX_BODY_BYTES) == (
+        wire.MAX_ENVELOPES,
+        wire.MAX_BODY_BYTES,
+    )
+
+
+def test_a_body_that_is_refused_as_a_whole_costs_no_report(
+    server: Counting, backend: Callable[..., Client], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Smaller bodies follow, and only a report that is refused alone is dropped."""
+    publish(server, "one")
+    bad: list[bytes] = []
+    script_reply = server.reply
+
+    def reply(request: Request) -> Answer:
+        answer = script_reply(request)
+        if request.method == "POST":
+            ids = [envelope.id for envelope in parse_envelopes(request.body)]
+            bad[:] = bad or ids[:1]
+            return problem(400) if bad[0] in ids else answer
+        return answer
+
+    monkeypatch.setattr(server, "reply", reply)
+    monkeypatch.setattr(uploader, "MAX_PAUSE_SECONDS", 0.01)
+    client = backend()
+    answer_all(client, 6, "one")
+    assert client.flush(PATIENCE) == 0
+    assert fates(client, 6) == {("accepted", ""): 5, ("refused", "status 400"): 1}
+
+
+@pytest.mark.parametrize(
+    "body",
+    [b"", b"[]", b'{"accepted": 2, "duplicates": 0, "refused": []}',
+     b'{"accepted": 4, "duplicates": 0, "refused": []}',
+     b'{"accepted": 4, "duplicates": -1, "refused": []}',
+     b'{"accepted": 2, "duplicates": 0, "refused": [{"index": 3, "code": "late"}]}',
+     b'{"accepted": 2, "duplicates": 0, "refused": [{"index": -1, "code": "late"}]}',
+     b'{"accepted": 2, "duplicates": 0, "refused": [{"index": true, "code": "late"}]}',
+     b'{"accepted": 2, "duplicates": 0, "refused": [{"index": 1}]}',
+     b'{"accepted": 2, "duplicates": 0, "refused": ["late"]}',
+     (b'{"accepted": 1, "duplicates": 0, "refused":'
+     b' [{"index": 1, "code": "a"}, {"index": 1, "code": "b"}]}'),
+     b'{"accepted": 2.0, "duplicates": 1, "refused": []}'],
+)  # fmt: skip
+def test_a_reply_without_an_outcome_for_each_report_settles_none(body: bytes) -> None:
+    assert [result.settled for result in batch_results(Reply(200, body), 3)] == [None] * 3
+
+
+def test_a_reply_settles_each_report() -> None:
+    body = b'{"accepted": 1, "duplicates": 1, "refused": [{"index": 1, "code": "late"}]}'
+    assert [result.settled for result in batch_results(Reply(200, body), 3)] == [
+        "accepted",
+        "refused",
+        "accepted",
+    ]
+
+
+@pytest.mark.parametrize("status", [401, 403, 429, 500, 503])
+def test_a_passing_failure_keeps_every_report_and_counts_its_try(
+    server: Counting, backend: Callable[..., Client], status: int
+) -> None:
+    publish(server, "one")
+    server.always = problem(status)
+    client = backend()
+    answer_all(client, 3, "one")
+    assert client.flush(0.5) == 3
+    client._uploader.stop(PATIENCE)
+    with client._state.read() as db:
+        tries = db.execute("SELECT tries FROM outbox").fetchall()
+    assert len(server.posts) > 0
+    assert tries == [(len(server.posts),)] * 3
+
+
+def test_a_backend_that_is_offline_uses_up_no_try(
+    server: Counting, backend: Callable[..., Client]
+) -> None:
+    publish(server, "one")
+    client = backend()
+    answer_all(client, 3, "one")
+
+    class Offline:
+        def request(self, *_: object) -> Reply:
+            raise Unreachable("nobody there")
+
+    client._uploader._batches._transport = Offline()  # type: ignore[union-attr] # it has a token
+    assert client.flush(0.5) == 3
+    with client._state.read() as db:
+        assert db.execute("SELECT tries, earliest FROM outbox").fetchall() == [(0, 0.0)] * 3
+
+
+def test_a_batch_that_is_being_sent_is_taken_by_no_other_process(
+    server: Counting, backend: Callable[..., Client], kept: dict[str, Any], clock: Clock
+) -> None:
+    """After a kill it is reserved for some seconds, and then sent again."""
+    publish(server, "one")
+    client = backend()
+    answer_all(client, 6, "one")
+    place, key = kept["state"], kept.get("state_key")
+    first, second = (open_state(place, key, clock) for _ in range(2))
+    with first.transaction() as db:
+        batch = Batches(first, AppTransport(server.url, TOKEN), 10.0).take(
+            db, server.url, clock.now, outbox.MAX_NUMBER, 0.0
+        )
+    with second.transaction() as db:
+        again = Batches(second, AppTransport(server.url, TOKEN), 10.0)
+        assert again.take(db, server.url, clock.now, outbox.MAX_NUMBER, 0.0) == []
+        clock.now += timedelta(seconds=31)
+        assert {
+            e.packed for e in again.take(db, server.url, clock.now, outbox.MAX_NUMBER, 0.0)
+        } == {e.packed for e in batch}
+    for state in (first, second):
+        state.close()
+
+
+def test_a_connection_that_the_server_has_closed_is_replaced(
+    server: Counting, backend: Callable[..., Client], clock: Clock
+) -> None:
+    publish(server, "one")
+    carrier = AppTransport(server.url, TOKEN)
+    assert carrier.request("GET", "/v1/surveys", None, None, PATIENCE).status == 200
+    kept = carrier._kept
+    assert kept is not None
+    kept.shutdown(2)
+    assert carrier.request("GET", "/v1/surveys", None, None, PATIENCE).status == 200
+    assert carrier._kept is not kept
+    kept.close()
+    carrier.close()
+
+
+def test_a_forked_child_uses_a_connection_of_its_own(server: Counting) -> None:
+    carrier = AppTransport(server.url, TOKEN)
+    carrier.request("GET", "/v1/surveys", None, None, PATIENCE)
+    child = os.fork()
+    if child == 0:
+        ended = carrier.request("GET", "/v1/surveys", None, None, PATIENCE).status
+        os._exit(0 if ended == 200 else 1)
+    assert os.waitpid(child, 0)[1] == 0
+    assert carrier.request("GET", "/v1/surveys", None, None, PATIENCE).status == 200
+    assert len(server.connections) == 2
+    carrier.close()
+
+
+@pytest.mark.parametrize(
+    "token", ["", "short", "x" * 201, "with space" * 3, b"x" * 30, "é" * 30, "a" * 30 + "\r\nX: y"]
+)
+def test_a_token_that_no_server_makes_is_refused_and_not_repeated(
+    client_of: MakeClient, token: object
+) -> None:
+    with pytest.raises(InvalidPolicy, match="deniable token create") as refused:
+        client_of(token=token, consent=False)
+    assert not token or str(token) not in str(refused.value)
+
+
+def test_the_server_s_tokens_are_accepted(client_of: MakeClient) -> None:
+    client_of(token=new_token(), consent=False)
+
+
+def test_a_relay_and_a_token_exclude_each_other(client_of: MakeClient) -> None:
+    with pytest.raises(InvalidPolicy, match="a relay takes no batches"):
+        client_of(token=TOKEN, relay="http://127.0.0.1:1", consent=False)
