@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Self, TypedDict, Unpack
 
 from deniable.client.environment import ephemeral_reason
 from deniable.client.net.batches import Batches
@@ -45,6 +45,15 @@ if TYPE_CHECKING:
     from deniable.shared.survey.phrases import Texts
 
 
+class Replaced(TypedDict, total=False):
+    """Clocks, noise and network that a test replaces."""
+
+    now: Callable[[], datetime]
+    draw: Draw
+    transport: Transport | None
+    monotonic: Callable[[], float]
+
+
 class Client(Person):
     """One install of an app. Make one in each process; threads and forks may share it.
 
@@ -65,7 +74,7 @@ class Client(Person):
                  is read from the variable DENIABLE_STATE_KEY
     token        an app token of the server, for a backend: reports of many people leave in batches
 
-    The other arguments replace clock, noise and network, and are for tests.
+    Tests replace the clocks `now` and `monotonic`, the noise `draw`, and the network `transport`.
 
     No method raises an error because of a network, a disk, a server or a survey. A mistake in the
     app's own code raises InvalidPolicy, InvalidAnswer (a name that the policy does not declare) or
@@ -78,10 +87,6 @@ class Client(Person):
         *,
         policy: Policy,
         state: AnyPath,
-        now: Callable[[], datetime] | None = None,
-        draw: Draw = kernel_draw,
-        transport: Transport | None = None,
-        monotonic: Callable[[], float] = time.monotonic,
         send_within: float = 60.0,
         ca: AnyPath | None = None,
         proxy: Address = None,
@@ -91,7 +96,10 @@ class Client(Person):
         labels: Labels = NO_LABELS,
         state_key: str | None = None,
         token: str | None = None,
+        **replaced: Unpack[Replaced],
     ) -> None:
+        if unknown := replaced.keys() - Replaced.__annotations__.keys():
+            raise TypeError(f"Client has no argument {min(unknown)!r}")
         if not 0 <= send_within < math.inf:
             raise InvalidPolicy(f"send_within: give seconds, 0 or more, got {send_within!r}")
         if not 0 < timeout <= MAX_TIMEOUT_SECONDS:
@@ -100,7 +108,9 @@ class Client(Person):
             raise InvalidPolicy(f"policy: pass a client Policy, got {type(policy).__name__}")
         labels = policy.checked_labels(labels)
         server = self._server = checked_address(server)
-        kept = open_state(state, state_key, now)
+        transport, draw = replaced.get("transport"), replaced.get("draw", kernel_draw)
+        monotonic = replaced.get("monotonic", time.monotonic)
+        kept = open_state(state, state_key, replaced.get("now"))
         kept.consents.allow_ci, self._now = allow_ci, kept.now
         folder = None if transport else kept.folder
         if folder is not None and (reason := ephemeral_reason(folder)):

@@ -25,6 +25,7 @@ from deniable.client.net.transport import HttpTransport, Reply, Unreachable
 from deniable.client.policy import Policy
 from deniable.client.state.database import NEW_INSTALL, SqliteState
 from deniable.client.state.ledger import Identity
+from deniable.client.state.store import open_state
 from deniable.shared.cli.verb import Finding
 from deniable.shared.errors import DeniableError, StoreUnusable, UntrustedSurvey
 from deniable.shared.privacy.epsilon import decimal_text
@@ -140,15 +141,19 @@ def _needs(survey: Survey) -> str:
 
 def check_folder(folder: str, max_epsilon: str, person: str | None = None) -> Iterator[Finding]:
     """Check a folder, and the consent, budget and reports of one person in it."""
-    state, policy = SqliteState(folder), Policy([UNKNOWN_KEY], max_epsilon=max_epsilon)
+    state, policy = open_state(folder), Policy([UNKNOWN_KEY], max_epsilon=max_epsilon)
     if not state.begun:
-        yield Finding("state", True, f"{state.folder} holds no state yet: no one has agreed")
+        yield Finding("state", True, f"{state.address} holds no state yet: no one has agreed")
         return
-    yield _permissions(state)
+    fix = f"restore the files, or {NEW_INSTALL}"
+    if isinstance(state, SqliteState):
+        yield _permissions(state)
+    else:
+        fix = "check the address, the state key, and that the database runs"
     try:
         shown = summary(state, Identity(person))
     except StoreUnusable as error:
-        yield Finding("state", False, str(error), f"restore the files, or {NEW_INSTALL}")
+        yield Finding("state", False, str(error), fix)
         return
     yield Finding("state", True, "undamaged, and so is the ledger")
     says = "given" if shown.consent else "not given, withdrawn, or overruled: nothing is sent"
