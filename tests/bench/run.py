@@ -45,6 +45,7 @@ SHORT = (
     "texts",
 )
 LONG = (
+    "backend",
     "coverage",
     "distribution",
     "alternatives",

@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from datetime import UTC, datetime
+from functools import partial
 from typing import TYPE_CHECKING, Self, TypedDict, Unpack
 
 from deniable.client.environment import ephemeral_reason
@@ -24,7 +25,7 @@ from deniable.client.outcome import Outcome
 from deniable.client.person import Person
 from deniable.client.pipeline import AnswerPipeline
 from deniable.client.policy import Policy, Settings
-from deniable.client.signal_safety import lock_wait_of_call, signal_safe
+from deniable.client.signal_safety import LockWait, lock_wait_of_call, signal_safe
 from deniable.client.state import outbox
 from deniable.client.state.ledger import NOT_GIVEN, Identity, overruled
 from deniable.client.state.store import UNUSABLE, open_state
@@ -224,11 +225,16 @@ class Client(Person):
 
         Returns 0 if the state cannot be used, because then nothing can be sent.
         """
+        wait = LockWait(timeout) if self._state.is_shared else lock_wait_of_call()
         with suppress(*UNUSABLE):
-            if self._state.begun:
-                waiting, may_leave = self._waiting()
-                return self._uploader.flush(timeout) if may_leave else waiting
+            return wait.share(partial(self._flush, timeout))
         return 0
+
+    def _flush(self, timeout: float) -> int:
+        if not self._state.begun:
+            return 0
+        waiting, may_leave = self._waiting()
+        return self._uploader.flush(timeout) if may_leave else waiting
 
     @signal_safe
     def close(self) -> None:

@@ -23,7 +23,6 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 from contextvars import Context
-from functools import partial
 from weakref import WeakKeyDictionary
 
 from deniable.client.diagnostics import escaped, log_failure, prepare_log
@@ -32,7 +31,7 @@ from deniable.client.net.batches import Batches
 from deniable.client.net.delivery import DeliveryResult, delivery_result
 from deniable.client.net.transport import Transport, Unreachable
 from deniable.client.policy import Settings
-from deniable.client.signal_safety import LockWait, lock_wait_of_call
+from deniable.client.signal_safety import LockWait
 from deniable.client.state import outbox
 from deniable.client.state.drafts import freeze
 from deniable.client.state.outbox import QueuedEnvelope, uniform
@@ -163,7 +162,8 @@ class Uploader(ForkAware):
         while True:
             with self._change:
                 seen = self._events
-            left = self._lock_wait().share(partial(self._left, newest))
+            with self._state.read() as db:
+                left = outbox.waiting(db, self._server, newest)
             with self._change:
                 rest = deadline - self._monotonic()
                 idle = self._thread is None or self._backoff.until > deadline
@@ -173,14 +173,6 @@ class Uploader(ForkAware):
                     return left
                 while self._events == seen and self._change.wait(deadline - self._monotonic()):
                     pass
-
-    def _lock_wait(self) -> LockWait:
-        """Return a wait for one look at a database, which the timeout of a flush limits, too."""
-        return LockWait() if self._state.is_shared else lock_wait_of_call()
-
-    def _left(self, newest: int) -> int:
-        with self._state.read() as db:
-            return outbox.waiting(db, self._server, newest)
 
     def _hurry(self, newest: int) -> None:
         """Send envelopes up to this number without waiting for their moment, during a flush."""
@@ -309,7 +301,7 @@ class Uploader(ForkAware):
                 if not self._rescheduled:
                     outbox.reschedule(db, self._server, now, self._send_within, hurried)
                     self._rescheduled = True
-                tries = outbox.fewest_tries(db, *limits)
+                tries = 0 if self._batches else outbox.fewest_tries(db, *limits)
                 rest = outbox.seconds_until_due(db, self._server, now)
         taken = None
         if tries is not None and self._batches:
