@@ -508,7 +508,7 @@ def test_machines_spend_no_more_than_the_cap_and_draw_once_for_a_person_and_roun
         for process in machines:
             process.kill()
             process.wait()
-    check_ledgers(address, people, draws.stat().st_size, cap=10**9)
+    check_ledgers(script, address, people, draws.stat().st_size)
 
 
 def start(
@@ -518,19 +518,23 @@ def start(
     return subprocess.Popen([*program, str(first), str(last), str(days)], cwd=ROOT)
 
 
-def check_ledgers(address: str, people: int, draws: int, cap: int) -> None:
+def check_ledgers(script: Script, address: str, people: int, draws: int) -> None:
+    """Most reports were sent, because a machine whose clock is ahead finds them due."""
     state = open_state(address, STATE_KEY)
     with state.read() as db:
         spent = [read_ledger(db, Identity(f"person {n}").person(db)) for n in range(people)]
         rows = db.execute("SELECT person, survey, round, envelope FROM outbox").fetchall()
     state.close()
     charges = sum(ledger.charges for ledger in spent)
-    assert max(ledger.total for ledger in spent) == cap
-    assert {ledger.charges for ledger in spent} == {2}
-    assert len({row[:3] for row in rows}) == len(rows) <= charges
-    assert len({parse_envelopes(row[3])[0].id for row in rows}) == len(rows)
+    assert {(ledger.charges, ledger.total) for ledger in spent} == {(2, 10**9)}
+    made = {(e.survey, e.round, e.id, e.payload) for e in script.envelopes()}
+    for *_, packed in rows:
+        (envelope,) = parse_envelopes(packed)
+        made.add((envelope.survey, envelope.round, envelope.id, envelope.payload))
+    assert len({(survey, id_) for survey, _, id_, _ in made}) == len(made) <= charges
+    assert len(made) > 0.9 * charges, "a crash loses a moment's reports, and no more"
     assert draws <= DRAWS_PER_REPORT * charges
-    print(f"{charges} charges, {len(rows)} reports, {draws} draws")
+    print(f"{charges} charges, {len(made)} reports, {draws} draws")
 
 
 DRAWS_PER_REPORT = 2  # for a bit: the report, and the value in place of one that does not fit
