@@ -9,7 +9,8 @@ from __future__ import annotations
 import hashlib
 import os
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from copy import deepcopy
 from dataclasses import dataclass, field, replace
@@ -23,6 +24,7 @@ from deniable.server.store import (
     Crowd,
     Event,
     Kept,
+    LabelCounts,
     PublicPage,
     Purged,
     RegisterEntry,
@@ -36,6 +38,7 @@ from deniable.server.store import (
     next_entry,
 )
 from deniable.server.store.label_counts import KEY_BYTES
+from deniable.server.store.records import TOTAL, Released
 from deniable.shared.errors import Refused, StoreUnusable
 from deniable.shared.survey.document import survey_id
 
@@ -52,7 +55,7 @@ class Contents:
     keys: set[str] = field(default_factory=set)
     retired: set[str] = field(default_factory=set)
     counts: dict[Round, RoundTally] = field(default_factory=dict)
-    looks: dict[Round, RoundTally | None] = field(default_factory=dict)
+    released: dict[Round, Released] = field(default_factory=dict)
     sealed: set[Round] = field(default_factory=set)
     kept: dict[Round, dict[bytes, Kept]] = field(default_factory=dict)
     events: dict[int, set[Annotation]] = field(default_factory=dict)
@@ -146,14 +149,24 @@ class MemoryReader:
     ) -> list[RoundTally]:
         return self._of(self._now.counts, sequence, first, last)
 
-    def first_looks(
+    def released(
         self, sequence: int, first: int | None = None, last: int | None = None
     ) -> list[RoundTally]:
-        return self._of(self._now.looks, sequence, first, last)
+        rounds = dict[Round, RoundTally]()
+        for key, parts in self._now.released.items():
+            if (total := parts.get(TOTAL)) is None:
+                continue
+            labels = {k: v for part in parts.values() for k, v in part.labels.items()}
+            rounds[key] = RoundTally(key[1], total.reports, total.cells, LabelCounts(labels))
+        return self._of(rounds, sequence, first, last)
+
+    def report_count(self, sequence: int, number: int) -> int:
+        tally = self._now.counts.get((sequence, number))
+        return tally.reports if tally else 0
 
     def _of(
         self,
-        counts: Mapping[Round, RoundTally | None],
+        counts: Mapping[Round, RoundTally],
         sequence: int,
         first: int | None,
         last: int | None,
@@ -161,16 +174,18 @@ class MemoryReader:
         return [
             tally
             for (survey, number), tally in sorted(counts.items())
-            if tally
-            and survey == sequence
+            if survey == sequence
             and (first is None or number >= first)
             and (last is None or number <= last)
         ]
 
-    def report_totals(self) -> Mapping[int, int]:
-        totals: dict[int, int] = {}
-        for (sequence, _), tally in self._now.counts.items():
-            totals[sequence] = totals.get(sequence, 0) + tally.reports
+    def report_totals(self, unfinished: Mapping[int, range] | None = None) -> Mapping[int, int]:
+        totals, now = Counter[int](), self._now
+        for (sequence, number), tally in now.counts.items():
+            if number not in (unfinished or {}).get(sequence, ()):
+                totals[sequence] += tally.reports
+            elif parts := now.released.get((sequence, number)):
+                totals[sequence] += parts[TOTAL].reports
         return totals
 
     def unsealed_rounds(self) -> Mapping[int, Sequence[int]]:
@@ -298,7 +313,7 @@ class MemoryStore(MemoryReader):
     def delete_survey(self, sequence: int) -> None:
         with self._changed() as now:
             now.counts = {key: tally for key, tally in now.counts.items() if key[0] != sequence}
-            now.looks = {key: tally for key, tally in now.looks.items() if key[0] != sequence}
+            now.released = {key: part for key, part in now.released.items() if key[0] != sequence}
             now.kept = {key: kept for key, kept in now.kept.items() if key[0] != sequence}
             now.outcomes = {key: n for key, n in now.outcomes.items() if key[0] != sequence}
             now.sealed = {key for key in now.sealed if key[0] != sequence}
@@ -324,10 +339,16 @@ class MemoryStore(MemoryReader):
                 now.retired.add(key)
                 now.record(COMMAND, "retired a key", key[:12])
 
-    def keep_first_look(self, sequence: int, number: int) -> bool:
+    def release(
+        self, sequence: int, number: int, change: Callable[[RoundTally, Released], Released]
+    ) -> None:
         with self._changed() as now:
-            now.looks.setdefault((sequence, number), now.counts.get((sequence, number)))
-        return True
+            key = sequence, number
+            if key in now.counts:
+                parts = now.released.get(key, {})
+                now.released[key] = {**parts, **change(now.counts[key], parts)}
+                if not now.released[key]:
+                    del now.released[key]
 
     def count_dropped(self, sequence: int, number: int, batch: bytes, dropped: int) -> None:
         with self._changed() as now:

@@ -35,13 +35,14 @@ from deniable.server.store import (
     open_store,
     records,
 )
-from deniable.server.store.records import TallyRow
+from deniable.server.store.records import TOTAL, Released, TallyRow
 from deniable.server.store.sql_store import SqlSnapshot, SqlStore
 from deniable.server.surveys.catalogue import Catalogue
 from deniable.shared.errors import Refused, StoreUnusable
+from tests import survey_texts as texts
 from tests.contract.memory_store import Memory, MemoryStore
 from tests.eventually import eventually
-from tests.server.surveys import DECEMBER, envelope, expected_cells, published, survey
+from tests.server.surveys import BIT, DECEMBER, envelope, expected_cells, published, survey
 from tests.server.world import NOON, Hands, World, world
 
 PLACES: dict[type, Callable[[pytest.FixtureRequest, Path], Any]] = {  # Any: types of locations
@@ -379,61 +380,101 @@ def test_surveys_and_rounds_are_counted_separately(store: Store) -> None:
     }  # fmt: skip
 
 
-# First looks
+# Released counts
 
 
-def looked_at(store: Store, asked: PublishedSurvey) -> list[tuple[int, int, list[int]]]:
-    looks = store.first_looks(asked.sequence)
-    return [(look.round, look.reports, look.cells.tolist()) for look in looks]
+def shown(store: Store, asked: PublishedSurvey) -> list[tuple[int, int, list[int]]]:
+    return [(t.round, t.reports, t.cells.tolist()) for t in store.released(asked.sequence)]
 
 
-def test_a_first_look_copies_the_counts_of_a_round_once(store: Store) -> None:
+def everything(counted: RoundTally, _: Released) -> Released:
+    return {TOTAL: counted}
+
+
+def test_released_counts_stay_while_others_are_counted(store: Store) -> None:
     asked, other = (published(store, survey(name=name)) for name in ("one", "other"))
     take(store, asked, 1, 2, 3)
     take(store, other, 1)
-    assert looked_at(store, asked) == []
-    assert store.keep_first_look(asked.sequence, DECEMBER)
+    assert shown(store, asked) == []
+    store.release(asked.sequence, DECEMBER, everything)
     kept = [(DECEMBER, 3, expected_cells(asked.survey, [1, 2, 3]))]
     take(store, asked, 4, 5)
-    assert store.keep_first_look(asked.sequence, DECEMBER)
-    assert looked_at(store, asked) == kept
-    assert looked_at(store, other) == []
+    assert shown(store, asked) == kept
+    assert shown(store, other) == []
+    rounds = range(DECEMBER, DECEMBER + 1)
+    assert store.report_totals({asked.sequence: rounds}) == {asked.sequence: 3, other.sequence: 1}
     assert counted(store, asked)[0] == store.report_totals()[asked.sequence] == 5
-    assert store.first_looks(asked.sequence, DECEMBER + 1) == []
-    assert store.first_looks(asked.sequence, None, DECEMBER - 1) == []
+    assert store.report_count(asked.sequence, DECEMBER) == 5
+    assert store.report_count(asked.sequence, DECEMBER + 1) == 0
+    assert store.released(asked.sequence, DECEMBER + 1) == []
+    assert store.released(asked.sequence, None, DECEMBER - 1) == []
+    store.release(asked.sequence, DECEMBER, everything)
+    assert shown(store, asked)[0][1] == 5
 
 
-def test_a_first_look_at_no_reports_is_not_repeated(store: Store) -> None:
+def test_parts_are_replaced_one_by_one_and_read_together(store: Store) -> None:
+    platform = texts.label("platform", values=["linux", "mac"])
+    asked = published(store, survey(BIT + platform))
+    with store.transaction() as transaction:
+        for value, reports in ((b"\0", 2), (b"\1", 3)):
+            labels = LabelCounts({(0, value): np.array([reports, 0, reports])}, asked.label_key)
+            cells = np.array([0, reports])
+            transaction.add(asked.sequence, RoundTally(DECEMBER, reports, cells, labels))
+    seen = list[set[str]]()
+
+    def part(name: str, *values: bytes) -> Callable[[RoundTally, Released], Released]:
+        def change(tally: RoundTally, released: Released) -> Released:
+            seen.append({*released})
+            labels = {(0, value): tally.labels[0, value] for value in values}
+            made = LabelCounts(labels, tally.labels.key)
+            return {name: RoundTally(tally.round, tally.reports, tally.cells, made)}
+
+        return change
+
+    store.release(asked.sequence, DECEMBER, part("0", b"\0"))
+    assert shown(store, asked) == [], "a label's counts are not shown without the round's"
+    store.release(asked.sequence, DECEMBER, part(TOTAL))
+    store.release(asked.sequence, DECEMBER, part("0", b"\0", b"\1"))
+    (tally,) = store.released(asked.sequence)
+    assert {key: counts.tolist() for key, counts in tally.labels.items()} == {
+        (0, b"\0"): [2, 0, 2], (0, b"\1"): [3, 0, 3]
+    }  # fmt: skip
+    assert (tally.reports, seen) == (5, [set(), {"0"}, {"0", TOTAL}])
+
+
+def test_a_round_without_reports_releases_nothing(store: Store) -> None:
     asked = published(store, survey())
-    for _ in range(2):
-        assert store.keep_first_look(asked.sequence, DECEMBER)
-        assert looked_at(store, asked) == []
-        take(store, asked, 1)
+    store.release(asked.sequence, DECEMBER, everything)
+    assert shown(store, asked) == []
 
 
-def test_first_looks_are_deleted_with_their_survey_and_only_then(store: Store) -> None:
+def test_released_counts_are_deleted_with_their_survey_and_only_then(store: Store) -> None:
     asked, other = (published(store, survey(name=name)) for name in ("one", "other"))
     for survey_ in (asked, other):
         take(store, survey_, 1)
-        store.keep_first_look(survey_.sequence, DECEMBER)
+        store.release(survey_.sequence, DECEMBER, everything)
     store.seal(asked.sequence, [DECEMBER])
     while store.purge(10).rows:
         pass
-    assert len(looked_at(store, asked)) == 1, "like the tally of the round"
+    assert len(shown(store, asked)) == 1, "like the tally of the round"
     store.delete_survey(asked.sequence)
-    assert looked_at(store, asked) == []
-    assert len(looked_at(store, other)) == 1
+    assert shown(store, asked) == []
+    assert len(shown(store, other)) == 1
 
 
-def test_neither_a_damaged_tally_nor_a_damaged_look_is_shown(sql_store: Store) -> None:
+def test_neither_a_damaged_tally_nor_damaged_released_counts_are_shown(sql_store: Store) -> None:
     store, asked = sql_store, published(sql_store, survey())
     take(store, asked, 1)
     execute(store, "UPDATE tallies SET reports = 2")
-    assert not store.keep_first_look(asked.sequence, DECEMBER)
+    store.release(asked.sequence, DECEMBER, everything)
     execute(store, "UPDATE tallies SET reports = 1")
-    assert store.keep_first_look(asked.sequence, DECEMBER)
-    execute(store, "UPDATE first_looks SET reports = 2")
-    assert looked_at(store, asked) == []
+    assert shown(store, asked) == []
+    store.release(asked.sequence, DECEMBER, everything)
+    assert len(shown(store, asked)) == 1
+    execute(store, "UPDATE released SET reports = 2")
+    assert shown(store, asked) == []
+    store.release(asked.sequence, DECEMBER, everything)
+    assert shown(store, asked) == [], "what was shown before is unknown"
     assert counted(store, asked)[0] == 1, "the final results stay readable"
 
 

@@ -10,6 +10,7 @@ import requests
 from deniable.simulations.demo.server_process import running_server
 from tests.command import asked_json
 from tests.end_to_end.browser import CHROMIUM, NAMES, ROOT, Origin, origin
+from tests.server.released import all_results
 from tests.survey_texts import ALWAYS, bit, choice, number, survey_text
 
 pytestmark = pytest.mark.skipif(
@@ -53,7 +54,7 @@ def test_one_answer_arrives_once_despite_kills(pages: Origin, tmp_path: Path) ->
         second = pages.step(profile, "second", **where)
         withdrawn = pages.step(profile, "withdraw", **where)
         unverified = pages.step(profile, "unverified", **where)
-        results = asked_json("results", published["id"], "--data", str(data))
+        results = all_results(published["id"], data)
     assert (first["before"], first["stored"]) == ("no-consent", False)
     assert first["both"] == ["already-answered", "queued"]
     assert second == {"consented": True, "again": "already-answered", "waiting": 0}

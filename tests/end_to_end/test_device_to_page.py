@@ -12,6 +12,7 @@ from deniable.client import Client, Policy
 from deniable.simulations.demo.server_process import RunningServer, running_server
 from tests.command import asked_json, run
 from tests.eventually import eventually
+from tests.server.released import all_results
 from tests.survey_texts import ALWAYS, bit, choice, number, survey_text
 
 TOML = survey_text(
@@ -58,7 +59,7 @@ def device(setting: Setting, state: Path) -> Client:
 
 
 def reports(setting: Setting, survey: str = "one-answer") -> int:
-    rounds = asked_json("results", survey, "--data", setting.data)["rounds"]
+    rounds = all_results(survey, setting.data)["rounds"]
     return int(rounds[-1]["reports"])
 
 
@@ -80,7 +81,7 @@ def test_an_answer_arrives_once_and_is_estimated(setting: Setting, tmp_path: Pat
     assert client.answer("arriving", **ANSWERS).status == "already-answered"
     assert client.flush(10) == 0
     client.close()
-    results = asked_json("results", "arriving", "--data", setting.data)
+    results = all_results("arriving", setting.data)
     assert (address.endswith(results["survey"]), results["name"]) == (True, "arriving")
     last = results["rounds"][-1]
     rows = {name: {row["label"]: row for row in part} for name, part in last["questions"].items()}

@@ -53,7 +53,7 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shipped]:
         words = line.partition("  #")[0].replace("deniable ", " ".join(COMMAND) + " ", 1)
         subprocess.run(words, shell=True, cwd=folder, check=True, capture_output=True)
     with running_server(folder / "data") as server:
-        yield Shipped(server, folder / "app-health.json")
+        yield Shipped(server, folder / "data", folder / "app-health.json")
 
 
 @contextmanager

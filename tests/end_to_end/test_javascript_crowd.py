@@ -17,6 +17,7 @@ from deniable.simulations.demo.server_process import running_server
 from tests.command import asked_json
 from tests.node import NODE
 from tests.plausible import assert_implausible, assert_plausible
+from tests.server.released import all_results
 from tests.survey_texts import ALWAYS, bit, choice, number, survey_text
 
 pytestmark = pytest.mark.long
@@ -45,7 +46,7 @@ def asked() -> tuple[list[Person], Survey, dict[str, dict[str, float]]]:
         with running_server(data) as server:
             (entry,) = requests.get(f"{server.url}/v1/surveys", timeout=5).json()["surveys"]
             install(server.url, entry["key"], folder / "installs", people)
-        results = asked_json("results", "crowd", "--data", str(data))["rounds"][-1]
+        results = all_results("crowd", data)["rounds"][-1]
     assert results["reports"] == PEOPLE
     estimates = {
         question: {row["label"]: row["estimate"] for row in rows}

@@ -22,6 +22,7 @@ from tests.eventually import PATIENCE, eventually
 from tests.node import NODE
 from tests.npm import npm, npm_packages
 from tests.server.relays import relaying
+from tests.server.released import all_results
 from tests.shared.test_sealing import PUBLIC
 from tests.survey_texts import ALWAYS, bit, survey_text
 
@@ -192,5 +193,5 @@ UNLOADED = (
 
 
 def reports(data: Path, survey: str) -> int:
-    rounds = asked_json("results", survey, "--data", str(data))["rounds"]
+    rounds = all_results(survey, data)["rounds"]
     return sum(row["reports"] for row in rounds)

@@ -12,6 +12,7 @@ from deniable.client import Client, Policy
 from deniable.shared.survey.keys import create_key, load_key, public_hex, sign
 from deniable.simulations.demo.server_process import running_server
 from tests.command import asked_json, run
+from tests.server.released import all_results
 from tests.survey_texts import ALWAYS, bit, survey_text
 
 
@@ -82,7 +83,7 @@ def test_both_keys_ship_before_the_new_one_signs_and_the_old_one_retires(tmp_pat
     assert {key: (row["state"], row["surveys"]) for key, row in rows.items()} == {
         old: ("retired", 1), new: ("enrolled", 1),
     }  # fmt: skip
-    assert {name: asked_json("results", name, "--data", data)["rounds"][-1]["reports"]
+    assert {name: all_results(name, data)["rounds"][-1]["reports"]
             for name in ("first", "second")} == {"first": 3, "second": 2}  # fmt: skip
 
 

@@ -40,7 +40,7 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Published]:
     subprocess.run([*COMMAND, "survey", "new", str(survey)], check=True, capture_output=True)
     key = asked_json("survey", "publish", str(survey), "--data", data)["key"]
     with running_server(folder / "data") as server:
-        yield Published(server, key)
+        yield Published(server, folder / "data", key)
 
 
 def shown(document: str, section: str) -> Block:

@@ -11,6 +11,7 @@ from deniable.simulations.demo.server_process import running_server
 from tests.command import asked_json
 from tests.end_to_end.browser import ROOT
 from tests.node import NODE
+from tests.server.released import all_results
 from tests.survey_texts import ALWAYS, bit, choice, number, survey_text
 
 OPTIONS = ['a "quoted" one', "an <em>other</em> & more", "é"]
@@ -38,5 +39,5 @@ def test_the_javascript_on_a_survey_s_page_sends_a_report(tmp_path: Path) -> Non
         (tmp_path / "app.mjs").write_text(code + FLUSH)
         done = subprocess.run([NODE, "app.mjs"], cwd=tmp_path, capture_output=True, text=True)
     assert (done.stdout, done.stderr) == ("0\n", "")
-    (results,) = asked_json("results", "shown", "--data", str(data))["rounds"]
+    (results,) = all_results("shown", data)["rounds"]
     assert results["reports"] == 1

@@ -23,6 +23,7 @@ from deniable.simulations.demo.server_process import running_server
 from deniable.simulations.population import text_tally
 from tests.command import asked_json
 from tests.end_to_end.test_every_mechanism import InProcess
+from tests.server.released import all_results
 from tests.server.surveys import PUBLIC
 from tests.server.world import World, world
 from tests.survey_texts import ALWAYS, question, survey_text
@@ -85,7 +86,7 @@ def test_frequent_texts_are_found_from_the_reports_of_clients(tmp_path: Path) ->
             assert person.answer("app-health", colour=text).status == "queued"
         assert device.flush(60) == 0
         device.close()
-    results = asked_json("results", "app-health", "--data", str(data))
+    results = all_results("app-health", data)
     latest = results["rounds"][-1]
     assert latest["reports"] == len(ANSWERS)
     rows = {row["label"]: row for row in latest["questions"]["colour"]}

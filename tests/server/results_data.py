@@ -18,6 +18,7 @@ from deniable.shared.survey.kinds.text import Text
 from deniable.shared.survey.kinds.vector import Vector
 from deniable.simulations.population import fixed
 from tests import survey_texts as texts
+from tests.server.released import release_all
 from tests.server.surveys import survey, until_spring
 from tests.server.world import World
 
@@ -28,7 +29,7 @@ FIRST_ROUND = 683  # December 2026
 def add_round(
     store: Store, published: PublishedSurvey, number: int, people: Sequence[Sequence[int]]
 ) -> None:
-    """Add a round's tally, drawn from its exact distribution.
+    """Add a round's tally, drawn from its exact distribution, and release it.
 
     For each question, `people` has the number per answer.
     """
@@ -37,6 +38,7 @@ def add_round(
     cells = np.concatenate([draw_cells(question, held, rng) for question, held in parts])
     with store.transaction() as transaction:
         transaction.add(published.sequence, RoundTally(number, sum(people[0]), cells))
+    release_all(store)
 
 
 def draw_cells(

@@ -34,6 +34,7 @@ from deniable.shared.privacy.encodings import BitSet, Encoding
 from deniable.shared.privacy.mechanism import kernel_draw
 from deniable.shared.survey.document import Survey, parse_document, render_document
 from tests.command import run
+from tests.server.released import release_all
 from tests.server.results_data import NOW
 from tests.server.surveys import (
     BIT,
@@ -78,6 +79,7 @@ def filled(here: World, people: int = PEOPLE, epsilon: str = "4") -> PublishedSu
     found = crowd(published.survey, people)
     with here.store.transaction() as transaction:
         transaction.add(published.sequence, RoundTally(found.round, found.reports, found.cells))
+    release_all(here.store)
     return published
 
 

@@ -18,6 +18,7 @@ from deniable.server.results.export import report_lines
 from deniable.server.store import PublishedSurvey, RoundTally
 from deniable.shared.errors import StoreUnusable
 from tests.eventually import eventually
+from tests.server.released import release_all
 from tests.server.results_data import FIRST_ROUND, NOW, add_round, draw_cells, fill
 from tests.server.surveys import choice, until_spring
 from tests.server.world import World
@@ -38,6 +39,7 @@ def forge(here: World, name: str = "app-health") -> PublishedSurvey:
     cells = draw_cells(question, held, np.random.default_rng(3)) + FORGED
     with here.store.transaction() as transaction:
         transaction.add(published.sequence, RoundTally(FIRST_ROUND + 1, PEOPLE + FORGED, cells))
+    release_all(here.store)
     return published
 
 

@@ -25,11 +25,11 @@ from deniable.server.archive.fold import recount
 from deniable.server.archive.manifest import digest_of, rounds_of
 from deniable.server.archive.round_files import archive_round
 from deniable.server.intake.commit import Outcome, commit
-from deniable.server.store import Database, Event, PublishedSurvey, Upload
+from deniable.server.store import Database, Event, PublishedSurvey, RoundTally, Upload
 from deniable.server.store.label_counts import KEY_BYTES
 from deniable.server.store.postgres.postgres_store import PostgresStore
 from deniable.server.store.postgres.scrub import settle
-from deniable.server.store.records import Connection
+from deniable.server.store.records import TOTAL, Connection, Released
 from deniable.server.surveys.catalogue import Catalogue
 from deniable.shared.envelope import Envelope, encode_report
 from tests.eventually import PATIENCE, eventually
@@ -320,19 +320,27 @@ def test_nodes_and_recounts_keep_the_same_values_of_an_open_label(
     assert digest_of(again) == digest_of(total)
 
 
-def test_a_first_look_adds_up_all_nodes_at_one_moment(pair: Pair) -> None:
-    """A first look never mixes two moments, even if another node counts or copies it too."""
+def test_nodes_release_the_sum_of_all_nodes_at_one_moment(pair: Pair) -> None:
+    """Neither a group that is being counted nor a release on another node is mixed in."""
     with pair.one.transaction() as transaction:
         commit(transaction, [upload(pair.asked, number) for number in (1, 2)])
     pair.take(3)
-    key = pair.asked.sequence, DECEMBER
+    key, seen = (pair.asked.sequence, DECEMBER), list[tuple[int, int]]()
+
+    def change(counted: RoundTally, released: Released) -> Released:
+        seen.append((counted.reports, released[TOTAL].reports if released else 0))
+        time.sleep(0.05)  # a release that did not wait would read the same released counts
+        return {TOTAL: counted}
+
     with pair.halfway(4, 5):
-        assert pair.other.keep_first_look(*key)
-    looks = [pair.pool.submit(store.keep_first_look, *key) for store in (pair.one, pair.other)]
-    pair.take(6)
-    assert all(look.result(PATIENCE) for look in looks)
-    (kept,) = pair.one.first_looks(pair.asked.sequence)
+        pair.other.release(*key, change)
+    (kept,) = pair.one.released(pair.asked.sequence)
     assert (kept.reports, kept.cells.tolist()) == (3, expected_cells(pair.asked.survey, [1, 2, 3]))
+    pair.take(6)
+    done = [pair.pool.submit(store.release, *key, change) for store in (pair.one, pair.other)]
+    for release in done:
+        release.result(PATIENCE)
+    assert seen == [(3, 0), (6, 3), (6, 6)]
     assert pair.counted() == 6
 
 

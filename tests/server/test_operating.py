@@ -313,10 +313,10 @@ def test_retention_deletes_old_audit_entries(here: World, published: PublishedSu
 def test_health_lists_outcomes_and_the_reason_for_refusing(
     here: World, operator: FlaskClient, published: PublishedSurvey
 ) -> None:
-    here.store.add_counters({(published.sequence, "late"): 12})
+    here.store.add_counters({(published.sequence, "late"): 1_012})
     page = operator.get("/operate").text
     assert "Accepting reports" in page
     assert re.search(r"GB free", page)
-    assert "<td>12</td>" in page
+    assert "<td>1,000</td>" in page, "in steps of 20"
     here.writer.stop()
     assert "Reports cannot be accepted: the writer has stopped" in operator.get("/operate").text

@@ -231,6 +231,6 @@ def test_a_period_has_the_rounds_that_are_shown(
     published = daily(here, dict.fromkeys(range(3), (300, 200)), looks=looks, grace_days=4)
     tallies = here.store.tallies(published.sequence)
     now = datetime(2024, 11, 5, 1, tzinfo=UTC)
-    made = SurveyEstimates(published, tallies, now, by="all", first_looks=tallies)
+    made = SurveyEstimates(published, tallies, now, by="all")
     (period,) = made.header.periods or ()
     assert (period.any_time, period.rounds, period.reports) == shown

@@ -284,7 +284,7 @@ def test_a_plan_is_about_the_readings_of_a_survey(here: World, looks: str) -> No
     tally = RoundTally(number, 20_000, np.rint(np.concatenate(cells)).astype(np.int64))
     times = asked.round_ends(number) - DAY, asked.first_look(number), asked.taken_until(number)
     for now in times:
-        made = SurveyEstimates(published, [tally], now, first_looks=[tally])
+        made = SurveyEstimates(published, [tally], now)
         (shown,) = made.estimated([number])
         final = now == times[-1] or looks == "twice"
         for question in asked.questions:

@@ -4,7 +4,6 @@ import json
 import re
 from collections.abc import Iterator
 from datetime import UTC, date, datetime, timedelta
-from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -12,7 +11,7 @@ import pytest
 
 from deniable.server.analysis import open_results
 from deniable.server.http.context import COOKIE
-from deniable.server.intake.upkeep import Upkeep, rounds_to_look_at
+from deniable.server.intake.upkeep import Upkeep
 from deniable.server.results import Results, stored_estimates
 from deniable.server.results.advice import describe, facts
 from deniable.server.results.document import Effect, Row
@@ -23,13 +22,14 @@ from deniable.server.store import (
     RoundTally,
     Share,
     Store,
+    Upload,
     create_store,
 )
 from deniable.shared.cli.command import main
 from deniable.shared.survey.document import LOOKS
 from tests import survey_texts as texts
-from tests.eventually import eventually
-from tests.server.surveys import BIT, DECEMBER, published, survey
+from tests.server.released import release_all
+from tests.server.surveys import BIT, DECEMBER, envelope, published, survey
 from tests.server.world import Hands, World, world
 
 PEOPLE = 40_000
@@ -121,8 +121,6 @@ def test_nothing_depends_on_the_counts_before_the_first_look(tmp_path: Path, loo
             before = seen(here, asked)
             assert any(f"{PEOPLE:,} reports" in text for text in before)
             here.clock.pass_(minutes=2)
-            if looks == "twice":
-                eventually(partial(here.store.first_looks, asked.sequence))
             answers.append((before, seen(here, asked)))
     assert answers[0][0] == answers[1][0]
     assert answers[0][1] != answers[1][1]
@@ -141,6 +139,7 @@ def test_the_command_shows_nothing_before_the_first_look(
                 survey(BIT, looks="twice", round="once", opens=today, closes=today, **GRACE),
             )
             add(store, asked, yes, 0)
+            release_all(store)
         for command in (
             ["results", "app-health", *form],
             ["results", "app-health", "--round", "0"],
@@ -163,6 +162,7 @@ def test_two_surveys_are_not_compared_before_the_first_look(
                 BIT, name=name, looks="twice", round="once", opens=today, closes=today, **GRACE
             )
             add(store, published(store, asked), 400, 0)
+        release_all(store)
     assert main(["results", "one", "--against", "other", "--data", str(tmp_path)]) == 3
     assert "no round with enough reports to compare" in capsys.readouterr().err
 
@@ -170,17 +170,17 @@ def test_two_surveys_are_not_compared_before_the_first_look(
 def test_pages_show_the_first_look_until_the_round_is_final(here: World) -> None:
     asked = publish(here, "twice")
     add(here.store, asked, 1_000)
+    release_all(here.store)
     (before,) = results(here, asked).rounds
     assert (before.covers, before.reports, before.state) == ("nothing", PEOPLE, "open")
     assert before.note == (
         "open, then collecting late reports; results are shown on 2027-01-02 and 2027-01-11"
     )
     here.clock.pass_(days=2, minutes=1)
-    eventually(lambda: here.store.first_looks(asked.sequence))
     first = results(here, asked).rounds[0]
     add(here.store, asked, 3_000)
     second = results(here, asked).rounds[0]
-    assert (second.state, second.covers, second.reports) == ("collecting", "first look", 2 * PEOPLE)
+    assert (second.state, second.covers, second.reports) == ("collecting", "first look", PEOPLE)
     for name in ("questions", "cross", "labels", "distributions", "fit", "vectors"):
         assert getattr(first, name) == getattr(second, name)
     assert second.questions["crashed"][0].reports == PEOPLE
@@ -195,44 +195,55 @@ def test_pages_show_the_first_look_until_the_round_is_final(here: World) -> None
     assert {round_.confidence for round_ in (first, final)} == {0.975}
 
 
-def test_a_first_look_is_taken_once_whatever_comes_after(here: World) -> None:
-    """Neither more reports, nor a restart, nor another server's upkeep replaces it."""
-    asked = publish(here, "twice")
-    add(here.store, asked, 1_000)
-    here.clock.pass_(days=2)
-    (kept,) = eventually(lambda: here.store.first_looks(asked.sequence))
-    add(here.store, asked, 3_000)
-    again = Upkeep(here.store, here.catalogue, here.clock)
-    assert [*rounds_to_look_at(here.catalogue, here.clock.now())] == [(asked.sequence, DECEMBER)]
-    again.do_what_is_due()
-    (still,) = here.store.first_looks(asked.sequence)
-    assert (still.reports, still.cells.tolist()) == (kept.reports, kept.cells.tolist())
-    assert (kept.reports, [*still.labels]) == (PEOPLE, [(0, b"\0"), (0, b"\1")])
+def test_nothing_is_released_between_the_first_look_and_the_final_one(tmp_path: Path) -> None:
+    """Neither more reports, nor a restart, nor another server's upkeep changes what is shown."""
+    with world(tmp_path, FIRST - timedelta(hours=1), steps=True) as here:
+        asked = here.publish(survey(BIT, looks="twice", step=5, **GRACE))
+
+        def shown(first: int) -> int:
+            for number in range(first, first + 20):
+                here.send(envelope(asked, number))
+                here.clock.pass_(seconds=2)
+            return results(here, asked).rounds[0].reports
+
+        assert 0 < shown(0) < shown(20)
+        before = shown(40)
+        here.clock.pass_(hours=1)
+        assert shown(60) == before
+        again = Upkeep(here.store, here.catalogue, here.clock)
+        upload = Upload(asked, DECEMBER, bytes(16), 1, b"")
+        for _ in range(3):
+            again.note_committed([upload])
+            again.do_what_is_due()
+            here.clock.pass_(seconds=2)
+        assert shown(80) == before
+        here.clock.pass_(days=9)
+        assert results(here, asked).rounds[0].reports == 100
 
 
-def test_a_look_at_a_round_without_reports_stays_empty(here: World) -> None:
+def test_a_first_look_at_few_reports_stays_empty(here: World) -> None:
     asked = publish(here, "twice")
     here.clock.pass_(days=2)
-    Upkeep(here.store, here.catalogue, here.clock).do_what_is_due()
     add(here.store, asked, 1_000)
-    Upkeep(here.store, here.catalogue, here.clock).do_what_is_due()
     (shown, _) = results(here, asked).rounds
-    assert (shown.covers, shown.reports) == ("first look", PEOPLE)
+    assert (shown.covers, shown.reports) == ("first look", 0)
     assert shown.questions["crashed"][0].estimate is None
+    assert "collecting late reports; these results are from 2027-01-02" in (shown.note or "")
     here.clock.pass_(days=9)
     assert results(here, asked).rounds[0].questions["crashed"][0].reports == PEOPLE
 
 
-def test_looks_are_due_from_the_first_moment_until_the_final_one(tmp_path: Path) -> None:
-    """With daily rounds and a grace of ten days, nine rounds are between their looks."""
+def test_rounds_are_unfinished_until_the_end_of_their_grace(tmp_path: Path) -> None:
+    """With daily rounds and a grace of ten days, eleven rounds accept reports."""
     clock = Hands(datetime(2026, 12, 20, tzinfo=UTC))
     with world(tmp_path, clock.now()) as here:
         asked = publish(here, "twice", round="day")
-        due = [number for _, number in rounds_to_look_at(here.catalogue, clock.now())]
-        newest = asked.survey.round_of(date(2026, 12, 18))
-        assert due == list(range(newest - 8, newest + 1))
-        here.catalogue.close(asked)
-        assert not [*rounds_to_look_at(here.catalogue, clock.now())]
+        oldest = asked.survey.round_of(date(2026, 12, 10))
+        for moment in (clock.now(), clock.now() + timedelta(hours=23)):
+            assert asked.unfinished(moment) == range(oldest, asked.survey.last_round + 1)
+        assert asked.unfinished(datetime(2020, 1, 1, tzinfo=UTC))[0] == asked.survey.first_round
+        assert not asked.unfinished(datetime(2030, 1, 1, tzinfo=UTC))
+        assert not here.catalogue.close(asked).unfinished(clock.now())
 
 
 def widths(document: Results) -> dict[str, float]:
@@ -292,8 +303,7 @@ def test_closing_never_narrows_an_interval_that_was_readable(here: World, looks:
     asked = publish(here, looks)
     add(here.store, asked, 1_000)
     here.clock.pass_(days=2, minutes=1)
-    if looks == "twice":
-        eventually(lambda: here.store.first_looks(asked.sequence))
+    release_all(here.store)
     before = results(here, asked).rounds[0]
     closed = here.catalogue.close(asked)
     after = results(here, closed).rounds[0]
@@ -348,6 +358,7 @@ def test_a_page_forecasts_the_final_margin_while_late_reports_arrive(here: World
     cells = np.array([PEOPLE - 18_000, 18_000])
     with here.store.transaction() as transaction:
         transaction.add(asked.sequence, RoundTally(DECEMBER, PEOPLE, cells))
+    release_all(here.store)
     here.clock.pass_(days=2)
     found = results(here, asked).rounds[0]
     assert found.warning is None
@@ -376,7 +387,11 @@ def test_a_document_states_its_looks_only_if_they_are_not_the_default(here: Worl
 @pytest.mark.parametrize(
     ("looks", "words"),
     [
-        ("any-time", "at any time; intervals are twice as wide until 2027-01-11, then 14 % wider"),
+        (
+            "any-time",
+            "at any time, in steps of 20 or more reports; intervals are twice as wide until "
+            "2027-01-11, then 14 % wider",
+        ),
         ("twice", "on 2027-01-02 and 2027-01-11, both 14 % wider than for one look"),
         ("once", "on 2027-01-11"),
     ],

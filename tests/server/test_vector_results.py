@@ -19,6 +19,7 @@ from deniable.shared.errors import InvalidSurvey
 from deniable.shared.survey.document import parse_document, parse_toml, render_document
 from deniable.shared.survey.kinds.vector import Vector
 from deniable.simulations.population import vector_sums
+from tests.server.released import release_all
 from tests.server.results_data import FIRST_ROUND, NOW
 from tests.server.world import World, world
 from tests.survey_texts import survey_text, vector
@@ -46,6 +47,7 @@ def filled(tmp_path: Path) -> Iterator[tuple[World, PublishedSurvey]]:
             cells = sums(question, people)
             with here.store.transaction() as transaction:
                 transaction.add(published.sequence, RoundTally(number, people, cells))
+        release_all(here.store)
         yield here, published
 
 

@@ -62,9 +62,9 @@ def test_a_page_without_reports_refreshes_with_and_without_a_script(
     check_page(page)
     assert '<noscript><meta http-equiv="refresh"' in page.text
     (address,) = re.findall(r'data-status="(.*?)"', page.text)
-    assert 'data-reports="0"' in page.text
+    assert 'data-reports="0" data-arrived="false"' in page.text
     said = operator.get(address).json
-    assert said == {"survey": asked.id, "state": "open", "reports": 0}
+    assert said == {"survey": asked.id, "state": "open", "reports": 0, "arrived": False}
     here.send(envelope(asked, 1))
     told = operator.get(address).json
     assert told is not None
@@ -232,7 +232,7 @@ def test_the_shell_command_sends_a_report_that_counts(tmp_path: Path) -> None:
         for once in ({"accepted": 1, "duplicates": 0}, {"accepted": 0, "duplicates": 1}):
             assert once.items() <= json.loads(shell(line, tmp_path)).items()
         turned = json.loads(read_page(server.dashboard, f"{path}/waiting.json", server.token))
-        assert turned["reports"] == 1
+        assert (turned["reports"], turned["arrived"]) == (0, True), "fewer than a step"
 
 
 def test_the_page_of_a_survey_with_labels_shows_and_sends_an_example(tmp_path: Path) -> None:

@@ -31,11 +31,13 @@ from deniable.server.store import Place, PublishedSurvey, SqliteStore, create_st
 from deniable.server.surveys.catalogue import Catalogue
 from deniable.server.surveys.clock import Clock
 from deniable.shared.envelope import CONTENT_TYPE, Envelope
+from deniable.shared.errors import StoreUnusable
 from deniable.shared.survey.document import Survey
 from tests.command import DENIABLE
 from tests.eventually import PATIENCE
 from tests.server.contract import fault_of
 from tests.server.devices import BothAddresses, DeviceClient, Loop, is_for_intake
+from tests.server.released import release_all
 from tests.server.surveys import published
 
 NOON = datetime(2026, 12, 15, 12, tzinfo=UTC)
@@ -139,7 +141,9 @@ def world(
     public_pages: bool = False,
     relays: Collection[str] = (),
     limits: Callable[[Clock], Limits] | None = None,
+    steps: bool = False,
 ) -> Iterator[World]:
+    """Start intake and reader. Without `steps`, each request shows all reports of open rounds."""
     clock = Hands(now)
     with create_store(place) as store:
         catalogue = Catalogue(store, clock)
@@ -166,6 +170,12 @@ def world(
 
         def hold_against_the_document(method: str, path: str, response: Response) -> None:
             faults.add(fault_of(method, path, response))
+
+        @app.before_request
+        def release() -> None:
+            with suppress(StoreUnusable):
+                if not steps:
+                    release_all(store)
 
         @app.after_request
         def check(response: Response) -> Response:

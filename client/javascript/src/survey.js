@@ -130,7 +130,7 @@ export function parseSurvey(text) {
     survey,
     "survey",
     "name title purpose owner opens closes round grace_days retention_days minimum_reports",
-    "ask cross follows follows_rule follows_tally looks most_change repeat repeat_rounds sealed_to show_when",
+    "ask cross follows follows_rule follows_tally looks most_change repeat repeat_rounds sealed_to show_when step",
   );
   must(
     fits(survey.name, /^(?![0-9A-Fa-f]{64}$)[A-Za-z0-9]([A-Za-z0-9-]{0,62}[A-Za-z0-9])?$/),
@@ -182,6 +182,7 @@ export function parseSurvey(text) {
     fits(follows[0], /^[0-9a-f]{64}$/) && fits(follows[2], /^[0-9a-f]{64}$/) &&
     fits(follows[1], /^quantile 0\.[0-9]{1,9} of round (0|[1-9][0-9]{0,8})$/);
   must(follows.every((text) => text === undefined) || isDrafted, "follows");
+  must(!("step" in survey) || (isCount(survey.step, 5, 1e6) && survey.step !== 20), "step");
   const repeatRounds = Number(survey.repeat_rounds ?? 1);
   /** @param {number} round */
   const ends = (round) => beginOf(period, round + 1) ?? closes + DAY;

@@ -38,7 +38,11 @@ from deniable.server.results.document import (
 from deniable.server.results.estimate_cache import EstimateCache, Pool
 from deniable.server.results.export import result_records
 from deniable.server.results.periods import Division, parse_round, pools
-from deniable.server.results.survey_estimates import RoundSelection, shown_tallies
+from deniable.server.results.survey_estimates import (
+    RoundSelection,
+    estimated_tallies,
+    shown_tallies,
+)
 from deniable.server.store import (
     Database,
     Place,
@@ -387,11 +391,10 @@ def _pooled(
     reader: StoreReader, published: PublishedSurvey, now: datetime, limits: Mapping[str, int]
 ) -> Pool:
     """Return the rounds within the limits, or the newest round with enough reports."""
-    survey, sequence = published.survey, published.sequence
+    survey = published.survey
     first = limits.get("from", survey.first_round)
     last = limits.get("until", survey.last_round)
-    counted = {tally.round: tally for tally in reader.tallies(sequence)}
-    shown = shown_tallies(published, counted, reader.first_looks(sequence), now)
+    shown = estimated_tallies(published, shown_tallies(reader, published, now)[0], now)
     minimum = 1 if limits else survey.minimum_reports
     kept = {n: t for n, t in shown.items() if t.reports >= minimum and first <= n <= last}
     if not kept:

@@ -22,7 +22,7 @@ from deniable.server.http.context import Parts
 from deniable.server.results import SurveyEstimates, select_rounds, sentences, stored_estimates
 from deniable.server.results.answers import round_fits, warning
 from deniable.server.results.display import difference_figures
-from deniable.server.results.survey_estimates import MAX_ROWS, rounds_per_response
+from deniable.server.results.survey_estimates import MAX_ROWS, rounds_per_response, shown_tallies
 from deniable.server.store import PublishedSurvey, RoundState
 from deniable.server.store.records import ID_DIGITS
 from deniable.server.surveys.catalogue import UnknownSurvey
@@ -125,14 +125,14 @@ class Monitor:
 
     def _forged(self, published: PublishedSurvey, numbers: set[int]) -> dict[int, str]:
         """Return the warning about each forged round."""
-        survey = published.survey
-        tallies = self._store.tallies(published.sequence, min(numbers), max(numbers))
-        kept = [tally for tally in tallies if tally.round in numbers]
+        survey, now = published.survey, self._clock.now()
+        tallies, _ = shown_tallies(self._store, published, now, min(numbers), max(numbers))
+        kept = [tally for tally in tallies.values() if tally.round in numbers]
         fits = round_fits(survey, kept, self._cache)
         warnings = {
             tally.round: warning(survey, tally, fit) for tally, fit in zip(kept, fits, strict=True)
         }
-        now, closed = self._clock.now(), published.closed
+        closed = published.closed
         hidden = {n for n in warnings if reading(survey, n, now, closed).covers == "nothing"}
         return {
             number: HIDDEN_FORGERY if number in hidden else words
@@ -266,7 +266,7 @@ def _silence(estimates: SurveyEstimates, rounds: int) -> Iterator[Finding]:
     """Yield whether the last `rounds` rounds whose reports are due have none."""
     due = estimates.due[-rounds:]
     if len(due) == rounds:
-        is_silent = not any(estimates.facts[number].reports for number in due)
+        is_silent = not any(number in estimates.arrived for number in due)
         text = (
             f"no reports in rounds {due[0]} to {due[-1]}" if is_silent else "reports arrive again"
         )

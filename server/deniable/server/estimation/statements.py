@@ -130,7 +130,12 @@ def final_reading(looks: str) -> Reading:
 
 
 def reading(survey: Survey, number: int, now: datetime, closed: date | None) -> Reading:
-    """Return how a round is read now; `closed` is the day on which its survey was closed."""
+    """Return how a round is read now; `closed` is the day on which its survey was closed.
+
+    Readers see an open round in steps, whose ends depend on numbers of reports, never on their
+    content. Intervals that hold at every look therefore hold at every step too, if the order in
+    which reports of a survey arrive does not depend on their content (they are exchangeable).
+    """
     end, read = survey.taken_until(number), final_reading(survey.looks)
     if closed and closed < end.date():
         return read._replace(any_time=True)

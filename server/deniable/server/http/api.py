@@ -36,7 +36,7 @@ from deniable.server.results import (
 )
 from deniable.server.results.document import Count, SurveyId
 from deniable.server.results.periods import DIVISIONS, parse_round
-from deniable.server.results.survey_estimates import MAX_ROWS
+from deniable.server.results.survey_estimates import MAX_ROWS, shown_counters
 from deniable.server.surveys.catalogue import UnknownSurvey, entry
 from deniable.server.surveys.replacement import refusal, survey_to_replace
 from deniable.shared.errors import InvalidSurvey, Refused, UntrustedSurvey, WrongUse
@@ -109,7 +109,7 @@ def close(identifier: str) -> Response:
 @require("analyst")
 def show_counters(identifier: str) -> Response:
     published = asked_for(identifier)
-    counted = dict(parts().store.counters(published.sequence))
+    counted = dict(shown_counters(parts().store, published, parts().clock.now()))
     counters = Counters(
         survey=published.id,
         name=published.name,

@@ -1,7 +1,9 @@
-"""The writer's other work: order of arrival, counters, first looks, calendar and retention.
+"""The writer's other work: order of arrival, counters, steps, calendar and retention.
 
 Every trace of the order of arrival is removed after each group or, under load, every tenth of a
-second. The counts of a round are copied once, when its first look is due (`looks = "twice"`).
+second. The counts that readers see change in steps (`release_steps`), until the first look of a
+survey with `looks = "twice"`: then they stay as they are until the round is final.
+
 Retention runs every hour: it seals the rounds whose retention has ended, then deletes a slice of
 their raw reports after each group, so that uploads wait for one slice at most. Tallies remain.
 
@@ -18,12 +20,13 @@ import math
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from datetime import time as time_of_day
 
 from deniable.server.intake.commit import recover
-from deniable.server.store import PublishedSurvey, Store, StoreLost
+from deniable.server.intake.release_steps import Steps
+from deniable.server.store import PublishedSurvey, Store, StoreLost, Upload
 from deniable.server.store.records import Round
 from deniable.server.surveys.catalogue import Catalogue
 from deniable.server.surveys.clock import Clock
@@ -89,12 +92,16 @@ class Upkeep:
         self._flush_at = self._purge_at = clock.seconds()
         self._settle_at = math.inf
         self._purging, self._deleted = False, 0
-        self._looked_at = frozenset[Round]()
+        self._steps, self._grown = Steps(store), dict[Round, PublishedSurvey]()
 
     def count(self, outcomes: Mapping[tuple[int, str], int]) -> None:
         """Add numbers of reports by (survey sequence, outcome); the next flush stores them."""
         with self._lock:
             self._outcomes.update(outcomes)
+
+    def note_committed(self, uploads: Sequence[Upload]) -> None:
+        """Note the rounds that may have grown. Only the writer's thread may call this."""
+        self._grown |= {upload.key[:2]: upload.survey for upload in uploads}
 
     def do_what_is_due(self, *, later: bool = False) -> float:
         """Do the work that is due, but only briefly. Return the seconds until more is due.
@@ -106,7 +113,7 @@ class Upkeep:
             self.flush()
             self._flush_at = seconds + FLUSH_SECONDS
             if trusted:
-                self._try(self._keep_first_looks)
+                self._try(self._release)
         if trusted and seconds >= self._purge_at:
             self._purging = True
             self._try(self._seal)
@@ -143,12 +150,12 @@ class Upkeep:
             self.count(outcomes)  # the next flush stores them
             log.warning("%s", error)
 
-    def _keep_first_looks(self) -> None:
-        due = frozenset(rounds_to_look_at(self._catalogue, self._clock.now()))
-        self._looked_at &= due
-        for of in sorted(due - self._looked_at):
-            if self._store.keep_first_look(*of):
-                self._looked_at |= {of}
+    def _release(self) -> None:
+        for (sequence, number), published in [*self._grown.items()]:
+            survey = published.survey
+            if survey.looks != "twice" or self._clock.now() < survey.first_look(number):
+                self._steps.advance(published, number)
+            del self._grown[sequence, number]
 
     def _clock_is_trusted(self) -> bool:
         before, self._clock_fault = self._clock_fault, self.calendar.clock_fault()
@@ -180,19 +187,6 @@ class Upkeep:
         except StoreUnusable as error:
             self._purging = False
             log.warning("%s; will retry", error)
-
-
-def rounds_to_look_at(catalogue: Catalogue, now: datetime) -> Iterator[Round]:
-    """Yield the rounds whose first look is due, but not yet their final one."""
-    for published in catalogue.surveys():
-        survey = published.survey
-        if survey.looks != "twice" or published.closed:
-            continue
-        earliest = survey.round_of((now - timedelta(days=survey.grace_days)).date()) - 1
-        latest = survey.round_of(now.date())
-        for number in range(max(earliest, survey.first_round), min(latest, survey.last_round) + 1):
-            if survey.first_look(number) <= now < survey.taken_until(number):
-                yield published.sequence, number
 
 
 def seal_ended(store: Store, catalogue: Catalogue, now: datetime) -> None:

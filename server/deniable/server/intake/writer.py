@@ -187,6 +187,7 @@ class Writer:
             self._refuse(group)
             return False
         self.observe_commit(self._clock.seconds() - begin)
+        self._upkeep.note_committed(uploads)
         for request in group:
             request.settle(list(islice(outcomes, len(request.uploads))))
         return later

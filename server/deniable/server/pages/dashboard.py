@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from datetime import date
+from datetime import date, datetime
 from itertools import takewhile
 from typing import Any, NamedTuple, get_args
 from urllib.parse import urlencode
@@ -26,6 +26,7 @@ from deniable.server.pages.charts import Sparkline, sparkline
 from deniable.server.pages.survey_page import DAMAGED, page_of
 from deniable.server.results import SurveyEstimates
 from deniable.server.results.display import change_words
+from deniable.server.results.survey_estimates import shown_reports
 from deniable.server.store import Damaged, PublishedSurvey, State
 
 MAX_SHOWN = 50  # surveys on one page of the list
@@ -133,7 +134,8 @@ def _not_found(_: NotFound) -> ResponseReturnValue:
 def _listed() -> list[tuple[PublishedSurvey, ListedSurvey]]:
     """Return all surveys with their facts, newest first."""
     here, rows = parts(), []
-    now, totals = here.clock.now(), _totals()
+    now = here.clock.now()
+    totals = _totals(now)
     for published in reversed(here.catalogue.surveys()):
         survey = published.survey
         listed = ListedSurvey(
@@ -152,16 +154,17 @@ def _listed() -> list[tuple[PublishedSurvey, ListedSurvey]]:
     return rows
 
 
-def _totals() -> Mapping[int, int | None]:
-    """Return the number of each survey's reports, or None where its counts are damaged."""
-    here = parts()
+def _totals(now: datetime) -> Mapping[int, int | None]:
+    """Return the shown number of each survey's reports, or None where its counts are damaged."""
+    here, surveys = parts(), parts().catalogue.surveys()
     try:
-        return here.store.report_totals()
+        unfinished = {published.sequence: published.unfinished(now) for published in surveys}
+        return here.store.report_totals(unfinished)
     except Damaged:
-        totals = dict[int, int | None].fromkeys(one.sequence for one in here.catalogue.surveys())
-        for sequence in totals:
+        totals = dict[int, int | None].fromkeys(published.sequence for published in surveys)
+        for published in surveys:
             with suppress(Damaged):
-                totals[sequence] = sum(tally.reports for tally in here.store.tallies(sequence))
+                totals[published.sequence], _ = shown_reports(here.store, published, now)
         return totals
 
 

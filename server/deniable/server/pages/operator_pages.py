@@ -19,6 +19,7 @@ from deniable.server.pages.access import for_operators, go, pages, refused
 from deniable.server.pages.survey_page import outcome_rows
 from deniable.server.results.advice import describe, warnings
 from deniable.server.results.annotations import parse_annotation
+from deniable.server.results.survey_estimates import shown_counters
 from deniable.server.store import NO_SURVEY, PublishedSurvey, named_surveys
 from deniable.server.surveys.replacement import asked_again, differences, survey_to_replace
 from deniable.server.surveys.survey_file import parse_survey_file
@@ -190,9 +191,10 @@ def annotate(identifier: str) -> ResponseReturnValue:
 
 def operating_state(here: Parts) -> Operating:
     surveys = here.catalogue.surveys()
-    counted, signed = Counter[str](), Counter(published.key for published in surveys)
-    for sequence in [NO_SURVEY, *(published.sequence for published in surveys)]:
-        counted.update(here.store.counters(sequence))
+    signed = Counter(published.key for published in surveys)
+    counted = Counter(here.store.counters(NO_SURVEY))
+    for published in surveys:
+        counted.update(shown_counters(here.store, published, here.clock.now()))
     status, (option, _, folder) = here.intake_status(), here.store.option.partition(" ")
     return Operating(
         problem=here.unready_reason(),

@@ -40,6 +40,7 @@ from deniable.server.results.survey_estimates import (
     RoundSelection,
     rounds_in_memory,
     rounds_per_response,
+    shown_counters,
 )
 from deniable.server.store import Damaged, PublishedSurvey
 from deniable.shared.errors import Refused, WrongUse
@@ -149,7 +150,9 @@ class SurveyPage(PageContext):
         if facts is None:
             return ""
         reading = Reading(facts.confidence, facts.any_time, facts.covers)
-        return round_note(self.survey, facts.round, facts.state, reading, day_and_month) or ""
+        waiting, day = self.estimates.is_waiting(facts.round), day_and_month
+        named = (self.survey, facts.round, facts.state, reading, day)
+        return round_note(*named, waiting=waiting) or ""
 
     @property
     def arrival(self) -> str:
@@ -213,7 +216,9 @@ def survey(identifier: str) -> ResponseReturnValue:
         "survey.html",
         page=page,
         max_links=MAX_LINKS,
-        outcomes=outcome_rows(here.store.counters(sequence)),
+        outcomes=outcome_rows(
+            shown_counters(here.store, page.estimates.published, page.estimates.now)
+        ),
         has_public_page=here.has_public_pages,
         url=own_url,
         device_url=here.device_url or own_url,

@@ -23,7 +23,7 @@ from deniable.server.intake.admission import admit
 from deniable.server.pages.access import for_operators, pages, refused
 from deniable.server.pages.planner import PlannedQuestion
 from deniable.server.pages.planner_form import read_form
-from deniable.server.results.survey_estimates import rounds_in_memory
+from deniable.server.results.survey_estimates import shown_reports
 from deniable.server.store import PublishedSurvey, Upload
 from deniable.shared.envelope import Envelope, encode_report, json_envelope, parse_envelopes
 from deniable.shared.errors import Refused
@@ -50,10 +50,11 @@ class TestReport(NamedTuple):
 @blueprint.get("/surveys/<identifier>/waiting.json")
 @require("analyst")
 def waiting_json(identifier: str) -> Response:
-    """Return the state and the number of reports; the page reloads when one changes."""
+    """Return the state and the shown number of reports; the page reloads when one changes."""
     published = asked_for(identifier)
     state = published.state_at(parts().clock.now())
-    return jsonify({"survey": published.id, "state": state, "reports": reports_so_far(published)})
+    reports, arrived = reports_so_far(published)
+    return jsonify({"survey": published.id, "state": state, "reports": reports, "arrived": arrived})
 
 
 @blueprint.post("/surveys/<identifier>/try")
@@ -69,15 +70,9 @@ def send_test_report(identifier: str) -> ResponseReturnValue:
 
 
 @blueprint.app_template_global()
-def reports_so_far(published: PublishedSurvey) -> int:
-    """Return the number of reports of all rounds, reading a few rounds at a time."""
-    survey, store = published.survey, parts().store
-    step = rounds_in_memory(survey)
-    return sum(
-        tally.reports
-        for first in range(survey.first_round, survey.last_round + 1, step)
-        for tally in store.tallies(published.sequence, first, first + step - 1)
-    )
+def reports_so_far(published: PublishedSurvey) -> tuple[int, bool]:
+    """Return the shown number of reports, and whether any report has arrived."""
+    return shown_reports(parts().store, published, parts().clock.now())
 
 
 @blueprint.app_template_global()

@@ -58,6 +58,7 @@ def facts(survey: Survey) -> dict[str, Any]:
         },
         "report_bytes": survey.report_size,
         "looks": survey.looks,
+        "step": survey.step,
         **({"ask": 1} if survey.asks_one else {}),
         **({"most_change": survey.most_change} if survey.most_change else {}),
         **({"repeat_rounds": survey.repeat_rounds} if survey.repeats else {}),
@@ -154,7 +155,8 @@ def shown_when(survey: Survey) -> str:
     first, last = (time.date() for time in (survey.first_look(number), survey.taken_until(number)))
     cost = f"{100 * WIDER:.0f} % wider than for one look"
     shown = {
-        "any-time": f"at any time; intervals are twice as wide until {last}, then {cost}",
+        "any-time": f"at any time, in steps of {survey.step} or more reports; intervals are twice "
+        f"as wide until {last}, then {cost}",
         "twice": f"on {first} and {last}, both {cost}",
         "once": f"on {last}",
     }

@@ -280,7 +280,7 @@ class RoundFacts(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     confidence: float  # of an interval on its own, at this look alone
     any_time: bool  # whether intervals hold at every look
     covers: Literal["all", "first look", "nothing"]  # which reports are in the estimates
-    reports: Count  # all that have been counted
+    reports: Count  # all of a final round; of others, whole steps
     relayed: Relayed | UnsetType = UNSET  # only if reports are sealed
     note: str | None
 

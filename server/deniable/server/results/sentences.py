@@ -69,6 +69,10 @@ alone has a `confidence` of 97.5 %. In between, the estimates stay as they were 
 Results of a round are shown once it is final.
 """,
 }
+STEPS = """
+While a round is open or collecting late reports, what is shown of it changes in steps of {0} or
+more reports, so that no reader sees single reports. When it is final, all its reports are shown.
+"""
 CLOSED_EARLY = """
 If the survey is closed before a round is final, the number of the round's reports may depend on
 what was seen. Its intervals then hold for repeated looks, and do not become narrower.
@@ -107,7 +111,7 @@ Labels are sent in clear next to the randomized answers. A value with fewer than
 as “other”, and so does each value that an app did not give. The joint intervals of a label hold for
 all of its values. `effects` are differences from the first value, `against`. Values may differ
 because different people have them: only arms, which devices draw at random, show effects, and these
-refer to those who report.
+refer to those who report. Until a round is final, each value's numbers are those of its last step.
 """
 FOLLOWS = """
 Results of another survey (`follows`) chose these questions, perhaps from the same people. So all
@@ -317,6 +321,7 @@ def notes(survey: Survey) -> tuple[str, ...]:
     texts = (
         NOTES,
         BY_LOOKS[survey.looks],
+        STEPS.format(survey.step),
         CLOSED_EARLY,
         TEXTS if "texts" in ways else "",
         VECTORS if "coordinates" in ways else "",
@@ -336,16 +341,25 @@ def round_note(
     state: RoundState,
     reading: Reading,
     day: Callable[[date], str] = date.isoformat,
+    *,
+    waiting: bool = False,
 ) -> str | None:
-    """Describe when results of a round are shown, or change; None if they are as usual."""
+    """Describe when results of a round are shown, or change; None if they are as usual.
+
+    `waiting` is true if reports have arrived, but fewer than are shown.
+    """
     first, last = (
         day(time.date()) for time in (survey.first_look(number), survey.taken_until(number))
     )
+    arrived = "reports have arrived; " if waiting else ""
     if reading.covers == "nothing":
         planned = f"{first} and {last}" if survey.looks == "twice" else last
-        return f"{STATES[state]}; results are shown on {planned}"
+        return f"{STATES[state]}; {arrived}results are shown on {planned}"
     if reading.covers == "first look":
         return f"{STATES[state]}; these results are from {first}; final ones follow on {last}"
+    if waiting and reading.covers == "all":
+        about = f"the first results appear after about {2 * survey.step} reports"
+        return f"{STATES[state]} until {last}; {arrived}{about}"
     if state != "final":
         return f"{STATES[state]} until {last}; its intervals hold for repeated looks until then"
     if reading.any_time:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_left
+from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
@@ -51,7 +52,14 @@ from deniable.server.results.estimate_cache import EstimateCache, Pool
 from deniable.server.results.periods import Division, divide, pools
 from deniable.server.results.round_details import crossed_rounds, distribution_rounds
 from deniable.server.results.sentences import notes, round_note, shuffled
-from deniable.server.store import Annotation, Crowd, PublishedSurvey, RoundTally, Store
+from deniable.server.store import (
+    Annotation,
+    Crowd,
+    PublishedSurvey,
+    RoundTally,
+    Store,
+    StoreReader,
+)
 from deniable.shared.errors import Refused
 from deniable.shared.survey.document import Survey
 from deniable.shared.survey.kinds.base import Question
@@ -165,10 +173,13 @@ class SurveyEstimates:
         cache: EstimateCache | None = None,
         max_rows: int | None = None,
         by: Division | None = None,
-        first_looks: Iterable[RoundTally] = (),
+        arrived: Mapping[int, int] | None = None,
         crowds: Mapping[int, Crowd] | None = None,
     ) -> None:
-        """Index the tallies; `max_rows` limits the rows of each round."""
+        """Index the tallies that may be shown; `max_rows` limits the rows of each round.
+
+        `arrived` is the number of reports by round, including those that are not shown yet.
+        """
         self._by = by
         self.published, self.survey, self.now = published, published.survey, now
         self._cache = EstimateCache() if cache is None else cache
@@ -177,7 +188,8 @@ class SurveyEstimates:
         )
         counted = {tally.round: tally for tally in tallies}
         self._reports = {number: tally.reports for number, tally in counted.items()}
-        self._tallies = shown_tallies(published, counted, first_looks, now)
+        self.arrived = self._reports if arrived is None else arrived
+        self._tallies = estimated_tallies(published, counted, now)
         self._ascending = sorted(self._tallies)
         self._annotations, self._crowds = annotations, crowds
         too_long = max_rows is not None and rows_per_round(self.survey) > max_rows
@@ -236,6 +248,10 @@ class SurveyEstimates:
         size = max(1, ROWS_PER_BATCH // rows_per_round(self.survey))
         for first in range(0, len(numbers), size):
             yield from self.estimated(numbers[first : first + size])
+
+    def is_waiting(self, number: int) -> bool:
+        """Return whether reports of a round have arrived, but fewer than are shown."""
+        return number in self.arrived and not self._reports.get(number)
 
     def check_round(self, number: int) -> None:
         """Refuse a round that has not begun."""
@@ -422,7 +438,7 @@ class SurveyEstimates:
             **read._asdict(),
             reports=self._reports.get(number, 0),
             relayed=self._relayed([number]),
-            note=round_note(survey, number, state, read),
+            note=round_note(survey, number, state, read, waiting=self.is_waiting(number)),
         )
 
     def _facts_of(self, pool: Pool) -> RoundFacts:
@@ -446,7 +462,7 @@ class SurveyEstimates:
         crowds = {number: self._crowds.get(number, Crowd()) for number in numbers}
         return Relayed(
             smallest_batch=min((c.smallest for c in crowds.values() if c.smallest), default=0),
-            alone=any(self._reports.get(n, 0) > crowd.reports for n, crowd in crowds.items()),
+            alone=any(self.arrived.get(n, 0) > crowd.reports for n, crowd in crowds.items()),
             dropped=sum(crowd.dropped for crowd in crowds.values()),
         )
 
@@ -478,23 +494,60 @@ class SurveyEstimates:
         return {number: self._ascending[count - 1] for number, count in earlier.items() if count}
 
 
-def shown_tallies(
-    published: PublishedSurvey,
-    counted: Mapping[int, RoundTally],
-    first_looks: Iterable[RoundTally],
-    now: datetime,
+def estimated_tallies(
+    published: PublishedSurvey, shown: Mapping[int, RoundTally], now: datetime
 ) -> dict[int, RoundTally]:
-    """Return the counts of those rounds whose results are shown now, as of the look shown."""
-    looks: dict[str, Mapping[int, RoundTally]] = {
-        "all": counted,
-        "first look": {tally.round: tally for tally in first_looks},
-        "nothing": {},
+    """Return those of the shown counts whose estimates are shown too, as `looks` determines."""
+    survey, closed = published.survey, published.closed
+    return {
+        number: tally
+        for number, tally in shown.items()
+        if reading(survey, number, now, closed).covers != "nothing"
     }
-    shown = {
-        number: looks[reading(published.survey, number, now, published.closed).covers].get(number)
-        for number in counted
-    }
-    return {number: tally for number, tally in shown.items() if tally}
+
+
+def shown_tallies(
+    reader: StoreReader,
+    published: PublishedSurvey,
+    now: datetime,
+    first: int | None = None,
+    last: int | None = None,
+) -> tuple[dict[int, RoundTally], dict[int, int]]:
+    """Return the counts that anyone may see, and the number of all reports, by round.
+
+    They are complete in a final round, and grow in steps before (`release_steps`).
+    """
+    counted, unfinished = reader.tallies(published.sequence, first, last), published.unfinished(now)
+    shown = {tally.round: tally for tally in counted if tally.round not in unfinished}
+    released = reader.released(published.sequence, first, last) if unfinished else []
+    shown |= {tally.round: tally for tally in released if tally.round in unfinished}
+    return dict(sorted(shown.items())), {tally.round: tally.reports for tally in counted}
+
+
+def shown_counters(reader: StoreReader, published: PublishedSurvey, now: datetime) -> Counter[str]:
+    """Return a survey's reports by outcome: in whole steps, until all its rounds are final."""
+    counters, step = Counter(reader.counters(published.sequence)), published.survey.step
+    if published.state_at(now) == "final":
+        return counters
+    stepped = Counter({outcome: n - n % step for outcome, n in counters.items()})
+    stepped["accepted"], _ = shown_reports(reader, published, now)
+    return stepped
+
+
+def shown_reports(
+    reader: StoreReader, published: PublishedSurvey, now: datetime
+) -> tuple[int, bool]:
+    """Return the shown number of reports of all rounds, and whether any report has arrived.
+
+    It reads a few rounds at a time.
+    """
+    survey, total, any_arrived = published.survey, 0, False
+    rounds = rounds_in_memory(survey)
+    for first in range(survey.first_round, survey.last_round + 1, rounds):
+        tallies, arrived = shown_tallies(reader, published, now, first, first + rounds - 1)
+        total += sum(tally.reports for tally in tallies.values())
+        any_arrived |= bool(arrived)
+    return total, any_arrived
 
 
 def stored_estimates(
@@ -510,14 +563,21 @@ def stored_estimates(
     sequence = published.sequence
     with store.snapshot() as reader:
         closed = reader.survey_states().get(sequence, published.closed)
+        published = replace(published, closed=closed)
         stored = selection.stored_range(published.survey)
-        tallies, looks = reader.tallies(sequence, *stored), list[RoundTally]()
-        if published.survey.looks == "twice":
-            looks = reader.first_looks(sequence, *stored)
+        tallies, arrived = shown_tallies(reader, published, now, *stored)
         annotations, crowds = reader.annotations(sequence), reader.crowds(sequence)
-    published = replace(published, closed=closed)
     return SurveyEstimates(
-        published, tallies, now, selection, annotations, cache, max_rows, by, looks, crowds
+        published,
+        tallies.values(),
+        now,
+        selection,
+        annotations,
+        cache,
+        max_rows,
+        by,
+        arrived,
+        crowds,
     )
 
 

@@ -16,6 +16,7 @@ from deniable.server.store.protocol import (
     Damaged,
     Store,
     StoreLost,
+    StoreReader,
     Transaction,
 )
 from deniable.server.store.records import (
@@ -52,9 +53,9 @@ __all__ = [
     "COMMAND", "FILE", "NO_LABELS", "NO_SURVEY", "OTHER", "STORES", "Annotation", "AuditEntry",
     "Cells", "Crowd", "Damaged", "Database", "Event", "Kept", "LabelCounts", "LabelValue", "Place",
     "PublicPage", "PublishedSurvey", "Purged", "RegisterEntry", "RoundState", "RoundTally", "Share",
-    "SqliteStore", "State", "Store", "StoreLost", "SurveyRow", "Token", "Transaction", "Unsettled",
-    "Upload", "UploadKey", "create_folder", "create_store", "first_fault", "is_begun",
-    "named_surveys", "next_entry", "open_store",
+    "SqliteStore", "State", "Store", "StoreLost", "StoreReader", "SurveyRow", "Token",
+    "Transaction", "Unsettled", "Upload", "UploadKey", "create_folder", "create_store",
+    "first_fault", "is_begun", "named_surveys", "next_entry", "open_store",
 ]  # fmt: skip
 
 

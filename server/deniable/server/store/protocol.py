@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, Protocol, Self
 from deniable.shared.errors import StoreUnusable
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
     from datetime import date, datetime
 
     from deniable.server.store.records import (
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
         Kept,
         PublicPage,
         Purged,
+        Released,
         RoundTally,
         Share,
         SurveyRow,
@@ -95,13 +96,19 @@ class StoreReader(Protocol):
     ) -> list[RoundTally]:
         """Return the counts of those rounds from `first` to `last` that have reports."""
 
-    def first_looks(
+    def released(
         self, sequence: int, first: int | None = None, last: int | None = None
     ) -> list[RoundTally]:
-        """Return the counts of those rounds that had reports at their first look."""
+        """Return the released counts of rounds; none of a round with a damaged part."""
 
-    def report_totals(self) -> Mapping[int, int]:
-        """Return the number of counted reports by survey sequence, for surveys that have any."""
+    def report_count(self, sequence: int, number: int) -> int:
+        """Return the number of counted reports of a round, without a check for damage."""
+
+    def report_totals(self, unfinished: Mapping[int, range] | None = None) -> Mapping[int, int]:
+        """Return the number of reports by survey sequence, for surveys that have any.
+
+        Of the `unfinished` rounds, by sequence, only released reports count.
+        """
 
     def unsealed_rounds(self) -> Mapping[int, Sequence[int]]:
         """Return the rounds whose envelopes are still kept, by survey sequence."""
@@ -198,10 +205,13 @@ class Store(StoreReader, AbstractContextManager["Store"], Protocol):
     def envelopes(self, sequence: int, number: int) -> Iterator[Kept]:
         """Yield the envelopes of a sealed or ended round, in an order that reveals nothing."""
 
-    def keep_first_look(self, sequence: int, number: int) -> bool:
-        """Copy the counts of a round for its first look, unless they have been copied before.
+    def release(
+        self, sequence: int, number: int, change: Callable[[RoundTally, Released], Released]
+    ) -> None:
+        """Replace the parts that `change` returns, given a round's tally and its released parts.
 
-        Return False if a tally is damaged; call it again once it is repaired.
+        No other process releases parts of the round meanwhile. If the round has no reports, or any
+        row of it is damaged, nothing is called or changed.
         """
 
     def seal(self, sequence: int, rounds: Sequence[int]) -> None:

@@ -116,6 +116,14 @@ class PublishedSurvey(SurveyRow):
         days = survey.opens, survey.closes, survey.grace_days
         return self.state_between(*days, survey.calendar, now)
 
+    def unfinished(self, now: datetime) -> range:
+        """Return the rounds that are not final, including those that have not begun."""
+        survey = self.survey
+        first = survey.round_of((now - timedelta(days=survey.grace_days)).date())
+        first = min(max(survey.first_round, first), survey.last_round)
+        first += self.round_state(first, now) == "final"
+        return range(first, first if self.closed else survey.last_round + 1)
+
     def round_state(self, number: int, now: datetime) -> RoundState:
         survey = self.survey
         return self.state_after(survey.round_ends(number), survey.taken_until(number), now)
@@ -273,6 +281,8 @@ def named_surveys(
 
 
 Round = tuple[int, int]  # a survey's sequence, and the number of a round
+TOTAL = "total"  # the released part with a round's counts; a label's part is named by its number
+Released = Mapping[str, RoundTally]  # by part; `reports` counts the round's when it was copied
 DIGEST_BYTES = 8  # damage goes unnoticed with probability 2**-64
 
 ROW = "survey, round, node, reports, sealed, cells, labels, digest"
@@ -283,6 +293,7 @@ ON CONFLICT (survey, round, node) DO UPDATE SET reports = excluded.reports,
 sealed = excluded.sealed, cells = excluded.cells, labels = excluded.labels,
 digest = excluded.digest
 """
+PUT_RELEASED = PUT.replace("INTO tallies", "INTO released")
 
 
 class Cursor(Protocol):

@@ -18,18 +18,21 @@ from datetime import UTC, date, datetime
 from itertools import groupby
 from typing import Any, Generic, Self, TypeVar
 
-from deniable.server.store.label_counts import KEY_BYTES
+from deniable.server.store.label_counts import KEY_BYTES, LabelCounts
 from deniable.server.store.protocol import COMMAND, NO_SURVEY
 from deniable.server.store.records import (
     ID_DIGITS,
     OF_ROUND,
     PUT,
+    PUT_RELEASED,
     ROW,
+    TOTAL,
     Annotation,
     AuditEntry,
     Connection,
     Crowd,
     PublicPage,
+    Released,
     Round,
     RoundTally,
     Share,
@@ -43,7 +46,6 @@ from deniable.server.store.records import (
     read_tally,
     row_of,
     seal_rounds,
-    tally_row,
 )
 from deniable.server.store.register_chain import Event, RegisterEntry, next_entry
 from deniable.shared.errors import Refused, StoreUnusable
@@ -86,13 +88,13 @@ CREATE TABLE tallies (
     digest {bytes} NOT NULL,        -- of the other columns, to detect damage
     PRIMARY KEY (survey, round, node)
 );
-CREATE TABLE first_looks (          -- copies of tallies, made once, for surveys with two looks
-    survey INTEGER NOT NULL REFERENCES surveys (sequence),  -- each column as in `tallies`
-    round BIGINT NOT NULL,          -- a round without reports has one row, of no reports
-    node TEXT NOT NULL,
-    reports BIGINT NOT NULL,
-    sealed BOOLEAN NOT NULL,
-    cells {bytes} NOT NULL,
+CREATE TABLE released (             -- counts that readers see until the round is final
+    survey INTEGER NOT NULL REFERENCES surveys (sequence),  -- other columns as in `tallies`
+    round BIGINT NOT NULL,
+    node TEXT NOT NULL,             -- the part of the counts: `total`, or a label's number
+    reports BIGINT NOT NULL,        -- number of the round's reports when the part was copied
+    sealed BOOLEAN NOT NULL,        -- always false
+    cells {bytes} NOT NULL,         -- empty if the part is a label's
     labels {bytes} NOT NULL,
     digest {bytes} NOT NULL,
     PRIMARY KEY (survey, round, node)
@@ -156,7 +158,7 @@ CREATE TABLE shares (
 ){unnumbered};
 """
 OF_SURVEY = (
-    "tallies", "first_looks", "counters", "relay_batches", "annotations", "alerts", "shares"
+    "tallies", "released", "counters", "relay_batches", "annotations", "alerts", "shares"
 )  # fmt: skip
 DAY = "day"  # key of `about`
 MAX_ROUND = 2**32 - 1  # the greatest number in an envelope
@@ -303,40 +305,50 @@ class SqlReader(ABC):
     def tallies(
         self, sequence: int, first: int | None = None, last: int | None = None
     ) -> list[RoundTally]:
-        return self._sums("tallies", checked_tally, sequence, first, last)
+        sums = list[RoundTally]()
+        for _, rows in groupby(self._round_rows("tallies", sequence, first, last), _round):
+            parts = [checked_tally(row) for row in rows]
+            sums.append(sum(parts[1:], parts[0]))
+        return sums
 
-    def first_looks(
+    def released(
         self, sequence: int, first: int | None = None, last: int | None = None
     ) -> list[RoundTally]:
-        return self._sums("first_looks", read_tally, sequence, first, last)
+        rounds = list[RoundTally]()
+        for number, rows in groupby(self._round_rows("released", sequence, first, last), _round):
+            parts = {row.node: read_tally(row) for row in rows}
+            intact = {part: tally for part, tally in parts.items() if tally}
+            if TOTAL in intact and len(intact) == len(parts):
+                total, labels = intact[TOTAL], LabelCounts()
+                for tally in intact.values():
+                    labels = LabelCounts(labels | tally.labels, labels.key or tally.labels.key)
+                rounds.append(RoundTally(number, total.reports, total.cells, labels))
+        return rounds
 
-    def _sums(
-        self,
-        table: str,
-        read: Callable[[TallyRow], RoundTally | None],
-        sequence: int,
-        first: int | None,
-        last: int | None,
-    ) -> list[RoundTally]:
-        """Return the sums over nodes of those rounds whose rows can all be read."""
+    def report_count(self, sequence: int, number: int) -> int:
+        query = "SELECT coalesce(sum(reports), 0) FROM tallies WHERE survey = ? AND round = ?"
+        return int(self._rows(query, sequence, number, reports=True)[0][0])
+
+    def _round_rows(
+        self, table: str, sequence: int, first: int | None, last: int | None
+    ) -> Iterator[TallyRow]:
         query = (
             f"SELECT {ROW} FROM {table} WHERE survey = ? AND round BETWEEN ? AND ? ORDER BY round"
         )
         numbers = first or 0, MAX_ROUND if last is None else last
-        rows = map(TallyRow._make, self._rows(query, sequence, *numbers, reports=True))
-        sums = list[RoundTally]()
-        for _, members in groupby(rows, key=lambda row: row.round):
-            parts = [*map(read, members)]
-            intact = [tally for tally in parts if tally and tally.cells.size]
-            if len(intact) == len(parts):
-                sums.append(sum(intact[1:], intact[0]))
-        return sums
+        return map(TallyRow._make, self._rows(query, sequence, *numbers, reports=True))
 
-    def report_totals(self) -> Mapping[int, int]:
-        totals = Counter[int]()
+    def report_totals(self, unfinished: Mapping[int, range] | None = None) -> Mapping[int, int]:
+        totals, ranges = Counter[int](), unfinished or {}
         with self._reading(reports=True) as connection:
             for row in map(TallyRow._make, connection.execute(f"SELECT {ROW} FROM tallies")):
-                totals[row.survey] += checked_tally(row).reports
+                reports = checked_tally(row).reports
+                if row.round not in ranges.get(row.survey, ()):
+                    totals[row.survey] += reports
+            query = f"SELECT {ROW} FROM released WHERE node = ?"
+            for row in map(TallyRow._make, connection.execute(query, (TOTAL,))):
+                if row.round in ranges.get(row.survey, ()) and is_whole(row):
+                    totals[row.survey] += row.reports
         return totals
 
     def unsealed_rounds(self) -> Mapping[int, Sequence[int]]:
@@ -490,19 +502,22 @@ class SqlStore(SqlReader):
             if connection.execute(statement, (key,)).rowcount > 0:
                 _record(connection, COMMAND, "retired a key", key[:ID_DIGITS])
 
-    def keep_first_look(self, sequence: int, number: int) -> bool:
+    def release(
+        self, sequence: int, number: int, change: Callable[[RoundTally, Released], Released]
+    ) -> None:
         key = sequence, number
-        with self._writing("store the first look at a round") as connection:
-            self._lock(connection, "first_looks")
-            kept = "SELECT 1 FROM first_looks WHERE survey = ? AND round = ? LIMIT 1"
-            if connection.execute(kept, key).fetchone() is not None:
-                return True
-            rows = [TallyRow(*row) for row in connection.execute(OF_ROUND, key).fetchall()]
-            statement = f"INSERT INTO first_looks ({ROW}) VALUES (?, ?, ?, ?, ?, ?, ?, ?)"
-            if are_whole := all(map(is_whole, rows)):
-                for row in rows or [tally_row(*key, "", 0, True, b"", b"")]:
-                    connection.execute(statement, row)
-        return are_whole
+        query = f"SELECT {ROW} FROM released WHERE survey = ? AND round = ?"
+        with self._writing("release a step of a round") as connection:
+            self._lock(connection, "released")
+            counts, released = (
+                {row.node: read_tally(row) for row in map(TallyRow._make, rows)}
+                for rows in (connection.execute(sql, key).fetchall() for sql in (OF_ROUND, query))
+            )
+            nodes = [tally for tally in counts.values() if tally]
+            parts = {part: tally for part, tally in released.items() if tally}
+            if nodes and len(nodes) == len(counts) and len(parts) == len(released):
+                for part, tally in change(sum(nodes[1:], nodes[0]), parts).items():
+                    connection.execute(PUT_RELEASED, row_of(sequence, part, tally))
 
     def seal(self, sequence: int, rounds: Sequence[int]) -> None:
         with self._writing("seal rounds") as connection:
@@ -673,6 +688,10 @@ def note(connection: Connection, key: str, value: str) -> None:
         "ON CONFLICT (key) DO UPDATE SET value = excluded.value"
     )
     connection.execute(statement, (key, value))
+
+
+def _round(row: TallyRow) -> int:
+    return row.round
 
 
 def _record(connection: Connection, actor: str, action: str, subject: str) -> None:

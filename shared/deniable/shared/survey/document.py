@@ -54,6 +54,7 @@ MIN_GRACE_DAYS = 2  # if reports leave after their round, or results are shown t
 MAX_SPREAD_DAYS = 7  # after a round in which its reports leave, or half the grace if that is less
 EARLY = timedelta(hours=1)  # clocks differ: reports are accepted this long before their round
 EPOCH, DAY = date(1970, 1, 1), timedelta(days=1)
+DEFAULT_STEP, MIN_STEP, MAX_STEP = 20, 5, 10**6
 LOOKS = ("any-time", "twice", "once")  # when results of a round are shown
 
 Symbols = tuple[int | None, ...]  # one per question; None: the install was not asked this question
@@ -177,6 +178,7 @@ class Survey:
     sealed_to: str | None = None  # the public key to seal reports to, in hex
     labels: tuple[Label, ...] = ()  # sent in clear in front of each report
     looks: str = LOOKS[0]
+    step: int = DEFAULT_STEP  # number of reports by which shown counts of an open round grow
     show_when: int | None = None  # planned margin at which estimates are shown, in % of the range
     most_change: float | None = (
         None  # of a true value from one round to the next, in % of the range
@@ -501,6 +503,7 @@ def render_document(survey: Survey) -> bytes:
             **({"looks": survey.looks} if survey.looks != LOOKS[0] else {}),
             **({"most_change": f"{survey.most_change:g} points"} if survey.most_change else {}),
             **(survey.follows.fields() if survey.follows else {}),
+            **({"step": survey.step} if survey.step != DEFAULT_STEP else {}),
         },
         "question": [question_document(question) for question in survey.questions],
         **({"label": [label.fields() for label in survey.labels]} if survey.labels else {}),
@@ -550,6 +553,7 @@ def _parse(table: object) -> Survey:
         looks=reader.one_of("looks", LOOKS) if "looks" in reader else LOOKS[0],
         most_change=read_most_change(reader),
         follows=read_follows(reader),
+        step=reader.count("step", DEFAULT_STEP, MIN_STEP, MAX_STEP),
     )
     reader.done()
     survey = replace(survey, labels=read_labels(labels, [*survey.costs], survey.cells))

@@ -20,6 +20,7 @@ from deniable.server.results import Results
 from deniable.server.results.annotations import ReferenceValue, reference_values_text
 from deniable.server.results.document import Row
 from deniable.server.store import Annotation, open_store
+from deniable.server.surveys.catalogue import Catalogue
 from deniable.shared.cli.verb import show
 from deniable.shared.errors import Refused
 from deniable.simulations.demo import crowd, server_process
@@ -51,6 +52,7 @@ def run(arguments: Namespace) -> int:
             surveys = _publish(server, data)
             people = crowd.make_crowd(arguments.people, arguments.seed)
             days = _play(surveys, people, arguments.seed, Path(folder))
+            _close(surveys, data)
             truths = crowd.truths(people)
             known.write_text(reference_values_text(_truths(surveys, truths, days)), "utf-8")
             answer: dict[str, Any] = {  # Any: a JSON document
@@ -93,6 +95,14 @@ def _publish(server: RunningServer, data: Path) -> Surveys:
         for number, words in crowd.ANNOTATIONS.items():
             store.annotate(sequence, Annotation(begin + timedelta(number), words))
         return Surveys(crashes=crashes, health=publish("app-health", -1, 28))
+
+
+def _close(surveys: Surveys, data: Path) -> None:
+    """Close the surveys that everyone has answered: until then, results lack the last step."""
+    with open_store(data) as store:
+        catalogue = Catalogue(store)
+        for published in surveys:
+            catalogue.close(catalogue.find(published.id))
 
 
 def _play(surveys: Surveys, people: Sequence[Person], seed: int, folder: Path) -> list[Day]:

@@ -8,8 +8,8 @@ async function refresh(failures) {
       const answer = await fetch(waiting.dataset.status);
       if (answer.status === 401) return; // signed out
       if (!answer.ok) throw new Error(answer.status);
-      const { reports, state } = await answer.json();
-      if (String(reports) !== waiting.dataset.reports || state !== waiting.dataset.state) return location.reload();
+      const status = await answer.json();
+      if (["reports", "arrived", "state"].some((key) => String(status[key]) !== waiting.dataset[key])) return location.reload();
       failures = 0;
     } catch {
       if (++failures === MAX_FAILURES) return;

@@ -25,7 +25,7 @@ from deniable.server.store.protocol import StoreLost
 from deniable.server.store.sql_store import TABLES, ConnectionPool, check_schema, note, noted
 from deniable.shared.errors import StoreUnusable
 
-VERSION = 9
+VERSION = 10
 MAX_CONNECTIONS = 12
 # Keys of `about`:
 RECEIVING = "receiving"  # the arrival table that receives envelopes, 0 or 1

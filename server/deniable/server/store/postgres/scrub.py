@@ -40,7 +40,7 @@ SHARE = (
     50  # pause at least this multiple of a settling's duration, so that it takes 2 % of the time
 )
 LOCK_MILLISECONDS = 200  # longest wait for a lock: uploads queue behind it
-REWRITTEN = ("surveys", "counters", "first_looks", "tallies")  # rewritten in this order
+REWRITTEN = ("surveys", "counters", "released", "tallies")  # rewritten in this order
 LIVING = """
 SELECT reltuples <= (SELECT count(*) FROM surveys)
 FROM pg_class JOIN pg_index ON indexrelid = pg_class.oid

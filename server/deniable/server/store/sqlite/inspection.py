@@ -96,7 +96,7 @@ def check_rows(driver: sqlite3.Connection) -> int:
         survey_row(survey).check_signed()
     copies, rows = (
         map(TallyRow._make, driver.execute(f"SELECT {ROW} FROM {table}"))
-        for table in ("first_looks", "tallies")
+        for table in ("released", "tallies")
     )
     for row in copies:
         checked_tally(row)

@@ -1,0 +1,149 @@
+"""Polling of an open round shows steps: never a single report, its order, or its moment."""
+
+import math
+import random
+import re
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from deniable.server.alerts.monitor import Event, Monitor
+from deniable.server.alerts.rules import AlertSettings, SurveyRule
+from deniable.server.http.context import COOKIE, parts_of
+from deniable.server.results import Results
+from deniable.server.store import PublishedSurvey
+from deniable.shared.cli.command import main
+from deniable.shared.envelope import Envelope, encode_report
+from deniable.shared.survey.document import DEFAULT_STEP
+from tests import survey_texts as texts
+from tests.eventually import eventually
+from tests.server.surveys import BIT, DECEMBER, survey
+from tests.server.world import NOON, World, world
+
+RANDOM = re.compile(r'name="form_token" value="[^"]*"|urn:uuid:[0-9a-f-]*|-d &#39;.*')
+PLATFORMS = ("linux", "mac")
+QUESTIONS = BIT + texts.choice(("a", "b", "c")) + texts.label("platform", values=PLATFORMS)
+BLOCK = DEFAULT_STEP // 2  # the server considers a step each time that so many have arrived
+Report = tuple[tuple[int, int], str]  # symbols and label
+
+
+def send(here: World, asked: PublishedSurvey, report: Report) -> None:
+    """Send a report, and wait until the server has done what it does each second."""
+    here.clock.pass_(seconds=2)
+    symbols, platform = report
+    payload = encode_report(asked.survey, symbols, {"platform": platform})
+    answer = here.send(Envelope(asked.id, DECEMBER, random.randbytes(16), 1, payload))
+    assert answer.json["accepted"] == 1
+    eventually(lambda: not here.writer._upkeep._grown)
+
+
+def history(seed: int, blocks: int) -> list[Report]:
+    """Return reports whose counts after each block do not depend on the seed.
+
+    Their order does, and so do the symbols that each report combines.
+    """
+    order, reports = random.Random(seed), list[Report]()
+    for block in range(blocks):
+        columns = [
+            [int(n < 4 + block % 3) for n in range(BLOCK)],
+            [n * (block + 1) % 3 for n in range(BLOCK)],
+        ]
+        for platform in PLATFORMS:
+            rows = range(BLOCK)[PLATFORMS.index(platform) :: 2]
+            drawn = [order.sample([column[row] for row in rows], len(rows)) for column in columns]
+            reports += [(pair, platform) for pair in zip(*drawn, strict=True)]
+        reports[-BLOCK:] = order.sample(reports[-BLOCK:], BLOCK)
+    return reports
+
+
+def readable(
+    here: World, asked: PublishedSurvey, capsys: pytest.CaptureFixture[str]
+) -> Iterator[str]:
+    """Yield everything that someone can read about the survey, in each role."""
+    own, page = f"/v1/surveys/{asked.id}", f"/surveys/{asked.id}"
+    paths = [f"{own}/results", f"{own}/results?by=all", f"{own}/results.csv", f"{own}/counters"]
+    paths += [page, f"{page}/waiting.json", "/", "/surveys.json", "/metrics/results"]
+    for role in ("analyst", "operator"):
+        client, bearer = here.client, here.bearer(role)
+        client.set_cookie(COOKIE, here.session(here.token(role)))
+        for path in (*paths, *(["/operate.json"] if role == "operator" else [])):
+            headers = {} if path == "/" or path.startswith("/surveys/") else bearer
+            answer = client.get(path, headers=headers)
+            assert answer.status_code == 200, (path, role)
+            yield "" if path == "/operate.json" else RANDOM.sub("", answer.text)
+    for path in ("/v1/surveys", own, f"/public/{asked.id}", f"/public/{asked.id}.json"):
+        yield here.devices.get(path).text
+    for form in ([], ["--json"], ["--csv"]):  # at today's date
+        assert main(["results", asked.id, "--data", str(here.store.data), *form]) == 0
+        yield capsys.readouterr().out
+
+
+def polled(
+    folder: Path, reports: Sequence[Report], capsys: pytest.CaptureFixture[str], *, steps: bool
+) -> list[list[str]]:
+    """Return what is readable after each report, and once the round is final."""
+    with world(folder, NOON, public_pages=True, steps=steps) as here:
+        asked, events = here.publish(survey(QUESTIONS)), list[Event]()
+        rule = SurveyRule(survey="app-health", when="crashed > 40 %")
+        monitor = Monitor(parts_of(here.app), AlertSettings(rule=(rule,)), events.extend)
+        seen = list[list[str]]()
+        for report in reports:
+            send(here, asked, report)
+            monitor.check()
+            seen.append([*readable(here, asked, capsys), repr(events)])
+        here.clock.pass_(days=60)
+        return [*seen, [*readable(here, asked, capsys)]]
+
+
+@pytest.mark.parametrize("steps", [True, False])
+def test_what_is_readable_depends_only_on_the_counts_at_the_steps(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], steps: bool
+) -> None:
+    """Two histories with the same counts after each block read the same after each report.
+
+    Without steps, they read the same only after each block: so the comparison sees reports.
+    """
+    blocks = 9 if steps else 1
+    one, other = (
+        polled(tmp_path / str(seed), history(seed, blocks), capsys, steps=steps) for seed in (1, 2)
+    )
+    differ = [n for n, (a, b) in enumerate(zip(one, other, strict=True), 1) if a != b]
+    assert (differ == []) == steps
+    assert one[BLOCK - 1] == other[BLOCK - 1]
+    if steps:
+        changes = [n + 1 for n in range(1, blocks * BLOCK) if one[n][0] != one[n - 1][0]]
+        assert changes == [2 * DEFAULT_STEP, 4 * DEFAULT_STEP], "the total, then the label too"
+
+
+def bits_read(polls: Sequence[Results]) -> dict[int, int]:
+    """Return the bit of each report that the difference of two successive polls reveals.
+
+    A reader knows the question's probabilities, and so computes counts from estimates.
+    """
+    counts = [(0, 0)]
+    for results in polls:
+        (period,), keep = results.rounds, math.e / (1 + math.e)
+        share = period.questions["crashed"][0].estimate or 0.0
+        counts.append((period.reports, round(period.reports * (1 - keep + share * (2 * keep - 1)))))
+    steps = pairwise(counts)
+    return {after: yes - before_yes for (n, before_yes), (after, yes) in steps if after == n + 1}
+
+
+@pytest.mark.parametrize(("steps", "known"), [(False, 60), (True, 0)])
+def test_polling_reads_every_report_without_steps_and_none_with_them(
+    tmp_path: Path, steps: bool, known: int
+) -> None:
+    reports, polls = history(3, 6), list[Results]()
+    with world(tmp_path, NOON, steps=steps) as here:
+        asked, headers = here.publish(survey(QUESTIONS)), here.bearer("analyst")
+        for report in reports:
+            send(here, asked, report)
+            answer = here.client.get(f"/v1/surveys/{asked.id}/results", headers=headers)
+            polls.append(msgspec.json.decode(answer.data, type=Results))
+    read = bits_read(polls)
+    assert len(read) == known
+    assert all(reports[number - 1][0][0] == bit for number, bit in read.items())
+    assert polls[-1].rounds[0].reports > 0, "some steps have been released"
