@@ -160,10 +160,6 @@ class MemoryReader:
             rounds[key] = RoundTally(key[1], total.reports, total.cells, LabelCounts(labels))
         return self._of(rounds, sequence, first, last)
 
-    def report_count(self, sequence: int, number: int) -> int:
-        tally = self._now.counts.get((sequence, number))
-        return tally.reports if tally else 0
-
     def _of(
         self,
         counts: Mapping[Round, RoundTally],

@@ -5,9 +5,9 @@ follow from the released ones by adding and subtracting.
 """
 
 from collections import Counter
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import cache
-from itertools import product
+from itertools import pairwise, product
 
 import numpy as np
 import numpy.typing as npt
@@ -17,10 +17,12 @@ from deniable.server.intake.release_steps import BOUNDARY, RoundSteps
 from deniable.server.store import OTHER, LabelCounts, RoundTally
 from deniable.server.store.label_counts import KEY_BYTES, LabelValue, added
 from deniable.server.store.records import TOTAL, Released
+from deniable.shared.survey.document import Survey
 from tests import survey_texts as texts
 from tests.server.surveys import BIT, DECEMBER, survey
 
 STEP = 2
+EMPTY = RoundTally(DECEMBER, 0, np.zeros(0, np.int64))
 Report = tuple[bytes, ...]  # the value of each label
 Sum = frozenset[tuple[int, Report]]  # reports by slot, numbered from 0, and values
 Matrix = npt.NDArray[np.int64]
@@ -30,12 +32,13 @@ ARMS = texts.label("search", arms=["old", "new"])
 VENDOR = texts.label("vendor", values=["one", "other"])
 OPEN = texts.label("version", pattern=r"\d")
 VALUES = b"\0", b"\1"
-CASES: dict[str, tuple[str, list[Report], int]] = {
-    "no label": (BIT, [()], 11),
-    "a listed label": (BIT + LISTED, [(value,) for value in (*VALUES, OTHER)], 9),
-    "arms": (BIT + ARMS, [(value,) for value in VALUES], 11),
-    "two labels": (BIT + LISTED + VENDOR, [*product(VALUES, VALUES)], 8),
-    "an open set that folds": (BIT + OPEN, [(b"1",), (b"2",), (b"3",)], 9),
+CASES: dict[str, tuple[str, list[Report], int, int]] = {  # survey, reports, length, nodes
+    "no label": (BIT, [()], 11, 1),
+    "a listed label": (BIT + LISTED, [(value,) for value in (*VALUES, OTHER)], 8, 1),
+    "arms": (BIT + ARMS, [(value,) for value in VALUES], 11, 1),
+    "two labels": (BIT + LISTED + VENDOR, [*product(VALUES, VALUES)], 8, 1),
+    "an open set that folds": (BIT + OPEN, [(b"1",), (b"2",), (b"3",)], 8, 1),
+    "two nodes": (BIT + LISTED, [(VALUES[0],)], 11, 2),
 }
 
 
@@ -63,6 +66,7 @@ def sum_of(part: str | LabelValue, labels: LabelCounts, reports: list[Report], s
 def copied(steps: RoundSteps) -> RoundSteps:
     new = RoundSteps(steps.survey)
     new.total, new.values, new.turns = steps.total, dict(steps.values), list(steps.turns)
+    new.separate = steps.separate
     return new
 
 
@@ -93,10 +97,18 @@ def by_slot(
     return frozenset(Counter(zip(slots, history, strict=True)).items())
 
 
+@dataclass(frozen=True)
+class Node:
+    """Steps of a node, and the reports that its waiting copies count."""
+
+    steps: RoundSteps
+    copies: dict[str | LabelValue, Sum]
+
+
 @pytest.mark.parametrize("case", CASES)
 def test_no_computable_set_has_fewer_reports_than_a_step(case: str) -> None:
     """Only the complete counts of a final round reveal fewer, and then of the whole round."""
-    questions, reports, length = CASES[case]
+    questions, reports, length, nodes = CASES[case]
     asked = replace(survey(questions), step=STEP)
     limit = 2 if "open" in case else 1_000
     seen = Counter[str]()
@@ -104,13 +116,12 @@ def test_no_computable_set_has_fewer_reports_than_a_step(case: str) -> None:
     def explore(
         history: list[Report],
         tally: RoundTally | None,
-        steps: RoundSteps,
+        servers: tuple[Node, ...],
         released: Released,
         boundaries: list[int],
-        waiting: dict[str | LabelValue, Sum],
         known: frozenset[Sum],
     ) -> None:
-        """Check a history, and continue it by each possible report."""
+        """Check a history, and continue it by each possible report, which any node may count."""
         held = by_slot(history, boundaries)
         assert not known or not few_reports(known, held).size, history
         if tally is not None:
@@ -118,23 +129,66 @@ def test_no_computable_set_has_fewer_reports_than_a_step(case: str) -> None:
             complete = (sum_of(key, tally.labels, reports, slots) for key in [TOTAL, *tally.labels])
             few = few_reports(known.union(complete), held).reshape(-1, slots, len(reports))
             assert (few == few[:, :1]).all(), history
-        for report in reports if len(history) < length else ():
-            after, kept = counted(report, limit, tally), copied(steps)
-            changed = kept.advance(after, released)
-            new = known
+        if len(history) == length:
+            return
+        firsts = 1 if case == "two labels" and not history else None  # by symmetry
+        for report, node in product(reports[:firsts], servers):
+            after, steps = counted(report, limit, tally), copied(node.steps)
+            changed, copies, ends, new = (
+                steps.advance(after, released),
+                node.copies,
+                boundaries,
+                known,
+            )
             for part, values in changed.items():
                 before = released[part].labels if part in released else LabelCounts()
-                keys = [key for key in values.labels if before.get(key) is not values.labels[key]]
-                new = new.union(waiting[key] for key in ([part] if part == TOTAL else keys))
+                keys = {key for key in values.labels if before.get(key) is not values.labels[key]}
+                assert all(values.labels[key][0] > before.get(key, [0])[0] for key in keys)
+                assert part != TOTAL or values.reports > (released.get(TOTAL) or EMPTY).reports
+                assert case != "arms" or part != "0" or keys == {(0, value) for value in VALUES}
+                new = new.union(copies[key] for key in ([part] if part == TOTAL else keys))
                 seen[part] += part == TOTAL or bool(keys)
-            ends, sums = boundaries, waiting
             if BOUNDARY in changed:
                 ends = [*boundaries, after.reports]
-                fresh = [k for k, v in kept.values.items() if v is not steps.values.get(k)]
-                names: list[str | LabelValue] = [*fresh]
-                names += [TOTAL] if kept.total is not steps.total else []
-                sums = waiting | {n: sum_of(n, after.labels, reports, len(ends)) for n in names}
-            explore([*history, report], after, kept, {**released, **changed}, ends, sums, new)
+                made: list[str | LabelValue] = (
+                    [TOTAL] if steps.total is not node.steps.total else []
+                )
+                made += [k for k, v in steps.values.items() if v is not node.steps.values.get(k)]
+                sums = {name: sum_of(name, after.labels, reports, len(ends)) for name in made}
+                copies = copies | sums
+            others = tuple(other for other in servers if other is not node)
+            now = {**released, **changed}
+            explore([*history, report], after, (Node(steps, copies), *others), now, ends, new)
 
-    explore([], None, RoundSteps(asked), {}, [], {}, frozenset())
+    servers = tuple(Node(RoundSteps(asked), {}) for _ in range(nodes))
+    explore([], None, servers, {}, [], frozenset())
     assert seen.keys() >= {TOTAL, *map(str, range(len(asked.labels)))}, "each is released"
+
+
+def folded_tally(asked: Survey, **reports: int) -> RoundTally:
+    """Return a tally with these values of the only label, and `other`."""
+    labels = LabelCounts(key=bytes(KEY_BYTES))
+    for name, count in reports.items():
+        value = OTHER if name == "other" else name.encode()
+        labels[0, value] = np.array([count, count])
+    total = sum(reports.values())
+    return RoundTally(DECEMBER, total, np.array([total]), labels)
+
+
+def test_a_folded_value_is_shown_until_other_contains_it() -> None:
+    """The value b is released, and then folded while a copy of OTHER waits."""
+    asked, released = replace(survey(BIT + OPEN), step=STEP), dict[str, RoundTally]()
+    steps, seen = RoundSteps(asked), list[dict[str, int]]()
+    counts = [{"b": n, "other": m} for n, m in ((2, 0), (4, 0), (6, 0), (7, 2), (8, 3), (9, 3))]
+    counts += [{"a": 2, "other": n} for n in (12, 13, 14, 15, 16, 17)]
+    for reports in counts:
+        released.update(steps.advance(folded_tally(asked, **reports), released))
+        labels = released["0"].labels if "0" in released else {}
+        seen.append({key[1].decode("latin-1"): int(n[0]) for key, n in labels.items()})
+    folded = seen[6:]
+    assert folded[0].keys() == {"b"}
+    assert folded[-1].keys() == {"ÿ"}, "b is a part of OTHER"
+    totals = [sum(values.values()) for values in seen]
+    assert totals == sorted(totals)
+    shown = [totals[0], *(after for before, after in pairwise(totals) if after > before)]
+    assert all(after - before >= STEP for before, after in pairwise(shown))

@@ -22,8 +22,8 @@ changes by a constant (the round's counts) or by a function of one label.
 
 The complete counts of a final round are one more release, at least `step` reports after the last
 boundary. They also reveal how many reports each value has in the whole round; results fold values
-with few into "other". A value that the store folds (`label_counts`) moves its reports into OTHER,
-which then grows by what both gained.
+with few into "other". A value that the store folds (`label_counts`) moves its reports into OTHER.
+Because enough reports followed both when they were released, OTHER then gains at least `step` too.
 
 Two limits: someone who knows that one label's value implies another's can subtract the two, as in
 any table; and reports that an attacker knows, or forges, can fill a step.
@@ -34,7 +34,7 @@ always differ from the tally by `step` reports or more. After a restart, the nex
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import numpy as np
 
 from deniable.server.store import (
     OTHER,
@@ -50,6 +50,8 @@ from deniable.shared.survey.document import Survey
 
 BOUNDARY = "boundary"  # the part whose `reports` are the round's at the newest boundary
 MAX_COPY_BYTES = 32 * 2**20  # of all copies together; a round without its copies is delayed
+MIN_ROUND_BYTES = 2**10  # memory of a round without copies
+NO_CELLS: Cells = np.zeros(0, np.int64)
 
 
 class Steps:
@@ -60,11 +62,10 @@ class Steps:
         self._rounds = dict[Round, RoundSteps]()
 
     def advance(self, published: PublishedSurvey, number: int) -> None:
-        """Release what the reports of a round permit."""
-        survey, of = published.survey, (published.sequence, number)
-        steps = self._rounds.pop(of, None) or RoundSteps(survey)
-        if self._store.report_count(*of) >= steps.due:
-            self._store.release(*of, steps.advance)  # if it fails, the copies are dropped
+        """Release what the reports of a round permit. If that fails, its copies are dropped."""
+        of = published.sequence, number
+        steps = self._rounds.pop(of, None) or RoundSteps(published.survey)
+        self._store.release(*of, steps.advance)
         self._rounds[of] = steps
         while len(self._rounds) > 1 and sum(s.size for s in self._rounds.values()) > MAX_COPY_BYTES:
             del self._rounds[next(iter(self._rounds))]
@@ -74,29 +75,31 @@ class RoundSteps:
     """Copies of one round that wait until enough reports have followed."""
 
     def __init__(self, survey: Survey) -> None:
-        self.survey, self.due = survey, survey.step  # nothing happens with fewer reports than `due`
+        self.survey = survey
         self.total: RoundTally | None = None
-        self.values = dict[LabelValue, ValueCopy]()
+        self.values = dict[LabelValue, Cells]()
+        self.separate = frozenset[LabelValue]()  # the values that were not folded last time
         self.turns = [TOTAL, *map(str, range(len(survey.labels)))]  # the first may copy next
 
     @property
     def size(self) -> int:
-        total = 0 if self.total is None else self.total.cells.nbytes
-        return total + sum(copy.counts.nbytes for copy in self.values.values())
+        copies = [*self.values.values(), *([self.total.cells] if self.total else [])]
+        return MIN_ROUND_BYTES + sum(counts.nbytes for counts in copies)
 
     def advance(self, counted: RoundTally, released: Released) -> Released:
         """Return the parts to replace, given a tally and all released parts."""
-        separate = counted.labels.keys()  # a value that has since been folded spoils a copy
-        self.values = {key: c for key, c in self.values.items() if c.separate <= separate}
-        changed, step = self._followed(counted, released), self.survey.step
-        self.due = counted.reports + step // 2
-        if counted.reports >= _reports(released, BOUNDARY) + step:
+        for value in self.separate - counted.labels.keys():
+            self.values.pop(value, None)
+            self.values.pop((value[0], OTHER), None)  # this copy lacks the folded value's reports
+        self.separate = frozenset(counted.labels)
+        changed = self._followed(counted, released)
+        if counted.reports >= _reports(released, BOUNDARY) + self.survey.step:
             for part in [*self.turns]:
                 if self._copy(part, counted, {**released, **changed}):
                     self.turns.remove(part)
                     self.turns.append(part)
-                    empty = RoundTally(counted.round, counted.reports, counted.cells[:0])
-                    return {**changed, BOUNDARY: empty}
+                    changed[BOUNDARY] = RoundTally(counted.round, counted.reports, NO_CELLS)
+                    break
         return changed
 
     def _followed(self, counted: RoundTally, released: Released) -> dict[str, RoundTally]:
@@ -106,69 +109,52 @@ class RoundSteps:
             self.total = None
             if total.reports >= _reports(released, TOTAL) + step:
                 changed[TOTAL] = total
-        for label, definition in enumerate(self.survey.labels):
-            part, arms = str(label), {(label, bytes([n])) for n in range(len(definition.arms))}
-            before = released[part].labels if part in released else LabelCounts()
-            ready = {
-                key: self.values[key]
-                for key in self.values
-                if key[0] == label and self.values[key].is_followed(key, counted.labels, step)
-            }
-            if ready and ready.keys() >= arms & self.values.keys():
-                after = LabelCounts(before, counted.labels.key)
-                for key, copy in ready.items():
-                    del self.values[key]
-                    copy.replace(key, after, step)
-                changed[part] = RoundTally(counted.round, 0, counted.cells[:0], after)
+        for label in range(len(self.survey.labels)):
+            waiting = {key: copy for key, copy in self.values.items() if key[0] == label}
+            ready = {k for k, copy in waiting.items() if counted.labels[k][0] >= copy[0] + step}
+            if ready and ready >= self._arms(label) & waiting.keys():
+                after = LabelCounts(_values(label, released), counted.labels.key)
+                for key in ready:
+                    self._replace(key, after)
+                changed[str(label)] = RoundTally(counted.round, 0, NO_CELLS, after)
         return changed
+
+    def _replace(self, key: LabelValue, released: LabelCounts) -> None:
+        """Replace a value's counts by its copy, unless another node has released later ones."""
+        copy = self.values.pop(key)
+        if self._has_grown(copy, released.get(key)):
+            released[key] = copy
+            for folded in released.keys() - self.separate if key[1] == OTHER else ():
+                del released[folded]
 
     def _copy(self, part: str, counted: RoundTally, released: Released) -> bool:
         """Copy what has grown enough of a part, and return whether anything has."""
         if part == TOTAL:
-            grown = self.total is None
+            is_free = self.total is None
             self.total = self.total or RoundTally(counted.round, counted.reports, counted.cells)
-            return grown
-        label, before = int(part), released[part].labels if part in released else LabelCounts()
-        separate = frozenset(key for key in counted.labels if key[0] == label)
-        arms = {(label, bytes([n])) for n in range(len(self.survey.labels[label].arms))}
-        copies = {
-            key: copy
-            for key in separate - self.values.keys()
-            if (copy := ValueCopy(counted.labels[key], separate)).has_grown(
-                key, before, self.survey.step
-            )
+            return is_free
+        label, before = int(part), _values(int(part), released)
+        grown = {
+            key
+            for key, counts in counted.labels.items()
+            if key[0] == label
+            and key not in self.values
+            and self._has_grown(counts, before.get(key))
         }
-        if arms and not copies.keys() >= arms:
-            copies = {key: copy for key, copy in copies.items() if key not in arms}
-        self.values |= copies
-        return bool(copies)
+        arms = self._arms(label)
+        grown -= set() if grown >= arms else arms
+        self.values |= {key: counted.labels[key] for key in grown}
+        return bool(grown)
+
+    def _has_grown(self, counts: Cells, before: Cells | None) -> bool:
+        return bool(counts[0] >= (0 if before is None else before[0]) + self.survey.step)
+
+    def _arms(self, label: int) -> set[LabelValue]:
+        return {(label, bytes([n])) for n in range(len(self.survey.labels[label].arms))}
 
 
-@dataclass(frozen=True)
-class ValueCopy:
-    """Copied counts of a label's value, and the values that were separate from OTHER then."""
-
-    counts: Cells
-    separate: frozenset[LabelValue]
-
-    def has_grown(self, key: LabelValue, released: LabelCounts, step: int) -> bool:
-        """Return whether enough reports are in the copy that are not in the released counts."""
-        known = [released[other] for other in released if other == key or self._folds(key, other)]
-        return bool(self.counts[0] >= sum(int(counts[0]) for counts in known) + step)
-
-    def is_followed(self, key: LabelValue, counted: LabelCounts, step: int) -> bool:
-        """Return whether enough reports were counted after the copy."""
-        return bool(counted[key][0] >= self.counts[0] + step)
-
-    def replace(self, key: LabelValue, released: LabelCounts, step: int) -> None:
-        """Replace a value's released counts, unless another node has released later ones."""
-        if self.has_grown(key, released, step):
-            for other in [other for other in released if self._folds(key, other)]:
-                del released[other]
-            released[key] = self.counts
-
-    def _folds(self, key: LabelValue, other: LabelValue) -> bool:
-        return key[1] == OTHER and other not in self.separate
+def _values(label: int, released: Released) -> LabelCounts:
+    return released[str(label)].labels if str(label) in released else LabelCounts()
 
 
 def _reports(released: Released, part: str) -> int:

@@ -92,7 +92,8 @@ class Upkeep:
         self._flush_at = self._purge_at = clock.seconds()
         self._settle_at = math.inf
         self._purging, self._deleted = False, 0
-        self._steps, self._grown = Steps(store), dict[Round, PublishedSurvey]()
+        self._steps = Steps(store)
+        self._grown = dict[Round, tuple[PublishedSurvey, int]]()  # number of reports by round
 
     def count(self, outcomes: Mapping[tuple[int, str], int]) -> None:
         """Add numbers of reports by (survey sequence, outcome); the next flush stores them."""
@@ -100,8 +101,11 @@ class Upkeep:
             self._outcomes.update(outcomes)
 
     def note_committed(self, uploads: Sequence[Upload]) -> None:
-        """Note the rounds that may have grown. Only the writer's thread may call this."""
-        self._grown |= {upload.key[:2]: upload.survey for upload in uploads}
+        """Note by how much rounds may have grown. Only the writer's thread may call this."""
+        for upload in uploads:
+            of = upload.key[:2]
+            _, reports = self._grown.get(of, (None, 0))
+            self._grown[of] = upload.survey, reports + upload.count
 
     def do_what_is_due(self, *, later: bool = False) -> float:
         """Do the work that is due, but only briefly. Return the seconds until more is due.
@@ -151,11 +155,13 @@ class Upkeep:
             log.warning("%s", error)
 
     def _release(self) -> None:
-        for (sequence, number), published in [*self._grown.items()]:
-            survey = published.survey
-            if survey.looks != "twice" or self._clock.now() < survey.first_look(number):
-                self._steps.advance(published, number)
-            del self._grown[sequence, number]
+        """Advance the rounds that may have grown by half a step; other nodes may add the rest."""
+        for of, (published, reports) in [*self._grown.items()]:
+            survey, number = published.survey, of[1]
+            if reports >= survey.step // 2:
+                if survey.looks != "twice" or self._clock.now() < survey.first_look(number):
+                    self._steps.advance(published, number)
+                del self._grown[of]
 
     def _clock_is_trusted(self) -> bool:
         before, self._clock_fault = self._clock_fault, self.calendar.clock_fault()

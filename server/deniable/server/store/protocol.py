@@ -101,9 +101,6 @@ class StoreReader(Protocol):
     ) -> list[RoundTally]:
         """Return the released counts of rounds; none of a round with a damaged part."""
 
-    def report_count(self, sequence: int, number: int) -> int:
-        """Return the number of counted reports of a round, without a check for damage."""
-
     def report_totals(self, unfinished: Mapping[int, range] | None = None) -> Mapping[int, int]:
         """Return the number of reports by survey sequence, for surveys that have any.
 

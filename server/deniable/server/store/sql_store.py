@@ -325,10 +325,6 @@ class SqlReader(ABC):
                 rounds.append(RoundTally(number, total.reports, total.cells, labels))
         return rounds
 
-    def report_count(self, sequence: int, number: int) -> int:
-        query = "SELECT coalesce(sum(reports), 0) FROM tallies WHERE survey = ? AND round = ?"
-        return int(self._rows(query, sequence, number, reports=True)[0][0])
-
     def _round_rows(
         self, table: str, sequence: int, first: int | None, last: int | None
     ) -> Iterator[TallyRow]:
