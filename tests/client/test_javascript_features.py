@@ -271,6 +271,19 @@ def test_an_incomplete_follow_up_survey_is_refused(
     """) == ["refused"]
 
 
+@pytest.mark.parametrize(("step", "status"), [(5, "queued"), (20, "refused"), (4, "refused")])
+def test_a_document_with_a_step_is_read_by_its_rules(
+    script: Script, run: Run, step: int, status: str
+) -> None:
+    """The default must be absent, as in Python, so that a survey has one form."""
+    asked = parse_toml(survey_text(bit("crashed", "0.5"), round="day", step=50, **YEARS))
+    script.publish(render_document(asked).replace(b'"step": 50', f'"step": {step}'.encode()))
+    assert run("""
+        await client.consent(true);
+        tell(await answer({ crashed: true }));
+    """) == [status]
+
+
 def test_the_same_questions_under_the_same_name_are_charged_once(script: Script, run: Run) -> None:
     daily(script)
     lines = run("""await client.consent(true); tell(await answer({ crashed: true }));""")

@@ -3,25 +3,30 @@
 import math
 import random
 import re
+import time
 from collections.abc import Iterator, Sequence
+from datetime import UTC, datetime, timedelta
 from itertools import pairwise
 from pathlib import Path
 
 import msgspec
 import pytest
+import requests
 
 from deniable.server.alerts.monitor import Event, Monitor
 from deniable.server.alerts.rules import AlertSettings, SurveyRule
 from deniable.server.http.context import COOKIE, parts_of
+from deniable.server.http.tokens import new_token
 from deniable.server.results import Results
-from deniable.server.store import PublishedSurvey
+from deniable.server.store import PublishedSurvey, create_store
 from deniable.shared.cli.command import main
-from deniable.shared.envelope import Envelope, encode_report
+from deniable.shared.envelope import CONTENT_TYPE, Envelope, encode_report
 from deniable.shared.survey.document import DEFAULT_STEP
 from tests import survey_texts as texts
-from tests.eventually import eventually
-from tests.server.surveys import BIT, DECEMBER, survey
-from tests.server.world import NOON, World, world
+from tests.command import asked_json
+from tests.eventually import PATIENCE, eventually
+from tests.server.surveys import BIT, DECEMBER, published, survey
+from tests.server.world import NOON, World, serving, world
 
 RANDOM = re.compile(r'name="form_token" value="[^"]*"|urn:uuid:[0-9a-f-]*|-d &#39;.*')
 PLATFORMS = ("linux", "mac")
@@ -151,3 +156,37 @@ def test_polling_reads_every_report_without_steps_and_none_with_them(
     assert len(read) == known
     assert all(reports[number - 1][0][0] == bit for number, bit in read.items())
     assert polls[-1].rounds[0].reports > 0, "some steps have been released"
+
+
+def test_a_server_and_the_command_show_the_same_steps(tmp_path: Path) -> None:
+    """Real processes: the next step begins with the first report after its second."""
+    today = datetime.now(UTC).date()
+    with create_store(tmp_path) as store:
+        asked = published(store, survey(BIT, round="once", opens=today, closes=today))
+        token = new_token()
+        store.add_token(token, "app", NOON, NOON + timedelta(days=9_000))
+    with serving(tmp_path) as server:
+        address = f"{server.dashboard}/v1/surveys/{asked.id}/results"
+        headers = {"Authorization": f"Bearer {server.token}"}
+
+        def shown() -> int:
+            read = requests.get(address, headers=headers, timeout=PATIENCE).json()
+            assert read["rounds"] == asked_json("results", asked.id, "--data", tmp_path)["rounds"]
+            return int(read["rounds"][0]["reports"])
+
+        seen = list[int]()
+        for number in range(100):
+            sent = Envelope(asked.id, 0, number.to_bytes(16), DEFAULT_STEP, bytes(DEFAULT_STEP))
+            headers_of_app = {"Authorization": f"Bearer {token}", "Content-Type": CONTENT_TYPE}
+            body = sent.pack()
+            done = requests.post(
+                f"{server.url}/v1/envelopes", body, headers=headers_of_app, timeout=PATIENCE
+            )
+            assert done.json()["accepted"] == DEFAULT_STEP
+            seen.append(shown())
+            if len({*seen}) == 3:
+                break
+            time.sleep(0.3)
+    assert [seen[0], *sorted(seen)] == [0, *seen], "the counts only grow, and begin with none"
+    assert all(after - before >= DEFAULT_STEP for before, after in pairwise(sorted({*seen})))
+    assert all(reports <= number * DEFAULT_STEP for number, reports in enumerate(seen))

@@ -156,6 +156,15 @@ def test_grace_retention_and_reports_default_to_14_90_and_100() -> None:
     assert render_document(limited) == render_document(parse_toml(TOML))
 
 
+@pytest.mark.parametrize(("step", "published"), [(5, 5), (20, None), (1_000_000, 1_000_000)])
+def test_a_document_states_its_step_only_if_it_is_not_the_default(
+    step: int, published: int | None
+) -> None:
+    document = render_document(parse_toml(TOML.replace("grace_days", f"step = {step}\ngrace_days")))
+    assert json.loads(document)["survey"].get("step") == published
+    assert parse_document(document).step == step
+
+
 @pytest.mark.parametrize("name", mechanisms())
 def test_a_mechanism_is_proved_at_its_smallest_and_largest_sizes(name: str) -> None:
     each = mechanisms()[name]

@@ -80,6 +80,8 @@ def test_defaults_are_chosen_and_written_to_the_document() -> None:
         ("grace_days = 14", 'grace_days = "two"', "survey.grace_days", "number, got 'two'"),
         ("grace_days = 14", "grace_days = 2026-01-02", "survey.grace_days", "got 2026-01-02"),
         ("grace_days = 14", "grace_days = 10:00:00", "survey.grace_days", "number, got time"),
+        ("grace_days = 14", "step = 4", "survey.step", "5 to 1000000, got 4"),
+        ("grace_days = 14", "step = 1000001", "survey.step", "5 to 1000000, got 1000001"),
         ("grace_days = 14", 'looks = "daily"', "survey.looks", "any-time, twice, once"),
         ("grace_days = 14", 'looks = "twice"\ngrace_days = 1', "survey.grace_days", "2 or more"),
         ("grace_days = 14", 'most_change = "2"', "survey.most_change", '"99.99 points", got'),
