@@ -82,10 +82,10 @@ class Stage:
         return [one._replace(mark=mark or one.mark) for one in made]
 
     def state(self, asked: PublishedSurvey) -> Round:
-        """Return the results of the survey's only round."""
+        """Return the final results of the survey's only round."""
         with open_store(self.folder / "data") as store:
-            selected = RoundSelection(0, 0)
-            estimates = stored_estimates(store, asked, datetime.now(UTC), selected)
+            selected, final = RoundSelection(0, 0), asked.survey.taken_until(0)
+            estimates = stored_estimates(store, asked, final, selected)
             (period,) = estimates.document().rounds
         return period
 

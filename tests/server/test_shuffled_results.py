@@ -9,6 +9,7 @@ from typing import Any
 
 import msgspec
 import pytest
+from msgspec import UNSET
 
 from deniable.server.http.context import COOKIE
 from deniable.server.results import Results
@@ -80,7 +81,7 @@ def test_crowds_are_read_from_the_batches(here: World, number: int) -> None:
     here.store.count_dropped(asked.sequence, 683, b"dropped", 12)  # the relay was killed
     crowd = here.store.crowds(asked.sequence)[683]
     assert crowd == (number, 50 + number, 12)
-    results = stored_estimates(here.store, asked, NOON, RoundSelection(683, 683)).document()
+    results = final_results(here, asked)
     (period,) = results.rounds
     assert period.relayed == Relayed(smallest_batch=number, alone=True, dropped=12)
     said = " ".join(shuffle_sentences(period, "1"))
@@ -102,9 +103,26 @@ def test_labels_divide_the_crowd_of_a_batch(here: World) -> None:
         )
     here.writer.write(uploads)
     assert here.store.crowds(asked.sequence)[683] == (4, 30, 0)
-    results = stored_estimates(here.store, asked, NOON, RoundSelection(683, 683)).document()
+    results = final_results(here, asked)
     (stated,) = results.rounds[0].shuffled or ()
     assert (stated.among, stated.people) == ("batch", 4)
+
+
+def final_results(here: World, asked: PublishedSurvey) -> Results:
+    selected, final = RoundSelection(683, 683), asked.survey.taken_until(683)
+    return stored_estimates(here.store, asked, final, selected).document()
+
+
+@pytest.mark.parametrize("reports", [30, 60])
+def test_crowds_are_not_stated_before_a_round_is_final(here: World, reports: int) -> None:
+    """The size of a batch that is arriving would show each report."""
+    asked = here.publish(survey(BIT, sealed_to=PUBLIC))
+    send(here, asked, {b"one": reports})
+    selected = RoundSelection(683, 683)
+    (period,) = stored_estimates(here.store, asked, NOON, selected).document().rounds
+    assert (period.relayed, period.shuffled) == (UNSET, UNSET)
+    (period,) = final_results(here, asked).rounds
+    assert period.relayed == Relayed(smallest_batch=reports, alone=False, dropped=0)
 
 
 def send(here: World, asked: PublishedSurvey, batches: Mapping[bytes, int]) -> None:
@@ -121,6 +139,7 @@ def test_amplification_is_in_the_document_the_text_and_the_page(here: World) -> 
 
     asked = here.publish(survey(BIT, sealed_to=PUBLIC))
     send(here, asked, {b"one": 50})
+    here.clock.time = asked.survey.taken_until(683)
     bearer = here.bearer("analyst")
     text = here.client.get(f"/v1/surveys/{asked.id}/results", headers=bearer).data
     results = msgspec.json.decode(text, type=Results)

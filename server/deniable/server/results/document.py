@@ -281,7 +281,7 @@ class RoundFacts(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     any_time: bool  # whether intervals hold at every look
     covers: Literal["all", "first look", "nothing"]  # which reports are in the estimates
     reports: Count  # all of a final round; of others, whole steps
-    relayed: Relayed | UnsetType = UNSET  # only if reports are sealed
+    relayed: Relayed | UnsetType = UNSET  # of final rounds, if reports are sealed
     note: str | None
 
 

@@ -457,7 +457,10 @@ class SurveyEstimates:
         )
 
     def _relayed(self, numbers: Sequence[int]) -> Relayed | UnsetType:
+        """Return the crowds of final rounds: before, they would show each report as it arrives."""
         if self._crowds is None or self.survey.sealed_to is None:
+            return UNSET
+        if not {*numbers}.isdisjoint(self.published.unfinished(self.now)):
             return UNSET
         crowds = {number: self._crowds.get(number, Crowd()) for number in numbers}
         return Relayed(
