@@ -26,6 +26,7 @@ from deniable.shared.survey.keys import public_hex
 from tests.client.scripted import ANSWERS, KEY, LATER, Clock, document, serving
 from tests.crossed_files import short, traced
 from tests.eventually import PATIENCE
+from tests.server.released import release_all
 from tests.server.results_data import NOW, add_round
 from tests.server.surveys import BIT, envelope, until_spring
 from tests.server.world import World, world
@@ -61,11 +62,12 @@ def crossed_by(
     place: Path, ask: Callable[[World], Callable[[], Any]], *, by_intake: bool = False
 ) -> set[str]:
     """Return the files that one request crosses, on a server that has nothing cached."""
-    with world(place, NOW) as here:
+    with world(place, NOW, steps=True) as here:
         published = here.publish(until_spring(BIT))
         for number in (683, 684, 685):
             add_round(here.store, published, number, [[16_000, 4_000]])
         assert here.send(envelope(published, 1, round_number=685)).status_code == 200
+        release_all(here.store)
         request, loop = ask(here), here.app.extensions["tests"].loop
         for token in here.store.tokens():  # only a token's first use on a day writes
             here.store.note_use(token.id, NOW.date())

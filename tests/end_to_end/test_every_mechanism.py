@@ -196,7 +196,8 @@ def check_results(
     page = here.client.get(f"/surveys/{published.id}", headers=analyst)
     assert page.status_code == 200
     assert asked.mechanism.name in page.text
-    assert ("<svg" in page.text) == (rows[0]["estimate"] is not None)
+    if asked.labels and "interval covers almost all possible values" not in page.text:
+        assert ("<svg" in page.text) == (rows[0]["estimate"] is not None)
 
 
 def check_rows(asked: Any, rows: Any, cells: np.ndarray[Any, Any], reports: int) -> None:

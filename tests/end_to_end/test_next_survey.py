@@ -17,6 +17,7 @@ from deniable.shared.envelope import CONTENT_TYPE, Envelope, encode_report
 from deniable.shared.survey.document import Survey, parse_document
 from deniable.simulations.demo.server_process import running_server
 from tests.command import asked_json, run
+from tests.server.released import all_results
 from tests.survey_texts import ALWAYS, choice, number, question, survey_text
 
 BROWSERS = ["firefox", "chrome", "safari", "edge", "opera"]
@@ -96,7 +97,7 @@ def test_a_follow_up_is_drafted_asked_and_read(tmp_path: Path) -> None:
         assert device.answer("app-health", **people[1]).status == "queued"
         assert device.flush(60) == 0
         device.close()
-    results = asked_json("results", followed["id"], "--data", data)
+    results = all_results(followed["id"], data)
     (period,) = results["rounds"]
     assert period["reports"] == PEOPLE + 1
     assert results["follows"]["survey"] == published["id"]

@@ -83,6 +83,9 @@ def others(here: World) -> None:
         assert here.devices.get(path).status_code == 404
     here.front._public_pages = True
     assert here.devices.get("/public/none").status_code == 404
+    with pytest.MonkeyPatch.context() as patch:  # no reader has published any page yet
+        patch.setattr(here.store, "public_page", lambda _: None)
+        assert here.devices.get("/shared/none").status_code == 404
     assert here.devices.get("/v1/envelopes").status_code == 405
     not_text = {"HTTP_AUTHORIZATION": "Bearer \xff"}
     assert here.devices.post("/v1/envelopes", environ_overrides=not_text).status_code == 401

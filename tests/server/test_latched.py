@@ -25,13 +25,14 @@ def latched(questions: str = BIT, repeat_rounds: int = 2, **changes: object) -> 
     return survey(questions, repeat="latched", repeat_rounds=repeat_rounds, **changes)
 
 
-def reported(here: World) -> PublishedSurvey:
-    """Send the same report in two rounds, under two envelope ids."""
+def reported(here: World, reports: int = 1) -> PublishedSurvey:
+    """Send the same reports in two rounds, under two envelope ids."""
     published = here.publish(latched(minimum_reports=1))
+    payload = bytes(n % 2 for n in range(1, reports + 1))
     for number in range(2):
         here.clock.pass_(days=20 * number)
-        envelope = Envelope(published.id, DECEMBER + number, bytes([number] * 16), 1, b"\x01")
-        assert here.send(envelope).json["accepted"] == 1
+        envelope = Envelope(published.id, DECEMBER + number, bytes([number] * 16), reports, payload)
+        assert here.send(envelope, app=True).json["accepted"] == reports
     return published
 
 
@@ -102,7 +103,7 @@ def test_publishing_under_the_same_name_shows_the_change() -> None:
 
 def test_a_page_names_rounds_that_share_reports(here: World) -> None:
     """The trend names them too. Both clients can answer."""
-    published, analyst = reported(here), here.bearer("analyst")
+    published, analyst = reported(here, 500), here.bearer("analyst")
     page = here.client.get(f"/surveys/{published.id}", headers=analyst).text
     assert "keeps that report. It sends it again" in page
     assert "because they contain the same reports" in page

@@ -16,6 +16,7 @@
     ├── Unfinished          work whose worker died at each attempt
     ├── StoreUnusable       a data folder or database that this version must not use
     │   ├── StateBlocked        a client's state that another process holds
+    │   ├── NoState             a database that holds no state of clients yet
     │   ├── Damaged             data that a disk has damaged
     │   └── StoreLost           a store that was deleted or replaced while in use
     ├── NoTable             a question for which no optimal table was found

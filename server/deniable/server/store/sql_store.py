@@ -18,7 +18,7 @@ from datetime import UTC, date, datetime
 from itertools import groupby
 from typing import Any, Generic, Self, TypeVar
 
-from deniable.server.store.label_counts import KEY_BYTES, LabelCounts
+from deniable.server.store.label_counts import KEY_BYTES, NO_LABELS, LabelCounts
 from deniable.server.store.protocol import COMMAND, NO_SURVEY
 from deniable.server.store.records import (
     ID_DIGITS,
@@ -319,9 +319,9 @@ class SqlReader(ABC):
             parts = {row.node: read_tally(row) for row in rows}
             intact = {part: tally for part, tally in parts.items() if tally}
             if TOTAL in intact and len(intact) == len(parts):
-                total, labels = intact[TOTAL], LabelCounts()
-                for tally in intact.values():
-                    labels = LabelCounts(labels | tally.labels, labels.key or tally.labels.key)
+                total, labels = intact[TOTAL], NO_LABELS
+                for tally in filter(lambda part: part.labels, intact.values()):
+                    labels = LabelCounts(labels | tally.labels, tally.labels.key)
                 rounds.append(RoundTally(number, total.reports, total.cells, labels))
         return rounds
 

@@ -41,7 +41,7 @@ def verify(document: bytes, signature: str, key: str, trusted: Collection[str]) 
     try:
         public = Ed25519PublicKey.from_public_bytes(bytes.fromhex(key))
         public.verify(bytes.fromhex(signature), CONTEXT + document)
-    except (InvalidSignature, ValueError):
+    except (InvalidSignature, TypeError, ValueError):  # damage can turn stored text into bytes
         raise UntrustedSurvey("the survey's signature does not match its document") from None
 
 
