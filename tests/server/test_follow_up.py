@@ -100,7 +100,8 @@ def median(
 
 
 @pytest.mark.parametrize(
-    ("epsilon", "one_shot", "two_waves"), [("1", 2.5, 0.91), ("2", 1.25, 0.77)]
+    ("epsilon", "one_shot", "two_waves"),
+    [("1", 2.5, 0.91), pytest.param("2", 1.25, 0.77, marks=pytest.mark.long)],
 )
 def test_a_second_wave_finds_the_median_of_an_exponential_more_precisely(
     epsilon: str, one_shot: float, two_waves: float

@@ -325,7 +325,9 @@ def test_envelopes_of_any_size_are_read_when_ids_differ_in_the_last_bit(
     assert sorted(envelope.id for envelope in store.envelopes(asked.sequence, DECEMBER)) == ids
 
 
-@pytest.mark.parametrize("size", [700, 1_000, 3_000, 8_000])
+@pytest.mark.parametrize(
+    "size", [1_000, 8_000, *(pytest.param(n, marks=pytest.mark.long) for n in (700, 3_000))]
+)
 def test_the_position_of_a_large_envelope_reveals_no_time(store: Watched, size: int) -> None:
     """The size is that of a unary report of 8,000 options; the last bytes reveal no time either."""
     installs = crowd(size)

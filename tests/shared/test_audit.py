@@ -101,7 +101,13 @@ def test_halved_lies_are_caught() -> None:
     assert found.at_least > 1.2
 
 
-@pytest.mark.parametrize("name", sorted(mechanisms()))
+SLOW = ("k-closest", "subset-selection")
+
+
+@pytest.mark.parametrize(
+    "name",
+    [pytest.param(n, marks=[pytest.mark.long] * (n in SLOW)) for n in sorted(mechanisms())],
+)
 def test_a_mechanism_built_for_twice_its_epsilon_is_caught(name: str) -> None:
     """The mechanism runs at ε 4 but states 2. A missed detection is six standard errors away."""
     kind = mechanisms()[name]

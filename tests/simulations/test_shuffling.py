@@ -117,7 +117,7 @@ def test_a_shuffled_count_is_as_private_as_stated(others: tuple[int, ...]) -> No
         assert exact < shuffled_delta(1.5, 1, epsilon)
 
 
-@pytest.mark.parametrize("study", ["bit", "histogram"])
+@pytest.mark.parametrize("study", ["bit", pytest.param("histogram", marks=pytest.mark.long)])
 def test_the_shuffled_line_lies_between_local_and_central(study: str) -> None:
     found = simulate(study, epsilon=[0.1, 1], people=[1e4, 1e6], repetitions=30)
     for epsilon, people in itertools.product(("0.1", "1"), (10**4, 10**6)):

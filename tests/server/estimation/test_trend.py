@@ -7,6 +7,7 @@ in all rounds, so a count is a sum over independent people.
 from __future__ import annotations
 
 import math
+from functools import partial
 from itertools import product
 
 import numpy as np
@@ -33,6 +34,7 @@ Law = tuple[npt.NDArray[np.int64], Array]  # counts, and their probabilities
 EPSILONS = ("0.25", "1", "2", "8")
 PEOPLE = (50, 1_000, 100_000, 1_000_000)  # reports of the whole window, but at least 10 a round
 DRIFTS = (0.0, 0.001, 0.005, 0.02, 0.1)  # largest change per round
+LONG = partial(pytest.param, marks=pytest.mark.long)
 TWELVE_DAYS = {0: 1.62, 0.1: 1.90, 0.25: 2.44, 0.5: 3.00, 1: 3.61, 2: 4.29}
 
 
@@ -75,7 +77,7 @@ def covered(asked: ShareQuestion, people: int, drift: float, start: float, moves
     return coverage(asked, law, people * reports, window, held[-1] / people, sampling=False)
 
 
-@pytest.mark.parametrize("people", PEOPLE)
+@pytest.mark.parametrize("people", [*PEOPLE[:2], *map(LONG, PEOPLE[2:])])
 @pytest.mark.parametrize("epsilon", EPSILONS)
 def test_the_respondents_of_a_round_are_covered_at_the_largest_drift(
     epsilon: str, people: int
@@ -122,7 +124,7 @@ def population(asked: ShareQuestion, people: int, shares: Array) -> Law:
     return counts, chances[counts]
 
 
-@pytest.mark.parametrize("people", [50, 400, 5_000])
+@pytest.mark.parametrize("people", [50, *map(LONG, (400, 5_000))])
 @pytest.mark.parametrize("epsilon", EPSILONS)
 def test_the_population_is_covered_if_the_same_people_are_in_all_rounds(
     epsilon: str, people: int

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from functools import cache
+from functools import cache, partial
 
 import numpy as np
 import numpy.typing as npt
@@ -36,6 +36,7 @@ from tests.survey_texts import survey_text, vector
 Array = npt.NDArray[np.float64]
 Cells = npt.NDArray[np.int64]
 HELD = np.array([0.6, -0.3, 0.0, 0.2])
+LONG = partial(pytest.param, marks=pytest.mark.long)
 ROUNDS, REPORTS = 300, 100
 QUESTION = Vector("v", KClosest(Epsilon("1"), 4, 16, 6))  # few codewords, so sorting is fast
 DESIGN = QUESTION.mechanism
@@ -237,8 +238,8 @@ def pool(design: KClosest, size: int) -> Array:
 
 
 @pytest.mark.parametrize("share", [0.0, 0.01, 0.03, 0.1, 0.5])
-@pytest.mark.parametrize("reports", [2, 10, 30, 100, 300])
-@pytest.mark.parametrize("epsilon", ["1", "4", "8"])
+@pytest.mark.parametrize("reports", [2, 30, 100, *map(LONG, (10, 300))])
+@pytest.mark.parametrize("epsilon", ["1", "8", LONG("4")])
 def test_few_reports_of_a_mixed_population_are_covered(
     epsilon: str, reports: int, share: float
 ) -> None:
