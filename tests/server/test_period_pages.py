@@ -10,8 +10,11 @@ import pytest
 from flask import Response
 from flask.testing import FlaskClient
 
+from deniable.server.estimation.statements import Reading
 from deniable.server.http.context import COOKIE
-from deniable.server.store import RoundTally
+from deniable.server.results.estimate_cache import EstimateCache, Pool
+from deniable.server.store import Annotation, PublishedSurvey, RoundTally
+from deniable.shared.survey.document import Survey
 from tests import survey_texts as texts
 from tests.server.results_data import AFTER_GRACE, draw_cells, start_times
 from tests.server.surveys import survey
@@ -97,3 +100,43 @@ def test_forged_rounds_are_marked_in_the_figure_and_in_the_table(here: World) ->
     assert "Changes found in the estimates" not in text
     quiet = page(here, f"/surveys/{start_times(here).id}")
     assert 'class="flag"' not in quiet
+
+
+@pytest.mark.parametrize("view", ["/", "/surveys.json", "{}", "{}?by=week", "{}.json?by=all"])
+def test_rounds_in_which_nobody_was_asked_a_question_are_shown(here: World, view: str) -> None:
+    published = asked_one(here, [(300, 0), (300, 0)])
+    here.store.annotate(published.sequence, Annotation(date(2024, 11, 5), "released"))
+    assert signed_in(here).get(view.format(f"/surveys/{published.id}")).status_code == 200
+
+
+def test_a_round_in_which_nobody_was_asked_widens_no_interval(here: World) -> None:
+    """Twin: with a report in the second round, one person may be in both."""
+    asked, widths = asked_one(here, []).survey, list[float]()
+    for last in (0, 1):
+        tallies = [counted(asked, 0, (300, 300)), counted(asked, 1, (300, last))]
+        counts = Pool(range(2), tuple(tallies), Reading()).counts(asked, asked.questions[1])
+        (made,) = EstimateCache().statements(asked.questions[1], [counts])
+        widths.append(float(made.like[1][0] - made.like[0][0]))
+        alone = Pool(range(1), tuple(tallies[:1]), Reading()).counts(asked, asked.questions[1])
+        (single,) = EstimateCache().statements(asked.questions[1], [alone])
+        assert np.array_equal(made.like, single.like) == (last == 0)
+    assert widths[0] < widths[1]
+
+
+def asked_one(here: World, people: list[tuple[int, int]]) -> PublishedSurvey:
+    """Publish a survey that asks one of two questions; `people` were asked each, day by day."""
+    days: dict[str, object] = {"opens": date(2024, 10, 30), "closes": date(2024, 11, 18)}
+    asked = survey(texts.bit() + texts.bit("other"), round="day", ask=1, show_when="± 10 points",
+                   minimum_reports=1, **days)  # fmt: skip
+    published = here.publish(asked)
+    with here.store.transaction() as transaction:
+        for day, counts in enumerate(people):
+            transaction.add(published.sequence, counted(asked, day, counts))
+    return published
+
+
+def counted(asked: Survey, day: int, people: tuple[int, int]) -> RoundTally:
+    """Return the tally of one day, in which these numbers of people were asked each question."""
+    cells = [[number - number // 3, number // 3] for number in people]
+    asked_each = [*cells[0], *cells[1], *people]
+    return RoundTally(asked.first_round + day, sum(people), np.array(asked_each))

@@ -16,6 +16,7 @@ from flask.testing import FlaskClient
 from deniable.server.http.context import COOKIE
 from deniable.server.pages import dashboard
 from deniable.server.pages.dashboard import ListedSurvey
+from deniable.server.pages.survey_page import SurveyPage, page_of
 from deniable.server.store import PublishedSurvey, RoundTally
 from deniable.server.store.sqlite.sqlite_database import FILE
 from tests import survey_texts as texts
@@ -121,6 +122,24 @@ def test_damage_to_one_survey_is_shown_and_leaves_the_others_readable(here: Worl
     assert "no result is shown until the operator repairs them" in page.text
     assert signed_in(here).get(f"/surveys/{published.id}").status_code == 200
     assert intact.headline in text(here)  # type: ignore[operator]  # it has an estimate
+
+
+def test_an_error_in_one_survey_is_logged_and_leaves_the_others_shown(
+    here: World, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    published = fill(here)
+    other = here.publish(until_spring(BIT, name="other"))
+
+    def faulty(one: PublishedSurvey) -> SurveyPage:
+        return page_of(one) if one.id == published.id else 1 // 0  # type: ignore[return-value]
+
+    monkeypatch.setattr(dashboard, "page_of", faulty)
+    intact, wrong = sorted(listed(here), key=lambda row: row.id == other.id)
+    assert intact.headline
+    assert (intact.warnings, wrong.warnings) == ([], [dashboard.FAULT])
+    assert dashboard.FAULT in text(here)
+    assert f"the survey {other.id} could not be summarized" in caplog.text
+    assert "ZeroDivisionError" in caplog.text
 
 
 def test_search_order_and_state_select_the_surveys_shown(here: World) -> None:

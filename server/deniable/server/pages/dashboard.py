@@ -23,17 +23,18 @@ from deniable.server.http.messages import HttpError
 from deniable.server.pages import access
 from deniable.server.pages.access import go, missing, pages, restricted
 from deniable.server.pages.charts import Sparkline, sparkline
-from deniable.server.pages.survey_page import DAMAGED, page_of
+from deniable.server.pages.survey_page import DAMAGED, log, page_of
 from deniable.server.results import SurveyEstimates
 from deniable.server.results.display import change_words
 from deniable.server.results.survey_estimates import shown_reports
 from deniable.server.store import Damaged, PublishedSurvey, State
+from deniable.shared.errors import StoreUnusable
 
 MAX_SHOWN = 50  # surveys on one page of the list
 FRESH_SECONDS = 300.0  # a summary is made again after this time, or when reports arrive
 ESTIMATION_SECONDS = 1.0  # time in which a response begins to make new summaries
+FAULT = "Internal error: no result is shown here; details are in the server's log"
 SUMMARIZED = ("headline", "change", "warnings")
-
 
 # By the address: words, and a key; otherwise the newest is first. Any: values of the same type
 SORTS: Mapping[str, tuple[str, Callable[[ListedSurvey], Any]]] = {
@@ -158,8 +159,7 @@ def _totals(now: datetime) -> Mapping[int, int | None]:
     """Return the shown number of each survey's reports, or None where its counts are damaged."""
     here, surveys = parts(), parts().catalogue.surveys()
     try:
-        unfinished = {published.sequence: published.unfinished(now) for published in surveys}
-        return here.store.report_totals(unfinished)
+        return here.store.report_totals({one.sequence: one.unfinished(now) for one in surveys})
     except Damaged:
         totals = dict[int, int | None].fromkeys(published.sequence for published in surveys)
         for published in surveys:
@@ -209,6 +209,11 @@ def _summary(published: PublishedSurvey) -> Summary:
         page = page_of(published)
     except Damaged:
         return Summary(warnings=(DAMAGED,))
+    except StoreUnusable:
+        raise
+    except Exception:  # noqa: BLE001 - it is logged, and the other surveys are shown
+        log.exception("the survey %s could not be summarized", published.id)
+        return Summary(warnings=(FAULT,))
     view = next((view for view in page.questions if view.headline), None)
     trends = view.trends if view else ()
     return Summary(

@@ -181,12 +181,10 @@ class Counts:
         if tally is None:
             return cls(np.zeros(question.mechanism.cells, np.int64), 0, reading, enough=False)
         reports, cells = tally.of(survey, question)
-        sizes = tuple(member.of(survey, question)[0] for member in members[1:] and members)
-        needed = survey.minimum_reports
-        if survey.show_when is not None:
-            needed = reports_needed(survey, at_worst(question, reading, values, sizes))
-        follows = survey.follows is not None
-        return cls(cells, reports, reading, reports >= needed, sizes, respondents=follows)
+        counted = [member.of(survey, question)[0] for member in members]
+        sizes = tuple(filter(None, counted)) if sum(map(bool, counted)) > 1 else ()
+        enough = reports >= reports_needed(survey, at_worst(question, reading, values, sizes))
+        return cls(cells, reports, reading, enough, sizes, respondents=survey.follows is not None)
 
     @cached_property
     def key(self) -> Hashable:
