@@ -85,7 +85,8 @@ def test_a_vector_is_within_two_per_cent_of_the_minimum_error(dimension: int, li
     assert 1 < ratio < 1.02
     along, gain, n = KClosest(Epsilon("1"), dimension).along, 1 / math.sqrt(spread + 1), 10_000
     factor = z * (1 + (z**2 + 1) / (4 * n))
-    reach = factor / math.sqrt(dimension * (n + factor**2))
+    unseen = factor**2 / n * (along - (1 - along) / (dimension - 1))
+    reach = factor * math.sqrt((1 / dimension + unseen) / (n + factor**2))
     step = max(1, (factor**2 - 1) / 3) * math.sqrt(min(1, 3 * along)) * (1 + gain) / 2 / n
     assert found["margin"] == pytest.approx((reach + step) / gain)
     assert found["margin"] < 1.02 * z / gain / math.sqrt(dimension * n)

@@ -212,13 +212,17 @@ def coverage(people: npt.NDArray[np.int64], truth: float, epsilon: str, runs: in
     first = pool(design, 20_000)
     held = np.arange(reports) < people[:, :1]
     drawn = first[rng.integers(0, len(first), (runs, reports))]
-    signed = np.where(held, drawn, -drawn)
-    mean, square = signed.mean(axis=1), (drawn**2).mean(axis=1)
+    low, high = estimator(design, np.where(held, drawn, -drawn)).like(0.95)
+    return int(((low[:, 0] <= truth + 1e-9) & (truth - 1e-9 <= high[:, 0])).sum())
+
+
+def estimator(design: KClosest, reported: Array) -> VectorEstimator:
+    """Return the estimator of reports with these first coordinates, a row for each run."""
+    runs, reports = reported.shape
+    mean, square = reported.mean(axis=1), (reported**2).mean(axis=1)
     sums = np.column_stack([mean, 0 * mean, square, 1 - square]) * reports * UNIT
     cells = np.rint(sums).astype(np.int64)
-    made = VectorEstimator(Vector("v", design), cells, np.full(runs, reports))
-    low, high = made.like(0.95)
-    return int(((low[:, 0] <= truth + 1e-9) & (truth - 1e-9 <= high[:, 0])).sum())
+    return VectorEstimator(Vector("v", design), cells, np.full(runs, reports))
 
 
 @cache
@@ -249,6 +253,30 @@ def test_few_reports_of_a_mixed_population_are_covered(
     found = coverage(np.column_stack([reports - away, away]), 1 - 2 * share, epsilon, runs)
     assert binom.cdf(found, runs, 0.95) > 1e-9
     assert found == runs or reports >= 100
+
+
+@pytest.mark.parametrize("away", [0.1, 1.3, 2.4, 4.0])
+@pytest.mark.parametrize("reports", [100, 1_000])
+@pytest.mark.parametrize("epsilon", ["1", "4", "8", "12", "16", "20"])
+def test_a_few_people_along_an_axis_that_others_are_orthogonal_to_are_covered(
+    epsilon: str, reports: int, away: float
+) -> None:
+    """About `away` people point along the first axis, and the others along the second.
+
+    False alarms have probability 1e-9. Twin: the observed spread misses people who were not seen.
+    """
+    runs, rng, design = 1_000, np.random.default_rng(3), KClosest(Epsilon(epsilon), 2)
+    along = pool(design, 20_000)
+    across = np.sqrt(1 - along**2)
+    held = np.arange(reports) < rng.binomial(reports, away / reports, (runs, 1))
+    drawn, side = rng.integers(0, len(along), held.shape), rng.choice([-1, 1], held.shape)
+    made = estimator(design, np.where(held, along[drawn], side * across[drawn]))
+    (low, high), points, truth = made.like(0.95), made.points, away / reports
+    found = int(((low[:, 0] <= truth) & (truth <= high[:, 0])).sum())
+    assert binom.cdf(found, runs, 0.95) > 1e-9
+    off = np.abs(points.estimate - truth) / points.standard_error
+    if float(epsilon) >= 16 and away == 1.3:
+        assert binom.cdf(int((off[:, 0] <= 1.96).sum()), runs, 0.95) < 1e-9
 
 
 def test_limits_that_use_the_observed_spread_miss_a_few_people() -> None:

@@ -10,8 +10,8 @@ Vectors: a codeword has mean gain v if a person holds v, so the mean codeword di
 unbiased for the mean vector. Its standard error comes from the sums of squares of the codewords'
 coordinates, for a random sample of people. The expected square of an honest report lies between
 `across` and `along`, so its estimate is clamped to that range: a few reports may be equal by
-chance. With the mean square Q of a codeword's coordinate, its mean μ and the sum's mean y, the
-limits are the two solutions of [2]
+chance. If a codeword's coordinate has the mean μ, and in n reports the mean y and the mean square
+Q, increased by z² (along - across) / n, the limits are the two solutions of [2]
 
     |y - μ|  =  z √((Q - μ²) / n),       moved outward by  max(1, (z² - 1) / 3) s / n
 
@@ -255,7 +255,8 @@ def coordinate_limits(
     known, z = (design.across, design.along), deviations(reports, confidence, looks=looks)
     z = z * (1 + (z**2 + 1) / (4 * reports))
     part, least = z**2 / reports, min(design.across, design.along - design.gain**2)
-    spread = (1 + part) * np.clip(square, min(known), max(known)) - mean**2
+    unseen = square + part * (design.along - design.across)
+    spread = (1 + part) * np.clip(unseen, min(known), max(known)) - mean**2
     farthest = math.sqrt(min(1, 3 * design.along)) * (1 + design.gain) / 2
     step = np.maximum(1, (z**2 - 1) / 3) * farthest / reports
     reach = np.sqrt(part * np.maximum(spread, least)) / (1 + part) + step
