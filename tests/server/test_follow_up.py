@@ -403,6 +403,7 @@ def test_results_say_that_they_are_about_the_respondents(here: World, tmp_path: 
     assert (following.low, following.high) == (following.low_these, following.high_these)
     assert (following.low_these, following.estimate) == (plain.low_these, plain.estimate)
     assert plain.low < following.low
+    assert (following.standard_error, plain.standard_error > 0) == (None, True)
     done = run("results", "app-health", "--against", "plain", "--data", data)
     assert done.returncode == 3
     assert "a follow-up survey cannot be compared" in done.stderr

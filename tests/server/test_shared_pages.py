@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 import sqlite3
-from collections.abc import Mapping
 from contextlib import closing
 from datetime import UTC, date, datetime, timedelta
 
@@ -177,10 +176,28 @@ def test_only_a_form_of_the_same_session_can_share(here: World) -> None:
     assert here.store.shares() == []
 
 
-@pytest.mark.parametrize("form", [{"days": "0"}, {"days": "366"}, {"days": "x"}, {"days": "²"}])
-def test_a_wrong_number_of_days_is_refused(here: World, form: Mapping[str, str]) -> None:
-    reply = act(signed_in(here), fill(here), **form)
+@pytest.mark.parametrize("days", ["0", "366", "x", "²", "٣٠", "-1", "9" * 5_000])
+def test_a_wrong_number_of_days_is_refused(here: World, days: str) -> None:
+    here.app.config["PROPAGATE_EXCEPTIONS"] = False
+    reply = act(signed_in(here), fill(here), days=days)
     assert (reply.status_code, "1 to 365 days" in reply.text) == (400, True)
+    assert here.store.shares() == []
+
+
+@pytest.mark.parametrize(
+    ("number", "reason"),
+    [
+        ("3", "This round does not exist, or has not begun"),
+        ("686", "This round does not exist, or has not begun"),
+        ("99999999999", "Write a round as a number or a day like 2026-12-01"),
+        ("٦٨٥", "Write a round as a number or a day like 2026-12-01"),
+    ],
+)
+def test_a_round_that_the_survey_does_not_have_cannot_be_shared(
+    here: World, number: str, reason: str
+) -> None:
+    reply = act(signed_in(here), fill(here), round=number)
+    assert (reply.status_code, reason in words(reply.text)) == (404, True)
     assert here.store.shares() == []
 
 

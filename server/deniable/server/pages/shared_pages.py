@@ -27,21 +27,18 @@ SECRET_BYTES = 24
 MAX_DAYS = 365
 MAX_SHARES = 20  # of one survey at the same time
 PUBLICATION_SECONDS = 3_600
-NO_SURVEY_HERE = "There is no survey with this id"
 SHEETS = [Path(__file__).parent / "static" / name for name in ("style.css", "chart.css")]
 
 log = logging.getLogger("deniable.server")
 
 blueprint = pages("shared")
+blueprint.register_error_handler(Refused, lambda error: missing(str(error)))
 
 
 @blueprint.get("/surveys/<identifier>/report.html")
 def report(identifier: str) -> ResponseReturnValue:
     """Return the report as a file, which contains its style."""
-    try:
-        page = read_page(identifier)
-    except Refused as error:
-        return missing(str(error))
+    page = read_page(identifier)
     style = "\n".join(sheet.read_text("utf-8") for sheet in SHEETS)
     name = f"{page.survey.name}-{parts().clock.now().date()}.html"
     headers = {"Content-Disposition": f'attachment; filename="{name}"'}
@@ -52,14 +49,12 @@ def report(identifier: str) -> ResponseReturnValue:
 @from_own_form
 def share(identifier: str) -> ResponseReturnValue:
     here, form = parts(), request.form
-    published = here.catalogue.get(identifier)
-    if published is None:
-        return refused(NO_SURVEY_HERE, 404)
+    published = here.catalogue.find(identifier)
     if path := form.get("revoke"):
         here.store.revoke_share(path, caller().name)
         return go(f"/surveys/{published.id}#shares")
-    days, number, division = (form.get(name, "") for name in ("days", "round", "by"))
-    if not days.isdecimal() or not 1 <= int(days) <= MAX_DAYS:
+    days, division = form.get("days", ""), form.get("by", "")
+    if days not in map(str, range(1, MAX_DAYS + 1)):
         return refused(f"A shared page can be read for 1 to {MAX_DAYS} days", 400)
     if sum(one.survey == published.sequence for one in here.store.shares()) >= MAX_SHARES:
         return refused(f"At most {MAX_SHARES} pages of a survey can be shared; revoke one", 400)
@@ -71,7 +66,7 @@ def share(identifier: str) -> ResponseReturnValue:
         created=today,
         expires=today + timedelta(days=int(days)),
         division=division if division in DIVISIONS else "",
-        round=int(number) if number.isdecimal() and len(number) < 12 else None,
+        round=read_page(identifier).asked,  # refused if the survey does not have it
     )
     here.store.share(made)
     return go(f"/surveys/{published.id}#shares")

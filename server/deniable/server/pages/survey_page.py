@@ -233,9 +233,9 @@ blueprint.add_url_rule("/surveys/<identifier>.json", "survey_json", results)  # 
 
 def read_page(identifier: str) -> SurveyPage:
     """Return the requested page; raise Refused if the survey or the round does not exist."""
-    published = parts().catalogue.find(identifier)
-    asked = _asked_round(published, request.args.get("round"))
-    return page_of(published, request.args.get("by", ""), asked)
+    published, wanted = parts().catalogue.find(identifier), request.values
+    asked = _asked_round(published, wanted.get("round") or None)
+    return page_of(published, wanted.get("by", ""), asked)
 
 
 def page_of(published: PublishedSurvey, by: str = "", asked: int | None = None) -> SurveyPage:

@@ -168,8 +168,9 @@ def _labelled(
         if max_rows is not None and len(all_labels) > max_rows:
             kept = np.sort(np.argsort(-made.estimate, kind="stable")[:max_rows])
             labels, columns = [all_labels[index] for index in kept], columns[:, kept]
-        *numbers, consistent = columns.tolist()
-        rows = map(Row, labels, *numbers, repeat(counts.reports), consistent, repeat(None))
+        *ends, error, consistent = columns.tolist()
+        numbers = repeat(None) if counts.respondents else error, repeat(counts.reports), consistent
+        rows = map(Row, labels, *ends, *numbers, repeat(None))
         floor = None if math.isnan(made.floor) else float(made.floor)
         vector = ESTIMATORS[question.estimation].whole(question, counts.cells, counts.reports)
         whole = WholeVector(**vector._asdict()) if vector else None
@@ -192,22 +193,22 @@ def _texts(
         lambda made: ROWS_PER_TEXT * len(made),
     )
     for texts, counts in zip(listed, rounds, strict=True):
-        rows = tuple(_text_row(text, is_period=bool(counts.sizes)) for text in texts)
+        rows = tuple(_text_row(text, counts) for text in texts)
         rows = rows or _without_estimate(("",), counts.reports, NOTHING_FOUND)
         yield QuestionResult(question.name, facts, rows, None)
 
 
-def _text_row(text: Estimate, *, is_period: bool) -> Row:
+def _text_row(text: Estimate, counts: Counts) -> Row:
     """Return the row of a text.
 
     Its interval allows for the selection of the text, but does not hold jointly with those of other
     texts. It also holds for the respondents, for whom less is random; in several rounds, where the
     same people may be in all of them, only for the respondents.
     """
-    low, high = (None, None) if is_period else (text.low, text.high)
+    low, high = (None, None) if counts.sizes else (text.low, text.high)
     ends = low, high, text.low, text.high, None, None
-    numbers = text.standard_error, text.reports, text.consistent
-    return Row(text.label, text.estimate, *ends, *numbers, text.note)
+    error = None if counts.respondents else text.standard_error
+    return Row(text.label, text.estimate, *ends, error, text.reports, text.consistent, text.note)
 
 
 def _without_estimate(labels: Sequence[str], reports: int, note: str) -> tuple[Row, ...]:
