@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import math
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import date
@@ -72,6 +73,7 @@ class KnownList(SurveyList):
         super().__init__("http://127.0.0.1:9", clock)
         self._learn(listed(*surveys) if surveys else LISTED)
         self._rounds, self._list = self._accepted(), Fetched(gzip.compress(LISTED), self._seconds())
+        self._first = -math.inf
 
 
 def relay_key(folder: Path) -> str:

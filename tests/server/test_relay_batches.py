@@ -5,20 +5,23 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import timedelta
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from deniable.server.intake.limits import neighbourhood
 from deniable.server.relay.forwarder import Forwarder, Settings
-from deniable.server.relay.held_batches import Holding
-from deniable.server.relay.survey_list import SurveyList
+from deniable.server.relay.held_batches import Arrival, Holding
+from deniable.server.relay.survey_list import FRESH_SECONDS, SETTLING_SECONDS, SurveyList
+from deniable.shared.envelope import MAX_ENVELOPES
 from deniable.shared.sealed_envelope import Batch, SealedEnvelope, mark_of
 from tests.client.scripted import Answer, Script
 from tests.client.scripted import serving as scripted
@@ -54,6 +57,7 @@ class Relay:
 
     folder: Path
     per_network: int = 10**6
+    max_bytes: int = MIB
     clock: Hands = field(default_factory=lambda: Hands(BEFORE))
     sent: list[tuple[Batch, list[SealedEnvelope]]] = field(default_factory=list)
 
@@ -62,7 +66,7 @@ class Relay:
         self.restart()
 
     def restart(self, surveys: SurveyList | None = None) -> None:
-        self.held = Holding(self.settings.folder, MIB, self.per_network)
+        self.held = Holding(self.settings.folder, self.max_bytes, self.per_network)
         self.surveys = surveys or KnownList(self.clock)
         self.forwarder = Forwarder(self.held, self.surveys, self.settings, self.clock)
 
@@ -178,6 +182,25 @@ def test_nothing_is_dropped_while_the_list_is_unknown(relay: Relay) -> None:
     assert relay.dropped == 3
 
 
+def test_one_list_without_the_survey_drops_nothing(tmp_path: Path) -> None:
+    """Just after its own start, an aggregator may not list all its surveys."""
+    relay = Relay(tmp_path)
+    relay.keep(sealed(3))
+    with scripted() as script:
+        script.list_reply = Answer(body=listed(OTHER))
+        relay.restart(SurveyList(script.url, relay.clock))
+        for _ in range(4):
+            assert relay.run() == []
+            relay.clock.pass_(seconds=FRESH_SECONDS)
+        script.list_reply = Answer(500)
+        relay.clock.pass_(seconds=SETTLING_SECONDS)
+        assert relay.run() == []
+        script.list_reply = Answer(body=listed(OTHER))
+        relay.clock.pass_(seconds=FRESH_SECONDS)
+        assert relay.run() == [0]
+    assert relay.dropped == 3
+
+
 def test_a_survey_that_leaves_the_list_keeps_its_envelopes(relay: Relay) -> None:
     relay.keep(sealed(B))
     relay.surveys._learn(listed(OTHER))
@@ -219,6 +242,104 @@ def test_a_round_that_has_not_begun_is_not_known_yet() -> None:
     found = KnownList(clock, asked).round_of(mark)
     assert found is not None
     assert (found.until, found.length) == (asked.taken_until(asked.first_round), 256 + 48)
+
+
+# Damage
+
+
+def files(relay: Relay, *names: str) -> list[Path]:
+    return [path for name in names for path in (relay.folder / "held" / name).glob("*/*")]
+
+
+def test_a_network_s_share_of_thousands_of_envelopes_leaves_as_well(tmp_path: Path) -> None:
+    """Files may hold more envelopes than a body may."""
+    relay, networks = Relay(tmp_path, per_network=1, max_bytes=8 * MIB), MAX_ENVELOPES + 1
+    for first in (0, networks):
+        some = fake(networks, first)
+        arrivals = [Arrival(one, n.to_bytes(3, "big")) for n, one in enumerate(some)]
+        assert relay.held.keep(arrivals) == [None] * networks
+    assert set(relay.run(LAST)) == {networks}
+    assert len({envelope for _, body in relay.sent for envelope in body}) == 2 * networks
+    relay.run(END)
+    assert relay.dropped == 0
+
+
+@pytest.mark.parametrize("restarts", [False, True])
+def test_damaged_files_make_no_batch_small_and_are_reported(relay: Relay, restarts: bool) -> None:
+    relay.keep(sealed(2 * B))
+    for path in files(relay, "gathering")[: B + 1]:
+        path.write_bytes(b"")
+    if restarts:
+        relay.restart()
+    assert sum(relay.run(LAST)) == 0
+    relay.run()
+    assert relay.dropped == B + 1
+    relay.keep(sealed(1, 50))
+    assert relay.run() == [B]
+    relay.run(END)
+    assert relay.dropped == B + 1
+
+
+def test_a_damaged_batch_that_has_become_too_small_is_dropped(relay: Relay) -> None:
+    relay.keep(sealed(B))
+    relay.held.close_batch(MARK)
+    files(relay, "leaving")[0].write_bytes(b"")
+    assert relay.run() == [0]
+    assert relay.dropped == B
+
+
+def test_a_damaged_batch_that_is_large_enough_leaves(relay: Relay) -> None:
+    relay.keep(sealed(B + 2))
+    relay.held.close_batch(MARK)
+    files(relay, "leaving")[0].write_bytes(b"")
+    assert sorted(relay.run()) == [0, B + 1]
+    assert relay.dropped == 1
+
+
+Kept = tuple[int, int]  # number of envelopes, and their network
+STEPS = st.lists(
+    st.one_of(
+        st.tuples(st.integers(1, 12), st.integers(0, 9)),
+        st.sampled_from(["restart", "run", "kill", "damage gathering", "damage later"]),
+    ),
+    min_size=4,
+    max_size=25,
+)
+
+
+@given(steps=STEPS)
+@settings(max_examples=150)
+def test_each_envelope_leaves_once_or_is_reported_as_dropped(steps: list[Kept | str]) -> None:
+    """Acknowledged = left + dropped at the end, through kills and damaged files."""
+    with TemporaryDirectory() as folder:
+        relay, total = Relay(Path(folder), per_network=3), 0
+        for step in steps:
+            if not isinstance(step, str):
+                some = fake(step[0], total)
+                for one in some:  # in files of their own
+                    relay.keep([one], bytes([step[1]] * 3))
+                total += len(some)
+            elif step == "run":
+                relay.run()
+            elif step == "restart":
+                relay.restart()
+            elif step == "kill":
+                kill_during_a_turn(relay)
+            elif found := sorted(files(relay, step.split()[1])):
+                found[0].write_bytes(b"damaged")
+        relay.run(LAST)
+        relay.run(END)
+        assert all(batch.size >= B for batch, _ in relay.sent if not batch.dropped)
+        sent = [envelope for _, envelopes in relay.sent for envelope in envelopes]
+        assert len(sent) == len(set(sent)) == total - relay.dropped
+
+
+def kill_during_a_turn(relay: Relay) -> None:
+    """Kill the relay when it first deletes a file, after it has written what it moves."""
+    with pytest.MonkeyPatch.context() as patch, suppress(KeyboardInterrupt):
+        patch.setattr(Path, "unlink", Mock(side_effect=KeyboardInterrupt))
+        relay.forwarder.turn()
+    relay.restart()
 
 
 # Networks
@@ -265,6 +386,23 @@ def test_a_restart_lets_no_network_have_more_than_one_share_more(tmp_path: Path)
     assert not any(
         b"abc" in path.read_bytes() for path in relay.folder.rglob("*") if path.is_file()
     )
+
+
+def test_after_a_restart_the_rest_of_many_networks_leaves_in_shares(tmp_path: Path) -> None:
+    relay, crowd = Relay(tmp_path, per_network=2), dict[SealedEnvelope, bytes]()
+    for number in range(B):
+        sender = bytes([0, 0, number])
+        some = fake(7, 100 * number)
+        relay.keep(some, sender)
+        crowd |= dict.fromkeys(some, sender)
+    for turn in (LAST, LAST + timedelta(minutes=1)):
+        relay.restart()
+        relay.run(turn)
+    relay.run(END)
+    assert [batch.size for batch, _ in relay.sent] == [2 * B, 2 * B, 2 * B, B]
+    for _, envelopes in relay.sent:
+        assert max(Counter(crowd[envelope] for envelope in envelopes).values()) <= 2
+    assert relay.dropped == 0
 
 
 @pytest.mark.parametrize(

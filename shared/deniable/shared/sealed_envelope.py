@@ -75,7 +75,7 @@ class Batch(NamedTuple):
     number: bytes  # random, the same for all bodies of a batch
     mark: bytes  # of all its envelopes
     size: int  # number of envelopes in the batch
-    dropped: int = 0  # envelopes of this mark that the relay dropped, because they were too few
+    dropped: int = 0  # envelopes of this mark that the relay dropped instead
 
     def pack(self, envelopes: bytes, key: Ed25519PrivateKey) -> bytes:
         """Return a body with packed envelopes of the batch, signed with the relay's key."""

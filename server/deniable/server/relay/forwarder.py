@@ -6,8 +6,11 @@ A batch contains at least B envelopes of one mark, that is, of one survey and ro
     some hours before the end       all of them leave, if they are at least B
     at the end                      none leave: they are dropped, and the drop is reported
 
-where the end is that of the round's grace period. So nothing is lost if B or more people report. A
-batch is shuffled with the kernel's randomness and sent in bodies of bounded size, which the relay
+where the end is that of the round's grace period. So nothing is lost if B or more people report,
+and no network exceeds its share. Reports above a share wait for the next batch. At the end, they
+are dropped if fewer than B are left to leave with them.
+
+A batch is shuffled with the kernel's randomness and sent in bodies of bounded size, which the relay
 signs. The forwarder retries each body until the aggregator accepts it, with exponential backoff and
 full jitter, and never before Retry-After.
 """
@@ -124,17 +127,17 @@ class Forwarder:
 
     def turn(self) -> bool:
         """Forward a batch, or report a drop, if one is due; return whether it was delivered."""
-        batch = self._holding.leaving()
+        fewest = self._settings.batch
+        batch = self._holding.leaving(fewest)
         if batch is None:
             self._close_batches()
-            batch = self._holding.leaving()
+            batch = self._holding.leaving(fewest)
         if batch is None:
             return False
-        count = len(batch.envelopes)
-        if batch.was_dropped:
-            self._forward(Batch(batch.number, batch.mark, 0, count), [])
-            self._outcomes["dropped"] += count
-            log.warning("%d envelopes of one round were dropped: too few for a batch", count)
+        if batch.dropped is not None:
+            self._forward(Batch(batch.number, batch.mark, 0, batch.dropped), [])
+            self._outcomes["dropped"] += batch.dropped
+            log.warning("%d envelopes of one round were dropped: no batch took them", batch.dropped)
         else:
             self._send_batch(batch)
         self._holding.delete(batch)
@@ -147,14 +150,14 @@ class Forwarder:
         for mark, gathered in self._holding.gathered().items():
             found = self._surveys.round_of(mark)
             if found is None and not self._surveys.is_known:
-                continue  # the aggregator has not answered since the start
+                continue  # the first list after a start may be incomplete
             if found is None or now >= found.until:
                 self._holding.drop(mark)
             elif now >= found.until - timedelta(seconds=self._settings.last_seconds):
                 if gathered >= fewest:
-                    self._holding.close_batch(mark)
+                    self._holding.close_batch(mark, fewest)
             elif gathered >= 2 * fewest:
-                self._holding.close_batch(mark, keep=fewest)
+                self._holding.close_batch(mark, fewest, keep=fewest)
 
     def _send_batch(self, batch: LeavingBatch) -> None:
         outcomes, size = Counter[str](), len(batch.envelopes)

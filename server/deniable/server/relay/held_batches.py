@@ -3,20 +3,24 @@
     gathering/MARK/*               groups that leave with the next batch of their survey and round
     later/MARK/*                   groups from networks that have filled their share of that batch
     leaving/NUMBER-MARK/*          a batch that is being sent: nothing is added to it
-    leaving/NUMBER-MARK-dropped/*  envelopes that were too few, until the aggregator knows of it
+    leaving/NUMBER-MARK-dropped/*  lost envelopes, until the aggregator knows their number
     sent/MARK/*                    short digests of envelopes that have left, until the round ends
 
 Each group is one file of envelopes that arrived together, in random order. It is written completely
-and synced before it gets its random name, so acknowledged envelopes survive a kill. Its
-modification time is set to 0. The relay sends a batch as a whole, because envelopes added to a
-partly sent batch would stand out, and deletes it once all of it is delivered. If a kill makes the
-relay send envelopes again, the aggregator recognises them by the ids inside them.
+and synced before it gets its name, so acknowledged envelopes survive a kill. The name is random,
+and ends with the group's rank and its number of envelopes: if the file is damaged, that number is
+reported as dropped. Its modification time is set to 0.
+
+The relay sends a batch as a whole, because envelopes added to a partly sent batch would stand out,
+and deletes it once all of it is delivered. If a kill makes the relay send envelopes again, the
+aggregator recognises them by the ids inside them.
 
 If a device sends an envelope again after its batch has left, the relay recognizes it by its digest:
 in another batch, it would not add to the crowd.
 
-The networks of senders are only in memory. After a restart, envelopes in `gathering` count for no
-network, and those in `later` count for one network together.
+The networks of senders are only in memory. Envelopes in `later` have ranks: no network has more in
+a rank than it may have in a batch. After a restart, one rank after the other gathers, and never two
+in the same batch, so a network can add one share only: that of its new envelopes.
 """
 
 from __future__ import annotations
@@ -28,8 +32,9 @@ import shutil
 import threading
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import partial
+from itertools import count
 from pathlib import Path
 from random import SystemRandom
 from secrets import token_hex
@@ -46,7 +51,7 @@ DIGEST_BYTES = 16  # length of digests that recognise repeated envelopes
 SHORT_BYTES = 8  # length of digests of envelopes that have left
 MAX_SENT = 1_000_000  # digests of envelopes that have left: some 70 MB
 QUOTA_SHARES = 64  # a network may fill one of these shares of the quota, and larger ones several
-UNKNOWN = b""  # network of the envelopes in `later` after a restart
+UNKNOWN = b"?"  # sender of all envelopes that a restarted relay finds
 
 log = logging.getLogger("deniable.relay")
 shuffle = SystemRandom().shuffle
@@ -71,30 +76,47 @@ class LeavingBatch:
     folder: Path
     number: bytes
     mark: bytes
-    was_dropped: bool
+    dropped: int | None  # number of envelopes of a drop; None for a batch
     envelopes: Sequence[SealedEnvelope]  # shuffled
 
 
 @dataclass
 class _Pool:
-    """Digests and senders of the envelopes of one mark in one folder."""
+    """Digests, senders and ranks of the envelopes of one mark; those of rank 0 gather."""
 
-    senders: dict[bytes, bytes | None] = field(default_factory=dict)
-    counts: Counter[bytes] = field(default_factory=Counter)  # envelopes by network
+    most: int  # envelopes of one network in each rank
+    senders: dict[bytes, tuple[bytes | None, int]] = field(default_factory=dict)
+    sizes: Counter[int] = field(default_factory=Counter)  # envelopes by rank
+    counts: Counter[tuple[int, bytes]] = field(default_factory=Counter)  # by rank and network
+    later: dict[bytes, int] = field(default_factory=dict)  # last rank that a sender was given
+    first: int = 1  # earlier ranks are from before a restart
 
-    def has_room(self, sender: bytes | None, most: int) -> bool:
-        return all(self.counts[net] < times * most for net, times in _networks(sender))
+    def rank(self, sender: bytes | None) -> int:
+        """Return the first rank with room for an envelope."""
+        if sender is None or self.has_room(0, sender):
+            return 0
+        ranks = count(max(self.first, self.later.get(sender, 0)))
+        self.later[sender] = rank = next(rank for rank in ranks if self.has_room(rank, sender))
+        return rank
 
-    def add(self, digest: bytes, sender: bytes | None) -> None:
-        self.senders[digest] = sender
-        self.counts.update(net for net, _ in _networks(sender))
+    def has_room(self, rank: int, sender: bytes | None) -> bool:
+        return all(self.counts[rank, net] < times * self.most for net, times in _networks(sender))
+
+    def unknown(self) -> set[int]:
+        return {rank for rank, net in self.counts if net == UNKNOWN}
+
+    def add(self, digest: bytes, sender: bytes | None, rank: int) -> None:
+        self.senders[digest] = sender, rank
+        self.sizes[rank] += 1
+        self.counts.update((rank, net) for net, _ in _networks(sender))
 
     def remove(self, digest: bytes) -> bytes | None:
-        sender = self.senders.pop(digest, None)
+        sender, rank = self.senders.pop(digest)
+        self.sizes[rank] -= 1
         for net, _ in _networks(sender):
-            self.counts[net] -= 1
-            if self.counts[net] <= 0:
-                del self.counts[net]
+            self.counts[rank, net] -= 1
+            if self.counts[rank, net] <= 0:
+                del self.counts[rank, net]
         return sender
 
 
@@ -102,36 +124,30 @@ class Holding:
     """Folder of waiting envelopes; thread-safe."""
 
     def __init__(self, folder: Path, max_bytes: int, per_network: int) -> None:
-        self._folder, self._max_bytes, self._per_network = folder, max_bytes, per_network
+        self._folder, self._max_bytes = folder, max_bytes
         self._lock = threading.Lock()
         for name in (GATHERING, LATER, LEAVING, SENT):
             (folder / name).mkdir(mode=PRIVATE_FOLDER, parents=True, exist_ok=True)
-        self._pools: dict[str, defaultdict[bytes, _Pool]] = {
-            name: defaultdict(_Pool) for name in (GATHERING, LATER)
-        }
+        self._pools = defaultdict[bytes, _Pool](partial(_Pool, per_network))
         self._bytes, self._network_bytes = 0, Counter[bytes]()
         self._recover()
-        for name, sender in ((GATHERING, None), (LATER, UNKNOWN)):
-            for mark_folder in sorted((folder / name).iterdir()):
-                for arrival in _read(mark_folder):
-                    self._count(name, Arrival(arrival, sender))
-        self._bytes += sum(_size(batch) for batch in (folder / LEAVING).iterdir())
         self._sent: dict[bytes, set[bytes]] = {
             bytes.fromhex(sent.name): set(_digests_in(sent)) for sent in (folder / SENT).iterdir()
         }
+        self._load()
+        for mark in list(self._pools):
+            self._promote(mark)
 
     def gathered(self) -> Mapping[bytes, int]:
         """Return the number of distinct envelopes that gather, by mark, even if it is 0."""
         with self._lock:
-            pools, nothing = self._pools[GATHERING], _Pool()
-            marks = {*pools, *self._pools[LATER], *self._sent}
-            return {mark: len(pools.get(mark, nothing).senders) for mark in marks}
+            marks = {*self._pools, *self._sent}
+            return {mark: self._pools[mark].sizes[0] for mark in marks}
 
     def totals(self) -> tuple[int, int]:
         """Return the numbers of waiting envelopes, and of all bytes on disk."""
         with self._lock:
-            pools = [pool for pools in self._pools.values() for pool in pools.values()]
-            return sum(len(pool.senders) for pool in pools), self._bytes
+            return sum(len(pool.senders) for pool in self._pools.values()), self._bytes
 
     def keep(self, arrivals: Iterable[Arrival]) -> list[Exception | None]:
         """Write envelopes to disk, without duplicates; return why each was not accepted, or None.
@@ -139,7 +155,7 @@ class Holding:
         The errors are Full and OSError.
         """
         problems, digests = dict[bytes, Exception](), list[bytes]()
-        groups = defaultdict[tuple[str, bytes], dict[bytes, Arrival]](dict)
+        groups = defaultdict[tuple[bytes, int], dict[bytes, SealedEnvelope]](dict)
         with self._lock:
             for arrival in arrivals:
                 digests.append(digest := _digest(arrival.envelope))
@@ -150,73 +166,75 @@ class Holding:
                     except Full as error:
                         problems[digest] = error
                     else:
-                        groups[self._place(arrival), arrival.envelope.mark][digest] = arrival
-            for (name, mark), group in groups.items():
+                        mark = arrival.envelope.mark
+                        rank = self._pools[mark].rank(arrival.sender)
+                        self._count(arrival, rank)
+                        self._bytes += len(arrival.envelope.pack())
+                        groups[mark, rank][digest] = arrival.envelope
+            for (mark, rank), group in groups.items():
                 try:
-                    self._write(name, mark, [arrival.envelope for arrival in group.values()])
+                    self._write(mark, rank, list(group.values()))
                 except OSError as error:
-                    for digest, arrival in group.items():
-                        self._uncount(name, arrival.envelope)
+                    for digest, envelope in group.items():
+                        self._uncount(envelope)
+                        self._bytes -= len(envelope.pack())
                         problems[digest] = error
         return [problems.get(digest) for digest in digests]
 
-    def close_batch(self, mark: bytes, keep: int = 0) -> None:
+    def close_batch(self, mark: bytes, fewest: int = 1, keep: int = 0) -> None:
         """Turn gathering envelopes into a batch, and then let later ones take their place.
 
-        At least `keep` envelopes stay, and at least as many leave, or nothing happens.
+        At least `keep` envelopes stay, and at least as many and `fewest` leave, or nothing happens.
         """
         with self._lock:
-            here = self._folder / GATHERING / mark.hex()
-            groups, kept = {path: _parsed(path) for path in here.iterdir()}, 0
+            groups, kept = self._groups(GATHERING, mark), 0
             paths = list(groups)
             shuffle(paths)
             while kept < keep and paths:
                 kept += len(groups[paths.pop()])
             envelopes = [envelope for path in paths for envelope in groups[path]]
-            if len(envelopes) < max(1, keep):
-                return
-            batch = self._folder / LEAVING / f"{token_hex(BATCH_NUMBER_BYTES)}-{mark.hex()}"
-            unfinished = batch.with_name(batch.name + UNFINISHED)
-            unfinished.mkdir(mode=PRIVATE_FOLDER)
-            for path in paths:
-                path.rename(unfinished / path.name)
-            for envelope in envelopes:
-                self._uncount(GATHERING, envelope)
-                self._bytes += len(envelope.pack())
-            self._remember(mark, envelopes)
-            os.utime(here, ns=(0, 0))
-            for folder in (here, unfinished):
-                sync(folder)
-            unfinished.rename(batch)
-            sync(batch.parent)
-            self._promote(mark)
+            if len(envelopes) >= max(fewest, keep):
+                self._remember(mark, envelopes)
+                self._leave(mark, paths)
+                for envelope in envelopes:
+                    self._uncount(envelope)
+            if self._pools[mark].sizes[0] < 2 * fewest:
+                self._promote(mark)
 
     def drop(self, mark: bytes) -> None:
         """Turn all envelopes of a mark into dropped ones, which only have to be reported."""
         with self._lock:
             for name in (GATHERING, LATER):
-                here, number = self._folder / name / mark.hex(), token_hex(BATCH_NUMBER_BYTES)
-                for envelope in _read(here):
-                    self._uncount(name, envelope)
-                    self._bytes += len(envelope.pack())
-                self._pools[name].pop(mark, None)
-                with suppress(OSError):
-                    here.rmdir()  # fails unless it is empty
-                if here.exists():
-                    here.rename(self._folder / LEAVING / f"{number}-{mark.hex()}-{DROPPED}")
+                here = self._folder / name / mark.hex()
+                if groups := self._groups(name, mark):
+                    self._leave(mark, groups, f"-{DROPPED}")
+                for group in groups.values():
+                    for envelope in group:
+                        self._uncount(envelope)
+                shutil.rmtree(here, ignore_errors=True)
                 sync(self._folder / name)
-            sync(self._folder / LEAVING)
+            self._pools.pop(mark, None)
             self._sent.pop(mark, None)
             shutil.rmtree(self._folder / SENT / mark.hex(), ignore_errors=True)
 
-    def leaving(self) -> LeavingBatch | None:
-        """Return a batch to send, or a drop to report."""
+    def leaving(self, fewest: int = 1) -> LeavingBatch | None:
+        """Return a batch to send, or a drop to report. Damage may turn a batch into a drop."""
         for folder in sorted((self._folder / LEAVING).iterdir()):
             number, mark, *dropped = folder.name.split("-")
-            envelopes = list(_read(folder))
+            parts = folder, bytes.fromhex(number), bytes.fromhex(mark)
+            if dropped:
+                return LeavingBatch(*parts, sum(_named(path)[1] for path in folder.iterdir()), [])
+            groups = {path: _parsed(path) for path in folder.iterdir()}
+            envelopes = [envelope for group in groups.values() for envelope in group or ()]
+            damaged = [path for path, group in groups.items() if group is None]
+            if damaged and len(envelopes) < fewest:
+                folder.rename(folder.with_name(f"{token_hex(BATCH_NUMBER_BYTES)}-{mark}-{DROPPED}"))
+                sync(folder.parent)
+                return self.leaving(fewest)
+            if damaged:
+                self._leave(parts[-1], damaged, f"-{DROPPED}")
             shuffle(envelopes)
-            parts = bytes.fromhex(number), bytes.fromhex(mark), bool(dropped)
-            return LeavingBatch(folder, *parts, envelopes)
+            return LeavingBatch(*parts, None, envelopes)
         return None
 
     def delete(self, batch: LeavingBatch) -> None:
@@ -231,8 +249,10 @@ class Holding:
     # Under the lock
 
     def _recover(self) -> None:
-        """Undo what a killed process has not finished."""
+        """Undo what a killed process has not finished; but what is dropped stays dropped."""
         shutil.rmtree(self._folder / GONE, ignore_errors=True)
+        for unfinished in (self._folder / LEAVING).glob(f"*{DROPPED}{UNFINISHED}"):
+            unfinished.rename(unfinished.with_suffix(""))
         for unfinished in (self._folder / LEAVING).glob(f"*{UNFINISHED}"):
             here = self._folder / GATHERING / unfinished.stem.split("-")[1]
             here.mkdir(mode=PRIVATE_FOLDER, exist_ok=True)
@@ -245,11 +265,72 @@ class Holding:
                 path.unlink()
             sync(self._folder / name)
 
+    def _load(self) -> None:
+        """Count what the files hold, each envelope once."""
+        pools = self._pools.values()
+        known = {digest: sender for pool in pools for digest, (sender, _) in pool.senders.items()}
+        self._pools.clear()
+        self._network_bytes.clear()
+        for name in (GATHERING, LATER):
+            for mark in [bytes.fromhex(path.name) for path in (self._folder / name).iterdir()]:
+                pool = self._pools[mark]
+                left = self._sent.get(mark, ()) if name == LATER else ()
+                for path, group in self._read(name, mark).items():
+                    digests = {_digest(envelope): envelope for envelope in group}
+                    fresh = [
+                        envelope
+                        for digest, envelope in digests.items()
+                        if digest not in pool.senders and digest[:SHORT_BYTES] not in left
+                    ]
+                    rank = 0 if name == GATHERING else _named(path)[0]
+                    if len(fresh) < len(group):  # copies, after a kill
+                        self._replace(path, mark, rank, fresh)
+                    for envelope in fresh:
+                        sender = known.get(_digest(envelope), UNKNOWN)
+                        self._count(Arrival(envelope, sender), rank)
+        for pool in self._pools.values():
+            pool.first = 1 + max(pool.unknown(), default=0)
+        names = (GATHERING, LATER, LEAVING)
+        self._bytes = sum(_size(path) for name in names for path in (self._folder / name).iterdir())
+
+    def _read(self, name: str, mark: bytes) -> dict[Path, list[SealedEnvelope]]:
+        """Return the files of a mark and their envelopes; damaged files become a drop."""
+        here, groups = self._folder / name / mark.hex(), dict[Path, list[SealedEnvelope]]()
+        for path in sorted(here.iterdir()) if here.exists() else ():
+            group = _parsed(path)
+            if group is None:
+                self._leave(mark, [path], f"-{DROPPED}")
+            else:
+                groups[path] = group
+        return groups
+
+    def _groups(self, name: str, mark: bytes) -> dict[Path, list[SealedEnvelope]]:
+        """Return the files of a mark. If they do not hold what is counted, count again."""
+        groups, pool = self._read(name, mark), self._pools[mark]
+        held = sorted(_digest(envelope) for group in groups.values() for envelope in group)
+        ranks = [(digest, rank) for digest, (_, rank) in pool.senders.items()]
+        if held != sorted(digest for digest, rank in ranks if (rank > 0) == (name == LATER)):
+            self._load()
+            return self._groups(name, mark)
+        return groups
+
+    def _leave(self, mark: bytes, paths: Iterable[Path], ending: str = "") -> None:
+        """Turn files of one folder into a batch or a drop."""
+        batch = self._folder / LEAVING / f"{token_hex(BATCH_NUMBER_BYTES)}-{mark.hex()}{ending}"
+        unfinished = batch.with_name(batch.name + UNFINISHED)
+        unfinished.mkdir(mode=PRIVATE_FOLDER)
+        for path in paths:
+            path.rename(unfinished / path.name)
+        os.utime(path.parent, ns=(0, 0))
+        for folder in (path.parent, unfinished):
+            sync(folder)
+        unfinished.rename(batch)
+        sync(batch.parent)
+
     def _holds(self, mark: bytes, digest: bytes) -> bool:
-        pools = (self._pools[name].get(mark) for name in (GATHERING, LATER))
         if digest[:SHORT_BYTES] in self._sent.get(mark, ()):
             return True
-        return any(pool is not None and digest in pool.senders for pool in pools)
+        return mark in self._pools and digest in self._pools[mark].senders
 
     def _check_room(self, arrival: Arrival) -> None:
         """Raise Full if the relay, or a network of the sender, has no room for an envelope."""
@@ -262,37 +343,35 @@ class Holding:
         if self._bytes + size > self._max_bytes:
             raise Full("the relay is full; send the same body again later")
 
-    def _place(self, arrival: Arrival) -> str:
-        """Count an envelope in the folder for it, and return the folder's name."""
-        gathering = self._pools[GATHERING][arrival.envelope.mark]
-        has_room = gathering.has_room(arrival.sender, self._per_network)
-        name = GATHERING if has_room else LATER
-        self._count(name, arrival)
-        return name
-
-    def _count(self, name: str, arrival: Arrival) -> None:
+    def _count(self, arrival: Arrival, rank: int) -> None:
         envelope, sender = arrival.envelope, arrival.sender
-        self._pools[name][envelope.mark].add(_digest(envelope), sender)
-        self._bytes += len(envelope.pack())
+        self._pools[envelope.mark].add(_digest(envelope), sender, rank)
         for net, _ in _networks(sender):
             self._network_bytes[net] += len(envelope.pack())
 
-    def _uncount(self, name: str, envelope: SealedEnvelope) -> Arrival:
-        sender = self._pools[name][envelope.mark].remove(_digest(envelope))
-        self._bytes -= len(envelope.pack())
+    def _uncount(self, envelope: SealedEnvelope) -> Arrival:
+        sender = self._pools[envelope.mark].remove(_digest(envelope))
         for net, _ in _networks(sender):
             self._network_bytes[net] -= len(envelope.pack())
             if self._network_bytes[net] <= 0:
                 del self._network_bytes[net]
         return Arrival(envelope, sender)
 
-    def _write(self, name: str, mark: bytes, group: list[SealedEnvelope]) -> None:
-        here = self._folder / name / mark.hex()
+    def _write(self, mark: bytes, rank: int, group: list[SealedEnvelope]) -> None:
+        here = self._folder / (LATER if rank else GATHERING) / mark.hex()
         if not here.exists():
             here.mkdir(mode=PRIVATE_FOLDER)
             sync(here.parent)
         shuffle(group)
-        _write(here / token_hex(16), b"".join(envelope.pack() for envelope in group))
+        name = f"{token_hex(16)}-{rank}-{len(group)}"
+        _write(here / name, b"".join(envelope.pack() for envelope in group))
+
+    def _replace(self, path: Path, mark: bytes, rank: int, group: list[SealedEnvelope]) -> None:
+        """Write what stays of a file. If a kill leaves both files, `_load` removes the copies."""
+        if group:
+            self._write(mark, rank, group)
+        path.unlink()
+        sync(path.parent)
 
     def _remember(self, mark: bytes, envelopes: Sequence[SealedEnvelope]) -> None:
         """Write the digests of a batch to disk, unless there are too many."""
@@ -305,36 +384,45 @@ class Holding:
 
     def _promote(self, mark: bytes) -> None:
         """Let later envelopes gather, as many as their networks may have in a batch."""
-        here = self._folder / LATER / mark.hex()
-        if not here.exists():
-            return
-        files, moved = list(here.iterdir()), defaultdict[str, list[SealedEnvelope]](list)
-        arrivals = [self._uncount(LATER, envelope) for envelope in _read(here)]
-        shuffle(arrivals)
-        for arrival in arrivals:
-            moved[self._place(arrival)].append(arrival.envelope)
-        for name, envelopes in moved.items():
-            self._write(name, mark, envelopes)
-        for path in files:
-            path.unlink()
-        sync(here)
+        groups, pool = self._groups(LATER, mark), self._pools[mark]
+        unknown, promoted = min(pool.unknown(), default=0), list[SealedEnvelope]()
+        staying = defaultdict[Path, list[SealedEnvelope]](list)
+        pool.later.clear()
+        paths = list(groups)
+        shuffle(paths)
+        for path in sorted(paths, key=_named):
+            for envelope in groups[path]:
+                sender, rank = pool.senders[_digest(envelope)]
+                if rank == unknown if sender == UNKNOWN else pool.has_room(0, sender):
+                    self._count(self._uncount(envelope), 0)
+                    promoted.append(envelope)
+                else:
+                    staying[path].append(envelope)
+        if promoted:
+            self._write(mark, 0, promoted)
+        for path in paths:
+            if len(staying[path]) < len(groups[path]):
+                self._replace(path, mark, _named(path)[0], staying[path])
 
 
 def _networks(sender: bytes | None) -> Iterable[tuple[bytes, int]]:
     return () if sender is None else networks(sender).items()
 
 
-def _read(folder: Path) -> Iterator[SealedEnvelope]:
-    for path in sorted(folder.iterdir()) if folder.exists() else ():
-        yield from _parsed(path)
-
-
-def _parsed(path: Path) -> list[SealedEnvelope]:
+def _parsed(path: Path) -> list[SealedEnvelope] | None:
+    """Return the envelopes in a file, or None if it is damaged."""
+    content = path.read_bytes()
     try:
-        return parse_sealed(path.read_bytes())
+        return parse_sealed(content, len(content))
     except InvalidEnvelope:
         log.error("%s is damaged: its envelopes are lost", path)
-        return []
+        return None
+
+
+def _named(path: Path) -> tuple[int, int]:
+    """Return the rank and the number of envelopes in a file's name."""
+    _, rank, envelopes, *_ = f"{path.name}-1-0".split("-")
+    return int(rank), int(envelopes)
 
 
 def _digests_in(folder: Path) -> Iterator[bytes]:

@@ -12,6 +12,7 @@ from __future__ import annotations
 import gzip
 import json
 import logging
+import math
 import threading
 import zlib
 from dataclasses import dataclass
@@ -29,6 +30,7 @@ from deniable.shared.survey.document import Survey, parse_document, survey_id
 
 FRESH_SECONDS = 60.0
 USABLE_SECONDS = 3_600.0  # if the aggregator does not answer, an older list is served for an hour
+SETTLING_SECONDS = 300.0  # time between two lists, before a survey in neither is taken as deleted
 TIMEOUT_SECONDS = 10.0
 MAX_LIST_BYTES = 32 * 2**20  # as many as clients accept
 
@@ -68,7 +70,7 @@ class SurveyList:
         self._surveys: dict[str, Survey] = {}  # sealed ones, even if they leave the list
         self._rounds: dict[bytes, SealedRound] = {}
         self._list: Fetched | None = None
-        self._tried = float("-inf")
+        self._tried, self._first = -math.inf, math.inf  # the last attempt, and the first list
 
     @property
     def fresh(self) -> Fetched | None:
@@ -84,8 +86,9 @@ class SurveyList:
                 return fresh
             self._tried = now = self._seconds()
             try:
-                self._list = fetched = Fetched(self._fetch(), now)
+                fetched = Fetched(self._fetch(), now)
                 self._learn(fetched.plain)
+                self._list, self._first = fetched, min(self._first, now)
             except NOT_A_LIST as error:
                 log.warning("the list of surveys was not fetched: %s", type(error).__name__)
             self._rounds = self._accepted()
@@ -98,8 +101,11 @@ class SurveyList:
 
     @property
     def is_known(self) -> bool:
-        """True once a list has been fetched."""
-        return self._list is not None
+        """True once a list has been fetched some minutes after the first one.
+
+        Just after its own start, an aggregator may not list all its surveys.
+        """
+        return self._list is not None and self._list.fetched - self._first >= SETTLING_SECONDS
 
     def _learn(self, listed: bytes) -> None:
         """Read the sealed surveys of a list; leave out entries that clients would refuse, too."""

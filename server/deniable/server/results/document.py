@@ -221,7 +221,7 @@ class Relayed(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
     smallest_batch: Count  # fewest reports with the same labels in one batch; 0 if no batch came
     alone: bool  # whether some of the reports came without a relay
-    dropped: Count  # reports that relays dropped, because too few came for a batch
+    dropped: Count  # reports that relays dropped, because no batch would hide them
 
 
 class WholeVector(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -201,7 +201,7 @@ class Crowd(NamedTuple):
 
     smallest: int = 0  # fewest accepted reports of one batch with the same labels; 0 if no batch
     reports: int = 0  # accepted reports that came in batches
-    dropped: int = 0  # envelopes that relays dropped, because they were too few for a batch
+    dropped: int = 0  # envelopes that relays dropped, because no batch would hide them
 
 
 class PublicPage(NamedTuple):
