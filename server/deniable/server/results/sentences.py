@@ -416,8 +416,8 @@ def shuffle_sentences(period: Round, epsilon: str) -> Iterator[str]:
         )
     if period.relayed and period.relayed.dropped:
         yield (
-            f"Relays dropped {period.relayed.dropped:,} reports, because too few came for a batch "
-            "in which each would be hidden."
+            f"Relays dropped {period.relayed.dropped:,} reports, because they could not send them "
+            "in a batch that would hide each one."
         )
 
 
