@@ -146,7 +146,10 @@ class Trial:
     def has_sent(self) -> bool:
         """Return whether all whole batches have left."""
         time.sleep(0.1)
-        held = sum(len(parse_sealed(path.read_bytes())) for path in self.files("gathering"))
+        try:
+            held = sum(len(parse_sealed(path.read_bytes())) for path in self.files("gathering"))
+        except FileNotFoundError:  # the relay has moved a file since it was listed
+            return False
         return held < BATCH and not self.files("leaving")
 
     def is_empty(self) -> bool:
