@@ -16,7 +16,7 @@ from deniable.client import Client, Summary
 from deniable.client.net import batches, uploader
 from deniable.client.net.batches import Batches
 from deniable.client.net.delivery import batch_results
-from deniable.client.net.transport import AppTransport, Reply, Unreachable
+from deniable.client.net.transport import AppTransport, HttpTransport, Reply, Unreachable
 from deniable.client.state import outbox
 from deniable.client.state.store import open_state
 from deniable.server.http.tokens import new_token
@@ -291,6 +291,26 @@ def test_a_reply_settles_each_report() -> None:
         "refused",
         "accepted",
     ]
+
+
+def test_a_reply_that_refuses_every_report_of_a_body_settles_them(server: Counting) -> None:
+    """A reply to a single report, or to more than a body holds, has a limit as before."""
+    refused = [
+        {"index": n, "code": "unknown-survey", "detail": "x" * 60}
+        for n in range(batches.MAX_ENVELOPES)
+    ]
+    counts = {"accepted": 0, "duplicates": 0, "refused": refused}
+    server.always = Answer(body=json.dumps(counts, separators=(",", ":")).encode())
+    assert len(server.always.body) > 400_000
+    carrier, request = AppTransport(server.url, TOKEN), ("POST", "/v1/envelopes", b"", None)
+    reply = carrier.request(*request, PATIENCE)
+    assert {r.settled for r in batch_results(reply, batches.MAX_ENVELOPES)} == {"refused"}
+    with pytest.raises(Unreachable):
+        HttpTransport(server.url).request(*request, PATIENCE)
+    server.always = Answer(body=b" " * (2**20 + 1))
+    with pytest.raises(Unreachable):
+        carrier.request(*request, PATIENCE)
+    carrier.close()
 
 
 @pytest.mark.parametrize("status", [401, 403, 429, 500, 503])

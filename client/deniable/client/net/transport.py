@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 _TOKEN = re.compile(r"[A-Za-z0-9_-]{20,200}")
 MAX_LIST_BYTES = 32 * 2**20  # eight surveys of the largest size, or a thousand of 32 kB
 MAX_REPLY_BYTES = 64 * 2**10  # reply to an envelope
+MAX_BATCH_REPLY_BYTES = 2**20  # the server names each of 4,096 refused envelopes
 PROXY_FIX = (
     'write the proxy as "http://proxy.example:3128", or with a name as "http://user:password@…"'
 )
@@ -62,6 +63,7 @@ class HttpTransport:
     """HTTP over TLS. Its libraries are loaded with the first request."""
 
     _token: str | None = None
+    _max_reply_bytes = MAX_REPLY_BYTES
 
     def __init__(
         self, server: str, *, ca: str | os.PathLike[str] | None = None, proxy: str | None = None
@@ -108,7 +110,7 @@ class HttpTransport:
         deadline, sent = time.monotonic() + timeout, False
         headers = {} if content_type is None else {"Content-Type": content_type}
         whole_path = quote(self._address.path, safe="/%:@!$&'()*+,;=~") + path
-        limit = MAX_LIST_BYTES if method == "GET" else MAX_REPLY_BYTES
+        limit = MAX_LIST_BYTES if method == "GET" else self._max_reply_bytes
         request, ended = (method, whole_path, body, headers | _app_headers(self._token)), True
         try:
             sock = self._socket(deadline)
@@ -128,6 +130,8 @@ class HttpTransport:
 
 class AppTransport(HttpTransport):
     """HTTP of a backend with an app token. Its requests share a connection while they succeed."""
+
+    _max_reply_bytes = MAX_BATCH_REPLY_BYTES
 
     def __init__(
         self,
