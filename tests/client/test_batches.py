@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import threading
 from collections import Counter
 from collections.abc import Callable, Iterator
 from datetime import timedelta
@@ -368,6 +369,87 @@ def test_a_batch_that_is_being_sent_is_taken_by_no_other_process(
         } == {e.packed for e in batch}
     for state in (first, second):
         state.close()
+
+
+in_a_database = pytest.mark.parametrize("kept", ["postgres"], indirect=True)
+
+
+@in_a_database
+@pytest.mark.parametrize("end", ["close", "exit"])
+def test_a_process_that_ends_sends_its_own_reports_of_one_survey(
+    server: Counting, backend: Callable[..., Client], end: str
+) -> None:
+    """Two bodies that arrive together would link one person's reports of two surveys."""
+    publish(server, "one", "two")
+    web, function = backend(), backend()
+    answer_all(web, 10, "one", "two")
+    web._uploader.stop(PATIENCE)
+    for survey in ("one", "two"):
+        assert function.answer(survey, crashed=True).status == "queued"
+    if end == "close":
+        function.close()
+    else:
+        uploader._exit_hook()
+    assert [len(parse_envelopes(post.body)) for post in server.posts] == [1]
+
+
+@in_a_database
+@pytest.mark.parametrize("token", [TOKEN, None])
+def test_a_flush_sends_no_report_of_another_process(
+    server: Counting,
+    backend: Callable[..., Client],
+    token: str | None,
+) -> None:
+    publish(server, "one", "two")
+    web, function = (backend(token=token) for _ in range(2))
+    answer_all(web, 10, "one")
+    for survey in ("one", "two"):
+        assert function.answer(survey, crashed=True).status == "queued"
+    assert function.flush(PATIENCE) == 0
+    assert len(server.envelopes()) == 2
+    assert web.flush(PATIENCE) == 0
+    assert len(server.envelopes()) == 12
+
+
+@in_a_database
+def test_a_single_report_that_is_being_sent_is_taken_by_no_other_process(
+    server: Counting, backend: Callable[..., Client], kept: dict[str, Any], clock: Clock
+) -> None:
+    """After a kill it is reserved for some seconds, and then sent again."""
+    publish(server, "one")
+    answer_all(backend(token=None), 1, "one")
+    first, second = (open_state(kept["state"], kept["state_key"], clock) for _ in range(2))
+    limits = server.url, clock.now, outbox.MAX_NUMBER, 0.0
+    with first.transaction() as db:
+        taken = outbox.take(db, *limits, reserved=30.0)
+        with second.transaction() as other:
+            assert outbox.take(other, *limits, reserved=30.0) is None
+    later = server.url, clock.now + timedelta(seconds=31), outbox.MAX_NUMBER, 0.0
+    with second.transaction() as db:
+        assert outbox.take(db, *limits, reserved=30.0) is None
+        again = outbox.take(db, *later, reserved=30.0)
+    assert taken is not None
+    assert again is not None
+    assert taken.packed == again.packed
+    for state in (first, second):
+        state.close()
+
+
+@in_a_database
+def test_processes_that_flush_together_send_each_report_once(
+    server: Counting, backend: Callable[..., Client]
+) -> None:
+    publish(server, "one")
+    clients = [backend(token=None) for _ in range(2)]
+    answer_all(clients[0], 60, "one")
+    clients[1]._state.queued.extend(clients[0]._state.queued)  # type: ignore[attr-defined] # of a database
+    threads = [threading.Thread(target=client.flush, args=(PATIENCE,)) for client in clients]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    sent = [envelope.id for envelope in server.envelopes()]
+    assert len(sent) == len({*sent}) == 60
 
 
 def test_a_connection_that_the_server_has_closed_is_replaced(

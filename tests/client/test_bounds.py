@@ -250,7 +250,8 @@ def test_all_clients_share_two_seconds_at_the_exit(
         def __init__(self, name: str, lasting: float) -> None:
             self.name, self.lasting = name, lasting
 
-        def flush(self, timeout: float) -> int:
+        def flush(self, timeout: float, ending: bool) -> int:
+            assert ending
             given.append((self.name, timeout))
             ticks.seconds += self.lasting
             return 0

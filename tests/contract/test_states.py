@@ -265,7 +265,7 @@ def test_an_envelope_is_taken_sent_and_finished(state: State, machines: Machines
         assert taken is not None
         assert (id_ in taken.packed, taken.survey, taken.round) == (True, ONE, 683)
         assert outbox.fewest_tries(db, SERVER, now, 0, 0.0) == 1
-        outbox.restore_try(db, taken)
+        outbox.release(db, [taken], tried=False)
         assert outbox.fewest_tries(db, SERVER, now, 0, 0.0) == 0
         outbox.finish(db, taken, "accepted")
         assert (outbox.waiting(db, SERVER), deliveries(db, ANN)) == (0, ["accepted"])

@@ -223,23 +223,30 @@ class Client(Person):
     def flush(self, timeout: float = 2.0) -> int:
         """Send the waiting reports, for at most `timeout` seconds. Return the number still waiting.
 
+        With a database, this sends and counts only reports that this process has queued.
         Returns 0 if the state cannot be used, because then nothing can be sent.
         """
+        return self._flush_within(timeout)
+
+    def _flush_within(self, timeout: float, ending: bool = False) -> int:
         wait = LockWait(timeout) if self._state.is_shared else lock_wait_of_call()
         with suppress(*UNUSABLE):
-            return wait.share(partial(self._flush, timeout))
+            return wait.share(partial(self._flush, timeout, ending))
         return 0
 
-    def _flush(self, timeout: float) -> int:
+    def _flush(self, timeout: float, ending: bool) -> int:
         if not self._state.begun:
             return 0
         waiting, may_leave = self._waiting()
-        return self._uploader.flush(timeout) if may_leave else waiting
+        return self._uploader.flush(timeout, ending) if may_leave else waiting
 
     @signal_safe
     def close(self) -> None:
-        """Flush for at most a second and end the background thread. Unsent reports stay on disk."""
-        self.flush(CLOSE_SECONDS)
+        """Flush for at most a second and end the background thread. Unsent reports stay on disk.
+
+        With a database and an app token, only reports of one survey and round leave early.
+        """
+        self._flush_within(CLOSE_SECONDS, ending=True)
         self._uploader.stop(CLOSE_SECONDS if lock_wait_of_call().rest else 0.0)  # or it waits, too
         self._state.close()
 

@@ -27,12 +27,12 @@ from weakref import WeakKeyDictionary
 
 from deniable.client.diagnostics import escaped, log_failure, prepare_log
 from deniable.client.fork_safety import ForkAware
-from deniable.client.net.batches import Batches
+from deniable.client.net.batches import RESERVED_TIMES, Batches
 from deniable.client.net.delivery import DeliveryResult, delivery_result
 from deniable.client.net.transport import Transport, Unreachable
 from deniable.client.policy import Settings
 from deniable.client.signal_safety import LockWait
-from deniable.client.state import outbox
+from deniable.client.state import Transaction, outbox
 from deniable.client.state.drafts import freeze
 from deniable.client.state.outbox import QueuedEnvelope, uniform
 from deniable.client.state.store import UNUSABLE, State
@@ -132,16 +132,20 @@ class Uploader(ForkAware):
             self._due = min(self._due, self._monotonic() + self._gather)
             self._start()
 
-    def flush(self, timeout: float) -> int:
-        """Send waiting envelopes, unless the server asked for a pause. Return the number left."""
+    def flush(self, timeout: float, ending: bool = False) -> int:
+        """Send waiting envelopes, unless the server asked for a pause. Return the number left.
+
+        Where machines share the state, these are the envelopes that this process has queued.
+        """
         self.same_process()
         deadline = self._monotonic() + min(timeout, threading.TIMEOUT_MAX / 2)
         self._state.write_postponed()
         with self._state.transaction(durable=False) as db:
-            newest = outbox.newest(db)
-        self._hurry(newest)
+            own = self._hurry_own(db, ending) if self._state.is_shared else []
+            newest = 0 if self._state.is_shared else outbox.newest(db)
+        self._hurry(newest, bool(own or newest))
         try:
-            return self._wait(newest, deadline)
+            return self._wait(newest, own, deadline)
         finally:
             with self._change:
                 self._flushes -= 1
@@ -157,13 +161,27 @@ class Uploader(ForkAware):
         if thread is not None and thread is not threading.current_thread():
             thread.join(timeout)
 
-    def _wait(self, newest: int, deadline: float) -> int:
+    def _hurry_own(self, db: Transaction, ending: bool) -> list[int]:
+        """Make the envelopes that this process has queued due, and return their numbers.
+
+        At the end of a process, only those of one survey and round: in two bodies that arrive
+        together, the server could link one person's surveys. Other processes send the rest.
+        """
+        rows = outbox.still_waiting(db, self._server, [*self._state.queued])
+        if ending and self._batches:
+            rows = [row for row in rows if row[1:] == rows[0][1:]]
+        numbers = [number for number, *_ in rows]
+        outbox.hurry(db, numbers, self._now())
+        return numbers
+
+    def _wait(self, newest: int, own: list[int], deadline: float) -> int:
         """Wait until the envelopes are sent, or until none of them can be sent in time."""
         while True:
             with self._change:
                 seen = self._events
             with self._state.read() as db:
-                left = outbox.waiting(db, self._server, newest)
+                left = outbox.waiting(db, self._server, newest) if newest else 0
+                left += len(outbox.still_waiting(db, self._server, own))
             with self._change:
                 rest = deadline - self._monotonic()
                 idle = self._thread is None or self._backoff.until > deadline
@@ -174,12 +192,12 @@ class Uploader(ForkAware):
                 while self._events == seen and self._change.wait(deadline - self._monotonic()):
                     pass
 
-    def _hurry(self, newest: int) -> None:
+    def _hurry(self, newest: int, wake: bool) -> None:
         """Send envelopes up to this number without waiting for their moment, during a flush."""
         with self._change:
             self._flushes, self._hurried = self._flushes + 1, max(self._hurried, newest)
             self._exhausted = -1
-            if newest:
+            if wake:
                 self._woken, self._due = True, 0.0
                 self._backoff.hurry()
                 self._start()
@@ -271,9 +289,9 @@ class Uploader(ForkAware):
             if result.settled is not None:
                 with self._state.transaction(durable=False) as db:
                     outbox.finish(db, taken, result.settled, result.detail)
-            elif not result.reached:
+            elif self._state.is_shared or not result.reached:
                 with self._state.transaction(durable=False) as db:
-                    outbox.restore_try(db, taken)
+                    outbox.release(db, [taken], result.reached)
             return result
         except UNUSABLE:
             log_failure("state", "the state on disk cannot be used, so nothing is sent")
@@ -310,7 +328,8 @@ class Uploader(ForkAware):
                     return batch
         elif tries is not None:
             with self._state.transaction(durable=tries == 0) as db:
-                taken = outbox.take(db, *limits, tries)
+                reserved = RESERVED_TIMES * self.send_seconds if self._state.is_shared else 0.0
+                taken = outbox.take(db, *limits, tries, reserved)
                 if taken is not None and taken.slot is not None:
                     return freeze(db, self._state.drafts, taken) or MIN_REST_SECONDS
         if taken is not None:
@@ -359,4 +378,4 @@ def _exit_hook(monotonic: Callable[[], float] = time.monotonic) -> None:
     for uploader, process in list(_queued_in.items()):
         if process == os.getpid() and (rest := deadline - monotonic()) > 0:
             with suppress(*UNUSABLE):
-                uploader.flush(rest)
+                uploader.flush(rest, ending=True)

@@ -21,7 +21,7 @@ import os
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
-from typing import TYPE_CHECKING, Literal, NamedTuple
+from typing import TYPE_CHECKING, Literal, NamedTuple, TypeVar
 
 from deniable.client.state import Transaction
 from deniable.client.state.ledger import OWN, read_setting, write_setting
@@ -63,6 +63,7 @@ _ANY_READY = f"""SELECT survey, round FROM (SELECT survey, round FROM outbox
     WHERE {_ALL_READY} LIMIT {MAX_CANDIDATES}) AS ready ORDER BY random() LIMIT 1"""  # noqa: S608 - constants
 
 Delivery = Literal["waiting", "accepted", "relayed", "refused", "given-up", "dropped", "withdrawn"]
+Item = TypeVar("Item")
 
 
 class ReportedSymbol(NamedTuple):
@@ -164,6 +165,27 @@ def newest(db: Transaction) -> int:
     return int(db.execute("SELECT coalesce(max(number), 0) FROM outbox").fetchone()[0])
 
 
+def still_waiting(
+    db: Transaction, server: str, numbers: Sequence[int]
+) -> list[tuple[int, str, int]]:
+    """Return the number, survey and round of each of these envelopes that waits for this server."""
+    rows = list[tuple[int, str, int]]()
+    for part, holders in _parts(numbers):
+        where = f"server = ? AND number IN ({holders})"
+        query = f"SELECT number, survey, round FROM outbox WHERE {where}"  # noqa: S608 - placeholders
+        rows += db.execute(query, (server, *part)).fetchall()
+    return rows
+
+
+def hurry(db: Transaction, numbers: Sequence[int], now: datetime) -> None:
+    """Make these envelopes due, unless they wait for the next day after many tries."""
+    for part, holders in _parts(numbers):
+        where = f"number IN ({holders}) AND tries < {MAX_TRIES} {db.reserving}"
+        free = f"SELECT number FROM outbox WHERE {where}"  # noqa: S608 - placeholders
+        query = f"UPDATE outbox SET due = ? WHERE number IN ({free})"  # noqa: S608 - placeholders
+        db.execute(query, (now.timestamp() - 1, *part))  # another machine's clock may be behind
+
+
 def finish(db: Transaction, sent: QueuedEnvelope, delivery: Delivery, detail: str = "") -> None:
     """Record an envelope's fate and delete it, even if it was withdrawn while it was being sent."""
     finish_batch(db, [sent], delivery, detail)
@@ -220,22 +242,31 @@ def fewest_tries(
 
 
 def take(
-    db: Transaction, server: str, now: datetime, up_to: int, within: float, least_tries: int = 0
+    db: Transaction,
+    server: str,
+    now: datetime,
+    up_to: int,
+    within: float,
+    least_tries: int = 0,
+    reserved: float = 0.0,
 ) -> QueuedEnvelope | None:
-    """Return an envelope that may be sent now, and count the try. A flush sets `up_to`."""
+    """Return an envelope that may be sent now, and count the try. A flush sets `up_to`.
+
+    No other process sends it for the seconds that it is reserved.
+    """
     query = f"""
         SELECT number, person, survey, round, envelope, due, slot, tries FROM outbox
-        WHERE number IN ({_CANDIDATES}) AND tries >= :least
-        ORDER BY random() LIMIT 1"""  # noqa: S608 - constants
+        WHERE number IN ({_CANDIDATES}) AND tries >= :least AND earliest <= :now
+        ORDER BY random() LIMIT 1 {db.reserving}"""  # noqa: S608 - constants
     values = _bounds(server, now, up_to, within) | {"least": least_tries}
     row = db.execute(query, values).fetchone()
     if row is None:
         return None
     taken = QueuedEnvelope(*row)
-    due = _due_after_try(taken, now)
+    due, earliest = _due_after_try(taken, now), now.timestamp() + reserved if reserved else 0.0
     db.execute(
-        "UPDATE outbox SET tries = ?, due = ? WHERE number = ?",
-        (taken.tries + 1, due, taken.number),
+        "UPDATE outbox SET tries = ?, due = ?, earliest = ? WHERE number = ?",
+        (taken.tries + 1, due, earliest, taken.number),
     )
     return taken
 
@@ -260,13 +291,6 @@ def freeze(
     db.execute(
         "UPDATE history SET said = ?, detail = '' WHERE person = ? AND survey = ? AND round = ?",
         (_described(symbols), draft.person, draft.survey, draft.round),
-    )
-
-
-def restore_try(db: Transaction, taken: QueuedEnvelope) -> None:
-    """Undo the count of a try that never reached the server."""
-    db.execute(
-        "UPDATE outbox SET tries = tries - 1, due = ? WHERE number = ?", (taken.due, taken.number)
     )
 
 
@@ -340,7 +364,7 @@ def finish_batch(
         _settle(db, people, part[0].survey, part[0].round, delivery, detail)
 
 
-def _parts(batch: Sequence[QueuedEnvelope]) -> Iterator[tuple[Sequence[QueuedEnvelope], str]]:
+def _parts(batch: Sequence[Item]) -> Iterator[tuple[Sequence[Item], str]]:
     """Yield parts for one statement each, with a placeholder for each envelope."""
     for start in range(0, len(batch), MAX_PART):
         part = batch[start : start + MAX_PART]

@@ -31,6 +31,7 @@ import secrets
 import selectors
 import threading
 import time
+from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import UTC, date, datetime, timedelta
@@ -62,6 +63,7 @@ MAX_CONNECTIONS = 4  # of one process
 MAX_EXPIRED = 1_000  # rows that one transaction deletes from a table
 STALLED_SECONDS = 10  # after which the database ends the transaction of a stopped process
 SERVER_SHARE = 0.8  # of a wait, after which the database itself ends a statement
+MAX_HURRIED = 10_000  # reports of this process that a flush may send early
 MAX_STATEMENTS = 256  # whose translations are memoized
 DEFAULTS = {"connect_timeout": 10, "application_name": "deniable-client"}
 CORRUPT = ("XX001", "XX002")
@@ -136,8 +138,11 @@ class PostgresTransaction:
     numbered = "person = :person"
     normal_delay = 60.0  # other processes may be about to send it
 
-    def __init__(self, connection: _Connection, key: bytes, today: date) -> None:
+    def __init__(
+        self, connection: _Connection, key: bytes, today: date, queued: deque[int]
+    ) -> None:
         self._connection, self._key, self.writes = connection, key, False
+        self._queued = queued
         self._locked = set[bytes]()
         self.verified: dict[bytes, Ledger] = {}  # empty, because others may have written
         self.today = today
@@ -167,7 +172,9 @@ class PostgresTransaction:
         return f"ctid IN ({rows} FOR UPDATE SKIP LOCKED)"
 
     def new_number(self) -> int:
-        return secrets.randbelow(2**63)
+        number = secrets.randbelow(2**63)
+        self._queued.append(number)
+        return number
 
 
 class PostgresState(State):
@@ -182,6 +189,7 @@ class PostgresState(State):
         host, port, name = (parameters.get(part, "") for part in ("host", "port", "dbname"))
         self.address = f"postgresql://{host}{port and f':{port}'}/{name}"
         self._parameters, self._made_by, self._begun = parameters, os.getpid(), False
+        self.queued: deque[int] = deque(maxlen=MAX_HURRIED)
         self._ahead = timedelta()  # by which the database's clock is ahead of this machine's
         super().__init__(now or self._database_time)
 
@@ -189,7 +197,8 @@ class PostgresState(State):
         """Open new connections in a forked child: the others remain its parent's."""
         self._pool = _Pool(self._connect)
         if self._made_by != os.getpid():
-            self._postponed, self._made_by = [], os.getpid()  # the parent writes them
+            self._postponed, self._made_by = [], os.getpid()  # the parent writes and sends them
+            self.queued.clear()
 
     @property
     def begun(self) -> bool:
@@ -238,7 +247,7 @@ class PostgresState(State):
             try:
                 self._ahead = datetime.fromtimestamp(second, UTC) - datetime.now(UTC)
                 today = max(self.now().astimezone(UTC).date(), latest)
-                yield PostgresTransaction(connection, self._key, today), latest
+                yield PostgresTransaction(connection, self._key, today, self.queued), latest
                 if connection.execute("COMMIT").statusmessage != "COMMIT":
                     raise StateBlocked(f"{self.address} undid a transaction; nothing was sent")
             except BaseException:

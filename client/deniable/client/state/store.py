@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import AbstractContextManager, suppress
 from datetime import UTC, datetime
 from functools import partial
@@ -39,6 +39,7 @@ class State(ForkAware):
     folder     the folder, if it is on this machine
     is_shared  whether several machines use it, in a database that keeps old versions of rows
     drafts     the file of reports that may still change, unless it is shared
+    queued     the numbers of reports that this process has queued, if it is shared
     now        the clock that it trusts
     """
 
@@ -46,6 +47,7 @@ class State(ForkAware):
     folder: Path | None = None
     drafts: DraftFile
     is_shared = False
+    queued: Iterable[int] = ()
 
     def __init__(self, now: Now = system_time) -> None:
         self.now = now
