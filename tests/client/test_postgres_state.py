@@ -33,7 +33,7 @@ from tests.client.conftest import MakeClient
 from tests.client.scripted import KEY, LATER, Clock, Script, bit, document, lifetime_policy
 from tests.client.shared_state import CAP, STATE_KEY, SURVEYS
 from tests.documents import blocks
-from tests.eventually import PATIENCE
+from tests.eventually import PATIENCE, eventually
 from tests.server.postgres import Cluster
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -83,6 +83,51 @@ def test_a_wrong_address_is_refused_and_not_repeated(wrong: str) -> None:
     with pytest.raises(InvalidPolicy, match="not a database's address") as refused:
         open_state(wrong, STATE_KEY)
     assert "hunter2" not in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    "address",
+    [
+        "postgresql://db.example.org/app?sslmode=disable",
+        "postgresql://db.example.org/app?sslmode=prefer",
+        "postgresql://127.0.0.1,db.example.org/app?sslmode=allow",
+        "postgresql://localhost/app?hostaddr=192.0.2.1&sslmode=disable",
+        "postgresql:///app?host=/tmp,db.example.org&sslmode=disable",
+    ],
+)
+def test_a_remote_database_without_tls_is_refused(address: str) -> None:
+    with pytest.raises(InvalidPolicy, match="sslmode=verify-full"):
+        open_state(address, STATE_KEY)
+
+
+@pytest.mark.parametrize(
+    ("address", "mode"),
+    [
+        ("postgresql://db.example.org/app", "require"),
+        ("postgresql://127.0.0.1,db.example.org/app", "require"),
+        ("postgresql://db.example.org/app?sslmode=verify-full", "verify-full"),
+        ("postgresql://127.0.0.1/app", None),
+        ("postgresql://[::1]/app?sslmode=disable", "disable"),
+        ("postgresql://localhost/app", None),
+        ("postgresql:///app?host=/run/postgresql", None),
+        ("postgresql:///app", None),
+    ],
+)
+def test_a_remote_database_needs_tls(address: str, mode: str | None) -> None:
+    state = open_state(address, STATE_KEY)
+    assert isinstance(state, PostgresState)
+    assert state._parameters.get("sslmode") == mode
+
+
+def test_the_environment_may_name_a_remote_database_and_a_stronger_mode(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    for given, mode in (("prefer", "require"), ("verify-ca", "verify-ca")):
+        monkeypatch.setenv("PGHOST", "db.example.org")
+        monkeypatch.setenv("PGSSLMODE", given)
+        state = open_state("postgresql:///app", STATE_KEY)
+        assert isinstance(state, PostgresState)
+        assert state._parameters["sslmode"] == mode
 
 
 def test_no_password_is_shown(script: Script) -> None:
@@ -404,6 +449,53 @@ def test_a_commit_whose_result_is_unknown_draws_no_noise(
         outcome = client.person("ann").answer("app-health", crashed=True)
     assert (outcome.status, draws) == ("unavailable", [])
     assert before == (1,)
+
+
+@pytest.mark.usefixtures("published")
+def test_a_commit_that_no_standby_has_confirmed_draws_no_noise(
+    client_of: MakeClient, address: str, cluster: Cluster
+) -> None:
+    """If the wait for a standby is cancelled, the database warns, and still answers COMMIT."""
+    draws = list[int]()
+
+    def draw(bits: int) -> int:
+        draws.append(bits)
+        return kernel_draw(bits)
+
+    client_of(state=address, **SHARED).answer("app-health", crashed=True)  # stores list and consent
+    with psycopg.connect(address, autocommit=True) as other:
+        name = other.info.dbname
+        other.execute(f"ALTER DATABASE {name} SET client_min_messages = error".encode())
+    client = client_of(state=address, draw=draw, consent=False, **SHARED)
+    ann = client.person("ann")
+    assert ann.consent(True)
+    cancelled, ended = list[bool](), threading.Event()
+
+    def cancel() -> None:
+        waiting = "FROM pg_stat_activity WHERE wait_event = 'SyncRep' AND datname = %s"
+        with psycopg.connect(cluster.database("postgres").url, autocommit=True) as db:
+            while not ended.wait(0.005):
+                query = f"SELECT pg_cancel_backend(pid) {waiting}".encode()
+                cancelled.extend(done for (done,) in db.execute(query, [name]))
+
+    canceller = threading.Thread(target=cancel)
+    standbys(cluster, "missing")
+    canceller.start()
+    try:
+        outcome = ann.answer("app-health", crashed=True)
+    finally:
+        ended.set()
+        canceller.join()
+        standbys(cluster, "")
+    assert (bool(cancelled), outcome.status, draws) == (True, "unavailable", [])
+    assert "not confirmed" in outcome.detail
+
+
+def standbys(cluster: Cluster, names: str) -> None:
+    cluster.say(f"ALTER SYSTEM SET synchronous_standby_names = '{names}'")
+    cluster.say("SELECT pg_reload_conf()")
+    query = "SHOW synchronous_standby_names"
+    eventually(lambda: cluster.connection.execute(query).fetchone() == (names,), "reloaded")
 
 
 def test_a_cut_connection_is_replaced(

@@ -415,7 +415,7 @@ def follows_redirects() -> None:
 
 @fault("plain_http_stays_on_this_machine")
 def speaks_plain_http_to_anyone() -> None:
-    put(transport, "_is_loopback", lambda _: True)
+    put(transport, "is_loopback", lambda _: True)
 
 
 # Answers

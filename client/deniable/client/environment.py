@@ -6,6 +6,7 @@ import os
 import sys
 from collections.abc import Mapping
 from contextlib import suppress
+from ipaddress import ip_address
 from pathlib import Path
 
 from deniable.shared.errors import InvalidPolicy
@@ -24,6 +25,13 @@ CONTAINER_VARIABLE = "KUBERNETES_SERVICE_HOST"
 # Filesystems of a container's own layer, and of memory; a volume is on another one.
 THROWAWAY = frozenset(["overlay", "overlayfs", "fuse.fuse-overlayfs", "aufs", "tmpfs", "ramfs"])
 EMPTY_DIR = "kubernetes.io~empty-dir"  # a volume that Kubernetes deletes with the pod
+
+
+def is_loopback(host: str) -> bool:
+    try:
+        return host == "localhost" or ip_address(host).is_loopback
+    except ValueError:
+        return False
 
 
 def state_folder(

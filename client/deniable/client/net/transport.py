@@ -12,11 +12,11 @@ from __future__ import annotations
 import os
 import re
 import time
-from ipaddress import ip_address
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 from urllib.parse import SplitResult, quote, unquote, urlsplit
 
+from deniable.client.environment import is_loopback
 from deniable.shared.errors import DeniableError, InvalidPolicy
 
 if TYPE_CHECKING:
@@ -200,7 +200,7 @@ def checked_address(server: str) -> str:
         raise InvalidPolicy(f"server: {server!r} is not an https address; {fix}")
     if parts.username is not None or parts.query or parts.fragment:
         raise InvalidPolicy(f"server: an address has no user name, no ? and no #; {fix}")
-    if parts.scheme == "http" and not _is_loopback(host):
+    if parts.scheme == "http" and not is_loopback(host):
         raise InvalidPolicy(f"server: plain http is for this machine only; got {host!r}; {fix}")
     return parts._replace(netloc=parts.netloc.lower()).geturl().rstrip("/")
 
@@ -265,12 +265,5 @@ def checked_proxy(address: object) -> Proxy:
 def _uses_tunnel(proxy: Proxy, address: SplitResult) -> bool:
     """Return whether to use the tunnel: only for https, and not from a remote proxy to loopback."""
     return address.scheme == "https" and (
-        _is_loopback(proxy.host) or not _is_loopback(address.hostname or "")
+        is_loopback(proxy.host) or not is_loopback(address.hostname or "")
     )
-
-
-def _is_loopback(host: str) -> bool:
-    try:
-        return host == "localhost" or ip_address(host).is_loopback
-    except ValueError:
-        return False

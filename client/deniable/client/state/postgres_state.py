@@ -4,7 +4,8 @@ Transactions of different people run at the same time. One that writes first tak
 person, which the database releases with the transaction. So it sees what the last one committed
 (READ COMMITTED, set for each transaction, whatever the role's defaults are). A commit of a charge
 has reached the database's disk, and its synchronous standbys, when it returns. If the connection
-breaks during a commit, its result is unknown: no noise is drawn, and the round may be lost.
+breaks during a commit, or the database warns, its result is unknown: no noise is drawn, and the
+round may be lost.
 
 The database decides the day, so machines need not agree on the time. The latest day is stored with
 the first write of each day and never goes back. A standby whose clock is behind opens no earlier
@@ -35,13 +36,16 @@ from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import UTC, date, datetime, timedelta
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from typing import Any
 
 import psycopg
 from psycopg import conninfo
 from psycopg.abc import RV, PQGen
+from psycopg.errors import Diagnostic
+from psycopg.pq import Conninfo
 
+from deniable.client.environment import is_loopback
 from deniable.client.signal_safety import LockWait, lock_wait_of_call
 from deniable.client.state import Rows, Transaction
 from deniable.client.state.ledger import KEY_BYTES, Ledger
@@ -56,6 +60,8 @@ KEY_FIX = (
     "python -c 'import secrets; print(secrets.token_hex(32))'"
 )
 FORM = "postgresql://USER@HOST:PORT/DATABASE"
+TLS_MODES = ("require", "verify-ca", "verify-full")
+TLS_FIX = "state: a database on another machine needs TLS; write sslmode=verify-full in its address"
 OTHER_KEY = "{} was begun with another state key; use the same key on every machine"
 OTHER_VERSION = "{} holds another version's state; use the version of deniable that wrote it"
 VERSION = "1"
@@ -73,6 +79,7 @@ _BEGIN = """
 BEGIN ISOLATION LEVEL {level}; SET LOCAL search_path = deniable;
 SET LOCAL lock_timeout = {wait}; SET LOCAL statement_timeout = {wait};
 SET LOCAL idle_in_transaction_session_timeout = {stalled}; SET LOCAL synchronous_commit = {sync};
+SET LOCAL client_min_messages = warning;
 SELECT (SELECT day FROM latest_day), extract(epoch FROM clock_timestamp())::float8
 """
 _CREATE = """
@@ -101,6 +108,13 @@ class _Connection(psycopg.Connection[tuple[Any, ...]]):  # Any: PostgreSQL's kin
 
     lock_wait: LockWait | None = None
     has_tables = False
+
+    @cached_property
+    def warnings(self) -> list[Diagnostic]:
+        """The warnings since they were last cleared."""
+        warnings = list[Diagnostic]()
+        self.add_notice_handler(warnings.append)
+        return warnings
 
     def __del__(self, *_: object) -> None:
         """Warn of nothing: a process ends, or a forked child drops what its parent still uses."""
@@ -185,7 +199,7 @@ class PostgresState(State):
     def __init__(self, address: str, key: str | None = None, now: Now | None = None) -> None:
         """Use the database's clock, unless a test replaces it."""
         self._key = _checked_key(os.environ.get(KEY_VARIABLE) if key is None else key)
-        parameters: dict[str, Any] = DEFAULTS | _parameters(address)  # Any: libpq's own types
+        parameters: dict[str, Any] = DEFAULTS | _with_tls(_parameters(address))  # libpq's own types
         host, port, name = (parameters.get(part, "") for part in ("host", "port", "dbname"))
         self.address = f"postgresql://{host}{port and f':{port}'}/{name}"
         self._parameters, self._made_by, self._begun = parameters, os.getpid(), False
@@ -248,8 +262,13 @@ class PostgresState(State):
                 self._ahead = datetime.fromtimestamp(second, UTC) - datetime.now(UTC)
                 today = max(self.now().astimezone(UTC).date(), latest)
                 yield PostgresTransaction(connection, self._key, today, self.queued), latest
+                connection.warnings.clear()
                 if connection.execute("COMMIT").statusmessage != "COMMIT":
                     raise StateBlocked(f"{self.address} undid a transaction; nothing was sent")
+                if sync == "on" and connection.warnings:  # the wait for a standby was cancelled
+                    raise StateBlocked(
+                        f"{self.address} has not confirmed a commit; nothing was sent"
+                    )
             except BaseException:
                 pool.drop(connection)
                 raise
@@ -410,6 +429,23 @@ def _parameters(address: str) -> dict[str, Any]:  # Any: libpq's own types
         return dict(conninfo.conninfo_to_dict(address))
     except psycopg.Error:
         raise InvalidPolicy(f"state: that is not a database's address; write {FORM}") from None
+
+
+def _with_tls(given: dict[str, Any]) -> dict[str, Any]:  # Any: libpq's own types
+    """Demand TLS beyond this machine, as libpq alone does not. A service's host is not known."""
+    default = {option.keyword: (option.val or b"").decode() for option in Conninfo.get_defaults()}
+    hosts = ",".join(given.get(name) or default[name.encode()] for name in ("host", "hostaddr"))
+    if "service" not in given and all(map(_is_local, hosts.split(","))):
+        return given
+    usual = default[b"sslmode"] if default[b"sslmode"] in TLS_MODES else TLS_MODES[0]
+    mode = given.get("sslmode", "" if "service" in given else usual)
+    if mode not in TLS_MODES:
+        raise InvalidPolicy(TLS_FIX)
+    return given | {"sslmode": mode}
+
+
+def _is_local(host: str) -> bool:
+    return host.startswith(("/", "@")) or host == "" or is_loopback(host)
 
 
 @contextmanager
