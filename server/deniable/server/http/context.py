@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import wraps
 from threading import Lock
@@ -20,6 +21,8 @@ from flask import Flask, Response, current_app, g, request
 from flask.typing import ResponseReturnValue
 from msgspec import Struct
 from prometheus_client import CollectorRegistry, Gauge, generate_latest
+from prometheus_client.core import CounterMetricFamily, Metric
+from prometheus_client.registry import Collector
 from werkzeug.exceptions import ClientDisconnected, HTTPException, MethodNotAllowed
 
 from deniable.server.http.messages import (
@@ -40,7 +43,9 @@ from deniable.server.http.tokens import Sessions, authorized, grants, used_token
 from deniable.server.intake.status import IntakeStatus, unready_reason
 from deniable.server.results.annotations import ReferenceValues
 from deniable.server.results.estimate_cache import EstimateCache
-from deniable.server.store import PublishedSurvey, Store
+from deniable.server.results.survey_estimates import shown_counters
+from deniable.server.store import NO_SURVEY, Damaged, PublishedSurvey, Store
+from deniable.server.store.records import ID_DIGITS
 from deniable.server.surveys.catalogue import FRESH_SECONDS, Catalogue, UnknownSurvey
 from deniable.server.surveys.clock import Clock
 from deniable.shared.envelope import MAX_BODY_BYTES
@@ -73,7 +78,7 @@ class Parts:
     has_public_pages: bool = False  # whether each survey has a public page
 
     def __post_init__(self) -> None:
-        self.metrics = ReaderMetrics(self.intake_status, self.clock)
+        self.metrics = ReaderMetrics(self)
         self.estimates, self.sessions = EstimateCache(), Sessions(self.clock)
 
     def unready_reason(self) -> str | None:
@@ -82,12 +87,13 @@ class Parts:
         return unready_reason(self.intake_status(), self.store, self.catalogue, now)
 
 
-class ReaderMetrics:
-    """Prometheus metrics of intake and reader."""
+class ReaderMetrics(Collector):
+    """Prometheus metrics of intake and reader. Anyone may read them, so they change in steps."""
 
-    def __init__(self, intake_status: Callable[[], IntakeStatus], clock: Clock) -> None:
-        self._intake_status, self._clock = intake_status, clock
+    def __init__(self, here: Parts) -> None:
+        self._here, self._clock = here, here.clock
         self._registry, self._lock = CollectorRegistry(), Lock()
+        self._registry.register(self)
         self._text, self._made = b"", float("-inf")
         self.forged = Gauge(
             "deniable_forged_rounds",
@@ -100,10 +106,33 @@ class ReaderMetrics:
         """Return all metrics, cached for at most a second."""
         with self._lock:
             if self._clock.seconds() - self._made >= METRICS_FRESH_SECONDS:
-                intake = self._intake_status().metrics.encode()
+                intake = self._here.intake_status().metrics.encode()
                 self._text = intake + generate_latest(self._registry)
                 self._made = self._clock.seconds()
             return self._text
+
+    def describe(self) -> Iterable[Metric]:
+        return ()
+
+    def collect(self) -> Iterator[Metric]:
+        """Yield the reports by outcome; once they are final, accepted ones are left out."""
+        here, now = self._here, self._clock.now()
+        reports = CounterMetricFamily(
+            "deniable_reports",
+            "Reports in steps, by survey and outcome.",
+            labels=["survey", "id", "outcome"],
+        )
+        for outcome, count in here.store.counters(NO_SURVEY).items():
+            reports.add_metric(["unknown", "", outcome], count)
+        for published in here.catalogue.surveys():
+            with suppress(Damaged):
+                counters = shown_counters(here.store, published, now)
+                if published.state_at(now) == "final":
+                    del counters["accepted"]
+                for outcome, count in counters.items():
+                    named = [published.name, published.id[:ID_DIGITS], outcome]
+                    reports.add_metric(named, count)
+        yield reports
 
 
 def parts() -> Parts:

@@ -32,7 +32,6 @@ from deniable.server.intake.limits import Limits
 from deniable.server.intake.status import Metrics, unreadable_surveys
 from deniable.server.intake.writer import Writer
 from deniable.server.store import NO_SURVEY, Store, Upload
-from deniable.server.store.records import ID_DIGITS
 from deniable.server.surveys.catalogue import Catalogue
 from deniable.server.surveys.clock import Clock
 from deniable.shared.envelope import (
@@ -229,10 +228,8 @@ def receipt(intake: Intake, decisions: Sequence[Decision], written: Sequence[Out
             refused.append(RefusedEnvelope(index=index, code=code, detail=detail))
         survey = decision.survey
         sequence = survey.sequence if survey else NO_SURVEY
-        named = (survey.name, survey.id[:ID_DIGITS]) if survey else ("unknown", "")
         reports[outcome] += decision.count
         totals[sequence, outcome] += decision.count
-        intake.metrics.reports(*named, outcome).inc(decision.count)
     intake.writer.count(totals)
     return Receipt(
         accepted=reports[ACCEPTED], duplicates=reports[DUPLICATES], refused=tuple(refused)

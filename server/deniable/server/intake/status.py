@@ -1,8 +1,8 @@
 """Status of intake, which the reader reads from shared memory.
 
 Intake writes its status twice a second. The reader shows it on pages and in /metrics, and uses it
-to decide whether reports can be accepted. The status includes the figures for Prometheus: reports
-by survey and outcome, waiting requests, and commit times.
+to decide whether reports can be accepted. The status includes figures for Prometheus: waiting
+requests and commit times, in steps that show no single report.
 """
 
 from __future__ import annotations
@@ -13,18 +13,18 @@ import time
 import zlib
 from collections.abc import Callable, Collection, Iterator
 from datetime import datetime
-from functools import cache
 from multiprocessing.sharedctypes import RawArray
 from struct import Struct as Layout
 
 import msgspec
 from msgspec import Struct
-from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
+from prometheus_client import CollectorRegistry, Gauge, Histogram, generate_latest
 
 from deniable.server.intake.writer import Writer
 from deniable.server.store import PublishedSurvey, Store
 from deniable.server.surveys.catalogue import Catalogue
 from deniable.shared.errors import StoreUnusable
+from deniable.shared.survey.document import DEFAULT_STEP
 
 BOARD_BYTES = 2**20
 WRITE_SECONDS = 0.5
@@ -131,24 +131,28 @@ class Metrics:
 
     def __init__(self, writer: Writer) -> None:
         self._registry = CollectorRegistry()
-        reports = Counter(
-            "deniable_reports",
-            "Reports since intake began, by survey and outcome.",
-            ["survey", "id", "outcome"],
+        waiting = Gauge(
+            "deniable_writer_waiting",
+            f"Requests waiting for the disk, in steps of {DEFAULT_STEP}.",
             registry=self._registry,
         )
-        self.reports = cache(reports.labels)  # counter of a survey and outcome
-        waiting = Gauge(
-            "deniable_writer_waiting", "Requests waiting for the disk.", registry=self._registry
-        )
-        waiting.set_function(lambda: writer.waiting)
-        commits = Histogram(
+        waiting.set_function(lambda: writer.waiting - writer.waiting % DEFAULT_STEP)
+        self._commits = Histogram(
             "deniable_commit_seconds",
-            "Duration of group commits.",
+            f"Duration of group commits, in steps of {DEFAULT_STEP} commits.",
             buckets=COMMIT_BUCKETS,
             registry=self._registry,
         )
-        writer.observe_commit = commits.observe
+        self._new_commits = list[float]()
+        writer.observe_commit = self._observe_commit
+
+    def _observe_commit(self, seconds: float) -> None:
+        """Count commits in steps: while few reports arrive, each commit is one report."""
+        self._new_commits.append(seconds)
+        if len(self._new_commits) == DEFAULT_STEP:
+            for duration in self._new_commits:
+                self._commits.observe(duration)
+            self._new_commits.clear()
 
     def text(self) -> str:
         return generate_latest(self._registry).decode()

@@ -532,7 +532,7 @@ def shown_counters(reader: StoreReader, published: PublishedSurvey, now: datetim
     counters, step = Counter(reader.counters(published.sequence)), published.survey.step
     if published.state_at(now) == "final":
         return counters
-    stepped = Counter({outcome: n - n % step for outcome, n in counters.items()})
+    stepped = +Counter({outcome: n - n % step for outcome, n in counters.items()})
     stepped["accepted"], _ = shown_reports(reader, published, now)
     return stepped
 
