@@ -5,6 +5,7 @@ follow from the released ones by adding and subtracting.
 """
 
 from collections import Counter
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import cache
 from itertools import pairwise, product
@@ -23,7 +24,7 @@ from tests.server.surveys import BIT, DECEMBER, survey
 
 STEP = 2
 EMPTY = RoundTally(DECEMBER, 0, np.zeros(0, np.int64))
-Report = tuple[bytes, ...]  # the value of each label
+Report = tuple[bytes, ...]  # the value of each label and, if each answers one, its question
 Sum = frozenset[tuple[int, Report]]  # reports by slot, numbered from 0, and values
 Matrix = npt.NDArray[np.int64]
 
@@ -39,18 +40,35 @@ CASES: dict[str, tuple[str, list[Report], int, int]] = {  # survey, reports, len
     "two labels": (BIT + LISTED + VENDOR, [*product(VALUES, VALUES)], 8, 1),
     "an open set that folds": (BIT + OPEN, [(b"1",), (b"2",), (b"3",)], 8, 1),
     "two nodes": (BIT + LISTED, [(VALUES[0],)], 11, 2),
+    "one of two questions": (BIT + texts.bit("froze"), [(b"\0",), (b"\1",)], 13, 1),
+    "one of two questions, and a label": (
+        BIT + texts.bit("froze") + LISTED,
+        [(VALUES[0], b"\0"), (VALUES[0], b"\1")],
+        13,
+        1,
+    ),
 }
 
 
-def counted(report: Report, limit: int, before: RoundTally | None) -> RoundTally:
+def counted(asked: Survey, report: Report, limit: int, before: RoundTally | None) -> RoundTally:
     """Add a report to a tally, of which `limit` values of each label stay separate."""
     labels = LabelCounts(key=bytes(KEY_BYTES))
-    for number, value in enumerate(report):
-        labels[number, value] = np.array([1, 1])
+    cells = np.eye(2, dtype=np.int64)[report[-1][0]] if asked.asks_one else np.array([1])
+    for number, value in enumerate(report[: len(asked.labels)]):
+        labels[number, value] = np.array([1, *cells])
     if before is None:
-        return RoundTally(DECEMBER, 1, np.array([1]), added(LabelCounts(), labels, limit))
+        return RoundTally(DECEMBER, 1, cells, added(LabelCounts(), labels, limit))
     labels = added(before.labels, labels, limit)
-    return RoundTally(DECEMBER, before.reports + 1, before.cells + 1, labels)
+    return RoundTally(DECEMBER, before.reports + 1, before.cells + cells, labels)
+
+
+def by_question(asked: Survey, known: Iterable[Sum]) -> Iterator[Sum]:
+    """Yield what each question counts of these sums, if each report answers one."""
+    for one in known:
+        for question in {report[-1] for _, report in one if asked.asks_one}:
+            yield frozenset(atom for atom in one if atom[1][-1] == question)
+        if not asked.asks_one:
+            yield one
 
 
 def sum_of(part: str | LabelValue, labels: LabelCounts, reports: list[Report], slots: int) -> Sum:
@@ -109,7 +127,7 @@ class Node:
 def test_no_computable_set_has_fewer_reports_than_a_step(case: str) -> None:
     """Only the complete counts of a final round reveal fewer, and then of the whole round."""
     questions, reports, length, nodes = CASES[case]
-    asked = replace(survey(questions), step=STEP)
+    asked = replace(survey(questions), step=STEP, asks_one="one of two" in case)
     limit = 2 if "open" in case else 1_000
     seen = Counter[str]()
 
@@ -127,13 +145,15 @@ def test_no_computable_set_has_fewer_reports_than_a_step(case: str) -> None:
         if tally is not None:
             slots = len(boundaries) + (boundaries[-1:] != [len(history)])
             complete = (sum_of(key, tally.labels, reports, slots) for key in [TOTAL, *tally.labels])
-            few = few_reports(known.union(complete), held).reshape(-1, slots, len(reports))
+            few = few_reports(known.union(by_question(asked, complete)), held).reshape(
+                -1, slots, len(reports)
+            )
             assert (few == few[:, :1]).all(), history
         if len(history) == length:
             return
         firsts = 1 if case == "two labels" and not history else None  # by symmetry
         for report, node in product(reports[:firsts], servers):
-            after, steps = counted(report, limit, tally), copied(node.steps)
+            after, steps = counted(asked, report, limit, tally), copied(node.steps)
             changed, copies, ends, new = (
                 steps.advance(after, released),
                 node.copies,
@@ -146,7 +166,8 @@ def test_no_computable_set_has_fewer_reports_than_a_step(case: str) -> None:
                 assert all(values.labels[key][0] > before.get(key, [0])[0] for key in keys)
                 assert part != TOTAL or values.reports > (released.get(TOTAL) or EMPTY).reports
                 assert case != "arms" or part != "0" or keys == {(0, value) for value in VALUES}
-                new = new.union(copies[key] for key in ([part] if part == TOTAL else keys))
+                shown = [copies[key] for key in ([part] if part == TOTAL else keys)]
+                new = new.union(by_question(asked, shown))
                 seen[part] += part == TOTAL or bool(keys)
             if BOUNDARY in changed:
                 ends = [*boundaries, after.reports]

@@ -10,6 +10,9 @@ round's counts, or those of some values of one label. With a survey's `step`:
   released, and by `step` more after the boundary. A rare value delays nothing but itself. Arms are
   released together, because they are compared.
 
+If each install is asked one question, only a question's own reports change its counts. So each
+question must have `step` more reports, wherever others must have them in total.
+
 Why nobody can compute the counts of fewer reports. Each released count is a sum over reports, by
 slot (the time between two boundaries) and label values. A combination of such sums counts a set of
 reports only if it is 0 or 1 in each slot for each combination of values. Between two slots, it
@@ -48,7 +51,7 @@ from deniable.server.store import (
 from deniable.server.store.records import TOTAL, Released, Round
 from deniable.shared.survey.document import Survey
 
-BOUNDARY = "boundary"  # the part whose `reports` are the round's at the newest boundary
+BOUNDARY = "boundary"  # the part with the numbers of reports at the newest boundary
 MAX_COPY_BYTES = 32 * 2**20  # of all copies together; a round without its copies is delayed
 MIN_ROUND_BYTES = 2**10  # memory of a round without copies
 NO_CELLS: Cells = np.zeros(0, np.int64)
@@ -93,25 +96,26 @@ class RoundSteps:
             self.values.pop((value[0], OTHER), None)  # this copy lacks the folded value's reports
         self.separate = frozenset(counted.labels)
         changed = self._followed(counted, released)
-        if counted.reports >= _reports(released, BOUNDARY) + self.survey.step:
+        if self._has_grown(_counts(counted), _counts(released.get(BOUNDARY))):
             for part in [*self.turns]:
                 if self._copy(part, counted, {**released, **changed}):
                     self.turns.remove(part)
                     self.turns.append(part)
-                    changed[BOUNDARY] = RoundTally(counted.round, counted.reports, NO_CELLS)
+                    cells = counted.cells if self.survey.asks_one else NO_CELLS
+                    changed[BOUNDARY] = RoundTally(counted.round, counted.reports, cells)
                     break
         return changed
 
     def _followed(self, counted: RoundTally, released: Released) -> dict[str, RoundTally]:
         """Remove the copies that enough reports followed; return the parts that they change."""
-        changed, step, total = dict[str, RoundTally](), self.survey.step, self.total
-        if total and counted.reports >= total.reports + step:
+        changed, total = dict[str, RoundTally](), self.total
+        if total and self._has_grown(_counts(counted), _counts(total)):
             self.total = None
-            if total.reports >= _reports(released, TOTAL) + step:
+            if self._has_grown(_counts(total), _counts(released.get(TOTAL))):
                 changed[TOTAL] = total
         for label in range(len(self.survey.labels)):
             waiting = {key: copy for key, copy in self.values.items() if key[0] == label}
-            ready = {k for k, copy in waiting.items() if counted.labels[k][0] >= copy[0] + step}
+            ready = {k for k, copy in waiting.items() if self._has_grown(counted.labels[k], copy)}
             if ready and ready >= self._arms(label) & waiting.keys():
                 after = LabelCounts(_values(label, released), counted.labels.key)
                 for key in ready:
@@ -147,7 +151,11 @@ class RoundSteps:
         return bool(grown)
 
     def _has_grown(self, counts: Cells, before: Cells | None) -> bool:
-        return bool(counts[0] >= (0 if before is None else before[0]) + self.survey.step)
+        """Return whether `step` reports are new: of each question, if a report answers only one."""
+        own = slice(-len(self.survey.questions), None) if self.survey.asks_one else slice(1)
+        return bool(
+            (counts[own] >= (0 if before is None else before[own]) + self.survey.step).all()
+        )
 
     def _arms(self, label: int) -> set[LabelValue]:
         return {(label, bytes([n])) for n in range(len(self.survey.labels[label].arms))}
@@ -157,5 +165,6 @@ def _values(label: int, released: Released) -> LabelCounts:
     return released[str(label)].labels if str(label) in released else LabelCounts()
 
 
-def _reports(released: Released, part: str) -> int:
-    return released[part].reports if part in released else 0
+def _counts(tally: RoundTally | None) -> Cells:
+    """Return a round's counts in the form of a label value's: reports, then cells."""
+    return np.zeros(1, np.int64) if tally is None else np.append(tally.reports, tally.cells)

@@ -358,7 +358,8 @@ def round_note(
     if reading.covers == "first look":
         return f"{STATES[state]}; these results are from {first}; final ones follow on {last}"
     if waiting and reading.covers == "all":
-        about = f"the first results appear after about {2 * survey.step} reports"
+        least = 2 * survey.step * survey.drawn_from
+        about = f"the first results appear after about {least} reports"
         return f"{STATES[state]} until {last}; {arrived}{about}"
     if state != "final":
         return f"{STATES[state]} until {last}; its intervals hold for repeated looks until then"
